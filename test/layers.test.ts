@@ -33,6 +33,7 @@ const LINE = [
 const WORLD = [
   "app/background.ts",
   "app/client-connection.ts",
+  "app/client-endpoint.ts",
   "app/client-sessions.ts",
   "app/command-context.ts",
   "app/control-handlers.ts",

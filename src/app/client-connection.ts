@@ -9,12 +9,24 @@ import {
   revertEdits,
   valueIn,
 } from "../config/client-edit.ts"
-import type { ClientFile, ClientName } from "../config/clients.ts"
+import {
+  CLIENTS,
+  type ClientFile,
+  type ClientHost,
+  type ClientName,
+  clientFiles,
+  clientRow,
+} from "../config/clients.ts"
 import type { Path } from "../config/document.ts"
+import { type ForeignServer, isSvc, readForeignServers } from "../config/import.ts"
 import { systemClock } from "../lib/clock.ts"
+import { readOptions, usageError } from "../lib/command-line.ts"
 import { sha256 } from "../lib/digest.ts"
 import { RequestError } from "../lib/errors.ts"
 import { canonical } from "../lib/json.ts"
+import { visible } from "../lib/log.ts"
+import { unknownNameError } from "../lib/nearest.ts"
+import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { createRedactor } from "../lib/redact.ts"
 import {
   addConnection,
@@ -26,16 +38,116 @@ import {
 import { contentionError } from "../store/documents.ts"
 import { readText, replaceFile } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
+import { homeDirectory } from "../template/project.ts"
+import { writtenValues } from "../tools/consent-text.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import { CONTEXT_ARGS } from "./command-context.ts"
+import { print, say } from "./output.ts"
 
 /** A file of a client. */
 export type ClientTarget = ClientFile & { readonly client: ClientName }
 
-/** Reads the document of a client; undefined if there is no file. Throws a ConfigError with line and column if it is malformed. */
-export function readTarget({
-  file,
-}: ClientTarget): { readonly text: string; readonly value: ReturnType<typeof readClientDocument> } | undefined {
+/** The document of a client. */
+export type ClientDocument = {
+  readonly text: string
+  readonly value: Params
+  readonly entries: readonly ForeignServer[]
+}
+
+/** The arguments of the commands that change a file of a client. */
+export const CLIENT_ARGS = {
+  client: {
+    type: "positional",
+    required: false,
+    description: `Client: ${CLIENTS.join(", ")}`,
+    valueHint: CLIENTS.join("|"),
+  },
+  ...CONTEXT_ARGS,
+  scope: {
+    type: "string",
+    description: "Which file of the client: user or project (default user)",
+    valueHint: "user|project",
+  },
+  name: { type: "string", description: "Name of the entry in the client (default svc)" },
+  "dry-run": { type: "boolean", description: "Only show what would change" },
+  undo: { type: "boolean", description: "Undo the last change of the client's file" },
+  yes: { type: "boolean", alias: "y", description: "Do not ask for confirmation" },
+} as const
+
+/** Returns this machine, for `clientFiles`. */
+export const clientHost = (): ClientHost => ({
+  platform: process.platform,
+  home: homeDirectory(),
+  cwd: process.cwd(),
+  env: process.env,
+})
+
+/** Returns the file that `CLIENT` and `--scope` name. Throws a RequestError (usage). */
+export function targetOf(args: Readonly<Record<string, unknown>>): ClientTarget {
+  if (typeof args.client !== "string") throw usageError("CLIENT is missing; `svc connect --list` lists the clients")
+  const client = CLIENTS.find((one) => one === args.client)
+  if (client === undefined) throw unknownNameError("client", args.client, CLIENTS)
+  const scope = readOptions(args, {}).choice("scope", ["user", "project"], "user")
+  const file = clientFiles(client, clientHost()).find((one) => one.scope === scope)
+  if (file === undefined) throw usageError(`${clientRow(client).title} has no file for a project; leave --scope out`)
+  return { ...file, client }
+}
+
+/**
+ * Reads the document of a client and the servers in it; undefined if there is no file. Throws a ConfigError with line and
+ * column if it is malformed.
+ */
+export function readTarget({ file }: ClientTarget): ClientDocument | undefined {
   const text = readText(file)
-  return text === undefined ? undefined : { text, value: readClientDocument(text, file) }
+  if (text === undefined) return undefined
+  return { text, value: readClientDocument(text, file), entries: readForeignServers(text, file) }
+}
+
+/** Returns the entries that are svc, which listens at `address`, or that svc has written. */
+export function ownEntries(
+  paths: Paths,
+  { file }: ClientTarget,
+  entries: readonly ForeignServer[],
+  address: string,
+): readonly ForeignServer[] {
+  const written = new Set(
+    readConnections(paths)
+      .filter((one) => one.file === file)
+      .flatMap(({ places }) => places.flatMap(({ path, digest }) => (digest === null ? [] : [JSON.stringify(path)]))),
+  )
+  return entries.filter(({ path, server }) => isSvc(server, address) || written.has(JSON.stringify(path)))
+}
+
+/** Returns the texts in entries that a shown change must not contain. */
+export const secretsOf = (entries: readonly ForeignServer[]): readonly string[] =>
+  entries.flatMap(({ server }) => {
+    const written = writtenValues(server)
+    return [written.env, written.headers].flatMap((section) =>
+      isObject(section) ? Object.values(section).map(String) : [],
+    )
+  })
+
+/** Asks for consent to a change. False: it is not made. Throws a RequestError (usage) if there is no terminal to ask at. */
+export async function agreed(
+  args: Readonly<Record<string, unknown>>,
+  { file }: ClientTarget,
+  diff: string,
+  notes: readonly string[],
+  question: string,
+): Promise<boolean> {
+  const text = [visible(file), ...diff.split("\n").map(visible), ...notes].join("\n")
+  if (args["dry-run"] === true) {
+    if (args.json !== true) print(false, undefined, () => text)
+    return false
+  }
+  if (args.yes === true) {
+    if (args.json !== true) say(text)
+    return true
+  }
+  if (!isInteractive())
+    throw usageError("no terminal to ask for confirmation; add --yes, or --dry-run to see the change")
+  say(text)
+  return promptYesNo(question)
 }
 
 /** Returns the lines that edits change, one hunk for each edit, without secrets. Empty if nothing changes. */

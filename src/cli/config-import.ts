@@ -8,6 +8,7 @@
 import { existsSync, readFileSync } from "node:fs"
 import { resolve } from "node:path"
 import type { CommandDef } from "citty"
+import { clientHost } from "../app/client-connection.ts"
 import { CONTEXT_ARGS, type CommandContext, defaultAddress, openContext } from "../app/command-context.ts"
 import { finishChange, START_ARGS, type WrittenChange } from "../app/follow.ts"
 import { say, table } from "../app/output.ts"
@@ -257,9 +258,8 @@ function noteOf({ outcome, notes, server }: Row): string {
 
 /** Returns the existing files to read. Skips the files of the project, with a message, unless `withProject`. */
 function sources(from: unknown, withProject: boolean): readonly From[] {
-  const around = { platform: process.platform, home: homeDirectory(), cwd: process.cwd(), env: process.env }
   const all = CLIENTS.flatMap((application) =>
-    clientFiles(application, around).map((source): From => ({ ...source, client: application })),
+    clientFiles(application, clientHost()).map((source): From => ({ ...source, client: application })),
   )
   const application = CLIENTS.find((one) => one === from)
   if (typeof from === "string" && application === undefined) {

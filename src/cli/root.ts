@@ -12,7 +12,7 @@ export const root: CommandGroup = {
     admin: () => import("./admin.ts").then(({ admin }) => admin),
     proxy: () => import("./proxy.ts").then(({ proxy }) => proxy),
     connect: () => import("./connect.ts").then(({ connect }) => connect),
-    disconnect: () => import("./connect.ts").then(({ disconnect }) => disconnect),
+    disconnect: () => import("./disconnect.ts").then(({ disconnect }) => disconnect),
     mcp: () => import("./mcp.ts").then(({ mcp }) => mcp),
     auth: {
       meta: { name: "auth", description: "Sign in to remote servers; manage tokens for clients" },

@@ -1,0 +1,106 @@
+/** How a client reaches svc: the address or the command of its entry, what it is to see, and whether it needs a token. */
+import { readQuery, selectServers } from "../catalog/selection.ts"
+import { type ClientEndpoint, clientRow } from "../config/clients.ts"
+import { parseDocument } from "../config/document.ts"
+import { readPresets } from "../config/presets.ts"
+import { readOptions, usageError } from "../lib/command-line.ts"
+import { readTexts } from "../store/documents.ts"
+import { pathsOf } from "../store/paths.ts"
+import { homeDirectory } from "../template/project.ts"
+import { isObject } from "../wire/message.ts"
+import type { ClientTarget } from "./client-connection.ts"
+import type { CommandContext } from "./command-context.ts"
+import { ownCommand } from "./own-command.ts"
+import { readServeOptions } from "./serve-options.ts"
+
+export type ClientSelection = { readonly parameters: URLSearchParams; includes(tags: readonly string[]): boolean }
+
+/** Returns what the client is to see. Throws a RequestError for an unknown preset or an invalid expression. */
+export function selectionOf({ paths }: CommandContext, args: Readonly<Record<string, unknown>>): ClientSelection {
+  const option = readOptions(args, {})
+  const parameters = new URLSearchParams()
+  for (const name of ["preset", "tags", "tag-filter"]) {
+    const value = option.text(name)
+    if (value !== undefined) parameters.set(name, value)
+  }
+  if (option.text("tools") !== undefined) parameters.set("tools", option.choice("tools", ["search"], "search"))
+  const { presets } = readPresets(parseDocument(readTexts(paths).presets() ?? "{}", paths.presets))
+  const { includes } = selectServers([readQuery(parameters)], presets)
+  return { parameters, includes }
+}
+
+/** Returns the address at which clients of this machine reach svc: the running one's, else the configured one. */
+export async function addressOf({ ask }: CommandContext): Promise<string> {
+  const status = await ask("status").catch(() => undefined)
+  if (isObject(status) && typeof status.url === "string") return status.url
+  const { address, tls, externalUrl } = readServeOptions({}, process.env, process.platform)
+  if (externalUrl !== undefined) return `${externalUrl}/`
+  if ("unix" in address) return `unix:${address.unix}`
+  const name = address.hostname.includes(":") ? `[${address.hostname}]` : address.hostname
+  return `${tls === undefined ? "http" : "https"}://${name}:${address.port === 0 ? 3050 : address.port}/`
+}
+
+/** Returns how the client reaches svc: by an address, unless the client cannot, svc has none, or `--stdio` is given. */
+export async function endpointOf(
+  context: CommandContext,
+  { client, scope }: ClientTarget,
+  args: Readonly<Record<string, unknown>>,
+  { parameters }: ClientSelection,
+): Promise<ClientEndpoint> {
+  const given = readOptions(args, {}).text("url")
+  const takesAddress = clientRow(client).http !== undefined
+  if (given !== undefined && (args.stdio === true || !takesAddress))
+    throw usageError(
+      takesAddress ? "--url and --stdio exclude each other" : `${clientRow(client).title} takes no address`,
+    )
+  const address = given ?? (await addressOf(context))
+  const isHttp = URL.canParse(address) && /^https?:/.test(address)
+  if (given !== undefined && !isHttp) throw usageError(`--url must be an http or https address, not ${given}`)
+  if (args.stdio === true || !takesAddress || !isHttp) {
+    const words = [...configFlags(context), ...[...parameters].flatMap(([name, value]) => [`--${name}`, value])]
+    // A project's file is shared: the path of this machine's svc means nothing on another.
+    const [command, ...rest] =
+      scope === "project" ? ["svc", "proxy", "--start", ...words] : ownCommand("proxy", "--start", ...words)
+    return { kind: "stdio", command, args: rest }
+  }
+  const url = new URL(address)
+  if (url.hostname === "0.0.0.0" || url.hostname === "[::]") url.hostname = "127.0.0.1"
+  if (url.pathname === "/") url.pathname = "/mcp"
+  for (const [name, value] of parameters) url.searchParams.set(name, value)
+  return { kind: "http", url: url.href, headers: {} }
+}
+
+/** Whether the svc at an address requires a token of its own: it refuses a request without one, and names no issuer. */
+export async function needsToken(
+  { ask }: CommandContext,
+  url: string,
+  args: Readonly<Record<string, unknown>>,
+): Promise<boolean> {
+  if (typeof args.token === "boolean") return args.token
+  // A token of this configuration means nothing to another svc.
+  if (args.url !== undefined) return false
+  const running = (await ask("status").catch(() => undefined)) !== undefined
+  const response = running
+    ? await fetch(url, { headers: { accept: "text/event-stream" }, signal: AbortSignal.timeout(PROBE_MS) }).catch(
+        () => undefined,
+      )
+    : undefined
+  await response?.body?.cancel().catch(() => undefined)
+  if (response !== undefined)
+    return response.status === 401 && !/resource_metadata/.test(response.headers.get("www-authenticate") ?? "")
+  const { auth, authIssuer } = readServeOptions({}, process.env, process.platform)
+  return auth && authIssuer === undefined
+}
+
+// ---
+
+const PROBE_MS = 3000
+
+/** Returns the flags that name this configuration, if it is not the default one. */
+function configFlags({ paths: { directory, file } }: CommandContext): readonly string[] {
+  const { platform, env } = process
+  const standard = { platform, home: homeDirectory(), appData: env.APPDATA, cwd: process.cwd() }
+  const usual = pathsOf({ ...standard, config: undefined, directory: undefined }).directory
+  const own = pathsOf({ ...standard, config: undefined, directory }).file
+  return [...(directory === usual ? [] : ["--config-dir", directory]), ...(file === own ? [] : ["--config", file])]
+}

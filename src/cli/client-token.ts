@@ -1,0 +1,44 @@
+/** The token in the entry that connects a client to svc: found, created and revoked. */
+import type { CommandContext } from "../app/command-context.ts"
+import { followChange } from "../app/follow.ts"
+import type { ClientName } from "../config/clients.ts"
+import { systemClock } from "../lib/clock.ts"
+import { counted } from "../lib/log.ts"
+import { createToken, findToken } from "../store/client-tokens.ts"
+import { changeTokens, tokensOf } from "./auth-token.ts"
+
+/** Returns the token of svc in an entry of a client. */
+export const tokenIn = (entry: unknown): string | undefined =>
+  /Bearer (svc_[0-9a-f]{12}_[\w-]{43})/.exec(JSON.stringify(entry) ?? "")?.[1]
+
+/** Whether svc accepts a token now. */
+export const isAccepted = (context: CommandContext, token: string): boolean =>
+  findToken(token, tokensOf(context), systemClock.now()) !== undefined
+
+/** Creates a token that is named after its client. Returns its text. */
+export async function createClientToken(
+  context: CommandContext,
+  name: ClientName,
+  args: Readonly<Record<string, unknown>>,
+): Promise<string> {
+  // A client may be connected twice, as in two scopes. Names are unique.
+  const taken = new Set([...tokensOf(context).values()].map((one) => one.name))
+  let unique: string = name
+  for (let number = 2; taken.has(unique); number++) unique = `${name}-${number}`
+  const { token, text } = createToken(unique, { now: systemClock.now() })
+  await changeTokens(context, (tokens) => new Map([...tokens, [token.id, token]]))
+  await followChange(context, args, `created token ${token.id}`)
+  return text
+}
+
+/** Revokes the tokens that a client no longer has. */
+export async function revokeTokens(
+  context: CommandContext,
+  args: Readonly<Record<string, unknown>>,
+  texts: readonly string[],
+): Promise<void> {
+  const ids = new Set(texts.map((text) => text.split("_")[1]))
+  if (ids.size === 0) return
+  await changeTokens(context, (tokens) => new Map([...tokens].filter(([id]) => !ids.has(id))))
+  await followChange(context, args, `revoked ${counted(ids.size, "token")}`)
+}

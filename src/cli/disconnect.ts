@@ -1,0 +1,101 @@
+/** `svc disconnect`: takes svc out of the configuration of an MCP client; `--undo` of it and of `svc connect`. */
+import type { CommandDef } from "citty"
+import {
+  agreed,
+  CLIENT_ARGS,
+  type ClientTarget,
+  formatChange,
+  formatEdits,
+  lastConnection,
+  ownEntries,
+  planUndo,
+  readTarget,
+  secretsOf,
+  targetOf,
+  undo,
+  writeEdits,
+} from "../app/client-connection.ts"
+import { addressOf } from "../app/client-endpoint.ts"
+import { type CommandContext, openContext } from "../app/command-context.ts"
+import { print } from "../app/output.ts"
+import { type ClientEdit, valueIn } from "../config/client-edit.ts"
+import { clientRow } from "../config/clients.ts"
+import { readForeignServers } from "../config/import.ts"
+import { isAccepted, revokeTokens, tokenIn } from "./client-token.ts"
+
+export const disconnect: CommandDef = {
+  meta: { name: "disconnect", description: "Disconnect an MCP client: remove svc from the client's configuration" },
+  args: { ...CLIENT_ARGS, client: { ...CLIENT_ARGS.client, required: true } },
+  async run({ args }) {
+    const context = openContext(args)
+    const target = targetOf(args)
+    if (args.undo === true) return undoLast(context, target, args)
+    const found = readTarget(target)
+    const own = ownEntries(context.paths, target, found?.entries ?? [], await addressOf(context)).filter(
+      ({ name }) => args.name === undefined || name === args.name,
+    )
+    const { title } = clientRow(target.client)
+    const about = {
+      client: target.client,
+      scope: target.scope,
+      file: target.file,
+      removed: own.map(({ name }) => name),
+    }
+    if (own.length === 0 || found === undefined) {
+      print(args.json === true, { ...about, changed: false }, () => `${title} is not connected to svc (${target.file})`)
+      return 0
+    }
+    const edits = own.map(({ path }): ClientEdit => ({ path, value: undefined }))
+    const tokens = own.flatMap(({ path }) => tokenIn(valueIn(found.value, path)) ?? [])
+    const diff = formatEdits(found.text, target.file, edits, secretsOf(found.entries))
+    const notes = tokens.length === 0 ? [] : ["its token is revoked"]
+    if (!(await agreed(args, target, diff, notes, `disconnect ${title} from svc?`))) {
+      if (args.json === true) print(true, { ...about, changed: false, diff }, () => "")
+      return 0
+    }
+    const backup = await writeEdits(context.paths, target, edits, async () => undefined)
+    await revokeTokens(context, args, tokens)
+    print(args.json === true, { ...about, changed: true, backup }, () =>
+      [`disconnected ${title} (${target.file})`, ...(backup === null ? [] : [`backup: ${backup}`])].join("\n"),
+    )
+    return 0
+  },
+}
+
+/** Undoes the last change of a client's file, for `--undo`. Returns the exit code. */
+export async function undoLast(
+  context: CommandContext,
+  target: ClientTarget,
+  args: Readonly<Record<string, unknown>>,
+): Promise<number> {
+  const connection = lastConnection(context.paths, target)
+  const plan = planUndo(connection)
+  const entries = readForeignServers(plan.now, target.file)
+  const restored = plan.before === undefined ? undefined : String(Buffer.from(plan.before as string))
+  const before = restored === undefined ? [] : readForeignServers(restored, target.file)
+  const masked = secretsOf([...entries, ...before])
+  const diff = formatChange(plan.now, restored ?? "", masked)
+  const about = { client: target.client, scope: target.scope, file: target.file }
+  const { title } = clientRow(target.client)
+  const notes = plan.before === undefined ? ["the file did not exist before: it is removed"] : []
+  if (!(await agreed(args, target, diff, notes, `undo the last change of ${title}?`))) {
+    if (args.json === true) print(true, { ...about, changed: false, diff }, () => "")
+    return 0
+  }
+  await undo(context.paths, connection, plan)
+  const kept = connection.places.flatMap(({ path }) => tokenIn(valueIn(readTarget(target)?.value, path)) ?? [])
+  const had = entries.flatMap(({ server }) => tokenIn(server) ?? [])
+  await revokeTokens(
+    context,
+    args,
+    had.filter((token) => !kept.includes(token)),
+  )
+  const isRevoked = kept.some((token) => !isAccepted(context, token))
+  print(args.json === true, { ...about, changed: true }, () =>
+    [
+      `restored ${target.file}`,
+      ...(isRevoked ? [`its token was revoked: run \`svc connect ${target.client}\` for a new one`] : []),
+    ].join("\n"),
+  )
+  return 0
+}
