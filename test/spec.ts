@@ -1462,6 +1462,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the configuration of all servers is more than the use of some",
   },
+  "audit:rest": {
+    says: "each change through REST is a line of the audit log, with who made it",
+    from: "choice",
+    why: "a change over the network must be as traceable as a command",
+  },
   "rest:off": {
     says: "--no-admin leaves out REST, its login and the admin page",
     from: "choice",

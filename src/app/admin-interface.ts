@@ -59,16 +59,9 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
         sessions: () => sessions.all(),
         facts: runtime.facts,
         mask: (text: string) => redactor().maskCredentials(text),
-        async runTool(tool: string, args: object, agreed: string | undefined, signal: AbortSignal) {
-          const call = { tool, arguments: args, agreed }
-          const end = audit?.action(`rest.${tool}`, {
-            ...call,
-            name: "serverName" in args ? args.serverName : undefined,
-          })
-          const result = await run(call, signal)
-          end?.(result.isError === true ? "error" : "ok")
-          return result
-        },
+        runTool: (tool: string, args: object, agreed: string | undefined, signal: AbortSignal) =>
+          run({ tool, arguments: args, agreed }, signal),
+        audit,
         follow,
         editPresets: (change: (text: string) => string) => editPresets(paths, change, systemClock),
         watchCalls: runtime.watchCalls,

@@ -20,8 +20,8 @@ import type { ApiRequest } from "../serve/server.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { ACTIVITY_ENDPOINTS } from "./activity.ts"
 import { CONFIG_ENDPOINTS } from "./config.ts"
-import type { Endpoint, RestPorts } from "./endpoint.ts"
-import { OFFER_ENDPOINTS } from "./offers.ts"
+import type { Endpoint, EndpointCall, RestPorts } from "./endpoint.ts"
+import { CALL_PATH, OFFER_ENDPOINTS } from "./offers.ts"
 import { openApiOf } from "./openapi.ts"
 import { REGISTRY_ENDPOINTS } from "./registry.ts"
 import { restError } from "./run-tool.ts"
@@ -109,7 +109,7 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
     const query = check(endpoint.query, Object.fromEntries(new URLSearchParams(search)), "query")
     const body = endpoint.body === undefined ? {} : check(endpoint.body, await readBody(request, deps.maxBody), "body")
     onbody()
-    const answer = await endpoint.run({ ports, params, query, body, request, principal })
+    const answer = await audited(endpoint, { ports, params, query, body, request, principal })
     if (answer instanceof Response) return answer
     const hash = hashIn(answer)
     return jsonResponse(answer, endpoint.created === true ? HTTP_STATUS.created : undefined, {
@@ -175,6 +175,26 @@ function logIn({ request, search }: Inbound, login: AdminLogin | undefined): Res
       "cache-control": "no-store",
     },
   })
+}
+
+/** Runs an endpoint; what changes something is audited. A call of a tool is audited like any other call. */
+async function audited(endpoint: Endpoint, call: EndpointCall): Promise<unknown> {
+  const { ports, params, body, principal } = call
+  const about = {
+    name: params.name ?? body.name ?? body.serverName,
+    arguments: body,
+  }
+  const isChange = endpoint.method !== "GET" && endpoint.path !== CALL_PATH
+  const operator = ports.login === undefined ? principal.name : "local"
+  const end = isChange ? ports.audit?.action(`rest ${endpoint.method} ${endpoint.path}`, about, operator) : undefined
+  try {
+    const answer = await endpoint.run(call)
+    end?.("ok")
+    return answer
+  } catch (error) {
+    end?.("error")
+    throw error
+  }
 }
 
 async function readBody(request: Request, limit: number): Promise<unknown> {

@@ -5,9 +5,10 @@ import { selectServers } from "../catalog/selection.ts"
 import { hidesEveryTool } from "../catalog/tool-settings.ts"
 import { addServer, writtenServers } from "../config/edit.ts"
 import { HIDDEN } from "../config/effective.ts"
+import { isSecretSetting } from "../config/oauth-settings.ts"
 import { createPreset, deletePreset, editPreset, TOOL_LISTINGS } from "../config/presets.ts"
 import { digest } from "../lib/digest.ts"
-import { RequestError } from "../lib/errors.ts"
+import { ConfigError, RequestError } from "../lib/errors.ts"
 import { mapStrings } from "../lib/json.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { applyEdit, reloadSchema, warningsOf } from "../tools/apply-change.ts"
@@ -35,11 +36,10 @@ const config = defineEndpoint({
     issues: z.array(issueSchema),
   }),
   faults: [],
-  run(call) {
-    const { ports } = call
+  run({ ports }) {
     return {
       file: ports.file,
-      servers: [...writtenServers(ports.editor.read().config)].map(([name, one]) => shownServer(ports, name, one)),
+      servers: [...writtenOrNone(ports)].map(([name, one]) => shownServer(ports, name, one)),
       issues: ports.agent.snapshot().issues.map(({ path, ...issue }) => ({
         ...issue,
         message: ports.mask(issue.message),
@@ -89,7 +89,7 @@ const replace = defineEndpoint({
           "precondition_failed",
           `${name} was changed in the meantime: read it again, and apply the change to what it is now`,
         )
-      const server = unhidden(body.server, now.server, name)
+      const server = unhidden(ports, body.server, now.server, name)
       if (!body.confirmZeroTools && hidesEveryTool(ports.agent.find(name), namesIn(server.disabledTools)))
         throw new RequestError(
           "conflict",
@@ -195,6 +195,16 @@ export const CONFIG_ENDPOINTS: readonly Endpoint[] = [
 
 type Written = { readonly section: string; readonly server: Params }
 
+/** Returns the servers as they are written; none if the file is not JSON, which is an issue. */
+function writtenOrNone({ editor }: RestPorts): ReturnType<typeof writtenServers> {
+  try {
+    return writtenServers(editor.read().config)
+  } catch (error) {
+    if (error instanceof ConfigError) return new Map()
+    throw error
+  }
+}
+
 function writtenOf(config: string, name: string): Written {
   const found = writtenServers(config).get(name)
   if (found === undefined) throw new RequestError("not_found", `no server is named ${name}`)
@@ -207,43 +217,64 @@ const hashOf = ({ salt }: RestPorts, written: Written): string => digest(salt + 
 const shownServer = (ports: RestPorts, name: string, written: Written) => ({
   name,
   section: written.section,
-  server: hidden(ports, written.server),
+  server: { ...hidden(ports, written.server) },
   hash: hashOf(ports, written),
 })
 
 /** Returns a server with its secrets hidden; a reference to a variable stays. */
-function hidden({ mask }: RestPorts, server: Params): Record<string, unknown> {
+function hidden({ mask }: RestPorts, server: Params): Params {
   const args = Array.isArray(server.args) ? server.args.map(String) : []
   const shown = mapStrings(server, (text, path) => {
-    const [key, member] = path
-    const afterFlag = key === "args" && typeof member === "number" && isSecretName(args[member - 1] ?? "")
-    const isSecret =
-      key === "headers" || afterFlag || path.some((part) => typeof part === "string" && isSecretName(part))
-    if (isSecret && text !== "" && !REFERENCE.test(text)) return HIDDEN
+    if (isSecretAt(path, args) && text !== "" && !REFERENCE.test(text)) return HIDDEN
     // `env` may be an array of NAME=value.
-    const [, name = ""] = key === "env" ? (/^([^=]+)=/.exec(text) ?? []) : []
+    const [, name = ""] = path[0] === "env" ? (/^([^=]+)=/.exec(text) ?? []) : []
     if (isSecretName(name) && !REFERENCE.test(text.slice(name.length + 1))) return `${name}=${HIDDEN}`
     return mask(text).replaceAll("[REDACTED]", HIDDEN)
   })
-  return shown as Record<string, unknown>
+  return isObject(shown) ? shown : {}
+}
+
+/** Whether a value is secret by its place in a server. */
+function isSecretAt([key, member, ...more]: readonly (string | number)[], args: readonly string[]): boolean {
+  switch (key) {
+    case "headers":
+      return true
+    case "oauth":
+      return typeof member === "string" && isSecretSetting(member)
+    case "args":
+      return typeof member === "number" && isSecretName(args[member - 1] ?? "")
+    // Their members are names of tools.
+    case "toolDescriptionOverrides":
+    case "toolOverrides":
+      return false
+    default:
+      return [key, member, ...more].some((part) => typeof part === "string" && isSecretName(part))
+  }
 }
 
 /** A value that is nothing but references, perhaps behind a scheme such as `Bearer`. */
 const REFERENCE = /^(?:\w+ )?(?:\$\{?\w+\}?|\{\{[^}]*\}\})+$/
 
-/** Returns a server with the written texts where it has hidden ones. Throws a RequestError for one that hides nothing. */
-function unhidden(given: Params, written: Params, name: string): Params {
+/**
+ * Returns a server with the written texts where it has hidden ones. Throws a RequestError for a hidden text that is not the one
+ * that was shown: svc cannot tell which part of it is to stay.
+ */
+function unhidden(ports: RestPorts, given: Params, written: Params, name: string): Params {
+  const shown = hidden(ports, written)
   const restored = mapStrings(given, (text, path) => {
     if (!text.includes(HIDDEN)) return text
-    const before = path.reduce<unknown>(
-      (value, part) => (value as Record<string, unknown> | undefined)?.[part],
-      written,
+    const before = valueAt(written, path)
+    if (typeof before === "string" && valueAt(shown, path) === text) return before
+    throw new RequestError(
+      "invalid_params",
+      `${path.join(".")} of ${name} has ${HIDDEN}, which stands for nothing there: write the whole value, or a reference such as \${NAME}`,
     )
-    if (typeof before === "string") return before
-    throw new RequestError("invalid_params", `${path.join(".")} of ${name} is ${HIDDEN}, but no value is written there`)
   })
   return isObject(restored) ? restored : {}
 }
+
+const valueAt = (value: unknown, path: readonly (string | number)[]): unknown =>
+  path.reduce<unknown>((inner, part) => (inner as Record<string, unknown> | undefined)?.[part], value)
 
 const namesIn = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])
 

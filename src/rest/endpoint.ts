@@ -8,7 +8,7 @@ import type { AdminLogin } from "../serve/admin-login.ts"
 import type { OpenStream, OpenStreams } from "../serve/http-exchange.ts"
 import type { Principal } from "../serve/principal.ts"
 import type { ScopeOf } from "../serve/query-scope.ts"
-import type { FinishedCall, Gateway } from "../session/ports.ts"
+import type { Audit, FinishedCall, Gateway } from "../session/ports.ts"
 import type { Session } from "../session/session.ts"
 import type { ServerLogs } from "../store/server-logs.ts"
 import type { ConfigEditor } from "../tools/config-editor.ts"
@@ -41,6 +41,8 @@ export type RestPorts = {
   mask(text: string): string
   /** Runs one of svc's own tools for a person who has seen what it does. `agreed` is the digest of the plan that was shown. */
   runTool(tool: string, args: Params, agreed: string | undefined, signal: AbortSignal): Promise<ToolResult>
+  /** Undefined without `--audit-log`. */
+  readonly audit: Audit | undefined
   /** Applies what is written in the files now. */
   follow(): Promise<unknown>
   editPresets(change: (text: string) => string): Promise<boolean>

@@ -17,6 +17,9 @@ import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
 import { describeAll } from "./servers.ts"
 import { serverInstanceSchema, toolSchema } from "./shapes.ts"
 
+/** The endpoint that calls a tool. */
+export const CALL_PATH = "/tools/{name}/call"
+
 const offered = toolSchema.required({ server: true, qualifiedName: true })
 const entry = z.looseObject({ server: z.string() })
 
@@ -102,7 +105,7 @@ const edit = defineEndpoint({
 
 const call = defineEndpoint({
   method: "POST",
-  path: "/tools/{name}/call",
+  path: CALL_PATH,
   summary: "Call a tool",
   description: "A tool that fails answers 200 with `isError` in its result. The call cannot ask the person for input.",
   body: z.strictObject({ arguments: z.record(z.string(), z.unknown()).default({}) }),

@@ -60,14 +60,15 @@ export function createAudit({ clock, ticks, write, mask, nameOf, withArguments }
         })
       }
     },
-    action(action, about) {
+    action(action, about, principal = "local") {
       const time = clock.now()
       const started = ticks()
       return (outcome) => {
         const ms = took(started)
         put(() => ({
           time: new Date(time).toISOString(),
-          principal: "local",
+          principal,
+          name: short(nameOf(principal)),
           method: `svc/${action}`,
           server: short(about.name),
           tool: short(about.tool),

@@ -172,8 +172,8 @@ type Meter = {
 export type Audit = {
   /** Begins the entry of a call; the returned function completes it with the call's answer. */
   call(call: ClientCall): (answer: Answer) => void
-  /** Begins the entry of an operator's action; the returned function completes it. */
-  action(action: string, about: Params): (outcome: "ok" | "error") => void
+  /** Begins the entry of an operator's action; the returned function completes it. `principal` is "local" for a command. */
+  action(action: string, about: Params, principal?: string): (outcome: "ok" | "error") => void
   /** Writes an entry about access: a refused login, a token that was created or revoked. */
   access(event: string, outcome: "ok" | "error", about: Params): void
 }

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import fc from "fast-check"
 import * as z from "zod"
-import { eventually, type Instance, npmServer, runSvc, SVC, startSvc } from "./harness.ts"
+import { eventually, freshFolder, type Instance, npmServer, runSvc, SVC, startSvc } from "./harness.ts"
 
 type Json = Record<string, unknown>
 type Answer = { readonly status: number; readonly headers: Headers; readonly body: Json }
@@ -208,6 +208,27 @@ test("with --auth a token without tags manages svc, another one sees its servers
   expect(servers.map(({ name }) => name)).toEqual(["every"])
 })
 
+test("changes through REST are in the audit log, with the token that made them [audit:rest]", async () => {
+  const log = join(freshFolder(), "audit.jsonl")
+  await using audited = await startSvc({ config: CONFIG, flags: ["--auth", "--audit-log", log] })
+  const create = ["auth", "token", "create", "--json", "--name", "op", "--config-dir", audited.folder]
+  const { token: text, id } = JSON.parse((await runSvc(create)).stdout) as { token: string; id: string }
+  const headers = { authorization: `Bearer ${text}`, "content-type": "application/json" }
+  const body = JSON.stringify({ changes: [{ server: "demo", tool: "x", disabled: true }] })
+  await fetch(`${audited.url}/api/v1/tools`, { method: "PATCH", headers, body })
+  await fetch(`${audited.url}/api/v1/servers/nope/restart`, { method: "POST", headers })
+  const lines = await eventually(() => {
+    const all = readFileSync(log, "utf8")
+      .split("\n")
+      .filter((line) => line.includes("svc/rest"))
+    return all.length >= 2 && all.map((line) => JSON.parse(line) as Json)
+  })
+  expect(lines).toMatchObject([
+    { principal: `token ${id}`, method: "svc/rest PATCH /tools", outcome: "ok" },
+    { principal: `token ${id}`, method: "svc/rest POST /servers/{name}/restart", server: "nope", outcome: "error" },
+  ])
+})
+
 test("--no-admin leaves out REST and its login [rest:off]", async () => {
   await using bare = await startSvc({ config: CONFIG, flags: ["--no-admin"] })
   for (const path of ["/api/v1/servers", "/api/servers", "/admin/login?code=x", "/admin"])
@@ -331,8 +352,10 @@ describe("changes", () => {
     expect(written().every).toMatchObject({ tags: ["work", "edited"], env: { API_KEY: SECRET } })
     expect((await api("PUT", "/config/servers/every", { server }, { "if-match": etag })).status).toBe(412)
     const next = { "if-match": done.headers.get("etag") ?? "" }
-    const stray = { ...server, env: { OTHER_KEY: "•••" } }
-    expect((await api("PUT", "/config/servers/every", { server: stray }, next)).status).toBe(400)
+    for (const env of [{ OTHER_KEY: "•••" }, { API_KEY: "x •••" }, { MODE: "•••" }]) {
+      const stray = { ...server, env }
+      expect((await api("PUT", "/config/servers/every", { server: stray }, next)).status).toBe(400)
+    }
     // An edit of another server does not matter.
     await runSvc(["mcp", "edit", "demo", '{"tags":["other"]}', "--config-dir", svc.folder])
     const back = { ...server, tags: ["work"] }
