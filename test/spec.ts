@@ -224,7 +224,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "people know the host of a service, and rarely the path of its endpoint",
   },
   "cards:ssrf": {
-    says: "a card or catalog of a public host leads svc to no address of its own machine or network, and from https to no http",
+    says: "a card or catalog of a public host leads svc to no address of its own machine or network, from https to no http, and sets neither a header that HTTP or MCP decides nor a password in the address",
     from: "choice",
     why: "a card is a claim of its host, which svc may reach addresses for that the host may not",
   },

@@ -10,7 +10,7 @@ import { readForeignServers } from "../config/import.ts"
 import { type ProgramCommand, usageError } from "../lib/command-line.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
-import { addressOf, describeFound, findServer, planFound } from "../tools/find-server.ts"
+import { addressOf, describeEndpoint, describeFound, findServer, planFound } from "../tools/find-server.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 const NAME = { type: "positional", required: true, description: "Name of the server" } as const
@@ -215,7 +215,7 @@ async function remoteOf(
     throw usageError(
       `${describeFound(found)} needs ${missing.map(({ name }) => name).join(", ")}; \`svc mcp install NAME --url ${url}\` asks for it`,
     )
-  say(`found ${describeFound(found)}: ${visible(String(server.url))}`)
+  say(`found ${describeFound(found)}: ${describeEndpoint(server)}`)
   return server
 }
 

@@ -266,10 +266,24 @@ function planPackage(one: Package, runner: PackageRunner, values: InputValues): 
   }
 }
 
-function planRemote(remote: PackageTransport, values: InputValues): Installable {
+/** Header fields that belong to a connection, to its messages or to MCP. RFC 9110, 7.6.1; basic: Streamable HTTP. */
+const RESERVED_HEADER =
+  /^(?:host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|content-.*|accept|proxy-.*|mcp-.*|last-event-id)$/i
+
+/** Returns why a header of an entry is refused; undefined if it is not. */
+function headerProblem({ name }: NamedInput): string | undefined {
+  if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name)) return "it names an invalid header"
+  return RESERVED_HEADER.test(name) ? `it sets the header ${name}, which svc and HTTP decide` : undefined
+}
+
+function planRemote(remote: PackageTransport, values: InputValues): Installable | { readonly reason: string } {
   const inputs = createRequestedInputs(values)
   const url = inputs.text({ value: remote.url, variables: remote.variables }) ?? ""
   const headers = inputs.named(remote.headers)
+  const problem = remote.headers.map(headerProblem).find((reason) => reason !== undefined)
+  if (problem !== undefined) return { reason: problem }
+  const { username = "", password = "" } = URL.parse(url) ?? {}
+  if (username !== "" || password !== "") return { reason: "its address contains a user name or a password" }
   return {
     server: {
       type: remote.type === "sse" ? "sse" : "streamableHttp",

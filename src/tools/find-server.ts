@@ -15,7 +15,7 @@ import { type BoundedFetch, boundedFetch, createSsrfGuard } from "../oauth/ssrf.
 import { type RegistryEntry, readEntry } from "../registry/entry.ts"
 import { type InputValues, type Installable, planInstall } from "../registry/install-plan.ts"
 import { META_CLIENT_CAPABILITIES, META_VERSION, MODERN_VERSION } from "../wire/era.ts"
-import { isObject } from "../wire/message.ts"
+import { isObject, type Params } from "../wire/message.ts"
 
 /** A card with at least one remote. */
 export type FoundServer = {
@@ -71,7 +71,10 @@ export function addressOf(text: string): string {
   )
 }
 
-/** Plans the connection to a found server. Throws a RequestError for an endpoint that svc must not connect to. */
+/**
+ * Plans the connection to a found server. Throws a RequestError for an endpoint that svc must not connect to, and for headers
+ * that are not a server's to set.
+ */
 export function planFound({ card, address }: FoundServer, values: InputValues): Installable {
   const plan = planInstall(card, values, "remote")
   if ("reason" in plan) throw new RequestError("invalid_params", `${card.name} cannot be used: ${plan.reason}`)
@@ -89,6 +92,13 @@ export function planFound({ card, address }: FoundServer, values: InputValues): 
 /** Describes a found server in one line. */
 export const describeFound = ({ card, from }: FoundServer): string =>
   `${visible(card.title ?? card.name)} (${card.name}) by the server card at ${visible(from)}`
+
+/** Describes what a found server is reached by: its endpoint, and each header with its value, as they are sent. */
+export function describeEndpoint({ url, headers }: Params): string {
+  const fields = isObject(headers) ? Object.entries(headers) : []
+  const sent = (value: unknown) => visible(String(value).replaceAll("$$", "$"))
+  return [sent(url), ...fields.map(([name, value]) => `  with the header ${visible(name)}: ${sent(value)}`)].join("\n")
+}
 
 // ---
 

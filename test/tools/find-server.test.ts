@@ -1,6 +1,6 @@
 /** Finds MCP endpoints by server cards, on a network in memory. */
 import { describe, expect, test } from "bun:test"
-import { findServer, planFound } from "../../src/tools/find-server.ts"
+import { describeEndpoint, findServer, planFound } from "../../src/tools/find-server.ts"
 import { mcpInstall } from "../../src/tools/install.ts"
 import { stage } from "./stage.ts"
 
@@ -145,6 +145,38 @@ describe("a public host cannot lead svc into its own network [cards:ssrf]", () =
     expect(planFound(found, {}).missing).toMatchObject([{ name: "host" }])
     expect(planFound(found, { host: "eu.example.com" }).server.url).toBe("https://eu.example.com/mcp")
     expect(() => planFound(found, { host: "localhost" })).toThrow("refused")
+  })
+})
+
+describe("a card decides nothing that is HTTP's or a secret's [cards:ssrf]", () => {
+  const planOf = async (url: string, headers: readonly object[]) => {
+    const found = await findServer(
+      "example.com",
+      network({ [CATALOG]: catalog({ data: card(url, { headers }) }) }).fetch,
+    )
+    if (typeof found === "string") throw new Error("not found")
+    return planFound(found, {})
+  }
+
+  test.each([
+    [{ name: "Host", value: "evil" }, "the header Host"],
+    [{ name: "Transfer-Encoding", value: "chunked" }, "the header Transfer-Encoding"],
+    [{ name: "proxy-authorization" }, "the header proxy-authorization"],
+    [{ name: "Content-Length", isRequired: true }, "the header Content-Length"],
+    [{ name: "Mcp-Session-Id", value: "1" }, "the header Mcp-Session-Id"],
+    [{ name: "X A", value: "a" }, "an invalid header"],
+  ])("by the header %j", async (header, reason) => {
+    await expect(planOf("https://example.com/x/mcp", [header])).rejects.toThrow(reason)
+  })
+
+  test("by a user name or a password in the address", async () => {
+    for (const user of ["ada:pw", "ada"])
+      await expect(planOf(`https://${user}@example.com/x/mcp`, [])).rejects.toThrow("a user name or a password")
+  })
+
+  test("and what it may decide is described as it is sent", async () => {
+    const { server } = await planOf("https://example.com/$1/mcp", [{ name: "X-Key", value: "${HOME}" }])
+    expect(describeEndpoint(server)).toBe("https://example.com/$1/mcp\n  with the header X-Key: ${HOME}")
   })
 })
 
