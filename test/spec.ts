@@ -882,7 +882,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a probe of /health does not speak JSON-RPC, and an MCP client speaks nothing else",
   },
   "inbound:rest": {
-    says: "POST /mcp with {tool, arguments} runs the tool",
+    says: "POST /mcp with {tool, arguments} runs the tool; a body with either member, and neither jsonrpc nor method, is such a call, valid or not",
     from: "Internal tool invocation",
   },
   "inbound:query": {

@@ -17,12 +17,12 @@ import { textOf } from "../wire/frame.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
 import { errorResponse, jsonResponse, retryHeaders } from "./respond.ts"
 
-export type ToolInvocation = { readonly tool: string; readonly arguments: unknown }
+export type ToolInvocation = { readonly tool: unknown; readonly arguments: unknown }
 
-/** Returns the call that a request body holds; undefined if it holds none. */
+/** Returns the call that a request body holds, valid or not; undefined if it holds none. */
 export function parseToolInvocation(body: unknown): ToolInvocation | undefined {
-  if (!isObject(body) || typeof body.tool !== "string" || "jsonrpc" in body) return undefined
-  return { tool: body.tool, arguments: body.arguments ?? {} }
+  if (!isObject(body) || "jsonrpc" in body || "method" in body) return undefined
+  return "tool" in body || "arguments" in body ? { tool: body.tool, arguments: body.arguments ?? {} } : undefined
 }
 
 /** Answers `{result}`, or `{error: {code, message}}` with 400, 404, 429, 502 or 503. Never rejects. */
@@ -31,10 +31,8 @@ export async function serveToolInvocation(
   caller: InvocationCaller,
   gateway: Gateway,
 ): Promise<Response> {
-  if (!isObject(args))
-    return errorResponse(new RequestError("invalid_params", "arguments must be an object"), {
-      shape: "tool-invocation",
-    })
+  if (typeof tool !== "string") return refuse("tool must be the name of a tool")
+  if (!isObject(args)) return refuse("arguments must be an object")
   const outcome = await invokeTool(tool, args, caller, gateway)
   if (outcome.kind === "result") return jsonResponse({ result: outcome.result })
   const { code, message, status, retryAfter } = outcome
@@ -84,6 +82,10 @@ export async function invokeTool(
 }
 
 // ---
+
+/** Refuses a body that is no call. */
+const refuse = (reason: string): Response =>
+  errorResponse(new RequestError("invalid_params", reason), { shape: "tool-invocation" })
 
 /** A client without a session and without capabilities. */
 const sessionlessClient = (scope: Scope, principal: string): Client => ({

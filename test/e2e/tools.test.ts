@@ -264,6 +264,8 @@ test("POST /mcp with {tool, arguments} runs a tool of svc or of a server [inboun
     { error: { code: -32603, message: expect.stringMatching(/^bad is down: /) } },
   ])
   expect(await post({ tool: "one_svc_echo", arguments: [] })).toMatchObject([400, { error: { code: -32602 } }])
+  for (const body of [{ tool: 5 }, { tool: null, arguments: {} }, { arguments: {} }])
+    expect(await post(body)).toEqual([400, { error: { code: -32602, message: "tool must be the name of a tool" } }])
   expect(await post({ tool: "echo", arguments: { m: "plain" } }, "/servers/one/mcp")).toMatchObject([200, {}])
   // At its own address a server answers for names that it does not list; svc's own tools are not there.
   expect(await post({ tool: "mcp_list" }, "/servers/one/mcp")).toMatchObject([
