@@ -18,10 +18,13 @@ export type PackageRunner = {
 
 /** Returns the runner of a package, or undefined if svc cannot run it. */
 export function runnerOf(one: Package): PackageRunner | undefined {
-  const runner = RUNNERS.get(one.registryType)
+  const runner = runnerOfType(one.registryType)
   if (runner === undefined || one.transport.type !== "stdio") return undefined
   return isPackageName(one) && canFind(one, runner) ? runner : undefined
 }
+
+/** Returns the runner of a type of packages: npm, pypi, nuget or oci. */
+export const runnerOfType = (type: string): PackageRunner | undefined => RUNNERS.get(type)
 
 /** Returns the package with its version, as its runner takes it. */
 export function specOf(one: Package, runner: PackageRunner): string {

@@ -5,6 +5,7 @@ import type { Bundle } from "../registry/bundle.ts"
 import { isSensitive } from "../registry/bundle-manifest.ts"
 import type { RegistryEntry } from "../registry/entry.ts"
 import { deepSecrets, type InputValues, type Installable, type RequestedInput } from "../registry/install-plan.ts"
+import { runnerOfType } from "../registry/package-runner.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { bundleText, planEntry } from "./bundle.ts"
 import { quoted, quotedAddress } from "./consent-text.ts"
@@ -179,7 +180,7 @@ export function draftCustom(name: string, custom: CustomServer): InstallDraft {
   const values = Object.keys(env).length > 0 ? literals(env) : undefined
   if (command !== undefined)
     return draft(compact({ command, args: args.length > 0 ? [...args] : undefined, env: values }), "a command")
-  const runner = runnerOf(spec ?? "", version)
+  const runner = packageCommand(spec ?? "", version, Object.keys(env))
   return draft(compact({ command: runner.command, args: [...runner.args, ...args], env: values }), spec ?? "", version)
 }
 
@@ -218,19 +219,16 @@ const isBundleSecret = (name: string, { packages }: RegistryEntry, { manifest }:
 /** Whether an entry declares a value of this name anywhere. */
 const declares = (entry: RegistryEntry, name: string): boolean => JSON.stringify(entry).includes(JSON.stringify(name))
 
-/** Returns the command that runs a package: npm's by default. */
-function runnerOf(text: string, version: string | undefined): { command: string; args: readonly string[] } {
-  const [, kind = "npm", name = ""] = /^(?:(npm|pypi|oci):)?(.+)$/.exec(text) ?? []
-  const pinned = version === undefined || version === "latest" ? undefined : version
-  if (!/^[@A-Za-z0-9][\w@./:+=~-]*$/.test(name) || (pinned !== undefined && !/^[\w.+~^*-]+$/.test(pinned)))
+/** Returns the command that runs a package, npm's by default, with its arguments. `names`: the variables that it is given. */
+function packageCommand(
+  text: string,
+  version: string | undefined,
+  names: readonly string[],
+): { readonly command: string; readonly args: readonly string[] } {
+  const [, type = "npm", name = ""] = /^(?:(npm|pypi|oci):)?(.+)$/.exec(text) ?? []
+  const pinned = version === undefined || version === "latest" ? "" : version
+  const runner = runnerOfType(type)
+  if (runner === undefined || !/^[@A-Za-z0-9][\w@./:+=~-]*$/.test(name) || !/^[\w.+~^*-]*$/.test(pinned))
     throw new ToolError("invalid_argument", "package must be the name of an npm package, or pypi:NAME or oci:IMAGE")
-  const withVersion = (separator: string) => (pinned === undefined ? name : `${name}${separator}${pinned}`)
-  switch (kind) {
-    case "pypi":
-      return { command: "uvx", args: [withVersion("==")] }
-    case "oci":
-      return { command: "docker", args: ["run", "-i", "--rm", withVersion(":")] }
-    default:
-      return { command: "npx", args: ["-y", withVersion("@")] }
-  }
+  return { command: runner.command, args: runner.args([], runner.spec(name, pinned, undefined), names) }
 }

@@ -33,6 +33,15 @@ describe("a server that no registry describes", () => {
     }
   })
 
+  test("docker passes the given variables to a container", () => {
+    const { server } = draftCustom("x", { package: "oci:a/b", env: { MODE: "fast", LEVEL: "2" } })
+    expect(server).toEqual({
+      command: "docker",
+      args: ["run", "-i", "--rm", "-e", "MODE", "-e", "LEVEL", "a/b"],
+      env: { MODE: "fast", LEVEL: "2" },
+    })
+  })
+
   test("is refused unless it is exactly one of them, and each has what it takes", () => {
     const one = "Give one of command, url and package"
     const refusals: readonly (readonly [CustomServer, string])[] = [
