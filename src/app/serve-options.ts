@@ -332,6 +332,11 @@ export function readServeOptions(
   const maxToolName = option.integer("max-tool-name", 0, 0, 1_000) || undefined
   if (maxToolName !== undefined && maxToolName < MIN_TOOL_NAME)
     throw usageError(`--max-tool-name must be 0 (no limit) or at least ${MIN_TOOL_NAME}, not ${maxToolName}`)
+  const instructionsBudget = option.integer("instructions-budget", 2048, 0, 1_000_000) || Number.POSITIVE_INFINITY
+  if (instructionsBudget < MIN_INSTRUCTIONS)
+    throw usageError(
+      `--instructions-budget must be 0 (no limit) or at least ${MIN_INSTRUCTIONS}, not ${instructionsBudget}`,
+    )
   return {
     transport,
     address,
@@ -357,7 +362,7 @@ export function readServeOptions(
     auditArguments: option.flag("audit-arguments"),
     pageSize: option.integer("pagination", 0, 0, 1_000_000) || Number.POSITIVE_INFINITY,
     maxToolName,
-    instructionsBudget: option.integer("instructions-budget", 2048, 0, 1_000_000) || Number.POSITIVE_INFINITY,
+    instructionsBudget,
     tools: option.choice("tools", TOOL_LISTINGS, "all"),
     filter: filter === undefined ? MATCH_ALL : readFilter(filter),
     templateLinger: option.duration("template-linger", 30_000),
@@ -398,6 +403,8 @@ function readAddress(text: string | undefined, platform: string): ServerOptions[
 
 /** Below that too little is left of a name to read. */
 const MIN_TOOL_NAME = 32
+/** Below that they do not say how tools are found. */
+const MIN_INSTRUCTIONS = 256
 
 const MATCH_ALL: TagFilter = { kind: "and", of: [] }
 

@@ -6,7 +6,9 @@
  *  2. The servers' own instructions share what is left; short ones leave their share to the others.
  *  3. The text is a function of what the servers state. Whole instructions are the resource `svc:instructions/<server>`.
  */
-import type { ServerPart } from "./catalog.ts"
+import { cutText } from "../lib/text.ts"
+import type { Route, ServerPart } from "./catalog.ts"
+import { qualify } from "./name.ts"
 
 /** A server of the scope that is not connected, and its state in a word. */
 export type UnavailableServer = { readonly slug: string; readonly state: string }
@@ -24,7 +26,11 @@ export function aggregateInstructions(
   if (parts.length + unavailable.length === 0) return undefined
   const servers = parts.map(summaryOf)
   const down = unavailable.map(({ slug, state }) => `${slug} (${state})`).join(", ")
-  const head = essential(servers, down === "" ? "" : `\nNot available now: ${cut(down, MAX_DOWN)}`, budget, lead)
+  const shortens = parts.some(({ qualified }) =>
+    [...qualified.tools].some(([shown, route]) => isShortened(shown, route)),
+  )
+  const notes = [shortens ? SHORTENED : undefined, lead].filter((note) => note !== undefined).join("\n") || undefined
+  const head = essential(servers, down === "" ? "" : `\nNot available now: ${cut(down, MAX_DOWN)}`, budget, notes)
   // What stands in the server's line is not repeated.
   const described = servers.filter(({ text, purpose }) => text !== "" && oneLine(text) !== purpose)
   const left = budget - head.length - POINTER.length
@@ -48,6 +54,10 @@ export function instructionsAt(uri: unknown, parts: readonly ServerPart[]): stri
 
 const SCHEME = "svc:instructions/"
 const POINTER = `\nWhole instructions of a server: resource ${SCHEME}<server>`
+
+const SHORTENED = "Long names are listed cut, with a hash at the end."
+
+const isShortened = (shown: string, { slug, name }: Route): boolean => shown.length < qualify(slug, name).length
 
 const ESSENTIAL = 512
 /** Characters of the servers that are not available. */
@@ -114,10 +124,9 @@ function shareOf(lengths: readonly number[], total: number): number {
 /** Returns the first `length` characters of a text, with an ellipsis if it is longer. */
 function cut(text: string, length: number): string {
   if (text.length <= length) return text
-  const shown = text.slice(0, Math.max(0, length - 1))
+  const shown = cutText(text, length - 1)
   const word = /^(.*\S)\s+\S*$/s.exec(shown)?.[1] ?? shown
-  // Never half of a surrogate pair.
-  return `${(word.length > length / 2 ? word : shown).replace(/[\uD800-\uDBFF]$/, "")}…`
+  return `${word.length > length / 2 ? word : shown}…`
 }
 
 /** Returns a text on one line, without control and formatting characters. */

@@ -5,20 +5,31 @@
  *   resources        svc://<slug>/<original URI>      also templates: a URI template keeps its braces
  *   MCP Apps         ui://<slug>_svc_<rest>           hosts render only `ui://`, so the scheme stays
  *
- * A name of more than `--max-tool-name` characters ends in `_` and a hash of the whole name: it depends on the name alone.
+ * A name of more than `--max-tool-name` characters is cut, first the server's part, and ends in `_` and a hash of the whole
+ * name: it depends on the name alone.
  * Its own endpoint (`/servers/<server>/mcp`) shows a backend's own names.
  */
 import { SEPARATOR } from "../config/server-spec.ts"
 import { digest } from "../lib/digest.ts"
+import { cutText } from "../lib/text.ts"
 
 /** Returns the name of a tool, prompt or task in the aggregate. */
 export const qualify = (slug: string, name: string): string => `${slug}${SEPARATOR}${name}`
 
-/** Returns a name with at most `max` characters: one that is longer is cut, and ends in a hash of the whole. */
-export const shortened = (name: string, max: number): string =>
-  name.length <= max
-    ? name
-    : `${name.slice(0, max - HASH_LENGTH - 1).replace(/[\uD800-\uDBFF]$/, "")}_${digest(name, HASH_LENGTH)}`
+/**
+ * Returns a name with at most `max` characters: one that is longer is cut, and ends in a hash of the whole. The server's part
+ * is cut first, because the tool's own name says what the tool does.
+ */
+export function shortened(name: string, max: number): string {
+  if (name.length <= max) return name
+  const hash = `_${digest(name, HASH_LENGTH)}`
+  const split = splitName(name)
+  const room = max - hash.length - SEPARATOR.length
+  if (split === undefined || room < 2) return cutText(name, max - hash.length) + hash
+  const least = Math.min(MIN_SLUG, Math.ceil(room / 3))
+  const slug = cutText(split.slug, Math.max(least, room - split.name.length))
+  return `${qualify(slug, cutText(split.name, room - slug.length))}${hash}`
+}
 
 /** Splits a name of the aggregate into the backend's slug and its own name. Returns undefined for any other name. */
 export function splitName(name: string): { readonly slug: string; readonly name: string } | undefined {
@@ -54,6 +65,8 @@ export const isWithin = (uri: string, whole: string): boolean =>
 // ---
 
 const HASH_LENGTH = 8
+/** Characters of a server's part that stay, if there is room. */
+const MIN_SLUG = 8
 
 const SCHEME = "svc://"
 const UI = "ui://"

@@ -15,3 +15,11 @@ test("svc listens on loopback by default, and beyond it only with authentication
     expect(optionsOf({ host, "allow-unauthenticated": true }).address).toMatchObject({ hostname: host })
   }
 })
+
+test("a budget of instructions that says nothing is refused [instructions:budget]", () => {
+  expect(() => optionsOf({ "instructions-budget": "50" })).toThrow(
+    "--instructions-budget must be 0 (no limit) or at least 256, not 50",
+  )
+  expect(optionsOf({ "instructions-budget": "256" }).instructionsBudget).toBe(256)
+  expect(optionsOf({ "instructions-budget": "0" }).instructionsBudget).toBe(Number.POSITIVE_INFINITY)
+})

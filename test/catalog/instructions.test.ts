@@ -6,7 +6,7 @@ import { fakePeer, fakeSpec } from "../fakes.ts"
 
 type Stated = { readonly instructions?: string; readonly serverInfo?: ListingEntry; readonly tools?: number }
 
-const partsOf = (servers: Readonly<Record<string, Stated>>) =>
+const partsOf = (servers: Readonly<Record<string, Stated>>, maxName?: number) =>
   buildCatalog(
     Object.entries(servers).map(([name, { tools = 1, ...stated }]) => ({
       spec: { ...fakeSpec(), id: name, name, slug: name },
@@ -17,6 +17,7 @@ const partsOf = (servers: Readonly<Record<string, Stated>>) =>
       } satisfies Listing,
     })),
     emptyCatalog(),
+    maxName,
   ).parts
 
 test("servers are named with their tools and what they are for, and those that are not available with their states [instructions:budget] [instructions:unavailable]", () => {
@@ -47,6 +48,14 @@ files. Paths are absolute.`)
   expect(aggregateInstructions(partsOf({ a: { instructions: "Adds." } }), [], 2048, "Find them.")).toBe(
     "Tools of 1 MCP server, each named <server>_svc_<tool>.\nFind them.\n- a (1 tool): Adds.",
   )
+})
+
+test("instructions say that names are shortened, if any is [names:shortened]", () => {
+  const stated = { "a-server-with-a-rather-long-name": {}, b: {} }
+  expect(aggregateInstructions(partsOf(stated, 40), [], 2048)).toStartWith(
+    "Tools of 2 MCP servers, each named <server>_svc_<tool>.\nLong names are listed cut, with a hash at the end.\n- a-",
+  )
+  expect(aggregateInstructions(partsOf(stated, 64), [], 2048)).not.toContain("hash")
 })
 
 test("instructions keep the budget, and the essential its 512 characters [instructions:budget]", () => {

@@ -33,6 +33,10 @@ test("a long name is cut to the limit with a hash of the whole, and depends on n
   )
   const long = "files_svc_".padEnd(80, "x")
   expect(shortened(long, 64)).toMatch(/^files_svc_x{45}_[0-9a-f]{8}$/)
+  expect(shortened("a-very-long-server-name-indeed-with-many-words_svc_read_file", 40)).toMatch(
+    /^a-very-long-serve_svc_read_file_[0-9a-f]{8}$/,
+  )
+  expect(shortened(`a-long-server_svc_${"tool".repeat(20)}`, 40)).toMatch(/^a-long-s_svc_(?:tool){4}to_[0-9a-f]{8}$/)
   expect(shortened(`${long}1`, 64)).not.toBe(shortened(`${long}2`, 64))
   expect(shortened(long, Number.POSITIVE_INFINITY)).toBe(long)
 })

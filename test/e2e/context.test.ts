@@ -48,7 +48,7 @@ test("long names are shortened for clients of both eras, and work whole, too [na
   const config = { mcpServers: { [far]: { ...echoes, ...hidden }, demo } }
   await using instance = await startSvc({ config, flags: ["--max-tool-name", "64"] })
   const whole = `${far}_svc_echo`
-  const short = `${whole.slice(0, 55)}_${digest(whole, 8)}`
+  const short = `${far.slice(0, 46)}_svc_echo_${digest(whole, 8)}`
   const call = async (name: string) =>
     (await modern(`${instance.url}/mcp`, "tools/call", { name, arguments: { m: "hi" } })).body
   const list = async () =>
