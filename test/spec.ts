@@ -737,7 +737,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "the control socket is trusted, and a template has no instance outside a project",
   },
   "names:shortened": {
-    says: "with --max-tool-name, a longer <server>_svc_<name> of a tool or prompt is listed cut, with a hash of the whole at its end; the whole name works too, and settings use it",
+    says: "with --max-tool-name, a longer <server>_svc_<name> of a tool or prompt is listed cut, first the server's part, with a hash of the whole at its end; the whole name works too, and settings use it",
     from: "choice",
     why: "most models refuse names over 64 characters, with all other tools; a name that depended on the other servers would change when one joins",
   },
@@ -776,8 +776,18 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a tool that every conversation uses should not be searched for",
   },
+  "lazy:pinned:names": {
+    says: "a pinned tool that has the name of one of svc's search tools is not listed at its server's address; call_tool runs it",
+    from: "choice",
+    why: "a list has each name once, and a call by this name must not depend on the server",
+  },
+  "lazy:answer": {
+    says: "an answer of the search tools has at most 40,000 characters, describes a name once, and says what it leaves out and how to get it",
+    from: "choice",
+    why: "clients cut or refuse longer results, and one server's schemas must not fill a context window",
+  },
   "lazy:search": {
-    says: "search_tools answers one line a tool in at most 60 tokens, grouped by server with its instructions, 8 by default; without a hit it says what was searched and which servers there are",
+    says: "search_tools answers one line a tool in at most 60 tokens, best first, under a heading wherever the server changes, with its instructions once, 8 by default; without a hit it says what was searched and which servers there are",
     from: "choice",
     why: "a model that is told nothing was found guesses names",
   },
@@ -807,9 +817,14 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a second path of calls would differ from the first",
   },
   "lazy:call:tolerant": {
-    says: "call_tool takes arguments as an object or as JSON text, under args, parameters, params or input too, the name under tool_name, toolName or tool, or among the arguments",
+    says: "call_tool takes arguments as an object or as JSON text, under args, parameters, params or input too, beside the name, the name under tool_name, toolName or tool, or among the arguments; it drops none, and refuses two values of one",
     from: "choice",
     why: "that is what models write",
+  },
+  "lazy:call:server": {
+    says: "a server named beside the tool is the tool's server: svc runs no tool of another one",
+    from: "choice",
+    why: "a call that runs on another server than the one it names does harm",
   },
   "lazy:call:arguments": {
     says: "svc refuses no arguments; if a call through call_tool fails and its arguments do not fit the schema, the error holds the parameters",
@@ -822,7 +837,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "people let clients run tools that are annotated read-only without asking",
   },
   "lazy:unknown": {
-    says: "in a lazy view an unknown name is answered with the three nearest, through call_tool as an isError result",
+    says: "in a lazy view an unknown name is answered with the three nearest, or with the reason if its server is not connected or svc keeps it back, through call_tool as an isError result",
     from: "choice",
     why: "a model corrects itself by what it reads in a result",
   },

@@ -11,7 +11,7 @@ import type { Era } from "../wire/era.ts"
 import { type MirroredHeader, mirroredOf } from "../wire/headers.ts"
 import type { Params } from "../wire/message.ts"
 import { limitWarnings } from "./client-limits.ts"
-import { LAZY_TOOLS } from "./lazy-tools.ts"
+import { isLazyTool, LAZY_TOOLS } from "./lazy-tools.ts"
 import {
   type CacheHint,
   type Listing,
@@ -194,15 +194,22 @@ export function toolOf({ parts, tools, naming, maxName }: View, name: string): T
   return part === undefined || tool === undefined ? undefined : shownTool(part, tool, naming, maxName)
 }
 
-/** Whether `disabledTools` hides the tool that a name means in a view. */
-export const hidesTool = ({ parts, naming, maxName }: View, name: unknown): boolean =>
-  parts.some(({ spec, listing }) =>
-    listing.tools.some(
+/** Returns why svc keeps the tool that a name means in a view from clients; undefined if it does not. */
+export function withheldIn({ parts, naming, maxName }: View, name: unknown): Withheld | undefined {
+  for (const { spec, listing, quarantined } of parts) {
+    const { disabledTools } = spec.tuning
+    if (disabledTools.length === 0 && (quarantined?.size ?? 0) === 0) continue
+    const found = listing.tools.find(
       (tool) =>
-        isHidden(spec, tool.name) &&
+        (isHidden(spec, tool.name) || quarantined?.has(tool.name) === true) &&
         (nameIn(naming, spec, tool.name) === name || shortenedIn(naming, spec, tool.name, maxName) === name),
-    ),
-  )
+    )
+    if (found !== undefined) return isHidden(spec, found.name) ? "disabled" : "changed"
+  }
+  return undefined
+}
+/** By `disabledTools`, or because strict pinning found another definition than the approved one. */
+export type Withheld = "disabled" | "changed"
 
 /** Returns the offered tools of a part under its own names, as clients see them. */
 export const partTools = (part: ServerPart): readonly Tool[] =>
@@ -301,11 +308,17 @@ const keepsTools = ({ spec, listing }: CatalogSource, name: string): boolean =>
   spec.tuning.toolPinning === "strict" ||
   listing.tools.some((tool) => tool.name === name)
 
-/** Returns the texts of the pinned tools of a part. Routes and texts have the same order. */
+/**
+ * Returns the texts of the pinned tools of a part. Routes and texts have the same order. A tool that has the name of one of
+ * svc's search tools is not listed: a call by this name is svc's.
+ */
 function pinnedTexts(part: ServerPart, naming: View["naming"], pinned: readonly string[]): readonly string[] {
   const { entries, tools } = part[naming]
-  const routes = [...tools.values()]
-  return entries["tools/list"].filter((_text, at) => isPinned(part.spec, routes[at]?.name ?? "", pinned))
+  const routes = [...tools]
+  return entries["tools/list"].filter((_text, at) => {
+    const [shown, route] = routes[at] ?? []
+    return isPinned(part.spec, route?.name ?? "", pinned) && !isLazyTool(shown)
+  })
 }
 
 /** Creates a view; a lazy one if `lazily` is there. */

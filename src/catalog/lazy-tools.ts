@@ -3,6 +3,9 @@
  * unlisted. Their texts are part of every conversation, so each word counts. choice: Views.
  */
 
+/** The name of the server under which svc's own tools are found. */
+export const OWN = "svc"
+
 /** The tools of a lazy view that run another tool. */
 const WRAPPERS = ["call_tool", "call_read_tool", "tool_invoke"] as const
 export type LazyWrapper = (typeof WRAPPERS)[number]

@@ -1,6 +1,6 @@
 /** Describes the members of a JSON Schema for people: each with its type, whether it is required, and what limits it. */
 import { isObject, type Params } from "../wire/message.ts"
-import { resolvedSchema } from "./signature.ts"
+import { parametersOf, resolvedSchema } from "./signature.ts"
 
 /** A member of a schema, by its path such as `filter.tags[]`, and what there is to know of it in one text. */
 export type SchemaFact = readonly [path: string, about: string]
@@ -39,12 +39,11 @@ const MAX_DEPTH = 4
 const MAX_FACTS = 500
 
 function membersOf(schema: Params, root: Params, path: string, depth: number): readonly SchemaFact[] {
-  const properties = isObject(schema.properties) ? Object.entries(schema.properties) : []
-  const required: readonly unknown[] = Array.isArray(schema.required) ? schema.required : []
-  return properties.flatMap(([name, value]) => {
+  const { properties, required } = parametersOf(schema, root)
+  return [...properties].flatMap(([name, value]) => {
     const own = resolvedSchema(value, root) ?? {}
     const here = `${path}${name}`
-    const fact: SchemaFact = [here, about(own, root, required.includes(name))]
+    const fact: SchemaFact = [here, about(own, root, required.has(name))]
     if (depth >= MAX_DEPTH) return [fact]
     const nested = optionsOf(own).length > 0 ? [] : nestedIn(own, root, here, depth)
     return [fact, ...nested]

@@ -11,6 +11,7 @@
 import { isObject } from "../wire/message.ts"
 import type { Tool } from "./listing.ts"
 import { isLightWord, isStopWord, stemOf, stopWords, wordsOf } from "./search-words.ts"
+import { parametersOf } from "./signature.ts"
 import { corrections, lettersOf, type Spelling } from "./spelling.ts"
 import { readSynonyms, type Synonyms } from "./synonyms.ts"
 
@@ -32,8 +33,12 @@ export type SearchOptions = {
   readonly allowed?: ((server: string, tool: string) => boolean) | undefined
 }
 
-/** A server as the index knows it; its name and title count for all of its tools. */
-export type SearchServer = { readonly name: string; readonly title?: string | undefined }
+/** A server as the index knows it; its name and title count for all of its tools. `key` is its key, unless that is its name. */
+export type SearchServer = {
+  readonly name: string
+  readonly title?: string | undefined
+  readonly key?: string | undefined
+}
 
 export type SearchIndex = {
   readonly entries: (Entry | undefined)[]
@@ -63,15 +68,16 @@ export function createSearchIndex(synonyms: Synonyms = readSynonyms()): SearchIn
 
 /** Replaces what the index holds of one server. */
 export function updateListing(index: SearchIndex, server: SearchServer, tools: readonly Tool[]): void {
-  removeListing(index, server.name)
+  const { key = server.name } = server
+  removeListing(index, key)
   const serverText = `${server.name} ${server.title ?? ""}`
   const serverStems = new Set(wordsOf(serverText).map(stemOf))
   const slots = tools.map((tool) => {
     const slot = index.free.pop() ?? index.entries.length
-    index.entries[slot] = addTool(index, slot, server.name, serverText, serverStems, tool)
+    index.entries[slot] = addTool(index, slot, key, serverText, serverStems, tool)
     return slot
   })
-  if (slots.length > 0) index.servers.set(server.name, slots)
+  if (slots.length > 0) index.servers.set(key, slots)
 }
 
 /** Removes the tools of one server. */
@@ -423,7 +429,7 @@ function textsOf(server: string, tool: Tool): readonly string[] {
     text(meta["anthropic/searchHint"]),
     first,
     description.slice(first.length),
-    parametersOf(tool.inputSchema),
+    parameterTexts(tool.inputSchema),
     server,
   ]
 }
@@ -432,9 +438,8 @@ const SENTENCE_END = /[.!?:](?:\s|$)|\n/
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "")
 
-function parametersOf(schema: unknown): string {
-  const properties = isObject(schema) && isObject(schema.properties) ? schema.properties : {}
-  return Object.entries(properties)
+function parameterTexts(schema: unknown): string {
+  return [...parametersOf(schema).properties]
     .slice(0, MAX_PARAMETERS)
     .map(([name, value]) => `${name} ${isObject(value) ? text(value.description) : ""}`)
     .join("\n")

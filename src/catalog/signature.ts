@@ -2,19 +2,64 @@
  * Writes tools for a model in few tokens: a tool's parameters as `path*: str, head?: int`, and texts on one line. Texts of
  * servers are data: on one line and without control characters, they cannot pass for the structure around them.
  */
-import { isObject, type Params } from "../wire/message.ts"
+import { cutText } from "../lib/text.ts"
+import { asText, isObject, type Params } from "../wire/message.ts"
+import type { Tool } from "./listing.ts"
+
+export type Detail = "name" | "summary" | "full"
+
+/** Writes a tool on one line: in HIT_TOKENS and HIT_CHARACTERS, unless the whole definition is wanted. */
+export function lineOf(tool: Tool, detail: Detail): string {
+  if (detail === "full") return jsonLine(tool)
+  const head = `- ${oneLine(tool.name, NAME_TOKENS_OF_HIT)}`
+  if (detail === "name") return head
+  const mark = isReadOnly(tool) ? " [read-only]" : ""
+  const room = HIT_TOKENS - tokensIn(head) - tokensIn(mark) - 3
+  const description = typeof tool.description === "string" ? tool.description : asText(tool.title ?? "")
+  // The parameters take two thirds at most, unless the description is short.
+  const about = oneLine(firstSentence(description), Math.max(room, 0))
+  const signature = signatureOf(tool.inputSchema, Math.max(Math.floor((room * 2) / 3), room - tokensIn(about)))
+  const rest = room - tokensIn(signature)
+  const text = rest < 3 ? "" : oneLine(firstSentence(description), rest)
+  const start = `${head}(${signature})${mark}`
+  const line = text === "" ? start : `${start}: ${text}`
+  return line.length <= HIT_CHARACTERS ? line : `${cutText(line, Math.max(start.length, HIT_CHARACTERS - 1))}…`
+}
+
+/** Returns JSON text on one line for any reader: separators and characters that hide or turn others are escaped. */
+export const jsonLine = (value: unknown): string =>
+  JSON.stringify(value).replace(INVISIBLE, (found) =>
+    [...Array(found.length).keys()].map((at) => `\\u${found.charCodeAt(at).toString(16).padStart(4, "0")}`).join(""),
+  )
+
+/** Whether a tool is annotated read-only. */
+export const isReadOnly = ({ annotations }: Tool): boolean => isObject(annotations) && annotations.readOnlyHint === true
+
+/** The parameters that a schema names. */
+export type Parameters = {
+  readonly properties: ReadonlyMap<string, unknown>
+  /** Required in every case. */
+  readonly required: ReadonlySet<string>
+  /** Whether there may be others that it does not name. */
+  readonly isOpen: boolean
+}
+
+/** Returns the parameters of a schema, also of one that is put together by `$ref`, `allOf`, `anyOf` and `oneOf`. */
+export function parametersOf(schema: unknown, root: Params = isObject(schema) ? schema : {}): Parameters {
+  return collectParameters(schema, root, { left: MAX_SCHEMAS })
+}
 
 /** Returns the parameters of an input schema, required ones first, in at most `room` tokens. */
 export function signatureOf(schema: unknown, room: number): string {
   const root = isObject(schema) ? schema : {}
-  const properties = isObject(root.properties) ? Object.entries(root.properties) : []
-  const required = stringsOf(root.required)
-  const isRequired = ([name]: readonly [string, unknown]) => required.includes(name)
-  const sorted = [...properties.filter(isRequired), ...properties.filter((entry) => !isRequired(entry))]
+  const { properties, required } = parametersOf(root)
+  const isRequired = ([name]: readonly [string, unknown]) => required.has(name)
+  const all = [...properties]
+  const sorted = [...all.filter(isRequired), ...all.filter((entry) => !isRequired(entry))]
   const parts: string[] = []
   let left = room
   for (const [name, value] of sorted) {
-    const mark = required.includes(name) ? "*" : "?"
+    const mark = required.has(name) ? "*" : "?"
     const part = `${oneLine(name, NAME_TOKENS)}${mark}: ${typeOf(value, root, 0)}`
     left -= tokensIn(part) + 1
     if (left < 0) return [...parts, "…"].join(", ")
@@ -25,7 +70,7 @@ export function signatureOf(schema: unknown, room: number): string {
 
 /** Returns a text on one line, cut at a word to at most `room` tokens, without control and format characters. */
 export function oneLine(text: string, room: number): string {
-  const line = text.slice(0, MAX_TEXT).replace(UNPRINTABLE, " ").replace(/ {2,}/g, " ").trim()
+  const line = cutText(text, MAX_TEXT).toWellFormed().replace(UNPRINTABLE, " ").replace(/ {2,}/g, " ").trim()
   if (tokensIn(line) <= room) return line
   const words = line.split(" ")
   let left = room - 1
@@ -43,13 +88,15 @@ export function oneLine(text: string, room: number): string {
 export const firstSentence = (text: string): string => /^[\s\S]*?[.!?](?=\s|$)/.exec(text.trimStart())?.[0] ?? text
 
 /** Returns an estimate of the tokens of a text, which is rarely too low. */
-export function tokensIn(text: string): number {
+function tokensIn(text: string): number {
   let tokens = 0
   for (const [piece] of text.matchAll(PIECES)) {
-    if (/^[A-Za-z]/.test(piece)) tokens += Math.ceil(piece.length / (piece.length > 14 ? 3 : 7))
+    if (/^[A-Za-z]/.test(piece)) tokens += Math.ceil(piece.length / lettersPerToken(piece))
     else if (/^[0-9]/.test(piece)) tokens += Math.ceil(piece.length / 3)
-    else if (piece.length === 2 && piece.charCodeAt(0) > 127) tokens += 3
-    else tokens += piece.charCodeAt(0) < 128 ? 1 : 1.5
+    else if (piece.charCodeAt(0) < 128) tokens += piece.length > 1 && !USUAL.test(piece) ? 2 : 1
+    else if (piece.length === 2) tokens += 3
+    else if (MARK.test(piece)) tokens += 2
+    else tokens += Buffer.byteLength(piece) > 2 && !EAST_ASIAN.test(piece) ? 3 : 1.5
   }
   return Math.ceil(tokens)
 }
@@ -66,12 +113,32 @@ export function resolvedSchema(value: unknown, root: Params): Params | undefined
 // ---
 
 const MAX_TEXT = 4000
+/** Schemas within a schema that are read for its parameters: references may lead around. */
+const MAX_SCHEMAS = 200
 const NAME_TOKENS = 16
 const MAX_CHOICES = 5
 const MAX_MEMBERS = 5
+const HIT_TOKENS = 60
+const NAME_TOKENS_OF_HIT = HIT_TOKENS - 8
+const HIT_CHARACTERS = 210
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu
 /** Words as tokenizers split them: at changes of case, and punctuation in runs of two. */
 const PIECES = /[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\sA-Za-z0-9\x80-\u{10ffff}]{1,2}|[\x80-\u{10ffff}]/gu
+
+const EAST_ASIAN = /[\u2010-\u2027\u3000-\u30ff\u4e00-\u9fff\uac00-\ud7af]/
+/** Punctuation that is one token in pairs. */
+const USUAL = /^(?:(.)\1|["'([{<*.,:;)\]}>=/_-]+)$/
+const MARK = /\p{M}/u
+const UNPRONOUNCEABLE = /[^aeiouy]{5}|^[^aeiouy]{4,}$/i
+/** Words of two letters that are one token; a pair of others is two. */
+const SHORT = /^(?:[aio][a-z]|[b-hj-np-z][aeiou]|by|my|db|md|js|ts|py|kb|mb|gb|ms|px|vs|tv|pr|ci|cd|ux)$/i
+
+/** Returns how many letters of a piece make a token: long and unusual ones are split. */
+function lettersPerToken(piece: string): number {
+  if (UNPRONOUNCEABLE.test(piece) || (piece.length === 2 && !SHORT.test(piece))) return 1.5
+  return piece.length > 14 ? 3 : 7
+}
 
 const TYPES: Readonly<Record<string, string>> = {
   string: "str",
@@ -82,10 +149,45 @@ const TYPES: Readonly<Record<string, string>> = {
   array: "list",
 }
 
+function collectParameters(schema: unknown, root: Params, budget: { left: number }): Parameters {
+  const own = resolvedSchema(schema, root)
+  if (own === undefined || budget.left-- <= 0) return { properties: new Map(), required: new Set(), isOpen: true }
+  const within = (key: string) => {
+    const value = own[key]
+    return (Array.isArray(value) ? value : []).map((one: unknown) => collectParameters(one, root, budget))
+  }
+  const all = within("allOf")
+  // What stands beside a reference counts too.
+  if (isObject(schema) && schema !== own) {
+    const { $ref, ...beside } = schema
+    all.push(collectParameters(beside, root, budget))
+  }
+  const choices = [within("anyOf"), within("oneOf")].filter(({ length }) => length > 0)
+  const parts = [...all, ...choices.flat()]
+  const properties = new Map([
+    ...Object.entries(isObject(own.properties) ? own.properties : {}),
+    ...parts.flatMap((part) => [...part.properties]),
+  ])
+  const required = [
+    ...stringsOf(own.required),
+    ...all.flatMap((part) => [...part.required]),
+    ...choices.flatMap(([first, ...others]) =>
+      [...(first?.required ?? [])].filter((name) => others.every((other) => other.required.has(name))),
+    ),
+  ]
+  const others = own.additionalProperties
+  const isOpen =
+    others === true ||
+    isObject(others) ||
+    isObject(own.patternProperties) ||
+    (others !== false && !isObject(own.properties) && parts.every((part) => part.isOpen))
+  return { properties, required: new Set(required), isOpen }
+}
+
 function cutWord(word: string, room: number): string {
   let end = Math.min(word.length, room * 4)
   while (end > 0 && tokensIn(word.slice(0, end)) > room - 1) end--
-  return `${word.slice(0, end)}…`
+  return `${cutText(word, end)}…`
 }
 
 /** Returns the short name of a schema's type: an enum's values, and the members of an object one level deep. */

@@ -4,11 +4,12 @@
  *
  * Callers import this file with `await import`: it brings the vocabulary of the search.
  */
-import { nearest } from "../lib/nearest.ts"
 import { type Catalog, nameIn, partTools, toolOf, type View } from "./catalog.ts"
+import { OWN } from "./lazy-tools.ts"
 import type { Tool } from "./listing.ts"
 import { splitName } from "./name.ts"
-import { createSearchIndex, removeListing, type SearchHit, search, updateListing } from "./search.ts"
+import { createSearchIndex, removeListing, type SearchHit, type SearchServer, search, updateListing } from "./search.ts"
+import { corrections, lettersOf, type Spelling } from "./spelling.ts"
 
 /** What a client may find: a view of a catalog, and the entries of svc's own tools (JSON texts) if the client has them. */
 export type Searchable = { readonly catalog: Catalog; readonly view: View; readonly own: readonly string[] }
@@ -25,30 +26,45 @@ export type ServerTools = {
   readonly count: number
 }
 
-/** The name under which svc's own tools are found. */
-export const OWN = "svc"
-/** Their key in the index; no server's id ends so. */
-const OWN_KEY = "svc "
+/** Stands for the id of a server; no server's id ends so. */
+const OWN_ID = "svc "
+/** Listings of one server at once in the index. */
+const MAX_LISTINGS = 5
+
+/** What was indexed: its key in the index, its texts, and whether it is of a session's own process. */
+type IndexedListing = { readonly key: string; readonly texts: readonly string[]; readonly isOwn: boolean }
+
+/** A name in a view, spelt by the server's own name for the tool. `stem` is the whole name. */
+type KnownName = Spelling & { readonly slug: string }
 
 export class ToolFinder {
   private readonly index = createSearchIndex()
-  /** What was indexed of each part, by its id. */
-  private readonly indexed = new Map<string, unknown>()
+  /** What was indexed of each server, by its id: the listing of its last search at the end. */
+  private readonly indexed = new Map<string, IndexedListing[]>()
+  private readonly names = new WeakMap<View, readonly KnownName[]>()
+  private made = 0
+
+  /** How many listings have been indexed so far. */
+  get indexedListings(): number {
+    return this.made
+  }
 
   /** Returns the tools that fit a query, best first. `servers` limits the search to servers of these names. */
   find(searchable: Searchable, query: string, limit: number, servers?: readonly string[]): readonly FoundTool[] {
     const { view, own } = searchable
-    this.update(searchable)
+    const keys = this.update(searchable)
     const parts = new Map(
-      view.parts.filter(({ spec }) => servers?.includes(spec.slug) !== false).map((part) => [part.spec.id, part]),
+      view.parts
+        .filter(({ spec }) => servers?.includes(spec.slug) !== false)
+        .map((part) => [keys.get(part.spec.id) ?? "", part]),
     )
     const withOwn = own.length > 0 && servers?.includes(OWN) !== false
-    const isAll =
-      parts.size === this.indexed.size - (this.indexed.has(OWN_KEY) ? 1 : 0) && withOwn === this.indexed.has(OWN_KEY)
-    const allowed = (id: string) => (id === OWN_KEY ? withOwn : parts.has(id))
+    const isAll = parts.size + (withOwn ? 1 : 0) === this.index.servers.size
+    const ownKey = keys.get(OWN_ID)
+    const allowed = (key: string) => (key === ownKey ? withOwn : parts.has(key))
     return search(this.index, query, { limit, allowed: isAll ? undefined : allowed }).flatMap(
       ({ server, tool, ...hit }) => {
-        if (server === OWN_KEY)
+        if (server === ownKey)
           return ownTools(own).flatMap((one) => (one.name === tool ? [{ ...hit, server: OWN, tool: one }] : []))
         const spec = parts.get(server)?.spec
         const shown = spec && toolOf(view, nameIn(view.naming, spec, tool))
@@ -60,55 +76,72 @@ export class ToolFinder {
   /** Returns the names most like one that leads nowhere: the same local name first, then near spellings, then like meanings. */
   similar(searchable: Searchable, name: string, count: number): readonly string[] {
     const { view, own } = searchable
-    const names = [...view.tools.keys(), ...ownTools(own).map((tool) => tool.name)]
+    // A server's name that was put before the whole name of another's tool.
+    const inner = splitName(name)?.name
+    const nested = inner !== undefined && view.tools.has(inner) ? [inner] : []
+    const known = [...this.namesOf(view), ...ownTools(own).map((tool) => knownName(tool.name, tool.name, OWN))]
     const wanted = localName(name)
-    const byLocal = Map.groupBy(names, localName)
-    const similar = [...(byLocal.get(wanted) ?? [])]
-    byLocal.delete(wanted)
     const slug = splitName(name)?.slug
-    const ofServer = [...byLocal.keys()].filter((local) =>
-      byLocal.get(local)?.some((one) => splitName(one)?.slug === slug),
-    )
-    const known = new Set(ofServer.length > 0 ? ofServer : byLocal.keys())
-    for (
-      let near = nearest(wanted, known);
-      near !== undefined && similar.length < count;
-      near = nearest(wanted, known)
-    ) {
-      const [first = []] = [byLocal.get(near)]
-      similar.push(...first.filter((one) => ofServer.length === 0 || splitName(one)?.slug === slug))
-      known.delete(near)
-    }
+    const ofServer = known.filter((one) => one.slug === slug)
+    const near = corrections(wanted, ofServer.length > 0 ? ofServer : known).map(({ stem }) => stem)
+    const same = known.filter((one) => one.word === wanted).map(({ stem }) => stem)
+    const similar = [...nested, ...same, ...near]
+    if (similar.length >= count) return [...new Set(similar)].slice(0, count)
     const alike = this.find(searchable, wanted.replace(/[^A-Za-z0-9]+/g, " "), count).map(({ tool }) => tool.name)
     return [...new Set([...similar, ...alike])].slice(0, count)
   }
 
   // ---
 
-  /** Indexes what has changed of a catalog and of svc's own tools, and drops what is gone. */
-  private update({ catalog, own }: Searchable): void {
-    const ids = new Set(catalog.parts.map(({ spec }) => spec.id))
-    for (const id of this.indexed.keys())
-      if (!ids.has(id) && id !== OWN_KEY) {
-        removeListing(this.index, id)
+  private namesOf(view: View): readonly KnownName[] {
+    const names =
+      this.names.get(view) ?? [...view.tools].map(([shown, route]) => knownName(shown, route.name, route.slug))
+    this.names.set(view, names)
+    return names
+  }
+
+  /** Indexes what has changed of a catalog and of svc's own tools, and drops what is gone. Returns the keys in the index by id. */
+  private update({ catalog, own }: Searchable): ReadonlyMap<string, string> {
+    const ids = new Set([OWN_ID, ...catalog.parts.map(({ spec }) => spec.id)])
+    for (const [id, listings] of this.indexed)
+      if (!ids.has(id)) {
+        for (const { key } of listings) removeListing(this.index, key)
         this.indexed.delete(id)
       }
-    for (const part of catalog.parts) {
+    const keys = catalog.parts.map((part): readonly [string, string] => {
       const { spec, listing, plain } = part
-      const texts = plain.entries["tools/list"]
-      if (isEqual(this.indexed.get(spec.id), texts)) continue
       const { title } = listing.serverInfo
-      updateListing(
-        this.index,
-        { name: spec.id, title: typeof title === "string" ? title : undefined },
-        partTools(part),
-      )
-      this.indexed.set(spec.id, texts)
-    }
+      const server = { name: spec.slug, title: typeof title === "string" ? title : undefined }
+      const isOwn = part.own === true
+      return [spec.id, this.keyOf(spec.id, plain.entries["tools/list"], isOwn, server, () => partTools(part))]
+    })
     // A client without svc's own tools must not remove them for the others.
-    if (own.length === 0 || isEqual(this.indexed.get(OWN_KEY), own)) return
-    updateListing(this.index, { name: OWN_KEY }, ownTools(own))
-    this.indexed.set(OWN_KEY, own)
+    if (own.length === 0) return new Map(keys)
+    return new Map([...keys, [OWN_ID, this.keyOf(OWN_ID, own, false, { name: OWN }, () => ownTools(own))]])
+  }
+
+  /**
+   * Returns the key in the index of a server's listing, which is indexed if it is not yet. The processes of several sessions
+   * may list different tools: a few of their listings are kept, so that searches in turns do not index them anew.
+   */
+  private keyOf(
+    id: string,
+    texts: readonly string[],
+    isOwn: boolean,
+    server: Omit<SearchServer, "key">,
+    tools: () => readonly Tool[],
+  ): string {
+    const listings = this.indexed.get(id) ?? []
+    const known = listings.find((one) => isEqual(one.texts, texts))
+    const key = known?.key ?? `${id} ${this.made++}`
+    if (known === undefined) updateListing(this.index, { ...server, key }, tools())
+    // The listing of the shared process has one place, those of sessions the others.
+    const replaced = known ?? (isOwn ? undefined : listings.find((one) => !one.isOwn))
+    const kept = [...listings.filter((one) => one !== replaced), { key, texts, isOwn: known?.isOwn ?? isOwn }]
+    if (replaced !== undefined && replaced !== known) removeListing(this.index, replaced.key)
+    for (const { key: old } of kept.splice(0, kept.length - MAX_LISTINGS)) removeListing(this.index, old)
+    this.indexed.set(id, kept)
+    return key
   }
 }
 
@@ -127,6 +160,10 @@ export function serversOf({ view, own }: Searchable): readonly ServerTools[] {
   return [...servers, internal].filter(({ count }) => count > 0)
 }
 
+/** Returns the server that a name begins with, however it is qualified; undefined for a name of a tool alone. */
+export const serverIn = (name: string): string | undefined =>
+  splitName(name)?.slug ?? /^(.+?)(?:[/:]|__|\.(?=[^.]*$))/.exec(name)?.[1]
+
 /** Returns a tool by its name in the view; svc's own too. */
 export const findTool = ({ view, own }: Searchable, name: string): Tool | undefined =>
   toolOf(view, name) ?? ownTools(own).find((tool) => tool.name === name)
@@ -135,11 +172,14 @@ export const findTool = ({ view, own }: Searchable, name: string): Tool | undefi
 
 const ownTools = (own: readonly string[]): readonly Tool[] => own.map((entry) => JSON.parse(entry) as Tool)
 
+function knownName(name: string, own: string, slug: string): KnownName {
+  const word = own.toLowerCase()
+  return { word, stem: name, letters: lettersOf(word), slug }
+}
+
 /** Returns the last part of a name, however it is qualified: `files_svc_read`, `files/read` and `files.read` end alike. */
 const localName = (name: string): string => (splitName(name)?.name ?? name.replace(/^.*(?:[/.:]|__)/, "")).toLowerCase()
 
 /** Whether two lists of texts are equal: the processes of several sessions list the same. */
-function isEqual(known: unknown, texts: readonly string[]): boolean {
-  if (known === texts) return true
-  return Array.isArray(known) && known.length === texts.length && texts.every((text, at) => text === known[at])
-}
+const isEqual = (known: readonly string[], texts: readonly string[]): boolean =>
+  known === texts || (known.length === texts.length && texts.every((text, at) => text === known[at]))

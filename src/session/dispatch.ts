@@ -4,7 +4,7 @@
  */
 
 import { PeerError } from "../backend/connection.ts"
-import { hidesTool, listResult, type Route, type View } from "../catalog/catalog.ts"
+import { listResult, type Route, type View, withheldIn } from "../catalog/catalog.ts"
 import { instructionsAt } from "../catalog/instructions.ts"
 import { isLazyTool } from "../catalog/lazy-tools.ts"
 import type { ListMethod } from "../catalog/listing.ts"
@@ -12,6 +12,7 @@ import { splitName, splitUri } from "../catalog/name.ts"
 import { pageOf } from "../catalog/pagination.ts"
 import { BackendError, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
+import { cutText } from "../lib/text.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import { isLogLevel } from "../wire/era.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
@@ -20,7 +21,7 @@ import { callInternalTool, toolboxFor } from "./internal-call.ts"
 import { unwrapCall } from "./lazy-call.ts"
 import type { ClientCall, Gateway } from "./ports.ts"
 import { OWN_METHODS, ready, whenPrepared } from "./ready.ts"
-import { type Answering, backendFailure, CALLS, disabledTool, relay, unknownMethod, unknownName } from "./relay.ts"
+import { type Answering, backendFailure, CALLS, relay, unknownMethod, unknownName, withheldTool } from "./relay.ts"
 import { discoverResult } from "./server-capabilities.ts"
 import { listSkills, refuseWithoutSkills } from "./skills.ts"
 import { listTasks, relayTask } from "./tasks.ts"
@@ -203,8 +204,8 @@ async function callLazily(call: ClientCall, view: View, toolbox: Toolbox | undef
   if (wrapper === undefined && !isOwn) return callDirectly(call, view, toolbox)
   const { answerLazyTool, explained, refuseWrites } = await import("./tool-discovery.ts")
   if (isOwn) return answerLazyTool(call, view, toolbox)
-  const answer = refuseWrites(call, view, toolbox) ?? (await callDirectly(call, view, toolbox))
-  return explained(call, view, toolbox, answer)
+  const refusal = refuseWrites(call, view, toolbox)
+  return refusal ?? explained(call, view, toolbox, await callDirectly(call, view, toolbox))
 }
 
 /** Relays a request by the name of its tool or prompt. Names of svc's own tools are suggested for an unknown one. */
@@ -217,7 +218,8 @@ function relayNamed(call: ClientCall, kind: "tool" | "prompt", view: View, toolb
     return unlistedName(name, kind, call, () => {
       if (kind === "tool" && view.lazy)
         return import("./tool-discovery.ts").then(({ answerUnknownTool }) => answerUnknownTool(call, view, toolbox))
-      if (kind === "tool" && hidesTool(view, name)) throw new RequestError("invalid_params", disabledTool(name))
+      const withheld = kind === "tool" ? withheldIn(view, name) : undefined
+      if (withheld !== undefined) throw new RequestError("invalid_params", withheldTool(name, withheld))
       throw unknownName(kind, name, similarName(name, [...(toolbox?.names ?? []), ...routes.keys()]))
     })
   return relay(call, found.name === name ? params : { ...params, name: found.name }, found)
@@ -311,4 +313,4 @@ function relayUnknown(call: ClientCall, params: Params): Answering {
 }
 
 const unknownLevel = (level: unknown): RequestError =>
-  new RequestError("invalid_params", `Unknown log level: ${asText(level).slice(0, 100)}`)
+  new RequestError("invalid_params", `Unknown log level: ${cutText(asText(level), 100)}`)

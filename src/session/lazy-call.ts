@@ -2,49 +2,81 @@
  * Rewrites a call of `call_tool` and its like at a lazy address to the direct call inside it, before anything else looks at
  * the request. Progress, tasks, elicitation, errors and the rest are then those of the direct call. choice: Views.
  *
- * Models write the inner call in many ways: each that has one meaning is understood.
+ * Models write the inner call in many ways.
+ *  1. Each way that has one meaning is understood.
+ *  2. No argument is dropped: what stands beside the arguments joins them, and two values of one argument are refused.
+ *  3. A server that is named beside the tool is the tool's server, or the call is refused.
  */
-import { nameIn } from "../catalog/catalog.ts"
-import { isWrapper } from "../catalog/lazy-tools.ts"
-import { splitName } from "../catalog/name.ts"
+import { nameIn, toolOf, type View, viewOf } from "../catalog/catalog.ts"
+import { isWrapper, type LazyWrapper, OWN } from "../catalog/lazy-tools.ts"
+import { type Parameters, parametersOf } from "../catalog/signature.ts"
 import { slugOf } from "../config/plan.ts"
 import { parseExact } from "../lib/json.ts"
-import { isObject, type Params } from "../wire/message.ts"
+import { cutText } from "../lib/text.ts"
+import { asText, isObject, type Params } from "../wire/message.ts"
 import type { ClientCall } from "./ports.ts"
 
 /** Returns the direct call that a call holds; the call itself if it holds none, or none that can be read. */
 export function unwrapCall(call: ClientCall): ClientCall {
-  const { request, client } = call
+  const { request, client, gateway } = call
   if (request.method !== "tools/call" || client.scope.tools !== "search") return call
   const { params = {} } = request
   if (!isWrapper(params.name)) return call
-  const inner = innerCall(objectOf(params.arguments) ?? {})
-  if (inner === undefined) return call
-  const name = client.scope.kind === "server" ? inner.name : nameOfTool(inner.name, inner.server)
+  const inner = innerCall(
+    params.name,
+    params.arguments,
+    viewOf(gateway.directory.catalogOf(client.session), client.scope),
+  )
+  if ("problem" in inner) return call
   return {
     ...call,
-    request: { ...request, params: { ...params, name, arguments: inner.args } },
-    wrapper: params.name,
+    request: { ...request, params: { ...params, name: inner.name, arguments: inner.args } },
+    wrapper: inner.wrapper,
   }
 }
 
-/** Returns the name of a tool in the aggregate, of a name that may be the server's own beside the server's. */
-export const nameOfTool = (name: string, server: unknown): string =>
-  typeof server === "string" && server !== "" && splitName(name) === undefined
-    ? nameIn("qualified", { slug: slugOf(server) }, name)
-    : name
+/** Returns why a call of a wrapper holds no call, and the tool that it names, if any. */
+export function wrapperProblem({ request }: ClientCall, view: View): CallProblem | undefined {
+  const { name, arguments: args } = request.params ?? {}
+  const inner = isWrapper(name) ? innerCall(name, args, view) : undefined
+  return inner !== undefined && "problem" in inner ? inner : undefined
+}
+
+export type CallProblem = { readonly problem: string; readonly tool: string | undefined }
+
+/** Returns the name in a view of a tool by its own name or its whole one and the server given beside it, or why it has none. */
+export function nameBeside(name: string, server: unknown, view: View): string | { readonly problem: string } {
+  if (typeof server !== "string" || server.trim() === "") return name
+  if (view.naming === "plain") {
+    const own = view.parts[0]?.spec.slug
+    if (own === undefined || isServerNamed(own, server)) return name
+    return { problem: `this address has the tools of the server ${own} alone, and none of ${cutText(server, 60)}` }
+  }
+  const part = view.parts.find(({ spec }) => isServerNamed(spec.slug, server))
+  if (part === undefined && server.trim() === OWN && !view.tools.has(name)) return name
+  const slug = part?.spec.slug ?? slugOf(server.trim())
+  const whole = nameIn("qualified", { slug }, name)
+  const isWhole = view.tools.get(name)?.slug === slug || name.startsWith(nameIn("qualified", { slug }, ""))
+  return isWhole && !view.tools.has(whole) ? name : whole
+}
+
+/** Whether a model may mean a server by a name. */
+export const isServerNamed = (slug: string, wanted: string): boolean =>
+  slug.toLowerCase() === slugOf(wanted.trim()).toLowerCase()
 
 /** Returns the name of a tool among the arguments that may hold it. */
-export const nameAmong = (args: Params): string | undefined =>
-  NAME_KEYS.map((key) => args[key]).find((value): value is string => typeof value === "string" && value !== "")
+export const nameAmong = (args: Params): string | undefined => {
+  const key = nameKeyIn(args)
+  return key === undefined ? undefined : asText(args[key]).trim()
+}
 
-/** Returns an object that may be written as JSON text; undefined for anything else. */
+/** Returns an object that may be written as JSON text, also in a code fence; undefined for anything else. */
 export function objectOf(value: unknown): Params | undefined {
   if (isObject(value)) return value
   if (typeof value !== "string") return undefined
   try {
-    const parsed = parseExact(value)
-    return isObject(parsed) ? parsed : undefined
+    const text = FENCED.exec(value)?.[1] ?? value
+    return objectOf(parseExact(text))
   } catch {
     return undefined
   }
@@ -52,23 +84,76 @@ export function objectOf(value: unknown): Params | undefined {
 
 // ---
 
-type InnerCall = { readonly name: string; readonly args: Params; readonly server: unknown }
+type InnerCall = { readonly name: string; readonly args: Params; readonly wrapper: LazyWrapper }
 
 const NAME_KEYS = ["name", "tool_name", "toolName", "tool"]
 const ARGS_KEYS = ["arguments", "args", "parameters", "params", "input"]
+const FENCED = /^\s*```\w*\s*\n([\s\S]*?)\n?\s*```\s*$/
+/** Wrappers in wrappers: a model that has no end of them means no tool. */
+const MAX_DEPTH = 4
 
-function innerCall(outer: Params): InnerCall | undefined {
-  const name = nameAmong(outer)
-  const key = ARGS_KEYS.find((one) => outer[one] !== undefined && outer[one] !== null)
-  const written = key === undefined ? undefined : argumentsOf(outer[key])
-  if (key !== undefined && written === undefined) return undefined
-  if (name !== undefined)
-    return { name, args: written ?? without(outer, [...NAME_KEYS, ...ARGS_KEYS, "server"]), server: outer.server }
-  // The name stands among the arguments.
-  return written === undefined || nameAmong(written) === undefined ? undefined : innerCall(written)
+const nameKeyIn = (args: Params): string | undefined =>
+  NAME_KEYS.find((key) => typeof args[key] === "string" && args[key].trim() !== "")
+
+const isEmpty = (value: unknown): boolean => value === undefined || value === null || value === "" || value === "null"
+
+function innerCall(wrapper: LazyWrapper, written: unknown, view: View, depth = 0): InnerCall | CallProblem {
+  const found = readCall(objectOf(written) ?? {}, view, depth)
+  if ("problem" in found) return found
+  const name = nameBeside(found.name, found.server, view)
+  if (typeof name !== "string") return { problem: name.problem, tool: undefined }
+  // A server may have tools of these names, which are called so at its own address.
+  if (!isWrapper(name) || view.naming === "plain") return { name, args: found.args, wrapper }
+  if (depth >= MAX_DEPTH) return { problem: `${name} must name a tool to run`, tool: undefined }
+  return innerCall(wrapper === "call_read_tool" ? wrapper : name, found.args, view, depth + 1)
 }
 
-const argumentsOf = (value: unknown): Params | undefined => (value === "" ? {} : objectOf(value))
+type ReadCall = { readonly name: string; readonly args: Params; readonly server: unknown }
 
-const without = (value: Params, keys: readonly string[]): Params =>
-  Object.fromEntries(Object.entries(value).filter(([key]) => !keys.includes(key)))
+/** Reads a call as models write it: the arguments under one of several names, beside the name of the tool, or around it. */
+function readCall(outer: Params, view: View, depth: number): ReadCall | CallProblem {
+  const nameKey = nameKeyIn(outer)
+  const tool = nameAmong(outer)
+  const given = Object.entries(outer).filter(
+    ([key, value]) => key !== nameKey && key !== "server" && !(isEmpty(value) && ARGS_KEYS.includes(key)),
+  )
+  const own = given.length > 1 && tool !== undefined ? parametersIn(tool, outer.server, view) : undefined
+  const written = given
+    .filter(([key]) => key === "arguments" || (ARGS_KEYS.includes(key) && own?.properties.has(key) !== true))
+    .map(([key, value]) => ({ key, args: objectOf(value) }))
+  const read = written.filter(({ args }) => args !== undefined)
+  const beside = given.filter(([key]) => !read.some((one) => one.key === key))
+  const unread = written.find(({ key, args }) => args === undefined && (key === "arguments" || given.length === 1))
+  if (unread !== undefined)
+    return { problem: `${unread.key} must be an object, and not ${kindOf(outer[unread.key])}`, tool }
+  const args = new Map<string, unknown>()
+  for (const [key, value] of [...read.flatMap((one) => Object.entries(one.args ?? {})), ...beside]) {
+    if (args.has(key) && !isSame(args.get(key), value))
+      return {
+        problem: `the argument ${cutText(key, 60)} has two values: give all arguments once, under "arguments"`,
+        tool,
+      }
+    args.set(key, value)
+  }
+  const merged = Object.fromEntries(args)
+  if (tool !== undefined) return { name: tool, args: merged, server: outer.server }
+  // The name stands among the arguments.
+  if (read.length === 0 || depth >= MAX_DEPTH || nameKeyIn(merged) === undefined)
+    return { problem: "the name of a tool is missing", tool: undefined }
+  const inner = readCall(merged, view, depth + 1)
+  return "problem" in inner ? inner : { ...inner, server: inner.server ?? outer.server }
+}
+
+/** Returns the parameters of a tool, which may have the names under which models write arguments. */
+function parametersIn(tool: string, server: unknown, view: View): Parameters | undefined {
+  const name = nameBeside(tool, server, view)
+  const found = typeof name === "string" ? toolOf(view, name) : undefined
+  return found && parametersOf(found.inputSchema)
+}
+
+function kindOf(value: unknown): string {
+  if (Array.isArray(value)) return "a list"
+  return typeof value === "string" ? "a text that is no JSON object" : `a ${typeof value}`
+}
+
+const isSame = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other)

@@ -8,11 +8,12 @@
 import type { Ownership } from "../agent/task-owners.ts"
 import type { Caller, Reach } from "../backend/attribution.ts"
 import { peerError, type RequestOutcome, responseOf } from "../backend/connection.ts"
-import { type Route, viewOf } from "../catalog/catalog.ts"
+import { type Route, viewOf, type Withheld } from "../catalog/catalog.ts"
 import { type ListMethod, withoutServerInfo } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
 import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
 import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
+import { cutText } from "../lib/text.ts"
 import type { Era } from "../wire/era.ts"
 import { META_SERVER_INFO, severityOf } from "../wire/era.ts"
 import { asBuffer, contains, encode, hasEscapedLetters, withResponseId } from "../wire/frame.ts"
@@ -478,11 +479,12 @@ export const foreignState = (): RequestError =>
 export const unknownName = (what: string, name: unknown, near: string | undefined): RequestError =>
   new RequestError(
     "invalid_params",
-    `Unknown ${what}: ${asText(name).slice(0, 200)}${near === undefined ? "" : `. Did you mean ${near}?`}`,
+    `Unknown ${what}: ${cutText(asText(name), 200)}${near === undefined ? "" : `. Did you mean ${near}?`}`,
   )
 
-/** The words for a tool that `disabledTools` hides. */
-export const disabledTool = (name: unknown): string => `Tool ${asText(name).slice(0, 200)} is disabled`
+/** The words for a tool that svc keeps from clients. */
+export const withheldTool = (name: unknown, why: Withheld): string =>
+  `Tool ${cutText(asText(name), 200)} ${why === "disabled" ? "is disabled" : "has changed, and is kept back until the operator approves it"}`
 
 export const unknownMethod = (method: string): RequestError =>
-  new RequestError("unknown_method", `Method not found: ${method.slice(0, 200)}`)
+  new RequestError("unknown_method", `Method not found: ${cutText(method, 200)}`)

@@ -5,34 +5,35 @@
  *  1. An answer is text alone: many clients show a model structured content too, which would double the tokens.
  *  2. Texts of servers stand on one line and bounded, so that they cannot pass for svc's own lines.
  *  3. Nothing names a tool, a server or a number that the client's view does not have.
+ *  4. An answer has at most ANSWER_CHARACTERS, and says what it leaves out. So is the work for it bounded.
  */
-import { hidesTool, type View } from "../catalog/catalog.ts"
+import { type View, withheldIn } from "../catalog/catalog.ts"
 import { isWrapper } from "../catalog/lazy-tools.ts"
 import type { Tool } from "../catalog/listing.ts"
 import { pageOf } from "../catalog/pagination.ts"
-import { firstSentence, oneLine, signatureOf, tokensIn } from "../catalog/signature.ts"
+import { type Detail, isReadOnly, jsonLine, lineOf, oneLine, signatureOf } from "../catalog/signature.ts"
 import {
   type FoundTool,
   findTool,
   type Searchable,
   type ServerTools,
+  serverIn,
   serversOf,
-  type ToolFinder,
 } from "../catalog/tool-finder.ts"
 import { matchesPattern } from "../catalog/tool-settings.ts"
-import { slugOf } from "../config/plan.ts"
-import { RequestError, RPC_CODE } from "../lib/errors.ts"
-import { numberOf, parseExact } from "../lib/json.ts"
-import { nearest } from "../lib/nearest.ts"
+import { RequestError } from "../lib/errors.ts"
+import { numberOf } from "../lib/json.ts"
+import { didYouMean } from "../lib/nearest.ts"
+import { cutText } from "../lib/text.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
-import { textOf } from "../wire/frame.ts"
-import { asText, isObject, type Params } from "../wire/message.ts"
+import { asText, type Params } from "../wire/message.ts"
 import { type Answer, resultAnswer } from "./answer.ts"
-import { nameAmong, nameOfTool, objectOf } from "./lazy-call.ts"
+import { parametersHint, withArgumentHint } from "./argument-hint.ts"
+import { isServerNamed, nameAmong, nameBeside, objectOf, wrapperProblem } from "./lazy-call.ts"
 import type { ClientCall } from "./ports.ts"
-import { disabledTool } from "./relay.ts"
+import { withheldTool } from "./relay.ts"
 
-/** Answers a call of a tool that searches or describes, or of a wrapper that names no tool. */
+/** Answers a call of a tool that searches or describes, or of a wrapper that holds no call. */
 export async function answerLazyTool(call: ClientCall, view: View, toolbox: Toolbox | undefined): Promise<Answer> {
   const { params = {} } = call.request
   const args = objectOf(params.arguments) ?? {}
@@ -42,18 +43,17 @@ export async function answerLazyTool(call: ClientCall, view: View, toolbox: Tool
       return textAnswer(call, await searchTools(call, searchable, args))
     case "describe_tool":
     case "get_tool_details":
-      return textAnswer(call, await describeTools(call, searchable, namesIn(args)))
+      return textAnswer(call, await describeTools(call, searchable, namesIn(args, searchable)))
     case "tool_list":
-      return textAnswer(call, { text: JSON.stringify(listTools(searchable, args)) })
+      return textAnswer(call, { text: jsonLine(listTools(searchable, args)) })
     case "tool_schema": {
       const name = nameAmong(args)
-      return textAnswer(
-        call,
-        await describeTools(call, searchable, name === undefined ? [] : [nameHere(name, args, view)]),
-      )
+      const whole = name === undefined ? undefined : nameBeside(name, args.server, view)
+      if (typeof whole === "object") return textAnswer(call, { text: whole.problem, isError: true })
+      return textAnswer(call, await describeTools(call, searchable, whole === undefined ? [] : [whole]))
     }
     default:
-      return textAnswer(call, wrapperProblem(asText(params.name)))
+      return textAnswer(call, refusedWrapper(call, searchable))
   }
 }
 
@@ -73,43 +73,35 @@ export function refuseWrites(call: ClientCall, view: View, toolbox: Toolbox | un
   return textAnswer(call, { text: `${name} is not marked read-only: run it with call_tool`, isError: true })
 }
 
-/**
- * Returns the answer of a call through a wrapper, with the tool's parameters if the call failed because of its arguments.
- * svc itself refuses no arguments: servers are more lenient than their schemas.
- */
+/** Returns the answer of a call through a wrapper, with the tool's parameters if the call failed because of its arguments. */
 export function explained(call: ClientCall, view: View, toolbox: Toolbox | undefined, answer: Answer): Answer {
   const { name, arguments: args } = call.request.params ?? {}
   if (call.wrapper === undefined || answer.outcome === "ok" || typeof name !== "string") return answer
   const tool = findTool(searchableOf(call, view, toolbox), name)
-  if (tool === undefined) return answer
-  const message: unknown = parseExact(textOf(answer.frame))
-  if (!isObject(message)) return answer
-  const { result, error } = message
-  const isInvalid = isObject(error) && error.code === RPC_CODE.invalidParams
-  if (!isInvalid && !(isObject(result) && (!fits(args, tool.inputSchema) || saysInvalid(result)))) return answer
-  const hint = `Parameters of ${oneLine(name, 60)}: ${signatureOf(tool.inputSchema, SIGNATURE_TOKENS) || "none"}`
-  const changed = isObject(error)
-    ? { error: { ...error, message: `${asText(error.message)}. ${hint}` } }
-    : { result: withText(isObject(result) ? result : {}, hint) }
-  return { ...answer, outcome: answer.outcome, frame: JSON.stringify({ ...message, ...changed }) }
+  return tool === undefined ? answer : withArgumentHint(answer, tool, args)
 }
 
 // ---
 
 type Text = { readonly text: string; readonly isError?: true }
 
-const HIT_TOKENS = 60
-const HIT_CHARACTERS = 210
+/** An answer of about 10,000 tokens: clients cut or refuse larger ones. */
+const ANSWER_CHARACTERS = 40_000
 const DEFAULT_HITS = 8
 const DEFAULT_LISTED = 50
 const MAX_HITS = 500
 const MAX_NAMES = 50
+/** Unknown names of one call that get similar ones: to find those is work. */
+const MAX_SUGGESTED = 5
 /** Servers that an answer without hits names. */
 const MAX_SERVERS = 40
-const SIGNATURE_TOKENS = 300
+/** The signature and the description of a tool that is too long for an answer. */
+const LONG_SIGNATURE_TOKENS = 2_000
+const LONG_DESCRIPTION_TOKENS = 500
 /** A server's instructions beside hits, and in an answer about that server alone. */
 const INSTRUCTIONS_TOKENS = 60
 const ALL_INSTRUCTIONS_TOKENS = 500
+const LISTED_TOKENS = 60
 const SIMILAR = 3
 
 const searchableOf = ({ gateway, client }: ClientCall, view: View, toolbox: Toolbox | undefined): Searchable => ({
@@ -128,63 +120,96 @@ function textAnswer({ request, client }: ClientCall, { text, isError }: Text): A
   return isError ? { ...answer, outcome: "tool_error" } : answer
 }
 
-// --- search_tools
-
-type Detail = "name" | "summary" | "full"
-
-async function searchTools(call: ClientCall, searchable: Searchable, args: Params): Promise<Text> {
-  const query = typeof args.query === "string" ? args.query.trim() : ""
-  const all = serversOf(searchable)
-  const wanted = typeof args.server === "string" && args.server !== "" ? args.server : undefined
-  const servers = wanted === undefined ? all : all.filter(({ server }) => isNamed(server, wanted))
-  const detail = args.detail === "name" || args.detail === "full" ? args.detail : "summary"
-  if (wanted !== undefined && servers.length === 0) {
-    const near = nearest(
-      wanted,
-      all.map(({ server }) => server),
-    )
-    const hint = near === undefined ? "" : `; did you mean ${near}?`
-    return { text: `No server is named ${oneLine(wanted, 20)}${hint} ${overview(call, all)}`, isError: true }
-  }
-  if (query === "")
-    return wanted === undefined ? { text: overview(call, all) } : { text: listed(servers, args, detail) }
-  const limit = limitOf(args.limit, DEFAULT_HITS)
-  const finder = await call.gateway.toolFinder()
-  const names = wanted === undefined ? undefined : servers.map(({ server }) => server)
-  const found = finder.find(searchable, query, limit, names)
-  if (found.length === 0) return { text: nothingFound(call, query, servers, all) }
-  const budget = names === undefined ? INSTRUCTIONS_TOKENS : ALL_INSTRUCTIONS_TOKENS
-  return { text: grouped(found, servers, detail, budget) }
+/** Returns the first lines that fit into an answer, at least one; `rest` says how to get the others. */
+function bounded(lines: readonly string[], rest: (left: number) => string): string {
+  let length = 0
+  const end = lines.findIndex((line) => {
+    length += line.length + 1
+    return length > ANSWER_CHARACTERS
+  })
+  if (end < 0) return lines.join("\n")
+  const shown = lines.slice(0, Math.max(1, end))
+  return [...shown, rest(lines.length - shown.length)].join("\n")
 }
 
-/** Writes hits by server, in the order of each server's best hit. */
-function grouped(found: readonly FoundTool[], servers: readonly ServerTools[], detail: Detail, budget: number): string {
-  const groups = Map.groupBy(found, ({ server }) => server)
-  return [...groups]
-    .map(([server, hits]) => {
-      const instructions = servers.find((one) => one.server === server)?.instructions
-      return [heading(server, instructions, budget), ...hits.map(({ tool }) => lineOf(tool, detail))].join("\n")
-    })
-    .join("\n")
+/** Writes a tool whole, or as much of it as an answer holds. */
+function definitionOf(tool: Tool): string {
+  const whole = jsonLine(tool)
+  if (whole.length <= ANSWER_CHARACTERS) return whole
+  const { name, title, description, inputSchema, annotations } = tool
+  const short = { name, title, description: oneLine(asText(description ?? ""), LONG_DESCRIPTION_TOKENS), annotations }
+  const withSchema = jsonLine({ ...short, inputSchema })
+  return withSchema.length <= ANSWER_CHARACTERS
+    ? `${withSchema}\n(${whole.length} characters are too many for an answer: the description is cut, and the rest left out)`
+    : `${jsonLine(short)}\nParameters: ${signatureOf(inputSchema, LONG_SIGNATURE_TOKENS)}\n(${whole.length} characters are too many for an answer: the schema is shortened)`
+}
+
+// --- search_tools
+
+async function searchTools(call: ClientCall, searchable: Searchable, args: Params): Promise<Text> {
+  const query = queryIn(args)
+  const all = serversOf(searchable)
+  const wanted = [args.server].flat().filter((one): one is string => typeof one === "string" && one.trim() !== "")
+  const servers =
+    wanted.length === 0 ? all : all.filter(({ server }) => wanted.some((one) => isServerNamed(server, one)))
+  const detail = args.detail === "name" || args.detail === "full" ? args.detail : "summary"
+  if (servers.length === 0 && wanted.length > 0) {
+    const [first = ""] = wanted
+    const known = all.map(({ server }) => server)
+    const problem = `No server is named ${oneLine(first, 20)}${didYouMean(first, known)}`
+    return { text: `${problem}${problem.endsWith("?") ? "" : "."} ${overview(call, all)}`, isError: true }
+  }
+  if (query === "") return wanted.length === 0 ? { text: overview(call, all) } : { text: listed(servers, args, detail) }
+  const limit = limitOf(args.limit, DEFAULT_HITS, MAX_HITS)
+  const finder = await call.gateway.toolFinder()
+  const names = wanted.length === 0 ? undefined : servers.map(({ server }) => server)
+  const found = finder.find(searchable, query, limit, names)
+  if (found.length === 0) return { text: nothingFound(call, query, servers, all) }
+  const budget = servers.length > 1 || names === undefined ? INSTRUCTIONS_TOKENS : ALL_INSTRUCTIONS_TOKENS
+  return { text: ranked(found, servers, detail, budget) }
+}
+
+function queryIn(args: Params): string {
+  const query = [args.query, args.q, args.queries].find((value) => value !== undefined && value !== null)
+  const words = [query].flat().filter((one): one is string => typeof one === "string")
+  const text = words.join(" ").trim()
+  return text === "*" ? "" : text
+}
+
+/** Writes hits in their order, under a heading wherever the server changes; its instructions stand in the first one. */
+function ranked(found: readonly FoundTool[], servers: readonly ServerTools[], detail: Detail, budget: number): string {
+  const introduced = new Set<string>()
+  const lines = found.map(({ server, tool }, at) => {
+    const line = detail === "full" ? definitionOf(tool) : lineOf(tool, detail)
+    if (found[at - 1]?.server === server) return line
+    const instructions = servers.find((one) => one.server === server)?.instructions
+    const title = introduced.has(server) ? `# ${server}` : heading(server, instructions, budget)
+    introduced.add(server)
+    return `${title}\n${line}`
+  })
+  return bounded(
+    lines,
+    (left) =>
+      `${left} more hits left out, for the length of the answer: search with another query, or with less detail`,
+  )
 }
 
 const heading = (server: string, instructions: string | undefined, budget: number): string =>
   instructions === undefined ? `# ${server}` : `# ${server}: ${oneLine(instructions, budget)}`
 
-/** Lists the tools of a server in its own order. */
+/** Lists the tools of servers in their own order. */
 function listed(servers: readonly ServerTools[], args: Params, detail: Detail): string {
-  const limit = limitOf(args.limit, DEFAULT_LISTED)
-  return servers
-    .map((server) => {
-      const tools = server.tools()
-      const more = tools.length - limit
-      return [
-        heading(`${server.server} (${countOf(server.count)})`, server.instructions, ALL_INSTRUCTIONS_TOKENS),
-        ...tools.slice(0, limit).map((tool) => lineOf(tool, detail)),
-        ...(more > 0 ? [`${more} more: raise limit, or search with a query`] : []),
-      ].join("\n")
-    })
-    .join("\n")
+  const limit = limitOf(args.limit, DEFAULT_LISTED, MAX_HITS)
+  const lines = servers.flatMap((server) => {
+    const tools = server.tools()
+    const more = tools.length - limit
+    return [
+      heading(`${server.server} (${countOf(server.count)})`, server.instructions, ALL_INSTRUCTIONS_TOKENS),
+      ...tools.slice(0, limit).map((tool) => (detail === "full" ? definitionOf(tool) : lineOf(tool, detail))),
+      ...(more > 0 ? [`${more} more: raise limit, or search with a query`] : []),
+    ]
+  })
+  return bounded(lines, (left) => `${left} more lines left out, for the length of the answer: search with a query`)
 }
 
 /** Says what was searched, which servers there are, and how to go on. */
@@ -198,7 +223,10 @@ function nothingFound(
   const where =
     searched.length === all.length && all.length > 1
       ? `${searched.length} servers`
-      : searched.map(({ server }) => server).join(", ")
+      : searched
+          .slice(0, MAX_SERVERS)
+          .map(({ server }) => server)
+          .join(", ")
   return `No tool matches "${oneLine(query, 40)}": searched names, descriptions and parameters of ${countOf(count)} of ${where}. Try other words. ${overview(call, all)}`
 }
 
@@ -215,76 +243,81 @@ function overview({ gateway, client }: ClientCall, all: readonly ServerTools[]):
 
 const countOf = (tools: number): string => (tools === 1 ? "1 tool" : `${tools} tools`)
 
-/** Writes a tool on one line: in HIT_TOKENS and HIT_CHARACTERS, unless the whole definition is wanted. */
-export function lineOf(tool: Tool, detail: Detail): string {
-  if (detail === "full") return JSON.stringify(tool)
-  const head = `- ${oneLine(tool.name, HIT_TOKENS)}`
-  if (detail === "name") return head
-  const mark = isReadOnly(tool) ? " [read-only]" : ""
-  const room = HIT_TOKENS - tokensIn(head) - tokensIn(mark) - 3
-  const description = typeof tool.description === "string" ? tool.description : asText(tool.title ?? "")
-  // The parameters take two thirds at most, unless the description is short.
-  const about = oneLine(firstSentence(description), Math.max(room, 0))
-  const signature = signatureOf(tool.inputSchema, Math.max(Math.floor((room * 2) / 3), room - tokensIn(about)))
-  const rest = room - tokensIn(signature)
-  const text = rest < 3 ? "" : oneLine(firstSentence(description), rest)
-  const start = `${head}(${signature})${mark}`
-  const line = text === "" ? start : `${start}: ${text}`
-  return line.length <= HIT_CHARACTERS ? line : `${line.slice(0, Math.max(start.length, HIT_CHARACTERS - 1))}…`
-}
-
-const isReadOnly = ({ annotations }: Tool): boolean => isObject(annotations) && annotations.readOnlyHint === true
-
-const isNamed = (server: string, wanted: string): boolean =>
-  server.toLowerCase() === slugOf(wanted.trim()).toLowerCase()
-
-function limitOf(value: unknown, otherwise: number): number {
+function limitOf(value: unknown, otherwise: number, most: number): number {
   const limit = Math.floor(typeof value === "string" ? Number(value) : (numberOf(value) ?? otherwise))
-  return Number.isNaN(limit) ? otherwise : Math.min(Math.max(1, limit), MAX_HITS)
+  return Number.isNaN(limit) ? otherwise : Math.min(Math.max(1, limit), most)
 }
 
 // --- describe_tool, tool_schema
 
 async function describeTools(call: ClientCall, searchable: Searchable, names: readonly string[]): Promise<Text> {
   if (names.length === 0) return { text: 'names is missing: {"names": ["<tool>", …]}', isError: true }
+  const wanted = [...new Set(names)]
   const lines: string[] = []
-  let known = 0
-  for (const name of names.slice(0, MAX_NAMES)) {
+  const left = wanted.slice(MAX_NAMES)
+  let length = 0
+  let unknown = 0
+  for (const name of wanted.slice(0, MAX_NAMES)) {
     const tool = findTool(searchable, name)
-    if (tool !== undefined) known++
-    lines.push(tool === undefined ? await unknownTool(call, searchable, name) : JSON.stringify(tool))
+    const line = tool === undefined ? await unknownTool(call, searchable, name, unknown++) : definitionOf(tool)
+    length += line.length + 1
+    if (lines.length > 0 && length > ANSWER_CHARACTERS) left.push(name)
+    else lines.push(line)
   }
-  if (names.length > MAX_NAMES)
-    lines.push(`${names.length - MAX_NAMES} names left out: one call takes at most ${MAX_NAMES}`)
-  return { text: lines.join("\n"), ...(known === 0 ? { isError: true } : {}) }
+  if (left.length > 0) lines.push(`Left out, for the length of the answer; ask for them again: ${namesOf(left)}`)
+  return { text: lines.join("\n"), ...(unknown === Math.min(wanted.length, MAX_NAMES) ? { isError: true } : {}) }
 }
 
-async function unknownTool(call: ClientCall, searchable: Searchable, name: string): Promise<string> {
-  if (hidesTool(searchable.view, name)) return disabledTool(name)
-  const finder: ToolFinder = await call.gateway.toolFinder()
-  const similar = finder.similar(searchable, name.slice(0, MAX_NAME), SIMILAR)
+function namesOf(names: readonly string[]): string {
+  const more = names.length - MAX_NAMES
+  const shown = names.slice(0, MAX_NAMES).map((name) => oneLine(name, 60))
+  return `${shown.join(", ")}${more > 0 ? ` and ${more} more` : ""}`
+}
+
+/** Says why a name leads to no tool. The first of several unknown names get similar ones. */
+async function unknownTool(call: ClientCall, searchable: Searchable, name: string, before = 0): Promise<string> {
+  const { view } = searchable
+  const withheld = withheldIn(view, name)
+  if (withheld !== undefined) return withheldTool(name, withheld)
+  const shown = oneLine(cutText(name, MAX_NAME), MAX_NAME)
+  const missing = missingServer(call, view, name)
+  if (missing !== undefined) return `Unknown tool: ${shown}. The server ${missing}`
+  if (before >= MAX_SUGGESTED) return `Unknown tool: ${shown}`
+  const finder = await call.gateway.toolFinder()
+  const similar = finder.similar(searchable, cutText(name, MAX_NAME), SIMILAR)
   const suggestion = similar.length === 0 ? "" : `. Did you mean ${similar.map((one) => oneLine(one, 60)).join(", ")}?`
-  return `Unknown tool: ${name.slice(0, MAX_NAME)}${suggestion}`
+  return `Unknown tool: ${shown}${suggestion}`
+}
+
+/** Returns the server of a name and why its tools are not known; undefined if they are. */
+function missingServer({ gateway: { directory }, client }: ClientCall, view: View, name: string): string | undefined {
+  const slug = view.naming === "plain" ? undefined : serverIn(name)
+  if (view.naming === "qualified" && slug === undefined) return undefined
+  const id = directory.disconnectedId(client.scope, slug)
+  const target = id === undefined ? undefined : directory.target(id)
+  if (typeof target === "string") return `${slug ?? id} ${target}`
+  const unlisted = directory.unlisted(client.scope, slug, "tools/list")
+  return unlisted && `${unlisted.slug} ${unlisted.reason}`
 }
 
 const MAX_NAME = 200
 
-function namesIn(args: Params): readonly string[] {
-  const written = args.names ?? nameAmong(args)
-  const names = typeof written === "string" && written.startsWith("[") ? listIn(written) : written
-  return [names].flat().filter((name) => typeof name === "string" && name !== "") as string[]
+function namesIn(args: Params, searchable: Searchable): readonly string[] {
+  const written = args.names ?? args.tools ?? args.tool_names ?? nameAmong(args)
+  const names = typeof written === "string" ? namesInText(written, searchable) : written
+  return [names].flat().filter((name): name is string => typeof name === "string" && name !== "")
 }
 
-function listIn(text: string): unknown {
+/** Returns the names in a text: a JSON list, one name, or several with commas between. */
+function namesInText(text: string, searchable: Searchable): unknown {
+  if (!text.trim().startsWith("["))
+    return findTool(searchable, text) === undefined ? text.split(",").map((name) => name.trim()) : text
   try {
     return JSON.parse(text)
   } catch {
     return text
   }
 }
-
-const nameHere = (name: string, { server }: Params, { naming }: View): string =>
-  naming === "plain" ? name : nameOfTool(name, server)
 
 // --- tool_list
 
@@ -293,23 +326,23 @@ function listTools(searchable: Searchable, args: Params): Params {
   const { server, pattern, tag, cursor } = args
   const servers = serversOf(searchable).filter(
     (one) =>
-      (typeof server !== "string" || isNamed(one.server, server)) &&
+      (typeof server !== "string" || isServerNamed(one.server, server)) &&
       (typeof tag !== "string" || one.tags.includes(tag)),
   )
   const tools = servers.flatMap((one) =>
     one
       .tools()
-      .filter(({ name }) => typeof pattern !== "string" || isMatch(name, pattern, one.server))
+      .filter(({ name }) => typeof pattern !== "string" || isMatch(searchable.view, name, pattern))
       .map((tool) => ({
         server: one.server,
         name: tool.name,
-        description: oneLine(asText(tool.description ?? ""), HIT_TOKENS),
+        description: oneLine(asText(tool.description ?? ""), LISTED_TOKENS),
       })),
   )
   const { entries, nextCursor } = pageOf(
     tools.map((tool) => JSON.stringify(tool)),
     "tools/list",
-    limitOf(args.limit, DEFAULT_LISTED),
+    limitOf(args.limit, DEFAULT_LISTED, MAX_LISTED),
     typeof cursor === "string" && cursor !== "" ? cursor : undefined,
   )
   return {
@@ -319,65 +352,30 @@ function listTools(searchable: Searchable, args: Params): Params {
   }
 }
 
+/** A page of `tool_list` at most, in the length of an answer. */
+const MAX_LISTED = 100
+
 /** Whether a pattern matches a name in the view, or the server's own name for the tool. A pattern without * is a part of the name. */
-function isMatch(name: string, written: string, server: string): boolean {
+function isMatch({ tools }: View, name: string, written: string): boolean {
   const pattern = written.includes("*") ? written : `*${written}*`
-  const prefix = nameOfTool("", server)
-  return (
-    matchesPattern(name, pattern) || (name.startsWith(prefix) && matchesPattern(name.slice(prefix.length), pattern))
-  )
+  const own = tools.get(name)?.name
+  return matchesPattern(name, pattern) || (own !== undefined && matchesPattern(own, pattern))
 }
 
 // --- wrappers
 
-function wrapperProblem(name: string): Text {
+/** Says what a call of a wrapper lacks, with the parameters of the tool if it names one. */
+function refusedWrapper(call: ClientCall, searchable: Searchable): Text {
+  const name = asText(call.request.params?.name)
+  const { problem = "", tool } = wrapperProblem(call, searchable.view) ?? {}
+  const known = tool === undefined ? undefined : findTool(searchable, tool)
   const example =
     isWrapper(name) && name === "tool_invoke"
       ? '{"server": "…", "toolName": "…", "args": {…}}'
       : '{"name": "<tool>", "arguments": {…}}'
-  return { text: `${name} needs the name of a tool and its arguments as an object: ${example}`, isError: true }
-}
-
-function withText(result: Params, text: string): Params {
-  const content = Array.isArray(result.content) ? result.content : []
-  return { ...result, content: [...content, { type: "text", text }] }
-}
-
-/** Whether a tool's error speaks of invalid arguments. */
-const saysInvalid = ({ content }: Params): boolean =>
-  Array.isArray(content) &&
-  content.some(
-    (block: unknown) =>
-      isObject(block) &&
-      typeof block.text === "string" &&
-      /\binvalid (?:argument|param|input)|\binput validation\b|\bvalidation error/i.test(block.text.slice(0, 2000)),
-  )
-
-/** Whether arguments fit a schema as far as a glance shows: no required one is missing, and none is unknown or of another type. */
-function fits(args: unknown, schema: unknown): boolean {
-  if (!isObject(args) || !isObject(schema)) return true
-  const properties = isObject(schema.properties) ? schema.properties : {}
-  const required = Array.isArray(schema.required) ? schema.required : []
-  return (
-    required.every((name) => typeof name !== "string" || Object.hasOwn(args, name)) &&
-    Object.entries(args).every(([name, value]) => Object.hasOwn(properties, name) && isOfType(value, properties[name]))
-  )
-}
-
-function isOfType(value: unknown, schema: unknown): boolean {
-  switch (isObject(schema) ? schema.type : undefined) {
-    case "string":
-      return typeof value === "string"
-    case "integer":
-    case "number":
-      return numberOf(value) !== undefined
-    case "boolean":
-      return typeof value === "boolean"
-    case "array":
-      return Array.isArray(value)
-    case "object":
-      return isObject(value)
-    default:
-      return true
+  const hint = known && parametersHint(known)
+  return {
+    text: `${name} was not run: ${oneLine(problem, 100)}. It takes ${example}${hint === undefined ? "" : `. ${hint}`}`,
+    isError: true,
   }
 }

@@ -41,6 +41,12 @@ describe("ranked search", () => {
     expect(names(index, "reading a file")[0]).toBe("files/read_file")
     expect(names(index, "posted messages")[0]).toBe("slack/post_message")
     expect(names(index, "labels")[0]).toBe("github/create_issue")
+    const choices = {
+      anyOf: [{ properties: { invoice: {} } }, { $ref: "#/$defs/a" }],
+      $defs: { a: { properties: { receipt: {} } } },
+    }
+    updateListing(index, { name: "books" }, [{ name: "scan", inputSchema: choices }])
+    for (const word of ["invoices", "receipts"]) expect(names(index, word)).toEqual(["books/scan"])
   })
 
   test("splits names in camel, snake and kebab case", () => {

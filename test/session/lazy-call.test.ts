@@ -4,6 +4,7 @@ import { LAZY_TOOLS } from "../../src/catalog/lazy-tools.ts"
 import { createScope, narrow, type Scope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import type { Answer } from "../../src/session/answer.ts"
+import { parametersHint } from "../../src/session/argument-hint.ts"
 import { createAudit } from "../../src/session/audit.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
 import { unwrapCall } from "../../src/session/lazy-call.ts"
@@ -59,6 +60,27 @@ const catalog = buildCatalog(
   ],
   emptyCatalog(),
 )
+
+/** A tool with these parameters. */
+const taking = (name: string, properties: object, more: object = {}) =>
+  tool(name, "Does it.", { inputSchema: { type: "object", properties, ...more } })
+
+const catalogOf = (servers: Readonly<Record<string, readonly { readonly name: string }[]>>, maxName?: number) =>
+  buildCatalog(
+    Object.entries(servers).map(([name, tools]) => ({ spec: server(name), listing: listing(tools) })),
+    emptyCatalog(),
+    maxName,
+  )
+
+const auditInto = (lines: string[]) =>
+  createAudit({
+    clock: manualClock(),
+    ticks: () => 0,
+    write: (line) => void lines.push(line()),
+    mask: (text) => text,
+    nameOf: () => undefined,
+    withArguments: true,
+  })
 
 type Result = { content: { text: string }[]; isError?: boolean; tools?: { name: string }[] }
 type Asked = { scope?: Scope; era?: "legacy" | "modern" } & GatewayParts
@@ -126,6 +148,24 @@ describe("a lazy view", () => {
   })
 })
 
+test("a pinned tool with the name of one of svc's is not listed; call_tool runs it [lazy:pinned:names]", async () => {
+  const tools = ["search_tools", "call_tool", "tool_list", "other"].map((name) => taking(name, {}))
+  const sources = [{ spec: server("mcp", { alwaysVisible: ["*"] }), listing: listing(tools) }]
+  const parts = { catalogOf: () => buildCatalog(sources, emptyCatalog()) }
+  const scope: Scope = { kind: "server", id: "mcp", tools: "search" }
+  const { send } = connected({ directory: { ...parts, target: () => ({}) as never } })
+  const { result } = await send("tools/list", {}, { scope })
+  expect(result.tools?.map(({ name }) => name)).toEqual([
+    "search_tools",
+    "describe_tool",
+    "call_tool",
+    "call_read_tool",
+    "other",
+  ])
+  const { text } = connected({ directory: { ...parts, target: () => "is asked" } })
+  expect(await text("call_tool", { name: "call_tool" }, { scope })).toContain("is asked")
+})
+
 describe("search_tools", () => {
   test("groups hits by server, with signatures and the server's instructions [lazy:search]", async () => {
     const { text } = connected()
@@ -153,6 +193,56 @@ describe("search_tools", () => {
     expect(await text("search_tools", {})).toStartWith("Servers and their tools: files (2), payroll (1).")
     expect(await text("search_tools", { query: "x", server: "file" })).toStartWith(
       "No server is named file; did you mean files?",
+    )
+  })
+
+  test("keeps the order of the ranking, with the instructions of a server once [lazy:search]", async () => {
+    const files = ["read_file", "read_mail", "read_news"].map((name) => tool(name, `Some ${name}.`))
+    const sources = [
+      { spec: server("file"), listing: listing(files, "Use with care.") },
+      { spec: server("payroll"), listing: listing([tool("read_file", "Read a file.")]) },
+    ]
+    const { text } = connected({ directory: { catalogOf: () => buildCatalog(sources, emptyCatalog()) } })
+    const answer = await text("search_tools", { query: "read file", detail: "name" })
+    expect(answer.split("\n")).toEqual([
+      "# file: Use with care.",
+      "- file_svc_read_file",
+      "# payroll",
+      "- payroll_svc_read_file",
+      "# file",
+      "- file_svc_read_mail",
+      "- file_svc_read_news",
+    ])
+  })
+
+  test("takes the query and the server in other forms [lazy:search]", async () => {
+    const { text } = connected()
+    const wanted = await text("search_tools", { query: "read file" })
+    expect(wanted).toContain("files_svc_read_file")
+    for (const query of [{ q: "read file" }, { queries: ["read", "file"] }, { query: ["read file"] }])
+      expect(await text("search_tools", query)).toBe(wanted)
+    expect(await text("search_tools", { query: "pay", server: ["payroll", "none"] })).toStartWith("# payroll")
+    expect(await text("search_tools", { query: "*", server: "payroll" })).toStartWith("# payroll (1 tool)")
+    expect(await text("search_tools", { query: "x", server: "nope" })).toStartWith("No server is named nope. Servers")
+  })
+
+  test("keeps an answer within its length, and says what is left out [lazy:answer]", async () => {
+    const long = "x".repeat(9_000)
+    const tools = Array.from({ length: 12 }, (_, at) => tool(`big_${at}`, long))
+    const { text } = connected({ directory: { catalogOf: () => catalogOf({ big: tools }) } })
+    for (const args of [
+      { query: "big", detail: "full", limit: 12 },
+      { query: "", server: "big", detail: "full" },
+    ]) {
+      const answer = await text("search_tools", args)
+      expect(answer.length).toBeLessThan(41_000)
+      expect(answer).toMatch(/ more (?:hits|lines) left out, for the length of the answer: search /)
+    }
+    const names = tools.map(({ name }) => `big_svc_${name}`)
+    const described = await text("describe_tool", { names })
+    expect(described.length).toBeLessThan(41_000)
+    expect(described.split("\n").at(-1)).toBe(
+      `Left out, for the length of the answer; ask for them again: ${names.slice(4).join(", ")}`,
     )
   })
 
@@ -189,15 +279,7 @@ describe("search_tools", () => {
 
 test("the audit log names the tool that a wrapper runs, and svc for the search tools [lazy:call]", async () => {
   const lines: string[] = []
-  const audit = createAudit({
-    clock: manualClock(),
-    ticks: () => 0,
-    write: (line) => void lines.push(line()),
-    mask: (text) => text,
-    nameOf: () => undefined,
-    withArguments: false,
-  })
-  const { text } = connected({ observers: { audit } })
+  const { text } = connected({ observers: { audit: auditInto(lines) } })
   await text("call_tool", { name: "files_svc_write_file", arguments: {} })
   await text("search_tools", { query: "write" })
   expect(lines.map((line) => JSON.parse(line)).map(({ server, tool }) => [server, tool])).toEqual([
@@ -217,6 +299,100 @@ test("describe_tool and its alias show whole definitions, and similar names for 
   }
   expect(await text("describe_tool", { names: '["files_svc_read_file"]' })).toContain('"inputSchema"')
   expect(await text("tool_schema", { server: "files", toolName: "read_file" })).toContain('"inputSchema"')
+})
+
+test("describe_tool describes a name once, and a definition that is too long in short [lazy:answer]", async () => {
+  const properties = Object.fromEntries(
+    Array.from({ length: 900 }, (_, at) => [`p${at}`, { description: "d".repeat(99) }]),
+  )
+  const { text } = connected({
+    directory: { catalogOf: () => catalogOf({ big: [taking("huge", properties), taking("small", {})] }) },
+  })
+  const huge = await text("describe_tool", { names: Array(50).fill("big_svc_huge") })
+  expect(huge.length).toBeLessThan(20_000)
+  expect(huge).toContain("\nParameters: p0?: any, p1?: any")
+  expect(huge).toContain("characters are too many for an answer")
+  expect((await text("describe_tool", { names: "big_svc_small, big_svc_small" })).split("\n")).toHaveLength(1)
+  const unknown = Array.from({ length: 9 }, (_, at) => `big_svc_smal${at}`)
+  const answer = await text("describe_tool", { names: unknown })
+  expect(answer.split("\n").filter((line) => line.includes("Did you mean"))).toHaveLength(5)
+  expect(answer).toEndWith("\nUnknown tool: big_svc_smal8")
+})
+
+test("a definition stands on one line without characters that hide or turn others [lazy:describe]", async () => {
+  const { text } = connected({
+    directory: { catalogOf: () => catalogOf({ x: [tool("t", "a\u2028b\u0085c\u202Ed\u{E0041}")] }) },
+  })
+  for (const answer of [
+    await text("describe_tool", { names: ["x_svc_t"] }),
+    (await text("search_tools", { query: "t", server: "x", detail: "full" })).replace("# x\n", ""),
+    await text("tool_list", {}),
+  ]) {
+    expect(answer).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
+    expect(JSON.parse(answer)).toBeObject()
+  }
+  expect(JSON.parse(await text("describe_tool", { names: ["x_svc_t"] })).description).toBe(
+    "a\u2028b\u0085c\u202Ed\u{E0041}",
+  )
+})
+
+test("no answer holds half of a surrogate pair", async () => {
+  const { text } = connected({
+    directory: {
+      catalogOf: () => catalogOf({ x: [tool("t", `a${"😀".repeat(3000)}`), tool(`${"n".repeat(40)}😀`, "")] }),
+    },
+  })
+  for (const length of [58, 59, 198, 199, 200]) {
+    const name = `${"n".repeat(length)}😀😀`
+    for (const answer of [
+      await text("call_tool", { name }),
+      await text("describe_tool", { names: [name] }),
+      await text("call_tool", { name: "x_svc_t", server: name }),
+      await text("search_tools", { query: name, server: "x" }),
+      await text("search_tools", { query: "t" }),
+    ])
+      expect(answer.isWellFormed()).toBe(true)
+  }
+})
+
+test("a tool whose server is down, or that is kept back, is not unknown [lazy:unknown]", async () => {
+  const sources = [
+    {
+      spec: server("pinned"),
+      listing: listing([taking("changed", {}), taking("same", {})]),
+      quarantined: new Set(["changed"]),
+    },
+    { spec: server("other"), listing: listing([taking("pay", {})]) },
+  ]
+  const { text, send } = connected({
+    directory: {
+      catalogOf: () => buildCatalog(sources, emptyCatalog()),
+      disconnectedId: (_scope, slug) => (slug === "payroll" ? "payroll" : undefined),
+      target: () => "is not connected",
+    },
+  })
+  expect(await text("describe_tool", { names: ["payroll_svc_pay"] })).toBe(
+    "Unknown tool: payroll_svc_pay. The server payroll is not connected",
+  )
+  expect(await text("call_tool", { name: "payroll/pay" })).toBe(
+    "Unknown tool: payroll/pay. The server payroll is not connected",
+  )
+  const changed = "Tool pinned_svc_changed has changed, and is kept back until the operator approves it"
+  expect(await text("describe_tool", { names: ["pinned_svc_changed"] })).toBe(changed)
+  expect((await send("tools/call", { name: "pinned_svc_changed" })).error?.message).toBe(changed)
+})
+
+test("a shortened name shows the tool's own, by which tool_list finds it [names:shortened]", async () => {
+  const long = "a-server-with-a-rather-long-name"
+  const { text } = connected({
+    directory: { catalogOf: () => catalogOf({ [long]: [taking("read_file", {}), taking("write_file", {})] }, 40) },
+  })
+  const { tools } = JSON.parse(await text("tool_list", { pattern: "read_file" }))
+  expect(tools.map(({ name }: { name: string }) => name)).toEqual([
+    expect.stringMatching(/^a-server-with-a-r_svc_read_file_[0-9a-f]{8}$/),
+  ])
+  expect(await text("tool_schema", { server: long, toolName: tools[0].name })).toContain('"inputSchema"')
+  expect(await text("tool_schema", { server: long, toolName: "read_file" })).toContain('"inputSchema"')
 })
 
 test("tool_list pages through tools by server, pattern and tag [lazy:unlisted]", async () => {
@@ -290,8 +466,103 @@ describe("call_tool", () => {
     const { result } = await send("tools/call", { name: "call_tool", arguments: { name: "x", arguments: [1] } })
     expect([result.isError, result.content[0]?.text]).toEqual([
       true,
-      'call_tool needs the name of a tool and its arguments as an object: {"name": "<tool>", "arguments": {…}}',
+      'call_tool was not run: arguments must be an object, and not a list. It takes {"name": "<tool>", "arguments": {…}}',
     ])
+  })
+
+  test("keeps what stands beside the arguments, and refuses two values of one [lazy:call:tolerant]", async () => {
+    const args = (outer: object) => inner({ name: "a_svc_b", ...outer })?.arguments
+    expect(args({ arguments: { x: 1 }, y: 2 })).toEqual({ x: 1, y: 2 })
+    expect(args({ arguments: {}, y: 2, z: [3] })).toEqual({ y: 2, z: [3] })
+    expect(args({ arguments: { x: 1 }, args: { y: 2 }, parameters: '{"z": 3}' })).toEqual({ x: 1, y: 2, z: 3 })
+    expect(args({ arguments: { x: 1 }, x: 1 })).toEqual({ x: 1 })
+    expect(args({ arguments: { x: 1 }, tool: "hammer", input: "text" })).toEqual({
+      x: 1,
+      tool: "hammer",
+      input: "text",
+    })
+    expect(args({ command: "ls", args: ["-l"] })).toEqual({ command: "ls", args: ["-l"] })
+    expect(inner({ y: 2, arguments: { name: "a_svc_b", arguments: { x: 1 } } })?.arguments).toEqual({ x: 1, y: 2 })
+    const { text } = connected()
+    for (const twice of [
+      { arguments: { path: "/a" }, path: "/b" },
+      { arguments: { path: "/a" }, args: { path: "/b" } },
+    ])
+      expect(await text("call_tool", { name: "files_svc_read_file", ...twice })).toBe(
+        'call_tool was not run: the argument path has two values: give all arguments once, under "arguments". It takes {"name": "<tool>", "arguments": {…}}. Parameters of files_svc_read_file: path*: str, head?: int',
+      )
+  })
+
+  test("takes a parameter for one that has a name under which models write arguments [lazy:call:tolerant]", async () => {
+    const lines: string[] = []
+    const { text } = connected({
+      directory: { catalogOf: () => catalogOf({ shell: [taking("run", { command: {}, args: {} })] }) },
+      observers: { audit: auditInto(lines) },
+    })
+    await text("call_tool", { name: "shell_svc_run", command: "ls", args: { long: true } })
+    await text("call_tool", { name: "shell_svc_run", args: { command: "ls" } })
+    expect(lines.map((line) => JSON.parse(line).arguments)).toEqual([
+      { command: "ls", args: { long: true } },
+      { command: "ls" },
+    ])
+  })
+
+  test("reads JSON text in a code fence; an answer about any other text holds the parameters [lazy:call:tolerant]", async () => {
+    expect(inner({ name: "a_svc_b", arguments: '```json\n{"x": 1}\n```' })?.arguments).toEqual({ x: 1 })
+    expect(inner({ name: "a_svc_b", arguments: '"{\\"x\\": 1}"' })?.arguments).toEqual({ x: 1 })
+    expect(inner({ name: "a_svc_b", arguments: "null" })?.arguments).toEqual({})
+    const { text } = connected()
+    for (const wrong of ['{"path": "/a"', ["/a"], "/a", 7])
+      for (const key of ["arguments", "args"])
+        expect(await text("call_tool", { name: "files_svc_read_file", [key]: wrong })).toEndWith(
+          "Parameters of files_svc_read_file: path*: str, head?: int",
+        )
+  })
+
+  test("of another wrapper runs the tool inside, and stays read-only [lazy:call:tolerant]", async () => {
+    expect(inner({ name: "call_tool", arguments: { name: "a_svc_b", arguments: { x: 1 } } })).toEqual(
+      expect.objectContaining({ name: "a_svc_b", arguments: { x: 1 } }),
+    )
+    const { text } = connected()
+    const nested = { name: "call_tool", arguments: { name: "files_svc_write_file" } }
+    expect(await text("call_read_tool", nested)).toBe(
+      "files_svc_write_file is not marked read-only: run it with call_tool",
+    )
+    expect(await text("call_tool", { name: "call_read_tool", arguments: nested })).toStartWith(
+      "files_svc_write_file is not marked read-only",
+    )
+    let deep: object = { name: "files_svc_write_file" }
+    for (let depth = 0; depth < 20; depth++) deep = { name: "call_tool", arguments: deep }
+    expect(await text("call_tool", deep)).toStartWith("call_tool was not run: call_tool must name a tool to run")
+  })
+
+  test("of a server runs no other server's tool [lazy:call:server]", async () => {
+    const ran: string[] = []
+    const { text } = connected({
+      directory: {
+        target: (id) => {
+          ran.push(id)
+          return "is not configured"
+        },
+      },
+    })
+    const plain: Asked = { scope: { kind: "server", id: "files", tools: "search" } }
+    const other = "call_tool was not run: this address has the tools of the server files alone, and none of payroll"
+    expect(await text("tool_invoke", { server: "payroll", toolName: "write_file" }, plain)).toStartWith(
+      other.replace("call_tool", "tool_invoke"),
+    )
+    expect(await text("call_tool", { server: "payroll", name: "write_file" }, plain)).toStartWith(other)
+    expect(await text("tool_schema", { server: "payroll", toolName: "write_file" }, plain)).toBe(
+      other.replace("call_tool was not run: ", ""),
+    )
+    expect(ran).toEqual([])
+    const unknown = "Unknown tool: files_svc_payroll_svc_pay_salary. Did you mean payroll_svc_pay_salary"
+    for (const name of ["tool_invoke", "call_tool", "tool_schema"])
+      expect(await text(name, { server: "files", toolName: "payroll_svc_pay_salary" })).toStartWith(unknown)
+    expect(ran).not.toContain("payroll")
+    await text("tool_invoke", { server: "FILES", toolName: "write_file" }, plain)
+    await text("tool_invoke", { server: "payroll", toolName: "payroll_svc_pay_salary" })
+    expect(ran).toEqual(expect.arrayContaining(["files", "payroll"]))
   })
 
   test("to an unknown name gets the nearest three, to a hidden one that it is disabled [lazy:unknown] [tool:disabled]", async () => {
@@ -325,16 +596,21 @@ describe("call_tool", () => {
     expect((await failing({ path: "/a" }, { error: { code: -32602, message: "bad" } })).error.message).toBe(
       `bad. ${hint.text}`,
     )
-    // An error that has another reason stays as it is.
+    // An error that has another reason stays as it is, and nothing is said of parameters that the schema does not name.
     expect((await failing({ path: "/a" }, wrong)).result).toEqual(wrong.result)
     expect((await failing({}, { error: { code: -32603, message: "down" } })).error.message).toBe("down")
+    const hintOf = (inputSchema: object) => parametersHint({ name: "t", inputSchema })
+    expect(hintOf({ type: "object" })).toBeUndefined()
+    expect(hintOf({ type: "object", properties: {} })).toBe("Parameters of t: none")
+    expect(hintOf({ $ref: "#/$defs/a", $defs: { a: { properties: { x: {} } } } })).toBe("Parameters of t: x?: any")
   })
 
   test("reaches what its server does not annotate as read-only; call_read_tool does not [lazy:call:read]", async () => {
     const { text } = connected()
-    expect(await text("call_read_tool", { name: "files_svc_write_file", arguments: { path: "/a" } })).toBe(
-      "files_svc_write_file is not marked read-only: run it with call_tool",
-    )
+    for (const args of [{ path: "/a" }, { wrong: 1 }])
+      expect(await text("call_read_tool", { name: "files_svc_write_file", arguments: args })).toBe(
+        "files_svc_write_file is not marked read-only: run it with call_tool",
+      )
     expect(await text("call_read_tool", { name: "files_svc_read_file" })).toContain("is not configured")
     expect(await text("call_tool", { name: "files_svc_write_file" })).toContain("is not configured")
   })

@@ -1,0 +1,82 @@
+/**
+ * Adds the parameters of a tool to the answer of a call through a wrapper that failed because of its arguments: a model that
+ * has not seen the schema needs them then. svc itself refuses no arguments: servers are more lenient than their schemas.
+ */
+import type { Tool } from "../catalog/listing.ts"
+import { oneLine, type Parameters, parametersOf, resolvedSchema, signatureOf } from "../catalog/signature.ts"
+import { RPC_CODE } from "../lib/errors.ts"
+import { numberOf, parseExact } from "../lib/json.ts"
+import { textOf } from "../wire/frame.ts"
+import { asText, isObject, type Params } from "../wire/message.ts"
+import type { Answer } from "./answer.ts"
+
+/** Returns the answer of a call with these arguments, with the tool's parameters if they explain why it failed. */
+export function withArgumentHint(answer: Answer, tool: Tool, args: unknown): Answer {
+  if (answer.outcome === "ok") return answer
+  const message: unknown = parseExact(textOf(answer.frame))
+  const hint = parametersHint(tool)
+  if (!isObject(message) || hint === undefined) return answer
+  const { result, error } = message
+  const isInvalid = isObject(error) && error.code === RPC_CODE.invalidParams
+  if (!isInvalid && !(isObject(result) && (!fits(args, tool.inputSchema) || saysInvalid(result)))) return answer
+  const changed = isObject(error)
+    ? { error: { ...error, message: `${asText(error.message)}. ${hint}` } }
+    : { result: withText(isObject(result) ? result : {}, hint) }
+  return { ...answer, outcome: answer.outcome, frame: JSON.stringify({ ...message, ...changed }) }
+}
+
+/** Names the parameters of a tool; undefined if its schema does not. */
+export function parametersHint({ name, inputSchema }: Tool): string | undefined {
+  const { properties, isOpen } = parametersOf(inputSchema)
+  if (properties.size === 0 && isOpen) return undefined
+  return `Parameters of ${oneLine(name, 60)}: ${signatureOf(inputSchema, SIGNATURE_TOKENS) || "none"}`
+}
+
+// ---
+
+const SIGNATURE_TOKENS = 300
+
+function withText(result: Params, text: string): Params {
+  const content = Array.isArray(result.content) ? result.content : []
+  return { ...result, content: [...content, { type: "text", text }] }
+}
+
+/** Whether a tool's error speaks of invalid arguments. */
+const saysInvalid = ({ content }: Params): boolean =>
+  Array.isArray(content) &&
+  content.some(
+    (block: unknown) =>
+      isObject(block) &&
+      typeof block.text === "string" &&
+      /\binvalid (?:argument|param|input)|\binput validation\b|\bvalidation error/i.test(block.text.slice(0, 2000)),
+  )
+
+/** Whether arguments fit a schema as far as a glance shows: no required one is missing, and none is unknown or of another type. */
+function fits(args: unknown, schema: unknown): boolean {
+  if (!isObject(args) || !isObject(schema)) return true
+  const { properties, required, isOpen } = parametersOf(schema)
+  return (
+    [...required].every((name) => Object.hasOwn(args, name)) &&
+    Object.entries(args).every(([name, value]) =>
+      properties.has(name) ? isOfType(value, properties, name, schema) : isOpen,
+    )
+  )
+}
+
+function isOfType(value: unknown, properties: Parameters["properties"], name: string, root: Params): boolean {
+  switch (resolvedSchema(properties.get(name), root)?.type) {
+    case "string":
+      return typeof value === "string"
+    case "integer":
+    case "number":
+      return numberOf(value) !== undefined
+    case "boolean":
+      return typeof value === "boolean"
+    case "array":
+      return Array.isArray(value)
+    case "object":
+      return isObject(value)
+    default:
+      return true
+  }
+}
