@@ -8,8 +8,8 @@ import { isObject } from "../wire/message.ts"
 export const admin: CommandDef = {
   meta: { name: "admin", description: "Open the admin page of the running svc in the browser" },
   args: {
-    print: { type: "boolean", description: "Print the link, which logs in once within 60 s, in place of opening it" },
-    token: { type: "boolean", description: "Print a token for REST, which holds for 12 hours or until svc stops" },
+    print: { type: "boolean", description: "Print the link instead of opening it; the link works once, within 60 s" },
+    token: { type: "boolean", description: "Print a token for REST, valid for 12 hours or until svc stops" },
     ...CONTEXT_ARGS,
   },
   async run({ args }) {
