@@ -7,9 +7,8 @@ import { readOptions, usageError } from "../lib/command-line.ts"
 import { readTexts } from "../store/documents.ts"
 import { pathsOf } from "../store/paths.ts"
 import { homeDirectory } from "../template/project.ts"
-import { isObject } from "../wire/message.ts"
 import type { ClientTarget } from "./client-connection.ts"
-import type { CommandContext } from "./command-context.ts"
+import { type CommandContext, DEFAULT_PORT, runningUrl } from "./command-context.ts"
 import { ownCommand } from "./own-command.ts"
 import { readServeOptions } from "./serve-options.ts"
 
@@ -30,14 +29,14 @@ export function selectionOf({ paths }: CommandContext, args: Readonly<Record<str
 }
 
 /** Returns the address at which clients of this machine reach svc: the running one's, else the configured one. */
-export async function addressOf({ ask }: CommandContext): Promise<string> {
-  const status = await ask("status").catch(() => undefined)
-  if (isObject(status) && typeof status.url === "string") return status.url
+export async function addressOf(context: CommandContext): Promise<string> {
+  const running = await runningUrl(context)
+  if (running !== undefined) return running
   const { address, tls, externalUrl } = readServeOptions({}, process.env, process.platform)
   if (externalUrl !== undefined) return `${externalUrl}/`
   if ("unix" in address) return `unix:${address.unix}`
   const name = address.hostname.includes(":") ? `[${address.hostname}]` : address.hostname
-  return `${tls === undefined ? "http" : "https"}://${name}:${address.port === 0 ? 3050 : address.port}/`
+  return `${tls === undefined ? "http" : "https"}://${name}:${address.port === 0 ? DEFAULT_PORT : address.port}/`
 }
 
 /** Returns how the client reaches svc: by an address, unless the client cannot, svc has none, or `--stdio` is given. */

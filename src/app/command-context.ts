@@ -13,7 +13,7 @@ import { callControl, callNeighbors, proxyEndpoint, servedUrl } from "../serve/c
 import { type DocumentTexts, readTexts } from "../store/documents.ts"
 import { type Paths, pathsOf } from "../store/paths.ts"
 import { homeDirectory } from "../template/project.ts"
-import type { Params } from "../wire/message.ts"
+import { isObject, type Params } from "../wire/message.ts"
 import { ownService } from "./own-service.ts"
 
 /** The flags that name the configuration. */
@@ -119,12 +119,21 @@ export function dryReload({ paths, baseWorld }: CommandContext, read: () => Docu
   return reload()
 }
 
+/** Returns the address of the running svc of this configuration; undefined if none runs, or none that listens. */
+export async function runningUrl({ ask }: Pick<CommandContext, "ask">): Promise<string | undefined> {
+  const status = await ask("status").catch(() => undefined)
+  return isObject(status) && typeof status.url === "string" ? status.url : undefined
+}
+
+/** The port of `svc serve` unless another one is named. */
+export const DEFAULT_PORT = 3050
+
 /** Returns the port that SVC_PORT names; undefined if it names none, or any free one. */
 export const namedPort = (): number | undefined =>
   readOptions({}, process.env).integer("port", 0, 0, 65_535) || undefined
 
 /** Returns where svc listens unless told otherwise. */
-export const defaultAddress = (): string => `http://127.0.0.1:${namedPort() ?? 3050}/`
+export const defaultAddress = (): string => `http://127.0.0.1:${namedPort() ?? DEFAULT_PORT}/`
 
 /** Returns all values of a flag that may be repeated, under any of its names. */
 export function repeated(rawArgs: readonly string[], ...names: readonly string[]): readonly string[] {

@@ -12,7 +12,7 @@ import { counted } from "../lib/log.ts"
 import { createRedactor } from "../lib/redact.ts"
 import { version } from "../lib/version.ts"
 import { readTexts } from "../store/documents.ts"
-import { configuredSecrets, findIssues, namedPort } from "./command-context.ts"
+import { configuredSecrets, DEFAULT_PORT, findIssues, namedPort } from "./command-context.ts"
 import { checkClients, checkLeftovers, checkPermissions } from "./doctor-files.ts"
 import { checkRemotes } from "./doctor-remotes.ts"
 import type { Finding, Installation } from "./installation.ts"
@@ -229,7 +229,7 @@ function checkServers({ live }: Installation): readonly Finding[] {
 
 async function checkPort({ context, live }: Installation): Promise<readonly Finding[]> {
   if (live !== undefined) return []
-  const port = namedPort() ?? 3050
+  const port = namedPort() ?? DEFAULT_PORT
   try {
     Bun.listen({ hostname: "127.0.0.1", port, socket: { data() {} } }).stop(true)
     return []

@@ -11,12 +11,12 @@ import { HEALTH_LEVELS, type HealthLevel } from "../report/health.ts"
 import { parseTrustProxy, type TrustProxy } from "../serve/address-rate-limit.ts"
 import type { ServerOptions } from "../serve/server.ts"
 import type { ToolChoice } from "../tools/tool.ts"
-import { CONFIG_ARGS } from "./command-context.ts"
+import { CONFIG_ARGS, DEFAULT_PORT } from "./command-context.ts"
 
 export const SERVE_OPTIONS = {
   ...CONFIG_ARGS,
   host: { type: "string", description: "Address to listen on (default 127.0.0.1)", valueHint: "host" },
-  port: { type: "string", description: "Port to listen on (default 3050; 0 picks a free one)" },
+  port: { type: "string", description: `Port to listen on (default ${DEFAULT_PORT}; 0 picks a free one)` },
   listen: { type: "string", description: "Address as HOST:PORT or unix:/path, instead of --host and --port" },
   "tls-cert": {
     type: "string",
@@ -302,7 +302,7 @@ export function readServeOptions(
   const transport = option.choice("transport", ["http", "stdio"], "http")
   const address = readAddress(option.text("listen"), platform) ?? {
     hostname: option.text("host") ?? "127.0.0.1",
-    port: option.integer("port", 3050, 0, 65_535),
+    port: option.integer("port", DEFAULT_PORT, 0, 65_535),
   }
   const loopback = "unix" in address || isLoopback(address.hostname)
   const authIssuer = option.text("auth-issuer")

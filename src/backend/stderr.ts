@@ -12,7 +12,7 @@
  * spec: Limits, Stderr.
  */
 import type { Clock } from "../lib/clock.ts"
-import type { Log } from "../lib/log.ts"
+import { counted, type Log, times } from "../lib/log.ts"
 import { ExitReason } from "./exit-reason.ts"
 
 /** Receives a child's output beside its messages. */
@@ -194,7 +194,7 @@ export class LineCapture {
     }
     if (this.dropped > 0)
       emit(
-        `dropped ${this.dropped} more ${this.dropped === 1 ? "line" : "lines"}: at most ${MAX_DISTINCT_LINES} distinct lines pass in ${WINDOW_MS / 1000} s`,
+        `dropped ${counted(this.dropped, "more line")}: at most ${MAX_DISTINCT_LINES} distinct lines pass in ${WINDOW_MS / 1000} s`,
       )
     this.dropped = 0
   }
@@ -227,8 +227,6 @@ const CONTROLS = /[^\P{Cc}\t]|[\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu
 
 const decoder = new TextDecoder()
 const encoder = new TextEncoder()
-
-const times = (count: number): string => (count === 1 ? "once" : `${count} times`)
 
 /** Returns a line as it is logged: without controls, redacted, and cut. A line of `held` bytes may have been longer. */
 function render(bytes: Uint8Array, held: number, redact: (text: string) => string): string {

@@ -9,7 +9,7 @@ import { existsSync, readFileSync } from "node:fs"
 import { resolve } from "node:path"
 import type { CommandDef } from "citty"
 import { clientHost } from "../app/client-connection.ts"
-import { CONTEXT_ARGS, type CommandContext, defaultAddress, openContext } from "../app/command-context.ts"
+import { CONTEXT_ARGS, type CommandContext, defaultAddress, openContext, runningUrl } from "../app/command-context.ts"
 import { finishChange, START_ARGS, type WrittenChange } from "../app/follow.ts"
 import { say, table } from "../app/output.ts"
 import { isSameValue } from "../config/client-edit.ts"
@@ -53,9 +53,8 @@ export const importServers: CommandDef = {
   },
   async run({ args }) {
     const context = openContext(args)
-    const { paths, ask } = context
-    const status = await ask("status").catch(() => undefined)
-    const address = isObject(status) && typeof status.url === "string" ? status.url : defaultAddress()
+    const { paths } = context
+    const address = (await runningUrl(context)) ?? defaultAddress()
     const files = sources(args.from, args.project === true)
     const found = files.flatMap((from) =>
       serversIn(from.file, args.from === undefined).map((server) => ({ ...server, from })),

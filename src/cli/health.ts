@@ -7,6 +7,7 @@ import {
   namedPort,
   notRunning,
   openContext,
+  runningUrl,
 } from "../app/command-context.ts"
 import { print, say, stateCell, stdoutLook, table } from "../app/output.ts"
 import { Backoff } from "../lib/backoff.ts"
@@ -118,10 +119,9 @@ async function askHttp(url: string, path: HealthPath): Promise<HealthReply> {
 }
 
 /** Whether the svc of this configuration runs, at `port` if one was named. */
-async function runsAt({ ask }: CommandContext, port: number | undefined): Promise<boolean> {
-  const status = await ask("status").catch(() => undefined)
-  if (!isObject(status) || typeof status.url !== "string") return false
-  return port === undefined || new URL(status.url).port === String(port)
+async function runsAt(context: CommandContext, port: number | undefined): Promise<boolean> {
+  const url = await runningUrl(context)
+  return url !== undefined && (port === undefined || new URL(url).port === String(port))
 }
 
 /** Returns the status of this configuration's svc. */

@@ -7,6 +7,7 @@ import { writtenName, writtenServers } from "../config/edit.ts"
 import { effectiveOf } from "../config/effective.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
+import { times } from "../lib/log.ts"
 import type { Cell } from "../lib/table.ts"
 import { idleStateOf, TONE_BY_STATE } from "../report/server-state.ts"
 import { describeServers, runningServers } from "../report/servers.ts"
@@ -152,7 +153,7 @@ function notesOf(one: ServerStatus): readonly string[] {
     one.unknownOverrides === undefined ? undefined : unknownOverridesText(one.unknownOverrides),
     one.changedTools === undefined ? undefined : `changed tools: ${one.changedTools.join(", ")}`,
     one.suspiciousTools === undefined ? undefined : `invisible characters: ${one.suspiciousTools.join(", ")}`,
-    one.restarts === 0 ? undefined : `restarted ${one.restarts === 1 ? "once" : `${one.restarts} times`}`,
+    one.restarts === 0 ? undefined : `restarted ${times(one.restarts)}`,
   ]
   return [...new Set(notes.filter((note) => note !== undefined))]
 }
