@@ -1,4 +1,4 @@
-/** What clients of a scope are offered, for the count of what it costs their context. */
+/** Returns the texts that clients of a scope receive, so that `svc tokens` can count them. */
 import { viewOf } from "../catalog/catalog.ts"
 import type { ToolListing } from "../config/presets.ts"
 import { aggregateInstructionsFor } from "../session/server-capabilities.ts"

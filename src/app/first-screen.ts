@@ -1,5 +1,5 @@
 /**
- * What a person sees of a start. On a terminal: one line in place with the servers that are starting, then a summary with
+ * Shows a person the start of svc. On a terminal: one line in place with the servers that are starting, then a summary with
  * the servers that need attention, the address, and the commands that come next. Elsewhere: one line of the log.
  */
 import type { Snapshot } from "../agent/snapshot.ts"

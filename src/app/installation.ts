@@ -1,4 +1,4 @@
-/** What the checks of `svc doctor` look at, and what they find. */
+/** Defines the input of the checks of `svc doctor`, and their findings. */
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { Status } from "../report/status.ts"

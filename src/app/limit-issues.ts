@@ -1,6 +1,6 @@
 /**
- * Finds what clients do not take of the servers' offers: of a connected server by what it lists, of another by the file and
- * by the tools that svc has seen.
+ * Finds what clients cut or refuse: for a connected server in its lists, for any other server in the file and among the
+ * tools that svc has seen.
  */
 import { longDescriptions, longNames, MAX_DESCRIPTION } from "../catalog/client-limits.ts"
 import { qualify } from "../catalog/name.ts"

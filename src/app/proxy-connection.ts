@@ -1,4 +1,4 @@
-/** A connection to the socket on which the running svc serves `svc proxy` and its other commands that are clients. */
+/** Connects to the socket on which the running svc serves `svc proxy` and the other commands that are its clients. */
 import type { Socket } from "bun"
 import { proxyEndpoint } from "../serve/control-socket.ts"
 import type { ProxyDeps } from "../serve/proxy-client.ts"

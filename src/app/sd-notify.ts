@@ -1,5 +1,5 @@
 /**
- * Tells systemd how svc is, over the socket that NOTIFY_SOCKET names (sd_notify(3)): ready, reloading, stopping, and alive
+ * Reports the state of svc to systemd, over the socket that NOTIFY_SOCKET names (sd_notify(3)): ready, reloading, stopping, and alive
  * at half of the watchdog's time. Bun has no datagram sockets of Unix: libc sends, through bun:ffi. A helper process such as
  * systemd-notify would need NotifyAccess=all, by which every server could speak for svc.
  */

@@ -1,5 +1,5 @@
 /**
- * How svc is made a service of the system's service manager, as data: the file that defines it and the commands that
+ * Defines svc as a service of the system's service manager, as data: the file that defines the service and the commands that
  * install, remove and show it. systemd, launchd, and the Task Scheduler of Windows.
  */
 import { join, win32 } from "node:path"

@@ -1,6 +1,6 @@
 /**
- * What clients do not take of a server's offer: they cut long descriptions without a word, cannot choose tools without one,
- * refuse long names, and choose badly from long lists.
+ * Warns of what clients cut or refuse: they cut long descriptions without a word, refuse long names, and choose badly from
+ * long lists and among tools without a description.
  */
 import type { Tool } from "./listing.ts"
 

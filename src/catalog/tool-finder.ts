@@ -1,6 +1,6 @@
 /**
  * Finds tools for the client of a view: by a ranked search, by name, by similar names. One index serves all views, and a
- * search sees of it what the view offers. A listing is indexed when it is first searched, and anew when it has changed.
+ * search sees only what its view offers. A listing is indexed by the first search, and again after it has changed.
  *
  * Callers import this file with `await import`: it brings the vocabulary of the search.
  */

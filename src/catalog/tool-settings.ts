@@ -1,6 +1,6 @@
 /**
- * What a server's settings say of its tools: which ones `disabledTools` hides from clients, and what is overridden of their
- * definitions. They name a tool by its local name or as `<server>_svc_<tool>`. spec: Server object.
+ * Applies the settings of a server to its tools: `disabledTools` hides tools from clients, and overrides replace parts of
+ * their definitions. The settings name a tool by its local name or as `<server>_svc_<tool>`. spec: Server object.
  */
 import type { ServerSpec, ToolOverride } from "../config/server-spec.ts"
 import { isObject } from "../wire/message.ts"

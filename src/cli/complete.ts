@@ -1,5 +1,5 @@
 /**
- * What may follow a command line that is not finished: the hidden `svc complete WORDS… WORD`, which the scripts of
+ * Returns what may follow an unfinished command line: the hidden `svc complete WORDS… WORD`, which the scripts of
  * `svc completion` call at each Tab. It reads the tree of commands, the configuration and, for names of tools, the running
  * svc on this machine; it never fails, because a message would stand in the middle of the line.
  */

@@ -1,4 +1,4 @@
-/** `svc completion`: prints the script by which a shell completes the commands of svc at Tab. */
+/** `svc completion`: prints the script with which a shell completes the commands of svc. */
 import type { CommandDef } from "citty"
 import { RequestError } from "../lib/errors.ts"
 

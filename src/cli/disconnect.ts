@@ -1,4 +1,4 @@
-/** `svc disconnect`: takes svc out of the configuration of an MCP client; `--undo` of it and of `svc connect`. */
+/** `svc disconnect`: removes svc from the configuration of an MCP client. Holds `--undo` for it and for `svc connect`. */
 import type { CommandDef } from "citty"
 import {
   agreed,

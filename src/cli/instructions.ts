@@ -1,4 +1,4 @@
-/** `svc instructions`: what clients are told about the servers. */
+/** `svc instructions`: shows the instructions that clients receive. */
 import type { CommandDef } from "citty"
 import { print } from "../app/output.ts"
 import { SHELL_ARGS, withShellClient } from "../app/shell-client.ts"

@@ -1,4 +1,4 @@
-/** `svc ps`: lists the running svc of this user, whichever configuration each serves. */
+/** `svc ps`: lists the svc processes of this user, of all configurations. */
 import type { CommandDef } from "citty"
 import { ago, print, table } from "../app/output.ts"
 import { systemClock } from "../lib/clock.ts"

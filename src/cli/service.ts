@@ -1,4 +1,4 @@
-/** `svc service`: makes svc a service of the user or of the machine, so that it starts again with them. Shows first what it changes. */
+/** `svc service`: installs svc as a service that starts with the user's session or the machine. Shows the changes first. */
 import { existsSync, mkdirSync, readFileSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
 import type { ArgsDef, CommandDef } from "citty"

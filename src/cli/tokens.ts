@@ -1,4 +1,4 @@
-/** `svc tokens`: what servers cost the context of a client, the most expensive first. */
+/** `svc tokens`: counts the tokens that servers take in the context of a client, largest first. */
 import type { CommandDef } from "citty"
 import { Tiktoken } from "js-tiktoken/lite"
 import ranks from "js-tiktoken/ranks/cl100k_base"

@@ -1,4 +1,4 @@
-/** `svc upgrade`: replaces this program with another release, and takes that back. */
+/** `svc upgrade`: replaces this program with another release, or restores the previous one. */
 import { existsSync, readdirSync, realpathSync } from "node:fs"
 import type { CommandDef } from "citty"
 import { print, say } from "../app/output.ts"

@@ -1,4 +1,4 @@
-/** Words failed connections for people: the host, and what is wrong with it. */
+/** Describes failed connections for people: the host, and the cause. */
 import { messageOf } from "./errors.ts"
 
 /**

@@ -1,4 +1,4 @@
-/** What a person sees on a terminal: its width, its colors, and one line that is replaced in place. */
+/** Writes to a terminal: its width, its colors, and one line that is replaced in place. */
 
 /** What a text means to its reader; each meaning has a color. */
 export type Tone = "good" | "notice" | "bad" | "faint" | "strong"

@@ -1,5 +1,5 @@
 /**
- * The Skills extension on `/mcp`: `skills/list` unites the lists of all servers, `skills/get` and `resources/directory/read`
+ * The Skills extension on `/mcp`: `skills/list` merges the lists of all servers, `skills/get` and `resources/directory/read`
  * go to the server that the URI names. The address of one server relays all three as they are. extension: Skills.
  *
  *  1. svc keeps no skills. No notification says that a skill changed, and a client lists again because a digest no longer

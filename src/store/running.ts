@@ -1,5 +1,5 @@
 /**
- * The list of a user's running svc, for `svc ps`: a file for each, in the standard configuration directory, whichever
+ * The list of a user's running svc, for `svc ps`: a file for each, in the default configuration directory, whichever
  * directory it uses itself. An entry is a hint: its reader asks the control socket whether the svc still runs.
  */
 import { join } from "node:path"
