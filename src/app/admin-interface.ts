@@ -68,7 +68,14 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
         onbug: mcp.onbug,
       }
     }
-    return createRest({ clock: systemClock, login, maxBody: options.maxBody, ports, onbug: mcp.onbug })
+    return createRest({
+      clock: systemClock,
+      login,
+      maxBody: options.maxBody,
+      ports,
+      watchCalls: runtime.watchCalls,
+      onbug: mcp.onbug,
+    })
   }
   return {
     async serve(request) {

@@ -85,6 +85,79 @@ const sessions = defineEndpoint({
   },
 })
 
+const activity = defineEndpoint({
+  method: "GET",
+  path: "/activity",
+  summary: "Count the calls of the last hour, by minute, server and tool",
+  description: "From the first request to REST on: svc counts nothing before.",
+  query: z.strictObject({ server: z.string().optional() }),
+  answer: z.strictObject({
+    since: z.string().describe("When svc began to count"),
+    items: z.array(
+      z.strictObject({
+        minute: z.string(),
+        server: z.string(),
+        tool: z.string(),
+        calls: z.number(),
+        errors: z.number(),
+        meanMs: z.number(),
+        maxMs: z.number(),
+      }),
+    ),
+  }),
+  faults: [],
+  run({ ports, query }) {
+    const counts = ports.history.counts().filter(({ server }) => query.server === undefined || server === query.server)
+    return {
+      since: new Date(ports.history.since).toISOString(),
+      items: counts.map(({ minute, server, tool, calls, errors, seconds, longest }) => ({
+        minute: new Date(minute).toISOString(),
+        server,
+        tool,
+        calls,
+        errors,
+        meanMs: millis(seconds / calls),
+        maxMs: millis(longest),
+      })),
+    }
+  },
+})
+
+const approvals = defineEndpoint({
+  method: "GET",
+  path: "/approvals",
+  summary: "List the tools whose definition has changed since it was first seen",
+  description: "`POST /servers/{name}/approve` approves them. svc keeps a hash of the definition before, not its text.",
+  query: z.strictObject(PAGE_QUERY),
+  answer: pageSchema(
+    z.strictObject({
+      server: z.string(),
+      tool: z.string(),
+      held: z.boolean().describe("Whether it is kept from clients until it is approved"),
+      suspicious: z.boolean().describe("Whether its description contains invisible characters"),
+      definition: z.looseObject({}).optional().describe("As the server has it now"),
+    }),
+  ),
+  faults: [],
+  run({ ports, query }) {
+    const { agent } = ports
+    const all = agent.snapshot().backends.flatMap(({ spec, changedTools, suspiciousTools }) => {
+      const backend = agent.backend(spec.id)
+      return changedTools.map((tool) => {
+        const definition = backend?.published?.listing.tools.find(({ name }) => name === tool)
+        return {
+          server: spec.id,
+          tool,
+          held: backend !== undefined && agent.isQuarantined(backend, tool),
+          suspicious: suspiciousTools.includes(tool),
+          ...(definition === undefined ? {} : { definition }),
+        }
+      })
+    })
+    return pageBy(all, ({ server, tool }) => `${server} ${tool}`, query)
+  },
+})
+
 const LOG_QUERY = {
   server: z.string().optional(),
   level: z.enum(LOG_LEVELS).default("debug").describe("Only lines of this level and above"),
@@ -137,7 +210,7 @@ const events = defineEndpoint({
   run: ({ ports }) => openEventStream(ports, (send) => watchAll(ports, send)),
 })
 
-export const ACTIVITY_ENDPOINTS: readonly Endpoint[] = [status, sessions, logs, logStream, events]
+export const ACTIVITY_ENDPOINTS: readonly Endpoint[] = [status, sessions, activity, approvals, logs, logStream, events]
 
 // ---
 
@@ -170,8 +243,7 @@ function watchAll(ports: RestPorts, send: (event: string, data: unknown) => void
       },
     }),
     ports.watchCalls(({ seconds, ...call }) => {
-      const ms = Math.round(seconds * 1e6) / 1000
-      send("call", { ...call, ms, time: new Date(clock.now()).toISOString() })
+      send("call", { ...call, ms: millis(seconds), time: new Date(clock.now()).toISOString() })
     }),
   ]
   return () => {
@@ -181,6 +253,8 @@ function watchAll(ports: RestPorts, send: (event: string, data: unknown) => void
 }
 
 const GATHER_MS = 50
+
+const millis = (seconds: number): number => Math.round(seconds * 1e6) / 1000
 
 const namesBySlug = (ports: RestPorts): ReadonlyMap<string, string> =>
   new Map(describeAll(ports).map(({ name }) => [slugOf(name), name]))

@@ -19,6 +19,7 @@ import { errorResponse, jsonResponse, shapeOf } from "../serve/respond.ts"
 import type { ApiRequest } from "../serve/server.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { ACTIVITY_ENDPOINTS } from "./activity.ts"
+import { CallHistory } from "./call-history.ts"
 import { CONFIG_ENDPOINTS } from "./config.ts"
 import type { Endpoint, EndpointCall, RestPorts } from "./endpoint.ts"
 import { CALL_PATH, OFFER_ENDPOINTS } from "./offers.ts"
@@ -45,7 +46,8 @@ export type RestDeps = {
   /** Bytes of a body at most. */
   readonly maxBody: number
   /** Undefined until the configuration has been read, and for a demo. */
-  ports(): Promise<RestPorts | undefined>
+  ports(): Promise<Omit<RestPorts, "history"> | undefined>
+  watchCalls: RestPorts["watchCalls"]
   onbug(error: unknown): void
 }
 
@@ -53,6 +55,8 @@ export type RestDeps = {
 export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Response> {
   const limiter = createAddressLimiter(deps.clock, REST_LIMIT)
   const routes = ENDPOINTS.map((endpoint) => ({ endpoint, pattern: patternOf(endpoint.path) }))
+  const history = new CallHistory(deps.clock)
+  deps.watchCalls((call) => history.add(call))
   let openApi: Params | undefined
   let mask = (text: string) => text
   const serve = async (rest: ApiRequest): Promise<Response> => {
@@ -66,7 +70,7 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
     mask = found?.mask ?? mask
     if (found === undefined)
       throw new RequestError("not_found", "This svc has no configuration to manage, or is still reading it")
-    const ports = { ...found, streams: rest.streams }
+    const ports = { ...found, history, streams: rest.streams }
     if (!path.startsWith(PREFIX)) return serveView(rest, ports, deps.maxBody)
     requireAdmin(inbound, deps.login)
     const local = path.slice(PREFIX.length)

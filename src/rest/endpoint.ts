@@ -14,6 +14,7 @@ import type { ServerLogs } from "../store/server-logs.ts"
 import type { ConfigEditor } from "../tools/config-editor.ts"
 import type { Immutable, ToolResult } from "../tools/tool.ts"
 import type { Params } from "../wire/message.ts"
+import type { CallHistory } from "./call-history.ts"
 
 /** What endpoints work with. */
 export type RestPorts = {
@@ -46,6 +47,8 @@ export type RestPorts = {
   /** Applies what is written in the files now. */
   follow(): Promise<unknown>
   editPresets(change: (text: string) => string): Promise<boolean>
+  /** The calls since REST was first used. */
+  readonly history: CallHistory
   /** Calls `onfinished` after each call of a tool; the returned function ends that. */
   watchCalls(onfinished: (call: FinishedCall) => void): () => void
   onbug(error: unknown): void

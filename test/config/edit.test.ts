@@ -8,6 +8,7 @@ import {
   removeServer,
   renameServer,
   setDisabled,
+  setToolDescription,
   setToolDisabled,
   writtenServers,
 } from "../../src/config/edit.ts"
@@ -196,4 +197,34 @@ test("any sequence of edits keeps the document valid and all other bytes", () =>
       }
     }),
   )
+})
+
+describe("setToolDescription", () => {
+  const overrides = (text: string) =>
+    (JSON.parse(text) as { mcpServers: { "my web": Record<string, unknown> } }).mcpServers["my web"]
+      .toolDescriptionOverrides
+  const text = (written?: object) =>
+    JSON.stringify({ mcpServers: { "my web": written === undefined ? {} : { toolDescriptionOverrides: written } } })
+
+  test("writes the local name, and replaces the text under the name that is written", () => {
+    expect(overrides(setToolDescription("my web", "one", "x")(text()))).toEqual({ one: "x" })
+    expect(overrides(setToolDescription("my web", "my-web_svc_one", "x")(text()))).toEqual({ one: "x" })
+    const qualified = text({ "my-web_svc_one": "old", two: "kept" })
+    expect(overrides(setToolDescription("my web", "one", "x")(qualified))).toEqual({
+      "my-web_svc_one": "x",
+      two: "kept",
+    })
+  })
+
+  test("removes every spelling, and the key with the last one", () => {
+    const written = text({ one: "a", "my-web_svc_one": "b", two: "kept" })
+    expect(overrides(setToolDescription("my web", "one", undefined)(written))).toEqual({ two: "kept" })
+    expect(overrides(setToolDescription("my web", "two", undefined)(text({ two: "x" })))).toBeUndefined()
+    expect(setToolDescription("my web", "three", undefined)(written)).toBe(written)
+  })
+
+  test("refuses a tool without a name, and an unknown server", () => {
+    expect(() => setToolDescription("my web", "", "x")(text())).toThrow("must not be empty")
+    expect(() => setToolDescription("other", "one", "x")(text())).toThrow("other")
+  })
 })

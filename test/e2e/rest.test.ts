@@ -49,6 +49,8 @@ describe("reading [rest:openapi]", () => {
     "/config",
     "/config/servers/every",
     "/sessions",
+    "/activity",
+    "/approvals",
     "/logs?server=every",
     "/registries/servers/every",
   ])("GET %s", async (path) => {
@@ -401,6 +403,8 @@ describe("changes", () => {
       outcome: "ok",
       ms: expect.any(Number),
     })
+    const { items } = (await api("GET", "/activity?server=every")).body as { items: Json[] }
+    expect(items.at(-1)).toMatchObject({ server: "every", tool: "echo", errors: 0, maxMs: expect.any(Number) })
     await runSvc(["mcp", "edit", "demo", '{"tags":["seen"]}', "--config-dir", svc.folder])
     expect(await events.next("configuration")).toEqual({ issues: 0 })
     expect(await events.next("server")).toMatchObject({ name: "demo", tags: ["seen"] })
