@@ -37,6 +37,8 @@ export type CatalogSource = {
 
 /** The part of one backend in the catalog. */
 export type ServerPart = CatalogSource & {
+  /** The tools that clients are offered, by their own names. */
+  readonly offered: ReadonlyMap<string, Tool>
   readonly qualified: EntryTexts
   readonly plain: EntryTexts
   /** What clients do not take of its offer. */
@@ -190,7 +192,7 @@ function offeredTools({ spec, listing, quarantined }: CatalogSource): readonly T
 export function toolOf({ parts, tools, naming, maxName }: View, name: string): Tool | undefined {
   const route = tools.get(name)
   const part = route && parts.find(({ spec }) => spec.id === route.id)
-  const tool = part?.listing.tools.find((one) => one.name === route?.name)
+  const tool = route && part?.offered.get(route.name)
   return part === undefined || tool === undefined ? undefined : shownTool(part, tool, naming, maxName)
 }
 
@@ -211,9 +213,9 @@ export function withheldIn({ parts, naming, maxName }: View, name: unknown): Wit
 /** By `disabledTools`, or because strict pinning found another definition than the approved one. */
 export type Withheld = "disabled" | "changed"
 
-/** Returns the offered tools of a part under its own names, as clients see them. */
-export const partTools = (part: ServerPart): readonly Tool[] =>
-  offeredTools(part).map((tool) => shownTool(part, tool, "plain", Number.POSITIVE_INFINITY))
+/** Returns the offered tools of a part as clients of a view see them. */
+export const partTools = (part: ServerPart, { naming, maxName }: Pick<View, "naming" | "maxName">): readonly Tool[] =>
+  [...part.offered.values()].map((tool) => shownTool(part, tool, naming, maxName))
 
 /** Returns the whole name of a tool or prompt in a view, which leads to it even if its list has a shortened one. */
 export const nameIn = (naming: View["naming"], { slug }: Pick<ServerSpec, "slug">, local: string): string =>
@@ -258,22 +260,30 @@ function partOf(source: CatalogSource, old: ServerPart | undefined, maxName: num
 }
 
 function createPart(source: CatalogSource, maxName: number): ServerPart {
-  const qualified = createEntryTexts(source, "qualified", maxName)
-  const tools = offeredTools(source).map((tool) => withOverrides(source.spec, tool))
+  const tools = offeredTools(source)
+  const qualified = createEntryTexts(source, tools, "qualified", maxName)
   return {
     ...source,
+    offered: new Map(tools.map((tool) => [tool.name, tool])),
     qualified,
-    plain: createEntryTexts(source, "plain", Number.POSITIVE_INFINITY),
-    warnings: limitWarnings(tools, [...qualified.tools.keys(), ...qualified.prompts.keys()]),
+    plain: createEntryTexts(source, tools, "plain", Number.POSITIVE_INFINITY),
+    warnings: limitWarnings(
+      tools.map((tool) => withOverrides(source.spec, tool)),
+      [...qualified.tools.keys(), ...qualified.prompts.keys()],
+    ),
   }
 }
 
-function createEntryTexts(source: CatalogSource, naming: View["naming"], maxName: number): EntryTexts {
+function createEntryTexts(
+  source: CatalogSource,
+  tools: readonly Tool[],
+  naming: View["naming"],
+  maxName: number,
+): EntryTexts {
   const { spec, listing } = source
   const name = (local: string) => shortenedIn(naming, spec, local, maxName)
   const uri = (local: string) => (naming === "plain" ? local : qualifyUri(spec.slug, local))
   const { id, slug } = spec
-  const tools = offeredTools(source)
   const routes = new Map<string, Route>()
   for (const tool of tools) {
     const mirrored = mirroredOf(tool.inputSchema)

@@ -28,6 +28,7 @@ export type ServerTools = {
 
 /** Stands for the id of a server; no server's id ends so. */
 const OWN_ID = "svc "
+const OWN_NAMES = { naming: "plain", maxName: Number.POSITIVE_INFINITY } as const
 /** Listings of one server at once in the index. */
 const MAX_LISTINGS = 5
 
@@ -81,10 +82,11 @@ export class ToolFinder {
     const nested = inner !== undefined && view.tools.has(inner) ? [inner] : []
     const known = [...this.namesOf(view), ...ownTools(own).map((tool) => knownName(tool.name, tool.name, OWN))]
     const wanted = localName(name)
-    const slug = splitName(name)?.slug
+    const slug = serverIn(name)
     const ofServer = known.filter((one) => one.slug === slug)
     const near = corrections(wanted, ofServer.length > 0 ? ofServer : known).map(({ stem }) => stem)
-    const same = known.filter((one) => one.word === wanted).map(({ stem }) => stem)
+    const isSame = (one: KnownName) => one.word === wanted
+    const same = [...ofServer.filter(isSame), ...known.filter(isSame)].map(({ stem }) => stem)
     const similar = [...nested, ...same, ...near]
     if (similar.length >= count) return [...new Set(similar)].slice(0, count)
     const alike = this.find(searchable, wanted.replace(/[^A-Za-z0-9]+/g, " "), count).map(({ tool }) => tool.name)
@@ -113,7 +115,10 @@ export class ToolFinder {
       const { title } = listing.serverInfo
       const server = { name: spec.slug, title: typeof title === "string" ? title : undefined }
       const isOwn = part.own === true
-      return [spec.id, this.keyOf(spec.id, plain.entries["tools/list"], isOwn, server, () => partTools(part))]
+      return [
+        spec.id,
+        this.keyOf(spec.id, plain.entries["tools/list"], isOwn, server, () => partTools(part, OWN_NAMES)),
+      ]
     })
     // A client without svc's own tools must not remove them for the others.
     if (own.length === 0) return new Map(keys)
@@ -148,12 +153,12 @@ export class ToolFinder {
 /** Returns the servers of a view that offer tools, in its order, and svc itself if the client has svc's own tools. */
 export function serversOf({ view, own }: Searchable): readonly ServerTools[] {
   const servers = view.parts.map(
-    ({ spec, listing, [view.naming]: { tools } }): ServerTools => ({
-      server: spec.slug,
-      instructions: listing.instructions || undefined,
-      tags: spec.tuning.tags,
-      tools: () => [...tools.keys()].flatMap((name) => toolOf(view, name) ?? []),
-      count: tools.size,
+    (part): ServerTools => ({
+      server: part.spec.slug,
+      instructions: part.listing.instructions || undefined,
+      tags: part.spec.tuning.tags,
+      tools: () => partTools(part, view),
+      count: part.offered.size,
     }),
   )
   const internal = { server: OWN, instructions: undefined, tags: [], tools: () => ownTools(own), count: own.length }

@@ -71,6 +71,7 @@ test("an unknown name gets the same local name first, then near ones of its serv
   const finder = new ToolFinder()
   const similar = (name: string) => finder.similar(searchable(catalog), name, 3)
   expect(similar("stat")).toEqual(["files_svc_stat", "mail_svc_stat"])
+  expect(similar("mail/stat")).toEqual(["mail_svc_stat", "files_svc_stat"])
   expect(similar("files_svc_raed_file")[0]).toBe("files_svc_read_file")
   expect(similar("mail_svc_raed_mial")[0]).toBe("mail_svc_read_mail")
   expect(similar("mail_svc_files_svc_stat")[0]).toBe("files_svc_stat")
