@@ -1293,7 +1293,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "Command-line and configuration interfaces",
   },
   "cli:status:typed": {
-    says: "effective values keep their types, with built-in defaults, the section of each value, and a mark on those without an effect",
+    says: "in svc mcp status --verbose --json and in mcp_status, effective values keep their types, with built-in defaults, the section of each value, and a mark on those without an effect",
     from: "choice",
     why: "a script compares numbers and lists, and a value without an effect is a mistake to see",
   },

@@ -6,7 +6,7 @@ import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import { writtenName, writtenServers } from "../config/edit.ts"
 import { effectiveOf } from "../config/effective.ts"
 import { systemClock } from "../lib/clock.ts"
-import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
+import { ConfigError, formatIssue, type Issue, UnavailableError } from "../lib/errors.ts"
 import { times } from "../lib/log.ts"
 import type { Cell } from "../lib/table.ts"
 import { idleStateOf, TONE_BY_STATE } from "../report/server-state.ts"
@@ -73,7 +73,11 @@ export const status: CommandDef = {
     const issues =
       wanted === undefined
         ? (live?.issues ?? found().map(formatIssue))
-        : (whileGood(live, found) ?? []).filter(({ server }) => server === wanted).map(formatIssue)
+        : issuesOf(
+            wanted,
+            (whileGood(live, found) ?? []).filter(({ server }) => server === wanted),
+            live,
+          )
     const warnings = live?.warnings ?? []
     print(args.json === true, { running: live !== undefined, servers, issues, warnings }, () => {
       const parts: string[] = []
@@ -102,6 +106,21 @@ export const status: CommandDef = {
 async function statusOf(context: CommandContext): Promise<Status | undefined> {
   const answer = await context.ask("status")
   return isObject(answer) ? (answer as Status) : undefined
+}
+
+/** Formats the issues of a server. One that runs all the same keeps its last valid form, which the file cannot show. */
+function issuesOf(name: string, issues: readonly Issue[], live: Status | undefined): readonly string[] {
+  const isKept =
+    live !== undefined &&
+    !Object.hasOwn(live.invalid, name) &&
+    (live.templates.includes(name) || live.servers.some((one) => one.name === name))
+  const unloaded = `${name} is not loaded: `
+  return isKept && issues.some(({ message }) => message.startsWith(unloaded))
+    ? [
+        `${name} keeps running in its last valid form`,
+        ...issues.map((issue) => formatIssue({ ...issue, message: issue.message.replace(unloaded, "") })),
+      ]
+    : issues.map(formatIssue)
 }
 
 /** Reads the documents; undefined if they are invalid while a running svc still uses the last good ones. */

@@ -2,7 +2,7 @@
 import * as z from "zod"
 import { parseDocument } from "../config/document.ts"
 import { writtenServers } from "../config/edit.ts"
-import { effectiveOf, HIDDEN, valueText } from "../config/effective.ts"
+import { type EffectiveValue, effectiveOf, valueText } from "../config/effective.ts"
 import { slugOf } from "../config/plan.ts"
 import { ConfigError } from "../lib/errors.ts"
 import { describeServers, runningServers } from "../report/servers.ts"
@@ -64,28 +64,28 @@ export function serverOf(context: ToolContext, given: string): ServerDetails {
 export const runningOf = ({ agent, clock, redactAll }: ServersContext): Status =>
   statusOf(agent.snapshot(), clock.now(), redactAll)
 
-export const valueSchema = z.object({ key: z.string(), value: z.string(), from: z.array(z.string()) })
+export const valueSchema = z.object({
+  key: z.string(),
+  value: z.unknown().describe("With its type; a secret is hidden"),
+  from: z
+    .array(z.string())
+    .describe("Where it was set: server, template, default, env, .env, or built-in for what svc assumes"),
+  ignored: z.literal(true).optional().describe("It has no effect on this kind of server, or beside its other values"),
+})
 
-type ShownValue = z.infer<typeof valueSchema>
-
-/** Returns what a server is started with and where each value came from, secrets and headers hidden unless `showSecrets`. */
+/**
+ * Returns what a server is started with and where each value came from, secrets and headers hidden unless `showSecrets`, as
+ * `svc mcp status --verbose --json` shows it.
+ */
 export function valuesOf(
   { editor }: Pick<ToolContext, "editor">,
   name: string,
   texts: WrittenDocuments = editor.read(),
   showSecrets = false,
-): readonly ShownValue[] {
+): EffectiveValue[] {
   try {
     const document = parseDocument(texts.config, "mcp.json")
-    const values = effectiveOf(document, name, editor.world(texts.dotenv), showSecrets) ?? []
-    // A header may authorize under any name.
-    const isShown = (key: string) => showSecrets || !key.startsWith("headers.")
-    return values.flatMap(({ key, value, from }) =>
-      // What nobody wrote is no part of a change.
-      from.includes("built-in") && key !== "type"
-        ? []
-        : [{ key, value: isShown(key) ? valueText(value) : HIDDEN, from: [...from] }],
-    )
+    return [...(effectiveOf(document, name, editor.world(texts.dotenv), showSecrets) ?? [])]
   } catch (error) {
     if (error instanceof ConfigError) return []
     throw error
@@ -107,8 +107,13 @@ export function changesOf(
   before: readonly [name: string, texts: WrittenDocuments],
   after: readonly [name: string, texts: WrittenDocuments],
 ): readonly Change[] {
+  // What nobody wrote is no part of a change.
   const rows = ([name, texts]: typeof before, showSecrets: boolean) =>
-    new Map(valuesOf(context, name, texts, showSecrets).map(({ key, value }) => [key, value]))
+    new Map(
+      valuesOf(context, name, texts, showSecrets)
+        .filter(({ key, from }) => key === "type" || !from.includes("built-in"))
+        .map(({ key, value }) => [key, valueText(value)]),
+    )
   const [old, now, oldShown, nowShown] = [
     rows(before, true),
     rows(after, true),

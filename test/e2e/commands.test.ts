@@ -124,6 +124,19 @@ test("mcp status shows the running servers and the error while mcp.json is inval
   expect((await svc("mcp", "disable", "a")).code).toBe(78)
 })
 
+test("mcp status of a server with a faulty entry says that its last valid form runs, and of another that none does [cli:status]", async () => {
+  const folder = freshFolder()
+  const echo = { command: "bun", args: [join(ROOT, "test/fixtures/echo.ts")] }
+  await using instance = await startSvc({ folder, config: { mcpServers: { a: echo } } })
+  await instance.said("a: connected")
+  instance.write({ mcpServers: { a: { ...echo, tags: 5 }, b: { ...echo, tags: 5 } } })
+  await instance.said("b is not loaded")
+  const issuesOf = async (name: string) => (await json(inFolder(folder)("mcp", "status", name, "--json"))).issues
+  const fault = (prefix: string) => expect.stringMatching(new RegExp(`mcp\\.json:\\d+:\\d+: ${prefix}mcpServers`))
+  expect(await issuesOf("a")).toEqual(["a keeps running in its last valid form", fault("")])
+  expect(await issuesOf("b")).toEqual([fault("b is not loaded: ")])
+})
+
 test("mcp status --verbose shows effective values with their origin, and no secret [cli:status]", async () => {
   const folder = freshFolder()
   writeFileSync(join(folder, ".env"), "LOCAL=from-the-file\n")

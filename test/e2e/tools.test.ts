@@ -273,3 +273,21 @@ test("POST /mcp with {tool, arguments} runs a tool of svc or of a server [inboun
     { result: { content: [{ text: "" }] } },
   ])
 }, 20_000)
+
+test("mcp_status gives the typed values of svc mcp status --verbose, with built-in and ignored ones [cli:status:typed]", async () => {
+  const settings = { timeout: 9000, tags: ["a"], url: "http://127.0.0.1:9/", env: { MY_TOKEN: "sekret-value-1" } }
+  const config = {
+    serverDefaults: { requestTimeout: 7000, connectionTimeout: 8000 },
+    mcpServers: { one: { ...echo(), ...settings } },
+  }
+  await using svc = await startSvc({ config, flags: ["--startup-wait", "10s", ...ALL] })
+  await using client = await connect2(svc)
+  const { structuredContent } = await client.call("mcp_status", { serverName: "one", details: true })
+  const [{ configuration } = {}] = structuredContent.servers as { configuration?: object[] }[]
+  const shown = await runSvc(["mcp", "status", "one", "--verbose", "--json", "--config-dir", svc.folder])
+  expect(configuration).toEqual(JSON.parse(shown.stdout).servers[0].effective)
+  expect(configuration).toContainEqual({ key: "requestTimeout", value: 7000, from: ["default"] })
+  expect(configuration).toContainEqual({ key: "timeout", value: 9000, from: ["server"], ignored: true })
+  expect(configuration).toContainEqual({ key: "restartOnExit", value: expect.any(Boolean), from: ["built-in"] })
+  expect(JSON.stringify(configuration)).not.toContain("sekret")
+}, 30_000)
