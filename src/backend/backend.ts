@@ -15,9 +15,9 @@ import type { Era } from "../wire/era.ts"
 import { LearnedBehaviour } from "./attribution.ts"
 import { InsufficientScopeError, LostError, reasonWithoutName, UnauthorizedError } from "./client-transport.ts"
 import { PeerError } from "./connection.ts"
+import { type OpenHooks, ProbeExit } from "./connection-attempt.ts"
 import type { EstablishedConnection } from "./established-connection.ts"
 import { isRefusal } from "./negotiate.ts"
-import { type OpenHooks, ProbeExit } from "./open-connection.ts"
 import {
   type BackendEffect,
   type BackendEvent,

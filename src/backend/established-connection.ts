@@ -1,8 +1,9 @@
 /** An open connection to a backend, as its driver and the agent see it. */
 import type { Listing, ListMethod } from "../catalog/listing.ts"
 import type { Era } from "../wire/era.ts"
-import type { Loss } from "./client-transport.ts"
+import type { ClientTransport, Loss } from "./client-transport.ts"
 import type { Connection } from "./connection.ts"
+import type { Lister } from "./lister.ts"
 import type { Peer } from "./negotiate.ts"
 
 export type EstablishedConnection = {
@@ -52,4 +53,61 @@ export type Pair = {
    * succeeded or failed; undefined if there is nothing to wait for.
    */
   prepare(era: Era): Promise<void> | undefined
+}
+
+/** The connection of one transport whose lists have been requested. */
+export class ListedConnection implements EstablishedConnection {
+  constructor(
+    readonly connection: Connection,
+    private readonly transport: ClientTransport,
+    readonly peer: Peer,
+    private readonly lister: Lister,
+    readonly ping: (timeout: number) => Promise<void>,
+    readonly begun: Promise<void>,
+    readonly closed: Promise<Loss>,
+    private readonly closing: AbortController,
+  ) {}
+
+  get listing(): Listing {
+    return this.lister.listing
+  }
+
+  get pid(): number | undefined {
+    return this.transport.pid
+  }
+
+  get hasSession(): boolean {
+    return this.transport.hasSession === true
+  }
+
+  get inFlight(): number {
+    return this.connection.inFlight - this.lister.running
+  }
+
+  async close(): Promise<void> {
+    this.closing.abort()
+    this.lister.end()
+    this.connection.end({ reason: "was stopped" })
+    await this.transport.close()
+  }
+
+  idleSince(): number {
+    return this.inFlight > 0 ? Number.POSITIVE_INFINITY : this.connection.lastTraffic
+  }
+
+  drained(): Promise<void> {
+    return this.connection.drained()
+  }
+
+  resubscribe(): void {
+    void this.lister.resubscribe()
+  }
+
+  updateLogLevel(): void {
+    void this.lister.updateLogLevel()
+  }
+
+  relist(method: ListMethod): void {
+    this.lister.relist(method)
+  }
 }

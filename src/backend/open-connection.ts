@@ -1,82 +1,30 @@
 /**
- * Opens a connection to a backend: transport, era, lists. An open connection serves calls and follows `list_changed`.
+ * Opens a connection to a backend: the transport to try first and the fallbacks, and for a remote server that speaks both
+ * eras the pair of connections.
  */
-
-import { isDeepStrictEqual } from "node:util"
-import type { Listing, ListMethod } from "../catalog/listing.ts"
-import type { ProtocolMode, RemoteLaunch, ServerSpec, StdioLaunch, TransportType } from "../config/server-spec.ts"
-import { type Clock, withTimeout } from "../lib/clock.ts"
-import { BackendError, messageOf } from "../lib/errors.ts"
-import type { Log } from "../lib/log.ts"
-import { createRedactor } from "../lib/redact.ts"
-import type { EraCache } from "../store/era-cache.ts"
+import type { ProtocolMode, ServerSpec, TransportType } from "../config/server-spec.ts"
+import { BackendError } from "../lib/errors.ts"
 import { type Era, LEGACY_VERSIONS, MODERN_VERSION } from "../wire/era.ts"
-import { encode, type RequestIds } from "../wire/frame.ts"
-import type { Params } from "../wire/message.ts"
-import type { Caller, LearnedBehaviour } from "./attribution.ts"
+import { InsufficientScopeError, type Loss, reasonWithoutName, UnauthorizedError } from "./client-transport.ts"
 import {
-  type ClientTransport,
-  InsufficientScopeError,
-  type Loss,
-  LostError,
-  reasonWithoutName,
-  type TransportEvents,
-  UnauthorizedError,
-} from "./client-transport.ts"
-import { Connection, withoutSubscription } from "./connection.ts"
+  type AttemptHooks,
+  ConnectionAttempt,
+  MODE_OF,
+  type OpenDeps,
+  type OpenHooks,
+  ProbeExit,
+  type TransportKind,
+} from "./connection-attempt.ts"
 import type { EstablishedConnection } from "./established-connection.ts"
-import { type Credentials, type RemoteDeps, type RemoteEvents, statusHint } from "./http.ts"
-import { Lister, type ListerHooks, listDeadline } from "./lister.ts"
-import { classify, HttpStatusError, negotiate, type Peer, refusesEra } from "./negotiate.ts"
+import { statusHint } from "./http.ts"
+import { listDeadline } from "./lister.ts"
+import { HttpStatusError, refusesEra } from "./negotiate.ts"
 import { PairedConnection } from "./paired-connection.ts"
-import { SseTransport } from "./sse.ts"
-import { LineCapture } from "./stderr.ts"
-import { StreamableHttpTransport } from "./streamable-http.ts"
-
-/** What a connection reports and reads while it lives. */
-export type OpenHooks = Omit<ListerHooks, "subscriptions" | "onlistchanged"> & {
-  /**
-   * Returns the resource URIs (the backend's own) that clients are subscribed to now; with an era, only those of the
-   * clients of that era.
-   */
-  subscriptions(era: Era | undefined): readonly string[]
-  /** A notification for clients, with the caller that it belongs to, if any, and the era of the connection. */
-  onnotification(method: string, params: Params, caller: Caller | undefined, era: Era): void
-  /** The only client of a dedicated connection. */
-  readonly owner: Caller | undefined
-  /** Returns the client that created a task of the backend over the connection of an era. */
-  readonly callerOfTask?: (taskId: string, era: Era) => Caller | undefined
-  /** The era that this attempt tries first in `auto`, because the server exited on the request of the other. */
-  readonly nextEra?: Era | undefined
-  /** What was learned of the server's calls on earlier connections; this one adds to it. */
-  readonly learned?: LearnedBehaviour | undefined
-  /** The transport failed a request: with an UnauthorizedError for a 401. */
-  onfailure(error: Error): void
-  /** The server has forgotten its session, and a new one is open. */
-  onrenewed(): void
-  /** Takes a problem that does not affect the state of the backend. */
-  onproblem?(reason: string): void
-  /** The process printed text on stdout that is not MCP. */
-  onnoise?(): void
-}
-
-export type OpenDeps = {
-  openChild(launch: StdioLaunch, events: TransportEvents, spec: ServerSpec): ClientTransport | Promise<ClientTransport>
-  readonly fetch: RemoteDeps["fetch"]
-  credentials(spec: ServerSpec, launch: RemoteLaunch): Credentials | undefined
-  readonly ids: RequestIds
-  readonly clock: Clock
-  readonly log: Log
-  readonly eras: EraCache
-  /** Bytes of one message at most. */
-  readonly limit: number
-  readonly version: string
-}
 
 /**
  * Opens a connection. Starts an unsupervised process again, in the legacy era, if it exits on the probe of its era; falls back
- * to HTTP+SSE if Streamable
- * HTTP is refused. Rejects with the transport's failure, after closing what was opened. `signal` aborts it.
+ * to HTTP+SSE if Streamable HTTP is refused. Rejects with the transport's failure, after closing what was opened. `signal`
+ * aborts it.
  */
 export async function openConnection(
   spec: ServerSpec,
@@ -104,7 +52,7 @@ export async function openConnection(
     },
   }
   const attempt = (transport: TransportKind, mode: ProtocolMode) =>
-    new OpenAttempt(spec, firstHooks, deps, { transport, mode, remembered, deadline }).run(signal)
+    new ConnectionAttempt(spec, firstHooks, deps, { transport, mode, remembered, deadline }).run(signal)
   let transport = FIRST_TRANSPORT[launch.transport]
   let open: EstablishedConnection
   try {
@@ -177,26 +125,21 @@ function pairUp(
     refused,
     open(signal) {
       const deadline = listDeadline(clock.now(), limit)
-      const options = { transport: "streamable", mode: other.mode, remembered: undefined, deadline } as const
-      return new OpenAttempt(spec, secondHooks, deps, options).run(signal)
+      const options = { transport: "streamable", mode: MODE_OF[other.era], remembered: undefined, deadline } as const
+      return new ConnectionAttempt(spec, secondHooks, deps, options).run(signal)
     },
     isRefusal: refusesEra,
     onproblem: report,
   })
 }
 
-/** The other era of each, the mode that asks for it alone, and how its clients are called in messages. */
+/** The other era of each, and how its clients are called in messages. */
 const OTHER_ERA = {
-  legacy: { era: "modern", mode: "2026-07-28", clients: `clients of ${MODERN_VERSION}` },
-  modern: { era: "legacy", mode: "legacy", clients: `clients of ${LEGACY_VERSIONS[0]} and earlier` },
-} as const satisfies Readonly<Record<Era, { era: Era; mode: ProtocolMode; clients: string }>>
+  legacy: { era: "modern", clients: `clients of ${MODERN_VERSION}` },
+  modern: { era: "legacy", clients: `clients of ${LEGACY_VERSIONS[0]} and earlier` },
+} as const satisfies Readonly<Record<Era, { era: Era; clients: string }>>
 /** How long an attempt to open the second connection may take: its clients wait for it, and the first would serve them. */
 const SECOND_MS = 10_000
-
-/** The hooks of one attempt. */
-type AttemptHooks = Omit<OpenHooks, "subscriptions"> & Pick<ListerHooks, "subscriptions" | "onlistchanged">
-
-type TransportKind = "stdio" | "sse" | "streamable"
 
 /** The transport that each type tries first. */
 const FIRST_TRANSPORT: Readonly<Record<TransportType, TransportKind>> = {
@@ -208,362 +151,7 @@ const FIRST_TRANSPORT: Readonly<Record<TransportType, TransportKind>> = {
 
 /** Statuses after which `http` tries HTTP+SSE. basic: Transports, Backward Compatibility. */
 const SSE_STATUSES = [400, 404, 405]
-const PROBE_MS = 5000
-/** Longer than the report of an exit takes. */
-const EXIT_MS = 1000
-const SUSPECT_PING_MS = 10_000
-const ERA_CHECK_MS = 5000
-/** How long a server that refuses pings, but opens a new connection, is not asked for one again. */
-const ERA_KEPT_MS = 5 * 60_000
-/** The mode that asks for an era alone. */
-const MODE_OF = { legacy: "legacy", modern: "2026-07-28" } as const satisfies Readonly<Record<Era, ProtocolMode>>
-const STOPPED = "was stopped while it started"
-/** Bytes that are logged of one invalid message at most. */
-const MAX_PROTOCOL_ERROR_BYTES = 600
-
-/** The process exited before it answered the probe of its era. */
-export class ProbeExit extends LostError {}
 
 /** Whether another start may end differently: not if the command is missing (126 and 127, from a shell) or was killed. */
 const maySucceed = ({ exit }: Loss): boolean =>
   exit !== undefined && exit.signal === null && exit.code !== 126 && exit.code !== 127
-
-type AttemptOptions = {
-  readonly transport: TransportKind
-  readonly mode: ProtocolMode
-  /** The era that was learned of this launch before. */
-  readonly remembered: Era | undefined
-  /** When the attempt goes on without the lists that have not been answered, milliseconds since the epoch. */
-  readonly deadline: number
-}
-
-/** One attempt to open a connection over one kind of transport: transport, then era, then lists. */
-class OpenAttempt {
-  private readonly connection: Connection
-  private readonly closed = Promise.withResolvers<Loss>()
-  /** Logs invalid messages, bounded like stderr, because a server may write nothing else. */
-  private protocolErrors: LineCapture | undefined
-  private lister: Lister | undefined
-  private credentials: Credentials | undefined
-  private lost: Loss | undefined
-  /** The negotiated era. */
-  private era: Era = "legacy"
-  /** Whether the attempt has succeeded. */
-  private opened = false
-  /** Whether the probe of the era waits for its answer. */
-  private probing = false
-  /** Pings in flight. A request that gets no response, or is rejected, causes another one only if there is none. */
-  private pings = 0
-  /** When a rejected request may cause the next ping, milliseconds since the epoch. */
-  private eraCheckAt = 0
-  /** When a refused ping may cause the next attempt to connect in the same era, milliseconds since the epoch. */
-  private eraKeptUntil = 0
-  /** Ends an attempt to connect in the same era. */
-  private readonly closing = new AbortController()
-  private transport: ClientTransport | undefined
-
-  constructor(
-    private readonly spec: ServerSpec,
-    private readonly hooks: AttemptHooks,
-    private readonly deps: OpenDeps,
-    private readonly options: AttemptOptions,
-  ) {
-    this.connection = new Connection(spec.name, deps.ids, deps.clock, {
-      owner: hooks.owner,
-      callerOfTask: (task) => hooks.callerOfTask?.(task, this.era),
-      learned: hooks.learned,
-      ping: (timeout) => this.ping(timeout),
-      onprotocolerror: (text) => this.logProtocolError(text),
-      onnotification: (method, params, caller) => {
-        if (this.lister?.handles(method, params) !== true)
-          hooks.onnotification(method, withoutSubscription(params), caller, this.era)
-      },
-    })
-  }
-
-  async run(signal: AbortSignal): Promise<EstablishedConnection> {
-    const { connection } = this
-    const transport = await this.openTransport()
-    this.transport = transport
-    connection.attach(transport)
-    const abort = () => {
-      this.lister?.end()
-      connection.end({ reason: STOPPED })
-      void transport.close()
-    }
-    signal.addEventListener("abort", abort)
-    try {
-      if (signal.aborted) throw new BackendError(this.spec.name, STOPPED)
-      const peer = await this.negotiate(transport)
-      const { before, learned } = this.hooks
-      if (!isDeepStrictEqual(before?.serverInfo, peer.serverInfo)) learned?.forgetVersion()
-      const lister = await this.list(peer)
-      this.throwIfOver(signal)
-      this.opened = true
-      const ping = (timeout: number) => this.ping(timeout)
-      const { closed, closing } = this
-      return new ListedConnection(connection, transport, peer, lister, ping, lister.begin(), closed.promise, closing)
-    } catch (error) {
-      this.lister?.end()
-      connection.end({ reason: "could not be opened" })
-      await transport.close()
-      throw this.withExit(error)
-    } finally {
-      signal.removeEventListener("abort", abort)
-    }
-  }
-
-  // ---
-
-  private logProtocolError(text: string): void {
-    const { clock, log } = this.deps
-    const emit = (line: string) => log.warn(line, { server: this.spec.name })
-    const redact = (line: string) => this.mask(line)
-    this.protocolErrors ??= new LineCapture({ clock, redact, emit, limit: MAX_PROTOCOL_ERROR_BYTES })
-    this.protocolErrors.pushLine(encode(text))
-  }
-
-  /** Masks credentials in a text of the server: before it is cut, because half a secret would not be recognized. */
-  private mask(text: string): string {
-    const { last } = this.credentials ?? {}
-    const tokens = last === undefined ? [] : [last, last.slice(last.indexOf(" ") + 1)]
-    return createRedactor([...this.spec.secrets, ...tokens]).maskCredentials(text)
-  }
-
-  private throwIfOver(signal: AbortSignal): void {
-    if (this.lost !== undefined || signal.aborted) throw new BackendError(this.spec.name, this.lost?.reason ?? STOPPED)
-  }
-
-  /** Returns the error with the process's exit, if it has exited. */
-  private withExit(error: unknown): unknown {
-    const { lost, probing } = this
-    if (lost?.exit === undefined) return error
-    return new (probing ? ProbeExit : LostError)(this.spec.name, lost, { cause: error })
-  }
-
-  private async openTransport(): Promise<ClientTransport> {
-    const { spec, deps, options } = this
-    const { launch } = spec
-    const events = this.transportEvents()
-    if (launch.transport === "stdio") return deps.openChild(launch, events, spec)
-    const { fetch, clock, ids, limit } = deps
-    const credentials = deps.credentials(spec, launch)
-    this.credentials = credentials
-    const remote: RemoteDeps = { fetch, clock, ids, limit, credentials, mask: (text) => this.mask(text) }
-    return options.transport === "sse"
-      ? SseTransport.open(launch, events, remote)
-      : new StreamableHttpTransport(launch, events, remote)
-  }
-
-  private transportEvents(): RemoteEvents {
-    const { connection, hooks } = this
-    return {
-      onframe: (frame, related) => connection.receive(frame, related),
-      ondropped: (edges, related) => connection.receiveOversized(edges, related),
-      isPending: (number) => connection.isPending(number),
-      onfail: (number, error) => this.failRequest(number, error),
-      onnoise: () => hooks.onnoise?.(),
-      onclose: (loss) => this.onlost(loss),
-      onrenewed: () => {
-        this.lister?.resetSession()
-        hooks.onrenewed()
-      },
-      onsuspect: () => this.pingSuspect(),
-      onrejected: () => this.checkEra(),
-      onrefused: hooks.onfailure,
-    }
-  }
-
-  private failRequest(number: number, error: Error): void {
-    this.hooks.onfailure(error)
-    const { name } = this.spec
-    // Opening decides by the kind of the error. Later, a client must see which server failed.
-    const kept = !this.opened && (error instanceof UnauthorizedError || error instanceof HttpStatusError)
-    this.connection.fail(
-      number,
-      kept || error instanceof BackendError ? error : new BackendError(name, messageOf(error), { cause: error }),
-    )
-  }
-
-  /** Pings the server. A refusal by a server that does not speak the connection's era any more loses the connection. */
-  private async ping(timeout: number): Promise<void> {
-    this.pings++
-    try {
-      await this.lister?.ping(timeout)
-    } catch (error) {
-      if (await this.hasLeftEra(error)) this.lose(`does not speak MCP ${this.lister?.listing.protocolVersion} any more`)
-      throw error
-    } finally {
-      this.pings--
-    }
-  }
-
-  /** Whether a refused ping means that a server that svc may negotiate with does not speak its era any more. */
-  private async hasLeftEra(error: unknown): Promise<boolean> {
-    if (!this.opened || this.spec.launch.mode !== "auto") return false
-    const refusal = error instanceof BackendError ? error.cause : error
-    // An internal error is a server's trouble, not its era.
-    if (!refusesEra(refusal)) return false
-    if (classify(refusal) !== this.era) return true
-    return this.options.transport === "streamable" && (await this.refusesAnother())
-  }
-
-  /**
-   * Whether the server refuses another connection of the same era. A server may refuse a ping because it does not implement
-   * it, or because it takes it for a malformed request of the other era: only a new connection tells them apart.
-   */
-  private async refusesAnother(): Promise<boolean> {
-    const { clock } = this.deps
-    const { signal } = this.closing
-    if (clock.now() < this.eraKeptUntil) return false
-    const hooks: AttemptHooks = { ...this.hooks, onfailure: () => undefined, onrenewed: () => undefined }
-    const another = new OpenAttempt(this.spec, hooks, this.deps, { ...this.options, mode: MODE_OF[this.era] })
-    try {
-      await another.tryEra(signal)
-      this.eraKeptUntil = clock.now() + ERA_KEPT_MS
-      return false
-    } catch (error) {
-      return refusesEra(error) && !signal.aborted
-    }
-  }
-
-  /** Negotiates over a connection that is closed again. Rejects with the refusal or the failure. */
-  private async tryEra(signal: AbortSignal): Promise<void> {
-    const transport = await this.openTransport()
-    this.connection.attach(transport)
-    const end = () => this.connection.end({ reason: STOPPED })
-    signal.addEventListener("abort", end)
-    try {
-      await this.negotiate(transport)
-    } finally {
-      signal.removeEventListener("abort", end)
-      end()
-      await transport.close()
-    }
-  }
-
-  /** Ends an open connection whose server is another version now; the next one negotiates anew. */
-  private lose(reason: string): void {
-    const { deps, spec, options } = this
-    if (options.mode === "auto") deps.eras.forget(spec.launch)
-    this.onlost({ reason })
-    void this.transport?.close()
-  }
-
-  private onlost(loss: Loss): void {
-    this.lost = loss
-    this.closing.abort()
-    this.connection.end(loss)
-    this.lister?.end()
-    this.closed.resolve(loss)
-  }
-
-  /** Pings a server that rejected a request with a status that servers of the other era answer with, from time to time. */
-  private checkEra(): void {
-    const now = this.deps.clock.now()
-    if (now < this.eraCheckAt || !this.opened) return
-    this.eraCheckAt = now + ERA_CHECK_MS
-    this.pingSuspect()
-  }
-
-  /** Pings a server that did not respond to a request. A ping without a response loses the transport by itself. */
-  private pingSuspect(): void {
-    if (this.lister === undefined || this.pings > 0) return
-    this.ping(Math.min(this.spec.tuning.requestTimeout, SUSPECT_PING_MS)).catch(() => undefined)
-  }
-
-  /** Agrees on an era and a revision. */
-  private async negotiate(transport: ClientTransport): Promise<Peer> {
-    const { connection, hooks, deps, options, spec } = this
-    const { mode, remembered } = options
-    const timeout = spec.tuning.connectionTimeout
-    const probes = options.transport === "stdio" && mode === "auto" && remembered !== "legacy"
-    if (probes && spec.tuning.restart.kind === "never") {
-      // An exit before the request is not the answer to it.
-      if ((await transport.lived?.()) === false) {
-        await withTimeout(deps.clock, EXIT_MS, this.closed.promise)
-        throw new BackendError(spec.name, this.lost?.reason ?? STOPPED)
-      }
-    }
-    this.probing = probes
-    const peer = await negotiate(connection, {
-      mode: options.transport === "sse" ? "legacy" : mode,
-      remembered,
-      probeTimeout: options.transport === "stdio" ? Math.min(PROBE_MS, timeout / 2) : undefined,
-      timeout,
-      version: deps.version,
-      capabilities: hooks.capabilities,
-      mask: (text) => this.mask(text),
-    })
-    this.probing = false
-    this.era = peer.era
-    transport.settle?.(peer.era, peer.protocolVersion)
-    if (peer.era === "legacy") connection.notify("notifications/initialized")
-    return peer
-  }
-
-  /** Requests the lists, and waits for them for a limited time. */
-  private async list(peer: Peer): Promise<Lister> {
-    const { connection, hooks, deps, options, spec } = this
-    const lister = new Lister(spec, connection, peer, hooks, { ...deps, mask: (text) => this.mask(text) })
-    this.lister = lister
-    await lister.list(options.deadline)
-    return lister
-  }
-}
-
-class ListedConnection implements EstablishedConnection {
-  constructor(
-    readonly connection: Connection,
-    private readonly transport: ClientTransport,
-    readonly peer: Peer,
-    private readonly lister: Lister,
-    readonly ping: (timeout: number) => Promise<void>,
-    readonly begun: Promise<void>,
-    readonly closed: Promise<Loss>,
-    private readonly closing: AbortController,
-  ) {}
-
-  get listing(): Listing {
-    return this.lister.listing
-  }
-
-  get pid(): number | undefined {
-    return this.transport.pid
-  }
-
-  get hasSession(): boolean {
-    return this.transport.hasSession === true
-  }
-
-  get inFlight(): number {
-    return this.connection.inFlight - this.lister.running
-  }
-
-  async close(): Promise<void> {
-    this.closing.abort()
-    this.lister.end()
-    this.connection.end({ reason: "was stopped" })
-    await this.transport.close()
-  }
-
-  idleSince(): number {
-    return this.inFlight > 0 ? Number.POSITIVE_INFINITY : this.connection.lastTraffic
-  }
-
-  drained(): Promise<void> {
-    return this.connection.drained()
-  }
-
-  resubscribe(): void {
-    void this.lister.resubscribe()
-  }
-
-  updateLogLevel(): void {
-    void this.lister.updateLogLevel()
-  }
-
-  relist(method: ListMethod): void {
-    this.lister.relist(method)
-  }
-}

@@ -1,0 +1,377 @@
+/**
+ * One attempt to open a connection to a backend over one kind of transport: transport, then era, then lists. The connection
+ * that it returns serves calls and follows `list_changed`.
+ */
+import { isDeepStrictEqual } from "node:util"
+import type { ProtocolMode, RemoteLaunch, ServerSpec, StdioLaunch } from "../config/server-spec.ts"
+import { type Clock, withTimeout } from "../lib/clock.ts"
+import { BackendError, messageOf } from "../lib/errors.ts"
+import type { Log } from "../lib/log.ts"
+import { createRedactor } from "../lib/redact.ts"
+import type { EraCache } from "../store/era-cache.ts"
+import type { Era } from "../wire/era.ts"
+import { encode, type RequestIds } from "../wire/frame.ts"
+import type { Params } from "../wire/message.ts"
+import type { Caller, LearnedBehaviour } from "./attribution.ts"
+import {
+  type ClientTransport,
+  type Loss,
+  LostError,
+  type TransportEvents,
+  UnauthorizedError,
+} from "./client-transport.ts"
+import { Connection, withoutSubscription } from "./connection.ts"
+import { type EstablishedConnection, ListedConnection } from "./established-connection.ts"
+import type { Credentials, RemoteDeps, RemoteEvents } from "./http.ts"
+import { Lister, type ListerHooks } from "./lister.ts"
+import { classify, HttpStatusError, negotiate, type Peer, refusesEra } from "./negotiate.ts"
+import { SseTransport } from "./sse.ts"
+import { LineCapture } from "./stderr.ts"
+import { StreamableHttpTransport } from "./streamable-http.ts"
+
+/** What a connection reports and reads while it lives. */
+export type OpenHooks = Omit<ListerHooks, "subscriptions" | "onlistchanged"> & {
+  /**
+   * Returns the resource URIs (the backend's own) that clients are subscribed to now; with an era, only those of the
+   * clients of that era.
+   */
+  subscriptions(era: Era | undefined): readonly string[]
+  /** A notification for clients, with the caller that it belongs to, if any, and the era of the connection. */
+  onnotification(method: string, params: Params, caller: Caller | undefined, era: Era): void
+  /** The only client of a dedicated connection. */
+  readonly owner: Caller | undefined
+  /** Returns the client that created a task of the backend over the connection of an era. */
+  readonly callerOfTask?: (taskId: string, era: Era) => Caller | undefined
+  /** The era that this attempt tries first in `auto`, because the server exited on the request of the other. */
+  readonly nextEra?: Era | undefined
+  /** What was learned of the server's calls on earlier connections; this one adds to it. */
+  readonly learned?: LearnedBehaviour | undefined
+  /** The transport failed a request: with an UnauthorizedError for a 401. */
+  onfailure(error: Error): void
+  /** The server has forgotten its session, and a new one is open. */
+  onrenewed(): void
+  /** Takes a problem that does not affect the state of the backend. */
+  onproblem?(reason: string): void
+  /** The process printed text on stdout that is not MCP. */
+  onnoise?(): void
+}
+
+export type OpenDeps = {
+  openChild(launch: StdioLaunch, events: TransportEvents, spec: ServerSpec): ClientTransport | Promise<ClientTransport>
+  readonly fetch: RemoteDeps["fetch"]
+  credentials(spec: ServerSpec, launch: RemoteLaunch): Credentials | undefined
+  readonly ids: RequestIds
+  readonly clock: Clock
+  readonly log: Log
+  readonly eras: EraCache
+  /** Bytes of one message at most. */
+  readonly limit: number
+  readonly version: string
+}
+
+/** The hooks of one attempt. */
+export type AttemptHooks = Omit<OpenHooks, "subscriptions"> & Pick<ListerHooks, "subscriptions" | "onlistchanged">
+
+export type TransportKind = "stdio" | "sse" | "streamable"
+
+export type AttemptOptions = {
+  readonly transport: TransportKind
+  readonly mode: ProtocolMode
+  /** The era that was learned of this launch before. */
+  readonly remembered: Era | undefined
+  /** When the attempt goes on without the lists that have not been answered, milliseconds since the epoch. */
+  readonly deadline: number
+}
+
+/** The process exited before it answered the probe of its era. */
+export class ProbeExit extends LostError {}
+
+/** The mode that asks for an era alone. */
+export const MODE_OF = { legacy: "legacy", modern: "2026-07-28" } as const satisfies Readonly<Record<Era, ProtocolMode>>
+
+export class ConnectionAttempt {
+  private readonly connection: Connection
+  private readonly closed = Promise.withResolvers<Loss>()
+  /** Logs invalid messages, bounded like stderr, because a server may write nothing else. */
+  private protocolErrors: LineCapture | undefined
+  private lister: Lister | undefined
+  private credentials: Credentials | undefined
+  private lost: Loss | undefined
+  /** The negotiated era. */
+  private era: Era = "legacy"
+  /** Whether the attempt has succeeded. */
+  private opened = false
+  /** Whether the probe of the era waits for its answer. */
+  private probing = false
+  /** Pings in flight. A request that gets no response, or is rejected, causes another one only if there is none. */
+  private pings = 0
+  /** When a rejected request may cause the next ping, milliseconds since the epoch. */
+  private eraCheckAt = 0
+  /** When a refused ping may cause the next attempt to connect in the same era, milliseconds since the epoch. */
+  private eraKeptUntil = 0
+  /** Ends an attempt to connect in the same era. */
+  private readonly closing = new AbortController()
+  private transport: ClientTransport | undefined
+
+  constructor(
+    private readonly spec: ServerSpec,
+    private readonly hooks: AttemptHooks,
+    private readonly deps: OpenDeps,
+    private readonly options: AttemptOptions,
+  ) {
+    this.connection = new Connection(spec.name, deps.ids, deps.clock, {
+      owner: hooks.owner,
+      callerOfTask: (task) => hooks.callerOfTask?.(task, this.era),
+      learned: hooks.learned,
+      ping: (timeout) => this.ping(timeout),
+      onprotocolerror: (text) => this.logProtocolError(text),
+      onnotification: (method, params, caller) => {
+        if (this.lister?.handles(method, params) !== true)
+          hooks.onnotification(method, withoutSubscription(params), caller, this.era)
+      },
+    })
+  }
+
+  async run(signal: AbortSignal): Promise<EstablishedConnection> {
+    const { connection } = this
+    const transport = await this.openTransport()
+    this.transport = transport
+    connection.attach(transport)
+    const abort = () => {
+      this.lister?.end()
+      connection.end({ reason: STOPPED })
+      void transport.close()
+    }
+    signal.addEventListener("abort", abort)
+    try {
+      if (signal.aborted) throw new BackendError(this.spec.name, STOPPED)
+      const peer = await this.negotiate(transport)
+      const { before, learned } = this.hooks
+      if (!isDeepStrictEqual(before?.serverInfo, peer.serverInfo)) learned?.forgetVersion()
+      const lister = await this.list(peer)
+      this.throwIfOver(signal)
+      this.opened = true
+      const ping = (timeout: number) => this.ping(timeout)
+      const { closed, closing } = this
+      return new ListedConnection(connection, transport, peer, lister, ping, lister.begin(), closed.promise, closing)
+    } catch (error) {
+      this.lister?.end()
+      connection.end({ reason: "could not be opened" })
+      await transport.close()
+      throw this.withExit(error)
+    } finally {
+      signal.removeEventListener("abort", abort)
+    }
+  }
+
+  // ---
+
+  private logProtocolError(text: string): void {
+    const { clock, log } = this.deps
+    const emit = (line: string) => log.warn(line, { server: this.spec.name })
+    const redact = (line: string) => this.mask(line)
+    this.protocolErrors ??= new LineCapture({ clock, redact, emit, limit: MAX_PROTOCOL_ERROR_BYTES })
+    this.protocolErrors.pushLine(encode(text))
+  }
+
+  /** Masks credentials in a text of the server: before it is cut, because half a secret would not be recognized. */
+  private mask(text: string): string {
+    const { last } = this.credentials ?? {}
+    const tokens = last === undefined ? [] : [last, last.slice(last.indexOf(" ") + 1)]
+    return createRedactor([...this.spec.secrets, ...tokens]).maskCredentials(text)
+  }
+
+  private throwIfOver(signal: AbortSignal): void {
+    if (this.lost !== undefined || signal.aborted) throw new BackendError(this.spec.name, this.lost?.reason ?? STOPPED)
+  }
+
+  /** Returns the error with the process's exit, if it has exited. */
+  private withExit(error: unknown): unknown {
+    const { lost, probing } = this
+    if (lost?.exit === undefined) return error
+    return new (probing ? ProbeExit : LostError)(this.spec.name, lost, { cause: error })
+  }
+
+  private async openTransport(): Promise<ClientTransport> {
+    const { spec, deps, options } = this
+    const { launch } = spec
+    const events = this.transportEvents()
+    if (launch.transport === "stdio") return deps.openChild(launch, events, spec)
+    const { fetch, clock, ids, limit } = deps
+    const credentials = deps.credentials(spec, launch)
+    this.credentials = credentials
+    const remote: RemoteDeps = { fetch, clock, ids, limit, credentials, mask: (text) => this.mask(text) }
+    return options.transport === "sse"
+      ? SseTransport.open(launch, events, remote)
+      : new StreamableHttpTransport(launch, events, remote)
+  }
+
+  private transportEvents(): RemoteEvents {
+    const { connection, hooks } = this
+    return {
+      onframe: (frame, related) => connection.receive(frame, related),
+      ondropped: (edges, related) => connection.receiveOversized(edges, related),
+      isPending: (number) => connection.isPending(number),
+      onfail: (number, error) => this.failRequest(number, error),
+      onnoise: () => hooks.onnoise?.(),
+      onclose: (loss) => this.onlost(loss),
+      onrenewed: () => {
+        this.lister?.resetSession()
+        hooks.onrenewed()
+      },
+      onsuspect: () => this.pingSuspect(),
+      onrejected: () => this.checkEra(),
+      onrefused: hooks.onfailure,
+    }
+  }
+
+  private failRequest(number: number, error: Error): void {
+    this.hooks.onfailure(error)
+    const { name } = this.spec
+    // Opening decides by the kind of the error. Later, a client must see which server failed.
+    const kept = !this.opened && (error instanceof UnauthorizedError || error instanceof HttpStatusError)
+    this.connection.fail(
+      number,
+      kept || error instanceof BackendError ? error : new BackendError(name, messageOf(error), { cause: error }),
+    )
+  }
+
+  /** Pings the server. A refusal by a server that does not speak the connection's era any more loses the connection. */
+  private async ping(timeout: number): Promise<void> {
+    this.pings++
+    try {
+      await this.lister?.ping(timeout)
+    } catch (error) {
+      if (await this.hasLeftEra(error)) this.lose(`does not speak MCP ${this.lister?.listing.protocolVersion} any more`)
+      throw error
+    } finally {
+      this.pings--
+    }
+  }
+
+  /** Whether a refused ping means that a server that svc may negotiate with does not speak its era any more. */
+  private async hasLeftEra(error: unknown): Promise<boolean> {
+    if (!this.opened || this.spec.launch.mode !== "auto") return false
+    const refusal = error instanceof BackendError ? error.cause : error
+    // An internal error is a server's trouble, not its era.
+    if (!refusesEra(refusal)) return false
+    if (classify(refusal) !== this.era) return true
+    return this.options.transport === "streamable" && (await this.refusesAnother())
+  }
+
+  /**
+   * Whether the server refuses another connection of the same era. A server may refuse a ping because it does not implement
+   * it, or because it takes it for a malformed request of the other era: only a new connection tells them apart.
+   */
+  private async refusesAnother(): Promise<boolean> {
+    const { clock } = this.deps
+    const { signal } = this.closing
+    if (clock.now() < this.eraKeptUntil) return false
+    const hooks: AttemptHooks = { ...this.hooks, onfailure: () => undefined, onrenewed: () => undefined }
+    const another = new ConnectionAttempt(this.spec, hooks, this.deps, { ...this.options, mode: MODE_OF[this.era] })
+    try {
+      await another.tryEra(signal)
+      this.eraKeptUntil = clock.now() + ERA_KEPT_MS
+      return false
+    } catch (error) {
+      return refusesEra(error) && !signal.aborted
+    }
+  }
+
+  /** Negotiates over a connection that is closed again. Rejects with the refusal or the failure. */
+  private async tryEra(signal: AbortSignal): Promise<void> {
+    const transport = await this.openTransport()
+    this.connection.attach(transport)
+    const end = () => this.connection.end({ reason: STOPPED })
+    signal.addEventListener("abort", end)
+    try {
+      await this.negotiate(transport)
+    } finally {
+      signal.removeEventListener("abort", end)
+      end()
+      await transport.close()
+    }
+  }
+
+  /** Ends an open connection whose server is another version now; the next one negotiates anew. */
+  private lose(reason: string): void {
+    const { deps, spec, options } = this
+    if (options.mode === "auto") deps.eras.forget(spec.launch)
+    this.onlost({ reason })
+    void this.transport?.close()
+  }
+
+  private onlost(loss: Loss): void {
+    this.lost = loss
+    this.closing.abort()
+    this.connection.end(loss)
+    this.lister?.end()
+    this.closed.resolve(loss)
+  }
+
+  /** Pings a server that rejected a request with a status that servers of the other era answer with, from time to time. */
+  private checkEra(): void {
+    const now = this.deps.clock.now()
+    if (now < this.eraCheckAt || !this.opened) return
+    this.eraCheckAt = now + ERA_CHECK_MS
+    this.pingSuspect()
+  }
+
+  /** Pings a server that did not respond to a request. A ping without a response loses the transport by itself. */
+  private pingSuspect(): void {
+    if (this.lister === undefined || this.pings > 0) return
+    this.ping(Math.min(this.spec.tuning.requestTimeout, SUSPECT_PING_MS)).catch(() => undefined)
+  }
+
+  /** Agrees on an era and a revision. */
+  private async negotiate(transport: ClientTransport): Promise<Peer> {
+    const { connection, hooks, deps, options, spec } = this
+    const { mode, remembered } = options
+    const timeout = spec.tuning.connectionTimeout
+    const probes = options.transport === "stdio" && mode === "auto" && remembered !== "legacy"
+    if (probes && spec.tuning.restart.kind === "never") {
+      // An exit before the request is not the answer to it.
+      if ((await transport.lived?.()) === false) {
+        await withTimeout(deps.clock, EXIT_MS, this.closed.promise)
+        throw new BackendError(spec.name, this.lost?.reason ?? STOPPED)
+      }
+    }
+    this.probing = probes
+    const peer = await negotiate(connection, {
+      mode: options.transport === "sse" ? "legacy" : mode,
+      remembered,
+      probeTimeout: options.transport === "stdio" ? Math.min(PROBE_MS, timeout / 2) : undefined,
+      timeout,
+      version: deps.version,
+      capabilities: hooks.capabilities,
+      mask: (text) => this.mask(text),
+    })
+    this.probing = false
+    this.era = peer.era
+    transport.settle?.(peer.era, peer.protocolVersion)
+    if (peer.era === "legacy") connection.notify("notifications/initialized")
+    return peer
+  }
+
+  /** Requests the lists, and waits for them for a limited time. */
+  private async list(peer: Peer): Promise<Lister> {
+    const { connection, hooks, deps, options, spec } = this
+    const lister = new Lister(spec, connection, peer, hooks, { ...deps, mask: (text) => this.mask(text) })
+    this.lister = lister
+    await lister.list(options.deadline)
+    return lister
+  }
+}
+
+// ---
+
+const PROBE_MS = 5000
+/** Longer than the report of an exit takes. */
+const EXIT_MS = 1000
+const SUSPECT_PING_MS = 10_000
+const ERA_CHECK_MS = 5000
+/** How long a server that refuses pings, but opens a new connection, is not asked for one again. */
+const ERA_KEPT_MS = 5 * 60_000
+const STOPPED = "was stopped while it started"
+/** Bytes that are logged of one invalid message at most. */
+const MAX_PROTOCOL_ERROR_BYTES = 600
