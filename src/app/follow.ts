@@ -109,9 +109,7 @@ export async function finishChange(
   return CONFIG_EXIT
 }
 
-// ---
-
-/** A server after a change; `lastError` is why it does not run. */
+/** A server after a change; `lastError` is why it does not run, or not yet. */
 type ServerOutcome = {
   readonly name: string
   readonly state: ServerState
@@ -121,13 +119,8 @@ type ServerOutcome = {
   readonly text: string
 }
 
-const CONNECT_MS = 10_000
-/** How long svc may take to answer besides. */
-const ANSWER_MS = 60_000
-const REPORT_AFTER_MS = 1000
-const CONFIG_EXIT = codesOf(new ConfigError([])).exit
-
-function outcomeOf(name: string, status: Status): ServerOutcome {
+/** Returns what became of a server, by the status of the running svc. */
+export function outcomeOf(name: string, status: Status): ServerOutcome {
   const shown = worstOf(status.servers.filter((one) => one.name === name || one.id === name))
   const state = shown?.state ?? idleStateOf(name, status)
   const { tools, lastError } = shown ?? {}
@@ -152,7 +145,12 @@ function outcomeOf(name: string, status: Status): ServerOutcome {
     case "not loaded":
     case "not running":
       return { ...outcome, text: `: ${state}` }
-    case "starting":
+    case "starting": {
+      // Not a failure, although there is a reason: the start may go on for minutes.
+      const reason = lastError === undefined ? "" : ` (${lastError.replace(/ \(([^()]*)\)/, ", $1")})`
+      const text = `: still starting${reason}; \`svc mcp status ${name}\` shows what becomes of it`
+      return { ...outcome, ...(lastError === undefined ? {} : { lastError }), text }
+    }
     case "reconnecting":
     case "restarting":
     case "crash-loop":
@@ -162,3 +160,11 @@ function outcomeOf(name: string, status: Status): ServerOutcome {
         : { ...outcome, lastError, text: `; it does not start: ${lastError}` }
   }
 }
+
+// ---
+
+const CONNECT_MS = 10_000
+/** How long svc may take to answer besides. */
+const ANSWER_MS = 60_000
+const REPORT_AFTER_MS = 1000
+const CONFIG_EXIT = codesOf(new ConfigError([])).exit
