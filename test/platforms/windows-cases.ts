@@ -189,6 +189,9 @@ test("the descendants of a server end with it, with svc, and with an svc that is
   const [before] = processes(name)
   expect((await runSvc(["mcp", "restart", "two", "--config-dir", svc.folder])).code).toBe(0)
   await eventually(() => processes(name).length === 2 && !processes(name).includes(before as number))
+  svc.write({ mcpServers: { two: family("--stays"), three: family("--detached") } })
+  await svc.said("three: connected")
+  await alive(4)
   svc.signal("SIGKILL")
   await svc.exited
   await alive(0)
