@@ -1,6 +1,6 @@
 /** Returns the texts that clients of a scope receive, so that `svc tokens` can count them. */
 import { viewOf } from "../catalog/catalog.ts"
-import type { ToolListing } from "../config/presets.ts"
+import type { ToolListing } from "../config/tool-listing.ts"
 import { aggregateInstructionsFor } from "../session/server-capabilities.ts"
 import type { Params } from "../wire/message.ts"
 import type { Runtime } from "./runtime.ts"

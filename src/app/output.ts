@@ -1,10 +1,8 @@
 /** What commands print: results to stdout, as tables for people or JSON for programs, and messages to stderr. */
 
-import { type EffectiveValue, valueText } from "../config/effective.ts"
 import { escaped } from "../lib/log.ts"
 import { type Cell, formatFacts, formatTable, printableLines } from "../lib/table.ts"
 import { type Look, lookOf } from "../lib/terminal.ts"
-import { type ServerState, TONE_BY_STATE } from "../report/server-state.ts"
 
 /** Returns how stdout is shown. */
 export const stdoutLook = (): Look => lookOf(process.stdout, process.env)
@@ -17,24 +15,9 @@ export const terminalLook = (): Look | undefined =>
 export const table = (head: readonly string[], rows: readonly (readonly Cell[])[]): string =>
   formatTable(head, rows, stdoutLook())
 
-/** Makes the cell of a server's state. */
-export const stateCell = (state: ServerState): Cell => ({ text: state, tone: TONE_BY_STATE[state] })
-
 /** Formats the facts about one thing for stdout. */
 export const facts = (rows: readonly (readonly [label: string, value: Cell])[]): string =>
   formatFacts(rows, stdoutLook())
-
-/** Formats effective values, whole, with the origin of each. */
-export const effectiveTable = (effective: readonly EffectiveValue[]): string =>
-  formatTable(
-    ["key", "value", "from"],
-    effective.map(({ key, value, from, ignored }) => [
-      `  ${key}`,
-      valueText(value),
-      `${from.join(", ")}${ignored === true ? " (ignored)" : ""}`,
-    ]),
-    { ...stdoutLook(), width: Number.POSITIVE_INFINITY },
-  )
 
 /** Prints a result, as JSON if `asJson` is true. Escapes control characters: text from servers must not drive the terminal. */
 export function print(asJson: boolean, value: unknown, text: () => string): void {

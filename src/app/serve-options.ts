@@ -1,8 +1,8 @@
 /** The options of `svc serve`: flags, each of which is also an `SVC_*` variable, read once. */
 import { resolve } from "node:path"
 import type { ArgsDef } from "citty"
-import { TOOL_LISTINGS, type ToolListing } from "../config/presets.ts"
 import { formatFilterProblem, parseFilter, type TagFilter } from "../config/tag-filter.ts"
+import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
 import { isLoopback } from "../lib/address.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { LOG_LEVELS, type LogLevel } from "../lib/log.ts"

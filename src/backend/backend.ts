@@ -26,6 +26,7 @@ import {
   type ProcessExit,
   step,
 } from "./supervision.ts"
+import { NOISE, UNRESPONSIVE, unansweredReason } from "./unresponsive.ts"
 
 export type BackendDeps = {
   readonly clock: Clock
@@ -410,16 +411,7 @@ export class Backend {
   }
 }
 
-/** Said of a connected server that does not answer svc's pings. */
-export const UNRESPONSIVE = "does not answer pings"
-
-/** Returns what is said of a server that has not answered for `ms` of the `limit` milliseconds that its start may take. */
-export const unansweredReason = (ms: number, limit: number, noisy: boolean): string =>
-  `no answer yet (${formatDuration(Math.floor(ms / 1000) * 1000)} of ${formatDuration(limit)})${noisy ? NOISE : ""}`
-
 // ---
-
-const NOISE = "; it prints text on stdout that is not MCP (logs belong on stderr)"
 
 const withExitReason = (reason: string, exitReason: string | undefined): string =>
   exitReason === undefined ? reason : `${reason}: ${exitReason}`

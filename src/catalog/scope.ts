@@ -2,8 +2,9 @@
  * A scope: which part of the catalog a client sees. A scope lives as long as its client and follows its sources: presets
  * that are edited, template instances that come and go.
  */
-import type { Preset, ToolListing } from "../config/presets.ts"
+import type { Preset } from "../config/presets.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
+import type { ToolListing } from "../config/tool-listing.ts"
 import { messageOf } from "../lib/errors.ts"
 import { type Selection, type ServerQuery, selectServers } from "./selection.ts"
 

@@ -2,7 +2,7 @@
  * Selects the servers that a client sees: combines the queries of its URL, its `.svcrc` and `serve --filter` into one
  * filter over tags. choice: Inbound, query on `/mcp`.
  */
-import { type Preset, TOOL_LISTINGS, type ToolListing } from "../config/presets.ts"
+import type { Preset } from "../config/presets.ts"
 import {
   allOf,
   formatFilterProblem,
@@ -12,6 +12,7 @@ import {
   type TagFilter,
   tagsOf,
 } from "../config/tag-filter.ts"
+import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
 import { RequestError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 

@@ -9,7 +9,7 @@ import {
   openContext,
   runningUrl,
 } from "../app/command-context.ts"
-import { print, say, stateCell, stdoutLook, table } from "../app/output.ts"
+import { print, say, stdoutLook, table } from "../app/output.ts"
 import { Backoff } from "../lib/backoff.ts"
 import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
@@ -18,7 +18,7 @@ import { counted } from "../lib/log.ts"
 import { networkReason } from "../lib/network-error.ts"
 import { paint, type Tone } from "../lib/terminal.ts"
 import { HEALTH_LEVELS, type HealthLevel } from "../report/health.ts"
-import type { ServerState } from "../report/server-state.ts"
+import { type ServerState, stateCell } from "../report/server-state.ts"
 import type { Status } from "../report/status.ts"
 import { isObject, type Params } from "../wire/message.ts"
 

@@ -1,7 +1,7 @@
 /** `svc inspect`: what the servers offer, what one server offers, or the definition of one tool. */
 import type { CommandDef } from "citty"
 import type { OfferSummary, ServerOffer } from "../app/catalog-answers.ts"
-import { facts, print, stateCell, table } from "../app/output.ts"
+import { facts, print, table } from "../app/output.ts"
 import { SHELL_ARGS, withShellClient } from "../app/shell-client.ts"
 import type { ListingEntry } from "../catalog/listing.ts"
 import { schemaFacts } from "../catalog/schema-facts.ts"
@@ -9,6 +9,7 @@ import { firstSentence, oneLine, signatureOf } from "../catalog/signature.ts"
 import { hiddenNote } from "../catalog/tool-settings.ts"
 import type { Cell } from "../lib/table.ts"
 import type { OfferedTool } from "../report/offered-tools.ts"
+import { stateCell } from "../report/server-state.ts"
 import { isObject } from "../wire/message.ts"
 
 export const inspect: CommandDef = {

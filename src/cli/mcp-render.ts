@@ -1,7 +1,7 @@
 /** `svc mcp render`: a template rendered for a project, as svc would start it. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
-import { effectiveTable, print, say } from "../app/output.ts"
+import { print, say } from "../app/output.ts"
 import { findProjectContext, projectDirectory } from "../app/project-context.ts"
 import { issueAt } from "../config/document.ts"
 import { effectiveServer } from "../config/effective.ts"
@@ -15,6 +15,7 @@ import { version } from "../lib/version.ts"
 import { buildContext } from "../template/context.ts"
 import { renderServer } from "../template/instance.ts"
 import { type ExpressionCache, isSameForAll } from "../template/render.ts"
+import { effectiveTable } from "./mcp-status.ts"
 
 export const render: CommandDef = {
   meta: { name: "render", description: "Show how a template renders for a project" },

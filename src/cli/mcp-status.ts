@@ -1,15 +1,15 @@
 /** `svc mcp list` and `svc mcp status`: the servers in the configuration, with their state if svc is running. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, findIssues, openContext } from "../app/command-context.ts"
-import { ago, effectiveTable, facts, print, say, stateCell, table } from "../app/output.ts"
+import { ago, facts, print, say, stdoutLook, table } from "../app/output.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import { writtenName, writtenServers } from "../config/edit.ts"
-import { effectiveOf } from "../config/effective.ts"
+import { type EffectiveValue, effectiveOf, valueText } from "../config/effective.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, type Issue, UnavailableError } from "../lib/errors.ts"
 import { times } from "../lib/log.ts"
-import type { Cell } from "../lib/table.ts"
-import { idleStateOf, TONE_BY_STATE } from "../report/server-state.ts"
+import { type Cell, formatTable } from "../lib/table.ts"
+import { idleStateOf, stateCell, TONE_BY_STATE } from "../report/server-state.ts"
 import { describeServers, runningServers } from "../report/servers.ts"
 import type { ServerStatus, Status } from "../report/status.ts"
 import { readTexts } from "../store/documents.ts"
@@ -100,6 +100,18 @@ export const status: CommandDef = {
     return 0
   },
 }
+
+/** Formats effective values, whole, with the origin of each. */
+export const effectiveTable = (effective: readonly EffectiveValue[]): string =>
+  formatTable(
+    ["key", "value", "from"],
+    effective.map(({ key, value, from, ignored }) => [
+      `  ${key}`,
+      valueText(value),
+      `${from.join(", ")}${ignored === true ? " (ignored)" : ""}`,
+    ]),
+    { ...stdoutLook(), width: Number.POSITIVE_INFINITY },
+  )
 
 // ---
 

@@ -13,8 +13,7 @@ import {
   unknownOverridesText,
 } from "../catalog/tool-settings.ts"
 import { setToolDisabled, writtenName, writtenServers } from "../config/edit.ts"
-import { slugOf } from "../config/plan.ts"
-import type { ToolOverride } from "../config/server-spec.ts"
+import { slugOf, type ToolOverride } from "../config/server-spec.ts"
 import { usageError } from "../lib/command-line.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"

@@ -6,7 +6,6 @@ import { FOLLOW_ARGS, finishChange, START_ARGS } from "../app/follow.ts"
 import { type Edit, removeServer, setDisabled } from "../config/edit.ts"
 import type { CommandGroup } from "../lib/command-line.ts"
 import { isObject } from "../wire/message.ts"
-import { render } from "./mcp-render.ts"
 import { list, status } from "./mcp-status.ts"
 
 const NAME = { type: "positional", required: true, description: "Name of the server", valueHint: "server" } as const
@@ -63,7 +62,7 @@ export const mcp: CommandGroup = {
     enable,
     disable: simple("disable", "Disable a server without removing it", (name) => setDisabled(name, true), "disabled"),
     restart,
-    render,
+    render: () => import("./mcp-render.ts").then(({ render }) => render),
     tools: () => import("./mcp-tools.ts").then(({ tools }) => tools),
     install: () => import("./mcp-install.ts").then(({ install }) => install),
     uninstall: () => import("./mcp-install.ts").then(({ uninstall }) => uninstall),

@@ -6,16 +6,9 @@ import { print, say, table } from "../app/output.ts"
 import { selectServers } from "../catalog/selection.ts"
 import { parseDocument } from "../config/document.ts"
 import type { Edit } from "../config/edit.ts"
-import {
-  createPreset,
-  deletePreset,
-  editPreset,
-  type Presets,
-  readPresets,
-  TOOL_LISTINGS,
-  type ToolListing,
-} from "../config/presets.ts"
+import { createPreset, deletePreset, editPreset, type Presets, readPresets } from "../config/presets.ts"
 import { readSections } from "../config/sections.ts"
+import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { formatIssue } from "../lib/errors.ts"

@@ -7,8 +7,8 @@ import { unknownNameError } from "../lib/nearest.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { type Path, parseDocument } from "./document.ts"
 import { removeValue, renameKey, setValue } from "./jsonc.ts"
-import { isDisabled, nameProblem, slugOf } from "./plan.ts"
-import { SEPARATOR } from "./server-spec.ts"
+import { isDisabled, nameProblem } from "./plan.ts"
+import { SEPARATOR, slugOf } from "./server-spec.ts"
 
 export type Edit = (text: string) => string
 

@@ -24,6 +24,7 @@ import {
   type RemoteTransportType,
   SEPARATOR,
   type ServerSpec,
+  slugOf,
   type Tuning,
 } from "./server-spec.ts"
 import { substitute } from "./substitution.ts"
@@ -202,9 +203,6 @@ export function planServer(
     },
   }
 }
-
-/** Returns a server's name as it appears in tool names and URLs. */
-export const slugOf = (name: string): string => name.replace(/[^A-Za-z0-9._-]/g, "-")
 
 /** Returns what is wrong with a server's name, or undefined. */
 export function nameProblem(name: string): string | undefined {

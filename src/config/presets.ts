@@ -8,6 +8,7 @@ import { isObject } from "../wire/message.ts"
 import { type Document, issueAt, type Path, parseDocument, unknownKeys } from "./document.ts"
 import { type Edit, setAt } from "./edit.ts"
 import { formatFilterProblem, parseFilter, type TagFilter } from "./tag-filter.ts"
+import { TOOL_LISTINGS, type ToolListing } from "./tool-listing.ts"
 
 export type Preset = {
   /** The expression as written. */
@@ -18,10 +19,6 @@ export type Preset = {
   /** Names and patterns of tools that a lazy view lists too. */
   readonly alwaysVisible?: readonly string[] | undefined
 }
-
-/** Which tools a client is listed: all, or in a lazy view svc's search tools and the pinned ones alone. */
-export const TOOL_LISTINGS = ["all", "search"] as const
-export type ToolListing = (typeof TOOL_LISTINGS)[number]
 
 /** The valid presets of a document by name, and the issues of the others. */
 export type Presets = { readonly presets: ReadonlyMap<string, Preset>; readonly issues: readonly Issue[] }

@@ -135,3 +135,6 @@ export type Plan = {
 }
 
 export const EMPTY_PLAN: Plan = { specs: [], templates: [], disabled: [], issues: [], idleSecrets: [] }
+
+/** Returns a server's name as it appears in tool names and URLs. */
+export const slugOf = (name: string): string => name.replace(/[^A-Za-z0-9._-]/g, "-")

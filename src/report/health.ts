@@ -4,8 +4,8 @@
  */
 
 import type { BackendSnapshot, Snapshot } from "../agent/snapshot.ts"
-import { UNRESPONSIVE, unansweredReason } from "../backend/backend.ts"
 import { type BackendState, STATUS_BY_STATE } from "../backend/supervision.ts"
+import { UNRESPONSIVE, unansweredReason } from "../backend/unresponsive.ts"
 import { formatIssue, type Issue } from "../lib/errors.ts"
 
 export const HEALTH_LEVELS = ["full", "basic", "minimal"] as const

@@ -3,6 +3,7 @@
  * tools and pages show these words; the bodies of `/health` keep the specification's four. choice: Server connection status.
  */
 import type { BackendSnapshot } from "../agent/snapshot.ts"
+import type { Cell } from "../lib/table.ts"
 import type { Tone } from "../lib/terminal.ts"
 import { healthOf } from "./health.ts"
 
@@ -41,6 +42,9 @@ export type ServerState = keyof typeof RUNNING | keyof typeof IDLE
 
 /** The color of each state. */
 export const TONE_BY_STATE: Readonly<Record<ServerState, Tone>> = { ...RUNNING, ...IDLE }
+
+/** Makes the cell of a server's state. */
+export const stateCell = (state: ServerState): Cell => ({ text: state, tone: TONE_BY_STATE[state] })
 
 /** Returns the state of a backend at the moment `now`. */
 export function stateOf(backend: BackendSnapshot, now: number): keyof typeof RUNNING {

@@ -1,8 +1,8 @@
 /** The status report for commands and assistants: one projection of the snapshot. */
 
 import { type BackendSnapshot, offersNothing, rejectedServers, type Snapshot } from "../agent/snapshot.ts"
-import { UNRESPONSIVE } from "../backend/backend.ts"
 import { STATUS_BY_STATE, type StateStatus } from "../backend/supervision.ts"
+import { UNRESPONSIVE } from "../backend/unresponsive.ts"
 import type { ContextCharacters } from "../catalog/catalog.ts"
 import { longList } from "../catalog/client-limits.ts"
 import { formatIssue } from "../lib/errors.ts"

@@ -1,7 +1,7 @@
 /** Endpoints of what happens: status, sessions, logs, and events as they occur. */
 import { isDeepStrictEqual } from "node:util"
 import * as z from "zod"
-import { slugOf } from "../config/plan.ts"
+import { slugOf } from "../config/server-spec.ts"
 import { digest } from "../lib/digest.ts"
 import { LOG_LEVELS } from "../lib/log.ts"
 import type { LogLine } from "../store/server-logs.ts"

@@ -1,6 +1,6 @@
 /** The principal of a request: the authenticated identity, and the servers that its token grants. */
 import { narrow, type Scope, withTools } from "../catalog/scope.ts"
-import type { ToolListing } from "../config/presets.ts"
+import type { ToolListing } from "../config/tool-listing.ts"
 
 /** Who a request is from. */
 export type Principal = {

@@ -11,7 +11,7 @@
 import type { Agent } from "../agent/agent.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { readTools } from "../catalog/selection.ts"
-import type { ToolListing } from "../config/presets.ts"
+import type { ToolListing } from "../config/tool-listing.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { insufficientScope, isScope, TAG_SCOPE } from "./auth.ts"

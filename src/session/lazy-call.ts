@@ -10,7 +10,7 @@
 import { nameIn, toolOf, type View, viewOf } from "../catalog/catalog.ts"
 import { isWrapper, type LazyWrapper, OWN } from "../catalog/lazy-tools.ts"
 import { type Parameters, parametersOf } from "../catalog/signature.ts"
-import { slugOf } from "../config/plan.ts"
+import { slugOf } from "../config/server-spec.ts"
 import { parseExact } from "../lib/json.ts"
 import { cutText } from "../lib/text.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"

@@ -6,7 +6,7 @@
 import { randomBytes, timingSafeEqual } from "node:crypto"
 import { lstatSync, readFileSync } from "node:fs"
 import * as z from "zod"
-import { TOOL_LISTINGS, type ToolListing } from "../config/presets.ts"
+import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
 import { sha256 } from "../lib/digest.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { lazy } from "../lib/lazy.ts"

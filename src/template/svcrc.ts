@@ -5,7 +5,7 @@
 import { dirname } from "node:path"
 import * as z from "zod"
 import { issueAt, type Path, parseDocument, unknownKeys } from "../config/document.ts"
-import { TOOL_LISTINGS } from "../config/presets.ts"
+import { TOOL_LISTINGS } from "../config/tool-listing.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { lazy } from "../lib/lazy.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"

@@ -1,7 +1,7 @@
 /** `mcp_status`: the status of one server, or of all. */
 import * as z from "zod"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
-import { slugOf } from "../config/plan.ts"
+import { slugOf } from "../config/server-spec.ts"
 import { counted } from "../lib/log.ts"
 import {
   listText,
