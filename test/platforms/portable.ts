@@ -13,7 +13,7 @@ const NO_SIGNALS = "Windows has no signals: SIGTERM ends a process at once"
 const NO_TERMINAL = "Bun opens no terminal on Windows"
 const POSIX_FILES = "modes, sockets or devices of POSIX"
 const EXIT_CODE = "Windows knows exit codes instead of SIGKILL"
-const NOT_REFUSED = "under Wine, Bun does not learn that a connection is refused"
+const NOT_REFUSED = "under Wine, a test that waits for a refused connection hangs"
 const SELF = "svc starts itself again, which qemu-user cannot without binfmt_misc"
 
 /** The tests of these files that a platform cannot run, by a part of their title, with the reason. */
