@@ -127,9 +127,9 @@ async function findTarget(runtime: Runtime, scope: Scope, name: string): Promise
   const ofSplit = split && byName(split.slug)
   if (ofSplit !== undefined) return { backend: ofSplit, tool: split?.name }
   const own = ownOffer(runtime, scope)
-  const local = name.startsWith(`${OWN}/`) ? name.slice(OWN.length + 1) : name
   if (own !== undefined && name === OWN) return { backend: undefined, tool: undefined }
-  if (own?.tools.some((one) => one.name === local) === true) return { backend: undefined, tool: local }
+  if (own !== undefined && name.startsWith(`${OWN}/`)) return { backend: undefined, tool: name.slice(OWN.length + 1) }
+  if (own?.tools.some((one) => one.name === name) === true) return { backend: undefined, tool: name }
   return refuseTarget(runtime, scope, name, split?.slug ?? name.split("/", 1)[0] ?? name)
 }
 
@@ -272,7 +272,7 @@ async function instructionsOf(runtime: Runtime, scope: Scope, server: unknown): 
     }
   const found = await findTarget(runtime, scope, server)
   if (found.backend === undefined || found.tool !== undefined)
-    throw new RequestError("not_found", `${server} is no server`)
+    throw new RequestError("not_found", `${server} is not a server`)
   const { listing } = await connected(runtime, found.backend)
   return { server: found.backend.spec.name, instructions: listing.instructions ?? "" }
 }
