@@ -1,4 +1,5 @@
 /** Which fields of `oauth` belong together, and which are secret. choice: Configuration, `oauth`. */
+import { isLoopback } from "../lib/address.ts"
 import type { OAuthSettings } from "./server-spec.ts"
 
 /** Whether the value of an `oauth` field is secret. By its looks, `tokenEndpointAuthMethod` would be. */
@@ -17,8 +18,13 @@ export function settingsProblems(settings: OAuthSettings): readonly string[] {
   const unused = Object.entries(OWNERS).flatMap(([owner, names]) =>
     owner === grantType ? [] : names.filter(has).map((name) => `oauth.${name} needs oauth.grantType ${owner}`),
   )
-  const address = identityProvider === undefined || isAddress(identityProvider)
-  return [...required, ...unused, ...(address ? [] : ["oauth.identityProvider must be an http or https address"])]
+  const address = identityProvider === undefined ? undefined : addressProblem(identityProvider)
+  return [
+    ...required,
+    ...unused,
+    ...(address === undefined ? [] : [`oauth.identityProvider ${address}`]),
+    ...malformedSecrets(settings),
+  ]
 }
 
 // ---
@@ -53,4 +59,29 @@ const OWNERS: Readonly<Partial<Record<GrantType, readonly Setting[]>>> = {
   ],
 }
 
-const isAddress = (text: string): boolean => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)
+/** Returns what is wrong with the address of an identity provider, which gets the user's ID token. */
+function addressProblem(text: string): string | undefined {
+  const url = URL.parse(text)
+  if (url === null || !/^https?:$/.test(url.protocol)) return "must be an http or https address"
+  if (url.protocol === "https:" || isLoopback(url.hostname)) return undefined
+  return "must use https unless it runs on this machine: over http, an attacker could read the ID token"
+}
+
+/** Returns which secrets do not have the form that their use requires. An expression has no value yet. */
+function malformedSecrets(settings: OAuthSettings): readonly string[] {
+  const { tokenEndpointAuthMethod: method, clientSecret } = settings
+  const isKnown = (value: string | undefined): value is string =>
+    value !== undefined && value.trim() !== "" && !value.includes("{{")
+  const tokens = (["assertion", "subjectToken"] as const).flatMap((name) => {
+    const value = settings[name]
+    return isKnown(value) && !JWT.test(value) ? [`oauth.${name} must be a JWT`] : []
+  })
+  if (method !== "private_key_jwt") return tokens
+  if (clientSecret === undefined)
+    return [...tokens, "oauth.tokenEndpointAuthMethod private_key_jwt needs oauth.clientSecret"]
+  const isKey = !isKnown(clientSecret) || PEM.test(clientSecret)
+  return isKey ? tokens : [...tokens, "oauth.clientSecret must be a private key in PEM format for private_key_jwt"]
+}
+
+const JWT = /^\s*[\w-]+\.[\w-]+\.[\w-]*\s*$/
+const PEM = /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]+-----END [A-Z ]*PRIVATE KEY-----/

@@ -221,11 +221,12 @@ describe("a server", () => {
     const wrong = (oauth: Record<string, unknown>) => problems(web({ oauth })).map((one) => one.split(": ").at(-1))
     const workload = { grantType: "jwt-bearer" }
     expect(wrong(workload)).toEqual(["oauth.grantType jwt-bearer needs oauth.assertion or oauth.assertionFile"])
-    expect(wrong({ ...workload, assertion: "a", assertionFile: "b" })).toEqual([
+    expect(wrong({ ...workload, assertion: "a.b.c", assertionFile: "b" })).toEqual([
       "set one of oauth.assertion or oauth.assertionFile, not both",
     ])
     expect(wrong({ assertionFile: "b" })).toEqual(["oauth.assertionFile needs oauth.grantType jwt-bearer"])
-    expect(wrong({ ...workload, assertion: "a" })).toEqual([])
+    expect(wrong({ ...workload, assertion: "a.b.c" })).toEqual([])
+    expect(wrong({ ...workload, assertion: "a" })).toEqual(["oauth.assertion must be a JWT"])
     const enterprise = {
       grantType: "token-exchange",
       clientId: "a",
@@ -237,6 +238,17 @@ describe("a server", () => {
     expect(wrong({ ...enterprise, identityProvider: "idp.example" })).toEqual([
       "oauth.identityProvider must be an http or https address",
     ])
+    expect(wrong({ ...enterprise, identityProvider: "http://[::1]:8080/idp" })).toEqual([])
+    expect(problems(web({ oauth: { ...enterprise, identityProvider: "http://idp.example" } }))).toEqual([
+      expect.stringContaining("oauth.identityProvider must use https unless it runs on this machine"),
+    ])
+    const { subjectTokenFile: _file, ...inline } = enterprise
+    expect(wrong({ ...inline, subjectToken: "x" })).toEqual(["oauth.subjectToken must be a JWT"])
+    const machine = { grantType: "client_credentials", clientId: "me", tokenEndpointAuthMethod: "private_key_jwt" }
+    expect(wrong({ ...machine, clientSecret: "hunter2" })).toEqual([
+      "oauth.clientSecret must be a private key in PEM format for private_key_jwt",
+    ])
+    expect(wrong(machine)).toEqual(["oauth.tokenEndpointAuthMethod private_key_jwt needs oauth.clientSecret"])
     for (const name of ["clientId", "identityProvider", "identityProviderClientId", "subjectTokenFile"])
       expect(wrong({ ...enterprise, [name]: undefined })).toEqual([
         expect.stringContaining(`oauth.grantType token-exchange needs oauth.${name.replace("File", "")}`),
