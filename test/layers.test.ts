@@ -49,6 +49,7 @@ const WORLD = [
   "app/own-command.ts",
   "app/project-context.ts",
   "app/proxy-connection.ts",
+  "app/release-download.ts",
   "app/reload-loop.ts",
   "app/runtime.ts",
   "app/sd-notify.ts",

@@ -3,7 +3,8 @@ import { existsSync, readdirSync, realpathSync } from "node:fs"
 import type { CommandDef } from "citty"
 import { print, say } from "../app/output.ts"
 import { ownCommand } from "../app/own-command.ts"
-import { findRelease, installRelease, packageManagerOf, previousOf, releaseFile, rollBack } from "../app/upgrade.ts"
+import { findRelease, releaseFile } from "../app/release-download.ts"
+import { installRelease, packageManagerOf, previousOf, rollBack } from "../app/upgrade.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { UnavailableError } from "../lib/errors.ts"
 import { releaseKey, releasesUrl } from "../lib/release.ts"
@@ -44,14 +45,13 @@ export const upgrade: CommandDef = {
       throw new UnavailableError(
         "this build of svc has no URL of releases: give one with --releases, or build svc from source again",
       )
-    const current = {
+    const source = {
       program,
-      version,
       file: releaseFile(process.platform, process.arch, isMusl()),
       releases,
       key: releaseKey,
     }
-    const release = await findRelease(current, wanted)
+    const release = await findRelease(source, wanted)
     const found = release.version
     const isOlder = (other: string) => Bun.semver.order(other, version) < 0
     const isNews =
@@ -67,7 +67,7 @@ export const upgrade: CommandDef = {
       return 0
     }
     if (!asJson) say(`downloading ${release.url}`)
-    const installed = await installRelease(current, release, (other) =>
+    const installed = await installRelease(program, release, (other) =>
       wanted === undefined ? !isOlder(other) : other === wanted,
     )
     print(

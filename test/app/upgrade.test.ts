@@ -5,7 +5,8 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type SigningKey, signMinisign } from "../../release/minisign.ts"
-import { findRelease, installRelease, packageManagerOf, releaseFile, rollBack } from "../../src/app/upgrade.ts"
+import { findRelease, releaseFile } from "../../src/app/release-download.ts"
+import { installRelease, packageManagerOf, rollBack } from "../../src/app/upgrade.ts"
 
 const FILE = "svc-linux-x64"
 const newKey = (): SigningKey => {
@@ -57,7 +58,7 @@ const server = Bun.serve({
 const releases = new URL("/releases/latest/download", server.url).href
 const folder = mkdtempSync(join(tmpdir(), "svc-upgrade-"))
 const program = join(folder, "svc")
-const current = { program, version: "1.0.0", file: FILE, releases, key: KEY.publicKey as string | undefined }
+const current = { program, file: FILE, releases, key: KEY.publicKey as string | undefined }
 const any = () => true
 
 beforeEach(() => {
@@ -72,7 +73,7 @@ afterAll(async () => {
 })
 
 const upgrade = async (upgraded = current, wanted?: string) =>
-  installRelease(upgraded, await findRelease(upgraded, wanted), any)
+  installRelease(upgraded.program, await findRelease(upgraded, wanted), any)
 
 test("a signed release takes the place of the program, and the one before can return [cli:upgrade]", async () => {
   files = releaseOf("1.1.0")
@@ -140,7 +141,7 @@ test("a version that is refused is not installed [cli:upgrade]", async () => {
   const unsigned = { ...current, key: undefined }
   const release = await findRelease(unsigned)
   expect(release.version).toBeUndefined()
-  await expect(installRelease(unsigned, release, (version) => version !== "0.9.0")).rejects.toThrow("is 0.9.0")
+  await expect(installRelease(unsigned.program, release, (version) => version !== "0.9.0")).rejects.toThrow("is 0.9.0")
   expect(readFileSync(program, "utf8")).toBe(programOf("1.0.0"))
 })
 

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test"
 import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
-import { releaseFile } from "../../src/app/upgrade.ts"
+import { releaseFile } from "../../src/app/release-download.ts"
 import { freshEnv, freshFolder, SVC } from "./harness.ts"
 
 const FILE = releaseFile(process.platform, process.arch, false)
