@@ -36,7 +36,7 @@ import {
   removeConnection,
 } from "../store/connections.ts"
 import { contentionError } from "../store/documents.ts"
-import { readText, replaceFile } from "../store/files.ts"
+import { linkTarget, readText, replaceFile } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { homeDirectory } from "../template/project.ts"
 import { writtenValues } from "../tools/consent-text.ts"
@@ -192,7 +192,7 @@ export async function writeEdits(
   await add()
   const current = readText(file)
   const after = editClientDocument(current ?? "", file, edits)
-  mkdirSync(dirname(file), { recursive: true })
+  mkdirSync(dirname(linkTarget(file)), { recursive: true })
   const mode = before === undefined && current === undefined ? NEW_MODE[scope] : undefined
   if (after !== current && !replaceFile(file, after, mode, () => readText(file) === current))
     throw contentionError(file)
@@ -244,7 +244,8 @@ export async function undo(
   const isCurrent = () => readText(file) === now
   if (before === undefined) {
     if (!isCurrent()) throw contentionError(file)
-    unlinkSync(file)
+    // Its target: a symbolic link without one was there before.
+    unlinkSync(linkTarget(file))
   } else if (!replaceFile(file, before, undefined, isCurrent)) throw contentionError(file)
   await removeConnection(paths, connection, systemClock)
 }

@@ -8,17 +8,19 @@ import {
   constants,
   existsSync,
   fsyncSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   realpathSync,
   renameSync,
   statSync,
   unlinkSync,
   writeFileSync,
 } from "node:fs"
-import { basename, dirname, join } from "node:path"
+import { basename, dirname, join, resolve } from "node:path"
 import { fileProblem, UnavailableError } from "../lib/errors.ts"
 import { retryOnWindowsLock } from "../lib/windows-lock.ts"
 
@@ -50,7 +52,7 @@ export function decodeText(bytes: Buffer): string {
 
 /**
  * Writes a file atomically: a temporary file beside it, fsync, rename. The target of a symbolic link is replaced, not the
- * link. Returns false, with nothing written, if `isCurrent` returns false at the last moment. Throws an UnavailableError.
+ * link, also one whose target is missing. Returns false, with nothing written, if `isCurrent` returns false at the last moment. Throws an UnavailableError.
  */
 export function replaceFile(
   path: string,
@@ -58,9 +60,20 @@ export function replaceFile(
   mode: number | undefined,
   isCurrent: () => boolean = () => true,
 ): boolean {
-  const target = existsSync(path) ? realpathSync(path) : path
+  const target = linkTarget(path)
   const was = statSync(target, { throwIfNoEntry: false })
   return writeAtomically(target, content, mode ?? (was === undefined ? 0o600 : was.mode & 0o777), isCurrent, was)
+}
+
+/** Returns the file that a path leads to through symbolic links; it need not exist. Throws an UnavailableError for links in a circle. */
+export function linkTarget(path: string): string {
+  let target = path
+  for (let count = 0; count < MAX_LINKS; count++) {
+    if (existsSync(target)) return realpathSync(target)
+    if (lstatSync(target, { throwIfNoEntry: false })?.isSymbolicLink() !== true) return target
+    target = resolve(realpathSync(dirname(target)), readlinkSync(target))
+  }
+  throw new UnavailableError(`cannot write ${path}: its symbolic links lead in a circle`)
 }
 
 /** Writes a file of svc's own state in the same way, with mode 0600; replaces a symbolic link itself. */
@@ -122,6 +135,9 @@ export function removeAll(files: readonly string[]): void {
 }
 
 // ---
+
+/** As many as Linux follows. */
+const MAX_LINKS = 40
 
 function isZombie(pid: number): boolean {
   try {

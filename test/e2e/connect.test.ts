@@ -109,6 +109,13 @@ test("a file that did not exist is created for its user alone, and removed by th
   expect((await svc("connect", "gemini", "--yes")).code).toBe(0)
   expect(lstatSync(join(folder, ".gemini/settings.json")).isSymbolicLink()).toBe(true)
   expect(readFileSync(join(folder, "dotfiles/settings.json"), "utf8")).toContain('"type": "http"')
+  mkdirSync(join(folder, ".cursor"))
+  symlinkSync("../gone/cursor.json", join(folder, ".cursor/mcp.json"))
+  const [link, target] = [join(folder, ".cursor/mcp.json"), join(folder, "gone/cursor.json")]
+  expect((await svc("connect", "cursor", "--yes")).code).toBe(0)
+  expect([lstatSync(link).isSymbolicLink(), readFileSync(target, "utf8").includes("svc")]).toEqual([true, true])
+  expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
+  expect([lstatSync(link).isSymbolicLink(), readIfThere(target)]).toEqual([true, undefined])
 })
 
 test("a client's file that is malformed, or has another server of the name, is left alone [connect:untouched]", async () => {

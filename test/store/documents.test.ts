@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test"
 import {
   chmodSync,
   chownSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -16,6 +17,7 @@ import { join } from "node:path"
 import { jsonSchema } from "../../src/config/schema.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { createMissing, editConfig, listBackups, readTexts } from "../../src/store/documents.ts"
+import { replaceFile } from "../../src/store/files.ts"
 import { ownName, type Paths, pathsOf } from "../../src/store/paths.ts"
 
 let folder: string
@@ -205,6 +207,18 @@ test("an edit of a link changes its target", async () => {
   symlinkSync(join(folder, "real", "it.json"), paths.file)
   await editConfig(paths, () => "{ }", systemClock)
   expect(readFileSync(join(folder, "real", "it.json"), "utf8")).toBe("{ }")
+})
+
+test("a link whose target is missing stays one, and its target is written; a circle of links is refused", () => {
+  const [link, further] = [join(folder, "link"), join(folder, "further")]
+  symlinkSync("further", link)
+  symlinkSync("target.json", further)
+  replaceFile(link, "{}", 0o600)
+  expect(lstatSync(link).isSymbolicLink() && lstatSync(further).isSymbolicLink()).toBe(true)
+  expect(readFileSync(join(folder, "target.json"), "utf8")).toBe("{}")
+  symlinkSync("circle", join(folder, "circle"))
+  expect(() => replaceFile(join(folder, "circle"), "{}", 0o600)).toThrow("lead in a circle")
+  expect(lstatSync(join(folder, "circle")).isSymbolicLink()).toBe(true)
 })
 
 test("a missing file is created with its schema, an existing one is kept", async () => {
