@@ -1327,6 +1327,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a wrong guess would run a program, or send a credential without TLS",
   },
+  "cli:add:literal": {
+    says: "a $ in what is typed at svc mcp add, add-json and the flags of edit is text, except in ${NAME}, and $NAME as the whole value; notes say which",
+    from: "choice",
+    why: "a password with a $ must reach its server unchanged, and a pasted configuration may refer to variables",
+  },
   "cli:add:json": {
     says: "svc mcp add-json takes one server, a whole configuration of svc or another application, or stdin",
     from: "choice",

@@ -6,9 +6,11 @@ import { START_ARGS } from "../app/follow.ts"
 import { say } from "../app/output.ts"
 import { parseDocument } from "../config/document.ts"
 import { addServer, type Edit, patchServer, renameServer, writtenName, writtenServers } from "../config/edit.ts"
-import { readForeignServers } from "../config/import.ts"
+import { readForeignServers, SUBSTITUTED } from "../config/import.ts"
+import { escapeTyped, referencesIn } from "../config/substitution.ts"
 import { type ProgramCommand, usageError } from "../lib/command-line.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
+import { mapStrings } from "../lib/json.ts"
 import { visible } from "../lib/log.ts"
 import { addressOf, describeEndpoint, describeFound, findServer, planFound } from "../tools/find-server.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -62,13 +64,17 @@ export const add: ProgramCommand = {
         "give a command or the URL of a remote server: svc mcp add NAME COMMAND ARGS…, or svc mcp add NAME URL",
       )
     if (args.scope !== undefined) say(SCOPE_NOTE)
-    const { env, headers } = variablesOf(rawArgs)
+    const { env, headers, ...program } = typed({
+      ...variablesOf(rawArgs),
+      ...(command === undefined ? {} : programSettings(command, rest)),
+    })
     const tags = tagsOf(rawArgs)
     const remote = typeof url === "string" ? await remoteOf(url, transport, headers) : {}
     const allHeaders = { ...remote.headers, ...headers }
     const server: Params = {
       ...(typeof transport === "string" ? { type: transport } : {}),
-      ...(command === undefined ? remote : { command, ...(rest.length > 0 ? { args: rest } : {}) }),
+      ...remote,
+      ...program,
       ...(Object.keys(env).length > 0 ? { env } : {}),
       ...(Object.keys(allHeaders).length > 0 ? { headers: allHeaders } : {}),
       ...(tags.length > 0 ? { tags } : {}),
@@ -96,8 +102,9 @@ export const addJson: CommandDef = {
     const servers = serversIn(parseObject(given === "-" ? await Bun.stdin.text() : given, "the JSON"), name)
     for (const { name, notes } of servers) for (const note of notes) say(`warning: ${visible(`${name}: ${note}`)}`)
     const names = servers.map(({ name }) => name)
+    const entries = servers.map(({ name, server }) => [name, typed(server)] as const)
     const all: Edit = (text) =>
-      servers.reduce((changed, { name, server }) => addServer(name, server, args.force === true)(changed), text)
+      entries.reduce((changed, [name, server]) => addServer(name, server, args.force === true)(changed), text)
     if (args.scope !== undefined) say(SCOPE_NOTE)
     return editServers(args, all, `added ${names.join(", ")}`, names)
   },
@@ -134,17 +141,22 @@ export const edit: ProgramCommand = {
     const { rename, url, transport = args.type } = args
     const [command, ...rest] = programOf(rawArgs)
     if (command !== undefined && typeof url === "string") throw usageError("give a command or --url, not both")
-    const { env, headers } = variablesOf(rawArgs)
+    const [tags, words] = [tagsOf(rawArgs), repeated(rawArgs, "arg")]
+    const { env, headers, ...settings } = typed({
+      ...variablesOf(rawArgs),
+      ...(command === undefined ? {} : programSettings(command, rest)),
+      ...(typeof url === "string" ? { url: addressOf(url) } : {}),
+      ...(words.length > 0 ? { args: words } : {}),
+    })
     const removed = (...names: readonly string[]) =>
       Object.fromEntries(repeated(rawArgs, ...names).map((name) => [name, null]))
     const variables = { ...env, ...removed("unset-env") }
     const fields = { ...headers, ...removed("unset-header") }
-    const [tags, words] = [tagsOf(rawArgs), repeated(rawArgs, "arg")]
     const flags: Params = {
-      ...(command === undefined ? {} : { command, args: rest.length > 0 ? rest : null, url: null, type: null }),
-      ...(typeof url === "string" ? { url: addressOf(url), command: null, args: null, type: null } : {}),
+      ...(command === undefined ? {} : { args: null, url: null, type: null }),
+      ...(typeof url === "string" ? { command: null, args: null, type: null } : {}),
+      ...settings,
       ...(typeof transport === "string" ? { type: transport } : {}),
-      ...(words.length > 0 ? { args: words } : {}),
       ...(tags.length > 0 ? { tags } : {}),
     }
     const isNone = Object.keys({ ...flags, ...variables, ...fields }).length === 0
@@ -191,6 +203,40 @@ function variablesOf(rawArgs: readonly string[]) {
   }
 }
 
+/** Returns the settings of a program. Throws a RequestError (usage) for an address. */
+function programSettings(command: string, args: readonly string[]): Params {
+  const [scheme] = /^[a-z][a-z0-9+.-]*:\/\//i.exec(command) ?? []
+  if (scheme !== undefined && !/^file:/i.test(scheme))
+    throw usageError(
+      `${command} is not a program, and svc connects to http and https addresses alone, such as https://mcp.example.com/mcp`,
+    )
+  return { command, ...(args.length > 0 ? { args } : {}) }
+}
+
+/**
+ * Returns typed settings in the syntax of mcp.json: a server must get what the person typed. A `$` is text unless it begins a
+ * reference, and notes say which it is, without the value.
+ */
+function typed<T extends Params>(settings: T): T {
+  const written = mapStrings(settings, (value, path) => {
+    const [section, name] = path
+    if (!SUBSTITUTED.includes(String(section))) return value
+    // In an `env` array an entry is NAME=value.
+    const [, before = "", text = value] =
+      section === "env" && typeof name === "number" ? (ENV_ENTRY.exec(value) ?? []) : []
+    const escaped = escapeTyped(text)
+    const member = typeof name === "string" ? name : before.slice(0, -1)
+    const place = member === "" ? section : `${section}.${member}`
+    for (const variable of referencesIn(escaped)) say(`note: ${place} refers to the variable ${variable}`)
+    if (/\$[A-Za-z_]/.test(text) && escaped !== text)
+      say(`note: the $ in ${place} is kept as text; \${NAME} would refer to the variable NAME`)
+    return `${before}${escaped}`
+  })
+  return written as T
+}
+
+const ENV_ENTRY = /^([^=]*=)([\s\S]*)$/
+
 type RemoteServer = Params & { readonly headers?: Readonly<Record<string, unknown>> }
 
 /**
@@ -203,7 +249,7 @@ async function remoteOf(
   headers: Readonly<Record<string, string>>,
 ): Promise<RemoteServer> {
   const found = typeof transport === "string" ? url : await findServer(url, fetch)
-  if (typeof found === "string") return { url: addressOf(found) }
+  if (typeof found === "string") return typed({ url: addressOf(found) })
   // A header that the person gives, in whichever case, replaces the card's.
   const given = new Set(Object.keys(headers).map((name) => name.toLowerCase()))
   const remotes = found.card.remotes.map((remote) => ({

@@ -73,6 +73,9 @@ export function servedEntries(
   return entries.filter((entry) => served.some(({ server }) => isSameServer(entry.server, server, world)))
 }
 
+/** Keys with values that may refer to the environment. spec: Environment substitution, supported places. */
+export const SUBSTITUTED: readonly string[] = ["command", "args", "cwd", "env", "url", "headers", "oauth"]
+
 // ---
 
 const tagsOf = ({ tags }: Params): readonly string[] => (Array.isArray(tags) ? tags.map(String) : [])
@@ -111,8 +114,6 @@ function unitIn(file: string): number | undefined {
 
 /** Returns the keys that are copied. Not `timeout`: its meaning and unit differ between applications. */
 const keptKeys = lazy(() => Object.keys(serverSchema().shape).filter((key) => key !== "timeout"))
-/** Keys with values that may refer to the environment. spec: Environment substitution, supported places. */
-const SUBSTITUTED: readonly string[] = ["command", "args", "cwd", "env", "url", "headers", "oauth"]
 /** Transports under other names than svc's. */
 const FOREIGN_TYPES: ReadonlyMap<string, string> = new Map([
   ["local", "stdio"],

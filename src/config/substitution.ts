@@ -40,7 +40,31 @@ export function substitute(text: string, lookup: (name: string) => string | unde
   return { text: replaced, missing, values }
 }
 
+/**
+ * Returns typed text in the syntax of mcp.json. A `$` is text, as in the password `s3c$ret$$`, except in a reference in
+ * braces, and in `$NAME` as the whole text. `$${` stays: it is the way to write `${` itself.
+ */
+export function escapeTyped(text: string): string {
+  return WHOLE_NAME.test(text)
+    ? text
+    : text.replace(TYPED, (dollar, kept?: string) => (kept === undefined ? "$$" : dollar))
+}
+
+/** Returns the names of the variables that a text refers to. */
+export function referencesIn(text: string): readonly string[] {
+  const names: string[] = []
+  substitute(text, (name) => {
+    names.push(name)
+    return ""
+  })
+  return names
+}
+
 // ---
+
+const WHOLE_NAME = /^\$[A-Za-z_]\w*$/
+/** Matches `$${` and references in braces, which stay, and every other `$` that `substitute` would not leave alone. */
+const TYPED = /(\$?\$\{(?:env:)?(?:[A-Za-z_]\w*|(?:input|command):[^}]*)(?::-[^}]*)?\})|\$(?=[$A-Za-z_])/g
 
 /** Matches VS Code's prompts (`${input:…}`) too: they count as missing, rather than reach a server literally. */
 const REFERENCE =

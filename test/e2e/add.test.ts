@@ -74,6 +74,54 @@ test("a line that svc cannot take is answered with the one that it takes [cli:ad
   for (const line of ["status", "ls", "mcp ls", "version"]) expect((await svc(line.split(" "))).code).toBe(0)
 })
 
+test("typed values reach the server as typed, but for references [cli:add:literal]", async () => {
+  const { svc, servers } = fresh()
+  const lines = [
+    [
+      "add",
+      "a",
+      "-e",
+      "PASS=s3c$$ret",
+      "-e",
+      "HOME2=${HOME}",
+      "-e",
+      "X=$X",
+      "-e",
+      "Y=p$Y",
+      "--",
+      "sh",
+      "-c",
+      "echo $A $$ $1",
+    ],
+    ["add", "b", "https://b.example/mcp", "-H", "Authorization: Bearer ${B:-b}", "-H", "X-Key: a$b$${c}"],
+    ["add-json", "c", '{"command":"x","env":{"PASS":"s3c$HOME$$x","KEY":"$KEY"}}'],
+    ["add-json", "d", '{"command":"x","env":["PASS=a$b","KEY=$KEY"]}'],
+    ["add", "e", "x"],
+    ["edit", "e", "-e", "PASS=a$b", "--arg", "$$"],
+  ]
+  const notes: string[] = []
+  for (const line of lines) {
+    const { code, stderr } = await svc(["mcp", ...line])
+    expect(code).toBe(0)
+    notes.push(...stderr.split("\n").filter((text) => text.startsWith("note:")))
+  }
+  expect(servers()).toEqual({
+    a: {
+      command: "sh",
+      args: ["-c", "echo $$A $$$ $1"],
+      env: { PASS: "s3c$$$$ret", HOME2: "${HOME}", X: "$X", Y: "p$$Y" },
+    },
+    b: { url: "https://b.example/mcp", headers: { Authorization: "Bearer ${B:-b}", "X-Key": "a$$b$${c}" } },
+    c: { command: "x", env: { PASS: "s3c$$HOME$$$$x", KEY: "$KEY" } },
+    d: { command: "x", env: ["PASS=a$$b", "KEY=$KEY"] },
+    e: { command: "x", args: ["$$$"], env: { PASS: "a$$b" } },
+  })
+  expect(notes).toContain("note: env.HOME2 refers to the variable HOME")
+  expect(notes).toContain("note: headers.Authorization refers to the variable B")
+  expect(notes).toContain("note: the $ in env.PASS is kept as text; ${NAME} would refer to the variable NAME")
+  expect(notes.join()).not.toContain("s3c")
+})
+
 test("edit takes the flags of add and keeps the rest [cli:edit:flags]", async () => {
   const { svc, servers } = fresh()
   const edit = async (...line: string[]) => expect(await svc(["mcp", "edit", ...line])).toMatchObject({ code: 0 })

@@ -98,7 +98,9 @@ test("an edit that introduces an issue warns, and one with an unknown key is ref
   const svc = inFolder(folder)
   expect(await svc("mcp", "add", "web", "--env", "A=$NOWHERE", "--", "x")).toMatchObject({
     code: 0,
-    stderr: "warning: web is not loaded: env.A refers to NOWHERE, which is not set in the environment or in .env\n",
+    stderr:
+      "note: env.A refers to the variable NOWHERE\n" +
+      "warning: web is not loaded: env.A refers to NOWHERE, which is not set in the environment or in .env\n",
   })
   expect((await svc("mcp", "add", "far", "--url", "http://h/", "--env", "A=1")).stderr).toContain("env has no effect")
   expect((await svc("mcp", "edit", "far", '{"tag":["x"],"env":null}')).stderr).toContain('did you mean "tags"?')
