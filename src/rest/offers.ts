@@ -1,6 +1,7 @@
 /** Endpoints of what servers offer: tools, resources, prompts, templates with their instances, and the search over tools. */
 import * as z from "zod"
 import { viewOf } from "../catalog/catalog.ts"
+import { qualify } from "../catalog/name.ts"
 import { hidesEveryTool } from "../catalog/tool-settings.ts"
 import { type Edit, setToolDescription, setToolDisabled } from "../config/edit.ts"
 import { RequestError, statusOfFault, UnavailableError } from "../lib/errors.ts"
@@ -45,7 +46,7 @@ const tools = defineEndpoint({
       .filter((tool) => disabled === undefined || tool.disabled === disabled)
       .filter(({ name, description }) => `${name} ${description ?? ""}`.toLowerCase().includes(text))
     const page = pageBy(found, ({ server, name }) => `${server} ${name}`, query)
-    return { ...page, items: page.items.map(({ definition: _, ...tool }) => tool) }
+    return { ...page, items: page.items.map(shownTool).map(({ definition: _, ...tool }) => tool) }
   },
 })
 
@@ -138,12 +139,13 @@ const search = defineEndpoint({
     const slugs = query.server === undefined ? undefined : agent.find(query.server).map(({ spec }) => spec.slug)
     const finder = await gateway.toolFinder()
     const found = finder.find({ catalog: agent.catalog, view, own: [] }, query.q, query.limit, slugs)
+    const wanted = new Set(found.flatMap(({ tool }) => view.tools.get(tool.name)?.id ?? []))
+    const byName = new Map(offeredBy(ports, ({ id }) => wanted.has(id)).map((one) => [one.qualifiedName, one]))
     return {
       items: found.flatMap(({ tool: { name }, score, matched }) => {
         const route = view.tools.get(name)
-        const spec = route && agent.backend(route.id)?.spec
-        const one = spec && offeredBy(ports, ({ id }) => id === spec.id).find((own) => own.name === route?.name)
-        return one === undefined ? [] : [{ ...one, score, matched: [...matched] }]
+        const one = route && byName.get(qualify(route.slug, route.name))
+        return one === undefined ? [] : [{ ...shownTool(one), score, matched: [...matched] }]
       }),
     }
   },
@@ -233,7 +235,7 @@ function offeredBy({ agent }: RestPorts, selects: (spec: Spec) => boolean) {
     const backend = instances.find(({ published }) => published !== undefined) ?? instances[0]
     if (backend === undefined) return []
     const { spec, published } = backend
-    return offeredTools(spec, published?.listing, (name) => agent.isQuarantined(backend, name)).map(shownTool)
+    return offeredTools(spec, published?.listing, (name) => agent.isQuarantined(backend, name))
   })
 }
 
@@ -251,7 +253,7 @@ function shownTool({ description, upstreamDescription, overrides, definition, ..
 function findTool(ports: RestPorts, name: string) {
   const all = offeredBy(ports, () => true)
   const found = all.find(({ qualifiedName }) => qualifiedName === name)
-  if (found !== undefined) return found
+  if (found !== undefined) return shownTool(found)
   const names = all.map(({ qualifiedName }) => qualifiedName)
   throw unknownNameError("tool", name.slice(0, MAX_NAME), names)
 }
