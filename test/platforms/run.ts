@@ -1,8 +1,8 @@
 /**
- * The portable end-to-end tests on the platforms that Linux x64 can emulate: `bun run platforms [--require] [--write]
- * [--only PLATFORM]`. The Windows binary runs under Wine, driven by Bun for Windows, so that pipes, paths and processes
- * are those of Windows; the arm64 binary runs under qemu-user. As root, this installs what is missing from Debian. A
- * platform that still lacks something is left out with the reason; `--require` makes that a failure. `--write` runs the
+ * The portable end-to-end tests on the platforms that Linux x64 can emulate: `bun run platforms [--require | --no-install]
+ * [--write] [--only PLATFORM]`. The Windows binary runs under Wine, driven by Bun for Windows, so that pipes, paths and processes
+ * are those of Windows; the arm64 binary runs under qemu-user. As root, this installs what is missing from Debian,
+ * unless `--no-install` is given. A platform that still lacks something is left out with the reason; `--require` makes that a failure. `--write` runs the
  * same tests on this machine too, and writes the counts to docs/platforms.md.
  */
 import {
@@ -116,7 +116,8 @@ function write(counts: readonly Counts[]): void {
 /** Installs what a platform needs, if this may. Says what is missing otherwise. */
 function isAvailable(platform: Emulated): boolean {
   const { packages, isMet } = NEEDS[platform]
-  if (!isMet() && process.getuid?.() === 0 && Bun.which("apt-get") !== null)
+  const mayInstall = process.getuid?.() === 0 && !process.argv.includes("--no-install")
+  if (!isMet() && mayInstall && Bun.which("apt-get") !== null)
     Bun.spawnSync(["apt-get", "install", "-y", "--no-install-recommends", ...packages], {
       env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
       stdout: "ignore",
