@@ -7,8 +7,12 @@ import type { ClientRow, ServerRow } from "./rows.ts"
 import { suiteVersion } from "./suite.ts"
 
 /** One line of the table of servers. `cells`: directly, at its own address, at `/mcp` of one, at `/mcp` of three. */
-export function serverRowLine({ server, transport, mode, revision }: ServerRow, cells: readonly string[]): string {
-  return tableLine([server, transport, `\`${mode}\``, revision, ...cells])
+export function serverRowLine(
+  { server, transport, mode, tools, revision }: ServerRow,
+  cells: readonly string[],
+): string {
+  const address = tools === "search" ? ", `?tools=search`" : ""
+  return tableLine([server, transport, `\`${mode}\`${address}`, revision, ...cells])
 }
 
 /** One line of the table of svc as a client. */

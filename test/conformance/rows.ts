@@ -10,6 +10,8 @@ export type ServerRow = {
   readonly family: "own" | "sdk"
   readonly transport: "stdio" | "http"
   readonly mode: Mode
+  /** Whether the address lists all tools, or the search tools: the suite then calls tools that are not listed. */
+  readonly tools: "all" | "search"
   /** The eras in which svc speaks to the server. */
   readonly era: "legacy" | "modern" | "both" | "refused"
   readonly revision: Revision
@@ -25,7 +27,7 @@ export type ClientRow = {
 
 const MODES = ["auto", "legacy", "2026-07-28"] as const
 
-export const SERVER_ROWS: readonly ServerRow[] = (
+const PLAIN_ROWS: readonly ServerRow[] = (
   [
     ["own-1x", "stdio"],
     ["own-1x", "http"],
@@ -41,11 +43,20 @@ export const SERVER_ROWS: readonly ServerRow[] = (
       family: server.startsWith("own") ? ("own" as const) : ("sdk" as const),
       transport,
       mode,
+      tools: "all" as const,
       era: eraOf(server, mode),
       revision,
     })),
   ),
 )
+
+export const SERVER_ROWS: readonly ServerRow[] = [
+  ...PLAIN_ROWS,
+  ...PLAIN_ROWS.filter((row) => isQuick(row) && row.transport === "stdio").map((row) => ({
+    ...row,
+    tools: "search" as const,
+  })),
+]
 
 /** The suite's servers speak one era: the mode of the other one has nothing to speak to. */
 export const CLIENT_ROWS: readonly ClientRow[] = ([...REVISIONS, "extensions"] as const).flatMap((revision) =>
@@ -57,7 +68,9 @@ export const CLIENT_ROWS: readonly ClientRow[] = ([...REVISIONS, "extensions"] a
 )
 
 /** The rows that CI runs: our own servers of both generations over both transports, in the default mode. */
-export const isQuick = ({ family, mode }: ServerRow): boolean => family === "own" && mode === "auto"
+export function isQuick({ family, mode, tools }: ServerRow): boolean {
+  return family === "own" && mode === "auto" && tools === "all"
+}
 
 // ---
 

@@ -66,7 +66,7 @@ await inParallel(
   },
 )
 const launches = Object.values(
-  Object.groupBy(serverRows, ({ server, transport, mode }) => `${server} ${transport} ${mode}`),
+  Object.groupBy(serverRows, ({ server, transport, mode, tools }) => `${server} ${transport} ${mode} ${tools}`),
 ).filter((rows) => rows !== undefined)
 const measured = new Map<ServerRow, readonly string[]>()
 await inParallel(launches, measureServer)
@@ -141,7 +141,7 @@ async function measureServer(rows: readonly ServerRow[]): Promise<void> {
           continue
         }
         const alias = path === "/mcp" ? NAME : undefined
-        const url = `${svc.url}${path}`
+        const url = `${svc.url}${path}${row.tools === "search" ? "?tools=search" : ""}`
         const outcome = new Map(await serverOutcome(url, row.revision, required.server[row.revision], { alias }))
         if (leavesCallsBehind(row))
           for (const scenario of [...outcome].flatMap(([name, passes]) => (passes ? [] : [name]))) {

@@ -14,12 +14,15 @@ type Answer = {
 }
 
 /** A legacy client that remembers every question, and answers it unless it is `silent`. */
-async function open({ url }: Pick<Instance, "url">, { protocolVersion = "2025-11-25", silent = false } = {}) {
+async function open(
+  { url }: Pick<Instance, "url">,
+  { protocolVersion = "2025-11-25", silent = false, query = "" } = {},
+) {
   const asked: string[] = []
   let session = ""
   let lastId = 0
   const post = (message: object) =>
-    fetch(`${url}/mcp`, {
+    fetch(`${url}/mcp${query}`, {
       method: "POST",
       headers: { ...HEADERS, ...(session === "" ? {} : { "mcp-session-id": session }) },
       body: JSON.stringify({ jsonrpc: "2.0", ...message }),
@@ -97,6 +100,17 @@ describe("after a call was cancelled", () => {
 })
 
 describe("a cancelled request", () => {
+  test("that came through call_tool ends at the server, and gets no answer [lazy:call]", async () => {
+    await using svc = await startSvc({ config: { mcpServers: { s: server() } } })
+    const ann = await open(svc, { query: "?tools=search" })
+    const bob = await open(svc)
+    const { response, answers } = await ann.call("call_tool", { name: "s_svc_refuse" }).cancel()
+    expect([response.headers.get("content-type"), answers]).toEqual(["text/event-stream", []])
+    // The server has ended ann's call: with a call of ann's in flight, bob would not be asked.
+    expect(await bob.call("s_svc_ask", { by: "bob" }).text()).toContain("accept")
+    expect(ann.asked).toEqual([])
+  })
+
   test("gets no answer over HTTP: its stream ends [protocol:cancelled]", async () => {
     await using svc = await startSvc({ config: { mcpServers: { s: server() } } })
     const ann = await open(svc)

@@ -86,20 +86,26 @@ describe.each(CLIENTS)("%s", (_name, connect) => {
     expect(await client.call(name ?? "")).toEqual(called)
   })
 
-  test.each(["old", "new"])("is asked, and told of progress, through call_tool to %s [lazy:call]", async (server) => {
-    await using client = await connect(`${svc.url}/mcp?tools=search`)
-    const ask = server === "old" ? "test_elicitation" : "test_input_required_result_elicitation"
-    const args = { message: "m" }
-    const asked = await client.call("call_tool", { name: `${server}_svc_${ask}`, arguments: args })
-    expect(asked.isError ?? false).toBe(false)
-    expect(textOf(asked)).toMatch(/ann/)
-    expect(await client.call(`${server}_svc_${ask}`, args)).toEqual(asked)
-    let told = 0
-    await client.call("call_tool", { name: `${server}_svc_test_tool_with_progress` }, () => {
-      told++
-    })
-    expect(told).toBeGreaterThan(0)
-  })
+  test.each(["old", "new"])(
+    "is asked, told of progress, and given structured content through call_tool to %s [lazy:call]",
+    async (server) => {
+      await using client = await connect(`${svc.url}/mcp?tools=search`)
+      const ask = server === "old" ? "test_elicitation" : "test_input_required_result_elicitation"
+      const args = { message: "m" }
+      const asked = await client.call("call_tool", { name: `${server}_svc_${ask}`, arguments: args })
+      expect(asked.isError ?? false).toBe(false)
+      expect(textOf(asked)).toMatch(/ann/)
+      expect(await client.call(`${server}_svc_${ask}`, args)).toEqual(asked)
+      const linked = await client.call("call_tool", { name: `${server}_svc_links` })
+      expect(linked.structuredContent).toMatchObject({ uri: "test://static-text" })
+      expect(linked).toEqual(await client.call(`${server}_svc_links`))
+      let told = 0
+      await client.call("call_tool", { name: `${server}_svc_test_tool_with_progress` }, () => {
+        told++
+      })
+      expect(told).toBeGreaterThan(0)
+    },
+  )
 
   test("gets a tool's errors and a hint about arguments, at the address of one server too [lazy:call:arguments]", async () => {
     await using client = await connect(`${svc.url}/servers/files/mcp?tools=search`)
@@ -113,6 +119,23 @@ describe.each(CLIENTS)("%s", (_name, connect) => {
     const refused = await client.call("call_tool", { name: "read_text_file", parameters: args })
     expect(refused).toEqual(await client.call("read_text_file", args))
   })
+})
+
+test("arguments beside the arguments reach the tool, and a server's name no other server's tool [lazy:call:tolerant] [lazy:call:server]", async () => {
+  const call = async (path: string, args: Json) => {
+    const { body } = await modern(`${svc.url}${path}`, "tools/call", { name: "call_tool", arguments: args })
+    return textOf(body.result as Result)
+  }
+  expect(await call("/mcp?tools=search", { name: "many_svc_echo7", arguments: {}, m: "beside" })).toBe("beside")
+  expect(await call("/mcp?tools=search", { name: "many_svc_echo7", arguments: { x: 1 }, args: { m: "also" } })).toBe(
+    "also",
+  )
+  expect(await call("/mcp?tools=search", { server: "files", name: "many_svc_echo7" })).toStartWith(
+    "Unknown tool: files_svc_many_svc_echo7. Did you mean many_svc_echo7",
+  )
+  expect(await call("/servers/files/mcp?tools=search", { server: "many", name: "list_directory" })).toContain(
+    "this address has the tools of the server files alone, and none of many",
+  )
 })
 
 test("what disabledTools or a tag hides cannot be called through call_tool [tool:disabled] [lazy:scope]", async () => {

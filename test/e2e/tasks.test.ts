@@ -96,6 +96,18 @@ const failure = (running: Promise<unknown>): Promise<number | undefined> =>
   )
 
 describe("tasks of 2025-11-25", () => {
+  test("are made through call_tool as by a direct call [lazy:call]", async () => {
+    await using ann = await connect("/mcp?tools=search")
+    const task = await ann.make("call_tool", { name: "a_svc_work", arguments: { ask: true } })
+    expect(task).toMatch(/^a_svc_t\d+\.[\w-]{22}$/)
+    expect(await ann.ask("tasks/result", task, CallToolResultSchema)).toMatchObject({
+      content: [{ text: 'done: {"action":"accept","content":{"by":"ann"}}' }, { uri: "svc://a/work://result" }],
+      _meta: { "io.modelcontextprotocol/related-task": { taskId: task } },
+    })
+    expect(ann.heard).toContainEqual({ progress: 1 })
+    expect(await ann.list()).toEqual([task])
+  })
+
   test("are offered by the aggregate where a server has them", async () => {
     await using ann = await connect()
     expect(ann.client.getServerCapabilities()?.tasks).toEqual({
@@ -245,6 +257,17 @@ describe("the tasks extension of 2026-07-28", () => {
     expect((await ask("tasks/get", { taskId: own }, "/servers/n/mcp")).body.result).toMatchObject({
       taskId: own,
       result: { content: [{}, { uri: "work://result" }] },
+    })
+  })
+
+  test("is served through call_tool as by a direct call [lazy:call]", async () => {
+    const lazy = "/mcp?tools=search"
+    const taskId = await make("call_tool", { name: "m_svc_work" }, lazy)
+    expect(taskId).toMatch(/^m_svc_t\d+\.[\w-]{22}$/)
+    expect((await ask("tasks/get", { taskId }, lazy)).body.result).toMatchObject({
+      taskId,
+      status: "completed",
+      result: { content: [{ text: "done: null" }, { uri: "svc://m/work://result" }] },
     })
   })
 
