@@ -936,7 +936,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a resource server that leaves one of them out lets others' tokens in",
   },
   "auth:token-type": {
-    says: "of an issuer's tokens only access tokens are accepted: typ at+jwt, or JWT or none without claims of another kind; a token that is bound to a key is no bearer token",
+    says: "of an issuer's tokens only access tokens are accepted, of exactly this issuer: typ at+jwt, or JWT or none without claims of another kind; a token that is bound to a key is no bearer token",
     from: "choice",
     why: "an issuer signs ID tokens with the same keys, and hands them to parties that must not call svc; many issuers type no access tokens",
   },

@@ -217,10 +217,12 @@ async function postModern(request: RpcRequest, version: string | undefined, rece
  */
 function isRecognizable({ http: { headers }, principal, deps }: Received, { info }: Client): boolean {
   if (typeof info.name !== "string" || info.name === "") return false
-  return principal !== ANONYMOUS || (deps.onlyLocal && !FORWARDING_HEADERS.some((name) => headers.has(name)))
+  return principal !== ANONYMOUS || (deps.onlyLocal && ![...headers.keys()].some((name) => PROXY_HEADER.test(name)))
 }
 
-const FORWARDING_HEADERS = ["forwarded", "via", "x-forwarded-for", "x-real-ip"]
+/** Headers that proxies, load balancers and content delivery networks add. No program sends one to its own machine. */
+const PROXY_HEADER =
+  /^(?:forwarded|via|x-(?:forwarded|original|envoy|amzn|azure|arr|vercel|nginx|proxy|traefik|cloud-trace)(?:-.*)?|(?:x-)?(?:real|client|cluster-client|appengine-user|true-client|fastly-client|fly-client|cf-connecting|do-connecting|nf-client-connection)-ip|x-host|cf-.*|cdn-.*|fly-.*|fastly-.*|true-client-.*)$/
 
 /** Modern clients get server requests in results, never in the middle of a stream. */
 const cannotBeAsked = () =>

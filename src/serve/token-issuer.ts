@@ -46,17 +46,18 @@ export type IssuerOptions = {
 export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOptions): Issuer {
   let scopes: readonly string[] = []
   let reported = false
-  let keys: Promise<ReturnType<typeof createRemoteJWKSet>> | undefined
+  let keys: Promise<IssuerKeys> | undefined
   const verdicts = new BoundedMap<string, { readonly verdict: TokenVerdict; readonly until: number }>(MAX_VERDICTS)
-  const load = async () => {
+  const load = async (): Promise<IssuerKeys> => {
     const found = await discover(url, fetch)
     scopes = found.scopes
     reported = false
-    return createRemoteJWKSet(new URL(found.keys), {
+    const set = createRemoteJWKSet(new URL(found.keys), {
       cacheMaxAge: Number.POSITIVE_INFINITY,
       cooldownDuration: COOLDOWN_MS,
       timeoutDuration: TIMEOUT_MS,
     })
+    return { issuer: found.issuer, set }
   }
   const known = () => {
     keys ??= load()
@@ -66,9 +67,9 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
     return keys
   }
   const check = async (token: string, resources: readonly string[]): Promise<TokenVerdict> => {
-    let set: Awaited<ReturnType<typeof known>>
+    let found: IssuerKeys
     try {
-      set = await known()
+      found = await known()
     } catch (error) {
       // Once, because anyone can send tokens and must not fill the log.
       if (!reported) onnote(`the issuer ${url} cannot be reached: ${messageOf(error)}`)
@@ -76,8 +77,8 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
       return { kind: "unavailable" }
     }
     try {
-      const { payload, protectedHeader } = await jwtVerify(token, set, {
-        issuer: [url, url.replace(/\/$/, ""), `${url.replace(/\/$/, "")}/`],
+      const { payload, protectedHeader } = await jwtVerify(token, found.set, {
+        issuer: found.issuer,
         algorithms: ALGORITHMS,
         clockTolerance: CLOCK_SKEW_S,
         requiredClaims: ["exp", "iss"],
@@ -113,7 +114,7 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
     },
     async refresh() {
       try {
-        await (await known()).reload()
+        await (await known()).set.reload()
       } catch {
         // The keys fetched before stay valid until the issuer can be reached again.
       }
@@ -122,6 +123,9 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
 }
 
 // ---
+
+/** An issuer's own name for itself, which its tokens repeat exactly, and its keys. */
+type IssuerKeys = { readonly issuer: string; readonly set: ReturnType<typeof createRemoteJWKSet> }
 
 /** Asymmetric algorithms only: with a shared secret, every party that can verify a token can also forge one. */
 const ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
@@ -135,11 +139,14 @@ const MAX_METADATA = 256 * 1024
 const invalid = (reason: string): TokenVerdict => ({ kind: "invalid", reason })
 const notAccessToken = (field: string): string => `The token is not an access token (${field})`
 
-/** Fetches the issuer's metadata. Throws an Error that says what is wrong with it. */
+/**
+ * Fetches the issuer's metadata. Throws an Error that says what is wrong with it. The operator may leave out or add the last
+ * slash of the issuer's name; the issuer itself may not. RFC 8414, 3.3.
+ */
 async function discover(
   url: string,
   fetch: IssuerOptions["fetch"],
-): Promise<{ readonly keys: string; readonly scopes: readonly string[] }> {
+): Promise<{ readonly issuer: string; readonly keys: string; readonly scopes: readonly string[] }> {
   const issuer = new URL(url)
   const path = issuer.pathname.replace(/\/$/, "")
   const places = [
@@ -157,12 +164,13 @@ async function discover(
     const body = await response.text()
     const metadata: unknown = body.length > MAX_METADATA ? undefined : JSON.parse(body)
     if (!isObject(metadata) || typeof metadata.jwks_uri !== "string") problem = `${place} names no jwks_uri`
-    else if (String(metadata.issuer).replace(/\/$/, "") !== url.replace(/\/$/, ""))
+    else if (typeof metadata.issuer !== "string" || metadata.issuer.replace(/\/$/, "") !== url.replace(/\/$/, ""))
       problem = `${place} names another issuer`
     else if (new URL(metadata.jwks_uri).protocol !== issuer.protocol)
       problem = `the keys at ${metadata.jwks_uri} do not have the issuer's URL scheme`
     else
       return {
+        issuer: metadata.issuer,
         keys: metadata.jwks_uri,
         scopes: Array.isArray(metadata.scopes_supported) ? metadata.scopes_supported.map(String) : [],
       }
@@ -188,9 +196,7 @@ const FOREIGN_KINDS = ["id", "refresh", "offline", "logout"]
 function kindProblem({ typ }: JWTHeaderParameters, payload: JWTPayload): string | undefined {
   // RFC 7800, 3.1; RFC 9449, 7.2: possession of the key would have to be proved.
   if (payload.cnf !== undefined) return "The token is bound to a key (cnf); send a bearer token that is not"
-  const type = String(typ ?? "jwt")
-    .toLowerCase()
-    .replace(/^application\//, "")
+  const type = (typ === undefined ? "jwt" : String(typ)).toLowerCase().replace(/^application\//, "")
   if (type === "at+jwt") return undefined
   if (type !== "jwt") return notAccessToken("typ")
   const claim =

@@ -20,12 +20,22 @@ beforeEach(async () => {
 })
 afterEach(() => server.stop(true))
 
-async function verdictOn(typ: string | undefined, claims: JWTPayload = {}): Promise<TokenVerdict> {
+async function verdictOn(
+  typ: string | null | undefined,
+  claims: JWTPayload = {},
+  configured = url,
+): Promise<TokenVerdict> {
   const token = await new SignJWT({ sub: "ada", iss: url, aud: AUDIENCE, ...claims })
-    .setProtectedHeader({ alg: "ES256", kid: "one", ...(typ === undefined ? {} : { typ }) })
+    .setProtectedHeader({ alg: "ES256", kid: "one", ...(typ === undefined ? {} : { typ: typ as string }) })
     .setExpirationTime("5m")
     .sign(keys.privateKey)
-  const issuer = createIssuer({ url, audience: AUDIENCE, fetch, now: () => Date.now(), onnote: () => undefined })
+  const issuer = createIssuer({
+    url: configured,
+    audience: AUDIENCE,
+    fetch,
+    now: () => Date.now(),
+    onnote: () => undefined,
+  })
   return issuer.verify(token, "https://svc.example", "/mcp")
 }
 
@@ -36,7 +46,7 @@ test.each(["at+jwt", "application/at+jwt", "AT+JWT", "JWT", "jwt", undefined])(
   },
 )
 
-test.each(["id_token+jwt", "logout+jwt", "dpop+jwt", "oauth-id-jag+jwt", "secevent+jwt", "", "at+jwt+x"])(
+test.each(["id_token+jwt", "logout+jwt", "dpop+jwt", "oauth-id-jag+jwt", "secevent+jwt", "", "at+jwt+x", null])(
   "a token of the type %p is not an access token [auth:token-type]",
   async (typ) => {
     expect(await verdictOn(typ)).toEqual({ kind: "invalid", reason: "The token is not an access token (typ)" })
@@ -74,3 +84,14 @@ test.each<JWTPayload>([{ cnf: { jkt: "thumbprint" } }, { cnf: { "x5t#S256": "has
     expect(verdict).toMatchObject({ kind: "invalid", reason: expect.stringContaining("bound to a key (cnf)") })
   },
 )
+
+test("the issuer of a token is compared exactly with the issuer's own name, which may be configured without its last slash [auth:token-type]", async () => {
+  for (const configured of [url, `${url}/`]) {
+    expect(await verdictOn("at+jwt", {}, configured)).toMatchObject({ kind: "valid" })
+    for (const iss of [`${url}/`, url.toUpperCase(), `${url}//`])
+      expect(await verdictOn("at+jwt", { iss }, configured)).toEqual({
+        kind: "invalid",
+        reason: "The token is not valid (iss)",
+      })
+  }
+})
