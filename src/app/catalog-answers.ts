@@ -11,7 +11,7 @@ import { splitName } from "../catalog/name.ts"
 import { type Scope, scopeIncludes } from "../catalog/scope.ts"
 import type { SearchHit } from "../catalog/search.ts"
 import type { Searchable } from "../catalog/tool-finder.ts"
-import { slugOf } from "../config/server-spec.ts"
+import { isCalled, slugOf } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
 import { nearest, unknownNameError } from "../lib/nearest.ts"
@@ -113,7 +113,7 @@ type Target = { readonly backend: Backend | undefined; readonly tool: string | u
 
 async function findTarget(runtime: Runtime, scope: Scope, name: string): Promise<Target> {
   const backends = backendsOf(runtime, scope)
-  const byName = (server: string) => backends.find(({ spec }) => [spec.name, spec.slug, spec.id].includes(server))
+  const byName = (server: string) => backends.find(({ spec }) => isCalled(spec, server))
   const whole = byName(name)
   if (whole !== undefined) return { backend: whole, tool: undefined }
   const view = viewOf(runtime.agent.catalog, scope)

@@ -32,6 +32,11 @@ export const CONTEXT_ARGS = {
   json: { type: "boolean", description: "Print JSON" },
 } as const satisfies ArgsDef
 
+/** The argument of commands for one server or all. */
+export const ONE_SERVER_ARG = {
+  name: { type: "positional", required: false, description: "Name of one server (default: all)", valueHint: "server" },
+} as const satisfies ArgsDef
+
 export type CommandContext = {
   readonly paths: Paths
   /** What plans depend on besides the documents; `world` adds `.env`. */

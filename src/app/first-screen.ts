@@ -4,9 +4,9 @@
  */
 import type { Snapshot } from "../agent/snapshot.ts"
 import { type Clock, systemClock } from "../lib/clock.ts"
-import { counted } from "../lib/log.ts"
 import { cut, formatFacts, formatTable } from "../lib/table.ts"
 import { type Look, paint } from "../lib/terminal.ts"
+import { counted } from "../lib/text.ts"
 import { TONE_BY_STATE } from "../report/server-state.ts"
 import { type ServerStatus, type Status, statusOf } from "../report/status.ts"
 import type { Runtime } from "./runtime.ts"

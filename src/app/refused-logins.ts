@@ -4,7 +4,8 @@
  * limits refusals are counted, and the count is recorded once a minute.
  */
 import type { Clock } from "../lib/clock.ts"
-import { counted, type Log } from "../lib/log.ts"
+import type { Log } from "../lib/log.ts"
+import { counted } from "../lib/text.ts"
 import type { Metrics } from "../report/metrics.ts"
 import { clientAddress, createAddressLimiter, type TrustProxy } from "../serve/address-rate-limit.ts"
 import type { Inbound } from "../serve/inbound.ts"

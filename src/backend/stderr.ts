@@ -12,7 +12,8 @@
  * spec: Limits, Stderr.
  */
 import type { Clock } from "../lib/clock.ts"
-import { counted, type Log, times } from "../lib/log.ts"
+import type { Log } from "../lib/log.ts"
+import { counted, times } from "../lib/text.ts"
 import { ExitReason } from "./exit-reason.ts"
 
 /** Receives a child's output beside its messages. */

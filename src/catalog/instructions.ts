@@ -6,7 +6,7 @@
  *  2. The servers' own instructions share what is left; short ones leave their share to the others.
  *  3. The text is a function of what the servers state. Whole instructions are the resource `svc:instructions/<server>`.
  */
-import { cutText } from "../lib/text.ts"
+import { counted, cutText } from "../lib/text.ts"
 import type { Route, ServerPart } from "./catalog.ts"
 import { qualify } from "./name.ts"
 
@@ -78,7 +78,7 @@ function summaryOf({ spec, listing, plain }: ServerPart): Summary {
   const stated = [firstSentence(text), description, title].find((one) => typeof one === "string" && oneLine(one) !== "")
   return {
     slug: spec.slug,
-    count: `${tools.length} ${tools.length === 1 ? "tool" : "tools"}`,
+    count: counted(tools.length, "tool"),
     purpose: oneLine(typeof stated === "string" ? stated : tools.slice(0, MAX_TOOLS).join(", ")),
     text,
   }
@@ -89,7 +89,7 @@ const MAX_TOOLS = 8
 
 /** Returns the essential part: with purposes as long as possible, or with as many names as possible. */
 function essential(servers: readonly Summary[], down: string, budget: number, lead: string | undefined): string {
-  const named = `Tools of ${servers.length} MCP ${servers.length === 1 ? "server" : "servers"}, each named <server>_svc_<tool>.`
+  const named = `Tools of ${counted(servers.length, "MCP server")}, each named <server>_svc_<tool>.`
   const intro = servers.length === 0 ? "No MCP server is available." : named
   const start = lead === undefined ? intro : `${intro}\n${lead}`
   const texts = PURPOSE_LENGTHS.map((length) => start + servers.map((one) => lineOf(one, length)).join("") + down)

@@ -113,6 +113,13 @@ export type ToolRow = {
   readonly gone?: true
 }
 
+/** Says why clients do not see a tool; empty if they do. */
+export function toolState({ disabled, held, gone }: ToolRow): string {
+  if (gone === true) return "disabled, gone"
+  if (disabled) return "disabled"
+  return held === true ? "changed, not approved" : ""
+}
+
 /** Returns the tools of a server, and the names in `disabledTools` that are of none. `tools` is undefined if they are not known. */
 export function toolRows(
   server: SettingsOf<"disabledTools" | OverridingSetting>,

@@ -3,7 +3,7 @@ import type { CommandContext } from "../app/command-context.ts"
 import { followChange } from "../app/follow.ts"
 import type { ClientName } from "../config/clients.ts"
 import { systemClock } from "../lib/clock.ts"
-import { counted } from "../lib/log.ts"
+import { counted } from "../lib/text.ts"
 import { createToken, findToken } from "../store/client-tokens.ts"
 import { changeTokens, tokensOf } from "./auth-token.ts"
 

@@ -28,7 +28,7 @@ import { CLIENTS, type ClientEndpoint, clientEntry, clientFiles, clientRow, entr
 import { type ForeignServer, servedEntries } from "../config/import.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
-import { counted } from "../lib/log.ts"
+import { counted } from "../lib/text.ts"
 import { readTexts } from "../store/documents.ts"
 import type { Paths } from "../store/paths.ts"
 import { createClientToken, isAccepted, tokenIn } from "./client-token.ts"

@@ -7,9 +7,9 @@ import { print, say, stdoutLook } from "../app/output.ts"
 import { systemClock } from "../lib/clock.ts"
 import { usageError } from "../lib/command-line.ts"
 import { messageOf } from "../lib/errors.ts"
-import { counted } from "../lib/log.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { paint } from "../lib/terminal.ts"
+import { counted } from "../lib/text.ts"
 
 export const doctor: CommandDef = {
   meta: {

@@ -6,7 +6,7 @@ import { SHELL_ARGS, withShellClient } from "../app/shell-client.ts"
 import type { ListingEntry } from "../catalog/listing.ts"
 import { schemaFacts } from "../catalog/schema-facts.ts"
 import { firstSentence, oneLine, signatureOf } from "../catalog/signature.ts"
-import { hiddenNote } from "../catalog/tool-settings.ts"
+import { hiddenNote, toolState } from "../catalog/tool-settings.ts"
 import type { Cell } from "../lib/table.ts"
 import type { OfferedTool } from "../report/offered-tools.ts"
 import { stateCell } from "../report/server-state.ts"
@@ -66,7 +66,7 @@ function serverText(offer: ServerOffer): string {
   const lists = [
     table(
       ["tool", "state", "parameters", "description"],
-      tools.map((tool) => [tool.name, stateOf(tool), signature(tool), sentence(tool.description)]),
+      tools.map((tool) => [tool.name, toolState(tool), signature(tool), sentence(tool.description)]),
     ),
     table(
       ["prompt", "arguments", "description"],
@@ -103,7 +103,7 @@ function toolText(tool: OfferedTool): string {
     `${server}/${name}\n${facts([
       ["name", qualifiedName],
       ["title", text(title)],
-      ["state", stateOf(tool)],
+      ["state", toolState(tool)],
       ["hints", hintsOf(annotations)],
       ["description", text(description)],
       ["of the server", overridden ? text(upstreamDescription) || "(none)" : ""],
@@ -136,12 +136,6 @@ function hintsOf(annotations: unknown): string {
       return [annotations[key] ? yes : no]
     })
     .join(", ")
-}
-
-function stateOf({ disabled, held, gone }: OfferedTool): string {
-  if (gone === true) return "disabled, gone"
-  if (disabled) return "disabled"
-  return held === true ? "held: changed" : ""
 }
 
 const signature = ({ definition }: OfferedTool): Cell => signatureOf(definition?.inputSchema, SIGNATURE_TOKENS)

@@ -1,7 +1,7 @@
 /** `svc logs`: recent output of the servers and what svc logged about them, from the files in the configuration directory. */
 import { existsSync, readdirSync } from "node:fs"
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
+import { CONTEXT_ARGS, ONE_SERVER_ARG, openContext } from "../app/command-context.ts"
 import { stdoutLook } from "../app/output.ts"
 import { slugOf } from "../config/server-spec.ts"
 import { delay, systemClock } from "../lib/clock.ts"
@@ -15,12 +15,7 @@ import { type LogLine, openLogFiles } from "../store/server-logs.ts"
 export const logs: CommandDef = {
   meta: { name: "logs", description: "Show what the servers wrote to stderr, and what svc logged about them" },
   args: {
-    name: {
-      type: "positional",
-      required: false,
-      description: "Name of one server (default: all)",
-      valueHint: "server",
-    },
+    ...ONE_SERVER_ARG,
     ...CONTEXT_ARGS,
     follow: { type: "boolean", alias: "f", description: "Keep printing new lines" },
     lines: { type: "string", alias: ["n", "tail"], description: "Number of lines to show, from the end" },

@@ -1,14 +1,14 @@
 /** `svc mcp list` and `svc mcp status`: the servers in the configuration, with their state if svc is running. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, type CommandContext, findIssues, openContext } from "../app/command-context.ts"
+import { CONTEXT_ARGS, type CommandContext, findIssues, ONE_SERVER_ARG, openContext } from "../app/command-context.ts"
 import { ago, facts, print, say, stdoutLook, table } from "../app/output.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import { writtenName, writtenServers } from "../config/edit.ts"
 import { type EffectiveValue, effectiveOf, valueText } from "../config/effective.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, type Issue, UnavailableError } from "../lib/errors.ts"
-import { times } from "../lib/log.ts"
 import { type Cell, formatTable } from "../lib/table.ts"
+import { times } from "../lib/text.ts"
 import { idleStateOf, stateCell, TONE_BY_STATE } from "../report/server-state.ts"
 import { describeServers, runningServers } from "../report/servers.ts"
 import type { ServerStatus, Status } from "../report/status.ts"
@@ -42,12 +42,7 @@ export const status: CommandDef = {
     description: "Show the state of the servers, or the details of one; --verbose adds the effective configuration",
   },
   args: {
-    name: {
-      type: "positional",
-      required: false,
-      description: "Name of one server (default: all)",
-      valueHint: "server",
-    },
+    ...ONE_SERVER_ARG,
     ...CONTEXT_ARGS,
     verbose: { type: "boolean", description: "Show the effective configuration and the origin of each value" },
     "show-secrets": { type: "boolean", description: "Show secret values" },

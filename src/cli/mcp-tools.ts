@@ -9,6 +9,7 @@ import {
   namesOf,
   type ToolRow,
   toolRows,
+  toolState,
   unknownOverrides,
   unknownOverridesText,
 } from "../catalog/tool-settings.ts"
@@ -55,7 +56,7 @@ export const tools: CommandDef = {
         print(args.json === true, shown, () =>
           table(
             ["tool", "state", "description"],
-            shown.map((tool) => [tool.name, stateOf(tool), firstLine(tool.description)]),
+            shown.map((tool) => [tool.name, toolState(tool), firstLine(tool.description)]),
           ),
         )
         return 0
@@ -140,12 +141,6 @@ async function findTools(context: CommandContext, given: string, more?: string):
     hidesEveryTool: tools && hidesEveryTool([{ spec, published: { listing: { tools } } }], hiddenThen()),
     offline,
   }
-}
-
-function stateOf({ disabled, held, gone }: ToolRow): string {
-  if (gone === true) return "disabled, gone"
-  if (disabled) return "disabled"
-  return held === true ? "changed, not approved" : ""
 }
 
 /** Returns a server's name in the file, and its settings there that name tools. Expressions of a template are left out. */

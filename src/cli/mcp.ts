@@ -1,6 +1,6 @@
 /** `svc mcp`: manages the servers in mcp.json. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, notRunning, openContext } from "../app/command-context.ts"
+import { CONTEXT_ARGS, notRunning, ONE_SERVER_ARG, openContext } from "../app/command-context.ts"
 import { editServers } from "../app/edit-servers.ts"
 import { FOLLOW_ARGS, finishChange, START_ARGS } from "../app/follow.ts"
 import { type Edit, removeServer, setDisabled } from "../config/edit.ts"
@@ -28,12 +28,7 @@ const simple = (name: string, description: string, edit: (server: string) => Edi
 const restart: CommandDef = {
   meta: { name: "restart", description: "Restart one server, or all, immediately" },
   args: {
-    name: {
-      type: "positional",
-      required: false,
-      description: "Name of one server (default: all)",
-      valueHint: "server",
-    },
+    ...ONE_SERVER_ARG,
     ...CONTEXT_ARGS,
     ...START_ARGS,
   },

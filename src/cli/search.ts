@@ -4,7 +4,7 @@ import { print, table } from "../app/output.ts"
 import { SHELL_ARGS, withShellClient } from "../app/shell-client.ts"
 import { firstSentence, oneLine } from "../catalog/signature.ts"
 import { readOptions, type VariadicCommand } from "../lib/command-line.ts"
-import { counted } from "../lib/log.ts"
+import { counted } from "../lib/text.ts"
 
 export const search: VariadicCommand = {
   meta: { name: "search", description: "Find tools of the running servers by what they do" },

@@ -6,8 +6,8 @@ import { CONTEXT_ARGS, notRunning, openContext } from "../app/command-context.ts
 import type { ContextOffer } from "../app/context-offer.ts"
 import { print, table } from "../app/output.ts"
 import { RequestError } from "../lib/errors.ts"
-import { counted } from "../lib/log.ts"
 import { unknownNameError } from "../lib/nearest.ts"
+import { counted } from "../lib/text.ts"
 import { isObject, parseJson } from "../wire/message.ts"
 
 export const tokens: CommandDef = {

@@ -136,5 +136,9 @@ export type Plan = {
 
 export const EMPTY_PLAN: Plan = { specs: [], templates: [], disabled: [], issues: [], idleSecrets: [] }
 
+/** Whether a person means a server by a name: the name as written, its slug, or an id. */
+export const isCalled = ({ name, slug, id }: Pick<ServerSpec, "name" | "slug" | "id">, given: string): boolean =>
+  given === name || given === slug || given === id
+
 /** Returns a server's name as it appears in tool names and URLs. */
 export const slugOf = (name: string): string => name.replace(/[^A-Za-z0-9._-]/g, "-")

@@ -75,12 +75,6 @@ export const escaped = (json: string): string =>
     code,
   )
 
-/** Formats a number of things: `1 tool`, `2 tools`. */
-export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`
-
-/** Formats how often something happened: `once`, `2 times`. */
-export const times = (count: number): string => (count === 1 ? "once" : `${count} times`)
-
 /** Escapes all characters that are invisible, break lines or change the direction of text. */
 export const visible = (text: string): string => escaped(printable(text))
 

@@ -4,6 +4,7 @@
 
 import { type BackendSnapshot, rejectedServers, type Snapshot } from "../agent/snapshot.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
+import { isCalled } from "../config/server-spec.ts"
 import {
   healthOf,
   overallHealth,
@@ -72,7 +73,7 @@ export function serverReport(
   options: ReportOptions,
 ): Report<ServerVerdict> {
   if (!snapshot.loaded) return neverLoaded(facts)
-  const found = snapshot.backends.filter(({ spec }) => spec.name === name || spec.id === name || spec.slug === name)
+  const found = snapshot.backends.filter(({ spec }) => isCalled(spec, name))
   const [first] = found
   if (first === undefined) {
     const without = (state: "failed" | "stopped" | "idle", more?: object): Report<ServerVerdict> => ({

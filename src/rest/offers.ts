@@ -4,6 +4,7 @@ import { viewOf } from "../catalog/catalog.ts"
 import { qualify } from "../catalog/name.ts"
 import { hidesEveryTool } from "../catalog/tool-settings.ts"
 import { type Edit, setToolDescription, setToolDisabled } from "../config/edit.ts"
+import { isCalled } from "../config/server-spec.ts"
 import { RequestError, statusOfFault, UnavailableError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import { type OfferedTool, offeredTools } from "../report/offered-tools.ts"
@@ -42,7 +43,7 @@ const tools = defineEndpoint({
   run({ ports, query }) {
     const { server, tag, q = "", disabled } = query
     const text = q.toLowerCase()
-    const found = offeredBy(ports, (spec) => (server === undefined || isNamed(spec, server)) && hasTag(spec, tag))
+    const found = offeredBy(ports, (spec) => (server === undefined || isCalled(spec, server)) && hasTag(spec, tag))
       .filter((tool) => disabled === undefined || tool.disabled === disabled)
       .filter(({ name, description }) => `${name} ${description ?? ""}`.toLowerCase().includes(text))
     const page = pageBy(found, ({ server, name }) => `${server} ${name}`, query)
@@ -165,7 +166,7 @@ const listed = (
     faults: [],
     run({ ports, query }) {
       const all = ports.agent.all().flatMap(({ spec, published }) =>
-        query.server === undefined || isNamed(spec, query.server)
+        query.server === undefined || isCalled(spec, query.server)
           ? (published?.listing[key] ?? []).map((one, at) => ({
               at,
               id: spec.id,
@@ -221,8 +222,6 @@ export const OFFER_ENDPOINTS: readonly Endpoint[] = [
 // ---
 
 type Spec = ReturnType<RestPorts["agent"]["all"]>[number]["spec"]
-
-const isNamed = ({ name, slug, id }: Spec, given: string): boolean => [name, slug, id].includes(given)
 
 const hasTag = ({ tuning }: Spec, tag: string | undefined): boolean => tag === undefined || tuning.tags.includes(tag)
 

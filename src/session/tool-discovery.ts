@@ -24,7 +24,7 @@ import { matchesPattern } from "../catalog/tool-settings.ts"
 import { RequestError } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import { didYouMean } from "../lib/nearest.ts"
-import { cutText } from "../lib/text.ts"
+import { counted, cutText } from "../lib/text.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import { asText, type Params } from "../wire/message.ts"
 import { type Answer, resultAnswer } from "./answer.ts"
@@ -204,7 +204,7 @@ function listed(servers: readonly ServerTools[], args: Params, detail: Detail): 
     const tools = server.tools()
     const more = tools.length - limit
     return [
-      heading(`${server.server} (${countOf(server.count)})`, server.instructions, ALL_INSTRUCTIONS_TOKENS),
+      heading(`${server.server} (${counted(server.count, "tool")})`, server.instructions, ALL_INSTRUCTIONS_TOKENS),
       ...tools.slice(0, limit).map((tool) => (detail === "full" ? definitionOf(tool) : lineOf(tool, detail))),
       ...(more > 0 ? [`${more} more: raise limit, or search with a query`] : []),
     ]
@@ -227,7 +227,7 @@ function nothingFound(
           .slice(0, MAX_SERVERS)
           .map(({ server }) => server)
           .join(", ")
-  return `No tool matches "${oneLine(query, 40)}": searched names, descriptions and parameters of ${countOf(count)} of ${where}. Try other words. ${overview(call, all)}`
+  return `No tool matches "${oneLine(query, 40)}": searched names, descriptions and parameters of ${counted(count, "tool")} of ${where}. Try other words. ${overview(call, all)}`
 }
 
 /** Names the servers with their numbers of tools, and how to list one. */
@@ -240,8 +240,6 @@ function overview({ gateway, client }: ClientCall, all: readonly ServerTools[]):
   const [first] = all
   return `Servers and their tools: ${[...shown, ...more].join(", ")}. List one: search_tools {"query":"","server":"${first?.server}"}.${missing}`
 }
-
-const countOf = (tools: number): string => (tools === 1 ? "1 tool" : `${tools} tools`)
 
 function limitOf(value: unknown, otherwise: number, most: number): number {
   const limit = Math.floor(typeof value === "string" ? Number(value) : (numberOf(value) ?? otherwise))

@@ -2,7 +2,7 @@
 import * as z from "zod"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import { slugOf } from "../config/server-spec.ts"
-import { counted } from "../lib/log.ts"
+import { counted } from "../lib/text.ts"
 import {
   listText,
   runningOf,
