@@ -44,6 +44,8 @@ export type BackendSnapshot = {
   readonly offer: { readonly characters: ContextCharacters; readonly warnings: readonly string[] } | undefined
   /** Where a person authorizes svc, while that is needed. Shown at level `full` only. */
   readonly authorizationUrl: string | undefined
+  /** Whether the server refused the credentials in the configured headers. */
+  readonly headersRefused: boolean
   /** Whether the current process has printed text on stdout that is not MCP. */
   readonly noisy: boolean
 }
@@ -107,6 +109,7 @@ export function describeBackend(
     lastPing,
     responsive,
     authorizationUrl,
+    headersRefused: facts.headersRefused,
     noisy: facts.noisy,
     changedTools: findings?.changed ?? [],
     suspiciousTools: findings?.suspicious ?? [],

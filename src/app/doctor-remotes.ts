@@ -5,6 +5,7 @@ import type { RemoteLaunch, ServerSpec } from "../config/server-spec.ts"
 import { isPrivate } from "../lib/address.ts"
 import { silentLog } from "../lib/log.ts"
 import { networkReason } from "../lib/network-error.ts"
+import { isSecretName } from "../lib/secret-names.ts"
 import { version } from "../lib/version.ts"
 import { MODERN_VERSION } from "../wire/era.ts"
 import type { Finding, Installation } from "./installation.ts"
@@ -23,6 +24,10 @@ export async function checkRemotes(installation: Installation): Promise<readonly
   const skew = probed.map(({ skewMs }) => skewMs).find((ms) => ms !== undefined && Math.abs(ms) > MAX_SKEW_MS)
   return skew === undefined ? findings : [...findings, skewFinding(skew)]
 }
+
+/** Returns how the credentials in the headers of a server are corrected. */
+export const headerFix = (name: string): string =>
+  `put the right header: \`svc mcp edit ${name} --header 'Authorization: Bearer TOKEN'\``
 
 // ---
 
@@ -55,11 +60,13 @@ async function probe(spec: Remote, installation: Installation): Promise<Probe> {
   const isJudge = !Number.isNaN(date) && !isPrivate(new URL(launch.url).hostname)
   const skewMs = isJudge ? installation.clock.now() - date : undefined
   if (response.status === 401) {
-    const own = launch.headers.authorization !== undefined
-    const signedIn = !own && (await isSignedIn(spec, installation))
-    const signIn = failed("sign-in needed", `svc auth login ${name}`)
-    const refused = failed("answered 401: it refuses headers.Authorization", "correct the header, or its variable")
-    return { findings: signedIn ? [] : [own ? refused : signIn], skewMs }
+    if (Object.keys(launch.headers).some((header) => isSecretName(header)))
+      return { findings: [failed("refused the credentials in headers (401)", headerFix(name))], skewMs }
+    if (await isSignedIn(spec, installation)) return { findings: [], skewMs }
+    const finding = (await offersOAuth(launch, response, installation))
+      ? failed("sign-in needed", `svc auth login ${name}`)
+      : failed("answered 401, and offers no sign-in", headerFix(name))
+    return { findings: [finding], skewMs }
   }
   if (response.ok && mediaType(response) !== "application/json" && !isEventStream(response))
     return { findings: [failed(unexpectedType(response).message, "most addresses end in /mcp or /sse")], skewMs }
@@ -97,6 +104,20 @@ async function request({ url, headers, transport }: RemoteLaunch, { fetch }: Ins
   }
   await older.body?.cancel()
   return response
+}
+
+/** Whether a server that answered 401 names an authorization server that svc can sign in at. */
+async function offersOAuth({ url, oauth }: RemoteLaunch, refusal: Response, { fetch }: Installation): Promise<boolean> {
+  if (oauth !== undefined) return true
+  const { challengeOf, discover } = await import("../oauth/oauth-client.ts")
+  const timed = (target: string | URL, init?: RequestInit) =>
+    fetch(String(target), { ...init, signal: AbortSignal.timeout(PROBE_MS / 2) })
+  try {
+    const { metadata, resource } = await discover(url, challengeOf(refusal).metadataUrl, timed)
+    return metadata !== undefined || resource !== undefined
+  } catch {
+    return false
+  }
 }
 
 async function isSignedIn(spec: Remote, { context }: Installation): Promise<boolean> {

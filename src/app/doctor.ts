@@ -14,7 +14,7 @@ import { version } from "../lib/version.ts"
 import { readTexts } from "../store/documents.ts"
 import { configuredSecrets, DEFAULT_PORT, findIssues, namedPort } from "./command-context.ts"
 import { checkClients, checkLeftovers, checkPermissions } from "./doctor-files.ts"
-import { checkRemotes } from "./doctor-remotes.ts"
+import { checkRemotes, headerFix } from "./doctor-remotes.ts"
 import type { Finding, Installation } from "./installation.ts"
 import { findLimitIssues } from "./limit-issues.ts"
 
@@ -190,6 +190,8 @@ function checkServers({ live }: Installation): readonly Finding[] {
     switch (state) {
       case "sign-in needed":
         return [{ ...about, severity: "error", why: "svc has no access to it", fix: `svc auth login ${name}` }]
+      case "credentials refused":
+        return [{ ...about, severity: "error", why: "svc has no access to it", fix: headerFix(name) }]
       case "failed":
       case "crash-loop":
         return [

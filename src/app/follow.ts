@@ -155,6 +155,7 @@ export function outcomeOf(name: string, status: Status): ServerOutcome {
     case "restarting":
     case "crash-loop":
     case "failed":
+    case "credentials refused":
       return lastError === undefined
         ? { ...outcome, text: `: ${state}; \`svc mcp status ${name}\` shows when it is connected` }
         : { ...outcome, lastError, text: `; it does not start: ${lastError}` }

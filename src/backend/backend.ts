@@ -13,7 +13,13 @@ import { type Clock, formatDuration, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
 import { LearnedBehaviour } from "./attribution.ts"
-import { InsufficientScopeError, LostError, reasonWithoutName, UnauthorizedError } from "./client-transport.ts"
+import {
+  HeadersRefusedError,
+  InsufficientScopeError,
+  LostError,
+  reasonWithoutName,
+  UnauthorizedError,
+} from "./client-transport.ts"
 import { PeerError } from "./connection.ts"
 import { type OpenHooks, ProbeExit } from "./connection-attempt.ts"
 import type { EstablishedConnection } from "./established-connection.ts"
@@ -63,6 +69,8 @@ export type BackendFacts = {
   responsive: boolean
   /** The address at which a person authorizes svc, if one is needed. */
   authorizationUrl: string | undefined
+  /** Whether the server refused the credentials in the configured headers. */
+  headersRefused: boolean
   /** Whether the current process has printed text on stdout that is not MCP. */
   noisy: boolean
 }
@@ -80,6 +88,7 @@ export class Backend {
     lastPing: undefined,
     responsive: true,
     authorizationUrl: undefined,
+    headersRefused: false,
     noisy: false,
   }
   /** The connection and its listing, exactly while the state is connected. */
@@ -284,17 +293,17 @@ export class Backend {
   private lost(epoch: number, reason: string, exitReason?: string): void {
     this.facts.lastError = withExitReason(reason, exitReason)
     this.send({ kind: "lost", epoch, now: this.deps.clock.now() })
-    this.noteLoss(reason)
+    this.noteLoss(reason, this.facts.lastError)
   }
 
-  /** Logs a loss and what comes next. Repeats of one reason are logged less and less often. */
-  private noteLoss(reason: string): void {
+  /** Logs a loss as `text` and what comes next. Repeats of one reason are logged less and less often. */
+  private noteLoss(reason: string, text: string): void {
     const { state, lastNotedLoss } = this
     this.lastNotedLoss = reason
     const attempt = state.kind === "waiting" ? state.attempt : 0
     if (reason === lastNotedLoss && attempt > MAX_NOTED && (attempt & (attempt - 1)) !== 0) return
     const hint = attempt === MAX_NOTED ? " (further repeats are logged less often)" : ""
-    this.deps.onnote("warn", `${reason}${this.nextStep()}${hint}`)
+    this.deps.onnote("warn", `${text}${this.nextStep()}${hint}`)
   }
 
   /** Returns what comes after a loss, as the end of its log line. */
@@ -315,13 +324,15 @@ export class Backend {
     this.facts.loadingEndedAt ??= clock.now()
     const reason = reasonWithoutName(this.spec.name, error)
     const loss = error instanceof LostError ? error.loss : undefined
-    this.facts.lastError = withExitReason(reason, loss?.exitReason)
+    const text = withExitReason(reason, loss?.exitReason)
+    this.facts.lastError = text
+    this.facts.headersRefused = error instanceof HeadersRefusedError
     if (refused) this.facts.authorizationUrl = error.authorizationUrl
     if (loss?.exit !== undefined) this.facts.lastExit = loss.exit
     const lost = isRefusal(error) ? "refused" : "lost"
     this.send({ kind: refused ? "unauthorized" : lost, epoch, now: clock.now() })
-    if (refused) this.noteLoss(`${reason}${authorizationHint(error)}`)
-    else this.noteLoss(this.spec.launch.transport === "stdio" ? `could not be started: ${reason}` : reason)
+    if (refused) this.noteLoss(reason, `${reason}${authorizationHint(error)}`)
+    else this.noteLoss(reason, this.spec.launch.transport === "stdio" ? `could not be started: ${text}` : text)
   }
 
   /** Handles a transport failure of a connected backend: it counts against the health, and a 401 needs a person. */

@@ -108,6 +108,13 @@ export class UnauthorizedError extends Error {
 /** Returns the message for a server that requires authorization, if no browser can return to this process. */
 export const loginHint = (name: string): string => `sign-in needed; run \`svc auth login ${name}\``
 
+/** The server refused the credentials in the configured headers: no sign-in helps, only other headers do. */
+export class HeadersRefusedError extends UnauthorizedError {
+  constructor(options?: ErrorOptions) {
+    super("refused the credentials in headers (401)", undefined, options)
+  }
+}
+
 /**
  * The server did not answer, or cannot answer now: the next attempt may succeed. A TypeError, because the SDK expects one
  * for a network failure.

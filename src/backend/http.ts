@@ -9,7 +9,7 @@ import type { Clock } from "../lib/clock.ts"
 import { networkReason } from "../lib/network-error.ts"
 import { decode, type RequestIds } from "../wire/frame.ts"
 import { type ServerSentEvent, SseDecoder } from "../wire/sse.ts"
-import { type OversizeWatch, type TransportEvents, UnauthorizedError } from "./client-transport.ts"
+import { HeadersRefusedError, type OversizeWatch, type TransportEvents, UnauthorizedError } from "./client-transport.ts"
 import { HttpStatusError } from "./negotiate.ts"
 
 /** Credentials for a remote backend, from its OAuth settings. */
@@ -96,10 +96,9 @@ export async function fetchWithCredentials(
     }
     if (response.status === 403) return response
     await response.body?.cancel()
-    const { authorization: own } = init.headers
-    throw new UnauthorizedError(
-      own === undefined ? "answered 401: authorization required" : "answered 401: check headers.Authorization",
-    )
+    throw init.headers.authorization === undefined
+      ? new UnauthorizedError("answered 401: authorization required")
+      : new HeadersRefusedError()
   }
 }
 

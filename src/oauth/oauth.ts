@@ -6,13 +6,20 @@
  *  3. A server that refuses a new token would refuse another one too: svc requests no other token.
  */
 
-import { InsufficientScopeError, loginHint, TransientError, UnauthorizedError } from "../backend/client-transport.ts"
+import {
+  HeadersRefusedError,
+  InsufficientScopeError,
+  loginHint,
+  TransientError,
+  UnauthorizedError,
+} from "../backend/client-transport.ts"
 import type { Credentials } from "../backend/http.ts"
 import type { RemoteLaunch, ServerSpec } from "../config/server-spec.ts"
 import { isLoopback } from "../lib/address.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { networkReason } from "../lib/network-error.ts"
+import { isSecretName } from "../lib/secret-names.ts"
 import { AuthorizationFlow, type AuthorizationFlowDeps } from "./authorization-flow.ts"
 import type { Challenge } from "./oauth-client.ts"
 import { storeKey, type TokenSet, TokenSource, type TokenSourceDeps } from "./token-source.ts"
@@ -257,8 +264,11 @@ export class OAuth {
   }
 
   /** Returns the error of an authorization that failed. Throws a TransientError as it is. */
-  private authorizationFailed({ name, isUnattended }: TokenSource, cause: unknown): UnauthorizedError {
+  private authorizationFailed({ name, isUnattended, launch }: TokenSource, cause: unknown): UnauthorizedError {
     if (cause instanceof TransientError) throw cause
+    // A server without OAuth takes its credentials from another header than Authorization.
+    if (launch.oauth === undefined && Object.keys(launch.headers).some((header) => isSecretName(header)))
+      return new HeadersRefusedError({ cause })
     const next = isUnattended ? `; when that is corrected, run \`svc auth login ${name}\`` : ""
     return new UnauthorizedError(`requires authorization, but ${this.reason(cause)}${next}`, undefined, { cause })
   }
@@ -341,7 +351,7 @@ class ConfiguredCredentials implements Credentials {
 
   async challenged(response: Response): Promise<boolean> {
     if (response.status === 403) return false
-    throw new UnauthorizedError("answered 401: check headers.Authorization")
+    throw new HeadersRefusedError()
   }
 }
 

@@ -23,6 +23,8 @@ const RUNNING = {
   /** Stopped while idle; its catalog is kept, and a call starts it. */
   asleep: "good",
   "sign-in needed": "notice",
+  /** A remote server that refused the credentials in the configured headers. */
+  "credentials refused": "bad",
   stopped: "faint",
 } as const satisfies Record<string, Tone>
 
@@ -58,7 +60,7 @@ export function stateOf(backend: BackendSnapshot, now: number): keyof typeof RUN
     case "crashed":
       return "crash-loop"
     case "unauthorized":
-      return "sign-in needed"
+      return backend.headersRefused ? "credentials refused" : "sign-in needed"
     case "starting":
     case "failed":
     case "stopped":

@@ -1,13 +1,13 @@
 /** Connects the ports of the call path to the agent, and the agent's news to sessions. */
 import type { Agent } from "../agent/agent.ts"
-import type { BackendState } from "../backend/supervision.ts"
+import type { Backend } from "../backend/backend.ts"
 import { LIST_KEYS } from "../catalog/catalog.ts"
 import { UNANSWERED } from "../catalog/listing.ts"
 import { qualifiedNames, rewriteNotification } from "../catalog/rewrite.ts"
 import { type Scope, scopeIncludes } from "../catalog/scope.ts"
 import type { ToolFinder } from "../catalog/tool-finder.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
-import type { Clock } from "../lib/clock.ts"
+import { type Clock, formatDuration } from "../lib/clock.ts"
 import type { Marker } from "../lib/seal.ts"
 import { stateOf } from "../report/server-state.ts"
 import { asText, notificationText, type Params } from "../wire/message.ts"
@@ -51,6 +51,35 @@ export function createGateway(deps: GatewayDeps): Gateway {
   return gateway
 }
 
+/** Explains why a server is not connected; `cause` is why it was lost. */
+export function absenceReason(
+  { state, facts, spec }: Pick<Backend, "state" | "facts" | "spec">,
+  cause: string,
+  now: number,
+): string {
+  switch (state.kind) {
+    case "starting": {
+      const ms = now - state.since
+      if (ms < SLOW_MS) return "is starting; try again in a moment"
+      const limit = formatDuration(spec.tuning.connectionTimeout)
+      return `has not answered since it started ${Math.floor(ms / 1000)} s ago (limit ${limit})`
+    }
+    case "waiting":
+      return `is down${cause}; next try in ${Math.max(1, Math.ceil((state.retryAt - now) / 1000))} s`
+    case "recovering":
+      return `is down${cause}; it is being started again`
+    case "crashed":
+      return `is down${cause}; it crashed too often: restart it with \`svc mcp restart\``
+    case "failed":
+      return `is down${cause}; see \`svc mcp status\``
+    case "unauthorized":
+      return facts.headersRefused ? (facts.lastError ?? "") : "needs a sign-in; see `svc mcp status`"
+    case "stopped":
+    case "connected":
+      return "is stopped"
+  }
+}
+
 // ---
 
 function createDirectory({ agent, clock, startupWaitMs, redact, hide }: GatewayDeps): Directory {
@@ -73,7 +102,8 @@ function createDirectory({ agent, clock, startupWaitMs, redact, hide }: GatewayD
       const backend = agent.backend(id)
       if (backend === undefined) return "is not configured"
       const { published, spec, state, facts } = backend
-      if (published === undefined) return explain(state, cause(facts.lastError, spec), clock.now())
+      if (published === undefined)
+        return absenceReason({ state, facts, spec }, cause(facts.lastError, spec), clock.now())
       const { pair } = published.open
       const { connection, peer } = pair === undefined || era === undefined ? published.open : pair.of(era)
       return pair === undefined ? { spec, connection, peer } : { spec, connection, peer, pair }
@@ -185,23 +215,5 @@ const presentOf = <T>(value: T | undefined): readonly T[] => (value === undefine
 const shownIn = (scope: Scope, spec: ServerSpec, method: string, params: Params): Params =>
   scope.kind === "aggregate" ? rewriteNotification(method, params, qualifiedNames(spec.slug)) : params
 
-/** Explains why a server is not connected; `cause` is why it was lost. */
-function explain(state: BackendState, cause: string, now: number): string {
-  switch (state.kind) {
-    case "starting":
-      return "is starting; try again in a moment"
-    case "waiting":
-      return `is down${cause}; next try in ${Math.max(1, Math.ceil((state.retryAt - now) / 1000))} s`
-    case "recovering":
-      return `is down${cause}; it is being started again`
-    case "crashed":
-      return `is down${cause}; it crashed too often: restart it with \`svc mcp restart\``
-    case "failed":
-      return `is down${cause}; see \`svc mcp status\``
-    case "unauthorized":
-      return "needs a sign-in; see `svc mcp status`"
-    case "stopped":
-    case "connected":
-      return "is stopped"
-  }
-}
+/** Longer than most servers take to start. */
+const SLOW_MS = 10_000

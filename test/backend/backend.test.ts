@@ -294,8 +294,8 @@ test("a process that prints text on stdout is said to, while it does not answer 
   expect(backend.facts.noisy).toBe(false)
 })
 
-test("the last error names the line of stderr that explains the exit", async () => {
-  const { backend, attempts, last } = bench()
+test("the last error and the log name the line of stderr that explains the exit", async () => {
+  const { backend, attempts, notes, last } = bench()
   backend.start()
   await settle()
   const loss = { reason: "exited with code 1", exitReason: "Error: no key" }
@@ -303,6 +303,7 @@ test("the last error names the line of stderr that explains the exit", async () 
   await settle()
   expect(attempts).toHaveLength(1)
   expect(backend.facts.lastError).toBe("exited with code 1: Error: no key")
+  expect(notes).toEqual(["could not be started: exited with code 1: Error: no key; next try in 1 s (attempt 1 of 5)"])
 })
 
 test("an attempt that never ends does not block its replacement for ever", async () => {

@@ -60,7 +60,8 @@ test("a healthy home has no findings, with and without a configuration [doctor:f
 const remote = (server: { readonly port?: number | undefined }, more: object = {}) => ({
   servers: { far: { url: `http://127.0.0.1:${server.port}/mcp`, ...more } },
 })
-const answering = (answer: () => Response) => Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: answer })
+const answering = (answer: (request: Request) => Response) =>
+  Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: answer })
 
 test.each<[name: string, home: Home, check: string, what: string | RegExp, fix: string | RegExp]>([
   ["no JSON", { text: '{ "mcpServers": { "a" {} } }' }, "configuration", /expected a colon/, /mcp\.json:1/],
@@ -165,21 +166,32 @@ test.each<[name: string, home: Home, check: string, what: string | RegExp, fix: 
 
 test("remote servers that cannot be used are found, each with its cause [doctor:findings]", async () => {
   const page = () => new Response("<html>Hello</html>", { headers: { "content-type": "text/html" } })
-  const cases: readonly (readonly [answer: (() => Response) | undefined, what: RegExp, fix: RegExp, more?: object])[] =
+  const oauth = (request: Request) => {
+    const { origin, pathname } = new URL(request.url)
+    return pathname.startsWith("/.well-known/oauth-protected-resource")
+      ? Response.json({ resource: `${origin}/mcp`, authorization_servers: [origin] })
+      : new Response("", { status: 401 })
+  }
+  const cases: readonly (readonly [
+    answer: ((request: Request) => Response) | undefined,
+    what: RegExp,
+    fix: RegExp,
+    more?: object,
+  ])[] = [
+    [undefined, /^far: nothing listens at 127\.0\.0\.1:\d+$/, /url/],
+    [() => new Response("no", { status: 404 }), /^far: answered 404$/, /end in \/mcp or \/sse/],
+    [() => new Response("no", { status: 403 }), /^far: answered 403$/, /headers\.Authorization/],
+    [page, /^far: answered with a web page/, /end in \/mcp/],
+    [() => new Response("", { status: 401 }), /^far: answered 401, and offers no sign-in$/, /mcp edit far --header/],
+    [oauth, /^far: sign-in needed$/, /^svc auth login far$/],
     [
-      [undefined, /^far: nothing listens at 127\.0\.0\.1:\d+$/, /url/],
-      [() => new Response("no", { status: 404 }), /^far: answered 404$/, /end in \/mcp or \/sse/],
-      [() => new Response("no", { status: 403 }), /^far: answered 403$/, /headers\.Authorization/],
-      [page, /^far: answered with a web page/, /end in \/mcp/],
-      [() => new Response("", { status: 401 }), /^far: sign-in needed$/, /^svc auth login far$/],
-      [
-        () => new Response("", { status: 401 }),
-        /refuses headers\.Authorization/,
-        /correct the header/,
-        { headers: { Authorization: "Bearer Canary-0123456789" } },
-      ],
-      [() => new Response("", { status: 502 }), /^far: answered 502$/, /log/],
-    ]
+      () => new Response("", { status: 401 }),
+      /^far: refused the credentials in headers \(401\)$/,
+      /mcp edit far --header/,
+      { headers: { Authorization: "Bearer Canary-0123456789" } },
+    ],
+    [() => new Response("", { status: 502 }), /^far: answered 502$/, /log/],
+  ]
   for (const [answer, what, fix, more] of cases) {
     const server = answer === undefined ? { port: await freePort(), stop() {} } : answering(answer)
     const found = await only(remote(server, more))

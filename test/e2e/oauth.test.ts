@@ -392,7 +392,7 @@ test("a server that wants a token and offers no OAuth is told apart, and what to
   for (const [name, reason] of [
     ["old", "no OAuth metadata was found"],
     ["key", "no OAuth metadata was found"],
-    ["written", "check headers.Authorization"],
+    ["written", "refused the credentials in headers (401)"],
   ] as const) {
     const health = await eventually(async () => {
       const found = await healthOf(svc, name)

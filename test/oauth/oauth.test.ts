@@ -140,7 +140,7 @@ test("the refusal of a configured Authorization header is final", async () => {
   expect(await credentials.authorization()).toBeUndefined()
   const refused = credentials.challenged(new Response(null, { status: 401 }), undefined)
   await expect(refused).rejects.toThrow(UnauthorizedError)
-  await expect(refused).rejects.toThrow("answered 401: check headers.Authorization")
+  await expect(refused).rejects.toThrow("refused the credentials in headers (401)")
 })
 
 test("twenty concurrent refusals lead to one registration and one address", async () => {

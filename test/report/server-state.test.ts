@@ -14,6 +14,7 @@ test.each([
   [backend("crashed"), "crash-loop"],
   [backend("failed"), "failed"],
   [backend("unauthorized"), "sign-in needed"],
+  [{ ...backend("unauthorized"), headersRefused: true }, "credentials refused"],
   [backend("stopped"), "stopped"],
 ] as const)("people are shown one word for the state of a backend (%#) [states:words]", (server, word) => {
   expect(stateOf(server, NOW)).toBe(word)
@@ -41,6 +42,7 @@ test("the words are these [states:words]", () => {
     "failed",
     "asleep",
     "sign-in needed",
+    "credentials refused",
     "stopped",
     "disabled",
     "invalid",

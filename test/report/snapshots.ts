@@ -81,6 +81,7 @@ export function backend(
       : undefined,
     offer: connected ? { characters: { tools: 100, instructions: 20 }, warnings: [] } : undefined,
     authorizationUrl: undefined,
+    headersRefused: false,
     noisy: false,
     changedTools: [],
     suspiciousTools: [],

@@ -1,0 +1,42 @@
+import { expect, test } from "bun:test"
+import { Backend } from "../../src/backend/backend.ts"
+import { HeadersRefusedError } from "../../src/backend/client-transport.ts"
+import { BackendError } from "../../src/lib/errors.ts"
+import { absenceReason } from "../../src/session/gateway.ts"
+import { manualClock, settle } from "../clock.ts"
+import { backend as snapshotOf } from "../report/snapshots.ts"
+
+/** A backend whose first attempt ends when the test rejects it. */
+async function starting() {
+  const clock = manualClock()
+  const attempt = Promise.withResolvers<never>()
+  const { spec } = snapshotOf("starting", "web")
+  const backend = new Backend(
+    { ...spec, tuning: { ...spec.tuning, connectionTimeout: 300_000 } },
+    {
+      clock,
+      open: () => attempt.promise,
+      onchange() {},
+      onnote() {},
+    },
+  )
+  backend.start()
+  await settle()
+  const said = () => new BackendError("web", absenceReason(backend, "", clock.now())).message
+  return { clock, said, fails: attempt.reject }
+}
+
+test("a call to a server that hangs at its start learns for how long, and how long it may [tool:server-down]", async () => {
+  const { clock, said, fails } = await starting()
+  expect(said()).toBe("web is starting; try again in a moment")
+  await clock.pass(100_000)
+  expect(said()).toBe("web has not answered since it started 100 s ago (limit 5 min)")
+  fails(new Error("over"))
+})
+
+test("a call to a server that refused the configured headers learns that no sign-in helps [tool:server-down]", async () => {
+  const { said, fails } = await starting()
+  fails(new HeadersRefusedError())
+  await settle()
+  expect(said()).toBe("web refused the credentials in headers (401)")
+})
