@@ -547,7 +547,7 @@ const timeoutMessage = ({ method, timeout }: PendingRequest): string =>
 const unattributedMessage = (caller: Caller | undefined): string =>
   caller === undefined
     ? "no client call is in flight that this request could belong to"
-    : 'several clients have calls in flight, so svc cannot tell which client this request is for; let the clients call in turn, or set "isolation": "session" on the server, which needs clients with sessions: a client of 2026-07-28 over HTTP gets one by `svc proxy`'
+    : 'several clients have calls in flight, so svc cannot tell which client this request is for; let the clients call in turn, or set "isolation": "session" on the server, which gives each client of 2025-11-25 and earlier a process of its own; clients of 2026-07-28 have no session and share one'
 
 /** Swallows a PeerError: an error answer shows that the backend has read the ping, too. */
 function acceptErrorAnswer(error: unknown): void {

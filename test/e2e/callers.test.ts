@@ -51,7 +51,10 @@ test("parallel calls of one client are asked, and those of others refused [proto
     ),
     callOf(svc, {}, { "svc/context": { project: { path: "/b" } } }),
   ]
-  for (const other of others) expect((await whileAsked(own, other))[0]).toMatch(/several clients.*`svc proxy`/)
+  for (const other of others)
+    expect((await whileAsked(own, other))[0]).toMatch(
+      /several clients.*call in turn.*clients of 2026-07-28 have no session/,
+    )
 })
 
 test("without a token, svc behind another address takes no two requests for one client's [protocol:whose:caller]", async () => {
