@@ -1,18 +1,19 @@
 /**
  * `svc config import`: imports the servers of other applications.
  *
- *  1. It shows everything that would run, in full, and asks for confirmation.
+ *  1. It shows everything that would run and asks for confirmation. Of the user's own files of clients it hides the secrets;
+ *     what another file fixes is shown in full, because code may hide in it.
  *  2. It never overwrites a server: one that svc has already is left out, another one of the same name gets a number.
  *  3. It reads the files of a project, which its repository controls, with `--project` alone.
  */
 import { existsSync, readFileSync } from "node:fs"
-import { resolve } from "node:path"
+import { isAbsolute, join, resolve } from "node:path"
 import type { CommandDef } from "citty"
 import { clientHost } from "../app/client-connection.ts"
 import { CONTEXT_ARGS, type CommandContext, defaultAddress, openContext, runningUrl } from "../app/command-context.ts"
 import { finishChange, START_ARGS, type WrittenChange } from "../app/follow.ts"
 import { say, table } from "../app/output.ts"
-import { isSameValue } from "../config/client-edit.ts"
+import { isSameValue, readClientDocument } from "../config/client-edit.ts"
 import { CLIENTS, type ClientFile, type ClientName, clientFiles } from "../config/clients.ts"
 import { addVariables, parseDotenv } from "../config/dotenv.ts"
 import { addServer, writtenServers } from "../config/edit.ts"
@@ -46,7 +47,7 @@ export const importServers: CommandDef = {
     ...START_ARGS,
     project: {
       type: "boolean",
-      description: "Read the files of the working directory, too (.mcp.json, .vscode/mcp.json …)",
+      description: "Read the files of projects, too (.mcp.json, .vscode/mcp.json …)",
     },
     yes: { type: "boolean", alias: "y", description: "Do not ask for confirmation" },
     "dry-run": { type: "boolean", description: "Only show what would be imported" },
@@ -87,7 +88,7 @@ export const importServers: CommandDef = {
     const change: WrittenChange = {
       result: {
         added: willAdd ? names : [],
-        found: rows.map(({ name, server, from, project, outcome, notes }) => ({
+        found: rows.map(({ name, server, from, project = from.folder, outcome, notes }) => ({
           name,
           file: from.file,
           ...(from.client === undefined ? {} : { application: from.client }),
@@ -110,8 +111,8 @@ export const importServers: CommandDef = {
 
 // ---
 
-/** The origin of servers; `client` is undefined for a file of no known client. */
-type From = ClientFile & { readonly client: ClientName | undefined }
+/** The origin of servers; `client` is undefined for a file of no known client. `folder` is that of a project's file. */
+type From = ClientFile & { readonly client: ClientName | undefined; readonly folder?: string }
 type Found = ForeignServer & { readonly from: From }
 /** What becomes of a found server. `same`: svc has it already. */
 type Outcome = { readonly kind: "added" } | { readonly kind: "same" | "skipped"; readonly why: string }
@@ -227,9 +228,11 @@ function write(
 function offerReplacement(rows: readonly Row[], added: boolean): void {
   const served = rows.filter(({ outcome }) => outcome.kind === "same" || (added && outcome.kind === "added"))
   const commands = new Set(
-    served.flatMap(({ from: { client, scope } }) =>
-      client === undefined ? [] : [`svc connect ${client}${scope === "user" ? "" : " --scope project"} --replace`],
-    ),
+    served.flatMap(({ from: { client, scope, folder } }) => {
+      if (client === undefined) return []
+      const command = `svc connect ${client}${scope === "user" ? "" : " --scope project"} --replace`
+      return [folder === undefined || folder === process.cwd() ? command : `${command}   (in ${visible(folder)})`]
+    }),
   )
   if (commands.size > 0)
     say(
@@ -241,10 +244,11 @@ function offerReplacement(rows: readonly Row[], added: boolean): void {
 }
 
 const PROBE_MS = 1000
+const MAX_PROJECTS = 500
 
 /** Returns the project that a server belongs to, in short. */
 function projectOf({ project, from }: Found): string {
-  const folder = project ?? (from.scope === "project" ? process.cwd() : "")
+  const folder = project ?? from.folder ?? ""
   const home = homeDirectory()
   return folder === home || folder.startsWith(`${home}/`) ? `~${folder.slice(home.length)}` : folder
 }
@@ -257,9 +261,16 @@ function noteOf({ outcome, notes, server }: Row): string {
 
 /** Returns the existing files to read. Skips the files of the project, with a message, unless `withProject`. */
 function sources(from: unknown, withProject: boolean): readonly From[] {
-  const all = CLIENTS.flatMap((application) =>
-    clientFiles(application, clientHost()).map((source): From => ({ ...source, client: application })),
+  const known = CLIENTS.flatMap((application) =>
+    clientFiles(application, clientHost()).map(
+      (source): From => ({
+        ...source,
+        client: application,
+        ...(source.scope === "project" ? { folder: process.cwd() } : {}),
+      }),
+    ),
   )
+  const all = [...known, ...known.flatMap(projectFiles)]
   const application = CLIENTS.find((one) => one === from)
   if (typeof from === "string" && application === undefined) {
     const file = resolve(from)
@@ -275,11 +286,26 @@ function sources(from: unknown, withProject: boolean): readonly From[] {
   const left = withProject ? [] : there.filter(({ scope }) => scope === "project")
   if (left.length > 0)
     say(
-      `not read: ${left.map(({ file }) => visible(file)).join(", ")} (from this project's repository); --project imports them, too`,
+      `not read: ${left.map(({ file }) => visible(file)).join(", ")} (from the repositories of projects); --project imports them, too`,
     )
   if (application !== undefined && there.length === 0)
     throw new RequestError("not_found", `${wanted.map(({ file }) => file).join(" or ")} does not exist`)
   return there.filter((one) => !left.includes(one))
+}
+
+/** Returns the files of the projects that Claude Code's file of the user names: there it keeps its scope `project`. */
+function projectFiles(own: From): readonly From[] {
+  if (own.client !== "claude-code" || own.scope !== "user") return []
+  try {
+    const { projects } = readClientDocument(readFileSync(own.file, "utf8"), own.file)
+    return Object.keys(isObject(projects) ? projects : {})
+      .filter(isAbsolute)
+      .slice(0, MAX_PROJECTS)
+      .map((folder) => ({ file: join(folder, ".mcp.json"), scope: "project", client: own.client, folder }))
+  } catch {
+    // Missing, or malformed: reading its servers reports that.
+    return []
+  }
 }
 
 /** Returns the servers in a file. Throws a ConfigError if it cannot be read; for one file of many, prints the error and returns none. */
@@ -297,9 +323,12 @@ function serversIn(file: string, oneOfMany: boolean): readonly ForeignServer[] {
   }
 }
 
+/** Whether a file is the user's own of a client: its secrets are the user's. */
+const isOwn = ({ client, scope }: From): boolean => client !== undefined && scope === "user"
+
 /** Describes the origin of a server. */
 const formatSource = ({ file, client, scope }: From): string =>
-  [...(client === undefined ? [] : [client]), ...(scope === "project" ? ["this project's repository"] : []), file].join(
+  [...(client === undefined ? [] : [client]), ...(scope === "project" ? ["a project's repository"] : []), file].join(
     ", ",
   )
 
@@ -318,7 +347,7 @@ function full({ name, server, from }: Row, hidden: boolean): string {
 /** Asks for confirmation. Throws a RequestError (usage) if there is no terminal. */
 function confirm(added: readonly Row[]): Promise<boolean> {
   if (!isInteractive()) throw usageError("add --yes to import without confirmation")
-  const shown = added.map((row) => full(row, false)).join("\n")
+  const shown = added.map((row) => full(row, isOwn(row.from))).join("\n")
   return promptYesNo(
     `${shown}\nimport ${added.length === 1 ? "it" : `these ${added.length}`} and let svc run exactly this?`,
   )

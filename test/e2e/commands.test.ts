@@ -608,19 +608,19 @@ test("servers of a project are imported with --project alone, after the confirma
   writeFileSync(join(folder, ".vscode", "mcp.json"), JSON.stringify({ servers: { code: { command: "c" } } }))
   const without = await svc("config", "import", "--yes")
   expect(without.stderr).toMatch(
-    /not read: .*\.mcp\.json, .*mcp\.json \(from this project's repository\); --project imports them/,
+    /not read: .*\.mcp\.json, .*mcp\.json \(from the repositories of projects\); --project imports them/,
   )
   expect(readIfThere(join(folder, "own", "mcp.json"))).toBeUndefined()
 
   const { shown, code } = await typeSvc(["config", "import", "--project", ...config], { folder, answers: ["n"] })
   expect(code).toBe(0)
   const [, question = ""] = /\n(memory, from [\s\S]*)\[y\/N\]/.exec(shown) ?? []
-  expect(question).toContain("memory, from claude-code, this project's repository, ")
+  expect(question).toContain("memory, from claude-code, a project's repository, ")
   expect(question).toContain(
     '  node -e 1 @modelcontextprotocol/server-memory in /tmp with NODE_OPTIONS=--require=./x.cjs API_TOKEN="fixed\\u202e"\n',
   )
   expect(question).toContain(`  connect to ${long}\${GITHUB_TOKEN} with X-A=b\n`)
-  expect(question).toContain("code, from vscode, this project's repository, ")
+  expect(question).toContain("code, from vscode, a project's repository, ")
   expect(question).toContain("import these 3 and let svc run exactly this?")
   expect(readIfThere(join(folder, "own", "mcp.json"))).toBeUndefined()
 

@@ -52,6 +52,33 @@ test("servers of all scopes are imported, equal ones once, different ones of a n
   expect([Object.keys(mcpServers), projects["/work/site"].mcpServers]).toEqual([["svc"], {}])
 })
 
+test("the projects that Claude Code knows have files of their own, which --project imports [import:scopes] [import:project]", async () => {
+  const folder = home({ "site/.mcp.json": { mcpServers: { site: { command: "site" } } } })
+  const project = join(folder, "site")
+  const own = { projects: { [project]: {}, [join(folder, "gone")]: {}, relative: {} } }
+  writeFileSync(join(folder, ".claude.json"), JSON.stringify(own))
+  const svc = inFolder(folder)
+  const without = await svc("config", "import", "--yes")
+  expect(without.stderr).toContain(
+    `not read: ${join(project, ".mcp.json")} (from the repositories of projects); --project imports them, too\n`,
+  )
+  const done = await svc("config", "import", "--project", "--yes")
+  expect(done.stdout).toMatch(/site +site +claude-code +~\/site\n/)
+  expect(done.stderr).toContain(`svc connect claude-code --scope project --replace   (in ${project})\n`)
+  expect(written(folder)).toEqual({ site: { command: "site" } })
+})
+
+test("the question hides the secrets of the user's own files, and nothing that may be code [import:secrets-hidden]", async () => {
+  const env = { API_KEY: "sk-0123456789abcdef", NODE_OPTIONS: "--require=./x.cjs", MODE: "fast" }
+  const headers = { Authorization: "Bearer s3cret-value" }
+  const folder = home({
+    ".cursor/mcp.json": { mcpServers: { a: { command: "a", env }, b: { url: "https://b.example/mcp", headers } } },
+  })
+  const { shown } = await typeSvc(["config", "import", "--config-dir", join(folder, "svc")], { folder, answers: ["n"] })
+  expect(shown).toContain("  a with API_KEY=••• NODE_OPTIONS=--require=./x.cjs MODE=fast\n")
+  expect(shown).toContain("  connect to https://b.example/mcp with Authorization=•••\n")
+})
+
 test("svc itself is not imported, at whatever address it answers [import:self]", async () => {
   await using other = await startSvc({ config: { mcpServers: {} } })
   const folder = home({
