@@ -34,7 +34,8 @@ async function main(words: readonly string[]): Promise<number> {
   let found: FoundCommand | undefined
   try {
     found = await findCommand(root, words)
-    const { command, path, args, help } = found
+    const { command, path, args, help, notes } = found
+    for (const note of notes) say(note)
     if (help) {
       const { helpPage } = await import("./cli/help.ts")
       process.stdout.write(`${await helpPage(command, path, stdoutLook())}\n`)

@@ -1327,6 +1327,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a wrong guess would run a program, or send a credential without TLS",
   },
+  "import:secrets-hidden": {
+    says: "svc config import hides secrets of the user's own files of clients in its question, and shows those of a project's or another file",
+    from: "choice",
+    why: "a terminal is recorded and shared; a value that a repository fixes may be code",
+  },
+  "cli:add:flags": {
+    says: "a flag of svc behind a program that no -- marks is passed to the program with a note; --config and --config-dir are refused there",
+    from: "choice",
+    why: "the server would be written to another file than the person means",
+  },
   "cli:add:literal": {
     says: "a $ in what is typed at svc mcp add, add-json and the flags of edit is text, except in ${NAME}, and $NAME as the whole value; notes say which",
     from: "choice",

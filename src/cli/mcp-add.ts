@@ -203,21 +203,21 @@ function variablesOf(rawArgs: readonly string[]) {
   }
 }
 
-/** Returns the settings of a program. Throws a RequestError (usage) for an address. */
-function programSettings(command: string, args: readonly string[]): Params {
-  const [scheme] = /^[a-z][a-z0-9+.-]*:\/\//i.exec(command) ?? []
-  if (scheme !== undefined && !/^file:/i.test(scheme))
-    throw usageError(
-      `${command} is not a program, and svc connects to http and https addresses alone, such as https://mcp.example.com/mcp`,
-    )
-  return { command, ...(args.length > 0 ? { args } : {}) }
-}
+const programSettings = (command: string, args: readonly string[]): Params => ({
+  command,
+  ...(args.length > 0 ? { args } : {}),
+})
 
 /**
  * Returns typed settings in the syntax of mcp.json: a server must get what the person typed. A `$` is text unless it begins a
- * reference, and notes say which it is, without the value.
+ * reference, and notes say which it is, without the value. Throws a RequestError (usage) for an address as the program.
  */
 function typed<T extends Params>(settings: T): T {
+  const { command } = settings
+  if (typeof command === "string" && /^(?!file:)[a-z][a-z0-9+.-]+:\/\//i.test(command))
+    throw usageError(
+      `${command} is not a program, and svc connects to http and https addresses alone, such as https://mcp.example.com/mcp`,
+    )
   const written = mapStrings(settings, (value, path) => {
     const [section, name] = path
     if (!SUBSTITUTED.includes(String(section))) return value
@@ -232,6 +232,8 @@ function typed<T extends Params>(settings: T): T {
       say(`note: the $ in ${place} is kept as text; \${NAME} would refer to the variable NAME`)
     return `${before}${escaped}`
   })
+  if (typeof command === "string" && /\S\s+\S/.test(command) && Bun.which(command) === null)
+    say(`warning: no program is named "${visible(command)}"; write its arguments as words of their own`)
   return written as T
 }
 

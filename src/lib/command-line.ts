@@ -12,6 +12,8 @@ export type FoundCommand = {
   readonly path: readonly string[]
   readonly args: readonly string[]
   readonly help: boolean
+  /** What the person should know about how the words were read. */
+  readonly notes: readonly string[]
 }
 
 /**
@@ -51,7 +53,8 @@ export async function findCommand(root: CommandDef, words: readonly string[]): P
     const names = Object.keys(subs)
     if (names.length === 0) break
     const [word] = rest
-    if (word === undefined || word === "--help" || word === "-h") return { command, path, args: [], help: true }
+    if (word === undefined || word === "--help" || word === "-h")
+      return { command, path, args: [], help: true, notes: [] }
     if (word === "help") {
       rest = [...rest.slice(1), "--help"]
       continue
@@ -85,7 +88,8 @@ export async function findCommand(root: CommandDef, words: readonly string[]): P
   const args = isProgramCommand(command) ? withProgramMarked(command, flagsOf(defined), rest) : rest
   const help = hasHelpFlag(args)
   if (!help) checkArgs(command, flagsOf(defined), args, path)
-  return { command, path, args, help }
+  const notes = isProgramCommand(command) && !rest.includes("--") ? ownFlagNotes(args) : []
+  return { command, path, args, help, notes }
 }
 
 /**
@@ -221,6 +225,25 @@ function withProgramMarked(
   }
   return marked
 }
+
+/**
+ * Returns a note for each flag of svc after the first word of a program that no `--` marks: it belongs to the program. Throws a
+ * RequestError (usage) for a flag that would choose another configuration.
+ */
+function ownFlagNotes(marked: readonly string[]): readonly string[] {
+  const split = marked.indexOf("--")
+  const [program = "", ...words] = split < 0 ? [] : marked.slice(split + 1)
+  const flags = new Set(words.flatMap((word) => OWN_FLAGS.exec(word)?.[0] ?? []))
+  for (const flag of flags)
+    if (flag.startsWith("--config"))
+      throw usageError(
+        `${flag} after ${program} may be svc's or the program's: put it before NAME if it is svc's, or -- before ${program} if it is the program's`,
+      )
+  return [...flags].map((flag) => `note: ${flag} belongs to ${program}; put svc's flags before NAME`)
+}
+
+/** The flags of svc that people write behind a program, in the hope that svc reads them. */
+const OWN_FLAGS = /^(?:--(?:config|config-dir|env|header|json|tags?)|-e)(?==|$)/
 
 /** A host with a domain, or localhost with a port, and a path. */
 const HOST = /^(?:localhost:\d+|[\w-]+(?:\.[\w-]+)+(?::\d+)?)(?:\/\S*)?$/

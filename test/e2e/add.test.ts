@@ -62,6 +62,10 @@ test("a line that svc cannot take is answered with the one that it takes [cli:ad
   for (const [line, message] of [
     ["mcp add it mcp.it.example/mcp", "write https://mcp.it.example/mcp, or put the program after --"],
     ["mcp add it --url it", "it is not an http or https address, such as https://mcp.example.com/mcp"],
+    ["mcp add it ftp://it.example/mcp", "ftp://it.example/mcp is not a program, and svc connects to http and https"],
+    ["mcp add it -- wss://it.example/mcp", "wss://it.example/mcp is not a program"],
+    ['mcp add-json it {"command":"wss://it.example/"}', "wss://it.example/ is not a program"],
+    ["mcp add it npx --config new.json", "--config after npx may be svc's or the program's"],
     ["mcp add claude mcp add it -- npx", "leave out `claude mcp add`: svc mcp add it -- npx"],
     ["mcp add it", "give a command or the URL of a remote server"],
     ["start", "`svc serve` starts svc (in the background with --background)"],
@@ -72,6 +76,17 @@ test("a line that svc cannot take is answered with the one that it takes [cli:ad
     expect([code, stderr]).toEqual([64, expect.stringContaining(message)])
   }
   for (const line of ["status", "ls", "mcp ls", "version"]) expect((await svc(line.split(" "))).code).toBe(0)
+})
+
+test("a program and its arguments in one word are warned of [cli:add]", async () => {
+  const { svc } = fresh()
+  for (const line of [
+    ["add", "it", "npx -y it"],
+    ["add-json", "other", '{"command":"npx -y it"}'],
+  ])
+    expect((await svc(["mcp", ...line])).stderr).toStartWith(
+      'warning: no program is named "npx -y it"; write its arguments as words of their own\n',
+    )
 })
 
 test("typed values reach the server as typed, but for references [cli:add:literal]", async () => {

@@ -85,6 +85,20 @@ describe("commands", () => {
     expect([args.join(" "), help]).toEqual([read, false])
   })
 
+  test("a flag of svc after a bare program is noted, or refused if it would choose a configuration [cli:add:flags]", async () => {
+    const read = (line: string) => findCommand(commands, ["add", ...line.split(" ")])
+    expect((await read("air docker run -e KEY --json x")).notes).toEqual([
+      "note: -e belongs to docker; put svc's flags before NAME",
+      "note: --json belongs to docker; put svc's flags before NAME",
+    ])
+    expect((await read("air -- docker run -e KEY --config x")).notes).toEqual([])
+    expect((await read("air docker --configure -env")).notes).toEqual([])
+    for (const flag of ["--config", "--config-dir", "--config=x"])
+      await expect(read(`air npx ${flag} x`)).rejects.toThrow(
+        "may be svc's or the program's: put it before NAME if it is svc's, or -- before npx if it is the program's",
+      )
+  })
+
   test("a word that may be an address or a program is refused with both lines [cli:add:address]", async () => {
     for (const word of ["mcp.air.example/mcp", "run.sh", "localhost:3000/mcp"])
       await expect(findCommand(commands, ["add", "air", word])).rejects.toThrow(
