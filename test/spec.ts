@@ -1477,6 +1477,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a script that reads one command can read the others",
   },
+  "front:page": {
+    says: "GET / answers a browser with a page that shows how clients connect to this address, and a program with JSON; it needs no token and shows none",
+    from: "choice",
+    why: "people open the printed address in a browser; a JSON error tells them nothing",
+  },
   "rest:openapi": {
     says: "every answer under /api/v1 fits the OpenAPI document at /api/v1/openapi.json, and every error is a problem detail (RFC 9457)",
     from: "choice",

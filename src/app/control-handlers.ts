@@ -47,8 +47,7 @@ export function createControlDispatch({
   return audited(runtime, async (method, params, gone) => {
     if (method === "tool") return (await tools()).run(params, gone)
     if (method === "admin") {
-      if (admin === undefined)
-        throw new UnavailableError("this svc serves no admin page: it was started with --no-admin")
+      if (admin === undefined) throw new UnavailableError("this svc serves no REST: it was started with --no-admin")
       return admin.invite(endpoint, params.token === true)
     }
     if (method !== "stop") return answerControl(runtime, { url, endpoint }, follow, method, params)

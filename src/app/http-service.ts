@@ -107,6 +107,12 @@ export async function startHttp(
           }),
         },
         api: admin?.serve,
+        // Few open it, so a start does not load it.
+        frontPage: async (request) => {
+          const { serveFrontPage } = await import("../serve/front-page.ts")
+          const { externalUrl, auth, admin } = options
+          return serveFrontPage(request, { externalUrl, auth, rest: admin })
+        },
         base,
       },
     )

@@ -53,7 +53,7 @@ export const SERVE_OPTIONS = {
   demo: { type: "boolean", description: "Serve a small built-in MCP server, without a configuration" },
   admin: {
     type: "boolean",
-    description: "Serve REST and the admin page, at /api and /admin (default; --no-admin turns them off)",
+    description: "Serve REST at /api (default; --no-admin turns it off)",
   },
   reload: {
     type: "boolean",

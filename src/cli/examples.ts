@@ -16,7 +16,7 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
     ["svc serve --internal-tools safe --metrics", "with read-only management tools and /metrics"],
   ],
   admin: [
-    ["svc admin", "open the admin page, logged in"],
+    ["svc admin", "log the browser in to REST"],
     ["svc admin --token", "print a token for REST"],
   ],
   stop: [["svc stop --timeout 5s", "kill it if it takes longer"]],

@@ -183,7 +183,7 @@ const IN_QUERY = "A token in the query is refused, because URLs end up in logs; 
 
 /** choice: /health, /health/live and /health/ready never need a token; /health/mcp does if it names servers. */
 function needsToken(path: string, detailed: boolean): boolean {
-  if (path === "/health" || path === "/health/live" || path === "/health/ready") return false
+  if (path === "/" || path === "/health" || path === "/health/live" || path === "/health/ready") return false
   if (path.startsWith("/health/mcp")) return detailed
   return !path.startsWith("/.well-known/") && !path.startsWith("/oauth/") && !isPublicDocument(path)
 }

@@ -6,7 +6,7 @@
  */
 import { HTTP_STATUS, publicMessage, RequestError, statusOfFault } from "../lib/errors.ts"
 import type { Middleware } from "./inbound.ts"
-import { errorResponse, jsonResponse, shapeOf } from "./respond.ts"
+import { errorResponse, escapeHtml, jsonResponse, shapeOf } from "./respond.ts"
 
 /** Paths below the address that svc is reached under. */
 export const CALLBACK_PATH = "/oauth/callback"
@@ -71,8 +71,6 @@ const HEADERS = {
 }
 
 function page(status: number, title: string, text: string): Response {
-  const html = `<!doctype html><meta charset="utf-8"><title>svc</title><body style="font:1rem/1.5 system-ui;margin:4rem auto;max-width:36rem"><h1 style="font-size:1.4rem">${escaped(title)}</h1><p>${escaped(text)}</p>`
+  const html = `<!doctype html><meta charset="utf-8"><title>svc</title><body style="font:1rem/1.5 system-ui;margin:4rem auto;max-width:36rem"><h1 style="font-size:1.4rem">${escapeHtml(title)}</h1><p>${escapeHtml(text)}</p>`
   return new Response(html, { status, headers: HEADERS })
 }
-
-const escaped = (text: string): string => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`)

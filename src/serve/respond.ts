@@ -54,6 +54,9 @@ export function errorResponse(error: unknown, rendering: ErrorRendering): Respon
   return new Response(body, { status, headers: { ...type, ...retryHeaders(retryAfter), ...headers } })
 }
 
+/** Escapes text for HTML, between tags and in attributes. */
+export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`)
+
 /** Renders a JSON value as a response. `status` is a success, or comes from the error table. */
 export const jsonResponse = (
   body: unknown,

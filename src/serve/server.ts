@@ -1,6 +1,7 @@
 /**
  * Inbound HTTP: one listener, the table of middleware that every request passes, and the routes behind it.
  *
+ *   /                       a page for people, JSON for programs
  *   /mcp                    the aggregate, or the part of it that the query selects
  *   /servers/<name>/mcp     one backend under its own names
  *   /sse, /messages         the old HTTP+SSE transport
@@ -69,6 +70,8 @@ export type ServerDeps = {
   readonly middleware: MiddlewareTable
   /** Serves REST; undefined with `--no-admin`. */
   readonly api: ((request: ApiRequest) => Promise<Response>) | undefined
+  /** Answers `GET /`. */
+  frontPage(request: Request): Promise<Response>
   /** The address svc is reached under, without a slash at its end. */
   base(): string
 }
@@ -166,6 +169,9 @@ function serveRoute(inbound: Inbound, deps: ServerDeps, narrowScope: NarrowScope
   const mcp = until === undefined ? deps.mcp : { ...deps.mcp, streams: closedAt(until, deps.mcp.streams, clock) }
   try {
     switch (path) {
+      case "/":
+        if (request.method !== "GET" && request.method !== "HEAD") return wrongMethod(path, "GET, HEAD")
+        return deps.frontPage(request)
       case "/mcp":
         return serveMcp(request, scope(), principal, mcp)
       case "/sse":

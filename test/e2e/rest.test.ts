@@ -141,7 +141,7 @@ describe("login [rest:login]", () => {
 
   test("a link sets a cookie that scripts cannot read, and holds once", async () => {
     const { link, first } = await session()
-    expect([first.status, first.headers.get("location")]).toEqual([303, "/admin"])
+    expect([first.status, first.headers.get("location")]).toEqual([303, "/"])
     expect(first.headers.get("set-cookie")).toMatch(
       /^svc_admin_\d+=\S+; Path=\/; HttpOnly; SameSite=Strict; Max-Age=43200$/,
     )

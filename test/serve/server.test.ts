@@ -91,6 +91,7 @@ function listener(changes: Partial<MiddlewareTable> = {}) {
     },
     middleware,
     api: undefined,
+    frontPage: async () => new Response("front"),
     base,
   })
   return {
