@@ -4,6 +4,7 @@
  *
  * Callers import this file with `await import`: it brings the vocabulary of the search.
  */
+import { nearest } from "../lib/nearest.ts"
 import { type Catalog, nameIn, partTools, toolOf, type View } from "./catalog.ts"
 import { OWN } from "./lazy-tools.ts"
 import type { Tool } from "./listing.ts"
@@ -84,7 +85,17 @@ export class ToolFinder {
     const wanted = localName(name)
     const slug = serverIn(name)
     const ofServer = known.filter((one) => one.slug === slug)
-    const near = corrections(wanted, ofServer.length > 0 ? ofServer : known).map(({ stem }) => stem)
+    const among = ofServer.length > 0 ? ofServer : known
+    const corrected = corrections(wanted, among).map(({ stem }) => stem)
+    // A search must not correct a short word; a name that leads nowhere is misspelt in any case.
+    const short =
+      corrected.length > 0
+        ? undefined
+        : nearest(
+            wanted,
+            among.map(({ word }) => word),
+          )
+    const near = short === undefined ? corrected : among.filter(({ word }) => word === short).map(({ stem }) => stem)
     const isSame = (one: KnownName) => one.word === wanted
     const same = [...ofServer.filter(isSame), ...known.filter(isSame)].map(({ stem }) => stem)
     const similar = [...nested, ...same, ...near]

@@ -75,5 +75,7 @@ test("an unknown name gets the same local name first, then near ones of its serv
   expect(similar("files_svc_raed_file")[0]).toBe("files_svc_read_file")
   expect(similar("mail_svc_raed_mial")[0]).toBe("mail_svc_read_mail")
   expect(similar("mail_svc_files_svc_stat")[0]).toBe("files_svc_stat")
+  expect(similar("mail_svc_sta")).toContain("mail_svc_stat")
+  expect(similar("mail_svc_sat")).toContain("mail_svc_stat")
   expect(similar("peruse_file")).toContain("files_svc_read_file")
 })

@@ -24,7 +24,7 @@ test("a changed tool is told, and with strict hidden until it is approved [tool:
   await svc.said("tools have changed since they were first seen: add; they are hidden until")
   await svc.said("if that is intended, run `svc mcp tools approve a`")
   const call = await modern(`${svc.url}/mcp`, "tools/call", { name: "b_svc_add", arguments: {} })
-  expect(call.body.error?.message).toContain("Unknown tool")
+  expect(call.body.error?.message).toContain("b_svc_add has changed, and is kept back until the operator approves it")
   const own = await modern(`${svc.url}/servers/b/mcp`, "tools/list")
   expect(own.body.result?.tools).toHaveLength(1)
 
