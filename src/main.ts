@@ -5,7 +5,6 @@ import { root } from "./cli/root.ts"
 import { type FoundCommand, findCommand } from "./lib/command-line.ts"
 import { codesOf, errorWord, Interrupted, messageOf, OUTPUT_FAILED, publicMessage } from "./lib/errors.ts"
 import { bypassProxyForLoopback } from "./lib/no-proxy.ts"
-import { createRedactor } from "./lib/redact.ts"
 import { commit, version } from "./lib/version.ts"
 
 /** Commands that handle a closed stdout themselves. */
@@ -46,6 +45,7 @@ async function main(words: readonly string[]): Promise<number> {
   } catch (error) {
     const { exit } = codesOf(error)
     if (error instanceof Interrupted) process.exit(exit)
+    const { createRedactor } = await import("./lib/redact.ts")
     const mask = createRedactor(found === undefined ? [] : await secretsOf(found)).maskKnown
     const own = words.includes("--") ? words.slice(0, words.indexOf("--")) : words
     // A program reads one stream: under --json the error is the result.

@@ -8,8 +8,9 @@ import { EMPTY_PLAN, type Plan, type ServerSpec } from "../config/server-spec.ts
 import type { Clock } from "../lib/clock.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import { contextFingerprint, type TemplateContext } from "../template/context.ts"
-import { planInstance, type Templates } from "../template/instance.ts"
+import { contextFingerprint } from "../template/context.ts"
+import type { TemplateContext } from "../template/context-schema.ts"
+import type { Templates } from "../template/instance.ts"
 import type { ExpressionCache } from "../template/render.ts"
 import type { Agent, Applied } from "./agent.ts"
 
@@ -142,16 +143,15 @@ export class Instances {
     const key = contextFingerprint(context)
     const known = this.rendered.get(key)
     if (known !== undefined) return known
-    const { defaults, world, settings } = templates
     const specs: ServerSpec[] = []
     const problems: string[] = []
-    for (const { name, config } of templates.named) {
-      const instance = planInstance(name, config, context, defaults, world, this.expressions)
+    for (const template of templates.named) {
+      const instance = templates.plan(template, context, this.expressions)
       if (instance.kind === "spec") specs.push(instance.spec)
       else if (instance.kind === "wrong") problems.push(...instance.problems)
     }
     const rendering = { specs, problems, ids: new Set(specs.map(({ id }) => id)) }
-    if (settings.cacheContext) {
+    if (templates.settings.cacheContext) {
       if (this.rendered.size >= MAX_RENDERED) this.rendered.clear()
       this.rendered.set(key, rendering)
     }

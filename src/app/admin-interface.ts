@@ -4,7 +4,6 @@ import { UnavailableError } from "../lib/errors.ts"
 import { AdminLogin } from "../serve/admin-login.ts"
 import type { OpenStream } from "../serve/http-exchange.ts"
 import type { ApiRequest } from "../serve/server.ts"
-import { editPresets } from "../store/documents.ts"
 import type { Paths } from "../store/paths.ts"
 import type { InternalTools } from "./internal-tools.ts"
 import type { Runtime } from "./runtime.ts"
@@ -38,7 +37,10 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
   let connection: AdminConnection | undefined
   let serving: Promise<(request: ApiRequest) => Promise<Response>> | undefined
   const load = async () => {
-    const { createRest } = await import("../rest/api.ts")
+    const [{ createRest }, { editPresets }] = await Promise.all([
+      import("../rest/api.ts"),
+      import("../store/documents.ts"),
+    ])
     const ports = async () => {
       if (connection === undefined) return undefined
       const { paths, endpoint, tools, follow } = connection

@@ -7,7 +7,6 @@ import type { Log } from "../lib/log.ts"
 import { createMarker, createSealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
 import type { Metrics } from "../report/metrics.ts"
-import { createClientContexts } from "../serve/client-context.ts"
 import type { OpenStream } from "../serve/http-exchange.ts"
 import type { McpDeps } from "../serve/mcp.ts"
 import { createScopes, type ScopeOf } from "../serve/query-scope.ts"
@@ -39,13 +38,13 @@ export type ClientSessions = {
 }
 
 /** Builds the downstream side. Without `paths`, sessions and the owners of tasks end with svc. */
-export function openClientSessions(
+export async function openClientSessions(
   options: ServeOptions,
   paths: Paths | undefined,
   { log, redactor, onbug }: Logging,
   { agent, instances }: Upstream,
   { metrics, audit }: { readonly metrics: Metrics | undefined; readonly audit: Audit | undefined },
-): ClientSessions {
+): Promise<ClientSessions> {
   const { maxInFlight, pageSize, sessionRate, sessionTtl, startupWait, persist, transport } = options
   const trustedClient: TrustedClientDeps = {
     agent,
@@ -55,7 +54,9 @@ export function openClientSessions(
     wait: startupWait,
     tools: options.tools,
   }
-  const contexts = options.trustContext ? createClientContexts(trustedClient, newId) : undefined
+  const contexts = options.trustContext
+    ? (await import("../serve/client-context.ts")).createClientContexts(trustedClient, newId)
+    : undefined
   // A client on stdio ends with svc, so its session needs no store.
   const store =
     paths !== undefined && persist && transport === "http"

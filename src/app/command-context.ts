@@ -1,5 +1,4 @@
 /** What a command works with: the configuration directory, its documents, and the instance that serves them, if one runs. */
-import { existsSync } from "node:fs"
 import { dirname } from "node:path"
 import type { ArgsDef } from "citty"
 import { createReload, type ReloadResult } from "../agent/reload.ts"
@@ -7,24 +6,15 @@ import { type Document, parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import { type HostEnvironment, plan } from "../config/plan.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
-import { ConfigError, type Issue, UnavailableError } from "../lib/errors.ts"
+import { type Issue, UnavailableError } from "../lib/errors.ts"
+import { homeDirectory } from "../lib/home-directory.ts"
 import { silentLog } from "../lib/log.ts"
-import { callControl, callNeighbors, proxyEndpoint, servedUrl } from "../serve/control-socket.ts"
+import { callControl, callNeighbors, servedUrl } from "../serve/control-socket.ts"
 import { type DocumentTexts, readTexts } from "../store/documents.ts"
-import { type Paths, pathsOf } from "../store/paths.ts"
-import { homeDirectory } from "../template/project.ts"
+import type { Paths } from "../store/paths.ts"
 import { isObject, type Params } from "../wire/message.ts"
+import { CONFIG_ARGS, DEFAULT_PORT, findPaths } from "./config-paths.ts"
 import { ownService } from "./own-service.ts"
-
-/** The flags that name the configuration. */
-export const CONFIG_ARGS = {
-  config: { type: "string", description: "Configuration file", valueHint: "path" },
-  "config-dir": {
-    type: "string",
-    description: "Configuration directory (default ~/.config/svc)",
-    valueHint: "directory",
-  },
-} as const satisfies ArgsDef
 
 /** The flags of every command that works on a configuration and prints a result. */
 export const CONTEXT_ARGS = {
@@ -49,40 +39,15 @@ export type CommandContext = {
   tellNeighbors(timeout: number): Promise<void>
 }
 
-/**
- * Opens the context that the flags and variables name. Throws a ConfigError if `--config` names a missing file, which may be a
- * slip, unless `missing` allows it or svc runs for it: only the default file is created without being asked for.
- */
+/** Opens the context that the flags and variables name. Throws a ConfigError as `findPaths` does. */
 export function openContext(
   args: Readonly<Record<string, unknown>>,
   missing: "allowed" | "refused" = "refused",
 ): CommandContext {
   const { env, platform } = process
-  const option = readOptions(args, env)
-  const home = homeDirectory()
-  const paths = pathsOf({
-    config: option.text("config"),
-    directory: option.text("config-dir"),
-    platform,
-    home,
-    appData: env.APPDATA,
-    cwd: process.cwd(),
-  })
-  if (
-    missing === "refused" &&
-    option.text("config") !== undefined &&
-    !existsSync(paths.file) &&
-    proxyEndpoint(paths) === undefined
-  )
-    throw new ConfigError([
-      {
-        code: "read",
-        severity: "error",
-        message: `${paths.file} does not exist; check --config, or create it with \`svc serve --init --config FILE\``,
-      },
-    ])
+  const paths = findPaths(args, missing)
   const own = ownService(paths, [servedUrl(paths) ?? defaultAddress()])
-  const baseWorld = { parent: env, platform, home, folder: dirname(paths.file), own }
+  const baseWorld = { parent: env, platform, home: homeDirectory(), folder: dirname(paths.file), own }
   return {
     paths,
     baseWorld,
@@ -129,9 +94,6 @@ export async function runningUrl({ ask }: Pick<CommandContext, "ask">): Promise<
   const status = await ask("status").catch(() => undefined)
   return isObject(status) && typeof status.url === "string" ? status.url : undefined
 }
-
-/** The port of `svc serve` unless another one is named. */
-export const DEFAULT_PORT = 3050
 
 /** Returns the port that SVC_PORT names; undefined if it names none, or any free one. */
 export const namedPort = (): number | undefined =>

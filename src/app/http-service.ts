@@ -17,7 +17,6 @@ import { createServerCards, isPublicDocument, type ServerCardOptions } from "../
 import type { Paths } from "../store/paths.ts"
 import { isObject } from "../wire/message.ts"
 import { type AdminInterface, createAdminInterface } from "./admin-interface.ts"
-import { openInboundAuth } from "./inbound-auth.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import { readTls, watchTls } from "./tls.ts"
@@ -72,7 +71,9 @@ export async function startHttp(
     client: () => runtime.oauth.description(),
   })
   const base = () => (options.externalUrl ?? local).replace(/\/$/, "")
-  const auth = await openInboundAuth(runtime, options, paths, base)
+  const auth = options.auth
+    ? await (await import("./inbound-auth.ts")).openInboundAuth(runtime, options, paths, base)
+    : undefined
   const admin = options.admin ? createAdminInterface(runtime, options) : undefined
   const unix = "unix" in address ? address.unix : undefined
   if (unix !== undefined) await clearSocket(unix)

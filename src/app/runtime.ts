@@ -33,7 +33,7 @@ export async function createRuntime(
   const upstream = await openUpstream(options, paths, logging, bindChildren)
   const auditLog = await openAuditLog(options, logging)
   const metrics = options.metrics ? new Metrics() : undefined
-  const clients = openClientSessions(options, paths, logging, upstream, { metrics, audit: auditLog.audit })
+  const clients = await openClientSessions(options, paths, logging, upstream, { metrics, audit: auditLog.audit })
   return {
     ...logging,
     ...upstream,

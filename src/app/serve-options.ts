@@ -11,7 +11,7 @@ import { HEALTH_LEVELS, type HealthLevel } from "../report/health.ts"
 import { parseTrustProxy, type TrustProxy } from "../serve/address-rate-limit.ts"
 import type { ServerOptions } from "../serve/server.ts"
 import type { ToolChoice } from "../tools/tool.ts"
-import { CONFIG_ARGS, DEFAULT_PORT } from "./command-context.ts"
+import { CONFIG_ARGS, DEFAULT_PORT } from "./config-paths.ts"
 
 export const SERVE_OPTIONS = {
   ...CONFIG_ARGS,

@@ -1,22 +1,20 @@
 /** The life of `svc serve`, from the first line of the log to the end of the last child. */
 import { delay, systemClock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
+import { homeDirectory } from "../lib/home-directory.ts"
 import { type Interrupt, watchInterrupts } from "../lib/interrupt.ts"
 import type { Log } from "../lib/log.ts"
 import { makePrivateFolder } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { announceRunning, runningFolder, type Starter } from "../store/running.ts"
-import { homeDirectory } from "../template/project.ts"
 import { demoPlan } from "./demo.ts"
 import { showStart } from "./first-screen.ts"
 import { startHttp } from "./http-service.ts"
 import { trimWhenIdle } from "./memory-trim.ts"
-import { startReloadLoop } from "./reload-loop.ts"
 import { createRuntime, type Runtime } from "./runtime.ts"
 import { takeSdEnvironment } from "./sd-environment.ts"
 import type { SdNotify } from "./sd-notify.ts"
 import type { ServeOptions } from "./serve-options.ts"
-import { serveStdioClient } from "./stdio-service.ts"
 
 /** How a start came about. */
 export type ServiceStart = {
@@ -87,8 +85,15 @@ async function serveUntil(
   )
   const listening = options.transport === "http" ? await startHttp(runtime, options, paths) : undefined
   agent.awaitInitialLoad(options.startupWait)
+  // What reads the files is imported once svc listens; a turn of the event loop answers who already asks whether svc is alive.
+  if (listening !== undefined) await delay(systemClock, 0)
   const loop =
-    paths === undefined ? undefined : await startReloadLoop(runtime, options, paths, listening, { interrupt, notify })
+    paths === undefined
+      ? undefined
+      : await (await import("./reload-loop.ts")).startReloadLoop(runtime, options, paths, listening, {
+          interrupt,
+          notify,
+        })
   listening?.announce()
   notify?.ready(listening === undefined ? "serving stdio" : `listening on ${listening.endpoint ?? "a Unix socket"}`)
   const announced =
@@ -119,7 +124,7 @@ async function serveUntil(
 
   const reason = await Promise.race([
     stopped,
-    ...(options.transport === "stdio" ? [serveStdioClient(runtime, options)] : []),
+    ...(options.transport === "stdio" ? [(await import("./stdio-service.ts")).serveStdioClient(runtime, options)] : []),
   ])
   screen.close()
   notify?.stopping()

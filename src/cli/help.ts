@@ -1,6 +1,6 @@
 /** Help pages: what a command does, how it is called, its options in groups, and examples. */
 import type { ArgDef, ArgsDef, CommandDef } from "citty"
-import { CONFIG_ARGS } from "../app/command-context.ts"
+import { CONFIG_ARGS } from "../app/config-paths.ts"
 import { OPTION_GROUPS } from "../app/serve-options.ts"
 import { resolved } from "../lib/command-line.ts"
 import { type Look, paint } from "../lib/terminal.ts"

@@ -4,7 +4,8 @@
  */
 import type { CommandDef } from "citty"
 import { startInBackground } from "../app/background.ts"
-import { CONFIG_ARGS, openContext } from "../app/command-context.ts"
+import { openContext } from "../app/command-context.ts"
+import { CONFIG_ARGS } from "../app/config-paths.ts"
 import { createStdoutWriter, say } from "../app/output.ts"
 import { findProjectContext, projectDirectory, watchProjectContext } from "../app/project-context.ts"
 import { connectToProxySocket, MAX_PROXY_LINE, MAX_PROXY_WAITING } from "../app/proxy-connection.ts"

@@ -2,6 +2,7 @@
 import type { CommandDef } from "citty"
 import { ago, print, table } from "../app/output.ts"
 import { systemClock } from "../lib/clock.ts"
+import { homeDirectory } from "../lib/home-directory.ts"
 import { callControl } from "../serve/control-socket.ts"
 import {
   forgetRunning,
@@ -11,7 +12,6 @@ import {
   runningFolder,
   type Starter,
 } from "../store/running.ts"
-import { homeDirectory } from "../template/project.ts"
 import { isObject } from "../wire/message.ts"
 
 export const ps: CommandDef = {

@@ -1,7 +1,7 @@
 /** `svc serve`: runs the servers of mcp.json and offers them as one MCP server. */
 import type { CommandDef } from "citty"
 import { STARTER_VARIABLE, startInBackground } from "../app/background.ts"
-import { openContext } from "../app/command-context.ts"
+import { findPaths } from "../app/config-paths.ts"
 import { facts, print, say } from "../app/output.ts"
 import { readServeOptions, SERVE_OPTIONS, type ServeOptions } from "../app/serve-options.ts"
 import { runService } from "../app/service.ts"
@@ -26,7 +26,7 @@ export const serve: CommandDef = {
       const value = args[flag]
       return typeof value === "string" && !options.demo ? [`--${flag}`, value] : []
     })
-    const paths = options.demo ? undefined : openContext(args, mayCreate ? "allowed" : "refused").paths
+    const paths = options.demo ? undefined : findPaths(args, mayCreate ? "allowed" : "refused")
     if (args.background === true) return serveInBackground(options, paths, rawArgs, configFlags)
     const startedBy = starterOf(
       process.env[STARTER_VARIABLE] ?? (process.stderr.isTTY === true ? "terminal" : "program"),

@@ -2,7 +2,8 @@
 import { existsSync, mkdirSync, readFileSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
 import type { ArgsDef, CommandDef } from "citty"
-import { CONFIG_ARGS, openContext } from "../app/command-context.ts"
+import { openContext } from "../app/command-context.ts"
+import { CONFIG_ARGS } from "../app/config-paths.ts"
 import { say } from "../app/output.ts"
 import { ownCommand } from "../app/own-command.ts"
 import { readServeOptions, SERVE_OPTIONS } from "../app/serve-options.ts"
@@ -10,11 +11,11 @@ import { defineService, type ServiceDefinition } from "../app/service-definition
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { digest } from "../lib/digest.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { homeDirectory } from "../lib/home-directory.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { instancePid } from "../serve/control-socket.ts"
 import { readFolder, removeAll, replaceFile } from "../store/files.ts"
 import { ownName, type Paths, standardDirectory } from "../store/paths.ts"
-import { homeDirectory } from "../template/project.ts"
 
 const SCOPE_ARGS = {
   system: { type: "boolean", description: "A service of the machine instead of the user (needs root)" },

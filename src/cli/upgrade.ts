@@ -7,10 +7,10 @@ import { findRelease, releaseFile } from "../app/release-download.ts"
 import { installRelease, packageManagerOf, previousOf, rollBack } from "../app/upgrade.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { UnavailableError } from "../lib/errors.ts"
+import { homeDirectory } from "../lib/home-directory.ts"
 import { releaseKey, releasesUrl } from "../lib/release.ts"
 import { version } from "../lib/version.ts"
 import { listRunning, runningFolder } from "../store/running.ts"
-import { homeDirectory } from "../template/project.ts"
 
 export const upgrade: CommandDef = {
   meta: {

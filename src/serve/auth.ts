@@ -18,6 +18,7 @@
  */
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { type ClientToken, describeToken, findToken, tokenId } from "../store/client-tokens.ts"
+import { type ChallengeCode, challenge, METADATA_PATH, TAG_SCOPE } from "./challenge.ts"
 import type { Inbound, Middleware } from "./inbound.ts"
 import type { Principal } from "./principal.ts"
 import { errorResponse, jsonResponse, shapeOf } from "./respond.ts"
@@ -127,15 +128,6 @@ export function createAuthentication(options: AuthOptions): Middleware {
   }
 }
 
-/** Refuses a token that lacks scopes, and names them. RFC 6750, 3.1. */
-export function insufficientScope(scopes: readonly string[], path: string, base: string): Response {
-  const scope = scopes.join(" ")
-  return errorResponse(new RequestError("forbidden", `The token needs the scope ${scope}`), {
-    shape: shapeOf(path),
-    headers: { "www-authenticate": challenge({ code: "insufficient_scope", scope }, path, base) },
-  })
-}
-
 /**
  * Returns middleware that serves the protected resource metadata: which issuer's tokens a client needs, and the scopes
  * among `tags()` that the issuer knows. Clients request every scope named there, and an issuer refuses unknown ones.
@@ -159,22 +151,13 @@ export const createResourceMetadata =
     return jsonResponse(metadata, undefined, { "access-control-allow-origin": "*", "cache-control": "max-age=300" })
   }
 
-/** Whether a text can be a scope. RFC 6749, 3.3. */
-export const isScope = (text: string): boolean => /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(text)
-
-/** The scope that opens the servers with a tag is this and the tag. */
-export const TAG_SCOPE = "tag:"
-
 // ---
 
 /** A principal, or the response that refuses the request. */
 type Admission = Principal | Response
 
 /** RFC 6750, 3.1. */
-type ChallengeCode = "invalid_request" | "invalid_token" | "insufficient_scope"
-
 const ADMIN_SCOPE = "svc:admin"
-const METADATA_PATH = "/.well-known/oauth-protected-resource"
 const MAX_ACCEPTED = 1000
 const ISSUER_RETRY_S = 5
 const BEARER = /^Bearer +([\w.~+/=-]{1,8192})$/i
@@ -187,27 +170,6 @@ function needsToken(path: string, detailed: boolean): boolean {
   if (path.startsWith("/health/mcp")) return detailed
   return !path.startsWith("/.well-known/") && !path.startsWith("/oauth/") && !isPublicDocument(path)
 }
-
-/** Writes a challenge; `base` names the metadata, undefined if there is none. RFC 6750, 3; RFC 9728, 5.1. */
-function challenge(
-  problem: { readonly code: ChallengeCode | undefined; readonly message?: string; readonly scope?: string },
-  path: string,
-  base: string | undefined,
-): string {
-  const { code, message, scope } = problem
-  const parts = ['realm="svc"']
-  if (code !== undefined) parts.push(`error="${code}"`)
-  if (code !== undefined && message !== undefined) parts.push(`error_description="${quotable(message)}"`)
-  if (scope !== undefined) parts.push(`scope="${scope}"`)
-  if (base !== undefined) parts.push(`resource_metadata="${base}${METADATA_PATH}${resourceOf(path)}"`)
-  return `Bearer ${parts.join(", ")}`
-}
-
-/** Replaces characters that an error_description must not hold. RFC 6750, 3. */
-const quotable = (text: string): string => text.replace(/[^\x20\x21\x23-\x5b\x5d-\x7e]/g, "'")
-
-/** Returns the path of the resource that a path belongs to; "" for svc as a whole. */
-const resourceOf = (path: string): string => (/^\/(?:mcp|servers\/[\w.%~-]{1,200}\/mcp)$/.test(path) ? path : "")
 
 const principalOfToken = ({ id, tags, tools, expires }: ClientToken): Principal => ({
   name: `token ${id}`,

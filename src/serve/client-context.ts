@@ -10,11 +10,9 @@ import { RequestError } from "../lib/errors.ts"
 import { withDoubles } from "../lib/json.ts"
 import { lazy } from "../lib/lazy.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
-import { contextSchema, customSchema, type TemplateContext } from "../template/context.ts"
+import { contextSchema, customSchema, type TemplateContext } from "../template/context-schema.ts"
 import { metaOf, type Params } from "../wire/message.ts"
-import type { TrustedClientDeps } from "./trusted-client.ts"
-
-export const META_CONTEXT = "svc/context"
+import { META_CONTEXT, type TrustedClientDeps } from "./trusted-client.ts"
 
 /**
  * Returns the scope with the instances of the params' context; `ready` resolves when they are connected, or after a bound.

@@ -8,11 +8,11 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Clock, delay } from "../lib/clock.ts"
 import { codesOf, publicMessage, RequestError, statusOfFault, UnavailableError } from "../lib/errors.ts"
-import { isAlive, makePrivateFolder, replaceState } from "../store/files.ts"
+import { isAlive, makePrivateFolder, replaceState, withPrivateUmask } from "../store/files.ts"
 import { type Release, tryAcquire } from "../store/lock.ts"
 import { ownName, type Paths } from "../store/paths.ts"
 import { isObject, type Params, parseJson } from "../wire/message.ts"
-import { listenForProxies, type ProxyAddress, type ProxyServerDeps, withPrivateUmask } from "./proxy-server.ts"
+import type { listenForProxies, ProxyAddress, ProxyServerDeps } from "./proxy-server.ts"
 
 /**
  * Answers a control request with a JSON value. Throws a typed error whose message the command shows. `signal` is aborted if
@@ -45,7 +45,9 @@ export async function openControlSocket(
   makePrivateFolder(paths.directory)
   const release = await acquireInstanceLock(paths, local.trustedClient.clock)
   try {
-    const endpoint = open(paths, answer, local, url)
+    // Imported here: the commands that call this socket do not serve clients.
+    const { listenForProxies } = await import("./proxy-server.ts")
+    const endpoint = open(paths, answer, local, url, listenForProxies)
     return {
       close() {
         endpoint.close()
@@ -161,7 +163,13 @@ async function acquireInstanceLock(paths: Paths, clock: Clock): Promise<Release>
   }
 }
 
-function open(paths: Paths, answer: ControlDispatch, local: ProxyServerDeps, url: string): { close(): void } {
+function open(
+  paths: Paths,
+  answer: ControlDispatch,
+  local: ProxyServerDeps,
+  url: string,
+  listenLines: typeof listenForProxies,
+): { close(): void } {
   const file = endpointFile(paths)
   const windows = process.platform === "win32"
   const token = randomBytes(24).toString("base64url")
@@ -195,11 +203,7 @@ function open(paths: Paths, answer: ControlDispatch, local: ProxyServerDeps, url
       ? Bun.serve({ hostname: "127.0.0.1", port: 0, idleTimeout: 0, fetch: serve })
       : withPrivateUmask(() => Bun.serve(options))
   const lines = withPrivateUmask(() =>
-    listenForProxies(
-      linesSocket === undefined ? { hostname: "127.0.0.1", port: 0 } : { unix: linesSocket },
-      token,
-      local,
-    ),
+    listenLines(linesSocket === undefined ? { hostname: "127.0.0.1", port: 0 } : { unix: linesSocket }, token, local),
   )
   const endpoint: ControlEndpoint = {
     pid: process.pid,

@@ -31,13 +31,14 @@ import {
   type Params,
   type Request as RpcRequest,
 } from "../wire/message.ts"
-import { type ClientContexts, META_CONTEXT } from "./client-context.ts"
+import type { ClientContexts } from "./client-context.ts"
 import { type AskClient, HttpExchange, type OpenStreams } from "./http-exchange.ts"
 import { ANONYMOUS, identityOfPrincipal, type Principal } from "./principal.ts"
 import { readJson } from "./request-body.ts"
 import { accepted, errorResponse, JSON_HEADERS, noContent, retryHeaders } from "./respond.ts"
 import { openSessionStream } from "./session-stream.ts"
 import { parseToolInvocation, serveToolInvocation } from "./tool-invocation.ts"
+import { META_CONTEXT } from "./trusted-client.ts"
 
 export type McpDeps = EndpointDeps & {
   /** Returns unguessable text for a session's id. */

@@ -12,7 +12,7 @@ import { codesOf, isBug, publicMessage, RequestError } from "../lib/errors.ts"
 import { lazy } from "../lib/lazy.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { Pipe } from "../session/pipe.ts"
-import { boundedText, customSchema } from "../template/context.ts"
+import { boundedText, customSchema } from "../template/context-schema.ts"
 import { decode, encode } from "../wire/frame.ts"
 import { createSplitter, lineOf } from "../wire/lines.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -84,16 +84,6 @@ export function createSendQueue(
         waiting.shift()
       }
     },
-  }
-}
-
-/** Runs `open` under a umask by which a new socket belongs to this user alone from its first moment. */
-export function withPrivateUmask<T>(open: () => T): T {
-  const before = process.umask(0o177)
-  try {
-    return open()
-  } finally {
-    process.umask(before)
   }
 }
 

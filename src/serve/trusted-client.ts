@@ -8,8 +8,12 @@ import { createScope, type Scope, withInstances, withTools } from "../catalog/sc
 import type { ServerQuery } from "../catalog/selection.ts"
 import type { ToolListing } from "../config/tool-listing.ts"
 import type { Clock } from "../lib/clock.ts"
-import { buildContext, type ContextFacts, type TemplateContext } from "../template/context.ts"
+import { buildContext, type ContextFacts } from "../template/context.ts"
+import type { TemplateContext } from "../template/context-schema.ts"
 import type { Params } from "../wire/message.ts"
+
+/** The member of `_meta` in which a client on HTTP sends its context. */
+export const META_CONTEXT = "svc/context"
 
 /** The project that the client runs in. */
 export type ProjectContext = {

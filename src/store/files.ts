@@ -24,6 +24,16 @@ import { basename, dirname, join, resolve } from "node:path"
 import { fileProblem, UnavailableError } from "../lib/errors.ts"
 import { retryOnWindowsLock } from "../lib/windows-lock.ts"
 
+/** Runs `open` under a umask by which a new socket belongs to this user alone from its first moment. */
+export function withPrivateUmask<T>(open: () => T): T {
+  const before = process.umask(0o177)
+  try {
+    return open()
+  } finally {
+    process.umask(before)
+  }
+}
+
 /** Returns the text of a file; undefined if it is missing. Throws an UnavailableError if it cannot be read. */
 export function readText(path: string): string | undefined {
   try {

@@ -6,54 +6,8 @@
  * read as anything but text.
  */
 import { basename } from "node:path"
-import * as z from "zod"
 import { digest } from "../lib/digest.ts"
-import { lazy } from "../lib/lazy.ts"
-
-/** The schema of a text in a context: 4096 characters at most. */
-export const boundedText = lazy(() => z.string().max(4096))
-
-/** The schema of `project.custom`: any JSON, bounded in size and depth. */
-export const customSchema = lazy(() =>
-  z
-    .record(z.string().max(128), z.unknown())
-    .refine(
-      (value) => isShallow(value, MAX_DEPTH) && JSON.stringify(value).length <= MAX_CUSTOM,
-      "is too large (64 KiB) or nested too deep (8 levels)",
-    ),
-)
-
-export const contextSchema = lazy(() =>
-  z.object({
-    project: z.object({
-      path: boundedText(),
-      name: boundedText(),
-      environment: boundedText().optional(),
-      projectId: boundedText().optional(),
-      team: boundedText().optional(),
-      git: z.object({ branch: boundedText().optional() }),
-      custom: customSchema(),
-    }),
-    user: z.object({
-      username: boundedText(),
-      name: boundedText().optional(),
-      email: boundedText().optional(),
-      home: boundedText(),
-    }),
-    transport: z.object({
-      type: z.enum(["http", "sse", "stdio"]),
-      client: z.object({ name: boundedText().optional(), version: boundedText().optional() }),
-    }),
-    context: z.object({
-      path: boundedText(),
-      timestamp: boundedText(),
-      sessionId: boundedText(),
-      version: boundedText(),
-    }),
-  }),
-)
-
-export type TemplateContext = z.infer<ReturnType<typeof contextSchema>>
+import type { TemplateContext } from "./context-schema.ts"
 
 /** Every name that a context can have; any name below `project.custom` is valid. */
 export const CONTEXT_NAMES: readonly string[] = [
@@ -124,14 +78,4 @@ export function buildContext({
 /** Returns the key of a context, which does not depend on its timestamp. */
 export function contextFingerprint({ context: { timestamp: _, ...request }, ...rest }: TemplateContext): string {
   return digest(JSON.stringify({ ...rest, request }))
-}
-
-// ---
-
-const MAX_DEPTH = 8
-const MAX_CUSTOM = 64 * 1024
-
-function isShallow(value: unknown, depth: number): boolean {
-  if (typeof value !== "object" || value === null) return true
-  return depth > 0 && Object.values(value).every((inner) => isShallow(inner, depth - 1))
 }

@@ -15,7 +15,8 @@
 import Handlebars from "handlebars"
 import { messageOf } from "../lib/errors.ts"
 import { didYouMean } from "../lib/nearest.ts"
-import { CONTEXT_NAMES, type TemplateContext } from "./context.ts"
+import { CONTEXT_NAMES } from "./context.ts"
+import type { TemplateContext } from "./context-schema.ts"
 
 /** An expression inside braces. */
 type Value =

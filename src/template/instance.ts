@@ -8,7 +8,8 @@ import { digest } from "../lib/digest.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { version } from "../lib/version.ts"
-import { buildContext, type TemplateContext } from "./context.ts"
+import { buildContext } from "./context.ts"
+import type { TemplateContext } from "./context-schema.ts"
 import { type ExpressionCache, isSameForAll, renderTemplate, validateTemplate } from "./render.ts"
 
 type NamedTemplate = { readonly name: string; readonly config: ServerConfig }
@@ -21,10 +22,10 @@ export type Templates = {
   /** Templates that render the same for every client, with what they render to: it runs as a server does, under its name. */
   readonly fixed: readonly (NamedTemplate & { readonly spec: ServerSpec })[]
   readonly settings: Required<TemplateSettings>
-  readonly defaults: DefaultsConfig
-  readonly world: HostEnvironment
   /** Problems that occur in any context; templates with an error are not in `named`. */
   readonly issues: readonly Issue[]
+  /** Renders and plans a template for one context. */
+  plan(template: NamedTemplate, context: TemplateContext, cache: ExpressionCache): Instance
 }
 
 /**
@@ -82,7 +83,14 @@ export function readTemplates(
       issues.push(...instance.problems.map((message) => issueAt(document, "error", "template", path, message, name)))
     else named.push({ name, config })
   }
-  return { order: names, named, fixed, settings, defaults, world, issues }
+  return {
+    order: names,
+    named,
+    fixed,
+    settings,
+    issues,
+    plan: ({ name, config }, context, cache) => planInstance(name, config, context, defaults, world, cache),
+  }
 }
 
 /** The result of planning a template for a context. Problems show no values. */

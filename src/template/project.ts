@@ -6,9 +6,10 @@
  * configuration folder, the nearest first. Does not follow includes.
  */
 import { existsSync, readFileSync, realpathSync, statSync } from "node:fs"
-import { homedir, userInfo } from "node:os"
+import { userInfo } from "node:os"
 import { dirname, join, resolve } from "node:path"
-import type { TemplateContext } from "./context.ts"
+import { homeDirectory } from "../lib/home-directory.ts"
+import type { TemplateContext } from "./context-schema.ts"
 import { SVCRC, svcrcFolders } from "./svcrc.ts"
 
 export type Project = {
@@ -25,15 +26,6 @@ export type Project = {
 
 /** The user's home and configuration folder; by default those of the process. */
 export type HomeFolders = { readonly home?: string; readonly configHome?: string | undefined }
-
-/** Returns the home directory; `/` for a user without one, as in containers with an arbitrary user id. */
-export function homeDirectory(): string {
-  try {
-    return homedir()
-  } catch {
-    return "/"
-  }
-}
 
 /** Finds the facts about a directory, from there upward. Treats unreadable files as missing. */
 export function findProject(

@@ -17,7 +17,7 @@ import { OPTION_NAME } from "../config/plan.ts"
 import { programWords } from "../config/program-words.ts"
 import { mapStrings } from "../lib/json.ts"
 import type { Params } from "../wire/message.ts"
-import type { TemplateContext } from "./context.ts"
+import type { TemplateContext } from "./context-schema.ts"
 import {
   type Expression,
   type ExpressionProblem,

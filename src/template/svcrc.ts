@@ -9,7 +9,7 @@ import { TOOL_LISTINGS } from "../config/tool-listing.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { lazy } from "../lib/lazy.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
-import { boundedText, customSchema } from "./context.ts"
+import { boundedText, customSchema } from "./context-schema.ts"
 
 export const SVCRC = ".svcrc"
 

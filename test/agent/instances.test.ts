@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { Instances } from "../../src/agent/instances.ts"
 import { parseDocument } from "../../src/config/document.ts"
 import { matchesFilter, parseFilter } from "../../src/config/tag-filter.ts"
-import type { TemplateContext } from "../../src/template/context.ts"
+import type { TemplateContext } from "../../src/template/context-schema.ts"
 import { planDocument } from "../../src/template/instance.ts"
 import { createMemoryAgent, WORLD } from "./memory-agent.ts"
 

@@ -4,7 +4,7 @@ import type { HostEnvironment, LastValid } from "../../src/config/plan.ts"
 import { jsonSchema, type ServerConfig } from "../../src/config/schema.ts"
 import { readSections } from "../../src/config/sections.ts"
 import { formatIssue } from "../../src/lib/errors.ts"
-import type { TemplateContext } from "../../src/template/context.ts"
+import type { TemplateContext } from "../../src/template/context-schema.ts"
 import { planDocument, planInstance, templateIssues } from "../../src/template/instance.ts"
 
 const WORLD: HostEnvironment = {

@@ -2,7 +2,8 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { basename, dirname, join } from "node:path"
-import { buildContext, contextSchema } from "../../src/template/context.ts"
+import { buildContext } from "../../src/template/context.ts"
+import { contextSchema } from "../../src/template/context-schema.ts"
 import { findProject, parseGitConfig, projectFiles, withDrive } from "../../src/template/project.ts"
 
 const base = realpathSync(mkdtempSync(join(tmpdir(), "svc-project-")))
