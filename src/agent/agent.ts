@@ -10,7 +10,7 @@ import { openConnection } from "../backend/open-connection.ts"
 import type { Catalog } from "../catalog/catalog.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import type { Preset } from "../config/presets.ts"
-import type { Launch, Plan, ServerSpec } from "../config/server-spec.ts"
+import type { IdleServer, Launch, Plan, ServerSpec } from "../config/server-spec.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -218,6 +218,11 @@ export class Agent {
 
   backend(id: string): Backend | undefined {
     return this.backends.get(id)
+  }
+
+  /** Returns the configured servers and templates that do not run. */
+  idle(): readonly IdleServer[] {
+    return this.plan?.idle ?? []
   }
 
   /** Returns all shared backends, in the order in which they were added. */

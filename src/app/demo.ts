@@ -33,5 +33,5 @@ export function demoPlan(env: Readonly<Record<string, string | undefined>>): Pla
       toolPinning: "report",
     },
   }
-  return { specs: [demo], templates: [], disabled: [], issues: [], idleSecrets: [] }
+  return { specs: [demo], templates: [], disabled: [], idle: [], issues: [], idleSecrets: [] }
 }

@@ -18,6 +18,7 @@ import { type OwnService, selfProblem } from "./own-service.ts"
 import { type DefaultsConfig, type ServerConfig, transportOf } from "./schema.ts"
 import { type NamedServer, readSections } from "./sections.ts"
 import {
+  type IdleServer,
   type Launch,
   type OAuthSettings,
   type Plan,
@@ -154,7 +155,19 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
     }
     idleSecrets.push(...secretsOf(planned))
   }
-  return { specs, templates: rendered, disabled, issues, idleSecrets }
+  const running = new Set([...specs.map(({ name }) => name), ...rendered])
+  const idle = [...templates, ...servers.filter(({ name }) => !templated.has(name))].flatMap((entry): IdleServer[] => {
+    const { name } = entry
+    const slug = slugOf(name)
+    const tags = tagsOf(document, entry)
+    // A slug that another server has leads to that server.
+    if (running.has(name) || slugs.has(slug) || tags === undefined) return []
+    if (disabled.includes(name)) return [{ name, slug, tags, state: "disabled", reason: "is disabled in svc" }]
+    const message = issues.find((one) => one.server === name && one.severity === "error")?.message ?? ""
+    const reason = message.startsWith(`${name} is `) ? message.slice(name.length + 1) : "is not loaded"
+    return [{ name, slug, tags, state: "invalid", reason }]
+  })
+  return { specs, templates: rendered, disabled, idle, issues, idleSecrets }
 }
 
 /** Plans one server under an id; a template must be rendered already. */
@@ -247,6 +260,15 @@ export function builtInSettings(
 }
 
 // ---
+
+/** Returns the tags of an entry, which may be faulty elsewhere; undefined if they cannot be read. */
+function tagsOf({ value }: Document, { path: [section = "", key = ""] }: NamedServer): readonly string[] | undefined {
+  const entries = value[section]
+  const written = isObject(entries) ? entries[key] : undefined
+  const tags = isObject(written) ? (written.tags ?? []) : undefined
+  const isReadable = Array.isArray(tags) && tags.every((tag) => typeof tag === "string" && !tag.includes("{{"))
+  return isReadable ? tags : undefined
+}
 
 /** Variables with values that are not secret: they are parts of paths that must stay readable. */
 const PLAIN = ["HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "USER", "LOGNAME", "USERNAME", "PWD", "PATH", "TMPDIR"]

@@ -121,6 +121,16 @@ export type ServerSpec = {
   readonly secrets: readonly string[]
 }
 
+/** A configured server or template that does not run, as calls of its tools find it. */
+export type IdleServer = {
+  readonly name: string
+  readonly slug: string
+  readonly tags: readonly string[]
+  readonly state: "disabled" | "invalid"
+  /** Why it does not run, as the end of a sentence that its name begins. Never contains a value. */
+  readonly reason: string
+}
+
 export type Plan = {
   /** Enabled servers, in the file's order. */
   readonly specs: readonly ServerSpec[]
@@ -128,13 +138,15 @@ export type Plan = {
   readonly templates: readonly string[]
   /** Names of disabled servers and templates. */
   readonly disabled: readonly string[]
+  /** What the tools of these disabled and faulty entries would be named by, if the name is free and the tags are readable. */
+  readonly idle: readonly IdleServer[]
   /** Servers that are not loaded, unknown keys and the like. */
   readonly issues: readonly Issue[]
   /** Values that must never be shown, of servers without a spec: disabled, not loaded, or templates as written. */
   readonly idleSecrets: readonly string[]
 }
 
-export const EMPTY_PLAN: Plan = { specs: [], templates: [], disabled: [], issues: [], idleSecrets: [] }
+export const EMPTY_PLAN: Plan = { specs: [], templates: [], disabled: [], idle: [], issues: [], idleSecrets: [] }
 
 /** Whether a person means a server by a name: the name as written, its slug, or an id. */
 export const isCalled = ({ name, slug, id }: Pick<ServerSpec, "name" | "slug" | "id">, given: string): boolean =>

@@ -90,6 +90,9 @@ function createDirectory({ agent, clock, startupWaitMs, redact, hide }: GatewayD
     const text = host === undefined ? redact(error) : hide(error).split(host).map(redact).join(host)
     return `: ${text.slice(0, MAX_CAUSE)}`
   }
+  /** The view of a client includes a server that does not run by the same tags as one that runs. */
+  const idleIn = (scope: Scope) =>
+    agent.idle().filter(({ name, tags }) => (scope.kind === "server" ? scope.id === name : scope.selects(tags)))
   return {
     catalogOf: (session) => agent.catalogOf(session),
     get initialLoad() {
@@ -100,7 +103,10 @@ function createDirectory({ agent, clock, startupWaitMs, redact, hide }: GatewayD
     },
     target(id, era): Target | string {
       const backend = agent.backend(id)
-      if (backend === undefined) return "is not configured"
+      if (backend === undefined) {
+        const idle = agent.idle().find(({ name }) => name === id)
+        return idle === undefined ? "is not configured" : hide(idle.reason).slice(0, MAX_CAUSE)
+      }
       const { published, spec, state, facts } = backend
       if (published === undefined)
         return absenceReason({ state, facts, spec }, cause(facts.lastError, spec), clock.now())
@@ -116,13 +122,16 @@ function createDirectory({ agent, clock, startupWaitMs, redact, hide }: GatewayD
           ({ published, spec }) =>
             published === undefined && scopeIncludes(scope, spec) && (scope.kind === "server" || spec.slug === slug),
         )
-      return found?.spec.id
+      const idle = idleIn(scope).find((one) => scope.kind === "server" || one.slug === slug)
+      return found?.spec.id ?? idle?.name
     },
-    unavailable: (scope) =>
-      agent
+    unavailable: (scope) => [
+      ...agent
         .snapshot()
         .backends.filter(({ spec, state }) => state.kind !== "connected" && scopeIncludes(scope, spec))
         .map((backend) => ({ slug: backend.spec.slug, state: stateOf(backend, clock.now()) })),
+      ...idleIn(scope),
+    ],
     unlisted(scope, slug, method) {
       for (const { published, spec } of agent.all()) {
         if (published === undefined || !scopeIncludes(scope, spec) || (scope.kind !== "server" && spec.slug !== slug))

@@ -78,9 +78,9 @@ export type Directory = {
   target(id: string, era?: Era): Target | string
   /** Starts to open the connection of an era, and returns the wait for it; undefined if there is nothing to wait for. */
   prepare(id: string, era: Era): Promise<void> | undefined
-  /** Returns the id of a server of this scope that is not connected, by its slug. */
+  /** Returns the id of a server of this scope that is not connected or does not run, by its slug. */
   disconnectedId(scope: Scope, slug: string | undefined): string | undefined
-  /** Returns the servers of this scope that are not connected. */
+  /** Returns the servers of this scope that are not connected or do not run. */
   unavailable(scope: Scope): readonly UnavailableServer[]
   /** Returns the connected server of this scope and slug that has never answered a list, and the reason. */
   unlisted(scope: Scope, slug: string | undefined, method: NameList): UnlistedServer | undefined

@@ -245,6 +245,28 @@ test("a call to a disconnected server names the reason and suggests no tool of a
   expect((await call("/mcp?tags=none", "one_svc_echo")).body.error?.message).toContain("Unknown tool")
 })
 
+test("servers that are disabled or not loaded are named as such, to clients that may see them [tool:server-down]", async () => {
+  const config = {
+    mcpServers: {
+      ones: { ...echo(), tags: ["open"] },
+      off: { ...echo(), disabled: true, tags: ["open"] },
+      web: { url: "https://mcp.example.com/mcp", headers: { "x-key": "${NOWHERE}" }, tags: ["open"] },
+      hidden: { ...echo(), disabled: true, tags: ["closed"] },
+    },
+  }
+  await using svc = await startSvc({ config })
+  const call = async (path: string, name: string) =>
+    JSON.stringify((await modern(`${svc.url}${path}`, "tools/call", { name, arguments: {} })).body)
+  expect(await call("/mcp?tags=open", "off_svc_echo")).toContain('"off is disabled in svc"')
+  expect(await call("/mcp?tags=open", "web_svc_x")).toMatch(/"web is not loaded: [^"]*NOWHERE, which is not set/)
+  expect(await call("/mcp?tags=open", "hidden_svc_echo")).toContain("Unknown tool: hidden_svc_echo")
+  expect(await call("/mcp", "hidden_svc_echo")).toContain('"hidden is disabled in svc"')
+  const told = async (path: string) =>
+    (await modern(`${svc.url}${path}`, "server/discover", {})).body.result?.instructions
+  expect(await told("/mcp?tags=open")).toContain("Not available now: off (disabled), web (invalid)")
+  expect(await told("/mcp?tags=open")).not.toContain("hidden")
+})
+
 test("a call to a remote server that cannot be reached names its host, the cause and the next try [backend:down]", async () => {
   const port = await freePort()
   const at = `127.0.0.1:${port}`
