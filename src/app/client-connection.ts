@@ -29,6 +29,7 @@ import { visible } from "../lib/log.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { createRedactor } from "../lib/redact.ts"
+import { isSecretName } from "../lib/secret-names.ts"
 import {
   addConnection,
   backUpClientFile,
@@ -40,7 +41,7 @@ import { contentionError } from "../store/documents.ts"
 import { linkTarget, readText, replaceFile } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { writtenValues } from "../tools/consent-text.ts"
-import { isObject, type Params } from "../wire/message.ts"
+import type { Params } from "../wire/message.ts"
 import { CONTEXT_ARGS } from "./command-context.ts"
 import { print, say } from "./output.ts"
 
@@ -118,14 +119,11 @@ export function ownEntries(
   return entries.filter(({ path, server }) => isSvc(server, address) || written.has(JSON.stringify(path)))
 }
 
-/** Returns the texts in entries that a shown change must not contain. */
-export const secretsOf = (entries: readonly ForeignServer[]): readonly string[] =>
-  entries.flatMap(({ server }) => {
-    const written = writtenValues(server)
-    return [written.env, written.headers].flatMap((section) =>
-      isObject(section) ? Object.values(section).map(String) : [],
-    )
-  })
+/** Returns the texts in servers that a shown change must not contain: the values under secret names. */
+export const secretsOf = (servers: readonly { readonly server: Params }[]): readonly string[] =>
+  servers.flatMap(({ server }) =>
+    Object.entries(writtenValues(server)).flatMap(([name, value]) => (isSecretName(name) ? [String(value)] : [])),
+  )
 
 /** Asks for consent to a change. False: it is not made. Throws a RequestError (usage) if there is no terminal to ask at. */
 export async function agreed(

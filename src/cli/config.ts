@@ -2,13 +2,17 @@
 import { readFileSync } from "node:fs"
 import { basename } from "node:path"
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, findIssues, openContext } from "../app/command-context.ts"
+import { formatChange, secretsOf } from "../app/client-connection.ts"
+import { CONTEXT_ARGS, configuredSecrets, findIssues, openContext } from "../app/command-context.ts"
 import { FOLLOW_ARGS, finishChange } from "../app/follow.ts"
 import { findLimitIssues } from "../app/limit-issues.ts"
-import { print } from "../app/output.ts"
+import { print, say } from "../app/output.ts"
+import { writtenServers } from "../config/edit.ts"
 import { jsonSchema } from "../config/schema.ts"
 import { systemClock } from "../lib/clock.ts"
 import { formatIssue, RequestError } from "../lib/errors.ts"
+import { visible } from "../lib/log.ts"
+import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { editConfig, listBackups, readTexts } from "../store/documents.ts"
 import { importServers } from "./config-import.ts"
 
@@ -68,6 +72,7 @@ export const config: CommandDef = {
           valueHint: "backup",
         },
         ...CONTEXT_ARGS,
+        yes: { type: "boolean", alias: "y", description: "Do not ask for confirmation at a terminal" },
         ...FOLLOW_ARGS,
       },
       async run({ args }) {
@@ -84,10 +89,27 @@ export const config: CommandDef = {
               : "there are no backups",
           )
         const text = readFileSync(found, "utf8")
-        const changed = await editConfig(paths, () => text, systemClock)
         const restored = basename(found)
+        const current = readTexts(paths).config() ?? ""
+        if (args.yes !== true && isInteractive() && text !== current) {
+          const secrets = [...configuredSecrets(context), ...[current, text].flatMap(secretsIn)]
+          say([visible(paths.file), ...formatChange(current, text, secrets).split("\n").map(visible)].join("\n"))
+          if (!(await promptYesNo(`restore ${restored}?`))) return 0
+        }
+        const changed = await editConfig(paths, () => text, systemClock)
         return finishChange(context, args, { result: { changed, restored }, done: `restored ${restored}` })
       },
     },
   } as Record<string, CommandDef>,
+}
+
+// ---
+
+/** Returns the secrets in a text of mcp.json; none if it is malformed, and then its lines are matched by their looks alone. */
+function secretsIn(text: string): readonly string[] {
+  try {
+    return secretsOf([...writtenServers(text).values()])
+  } catch {
+    return []
+  }
 }

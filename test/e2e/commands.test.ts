@@ -59,6 +59,23 @@ test("servers are added, changed and removed without an instance", async () => {
   expect((await svc("mcp", "restart", "uno")).code).toBe(69)
 })
 
+test("config restore shows the change at a terminal, without secrets, and asks [cli:config:restore]", async () => {
+  const folder = freshFolder()
+  const svc = inFolder(folder)
+  const file = join(folder, "mcp.json")
+  expect((await svc("mcp", "add", "one", "-e", "API_KEY=oldsecret", "--", "x")).code).toBe(0)
+  expect((await svc("mcp", "edit", "one", "-e", "API_KEY=newsecret", "-e", "MODE=fast")).code).toBe(0)
+  const edited = readIfThere(file)
+  const restore = ["config", "restore", "--config-dir", folder]
+  const { shown, code } = await typeSvc(restore, { folder, answers: ["n"] })
+  expect([code, readIfThere(file)]).toEqual([0, edited])
+  expect(shown).toContain('"MODE": "fast"')
+  expect(shown).not.toMatch(/oldsecret|newsecret/)
+  expect((await typeSvc(restore, { folder, answers: ["y"] })).shown).toContain("restored mcp-")
+  expect(readIfThere(file)).toContain("oldsecret")
+  expect((await typeSvc([...restore, "--yes"], { folder, answers: [] })).shown).not.toContain("[y/N]")
+})
+
 test("config check reports each issue with file, line and column, and exits with 78", async () => {
   const folder = freshFolder()
   mkdirSync(folder, { recursive: true })
