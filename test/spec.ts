@@ -1332,6 +1332,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a terminal is recorded and shared; a value that a repository fixes may be code",
   },
+  "cli:config:restore": {
+    says: "svc config restore at a terminal shows the difference without secrets and asks, unless --yes is given; without a terminal it restores at once",
+    from: "choice",
+    why: "without an argument a person does not see which backup replaces the file",
+  },
   "cli:add:flags": {
     says: "a flag of svc behind a program that no -- marks is passed to the program with a note; --config and --config-dir are refused there",
     from: "choice",

@@ -120,6 +120,14 @@ export const TAG_ARGS = {
   tags: { type: "string", description: "The same as --tag" },
 } as const satisfies ArgsDef
 
+/** The flag of other clients for the scope of a server. */
+export const SCOPE_ARGS = {
+  scope: { type: "string", alias: "s", description: "No effect: svc has one configuration" },
+} as const satisfies ArgsDef
+
+/** What a command with `--scope` says. */
+export const SCOPE_NOTE = "--scope has no effect: svc has one configuration for all projects"
+
 /** Returns the tags that a command names. Throws a RequestError (usage) for a flag without any. */
 export function tagsOf(rawArgs: readonly string[]): readonly string[] {
   for (const name of ["tag", "tags"])

@@ -1,6 +1,6 @@
 /** `svc mcp add`, `add-json` and `edit`: writes servers to mcp.json, from what people type and paste. */
 import { type CommandDef, parseArgs } from "citty"
-import { CONTEXT_ARGS, repeated, TAG_ARGS, tagsOf } from "../app/command-context.ts"
+import { CONTEXT_ARGS, repeated, SCOPE_ARGS, SCOPE_NOTE, TAG_ARGS, tagsOf } from "../app/command-context.ts"
 import { editServers } from "../app/edit-servers.ts"
 import { START_ARGS } from "../app/follow.ts"
 import { say } from "../app/output.ts"
@@ -8,10 +8,11 @@ import { parseDocument } from "../config/document.ts"
 import { addServer, type Edit, patchServer, renameServer, writtenName, writtenServers } from "../config/edit.ts"
 import { readForeignServers, SUBSTITUTED } from "../config/import.ts"
 import { escapeTyped, referencesIn } from "../config/substitution.ts"
-import { type ProgramCommand, usageError } from "../lib/command-line.ts"
+import { type ProgramCommand, readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
 import { mapStrings } from "../lib/json.ts"
 import { visible } from "../lib/log.ts"
+import { isInteractive, promptLine } from "../lib/prompt.ts"
 import { addressOf, describeEndpoint, describeFound, findServer, planFound } from "../tools/find-server.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
@@ -49,7 +50,17 @@ export const add: ProgramCommand = {
     name: NAME,
     ...CONTEXT_ARGS,
     ...SETTINGS,
-    scope: { type: "string", alias: "s", description: "No effect: svc has one configuration" },
+    "client-id": { type: "string", description: "OAuth client ID of svc at the server; sets oauth.clientId" },
+    "client-secret": {
+      type: "boolean",
+      description: "Ask for the OAuth client secret (or take it from MCP_CLIENT_SECRET)",
+    },
+    "callback-port": {
+      type: "string",
+      description: "No effect: svc receives the sign-in at its own address",
+      valueHint: "port",
+    },
+    ...SCOPE_ARGS,
     force: FORCE,
     ...START_ARGS,
   },
@@ -68,6 +79,9 @@ export const add: ProgramCommand = {
       ...variablesOf(rawArgs),
       ...(command === undefined ? {} : programSettings(command, rest)),
     })
+    if (args["callback-port"] !== undefined)
+      say("--callback-port has no effect: svc receives the sign-in at its own address, or at oauth.redirectUrl")
+    const oauth = await oauthOf(args)
     const tags = tagsOf(rawArgs)
     const remote = typeof url === "string" ? await remoteOf(url, transport, headers) : {}
     const allHeaders = { ...remote.headers, ...headers }
@@ -77,6 +91,7 @@ export const add: ProgramCommand = {
       ...program,
       ...(Object.keys(env).length > 0 ? { env } : {}),
       ...(Object.keys(allHeaders).length > 0 ? { headers: allHeaders } : {}),
+      ...(oauth === undefined ? {} : { oauth }),
       ...(tags.length > 0 ? { tags } : {}),
     }
     return editServers(args, addServer(name, server, args.force === true), `added ${name}`, [name])
@@ -92,7 +107,7 @@ export const addJson: CommandDef = {
     name: { type: "positional", required: true, description: "Name of the server; left out if the JSON has names" },
     text: { type: "positional", required: false, description: 'A server, or {"mcpServers": {…}}; - reads stdin' },
     ...CONTEXT_ARGS,
-    scope: { type: "string", alias: "s", description: "No effect: svc has one configuration" },
+    ...SCOPE_ARGS,
     force: FORCE,
     ...START_ARGS,
   },
@@ -179,7 +194,19 @@ export const edit: ProgramCommand = {
 
 /** Other programs with a command `mcp add`, in lines that people paste. */
 const OTHER_CLIENTS: ReadonlySet<string> = new Set(["claude", "codex", "gemini", "svc"])
-const SCOPE_NOTE = "--scope has no effect: svc has one configuration for all projects"
+
+/** Returns the OAuth client that flags describe. Throws a RequestError (usage) for a secret that cannot be asked for. */
+async function oauthOf(args: Readonly<Record<string, unknown>>): Promise<Params | undefined> {
+  const clientId = readOptions(args, {}).text("client-id")
+  if (args["client-secret"] !== true) return clientId === undefined ? undefined : typed({ oauth: { clientId } }).oauth
+  if (clientId === undefined) throw usageError("--client-secret needs --client-id")
+  const { MCP_CLIENT_SECRET: given = "" } = process.env
+  if (given === "" && !isInteractive())
+    throw usageError("no terminal to ask for the client secret; set it in MCP_CLIENT_SECRET")
+  const clientSecret = given === "" ? await promptLine("client secret: ", true) : given
+  if (clientSecret === "") throw usageError("the client secret is empty")
+  return { ...typed({ oauth: { clientId } }).oauth, clientSecret: clientSecret.replaceAll("$", "$$$$") }
+}
 
 /** Returns the words of the program. */
 function programOf(rawArgs: readonly string[]): readonly string[] {

@@ -1,10 +1,18 @@
 /** `svc mcp`: manages the servers in mcp.json. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, notRunning, ONE_SERVER_ARG, openContext } from "../app/command-context.ts"
+import {
+  CONTEXT_ARGS,
+  notRunning,
+  ONE_SERVER_ARG,
+  openContext,
+  SCOPE_ARGS,
+  SCOPE_NOTE,
+} from "../app/command-context.ts"
 import { editServers } from "../app/edit-servers.ts"
 import { FOLLOW_ARGS, finishChange, START_ARGS } from "../app/follow.ts"
+import { say } from "../app/output.ts"
 import { type Edit, removeServer, setDisabled } from "../config/edit.ts"
-import type { CommandGroup } from "../lib/command-line.ts"
+import type { CommandGroup, VariadicCommand } from "../lib/command-line.ts"
 import { isObject } from "../wire/message.ts"
 import { list, status } from "./mcp-status.ts"
 
@@ -19,11 +27,26 @@ const enable: CommandDef = {
   },
 }
 
-const simple = (name: string, description: string, edit: (server: string) => Edit, done: string): CommandDef => ({
-  meta: { name, description },
+const disable: CommandDef = {
+  meta: { name: "disable", description: "Disable a server without removing it" },
   args: { name: NAME, ...CONTEXT_ARGS, ...FOLLOW_ARGS },
-  run: ({ args }) => editServers(args, edit(String(args.name)), `${done} ${args.name}`),
-})
+  run({ args }) {
+    const name = String(args.name)
+    return editServers(args, setDisabled(name, true), `disabled ${name}`)
+  },
+}
+
+const remove: VariadicCommand = {
+  rest: "NAME",
+  meta: { name: "remove", description: "Remove servers from the configuration" },
+  args: { name: NAME, ...CONTEXT_ARGS, ...SCOPE_ARGS, ...FOLLOW_ARGS },
+  run({ args }) {
+    if (args.scope !== undefined) say(SCOPE_NOTE)
+    const names = args._
+    const all: Edit = (text) => names.reduce((changed, name) => removeServer(name)(changed), text)
+    return editServers(args, all, `removed ${names.join(", ")}`)
+  },
+}
 
 const restart: CommandDef = {
   meta: { name: "restart", description: "Restart one server, or all, immediately" },
@@ -53,9 +76,9 @@ export const mcp: CommandGroup = {
     add: () => import("./mcp-add.ts").then(({ add }) => add),
     "add-json": () => import("./mcp-add.ts").then(({ addJson }) => addJson),
     edit: () => import("./mcp-add.ts").then(({ edit }) => edit),
-    remove: simple("remove", "Remove a server from the configuration", removeServer, "removed"),
+    remove,
     enable,
-    disable: simple("disable", "Disable a server without removing it", (name) => setDisabled(name, true), "disabled"),
+    disable,
     restart,
     render: () => import("./mcp-render.ts").then(({ render }) => render),
     tools: () => import("./mcp-tools.ts").then(({ tools }) => tools),

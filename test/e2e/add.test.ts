@@ -78,6 +78,27 @@ test("a line that svc cannot take is answered with the one that it takes [cli:ad
   for (const line of ["status", "ls", "mcp ls", "version"]) expect((await svc(line.split(" "))).code).toBe(0)
 })
 
+test("the OAuth flags and scopes of other clients are taken, and several servers are removed at once [cli:add]", async () => {
+  const folder = freshFolder()
+  const env = { ...freshEnv(folder), SVC_CONFIG_DIR: folder, MCP_CLIENT_SECRET: "s3c$ret" }
+  const svc = (...line: string[]) => runSvc(["mcp", ...line], env)
+  const flags = ["--client-id", "me", "--client-secret", "--callback-port", "8080"]
+  const added = await svc("add", "it", "https://it.example/mcp", ...flags)
+  expect([added.code, added.stderr]).toEqual([
+    0,
+    "--callback-port has no effect: svc receives the sign-in at its own address, or at oauth.redirectUrl\n",
+  ])
+  expect(JSON.parse(readIfThere(join(folder, "mcp.json")) ?? "").mcpServers).toEqual({
+    it: { url: "https://it.example/mcp", oauth: { clientId: "me", clientSecret: "s3c$$ret" } },
+  })
+  expect((await svc("add", "two", "https://it.example/mcp", "--client-secret")).code).toBe(64)
+  await svc("add", "two", "--", "x")
+  expect((await svc("remove", "it", "nosuch")).code).toBe(64)
+  const removed = await svc("remove", "it", "two", "-s", "user")
+  expect([removed.code, removed.stdout]).toEqual([0, expect.stringMatching(/^removed it, two \(/)])
+  expect(removed.stderr).toBe("--scope has no effect: svc has one configuration for all projects\n")
+})
+
 test("a program and its arguments in one word are warned of [cli:add]", async () => {
   const { svc } = fresh()
   for (const line of [
