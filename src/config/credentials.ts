@@ -1,5 +1,7 @@
 /** Finds the credentials inside of values that are known as a whole: URLs and HTTP headers. */
+
 import { isSecretName } from "../lib/secret-names.ts"
+import { percentDecoded } from "../lib/text.ts"
 
 /**
  * Returns the parts of URLs that must not be shown: passwords, users without a password, and parameters with secret names;
@@ -13,7 +15,7 @@ export function urlCredentials(text: string): readonly string[] {
   const parameters = [...text.matchAll(/[?&]([^\s=&#]{1,256})=([^\s&#]+)/g)].flatMap(([, name = "", value = ""]) =>
     isSecretName(name) ? [value] : [],
   )
-  return [...users, ...parameters].flatMap((written) => [written, decoded(written)])
+  return [...users, ...parameters].flatMap((written) => [written, percentDecoded(written)])
 }
 
 /**
@@ -27,14 +29,4 @@ export function headerCredentials(value: string): readonly string[] {
   const user = Buffer.from(token, "base64").toString("utf8")
   const colon = user.indexOf(":")
   return colon < 0 ? [value, token] : [value, token, user, user.slice(colon + 1)]
-}
-
-// ---
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }

@@ -3,7 +3,9 @@
  * the log, also hides whatever looks like a credential and keeps paths and addresses, which operators need; `redactAll`, for
  * health bodies and clients, hides paths and addresses too. spec: Detail levels, Sanitization.
  */
+
 import { CREDENTIALS, HIDDEN, type Pattern, PLACES } from "./redaction-patterns.ts"
+import { percentDecoded } from "./text.ts"
 
 /** Functions that hide parts of a text; see above. */
 export type Redactor = {
@@ -65,20 +67,11 @@ function unescapePercent(text: string, hide: (text: string) => string): string {
   for (let rounds = 0; rounds < 3 && decoded.includes("%"); rounds++) {
     const next = decoded
       .replace(/%(?:[2-6][0-9a-f]|7[0-9a-e])/gi, (code) => String.fromCharCode(Number.parseInt(code.slice(1), 16)))
-      .replace(/(?:%[89a-f][0-9a-f])+/gi, decodeLetters)
+      .replace(/(?:%[89a-f][0-9a-f])+/gi, percentDecoded)
     if (next === decoded) break
     decoded = hide(next)
   }
   return decoded
-}
-
-/** Decodes percent-encoded UTF-8; returns other text unchanged. */
-function decodeLetters(codes: string): string {
-  try {
-    return decodeURIComponent(codes)
-  } catch {
-    return codes
-  }
 }
 
 /** Returns one RegExp for all secrets in all encodings, the longest first. */

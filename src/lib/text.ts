@@ -7,3 +7,12 @@ export const counted = (count: number, noun: string): string => `${count} ${noun
 
 /** Formats how often something happened: `once`, `2 times`. */
 export const times = (count: number): string => (count === 1 ? "once" : `${count} times`)
+
+/** Decodes percent-encoded UTF-8; returns any other text unchanged. */
+export function percentDecoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}

@@ -8,9 +8,11 @@
  *  3. The login is checked before the body is read and before the path is looked up.
  *  4. Bodies are JSON within `--max-body`. Requests of one address are limited.
  */
+
 import type { Clock } from "../lib/clock.ts"
 import { HTTP_STATUS, RequestError } from "../lib/errors.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
+import { percentDecoded } from "../lib/text.ts"
 import { createAddressLimiter } from "../serve/address-rate-limit.ts"
 import { type AdminLogin, sessionCookie } from "../serve/admin-login.ts"
 import type { Inbound } from "../serve/inbound.ts"
@@ -109,7 +111,7 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
   ): Promise<Response> => {
     const { request, search, principal } = inbound
     const names = [...endpoint.path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => name)
-    const params = Object.fromEntries(names.map((name, at) => [name, decode(values[at] ?? "")]))
+    const params = Object.fromEntries(names.map((name, at) => [name, percentDecoded(values[at] ?? "")]))
     const query = check(endpoint.query, Object.fromEntries(new URLSearchParams(search)), "query")
     const body = endpoint.body === undefined ? {} : check(endpoint.body, await readBody(request, deps.maxBody), "body")
     onbody()
@@ -225,14 +227,6 @@ function check(schema: Endpoint["body"], value: unknown, what: "query" | "body")
 const MAX_PROBLEMS = 20
 
 const patternOf = (path: string): RegExp => new RegExp(`^${path.replace(/\{\w+\}/g, "([^/]+)")}$`)
-
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
-}
 
 /** Returns the hash of an answer, or of the server in it that was written. */
 function hashIn(answer: unknown): string | undefined {

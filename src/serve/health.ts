@@ -2,8 +2,10 @@
  * The health endpoints over HTTP: maps the verdict of a report to a status and headers. They read the snapshot and never
  * wait for a backend. spec: Endpoints.
  */
+
 import type { Snapshot } from "../agent/snapshot.ts"
 import { codesOf, HTTP_STATUS, messageOf, RequestError, statusOfFault } from "../lib/errors.ts"
+import { percentDecoded } from "../lib/text.ts"
 import {
   type HealthVerdict,
   healthReport,
@@ -85,13 +87,7 @@ export function reportAt(path: string): FindReport | undefined {
   if (Object.hasOwn(REPORTS, path)) return REPORTS[path]
   const name = /^\/health\/mcp\/([^/]+)$/.exec(path)?.[1]
   if (name === undefined) return undefined
-  let decoded = name
-  try {
-    decoded = decodeURIComponent(name)
-  } catch {
-    // A name that is not percent-encoded is taken as it is.
-  }
-  return (deps, snapshot) => showServer(decoded, snapshot, deps.facts(), deps)
+  return (deps, snapshot) => showServer(percentDecoded(name), snapshot, deps.facts(), deps)
 }
 
 // ---

@@ -12,7 +12,7 @@ import { codesOf, isBug, publicMessage, RequestError } from "../lib/errors.ts"
 import { lazy } from "../lib/lazy.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { Pipe } from "../session/pipe.ts"
-import { boundedText, customSchema } from "../template/context-schema.ts"
+import { boundedText, projectContextSchema, userSchema } from "../template/context-schema.ts"
 import { decode, encode } from "../wire/frame.ts"
 import { createSplitter, lineOf } from "../wire/lines.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -232,18 +232,8 @@ const surroundings = lazy(() =>
       directory: boundedText(),
       root: boundedText(),
       branch: boundedText().optional(),
-      user: z.object({
-        username: boundedText(),
-        name: boundedText().optional(),
-        email: boundedText().optional(),
-        home: boundedText(),
-      }),
-      said: z.object({
-        projectId: boundedText().optional(),
-        environment: boundedText().optional(),
-        team: boundedText().optional(),
-        custom: customSchema().optional(),
-      }),
+      user: userSchema(),
+      said: projectContextSchema(),
     }),
     queries: z
       .array(

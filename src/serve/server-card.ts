@@ -13,10 +13,12 @@
  *  3. Addresses in a card begin with `--external-url`; without it, with the address that the request was sent to. Shared
  *     caches must not keep such a card.
  */
+
 import type { Agent } from "../agent/agent.ts"
 import type { Backend } from "../backend/backend.ts"
 import { digest } from "../lib/digest.ts"
 import { HTTP_STATUS, RequestError } from "../lib/errors.ts"
+import { percentDecoded } from "../lib/text.ts"
 import { LEGACY_VERSIONS, MODERN_VERSIONS } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Inbound, Middleware } from "./inbound.ts"
@@ -111,17 +113,9 @@ function documentResponse(document: Params, type: string, caching: string, reque
 
 /** Returns the server of a path, undefined if there is none that the client may see. Template instances have no address. */
 function findServer(encoded: string, { principal }: Inbound, { agent }: ServerCardOptions): Backend | undefined {
-  const name = decoded(encoded)
+  const name = percentDecoded(encoded)
   const backend = agent.find(name).find(({ spec }) => spec.id === spec.name)
   return backend !== undefined && maySee(principal, backend.spec.tuning.tags) ? backend : undefined
-}
-
-function decoded(name: string): string {
-  try {
-    return decodeURIComponent(name)
-  } catch {
-    return name
-  }
 }
 
 const cardOf = (base: string, path: string, name: string, about: Params, options: ServerCardOptions): Params => ({

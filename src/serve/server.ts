@@ -9,12 +9,14 @@
  *   /health …, /metrics …,
  *   …/mcp/server-card       middleware: see MIDDLEWARE_ORDER
  */
+
 import type { Agent } from "../agent/agent.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { readTools } from "../catalog/selection.ts"
 import type { ToolListing } from "../config/tool-listing.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
+import { percentDecoded } from "../lib/text.ts"
 import { withPrivateUmask } from "../store/files.ts"
 import { insufficientScope, isScope, TAG_SCOPE } from "./challenge.ts"
 import { type OpenStream, type OpenStreams, SSE_HEADERS } from "./http-exchange.ts"
@@ -184,7 +186,7 @@ function serveRoute(inbound: Inbound, deps: ServerDeps, narrowScope: NarrowScope
     if (deps.api !== undefined && API_PATH.test(path))
       return deps.api({ inbound, streams: mcp.streams, scope, onbody: () => mcp.onbody?.(request) })
     const name = SERVER_PATH.exec(path)?.[1]
-    if (name !== undefined) return serveBackend(decode(name), inbound, mcp, deps, narrowScope)
+    if (name !== undefined) return serveBackend(percentDecoded(name), inbound, mcp, deps, narrowScope)
     throw new RequestError("not_found", `There is no endpoint ${path.slice(0, 200)}; MCP is at /mcp`)
   } catch (error) {
     return errorResponse(error, { shape: shapeOf(path), onbug: deps.mcp.onbug })
@@ -232,15 +234,6 @@ function closedAt(until: number, streams: OpenStreams, clock: Clock): OpenStream
 const STREAM = SSE_HEADERS["content-type"]
 const API_PATH = /^\/(?:api\/|admin\/login$)/
 const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/
-
-/** Decodes a percent-encoded name; one that is not percent-encoded is taken as it is. */
-function decode(name: string): string {
-  try {
-    return decodeURIComponent(name)
-  } catch {
-    return name
-  }
-}
 
 const wrongMethod = (path: string, allow: string): Response =>
   errorResponse(new RequestError("wrong_method", "Method not allowed"), { shape: shapeOf(path), headers: { allow } })

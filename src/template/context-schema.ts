@@ -15,6 +15,26 @@ export const customSchema = lazy(() =>
     ),
 )
 
+/** The schema of the person who uses a client. */
+export const userSchema = lazy(() =>
+  z.object({
+    username: boundedText(),
+    name: boundedText().optional(),
+    email: boundedText().optional(),
+    home: boundedText(),
+  }),
+)
+
+/** The schema of what a project says of itself. */
+export const projectContextSchema = lazy(() =>
+  z.object({
+    projectId: boundedText().optional(),
+    environment: boundedText().optional(),
+    team: boundedText().optional(),
+    custom: customSchema().optional(),
+  }),
+)
+
 export const contextSchema = lazy(() =>
   z.object({
     project: z.object({
@@ -26,12 +46,7 @@ export const contextSchema = lazy(() =>
       git: z.object({ branch: boundedText().optional() }),
       custom: customSchema(),
     }),
-    user: z.object({
-      username: boundedText(),
-      name: boundedText().optional(),
-      email: boundedText().optional(),
-      home: boundedText(),
-    }),
+    user: userSchema(),
     transport: z.object({
       type: z.enum(["http", "sse", "stdio"]),
       client: z.object({ name: boundedText().optional(), version: boundedText().optional() }),

@@ -9,25 +9,16 @@ import { TOOL_LISTINGS } from "../config/tool-listing.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { lazy } from "../lib/lazy.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
-import { boundedText, customSchema } from "./context-schema.ts"
+import { boundedText, projectContextSchema } from "./context-schema.ts"
 
 export const SVCRC = ".svcrc"
-
-const contextSection = lazy(() =>
-  z.object({
-    projectId: boundedText().optional(),
-    environment: boundedText().optional(),
-    team: boundedText().optional(),
-    custom: customSchema().optional(),
-  }),
-)
 
 const schema = lazy(() =>
   z.object({
     preset: boundedText().min(1).optional(),
     tags: z.array(boundedText().min(1)).min(1).optional(),
     tools: z.enum(TOOL_LISTINGS).optional(),
-    context: contextSection().optional(),
+    context: projectContextSchema().optional(),
   }),
 )
 
@@ -48,7 +39,7 @@ export function parseSvcrc(text: string, file: string): { readonly svcrc: Svcrc;
   const issues = [
     ...document.issues,
     ...unknownKeys(document, value, ["$schema", ...Object.keys(schema().shape)], []),
-    ...unknownKeys(document, value.context, Object.keys(contextSection().shape), ["context"]),
+    ...unknownKeys(document, value.context, Object.keys(projectContextSchema().shape), ["context"]),
   ]
   return { svcrc: parsed.data, issues }
 }
