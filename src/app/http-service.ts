@@ -26,6 +26,8 @@ export type HttpService = Listening & {
   readonly admin: AdminInterface | undefined
   /** The address of MCP for clients; undefined for a Unix socket. */
   readonly endpoint: string | undefined
+  /** Answers all requests; until then, only those for `/health/live`. */
+  admit(): void
   /** Logs the address, once the configuration is loaded: programs that start svc wait for this line. */
   announce(): void
   /** Reads the tokens of clients now if their file has changed. */
@@ -41,6 +43,8 @@ export async function startHttp(
 ): Promise<HttpService> {
   const { agent, mcp, metrics, log, redactor, facts } = runtime
   const { address, loopback, trustProxy, tls } = options
+  const { promise: admitted, resolve: admit } = Promise.withResolvers<void>()
+  let held: Promise<void> | undefined = admitted
   const healthLimit = options.healthRateLimit
     ? createHealthLimit({
         limiter: createAddressLimiter(systemClock, HEALTH_LIMIT),
@@ -95,6 +99,8 @@ export async function startHttp(
             isPublished: (path) => options.externalUrl !== undefined && isPublicDocument(path),
           }),
           authenticate: auth?.authenticate,
+          firstLoad: (inbound, next) =>
+            held === undefined || inbound.path === "/health/live" ? next(inbound) : held.then(() => next(inbound)),
           healthLimit,
           resourceMetadata: auth?.resourceMetadata,
           oauthCallback,
@@ -137,6 +143,10 @@ export async function startHttp(
     ...listening,
     admin,
     endpoint,
+    admit() {
+      held = undefined
+      admit()
+    },
     announce() {
       const place = unix === undefined ? `${listening.url.href}mcp` : `unix:${unix}`
       // Elsewhere than where svc listens: behind a proxy, or because 0.0.0.0 is no address that a client can connect to.

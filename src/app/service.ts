@@ -85,15 +85,13 @@ async function serveUntil(
   )
   const listening = options.transport === "http" ? await startHttp(runtime, options, paths) : undefined
   agent.awaitInitialLoad(options.startupWait)
-  // What reads the files is imported once svc listens; a turn of the event loop answers who already asks whether svc is alive.
+  // A turn of the event loop, in which svc answers probes of /health/live. What reads the files is imported after it.
   if (listening !== undefined) await delay(systemClock, 0)
+  const { startReloadLoop } = await import("./reload-loop.ts")
+  // In the turn after the load, which keeps the event loop busy.
+  if (listening !== undefined) systemClock.after(0, listening.admit)
   const loop =
-    paths === undefined
-      ? undefined
-      : await (await import("./reload-loop.ts")).startReloadLoop(runtime, options, paths, listening, {
-          interrupt,
-          notify,
-        })
+    paths === undefined ? undefined : await startReloadLoop(runtime, options, paths, listening, { interrupt, notify })
   listening?.announce()
   notify?.ready(listening === undefined ? "serving stdio" : `listening on ${listening.endpoint ?? "a Unix socket"}`)
   const announced =

@@ -33,13 +33,15 @@ import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
  *  1. `cors` answers preflights, which carry no token, and marks all other responses, refusals too.
  *  2. `hostCheck` comes before anything that looks at a token or costs work: a page of another site learns nothing.
  *  3. `authenticate` comes before every part that shows something.
- *  4. `healthLimit` counts before a report is made.
- *  5. The rest answers its own paths: `resourceMetadata`, `oauthCallback`, `metrics`, `health`, `serverCards`.
+ *  4. `firstLoad` holds requests until the configuration is read; `/health/live` alone needs none.
+ *  5. `healthLimit` counts before a report is made.
+ *  6. The rest answers its own paths: `resourceMetadata`, `oauthCallback`, `metrics`, `health`, `serverCards`.
  */
 const MIDDLEWARE_ORDER = [
   "cors",
   "hostCheck",
   "authenticate",
+  "firstLoad",
   "healthLimit",
   "resourceMetadata",
   "oauthCallback",

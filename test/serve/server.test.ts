@@ -54,6 +54,7 @@ function listener(changes: Partial<MiddlewareTable> = {}) {
       onrefused: () => undefined,
       onbug,
     }),
+    firstLoad: undefined,
     healthLimit: createHealthLimit({
       limiter: createAddressLimiter(clock, { requests: 2, windowMs: 60_000 }),
       trustProxy: () => false,
