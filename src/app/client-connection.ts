@@ -87,7 +87,12 @@ export const clientHost = (): ClientHost => ({
 export function targetOf(args: Readonly<Record<string, unknown>>): ClientTarget {
   if (typeof args.client !== "string") throw usageError("CLIENT is missing; `svc connect --list` lists the clients")
   const client = CLIENTS.find((one) => one === args.client)
-  if (client === undefined) throw unknownNameError("client", args.client, CLIENTS)
+  if (client === undefined) {
+    const meant = MEANT_BY[args.client.toLowerCase()]
+    if (meant !== undefined)
+      throw new RequestError("not_found", `no client is named ${args.client}; did you mean ${meant}?`)
+    throw unknownNameError("client", args.client, CLIENTS)
+  }
   const scope = readOptions(args, {}).choice("scope", ["user", "project"], "user")
   const file = clientFiles(client, clientHost()).find((one) => one.scope === scope)
   if (file === undefined) throw usageError(`${clientRow(client).title} has no file for a project; leave --scope out`)
@@ -250,6 +255,12 @@ export async function undo(
 
 // ---
 
+/** Clients by the names of their programs, which no edit distance finds. */
+const MEANT_BY: Readonly<Record<string, ClientName | undefined>> = {
+  claude: "claude-code",
+  code: "vscode",
+  "visual-studio-code": "vscode",
+}
 /** Lines around a difference. */
 const CONTEXT = 2
 /** Some clients keep whole conversations on one line. */

@@ -55,12 +55,14 @@ export async function runTool(context: CommandContext, tool: string, args: Param
 
 /** Returns an error's message and the command that helps, in place of the tool that its hint names to clients. */
 function withHint({ message, hint }: Params): string {
-  if (!isObject(hint)) return String(message)
+  // A tool's message is a sentence, a command's begins with a small letter.
+  const text = String(message).replace(/^(?:An?|No|Nothing|Only|The|There|This)(?= )/, (word) => word.toLowerCase())
+  if (!isObject(hint)) return text
   const command = COMMANDS[String(hint.tool)]
-  if (command === undefined) return String(message)
+  if (command === undefined) return text
   const { serverName } = isObject(hint.args) ? hint.args : {}
   const target = serverName === undefined ? "" : ` ${String(serverName)}`
-  return `${message}; \`${command}${target}\` ${hint.does}`
+  return `${text}; \`${command}${target}\` ${hint.does}`
 }
 
 /** The commands of the tools that hints name. */

@@ -15,17 +15,21 @@ export const tokenIn = (entry: unknown): string | undefined =>
 export const isAccepted = (context: CommandContext, token: string): boolean =>
   findToken(token, tokensOf(context), systemClock.now()) !== undefined
 
-/** Creates a token that is named after its client. Returns its text. */
+/** Returns the name of a new token for a client, which may be connected twice, as in two scopes: names are unique. */
+export function clientTokenName(context: CommandContext, client: ClientName): string {
+  const taken = new Set([...tokensOf(context).values()].map((one) => one.name))
+  let unique: string = client
+  for (let number = 2; taken.has(unique); number++) unique = `${client}-${number}`
+  return unique
+}
+
+/** Creates a token for a client. Returns its text. */
 export async function createClientToken(
   context: CommandContext,
-  name: ClientName,
+  client: ClientName,
   args: Readonly<Record<string, unknown>>,
 ): Promise<string> {
-  // A client may be connected twice, as in two scopes. Names are unique.
-  const taken = new Set([...tokensOf(context).values()].map((one) => one.name))
-  let unique: string = name
-  for (let number = 2; taken.has(unique); number++) unique = `${name}-${number}`
-  const { token, text } = createToken(unique, { now: systemClock.now() })
+  const { token, text } = createToken(clientTokenName(context, client), { now: systemClock.now() })
   await changeTokens(context, (tokens) => new Map([...tokens, [token.id, token]]))
   await followChange(context, args, `created token ${token.id}`)
   return text

@@ -10,13 +10,14 @@ import { print, say } from "../app/output.ts"
 import { writtenServers } from "../config/edit.ts"
 import { jsonSchema } from "../config/schema.ts"
 import { systemClock } from "../lib/clock.ts"
+import type { CommandGroup } from "../lib/command-line.ts"
 import { formatIssue, RequestError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { editConfig, listBackups, readTexts } from "../store/documents.ts"
 import { importServers } from "./config-import.ts"
 
-export const config: CommandDef = {
+export const config: CommandGroup = {
   meta: { name: "config", description: "Inspect, check, import and restore the configuration" },
   subCommands: {
     path: {
@@ -101,6 +102,10 @@ export const config: CommandDef = {
       },
     },
   } as Record<string, CommandDef>,
+  habits: {
+    validate: ["check"],
+    show: "`svc mcp list` lists the servers, `svc mcp status NAME --verbose` shows the settings of one, and `svc config path` names the file",
+  },
 }
 
 // ---

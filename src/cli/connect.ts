@@ -21,7 +21,7 @@ import {
   writeEdits,
 } from "../app/client-connection.ts"
 import { addressOf, endpointOf, needsToken, selectionOf } from "../app/client-endpoint.ts"
-import { type CommandContext, openContext } from "../app/command-context.ts"
+import { type CommandContext, openContext, runningUrl } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
 import { type ClientEdit, valueIn } from "../config/client-edit.ts"
 import { CLIENTS, type ClientEndpoint, clientEntry, clientFiles, clientRow, entryPath } from "../config/clients.ts"
@@ -31,7 +31,7 @@ import { messageOf, RequestError } from "../lib/errors.ts"
 import { counted } from "../lib/text.ts"
 import { readTexts } from "../store/documents.ts"
 import type { Paths } from "../store/paths.ts"
-import { createClientToken, isAccepted, tokenIn } from "./client-token.ts"
+import { clientTokenName, createClientToken, isAccepted, tokenIn } from "./client-token.ts"
 import { undoLast } from "./disconnect.ts"
 
 export const connect: CommandDef = {
@@ -81,7 +81,9 @@ export const connect: CommandDef = {
       return 0
     }
     const notes = isNew
-      ? [`a token named ${target.client} is created and written into the file${readersOf(target.file)}`]
+      ? [
+          `a token named ${clientTokenName(context, target.client)} is created and written into the file${readersOf(target.file)}`,
+        ]
       : []
     if (!(await agreed(args, target, diff, notes, `connect ${title} to svc?`))) {
       if (args.json === true) print(true, { ...about, changed: false, diff }, () => "")
@@ -102,6 +104,9 @@ export const connect: CommandDef = {
         ...(clientRow(target.client).next === undefined ? [] : [`next: ${clientRow(target.client).next}`]),
       ].join("\n"),
     )
+    // An entry with a command starts svc by itself.
+    if (endpoint.kind === "http" && args.url === undefined && (await runningUrl(context)) === undefined)
+      say("svc is not running, so the client cannot reach it yet: start it with `svc serve --background`")
     return 0
   },
 }

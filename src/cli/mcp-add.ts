@@ -7,6 +7,7 @@ import { say } from "../app/output.ts"
 import { parseDocument } from "../config/document.ts"
 import { addServer, type Edit, patchServer, renameServer, writtenName, writtenServers } from "../config/edit.ts"
 import { readForeignServers, SUBSTITUTED } from "../config/import.ts"
+import { serverSchema } from "../config/schema.ts"
 import { escapeTyped, referencesIn } from "../config/substitution.ts"
 import { type ProgramCommand, readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
@@ -69,7 +70,8 @@ export const add: ProgramCommand = {
     const [command, ...rest] = programOf(rawArgs)
     if (OTHER_CLIENTS.has(name) && command === "mcp")
       throw usageError(`leave out \`${name} mcp ${rest[0] ?? "add"}\`: svc mcp ${rest.join(" ")}`)
-    const { url, transport = args.type } = args
+    const { url } = args
+    const transport = transportFrom(args)
     if ((command === undefined) === (typeof url !== "string"))
       throw usageError(
         "give a command or the URL of a remote server: svc mcp add NAME COMMAND ARGS…, or svc mcp add NAME URL",
@@ -153,7 +155,8 @@ export const edit: ProgramCommand = {
     // Not the words of the program, which citty takes for arguments.
     const args = parseArgs([...(split < 0 ? rawArgs : rawArgs.slice(0, split))], EDIT_ARGS)
     const given = typeof args.patch === "string" ? parsePatch(args.patch) : {}
-    const { rename, url, transport = args.type } = args
+    const { rename, url } = args
+    const transport = transportFrom(args)
     const [command, ...rest] = programOf(rawArgs)
     if (command !== undefined && typeof url === "string") throw usageError("give a command or --url, not both")
     const [tags, words] = [tagsOf(rawArgs), repeated(rawArgs, "arg")]
@@ -206,6 +209,17 @@ async function oauthOf(args: Readonly<Record<string, unknown>>): Promise<Params 
   const clientSecret = given === "" ? await promptLine("client secret: ", true) : given
   if (clientSecret === "") throw usageError("the client secret is empty")
   return { ...typed({ oauth: { clientId } }).oauth, clientSecret: clientSecret.replaceAll("$", "$$$$") }
+}
+
+/** Returns the transport that flags name. Throws a RequestError (usage) for one that svc does not know. */
+function transportFrom(args: Readonly<Record<string, unknown>>): string | undefined {
+  const { transport = args.type } = args
+  if (typeof transport !== "string") return undefined
+  if (!serverSchema().shape.type.safeParse(transport).success)
+    throw usageError(
+      `--${args.transport === undefined ? "type" : "transport"} must be stdio, http or sse, not ${transport}`,
+    )
+  return transport
 }
 
 /** Returns the words of the program. */

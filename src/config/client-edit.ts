@@ -112,6 +112,7 @@ function faultIn(text: string, parse: Parse): readonly [line: number, column: nu
 function editOnce(text: string, file: string, edit: ClientEdit): string {
   const before = readClientDocument(text, file)
   if (isSameValue(valueIn(before, edit.path), edit.value)) return text
+  requireSections(before, file, edit.path)
   const format = formatOf(file)
   if (format === "json") return setAt(text, edit.path, edit.value, file)
   const edited = format === "toml" ? editToml(text, edit) : editYaml(text, edit)
@@ -126,6 +127,18 @@ function editOnce(text: string, file: string, edit: ClientEdit): string {
     return edited
   const entry = edit.value === undefined ? `remove ${edit.path.join(".")}` : `set ${edit.path.join(".")}`
   throw new RequestError("conflict", `${file} is written in a form that svc cannot edit safely; ${entry} by hand`)
+}
+
+/** Throws a RequestError (conflict) if what holds an entry is not an object: an edit would replace it. */
+function requireSections(document: Params, file: string, path: Path): void {
+  for (let length = 1; length < path.length; length++) {
+    const section = valueIn(document, path.slice(0, length))
+    if (section !== undefined && section !== null && !isObject(section))
+      throw new RequestError(
+        "conflict",
+        `${file}: ${path.slice(0, length).join(".")} must be an object with a member for each server; correct it by hand`,
+      )
+  }
 }
 
 function parsed(text: string, parse: Parse): unknown {

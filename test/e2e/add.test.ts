@@ -66,6 +66,15 @@ test("a line that svc cannot take is answered with the one that it takes [cli:ad
     ["mcp add it -- wss://it.example/mcp", "wss://it.example/mcp is not a program"],
     ['mcp add-json it {"command":"wss://it.example/"}', "wss://it.example/ is not a program"],
     ["mcp add it npx --config new.json", "--config after npx may be svc's or the program's"],
+    ["mcp add it --transport htp https://it.example/mcp", "--transport must be stdio, http or sse, not htp"],
+    ["mcp edit it --type htp", "--type must be stdio, http or sse, not htp"],
+    ["connect claude", "no client is named claude; did you mean claude-code?"],
+    ["connect code", "no client is named code; did you mean vscode?"],
+    ["clients", "`svc connect --list` lists the clients"],
+    ["init", "`svc serve --init` creates the configuration"],
+    ["validate", "`svc config check` checks the configuration"],
+    ["kill", "`svc stop` stops svc"],
+    ["config show", "`svc mcp list` lists the servers"],
     ["mcp add claude mcp add it -- npx", "leave out `claude mcp add`: svc mcp add it -- npx"],
     ["mcp add it", "give a command or the URL of a remote server"],
     ["start", "`svc serve` starts svc (in the background with --background)"],
@@ -75,7 +84,8 @@ test("a line that svc cannot take is answered with the one that it takes [cli:ad
     const { code, stderr } = await svc(line.split(" "))
     expect([code, stderr]).toEqual([64, expect.stringContaining(message)])
   }
-  for (const line of ["status", "ls", "mcp ls", "version"]) expect((await svc(line.split(" "))).code).toBe(0)
+  for (const line of ["status", "ls", "mcp ls", "version", "import", "config validate"])
+    expect((await svc(line.split(" "))).code).toBe(0)
 })
 
 test("the OAuth flags and scopes of other clients are taken, and several servers are removed at once [cli:add]", async () => {

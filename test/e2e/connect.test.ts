@@ -98,7 +98,11 @@ test("a file that did not exist is created for its user alone, and removed by th
   mkdirSync(join(folder, ".gemini"))
   symlinkSync(join(folder, "dotfiles/settings.json"), join(folder, ".gemini/settings.json"))
   const svc = inFolder(folder)
-  expect((await svc("connect", "windsurf", "--yes")).code).toBe(0)
+  const connected = await svc("connect", "windsurf", "--yes")
+  expect([connected.code, connected.stderr]).toEqual([
+    0,
+    expect.stringContaining("\nsvc is not running, so the client"),
+  ])
   const file = join(folder, ".codeium/windsurf/mcp_config.json")
   expect(JSON.parse(readFileSync(file, "utf8"))).toEqual({
     mcpServers: { svc: { serverUrl: "http://127.0.0.1:3050/mcp" } },
@@ -122,6 +126,7 @@ test("a client's file that is malformed, or has another server of the name, is l
   const folder = home({
     ".cursor/mcp.json": '{\n  "mcpServers": {,\n}',
     ".codex/config.toml": "[mcp_servers.svc]\ncommand = 'x'\n",
+    ".config/opencode/opencode.json": '{"mcp":[{"mine":1}]}',
   })
   const svc = inFolder(folder)
   const malformed = await svc("connect", "cursor", "--yes")
@@ -132,6 +137,11 @@ test("a client's file that is malformed, or has another server of the name, is l
   expect(readIfThere(join(folder, ".codex/config.toml"))).toBe(
     `[mcp_servers.svc]\ncommand = 'x'\n\n[mcp_servers.gateway]\nurl = "http://127.0.0.1:3050/mcp"\n`,
   )
+  expect(await svc("connect", "opencode", "--yes")).toMatchObject({
+    code: 64,
+    stderr: expect.stringContaining("opencode.json: mcp must be an object with a member for each server"),
+  })
+  expect(readIfThere(join(folder, ".config/opencode/opencode.json"))).toBe('{"mcp":[{"mine":1}]}')
   expect((await svc("connect", "cursed")).stderr).toContain("did you mean cursor?")
   expect((await svc("connect", "windsurf", "--scope", "project")).stderr).toContain("has no file for a project")
 })
