@@ -30,7 +30,7 @@ export function selectionOf({ paths }: CommandContext, args: Readonly<Record<str
 }
 
 /** Returns the address at which clients of this machine reach svc: the running one's, else the configured one. */
-export async function addressOf(context: CommandContext): Promise<string> {
+export async function svcAddress(context: CommandContext): Promise<string> {
   const running = await runningUrl(context)
   if (running !== undefined) return running
   const { address, tls, externalUrl } = readServeOptions({}, process.env, process.platform)
@@ -53,7 +53,7 @@ export async function endpointOf(
     throw usageError(
       takesAddress ? "--url and --stdio exclude each other" : `${clientRow(client).title} takes no address`,
     )
-  const address = given ?? (await addressOf(context))
+  const address = given ?? (await svcAddress(context))
   const isHttp = URL.canParse(address) && /^https?:/.test(address)
   if (given !== undefined && !isHttp) throw usageError(`--url must be an http or https address, not ${given}`)
   if (args.stdio === true || !takesAddress || !isHttp) {

@@ -20,7 +20,7 @@ import {
   targetOf,
   writeEdits,
 } from "../app/client-connection.ts"
-import { addressOf, endpointOf, needsToken, selectionOf } from "../app/client-endpoint.ts"
+import { endpointOf, needsToken, selectionOf, svcAddress } from "../app/client-endpoint.ts"
 import { type CommandContext, openContext, runningUrl } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
 import { type ClientEdit, valueIn } from "../config/client-edit.ts"
@@ -141,7 +141,7 @@ async function planConnection(
   const endpoint = await endpointOf(context, target, args, selection)
   const found = readTarget(target)
   const entries = found?.entries ?? []
-  const address = endpoint.kind === "http" ? endpoint.url : await addressOf(context)
+  const address = endpoint.kind === "http" ? endpoint.url : await svcAddress(context)
   const name = entryName(context.paths, target, args, entries, address)
   const config = readTexts(context.paths).config() ?? ""
   const replaced = args.replace === true ? servedEntries(entries, config, context.world(), selection.includes) : []
@@ -232,7 +232,7 @@ async function runClientCommand(command: readonly string[] | undefined): Promise
 }
 
 async function listClients(context: CommandContext, asJson: boolean): Promise<number> {
-  const address = await addressOf(context)
+  const address = await svcAddress(context)
   const rows = CLIENTS.flatMap((client) =>
     clientFiles(client, clientHost()).map((file) => {
       const target: ClientTarget = { ...file, client }
