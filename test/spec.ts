@@ -1332,6 +1332,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a terminal is recorded and shared; a value that a repository fixes may be code",
   },
+  "tools:several": {
+    says: "svc mcp tools list without SERVER lists the tools of all servers; disable and enable take several tools of a server, in one edit",
+    from: "choice",
+    why: "svc tools without an argument means all, and each edit makes clients read the list of tools again",
+  },
   "cli:config:restore": {
     says: "svc config restore at a terminal shows the difference without secrets and asks, unless --yes is given; without a terminal it restores at once",
     from: "choice",

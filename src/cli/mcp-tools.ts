@@ -13,9 +13,9 @@ import {
   unknownOverrides,
   unknownOverridesText,
 } from "../catalog/tool-settings.ts"
-import { setToolDisabled, writtenName, writtenServers } from "../config/edit.ts"
+import { type Edit, setToolDisabled, writtenName, writtenServers } from "../config/edit.ts"
 import { slugOf, type ToolOverride } from "../config/server-spec.ts"
-import { usageError } from "../lib/command-line.ts"
+import { usageError, type VariadicCommand } from "../lib/command-line.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
@@ -40,10 +40,15 @@ export const tools: CommandDef = {
   meta: { name: "tools", description: "List, hide, show and approve the tools of a server" },
   subCommands: {
     list: {
-      meta: { name: "list", description: "List the tools of a server" },
-      args: { server: SERVER, ...CONTEXT_ARGS, disabled: { type: "boolean", description: "Only hidden tools" } },
+      meta: { name: "list", description: "List the tools of one server, or of all" },
+      args: {
+        server: { ...SERVER, required: false, description: "Name of one server (default: all)" },
+        ...CONTEXT_ARGS,
+        disabled: { type: "boolean", description: "Only hidden tools" },
+      },
       async run({ args }) {
-        const found = await findTools(openContext(args), String(args.server))
+        if (typeof args.server !== "string") return listAll(openContext(args), args)
+        const found = await findTools(openContext(args), args.server)
         const { tools, unknownOverrides = [], offline } = found
         const shown = tools.filter((tool) => args.disabled !== true || tool.disabled)
         // The file holds all hidden tools; of the others it is not known whether these are all.
@@ -63,19 +68,21 @@ export const tools: CommandDef = {
       },
     },
     disable: {
-      meta: { name: "disable", description: "Hide a tool from clients" },
+      rest: "TOOL",
+      meta: { name: "disable", description: "Hide tools from clients" },
       args: {
         ...TOOL_ARGS,
         yes: { type: "boolean", alias: "y", description: "Do not ask before hiding the last tool" },
         ...FOLLOW_ARGS,
       },
-      run: ({ args }) => switchTool(args, true),
-    },
+      run: ({ args }) => switchTools(args, args._.slice(1), true),
+    } as VariadicCommand,
     enable: {
-      meta: { name: "enable", description: "Show a hidden tool again" },
+      rest: "TOOL",
+      meta: { name: "enable", description: "Show hidden tools again" },
       args: { ...TOOL_ARGS, ...FOLLOW_ARGS },
-      run: ({ args }) => switchTool(args, false),
-    },
+      run: ({ args }) => switchTools(args, args._.slice(1), false),
+    } as VariadicCommand,
     approve: {
       meta: { name: "approve", description: "Approve changed tools" },
       args: {
@@ -115,17 +122,33 @@ type FoundTools = {
   readonly offline?: Error
 }
 
-/** Finds the tools of a server. `more`: a tool that is to be hidden too. Throws a RequestError for an unknown server. */
-async function findTools(context: CommandContext, given: string, more?: string): Promise<FoundTools> {
-  const hiddenThen = () => [
-    ...writtenSettings(context, given).tuning.disabledTools,
-    ...(more === undefined ? [] : [more]),
-  ]
+/** Prints the tools of all servers. Throws the reason if none are known because no running svc could answer. */
+async function listAll(context: CommandContext, args: Readonly<Record<string, unknown>>): Promise<number> {
+  const names = [...writtenServers(readTexts(context.paths).config() ?? "").keys()]
+  const found = await Promise.all(names.map(async (server) => ({ server, ...(await findTools(context, server)) })))
+  const shown = found.flatMap(({ server, tools }) =>
+    tools.filter((tool) => args.disabled !== true || tool.disabled).map((tool) => ({ server, ...tool })),
+  )
+  const reasons = found.flatMap(({ offline }) => (offline === undefined ? [] : [offline]))
+  if (shown.length === 0 && reasons[0] !== undefined && args.disabled !== true) throw reasons[0]
+  for (const reason of new Set(reasons.map(messageOf))) say(`${reason}; of its servers, only the known tools are shown`)
+  print(args.json === true, shown, () =>
+    table(
+      ["server", "tool", "state", "description"],
+      shown.map((tool) => [tool.server, tool.name, toolState(tool), firstLine(tool.description)]),
+    ),
+  )
+  return 0
+}
+
+/** Finds the tools of a server. `more`: tools that are to be hidden too. Throws a RequestError for an unknown server. */
+async function findTools(context: CommandContext, given: string, more: readonly string[] = []): Promise<FoundTools> {
+  const hiddenThen = () => [...writtenSettings(context, given).tuning.disabledTools, ...more]
   let offline: Error = notRunning(context.paths)
   try {
     const answer = await context.ask("tools", {
       name: given,
-      ...(more === undefined ? {} : { disabledTools: hiddenThen() }),
+      ...(more.length === 0 ? {} : { disabledTools: hiddenThen() }),
     })
     if (isObject(answer) && Array.isArray(answer.tools)) return answer as FoundTools
   } catch (error) {
@@ -165,36 +188,40 @@ function writtenSettings(context: CommandContext, given: string) {
   }
 }
 
-/** Hides or shows a tool. Asks before it hides the last one. */
-async function switchTool(args: Readonly<Record<string, unknown>>, disabled: boolean): Promise<number> {
+/** Hides or shows tools. Asks before it hides the last one. */
+async function switchTools(
+  args: Readonly<Record<string, unknown>>,
+  wanted: readonly string[],
+  disabled: boolean,
+): Promise<number> {
   const context = openContext(args)
-  const tool = String(args.tool)
   const { name, slug } = writtenSettings(context, String(args.server))
-  const { tools: rows, hidesEveryTool: isLast, offline } = await findTools(context, name, tool)
-  const isKnown = rows.some(
-    (one) => !(disabled && one.gone === true) && namesOf({ name, slug }, one.name).includes(tool),
-  )
-  if (isLast !== undefined && !isKnown)
-    say(
-      offline === undefined
-        ? `warning: ${name} offers no tool named ${tool} now`
-        : `warning: svc has seen no tool named ${tool} of ${name}`,
+  const { tools: rows, hidesEveryTool: isLast, offline } = await findTools(context, name, wanted)
+  const listed = wanted.join(", ")
+  for (const tool of wanted) {
+    const isKnown = rows.some(
+      (one) => !(disabled && one.gone === true) && namesOf({ name, slug }, one.name).includes(tool),
     )
+    if (isLast !== undefined && !isKnown)
+      say(
+        offline === undefined
+          ? `warning: ${name} offers no tool named ${tool} now`
+          : `warning: svc has seen no tool named ${tool} of ${name}`,
+      )
+  }
   if (disabled && args.yes !== true) {
+    const [is, last, them] = wanted.length === 1 ? ["is", "the last tool", "it"] : ["are", "the last tools", "them"]
     if (isLast === undefined)
       say(
-        `warning: the tools of ${name} are not known, so svc cannot tell whether ${tool} is the last one that it offers`,
+        `warning: the tools of ${name} are not known, so svc cannot tell whether ${listed} ${is} ${last.replace("tool", "one")} that it offers`,
       )
     if (isLast === true) {
-      if (!isInteractive()) throw usageError(`${tool} is the last tool that ${name} offers; add --yes to hide it`)
-      if (!(await promptYesNo(`${visible(`${tool} is the last tool that ${name} offers`)}; hide it?`))) return 0
+      if (!isInteractive()) throw usageError(`${listed} ${is} ${last} that ${name} offers; add --yes to hide ${them}`)
+      if (!(await promptYesNo(`${visible(`${listed} ${is} ${last} that ${name} offers`)}; hide ${them}?`))) return 0
     }
   }
-  return editServers(
-    args,
-    setToolDisabled(name, tool, disabled),
-    `${disabled ? "disabled" : "enabled"} ${tool} of ${name}`,
-  )
+  const edit: Edit = (text) => wanted.reduce((changed, tool) => setToolDisabled(name, tool, disabled)(changed), text)
+  return editServers(args, edit, `${disabled ? "disabled" : "enabled"} ${listed} of ${name}`)
 }
 
 const firstLine = (text: unknown): string =>

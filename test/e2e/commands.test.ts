@@ -59,6 +59,27 @@ test("servers are added, changed and removed without an instance", async () => {
   expect((await svc("mcp", "restart", "uno")).code).toBe(69)
 })
 
+test("tools of all servers are listed, and several are hidden at once [tools:several]", async () => {
+  await using instance = await startSvc({ config: { mcpServers: { a: echo("--tools", "3"), b: echo() } } })
+  await instance.said("a: connected")
+  await instance.said("b: connected")
+  const svc = inFolder(instance.folder)
+  const hidden = await svc("mcp", "tools", "disable", "a", "echo1", "echo2")
+  expect([hidden.code, hidden.stdout]).toEqual([0, expect.stringMatching(/^disabled echo1, echo2 of a/)])
+  const all = await json(svc("tools", "--json"))
+  const rows = all.map((one: Record<string, unknown>) => `${one.server} ${one.name} ${one.disabled}`)
+  expect(rows).toContain("a echo1 true")
+  expect(rows.some((row: string) => row.startsWith("b "))).toBe(true)
+  expect((await svc("mcp", "tools", "list")).stdout).toMatch(/^SERVER +TOOL +STATE/)
+  const rest = rows.flatMap((row: string) => (/^a (\S+) false$/.exec(row) ?? []).slice(1))
+  const last = await svc("mcp", "tools", "disable", "a", ...rest)
+  expect([last.code, last.stderr]).toEqual([64, expect.stringContaining("that a offers; add --yes to hide")])
+  expect((await svc("mcp", "tools", "enable", "a", "echo1", "echo2")).code).toBe(0)
+  expect(JSON.parse(readIfThere(join(instance.folder, "mcp.json")) ?? "").mcpServers.a).not.toHaveProperty(
+    "disabledTools",
+  )
+})
+
 test("config restore shows the change at a terminal, without secrets, and asks [cli:config:restore]", async () => {
   const folder = freshFolder()
   const svc = inFolder(folder)
