@@ -1,8 +1,10 @@
 /** The checks of `svc doctor` that look at files: permissions, the files of clients, and what ended processes have left. */
-import { accessSync, chmodSync, constants, existsSync, lstatSync, readFileSync } from "node:fs"
+import { accessSync, chmodSync, constants, existsSync, lstatSync, readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { CLIENTS, type ClientName, clientFiles, clientRow } from "../config/clients.ts"
 import { readForeignServers, servedEntries } from "../config/import.ts"
+import { isLoopback } from "../lib/address.ts"
+import { isSecretName } from "../lib/secret-names.ts"
 import { readTexts } from "../store/documents.ts"
 import { findTemporaries, isAlive, readFolder, removeAll } from "../store/files.ts"
 import { forgetRunning, listRunning, runningFolder } from "../store/running.ts"
@@ -12,8 +14,19 @@ import type { Finding, Installation } from "./installation.ts"
 
 /** Finds files of svc that others can read, and folders that svc cannot write to. */
 export function checkPermissions({ context }: Installation): readonly Finding[] {
-  const { directory, file, dotenv, presets } = context.paths
+  const { directory, file, dotenv } = context.paths
   const findings: Finding[] = []
+  if (lstatSync(directory, { throwIfNoEntry: false })?.isFile() === true)
+    return [
+      {
+        check: "permissions",
+        severity: "error",
+        subject: directory,
+        what: `${directory} is a file; svc needs a folder there`,
+        why: "svc keeps its configuration and its state in it",
+        fix: "move the file, or choose a folder with --config-dir",
+      },
+    ]
   for (const path of [directory, file])
     if (existsSync(path) && !isWritable(path))
       findings.push({
@@ -29,8 +42,7 @@ export function checkPermissions({ context }: Installation): readonly Finding[] 
   const secrets = join(directory, "secrets")
   const isSecret = configuredSecrets(context).length > 0
   const files = [
-    ...(isSecret ? [file, dotenv] : []),
-    presets,
+    ...[file, dotenv].filter((path) => isSecret || namesSecrets(path)),
     join(directory, "tokens.json"),
     secrets,
     ...readFolder(secrets).map((name) => join(secrets, name)),
@@ -55,28 +67,29 @@ export function checkPermissions({ context }: Installation): readonly Finding[] 
   return findings
 }
 
-/** Finds servers that a client starts as well as svc. */
-export function checkClients({ context, specs }: Installation): readonly Finding[] {
-  // Without servers, as of a file that is not valid, nothing is served twice.
-  if (specs.length === 0) return []
+/** Finds servers that a client starts as well as svc, and entries of svc where nothing listens. */
+export async function checkClients({ context, specs }: Installation): Promise<readonly Finding[]> {
   const world = context.world()
   const { home, platform, parent: env } = context.baseWorld
   const config = readTexts(context.paths).config() ?? ""
   const seen = new Set<string>()
-  return CLIENTS.flatMap((client): readonly Finding[] => {
+  const found = CLIENTS.map(async (client): Promise<readonly Finding[]> => {
     const [{ file }] = clientFiles(client, { platform, home, cwd: home, env })
     // Editions of a client may share a file.
     if (seen.has(file) || !existsSync(file)) return []
     seen.add(file)
-    const doubled = servedEntries(foreignServers(file), config, world)
-    if (doubled.length === 0) return []
+    const servers = foreignServers(file)
+    // Without servers, as of a file that is not valid, nothing is served twice.
+    const doubled = specs.length === 0 ? [] : servedEntries(servers, config, world)
+    const names = doubled.map(({ name }) => name)
+    const dead = await Promise.all(servers.map(({ name, server }) => deadAddress(name, server.url)))
+    const urls = [...new Set(dead.filter((url) => url !== undefined))]
     return [
-      doubledFinding(
-        client,
-        doubled.map(({ name }) => name),
-      ),
+      ...(names.length === 0 ? [] : [doubledFinding(client, names)]),
+      ...urls.map((url) => deadFinding(client, url)),
     ]
   })
+  return (await Promise.all(found)).flat()
 }
 
 /** Finds files of processes that have ended, and of configurations that are not used any more. */
@@ -141,6 +154,12 @@ const DAY_MS = 86_400_000
 /** How long what svc remembers of a configuration is kept that no svc has used. */
 const UNUSED_MS = 30 * DAY_MS
 
+/** Whether a file assigns a value to a name of a secret, be it in use or not. */
+function namesSecrets(path: string): boolean {
+  const text = statSync(path, { throwIfNoEntry: false })?.isFile() === true ? readFileSync(path, "utf8") : ""
+  return [...text.matchAll(/([\w-]+)["']?\s*[:=]\s*["']?\w/g)].some(([, name = ""]) => isSecretName(name))
+}
+
 function isWritable(path: string): boolean {
   try {
     accessSync(path, constants.W_OK)
@@ -157,6 +176,32 @@ const doubledFinding = (client: ClientName, names: readonly string[]): Finding =
   what: `${clientRow(client).title} also starts ${names.join(", ")}`,
   why: "svc serves them as well, so each runs twice and the client shows each tool twice",
   fix: `svc connect ${client} --replace`,
+})
+
+/** Returns the address of an entry of svc on this machine if nothing listens there. */
+async function deadAddress(name: string, url: unknown): Promise<string | undefined> {
+  if (name !== "svc" || typeof url !== "string" || !URL.canParse(url)) return undefined
+  const { hostname, port, protocol } = new URL(url)
+  if (!isLoopback(hostname)) return undefined
+  const plain = hostname.replace(/^\[|\]$/g, "")
+  try {
+    const socket = { data() {} }
+    const standard = protocol === "https:" ? 443 : 80
+    const open = await Bun.connect({ hostname: plain, port: port === "" ? standard : Number(port), socket })
+    open.end()
+    return undefined
+  } catch {
+    return url
+  }
+}
+
+const deadFinding = (client: ClientName, url: string): Finding => ({
+  check: "clients",
+  severity: "warning",
+  subject: client,
+  what: `${clientRow(client).title} looks for svc at ${url}, where nothing listens`,
+  why: "the client gets no tools from svc",
+  fix: `start \`svc serve\` there, or write the right address: \`svc connect ${client}\``,
 })
 
 /** Returns the servers in a client's file; none if the file is not valid: that is the client's to say. */

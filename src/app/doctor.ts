@@ -127,7 +127,11 @@ async function checkLimits({ context }: Installation): Promise<readonly Finding[
       ...(server === undefined ? {} : { subject: server }),
       what: message,
       why: "several clients and model APIs reject or cut what exceeds their limits",
-      fix: "hide tools with `svc mcp tools disable`, offer fewer servers with `svc preset create`, or rename the server",
+      // Names and descriptions are of a server, the length of the whole list is of none.
+      fix:
+        server === undefined
+          ? "list the search tools alone with `svc serve --tools search`, offer fewer servers with `svc preset create`, or hide tools with `svc mcp tools disable`"
+          : "hide tools with `svc mcp tools disable`, offer fewer servers with `svc preset create`, or rename the server",
     }),
   )
 }
@@ -152,7 +156,7 @@ function checkCommands({ specs, context }: Installation): readonly Finding[] {
       return []
     } catch (error) {
       const what = messageOf(error)
-      const [, provider] = /\(install ([^,)]+)/.exec(what) ?? []
+      const [, provider] = /; install ([^,)]+)/.exec(what) ?? []
       const fix = provider === undefined ? `correct its command in ${file}` : `install ${provider}, which provides it`
       return [{ ...about, what, fix }]
     }

@@ -40,7 +40,7 @@ export type BackendDeps = {
     spec: ServerSpec,
     hooks: Pick<
       OpenHooks,
-      "onlisting" | "onfailure" | "onrenewed" | "onproblem" | "onnoise" | "before" | "learned" | "nextEra"
+      "onlisting" | "onfailure" | "onrenewed" | "onproblem" | "onnoise" | "repeated" | "before" | "learned" | "nextEra"
     >,
     signal: AbortSignal,
   ): Promise<EstablishedConnection>
@@ -108,6 +108,8 @@ export class Backend {
   private waitMs = 0
   /** The reason of the last loss that was logged. */
   private lastNotedLoss: string | undefined
+  /** The last invalid message, and how often in a row it came. */
+  private invalid = { text: "", count: 0 }
 
   constructor(
     public spec: ServerSpec,
@@ -261,6 +263,7 @@ export class Backend {
           this.changed()
         }
       },
+      repeated: (line: string) => this.repeated(line),
       before: this.lastListing,
       learned: this.learned,
       nextEra: this.nextEra,
@@ -353,6 +356,15 @@ export class Backend {
     this.facts.lastError = reason
     this.facts.lastTransportFailure = { at: this.deps.clock.now(), reason }
     this.changed()
+  }
+
+  /** Returns what to log of an invalid message: its repeats, also after restarts, are logged less and less often. */
+  private repeated(line: string): string {
+    const { text, count } = this.invalid
+    const times = text === line ? count + 1 : 1
+    this.invalid = { text: line, count: times }
+    if (times === 1) return line
+    return (times & (times - 1)) === 0 ? `${line} (${times} times)` : ""
   }
 
   /** Reports a problem that affects no state. */

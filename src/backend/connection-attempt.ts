@@ -54,6 +54,8 @@ export type OpenHooks = Omit<ListerHooks, "subscriptions" | "onlistchanged"> & {
   onproblem?(reason: string): void
   /** The process printed text on stdout that is not MCP. */
   onnoise?(): void
+  /** Returns what to log of a line that earlier connections may have logged: the line, with its count, or nothing. */
+  repeated?(line: string): string
 }
 
 export type OpenDeps = {
@@ -168,7 +170,10 @@ export class ConnectionAttempt {
 
   private logProtocolError(text: string): void {
     const { clock, log } = this.deps
-    const emit = (line: string) => log.warn(line, { server: this.spec.name })
+    const emit = (line: string) => {
+      const text = this.hooks.repeated?.(line) ?? line
+      if (text !== "") log.warn(text, { server: this.spec.name })
+    }
     const redact = (line: string) => this.mask(line)
     this.protocolErrors ??= new LineCapture({ clock, redact, emit, limit: MAX_PROTOCOL_ERROR_BYTES })
     this.protocolErrors.pushLine(encode(text))

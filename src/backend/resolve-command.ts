@@ -27,7 +27,7 @@ export function resolveCommand(
   const { command, args, env, cwd } = launch
   const path = pathOf(env, windows)
   const found = which(command, { PATH: path, ...(cwd === undefined ? {} : { cwd }) })
-  if (found === null) throw new BackendError(server, notFound(command, path))
+  if (found === null) throw new BackendError(server, notFound(command))
   if (windows && /\.(cmd|bat)$/i.test(found)) {
     // cmd ends the command at a line break.
     if (args.some((argument) => /[\r\n\0]/.test(argument)))
@@ -63,13 +63,13 @@ const PROVIDED_BY: Readonly<Record<string, string>> = {
   deno: "Deno",
 }
 
-function notFound(command: string, path: string): string {
+function notFound(command: string): string {
   if (/^[^\s]*[\\/]/.test(command))
     return `no program at ${command}: check that it exists and is executable${/\s/.test(command) ? ', and put its arguments into "args"' : ""}`
   if (/\s/.test(command)) return `command not found: "${command}" (put its arguments into "args")`
   const provider = PROVIDED_BY[command]
   const install = provider === undefined ? "" : `install ${provider}, or `
-  return `command not found: ${command} (${install}give its full path; the server's PATH is "${path}")`
+  return `command not found: ${command} (it is not on the server's PATH; ${install}give its full path)`
 }
 
 function pathOf(env: Readonly<Record<string, string>>, windows: boolean): string {

@@ -8,6 +8,7 @@ import { systemClock } from "../lib/clock.ts"
 import { usageError } from "../lib/command-line.ts"
 import { messageOf } from "../lib/errors.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
+import { wrap } from "../lib/table.ts"
 import { paint } from "../lib/terminal.ts"
 import { counted } from "../lib/text.ts"
 
@@ -63,7 +64,9 @@ const shape = ({ repair, ...finding }: Finding, fixed: boolean) => ({
 
 function describe({ severity, what, why, fix }: Finding): string {
   const word = paint(severity, severity === "error" ? "bad" : "notice", stdoutLook())
-  return `${word}: ${what}\n  why: ${why}\n  fix: ${fix}`
+  const look = stdoutLook()
+  const lines = [`${word}: ${what}`, `  why: ${why}`, `  fix: ${fix}`]
+  return lines.map((line) => wrap(line, look)).join("\n")
 }
 
 /** Makes the repairs that the person agrees to, and says each. Returns the findings that are fixed. */

@@ -69,6 +69,15 @@ export function formatFacts(facts: readonly (readonly [label: string, value: Cel
     .join("\n")
 }
 
+/** Wraps a line at words; the lines after the first are indented by two columns more than the first. */
+export function wrap(line: string, { width }: Look): string {
+  const indent = " ".repeat(line.length - line.trimStart().length)
+  const room = Math.max(width - indent.length - GAP.length, 20)
+  if (!Number.isFinite(room) || Bun.stringWidth(line) <= width) return line
+  const [first = "", ...more] = Bun.wrapAnsi(line.trimStart(), room, { hard: false }).split("\n")
+  return [indent + first, ...more.map((one) => indent + GAP + one)].join("\n")
+}
+
 /** Cuts a text to a number of columns, at a word if one ends in its second half. */
 export function cut(text: string, width: number): string {
   if (Bun.stringWidth(text) <= width) return text

@@ -7,7 +7,7 @@ const look = { width: 80, color: false }
 const start = { endpoint: "http://127.0.0.1:3050/mcp", configFlags: [], isDemo: false, auth: false }
 const failing = {
   ...backend("failed", "typo"),
-  lastError: "command not found: npxx (give its full path; the server's PATH is long)",
+  lastError: "command not found: npxx (it is not on the server's PATH; give its full path)",
 }
 const trouble = {
   ...snapshot([backend("connected", "files"), failing, backend("unauthorized", "web")]),
@@ -40,7 +40,7 @@ svc is ready: http://127.0.0.1:3050/mcp
 1 of 3 servers ready, 1 tool
 
 needing attention:
-  typo  failed          command not found: npxx (give its full path; the…
+  typo  failed          command not found: npxx (it is not on the server's…
   web   sign-in needed  run \`svc auth login web --config 'my file'\`
   bad   invalid         url is wrong
 

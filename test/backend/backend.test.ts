@@ -11,7 +11,12 @@ import { type ManualClock, manualClock, settle } from "../clock.ts"
 /** One attempt to open, which the test completes. */
 type Attempt = {
   /** What the attempt is told of the connections before. */
-  readonly known: { readonly before?: Listing | undefined; readonly learned?: object | undefined; onnoise?(): void }
+  readonly known: {
+    readonly before?: Listing | undefined
+    readonly learned?: object | undefined
+    onnoise?(): void
+    repeated?(line: string): string
+  }
   readonly signal: AbortSignal
   /** Reports that the transport failed a request. */
   failsRequest(error: Error): void
@@ -304,6 +309,17 @@ test("the last error and the log name the line of stderr that explains the exit"
   expect(attempts).toHaveLength(1)
   expect(backend.facts.lastError).toBe("exited with code 1: Error: no key")
   expect(notes).toEqual(["could not be started: exited with code 1: Error: no key; next try in 1 s (attempt 1 of 5)"])
+})
+
+test("an invalid message that every new process prints is logged less and less often", async () => {
+  const { backend, last } = bench()
+  backend.start()
+  await settle()
+  const { known } = last()
+  const logged = Array.from({ length: 9 }, () => known.repeated?.("sent an invalid message: {}"))
+  const counted = (times: number) => `sent an invalid message: {} (${times} times)`
+  expect(logged).toEqual(["sent an invalid message: {}", counted(2), "", counted(4), "", "", "", counted(8), ""])
+  expect(known.repeated?.("another")).toBe("another")
 })
 
 test("an attempt that never ends does not block its replacement for ever", async () => {

@@ -118,7 +118,7 @@ test("the child's environment is the launch's and nothing else", async () => {
 
 test("the error for a missing command names it and says what to install", () => {
   expect(() => start(launchOf("npx", ["x"], { env: { PATH: "/nowhere" } }))).toThrow(
-    'web: command not found: npx (install Node.js, or give its full path; the server\'s PATH is "/nowhere")',
+    "web: command not found: npx (it is not on the server's PATH; install Node.js, or give its full path)",
   )
 })
 

@@ -164,6 +164,21 @@ test.each<[name: string, home: Home, check: string, what: string | RegExp, fix: 
   expect(JSON.stringify(found)).not.toContain("Canary")
 })
 
+test("a client whose entry of svc leads nowhere, secrets that nothing uses, and a file as the folder are found [doctor:findings]", async () => {
+  const url = `http://127.0.0.1:${await freePort()}/mcp`
+  const entry = JSON.stringify({ mcpServers: { svc: { type: "http", url } } })
+  const dead = await only({ files: { ".claude.json": [entry, 0o600] } })
+  expect([dead.check, dead.what]).toEqual(["clients", `Claude Code looks for svc at ${url}, where nothing listens`])
+  const idle = await only({ files: { ".config/svc/.env": ["API_KEY=Canary-0123456789\n", 0o644] } })
+  expect([idle.check, idle.what]).toEqual(["permissions", expect.stringMatching(/\.env can be read by others/)])
+  const preset = await only({ files: { ".claude.json": [entry, 0o600], ".config/svc/presets.json": ["{}", 0o644] } })
+  expect(preset.check).toBe("clients")
+  const home = build({})
+  const { code, stdout } = await runSvc(["doctor", "--config-dir", at(home, "mcp.json")], { HOME: home })
+  expect(code).toBe(2)
+  expect(stdout).toContain("mcp.json is a file; svc needs a folder there")
+})
+
 test("remote servers that cannot be used are found, each with its cause [doctor:findings]", async () => {
   const page = () => new Response("<html>Hello</html>", { headers: { "content-type": "text/html" } })
   const oauth = (request: Request) => {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { cut, formatFacts, formatTable, printableLines } from "../../src/lib/table.ts"
+import { cut, formatFacts, formatTable, printableLines, wrap } from "../../src/lib/table.ts"
 import { paint } from "../../src/lib/terminal.ts"
 
 const plain = { width: Number.POSITIVE_INFINITY, color: false }
@@ -54,4 +54,12 @@ test("facts about one thing are whole, and wrap under themselves [cli:table]", (
   expect(formatFacts(facts, { width: 40, color: false })).toBe(
     "  state  failed\n  note   command not found: npxx (give\n         its full path, or add its\n         folder to PATH)",
   )
+})
+
+test("a long line wraps at words, indented; without a width it stays whole [cli:table]", () => {
+  const line = "  fix: put the right header into the file of the configuration"
+  expect(wrap(line, { width: 40, color: false })).toBe(
+    "  fix: put the right header into the\n    file of the configuration",
+  )
+  expect(wrap(line, plain)).toBe(line)
 })
