@@ -13,6 +13,7 @@ import { type ProgramCommand, readOptions, usageError } from "../lib/command-lin
 import { messageOf, RequestError } from "../lib/errors.ts"
 import { mapStrings } from "../lib/json.ts"
 import { visible } from "../lib/log.ts"
+import { didYouMean } from "../lib/nearest.ts"
 import { isInteractive, promptLine } from "../lib/prompt.ts"
 import { addressOf, describeEndpoint, describeFound, findServer, planFound } from "../tools/find-server.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -117,7 +118,8 @@ export const addJson: CommandDef = {
     const isNamed = typeof args.text === "string"
     const [name, given] = [isNamed ? String(args.name) : undefined, String(isNamed ? args.text : args.name)]
     const servers = serversIn(parseObject(given === "-" ? await Bun.stdin.text() : given, "the JSON"), name)
-    for (const { name, notes } of servers) for (const note of notes) say(`warning: ${visible(`${name}: ${note}`)}`)
+    for (const { name, notes } of servers)
+      for (const note of notes) say(`warning: ${visible(`${name}: ${note}${hintFor(note)}`)}`)
     const names = servers.map(({ name }) => name)
     const entries = servers.map(({ name, server }) => [name, typed(server)] as const)
     const all: Edit = (text) =>
@@ -306,6 +308,15 @@ async function remoteOf(
     )
   say(`found ${describeFound(found)}: ${describeEndpoint(server)}`)
   return server
+}
+
+/** Returns the end of a note about a dropped key: the key of svc that may be meant. */
+function hintFor(note: string): string {
+  const [, key] = /^(\S+) is not imported$/.exec(note) ?? []
+  if (key === undefined) return ""
+  if (/^timeout/i.test(key)) return "; requestTimeout and connectionTimeout are in milliseconds"
+  // The nearest key may say the opposite.
+  return /^enable/i.test(key) ? "" : didYouMean(key, Object.keys(serverSchema().shape))
 }
 
 type AddedServer = { readonly name: string; readonly server: Params; readonly notes: readonly string[] }

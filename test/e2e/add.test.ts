@@ -45,6 +45,15 @@ test("add-json reads stdin, names what it leaves out, and refuses what is no ser
     stderr: "warning: a: foo is not imported\n",
   })
   expect(servers()).toEqual({ a: { command: "x" }, b: { url: "https://b.example/mcp" } })
+  const keys = { comand: "y", requestTimout: 5, timeout: 5, enabledTools: [1] }
+  expect((await svc(["mcp", "add-json", "hints", JSON.stringify({ command: "x", ...keys })])).stderr).toBe(
+    [
+      "warning: hints: comand is not imported; did you mean command?",
+      "warning: hints: requestTimout is not imported; did you mean requestTimeout?",
+      "warning: hints: timeout is not imported; requestTimeout and connectionTimeout are in milliseconds",
+      "warning: hints: enabledTools is not imported\n",
+    ].join("\n"),
+  )
   for (const [given, message] of [
     [['{"command":"x"}'], "the JSON has no name for the server"],
     [["n", JSON.stringify(config)], "the JSON has several servers with names of their own"],
