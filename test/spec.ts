@@ -1332,6 +1332,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a terminal is recorded and shared; a value that a repository fixes may be code",
   },
+  "connect:external": {
+    says: "svc connect writes the address of the running svc under its --external-url",
+    from: "choice",
+    why: "the client may reach it through the proxy alone",
+  },
   "tools:several": {
     says: "svc mcp tools list without SERVER lists the tools of all servers; disable and enable take several tools of a server, in one edit",
     from: "choice",

@@ -7,6 +7,7 @@ import { readOptions, usageError } from "../lib/command-line.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { readTexts } from "../store/documents.ts"
 import { pathsOf } from "../store/paths.ts"
+import { isObject } from "../wire/message.ts"
 import type { ClientTarget } from "./client-connection.ts"
 import { type CommandContext, runningUrl } from "./command-context.ts"
 import { DEFAULT_PORT } from "./config-paths.ts"
@@ -53,7 +54,10 @@ export async function endpointOf(
     throw usageError(
       takesAddress ? "--url and --stdio exclude each other" : `${clientRow(client).title} takes no address`,
     )
-  const address = given ?? (await svcAddress(context))
+  const status = given === undefined ? await context.ask("status").catch(() => undefined) : undefined
+  // The running svc knows its `--external-url`.
+  const published = isObject(status) && typeof status.endpoint === "string" ? status.endpoint : undefined
+  const address = given ?? published ?? (await svcAddress(context))
   const isHttp = URL.canParse(address) && /^https?:/.test(address)
   if (given !== undefined && !isHttp) throw usageError(`--url must be an http or https address, not ${given}`)
   if (args.stdio === true || !takesAddress || !isHttp) {

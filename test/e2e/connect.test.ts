@@ -234,3 +234,10 @@ test("a running svc, config check and mcp add refuse svc as its own server [conf
   await instance.said(/reloaded: .*other/)
   expect((await svc("config", "check")).stdout).toBe("no issues\n")
 })
+
+test("the entry has the address under which the running svc is published [connect:external]", async () => {
+  await using instance = await startSvc({ config: {}, flags: ["--external-url", "https://mcp.example.com"] })
+  const svc = inFolder(instance.folder)
+  const { stdout } = await svc("connect", "windsurf", "--dry-run", "--json", "--no-token")
+  expect(JSON.parse(stdout).url).toBe("https://mcp.example.com/mcp")
+})
