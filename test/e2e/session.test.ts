@@ -393,7 +393,7 @@ test("requests past --max-in-flight are refused with a clear error", async () =>
     sessions.map(async (session) => (await post(url, call("slow_svc_echo", { m: "ok" }), session)).body),
   )
   const texts = bodies.map((body) => JSON.parse(body).result.content[0].text).sort()
-  expect(texts).toEqual(["ok", "ok", "slow: has 2 requests in flight already; try again later"])
+  expect(texts).toEqual(["ok", "ok", "slow has 2 requests in flight already; try again later"])
 })
 
 describe("what is wrong with a request of a legacy client", () => {

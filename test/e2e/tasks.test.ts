@@ -104,7 +104,8 @@ describe("tasks of 2025-11-25", () => {
       content: [{ text: 'done: {"action":"accept","content":{"by":"ann"}}' }, { uri: "svc://a/work://result" }],
       _meta: { "io.modelcontextprotocol/related-task": { taskId: task } },
     })
-    expect(ann.heard).toContainEqual({ progress: 1 })
+    // It comes on the stream of the session, beside the result.
+    await eventually(async () => ann.heard.some(({ progress }) => progress === 1))
     expect(await ann.list()).toEqual([task])
   })
 
