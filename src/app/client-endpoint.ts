@@ -83,9 +83,11 @@ export async function needsToken(
   if (typeof args.token === "boolean") return args.token
   // A token of this configuration means nothing to another svc.
   if (args.url !== undefined) return false
-  const running = (await ask("status").catch(() => undefined)) !== undefined
-  const response = running
-    ? await fetch(url, { headers: { accept: "text/event-stream" }, signal: AbortSignal.timeout(PROBE_MS) }).catch(
+  const status = await ask("status").catch(() => undefined)
+  // Not the address under which it is published: what answers there may be a proxy with a login of its own.
+  const local = isObject(status) && URL.canParse(String(status.url)) ? new URL("/mcp", String(status.url)) : url
+  const response = isObject(status)
+    ? await fetch(local, { headers: { accept: "text/event-stream" }, signal: AbortSignal.timeout(PROBE_MS) }).catch(
         () => undefined,
       )
     : undefined

@@ -236,8 +236,8 @@ test("a running svc, config check and mcp add refuse svc as its own server [conf
 })
 
 test("the entry has the address under which the running svc is published [connect:external]", async () => {
-  await using instance = await startSvc({ config: {}, flags: ["--external-url", "https://mcp.example.com"] })
+  await using instance = await startSvc({ config: {}, flags: ["--auth", "--external-url", "https://mcp.example.com"] })
   const svc = inFolder(instance.folder)
-  const { stdout } = await svc("connect", "windsurf", "--dry-run", "--json", "--no-token")
-  expect(JSON.parse(stdout).url).toBe("https://mcp.example.com/mcp")
+  const { stdout } = await svc("connect", "windsurf", "--dry-run", "--json")
+  expect(JSON.parse(stdout)).toMatchObject({ url: "https://mcp.example.com/mcp", token: true })
 })
