@@ -31,8 +31,11 @@ export function showStart(
   const shows = transport === "http" ? terminal : undefined
   let cancel = () => {}
   let isOver = false
+  let isSummed = false
   const draw = () => {
-    if (shows !== undefined) shows.show(cut(startingText(agent.snapshot(), clock.now()), shows.look.width - 1))
+    const text = startingText(agent.snapshot(), clock.now())
+    if (isSummed && text === "") return close()
+    if (shows !== undefined) shows.show(cut(text, shows.look.width - 1))
     cancel = clock.after(REDRAW_MS, draw)
   }
   const close = () => {
@@ -44,10 +47,14 @@ export function showStart(
   if (shows !== undefined) draw()
   void agent.whenLoaded(undefined, SUMMARY_AFTER_MS).then(() => {
     if (isOver || agent.stopping) return
-    close()
+    cancel()
+    shows?.show("")
+    isSummed = true
     const status = statusOf(agent.snapshot(), clock.now(), (text) => redactor().maskCredentials(text))
     if (shows !== undefined) shows.write(`${summaryScreen(status, { ...facts, auth }, shows.look)}\n`)
     else if (status.servers.length > 0) log.info(summaryLine(status))
+    // The servers that are still starting are shown below the summary.
+    if (shows !== undefined) draw()
   })
   return { close }
 }
@@ -124,7 +131,7 @@ export function summaryScreen(
 
 const REDRAW_MS = 250
 /** A server that starts longer is named as starting in the summary. */
-const SUMMARY_AFTER_MS = 60_000
+const SUMMARY_AFTER_MS = 10_000
 const INSTALLING_AFTER_S = 3
 const MOST_NAMED = 10
 const MOST_ROWS = 12

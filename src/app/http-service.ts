@@ -171,7 +171,7 @@ export async function describePortInUse(
 ): Promise<string> {
   const own = paths === undefined ? undefined : await callControl(paths, "status", {}, PROBE_MS).catch(() => undefined)
   if (paths !== undefined && isObject(own) && typeof own.url === "string")
-    return `svc runs for ${paths.file} already, at ${own.url}; stop it, or choose another --config-dir`
+    return `svc runs for ${paths.file} already, at ${own.url.replace(/^(http.*)\/$/, "$1/mcp")}; \`svc stop\` ends it, or choose another --config-dir`
   const { hostname } = new URL(
     localUrl(new URL(`http://${isIPv6(address.hostname) ? `[${address.hostname}]` : address.hostname}`)),
   )

@@ -226,9 +226,12 @@ async function fetchInOrigin(
       throw new NetworkError(networkReason(target, cause), { cause })
     }
     if (headers.dpop !== undefined) await deps.credentials?.noted(response)
-    if (response.status !== 307 && response.status !== 308) return response
+    const isMoved = [301, 302, 303].includes(response.status) && response.headers.has("location")
+    if (!isMoved && response.status !== 307 && response.status !== 308) return response
     const next = new URL(response.headers.get("location") ?? "", target)
     await response.body?.cancel()
+    // These make a GET of a POST.
+    if (isMoved) throw new HttpStatusError(response.status, `redirects to ${next.host}: use that address`)
     if (next.origin !== new URL(url).origin)
       throw new HttpStatusError(
         response.status,

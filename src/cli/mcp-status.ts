@@ -179,10 +179,14 @@ function notesOf(one: ServerStatus): readonly string[] {
     one.unknownOverrides === undefined ? undefined : unknownOverridesText(one.unknownOverrides),
     one.changedTools === undefined ? undefined : `changed tools: ${one.changedTools.join(", ")}`,
     one.suspiciousTools === undefined ? undefined : `invisible characters: ${one.suspiciousTools.join(", ")}`,
-    one.restarts === 0 ? undefined : `restarted ${times(one.restarts)}`,
+    one.restarts === 0 ? undefined : restartsText(one),
   ]
   return [...new Set(notes.filter((note) => note !== undefined))]
 }
+
+/** svc connects to a remote server again, and restarts a process. */
+const restartsText = ({ type, restarts }: ServerStatus): string =>
+  type === "stdio" ? `restarted ${times(restarts)}` : `${restarts} ${restarts === 1 ? "try" : "tries"}`
 
 /** The detail view of a server: all that is known of it, uncut. */
 function detailsOf(

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
-import { startingText, summaryLine, summaryScreen } from "../../src/app/first-screen.ts"
+import { showStart, startingText, summaryLine, summaryScreen } from "../../src/app/first-screen.ts"
 import { statusOf } from "../../src/report/status.ts"
+import { manualClock } from "../clock.ts"
 import { backend, NOW, snapshot } from "../report/snapshots.ts"
 
 const look = { width: 80, color: false }
@@ -59,4 +60,27 @@ needing attention:
   expect(demo).toContain("  serve them        svc serve\n")
   const broken = summaryScreen(statusOf(snapshot([], false), NOW, String), start, look)
   expect(broken).toContain("the configuration is not loaded; `svc config check` shows why")
+})
+
+test("a server that hangs at its start does not hold the summary back; what still starts is shown below it [cli:first-screen]", async () => {
+  const clock = manualClock()
+  const shown: string[] = []
+  const written: string[] = []
+  const hanging = { ...backend("starting", "hang"), loading: { startedAt: clock.now(), endedAt: undefined } }
+  let backends = [backend("connected", "files"), hanging]
+  const agent = {
+    snapshot: () => snapshot(backends),
+    whenLoaded: (_: undefined, ms: number) => new Promise<void>((resolve) => clock.after(ms, resolve)),
+    stopping: false,
+  }
+  const terminal = { look, show: (text: string) => shown.push(text), write: (text: string) => written.push(text) }
+  const runtime = { agent, terminal, redactor: () => ({ maskCredentials: String }) }
+  showStart(runtime as never, { auth: false, transport: "http" }, start, clock)
+  await clock.pass(11_000)
+  expect(written.join("")).toContain("1 of 2 servers ready")
+  expect(written.join("")).toContain("http://127.0.0.1:3050/mcp")
+  expect(shown.at(-1)).toStartWith("starting: hang (1")
+  backends = [backend("connected", "files")]
+  await clock.pass(1000)
+  expect([shown.at(-1), written.length, clock.timers]).toEqual(["", 1, 0])
 })

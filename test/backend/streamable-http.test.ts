@@ -134,15 +134,16 @@ test("an error about the session between svc and the server is not relayed as th
 })
 
 test.each([
-  ["/mcp", "redirects more than 3 times"],
-  ["", "redirects more than 3 times"],
-  ["http://elsewhere/mcp", "redirects to another origin (http://elsewhere)"],
-])("a redirect to %p fails the request and says why", async (location, reason) => {
+  [307, "/mcp", "redirects more than 3 times"],
+  [307, "", "redirects more than 3 times"],
+  [307, "http://elsewhere/mcp", "redirects to another origin (http://elsewhere)"],
+  [302, "http://elsewhere/mcp", "redirects to elsewhere: use that address"],
+])("a %d to %p fails the request and says why", async (status, location, reason) => {
   const server = forgetful(() => new Response(null, { status: 404 }))
   const redirects = { now: false }
   const ask = await open({
     fetch: async (url, init) =>
-      redirects.now ? new Response(null, { status: 307, headers: { location } }) : server.fetch(url, init),
+      redirects.now ? new Response(null, { status, headers: { location } }) : server.fetch(url, init),
   })
   redirects.now = true
   expect(await ask("tools/call")).toContain(reason)

@@ -114,7 +114,7 @@ describe("mistakes", () => {
     const { code, stderr } = await runSvc(["serve", "--config-dir", svc.folder, "--port", port])
     expect([code, stderr.trim()]).toEqual([
       69,
-      `svc: svc runs for ${join(svc.folder, "mcp.json")} already, at ${svc.url}/; stop it, or choose another --config-dir`,
+      `svc: svc runs for ${join(svc.folder, "mcp.json")} already, at ${svc.url}/mcp; \`svc stop\` ends it, or choose another --config-dir`,
     ])
   })
 
