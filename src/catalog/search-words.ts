@@ -22,6 +22,8 @@ export function wordsOf(text: string): string[] {
 
 /** Returns the form that a word shares with its inflections: `issues`, `issued` and `issue` have one. */
 export function stemOf(word: string): string {
+  const kept = KEPT.get(word)
+  if (kept !== undefined) return kept
   const known = IRREGULAR.get(word)
   if (known !== undefined) return stemmer(known)
   return word.length < 3 || NOT_LATIN.test(word) ? word : stemmer(word)
@@ -61,6 +63,20 @@ const IRREGULAR: ReadonlyMap<string, string> = new Map(
   organise organize|optimise optimize|visualise visualize|initialise initialize|customise customize|translate translate`
     .split(/[|\n]/)
     .map((pair) => pair.trim().split(" ") as [string, string]),
+)
+
+/** Words that the stemmer would cut to the stem of another word, in groups: the first of each is the stem of all. */
+const KEPT: ReadonlyMap<string, string> = new Map(
+  `incoming|lately|important importance importantly|organ organs|paste pastes pasted pasting|past|general generally|generic|
+  university universities|universal|universe|international|internal internally|severe severity severities|several|
+  animal animals|policy policies|department departments|apartment apartments|authority authorities|community communities|
+  communicate communication communications|relative relatives|secretary|executive executives|positive|station stations|
+  nation national nations|evening evenings|morning mornings|wedding weddings|meaning meanings`
+    .split("|")
+    .flatMap((group) => {
+      const words = group.trim().split(" ")
+      return words.map((word) => [word, words[0] as string] as const)
+    }),
 )
 
 const STOP_WORDS: ReadonlySet<string> = new Set(

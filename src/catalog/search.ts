@@ -10,6 +10,7 @@
  */
 import { isObject } from "../wire/message.ts"
 import type { Tool } from "./listing.ts"
+import { wordingOf } from "./request-wording.ts"
 import { isLightWord, isStopWord, stemOf, stopWords, wordsOf } from "./search-words.ts"
 import { parametersOf } from "./signature.ts"
 import { corrections, lettersOf, type Spelling } from "./spelling.ts"
@@ -204,12 +205,15 @@ const NAMED = 0.5
 /** What a word counts that belongs to a phrase of the table, or that is said of anything. */
 const PHRASE_WORD = 0.3
 const LIGHT_WORD = 0.6
-const MAX_QUERY = 1_000
+const MAX_QUERY = 2_000
 const MAX_TERMS = 40
 const MAX_TEXT = 4_000
 const MAX_PARAMETERS = 64
 const MAX_CORRECTIONS = 3
+/** Letters of each of two words written as one, and of each of more: short words occur within others. */
 const MIN_PART = 4
+const MIN_SHORT = 3
+const MAX_WORD = 60
 const PART_LIKENESS = 0.8
 
 /** The texts of a tool: what a word weighs, and how many words of it are usual: longer fields weigh less per word. */
@@ -220,7 +224,7 @@ const TEXTS: readonly { readonly field: SearchField; readonly weight: number; re
   { field: "description", weight: 1.6, usual: 9 },
   { field: "description", weight: 0.7, usual: 20 },
   { field: "parameters", weight: 0.4, usual: 15 },
-  { field: "server", weight: 1.5, usual: 2 },
+  { field: "server", weight: 1.2, usual: 2 },
 ]
 
 function fieldsOf({ terms, fields }: Entry, asked: ReadonlyMap<Term, number>): readonly SearchField[] {
@@ -275,19 +279,29 @@ function isSpelledSo({ index, visible, all }: Searched, word: string): boolean {
 const isKnown = (searched: Searched, word: string): boolean =>
   searched.index.synonyms.spellings.has(word) || isSpelledSo(searched, word)
 
-/** Returns the two known words that are written as one, or nothing. */
+/** Returns the known words that are written as one, as few as possible; nothing for a word that is not made of such. */
 function partsOf(searched: Searched, word: string): readonly string[] {
-  for (let at = MIN_PART; at <= word.length - MIN_PART; at++) {
-    const parts = [word.slice(0, at), word.slice(at)]
-    if (parts.every((part) => isKnown(searched, part))) return parts
-  }
-  return []
+  if (word.length < 2 * MIN_PART || word.length > MAX_WORD) return []
+  // The best parts of each beginning of the word.
+  const best: (readonly string[] | undefined)[] = [[]]
+  for (let end = 1; end <= word.length; end++)
+    for (let start = 0; start < end; start++) {
+      const [before, known] = [best[start], best[end]]
+      const part = word.slice(start, end)
+      if (before === undefined || (known !== undefined && known.length <= before.length + 1)) continue
+      if (part.length >= MIN_SHORT && isKnown(searched, part)) best[end] = [...before, part]
+    }
+  const parts = best[word.length] ?? []
+  const least = parts.length === 2 ? MIN_PART : MIN_SHORT
+  return parts.length > 1 && parts.every((part) => part.length >= least) ? parts : []
 }
 
 /** Returns what a query asks for. Words that say nothing count only if there are no others. */
 function conceptsOf(searched: Searched, query: string): readonly Concept[] {
   const { synonyms } = searched.index
-  const words = wordsOf(query.slice(0, MAX_QUERY)).slice(0, MAX_TERMS)
+  const said = saidBy(query.slice(0, MAX_QUERY))
+  const words = said.map(({ word }) => word)
+  const weightAt = (at: number) => said[at]?.weight ?? 1
   const stems = words.map(stemOf)
   const concepts: Concept[] = []
   const inPhrase = new Set<number>()
@@ -295,7 +309,10 @@ function conceptsOf(searched: Searched, query: string): readonly Concept[] {
     for (let length = Math.min(synonyms.longest, stems.length - start); length > 1; length--) {
       const found = synonyms.of.get(stems.slice(start, start + length).join(" "))
       if (found === undefined) continue
-      concepts.push({ terms: new Map(found.map(({ term, weight }) => [term, weight])), importance: 1 })
+      // A phrase that is also written as one word counts once.
+      const joined = words.slice(start, start + length).join("")
+      const terms = new Map([[stemOf(joined), 1], ...found.map(({ term, weight }): [string, number] => [term, weight])])
+      concepts.push({ terms, importance: weightAt(start) })
       for (let at = start; at < start + length; at++) inPhrase.add(at)
       start += length - 1
       break
@@ -303,8 +320,8 @@ function conceptsOf(searched: Searched, query: string): readonly Concept[] {
   }
   for (let at = 1; at < words.length; at++) {
     const joined = `${words[at - 1]}${words[at]}`
-    if (!isKnown(searched, joined)) continue
-    concepts.push({ terms: expand(searched, joined, stemOf(joined)), importance: 1 })
+    if ((inPhrase.has(at - 1) && inPhrase.has(at)) || !isKnown(searched, joined)) continue
+    concepts.push({ terms: expand(searched, joined, stemOf(joined)), importance: weightAt(at) })
     inPhrase.add(at - 1).add(at)
   }
   const telling = words.some((word, at) => !isStopWord(word) || inPhrase.has(at))
@@ -314,10 +331,20 @@ function conceptsOf(searched: Searched, query: string): readonly Concept[] {
     if ((telling && isStopWord(word)) || seen.has(stem)) continue
     seen.add(stem)
     const terms = expand(searched, word, stem)
-    const importance = inPhrase.has(at) ? PHRASE_WORD : 1
-    concepts.push({ terms, importance: Math.min(importance, isLightWord(word) ? LIGHT_WORD : 1) })
+    const importance = Math.min(inPhrase.has(at) ? PHRASE_WORD : 1, isLightWord(word) ? LIGHT_WORD : 1)
+    concepts.push({ terms, importance: importance * weightAt(at) })
   }
   return concepts
+}
+
+type Said = { readonly word: string; readonly weight: number }
+
+/** Returns the words of a query with their weights; of a long one first those that say what is asked for. */
+function saidBy(query: string): readonly Said[] {
+  const said = wordingOf(query).flatMap(({ text, weight }) => wordsOf(text).map((word): Said => ({ word, weight })))
+  if (said.length <= MAX_TERMS) return said
+  const isAsked = ({ weight }: Said) => weight === 1
+  return [...said.filter(isAsked), ...said.filter((one) => !isAsked(one))].slice(0, MAX_TERMS)
 }
 
 /** Returns the terms that stand for one word of the query. */

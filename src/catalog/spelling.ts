@@ -15,7 +15,8 @@ export function lettersOf(word: string): number {
 /**
  * Returns the known words that a word may be a misspelling of, nearest first; equally near ones in alphabetical order.
  * One edit is allowed in four letters, two in seven, three in ten; a swap of neighbors is one edit (Damerau).
- * A known word that begins with the word is what it may abbreviate: `mongo` finds `mongodb`.
+ * A known word that begins with the word is what it may abbreviate: `mongo` finds `mongodb`. Short words are words of their
+ * own more often than misspelt ones.
  */
 export function corrections(word: string, known: Iterable<Spelling>): readonly Correction[] {
   const limit = limitOf(word.length)
@@ -25,7 +26,8 @@ export function corrections(word: string, known: Iterable<Spelling>): readonly C
   const found: Correction[] = []
   for (const { word: candidate, stem, letters: others } of known) {
     const missing = letters & ~others
-    if (missing === 0 && candidate.length > word.length && candidate.startsWith(word)) {
+    const more = word.length > SHORT ? 1 : MORE_LETTERS
+    if (missing === 0 && candidate.length >= word.length + more && candidate.startsWith(word)) {
       found.push({ word: candidate, stem, likeness: BEGINNING })
       continue
     }
@@ -33,6 +35,8 @@ export function corrections(word: string, known: Iterable<Spelling>): readonly C
     if (bitCount(missing) > limit || bitCount(others & ~letters) > limit) continue
     const distance = editDistance(word, candidate, limit, rows)
     if (distance > limit) continue
+    // In a short word another letter makes another word: `milk` is no misspelt `mile`.
+    if (word.length <= SHORT && candidate.length === word.length && letters !== others) continue
     const likeness = 1 - distance / Math.max(word.length, candidate.length) - (word[0] === candidate[0] ? 0 : 0.12)
     found.push({ word: candidate, stem, likeness })
   }
@@ -43,6 +47,9 @@ export function corrections(word: string, known: Iterable<Spelling>): readonly C
 
 const MAX_LENGTH = 40
 const BEGINNING = 0.75
+const SHORT = 4
+/** Letters that a short word must save to be an abbreviation: `repo` stands for `repository`, `dock` not for `docker`. */
+const MORE_LETTERS = 3
 
 function limitOf(length: number): number {
   if (length < 4) return 0

@@ -52,5 +52,5 @@ export function readSynonyms(text: string = table): Synonyms {
 
 // ---
 
-const GROUP_WEIGHT = 0.5
-const DIRECTED_WEIGHT = 0.8
+const GROUP_WEIGHT = 0.55
+const DIRECTED_WEIGHT = 0.75

@@ -9,6 +9,14 @@ const FLOOR: Readonly<Record<Half, Readonly<Record<string, number>>>> = {
   "held-out": { all: 0.6, plain: 0.95, misspelt: 0.9, other: 0.35 },
 }
 
+/** Requests as people wrap them. */
+const WRAPPINGS = [
+  "Hi there! I was wondering whether you could possibly help me out with something: …, if that is at all possible. Thanks!",
+  "So I've got this thing I need done today: …. Let me know when that's finished, ok?",
+  "…. It is quite urgent because the customer call starts in ten minutes and everybody is nervous.",
+  "We're onboarding someone new this week and they asked for it. …, thank you!",
+]
+
 const servers = recordedServers()
 const rank = catalogSearch(servers)
 const names = new Set(servers.flatMap(({ name, tools }) => tools.map((tool) => `${name}/${tool.name}`)))
@@ -20,6 +28,12 @@ describe.each([...HALVES])("search quality, %s requests", (half) => {
     const some = requests.filter((request) => kind === "all" || request.kind === kind)
     expect(some.length).toBeGreaterThan(20)
     expect(qualityOf(rank, some).recall5).toBeGreaterThanOrEqual(floor)
+  })
+
+  test.each(WRAPPINGS)("wrapping costs few requests: %s", (wrapping) => {
+    const plain = qualityOf(rank, requests).recall5
+    const wrapped = qualityOf((request) => rank(wrapping.replace("…", request)), requests).recall5
+    expect(wrapped).toBeGreaterThan(plain - 0.07)
   })
 
   test("the search is better than MiniSearch's defaults and plain BM25", () => {

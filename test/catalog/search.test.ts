@@ -59,6 +59,51 @@ describe("ranked search", () => {
     expect(names(index, "could you please list the channels for me?")).toEqual(names(index, "list channels"))
   })
 
+  test("ranks by what a request asks for, not by what it tells around that", () => {
+    const index = indexOf({
+      ...LISTINGS,
+      calendar: [tool("create_meeting", "Create a meeting with customers."), tool("list_calls", "List the calls.")],
+    })
+    for (const wrapped of [
+      "Hi! My boss told me to get this done before the meeting, so could you please delete the branch? Thanks a lot!",
+      "Delete the branch. It is urgent because the customer calls in ten minutes.",
+      "I have a meeting with a customer. Delete the branch — tell me the result when you call me.",
+      'The user says: "delete the branch". Use the right tool for this task.',
+    ])
+      expect(names(index, wrapped)[0]).toBe("github/deleteBranch")
+    // A request that only tells something is taken as it is.
+    expect(names(index, "I have a meeting with a customer")[0]).toBe("calendar/create_meeting")
+    expect(names(index, `${"I really like my job. ".repeat(40)} Please delete the branch`)[0]).toBe(
+      "github/deleteBranch",
+    )
+  })
+
+  test("does not take words for another one that the stemmer cuts alike", () => {
+    const index = indexOf({
+      a: [
+        tool("income_report", "Report the income."),
+        tool("import_data", "Import data."),
+        tool("tune", "Play an organ."),
+      ],
+    })
+    expect(names(index, "incoming")).toEqual([])
+    expect(names(index, "something important")).toEqual([])
+    expect(names(index, "organ")).toEqual(["a/tune"])
+  })
+
+  test("a phrase counts once, though its words are also written as one", () => {
+    const index = indexOf({
+      a: [tool("setup", "Setup of it."), tool("create", "Create it.")],
+      ...{ b: [tool("project", "A project.")], c: [tool("preferences", "The preferences."), tool("more", "More.")] },
+    })
+    const scoreOf = (query: string, name: string) =>
+      search(index, query, { limit: 9 }).find((hit) => hit.tool === name)?.score ?? 0
+    expect(scoreOf("set up", "setup") / scoreOf("setup", "setup")).toBeWithin(0.9, 1.2)
+    expect(scoreOf("set up", "create")).toBeGreaterThan(0)
+    // The synonyms are those of the phrase, not also those of the word.
+    expect(scoreOf("set up", "preferences")).toBeLessThan(scoreOf("set", "preferences"))
+  })
+
   test("reads a possessive as the word, with either apostrophe", () => {
     expect(names(indexOf(LISTINGS), "the channel's")).toEqual(names(indexOf(LISTINGS), "channel"))
     expect(names(indexOf(LISTINGS), "the channel’s")).toEqual(names(indexOf(LISTINGS), "channel"))
@@ -91,6 +136,15 @@ describe("ranked search", () => {
     const index = indexOf({ x: [tool("list_timezones", "List zones."), tool("open_drop_down", "Open a menu.")] })
     expect(names(index, "time zones")[0]).toBe("x/list_timezones")
     expect(names(index, "opendrop")[0]).toBe("x/open_drop_down")
+    updateListing(index, { name: "flags" }, [tool("create-feature-flag", "Create it.")])
+    expect(names(index, "createfeatureflag")[0]).toBe("flags/create-feature-flag")
+  })
+
+  test("a short word is not taken for another one with a letter more or another letter", () => {
+    const index = indexOf({ x: [tool("docker_ps", "List containers."), tool("add_mile", "Add a mile.")] })
+    expect(names(index, "dock")).toEqual([])
+    expect(names(index, "milk")).toEqual([])
+    expect(names(index, "dockr")).toEqual(["x/docker_ps"])
   })
 
   test("a misspelt stop word is not corrected to a word of a tool", () => {
