@@ -327,7 +327,7 @@ export class Backend {
     this.facts.loadingEndedAt ??= clock.now()
     const reason = reasonWithoutName(this.spec.name, error)
     const loss = error instanceof LostError ? error.loss : undefined
-    const text = withExitReason(reason, loss?.exitReason)
+    const text = withExitReason(reason, loss?.exit?.code === 0 ? ENDED : loss?.exitReason)
     this.facts.lastError = text
     this.facts.headersRefused = error instanceof HeadersRefusedError
     if (refused) this.facts.authorizationUrl = error.authorizationUrl
@@ -435,6 +435,8 @@ export class Backend {
 }
 
 // ---
+
+const ENDED = "an MCP server on stdio keeps running; is it another program, or does it need an argument?"
 
 const withExitReason = (reason: string, exitReason: string | undefined): string =>
   exitReason === undefined ? reason : `${reason}: ${exitReason}`

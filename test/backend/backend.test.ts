@@ -311,6 +311,15 @@ test("the last error and the log name the line of stderr that explains the exit"
   expect(notes).toEqual(["could not be started: exited with code 1: Error: no key; next try in 1 s (attempt 1 of 5)"])
 })
 
+test("the last error of a program that ends without an error says that a server keeps running", async () => {
+  const { backend, last } = bench()
+  backend.start()
+  await settle()
+  last().fails(new LostError("web", { reason: "exited with code 0", exit: { code: 0, signal: null, at: 1 } }))
+  await settle()
+  expect(backend.facts.lastError).toStartWith("exited with code 0: an MCP server on stdio keeps running")
+})
+
 test("an invalid message that every new process prints is logged less and less often", async () => {
   const { backend, last } = bench()
   backend.start()
