@@ -69,7 +69,9 @@ export async function endpointOf(
   }
   const url = new URL(address)
   if (url.hostname === "0.0.0.0" || url.hostname === "[::]") url.hostname = "127.0.0.1"
-  if (url.pathname === "/") url.pathname = "/mcp"
+  // The address of svc may have a path of its own: that of a proxy before it.
+  const isBase = (given ?? published) === undefined
+  if (isBase || url.pathname === "/") url.pathname = `${url.pathname.replace(/\/$/, "")}/mcp`
   for (const [name, value] of parameters) url.searchParams.set(name, value)
   return { kind: "http", url: url.href, headers: {} }
 }
