@@ -114,11 +114,14 @@ export function search(index: SearchIndex, query: string, options: SearchOptions
   const asked = new Map<Term, number>()
   for (const { terms, importance } of concepts) {
     const touched: number[] = []
+    let most = Number.POSITIVE_INFINITY
     for (const [stem, likeness] of terms) {
       const term = index.terms.get(stem)
       if (term === undefined) continue
+      const rarity = rarityOf(searched, term)
+      if (likeness === 1) most = rarity * SYNONYM_RARITY
       asked.set(term, Math.max(likeness, asked.get(term) ?? 0))
-      const factor = likeness * rarityOf(searched, term)
+      const factor = likeness * Math.min(rarity, most)
       const { slots, weights } = term
       for (let at = 0; at < slots.length; at++) {
         const slot = slots[at] as number
@@ -200,6 +203,8 @@ const SATURATION = 1.2
 const STOP = ""
 /** How much of the other terms that stand for the same word counts beside the best one. */
 const FURTHER_TERMS = 0.3
+/** How much a synonym's rarity may count, in that of the word if tools have it: a rare synonym is no better than the word. */
+const SYNONYM_RARITY = 1.15
 /** What a tool gains if the query names all of its name. */
 const NAMED = 0.5
 /** What a word counts that belongs to a phrase of the table, or that is said of anything. */

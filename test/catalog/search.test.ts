@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import type { Tool } from "../../src/catalog/listing.ts"
 import { createSearchIndex, removeListing, type SearchIndex, search, updateListing } from "../../src/catalog/search.ts"
+import { recordedServers } from "../bench/search/golden.ts"
 
 const tool = (name: string, description: string, properties: Record<string, unknown> = {}): Tool => ({
   name,
@@ -157,6 +158,14 @@ describe("ranked search", () => {
     expect(names(index, "erase a branch")[0]).toBe("github/deleteBranch")
     expect(names(index, "get rid of a branch")[0]).toBe("github/deleteBranch")
     expect(names(index, "remove")).toEqual(["trash/remove_everything", "files/delete_file", "github/deleteBranch"])
+  })
+
+  test("a synonym that few tools have is no better than the word itself", () => {
+    const index = createSearchIndex()
+    const { tools = [] } = recordedServers().find(({ name }) => name === "memory") ?? {}
+    updateListing(index, { name: "memory" }, tools)
+    for (const name of ["create_entities", "create_relations", "delete_entities", "search_nodes"])
+      expect(names(index, name.replace("_", " "))[0]).toBe(`memory/${name}`)
   })
 
   test("finds nothing for a query without words", () => {
