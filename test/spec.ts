@@ -1517,6 +1517,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a change over the network must be as traceable as a command",
   },
+  "rest:authorize": {
+    says: "POST /api/v1/servers/NAME/authorize starts the sign-in to a remote server as svc auth login does, and answers with the address to open",
+    from: "choice",
+    why: "the page must not send people to a terminal",
+  },
   "rest:off": {
     says: "--no-admin leaves out REST, its login and the admin page",
     from: "choice",

@@ -1,4 +1,5 @@
 /** REST of a running svc, and its login. What serves it is imported at the first request: a start does not load it. */
+import type { ServerSpec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { UnavailableError } from "../lib/errors.ts"
 import { AdminLogin } from "../serve/admin-login.ts"
@@ -15,6 +16,8 @@ type AdminConnection = {
   /** The address of MCP for clients; undefined on a Unix socket. */
   readonly endpoint: string | undefined
   tools(): Promise<InternalTools>
+  /** Returns a server that runs. Throws a typed error that says why it does not. */
+  find(name: string): ServerSpec
   /** Applies what is written in the files now. */
   follow(): Promise<unknown>
 }
@@ -30,7 +33,7 @@ export type AdminInterface = {
 }
 
 export function createAdminInterface(runtime: Runtime, options: ServeOptions): AdminInterface {
-  const { agent, audit, mcp, redactor, serverLogs, sessions, streams } = runtime
+  const { agent, audit, mcp, oauth, redactor, serverLogs, sessions, streams } = runtime
   const login = options.auth ? undefined : new AdminLogin(systemClock, newSecret)
   const salt = newSecret()
   const restStreams = new Set<OpenStream>()
@@ -43,7 +46,7 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
     ])
     const ports = async () => {
       if (connection === undefined) return undefined
-      const { paths, endpoint, tools, follow } = connection
+      const { paths, endpoint, tools, find, follow } = connection
       const { editor, run } = await tools()
       return {
         agent,
@@ -63,6 +66,7 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
         mask: (text: string) => redactor().maskCredentials(text),
         runTool: (tool: string, args: object, agreed: string | undefined, signal: AbortSignal) =>
           run({ tool, arguments: args, agreed }, signal),
+        authorize: (name: string) => oauth.begin(find(name), undefined),
         audit,
         follow,
         editPresets: (change: (text: string) => string) => editPresets(paths, change, systemClock),

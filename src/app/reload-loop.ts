@@ -11,7 +11,7 @@ import type { Paths } from "../store/paths.ts"
 import { recoverTrials } from "../store/transaction.ts"
 import { type Watch, watchFiles } from "../store/watch.ts"
 import { createCatalogAnswers } from "./catalog-answers.ts"
-import { createControlDispatch } from "./control-handlers.ts"
+import { createControlDispatch, findBackends } from "./control-handlers.ts"
 import type { HttpService } from "./http-service.ts"
 import type { InternalTools } from "./internal-tools.ts"
 import { ownService } from "./own-service.ts"
@@ -128,7 +128,13 @@ export async function startReloadLoop(
   // A token that was created before the control socket opened.
   listening?.followTokens()
   onload()
-  listening?.admin?.connect({ paths, endpoint: listening.endpoint, tools, follow })
+  listening?.admin?.connect({
+    paths,
+    endpoint: listening.endpoint,
+    tools,
+    find: (name) => findBackends(runtime, name)[0].spec,
+    follow,
+  })
   return {
     idle: async () => (await opened)?.idle(),
     close() {

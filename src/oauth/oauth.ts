@@ -185,7 +185,10 @@ export class OAuth {
       return undefined
     }
     const redirect = redirectUrl ?? this.ownRedirect(source)
-    if (redirect === undefined) throw new Error("svc has no redirect address that a browser can return to")
+    if (redirect === undefined)
+      throw new Error(
+        `this svc has no redirect address that a browser can return to; run \`svc auth login ${source.name}\``,
+      )
     const scope = source.launch.oauth?.scopes?.join(" ") ?? source.demanded
     const { url, state } = await this.flow.start(source, redirect, scope)
     return { url, state }

@@ -3,6 +3,7 @@ import type * as z from "zod"
 import type { Agent } from "../agent/agent.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { RequestFault } from "../lib/errors.ts"
+import type { StartedAuthorization } from "../oauth/oauth.ts"
 import type { ProcessFacts } from "../report/health.ts"
 import type { AdminLogin } from "../serve/admin-login.ts"
 import type { OpenStream, OpenStreams } from "../serve/http-exchange.ts"
@@ -42,6 +43,11 @@ export type RestPorts = {
   mask(text: string): string
   /** Runs one of svc's own tools for a person who has seen what it does. `agreed` is the digest of the plan that was shown. */
   runTool(tool: string, args: Params, agreed: string | undefined, signal: AbortSignal): Promise<ToolResult>
+  /**
+   * Starts the sign-in to a remote server. Resolves to the address for the person's browser; undefined if no person is needed.
+   * Rejects with a RequestError, or with an UnavailableError if the server cannot be reached or does not run.
+   */
+  authorize(server: string): Promise<StartedAuthorization>
   /** Undefined without `--audit-log`. */
   readonly audit: Audit | undefined
   /** Applies what is written in the files now. */

@@ -134,6 +134,25 @@ const approve = defineEndpoint({
   },
 })
 
+const authorize = defineEndpoint({
+  method: "POST",
+  path: "/servers/{name}/authorize",
+  summary: "Start the sign-in to a remote server",
+  description:
+    "As `svc auth login` does. Open `url` in a browser: its redirect leads back to svc, and the server connects. Without `url`, svc got a token that needs no person.",
+  answer: z.strictObject({
+    server: z.string(),
+    authorized: z.boolean(),
+    url: z.string().optional().describe("The address of the authorization server, http or https"),
+  }),
+  faults: ["invalid_params", "not_found", "conflict"],
+  async run({ ports, params }) {
+    const { name } = describeOne(ports, params.name ?? "")
+    const started = await ports.authorize(name)
+    return { server: name, authorized: started === undefined, ...(started === undefined ? {} : { url: started.url }) }
+  },
+})
+
 export const SERVER_ENDPOINTS: readonly Endpoint[] = [
   list,
   add,
@@ -144,6 +163,7 @@ export const SERVER_ENDPOINTS: readonly Endpoint[] = [
   toggle("enable"),
   toggle("disable"),
   approve,
+  authorize,
 ]
 
 /** Returns the servers as they are written, or as they run if the file is broken, with what runs of each. */

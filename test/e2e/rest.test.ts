@@ -3,12 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import fc from "fast-check"
-import * as z from "zod"
+import { browse, startAuthority, startResource } from "../fixtures/authority.ts"
+import { type Api, connect, type Json, token } from "./api.ts"
 import { eventually, freshFolder, type Instance, npmServer, runSvc, SVC, startSvc } from "./harness.ts"
-
-type Json = Record<string, unknown>
-type Answer = { readonly status: number; readonly headers: Headers; readonly body: Json }
-type Api = (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<Answer>
 
 const SECRET = "sk-live-4f9c2a7e1b8d"
 const DEMO = { command: SVC, args: ["demo-server"] }
@@ -26,6 +23,7 @@ let api: Api
 
 beforeAll(async () => {
   svc = await startSvc({ config: CONFIG })
+  await svc.said(/every: connected/)
   api = await connect(svc)
 })
 afterAll(() => svc[Symbol.asyncDispose]())
@@ -384,6 +382,19 @@ describe("changes", () => {
     await api("DELETE", "/servers/fresh")
   })
 
+  test("the sign-in to a remote server starts from REST, and connects it [rest:authorize]", async () => {
+    await using authority = await startAuthority()
+    using resource = startResource(authority)
+    await using remote = await startSvc({ config: { mcpServers: { web: { url: resource.url }, demo: DEMO } } })
+    const ask = await connect(remote)
+    const { url, ...started } = (await ask("POST", "/servers/web/authorize")).body
+    expect(started).toEqual({ server: "web", authorized: false })
+    expect((await browse(String(url))).text).toContain("web is authorized")
+    await eventually(async () => (await ask("GET", "/servers/web")).body.state === "connected")
+    expect((await ask("POST", "/servers/demo/authorize")).status).toBe(400)
+    expect((await ask("POST", "/servers/nope/authorize")).status).toBe(404)
+  })
+
   test("presets are created, changed and deleted [rest:openapi]", async () => {
     const made = await api("PUT", "/presets/daily", { filter: "work", description: "by day" })
     expect(made.body).toEqual({ name: "daily", filter: "work", description: "by day", servers: ["every"] })
@@ -524,46 +535,3 @@ async function follow(path: string): Promise<AsyncDisposable & { next(event: str
 }
 
 const names = ({ items }: Json): string[] => (items as Json[]).map(({ qualifiedName }) => String(qualifiedName))
-
-async function token({ folder }: Instance): Promise<{ headers: Record<string, string> }> {
-  const { stdout } = await runSvc(["admin", "--token", "--config-dir", folder])
-  return { headers: { authorization: `Bearer ${stdout.trim()}` } }
-}
-
-type Operation = { responses: Record<string, { content: Record<string, { schema: Json }> }> }
-
-/** Returns the function that sends a request, and checks its answer against the OpenAPI document. */
-async function connect(instance: Instance): Promise<Api> {
-  const base = `${instance.url}/api/v1`
-  const { headers } = await token(instance)
-  await instance.said(/every: connected/)
-  const document = (await (await fetch(`${base}/openapi.json`, { headers })).json()) as {
-    paths: Record<string, Record<string, Operation>>
-    components: { schemas: { Problem: Json } }
-  }
-  const problem = z.fromJSONSchema(document.components.schemas.Problem)
-  return async (method, path, body, more = {}) => {
-    const response = await fetch(base + path, {
-      method,
-      headers: { ...headers, ...(body === undefined ? {} : { "content-type": "application/json" }), ...more },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    })
-    const text = await response.text()
-    const [plain = ""] = path.split("?")
-    const found = Object.entries(document.paths).filter(([template]) =>
-      new RegExp(`^${template.replace(/\{\w+\}/g, "[^/]+")}$`).test(plain),
-    )
-    const [, operations] = found.find(([template]) => template === plain) ?? found[0] ?? []
-    const described = operations?.[method.toLowerCase()]?.responses[String(response.status)]
-    const [type, { schema }] = Object.entries(described?.content ?? {})[0] ?? ["nothing", { schema: {} }]
-    expect({ path, status: response.status, type: response.headers.get("content-type") }).toEqual({
-      path,
-      status: response.status,
-      type,
-    })
-    const parsed = JSON.parse(text) as Json
-    const checked = ("$ref" in schema ? problem : z.fromJSONSchema(schema as never)).safeParse(parsed)
-    expect({ path, problems: checked.error?.issues ?? [] }).toEqual({ path, problems: [] })
-    return { status: response.status, headers: response.headers, body: parsed }
-  }
-}
