@@ -1426,6 +1426,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "with several configurations, a person must find out which of them are served, and where",
   },
+  "cli:demo": {
+    says: "while no other svc holds the configuration, svc's commands find the demo as they find any svc, and none of them changes it",
+    from: "choice",
+    why: "the first thing that a person tries after svc serve --demo is another command",
+  },
   "cli:service": {
     says: "svc service install shows the file and the commands before it asks, changes nothing twice, and leaves nothing after a failure or svc service uninstall",
     from: "choice",
@@ -1473,7 +1478,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "three words for one state make a reader look for a difference",
   },
   "cli:table": {
-    says: "tables fit the terminal: the widest columns are cut, empty ones are left out, wide characters count as two columns, texts of servers are escaped",
+    says: "tables fit the terminal: the widest columns are cut, but never an address or a name to type, and advice continues on the next line; empty columns are left out, wide characters count as two columns, texts of servers are escaped",
     from: "choice",
     why: "a row that wraps inside a word cannot be read; the detail view and JSON hold the whole value",
   },

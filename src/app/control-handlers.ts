@@ -25,6 +25,8 @@ export type ControlDeps = {
   readonly url: string
   /** The address of MCP for clients; undefined for a Unix socket. */
   readonly endpoint: string | undefined
+  /** Whether svc serves its demo in place of the configuration. */
+  readonly demo?: true | undefined
   /** Applies what is written in the files now, and returns what the last reload came to; undefined with --no-reload. */
   follow(): Promise<ReloadResult | undefined>
   tools(): Promise<InternalTools>
@@ -39,6 +41,7 @@ export function createControlDispatch({
   runtime,
   url,
   endpoint,
+  demo,
   follow,
   tools,
   interrupt,
@@ -47,10 +50,11 @@ export function createControlDispatch({
   return audited(runtime, async (method, params, gone) => {
     if (method === "tool") return (await tools()).run(params, gone)
     if (method === "admin") {
+      if (demo) throw new UnavailableError("the demo has no administration; stop it and start `svc serve`")
       if (admin === undefined) throw new UnavailableError("this svc serves no REST: it was started with --no-admin")
       return admin.invite(endpoint, params.token === true)
     }
-    if (method !== "stop") return answerControl(runtime, { url, endpoint }, follow, method, params)
+    if (method !== "stop") return answerControl(runtime, { url, endpoint, demo }, follow, method, params)
     // After the answer: the end closes the control socket.
     void delay(systemClock, 0).then(() => interrupt("svc stop"))
     return { pid: process.pid }
@@ -74,7 +78,7 @@ export function findBackends({ agent }: Pick<Runtime, "agent">, name: string): r
 
 async function answerControl(
   runtime: Runtime,
-  addresses: Pick<ControlDeps, "url" | "endpoint">,
+  addresses: Pick<ControlDeps, "url" | "endpoint" | "demo">,
   follow: ControlDeps["follow"],
   method: string,
   params: Params,

@@ -1,6 +1,47 @@
-/** What `svc serve --demo` runs in place of a configuration. */
+/** What `svc serve --demo` runs in place of a configuration, and how svc's commands reach it. */
 import type { Plan, ServerSpec } from "../config/server-spec.ts"
+import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { openControlSocket } from "../serve/control-socket.ts"
+import type { Paths } from "../store/paths.ts"
+import { createCatalogAnswers } from "./catalog-answers.ts"
+import { createControlDispatch } from "./control-handlers.ts"
+import type { HttpService } from "./http-service.ts"
 import { ownCommand } from "./own-command.ts"
+import type { Runtime } from "./runtime.ts"
+
+/**
+ * Opens the control socket of a demo in the place of the configuration that commands take without flags, so that `svc ps`,
+ * `svc mcp status` and `svc search` find it. Returns undefined, and logs why, if another svc has that place, or nothing can
+ * be written there: the demo serves clients all the same.
+ */
+export async function openDemoControl(
+  runtime: Runtime,
+  maxResult: number,
+  paths: Paths,
+  { url, endpoint }: Pick<HttpService, "url" | "endpoint">,
+  interrupt: (reason: string) => void,
+): Promise<{ close(): void } | undefined> {
+  const { mcp, trustedClient, log } = runtime
+  const dispatch = createControlDispatch({
+    runtime,
+    url: url.href,
+    endpoint,
+    demo: true,
+    follow: async () => undefined,
+    tools: async () => {
+      throw new UnavailableError("the demo has no configuration to change; stop it and start `svc serve`")
+    },
+    interrupt,
+    admin: undefined,
+  })
+  const local = { mcp, trustedClient, maxResult, answer: createCatalogAnswers(runtime) }
+  try {
+    return await openControlSocket(paths, dispatch, local, url.href)
+  } catch (error) {
+    log.info(`svc's commands do not see this demo: ${messageOf(error)}`)
+    return undefined
+  }
+}
 
 /** Returns the plan of `svc serve --demo`: `svc demo-server` as the only server. */
 export function demoPlan(env: Readonly<Record<string, string | undefined>>): Plan {

@@ -19,6 +19,8 @@ export type StartFacts = {
   /** The flags that select the same configuration in another command. */
   readonly configFlags: readonly string[]
   readonly isDemo: boolean
+  /** Whether svc's commands find this svc by the same flags: one demo at most is found. */
+  readonly isReachable: boolean
 }
 
 /** Shows the progress of the start, and its outcome once each server was tried. `close` ends it early. */
@@ -84,7 +86,7 @@ export function summaryLine({ servers }: Status): string {
 /** Returns the screen at the end of a start. */
 export function summaryScreen(
   status: Status,
-  { endpoint, configFlags, isDemo, auth }: StartFacts & { readonly auth: boolean },
+  { endpoint, configFlags, isDemo, isReachable, auth }: StartFacts & { readonly auth: boolean },
   look: Look,
 ): string {
   const { servers, invalid } = status
@@ -102,8 +104,8 @@ export function summaryScreen(
     ...(endpoint === undefined
       ? []
       : [
-          ["connect a client", `svc connect claude-code${flags}`] as const,
-          ["  or by hand", `claude mcp add --transport http svc ${endpoint}${token}`] as const,
+          ["connect a client", `svc connect claude-code${isReachable ? flags : ` --url ${endpoint}`}`] as const,
+          ["  or by hand", `claude mcp add -t http svc ${endpoint}${token}`] as const,
         ]),
     ...(auth ? [["create a token", `svc auth token create USER${flags}`] as const] : []),
     ["add a server", `svc mcp add NAME${flags} -- COMMAND ARGS…`],
@@ -118,11 +120,15 @@ export function summaryScreen(
     status.loaded ? readyText(servers) : `the configuration is not loaded; \`svc config check${flags}\` shows why`,
     ...(rows.length === 0
       ? []
-      : ["", "needing attention:", formatTable(["", "", ""], rows, look).split("\n").slice(1).join("\n")]),
+      : ["", "needing attention:", formatTable(ATTENTION_COLUMNS, rows, look).split("\n").slice(1).join("\n")]),
     ...(wanting.length > MOST_ROWS ? [`  and ${wanting.length - MOST_ROWS} more`] : []),
     "",
-    // A command that is broken into lines cannot be copied.
-    formatFacts(next, { ...look, width: Number.POSITIVE_INFINITY }),
+    formatFacts(
+      next.flatMap(([label, command]) =>
+        shellLines(command, look.width - COMMAND_INDENT).map((line, at) => [at === 0 ? label : "", line] as const),
+      ),
+      { ...look, width: Number.POSITIVE_INFINITY },
+    ),
     "",
   ].join("\n")
 }
@@ -135,6 +141,23 @@ const SUMMARY_AFTER_MS = 10_000
 const INSTALLING_AFTER_S = 3
 const MOST_NAMED = 10
 const MOST_ROWS = 12
+
+const ATTENTION_COLUMNS = ["", "", { title: "", fit: "wrap" }] as const
+
+/** The columns before a command in the summary. */
+const COMMAND_INDENT = 20
+
+/** Breaks a command that is wider than its place before words, so that a shell takes the copied lines as one command. */
+function shellLines(command: string, width: number): readonly string[] {
+  if (command.length <= width) return [command]
+  const lines: string[] = []
+  for (const word of command.match(/(?:'[^']*'|[^\s'])+/g) ?? []) {
+    const line = lines.at(-1)
+    if (line !== undefined && `${line} ${word} \\`.length <= width) lines[lines.length - 1] = `${line} ${word}`
+    else lines.push(line === undefined ? word : `  ${word}`)
+  }
+  return lines.map((line, at) => (at === lines.length - 1 ? line : `${line} \\`))
+}
 
 /** Commands that install a package before they run it. */
 const RUNNERS = ["npx", "uvx", "bunx", "dnx", "docker"]

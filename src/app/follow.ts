@@ -102,7 +102,12 @@ export async function finishChange(
     if (others.length === 0) return `${done}${only.text}`
     return [done, ...outcomes.map(({ name, text }) => `  ${name}${text}`)].join("\n")
   })
-  if (answer?.followed === false) say("the running svc has --no-reload: it applies the change when it starts again")
+  if (answer?.followed === false)
+    say(
+      answer.status.demo === true
+        ? "the running svc serves the demo; stop it and start `svc serve` to use your servers"
+        : "the running svc has --no-reload: it applies the change when it starts again",
+    )
   if (followed === undefined || followed.applied) return 0
   say("the change is written, but the running svc refuses the configuration and keeps the last valid one:")
   for (const issue of followed.issues) say(`  ${issue}`)

@@ -1,7 +1,7 @@
 /** What commands print: results to stdout, as tables for people or JSON for programs, and messages to stderr. */
 
 import { escaped } from "../lib/log.ts"
-import { type Cell, formatFacts, formatTable, printableLines } from "../lib/table.ts"
+import { type Cell, type Column, formatFacts, formatTable, printableLines } from "../lib/table.ts"
 import { type Look, lookOf } from "../lib/terminal.ts"
 
 /** Returns how stdout is shown. */
@@ -12,7 +12,7 @@ export const terminalLook = (): Look | undefined =>
   process.stderr.isTTY === true && process.env.TERM !== "dumb" ? lookOf(process.stderr, process.env) : undefined
 
 /** Formats rows for stdout as a table with a head: see `lib/table.ts`. */
-export const table = (head: readonly string[], rows: readonly (readonly Cell[])[]): string =>
+export const table = (head: readonly Column[], rows: readonly (readonly Cell[])[]): string =>
   formatTable(head, rows, stdoutLook())
 
 /** Formats the facts about one thing for stdout. */

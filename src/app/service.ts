@@ -7,7 +7,6 @@ import type { Log } from "../lib/log.ts"
 import { makePrivateFolder } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { announceRunning, runningFolder, type Starter } from "../store/running.ts"
-import { demoPlan } from "./demo.ts"
 import { showStart } from "./first-screen.ts"
 import { startHttp } from "./http-service.ts"
 import { trimWhenIdle } from "./memory-trim.ts"
@@ -23,17 +22,13 @@ export type ServiceStart = {
   readonly startedBy: Starter
 }
 
-/** Runs svc until a signal, `svc stop`, or the end of its client. Without `paths`, it serves the demo. Returns the exit code. */
-export async function runService(
-  options: ServeOptions,
-  paths: Paths | undefined,
-  start: ServiceStart,
-): Promise<number> {
+/** Runs svc until a signal, `svc stop`, or the end of its client. Returns the exit code. */
+export async function runService(options: ServeOptions, paths: Paths, start: ServiceStart): Promise<number> {
   // First, so that the one reason is told before its consequences.
-  if (paths !== undefined && options.transport === "http") makePrivateFolder(paths.directory)
+  if (!options.demo && options.transport === "http") makePrivateFolder(paths.directory)
   // Before anything reads the environment for the servers.
   const sd = takeSdEnvironment(process.env, process.pid)
-  const runtime = await createRuntime(options, paths)
+  const runtime = await createRuntime(options, options.demo ? undefined : paths)
   process.on("unhandledRejection", runtime.onbug)
   process.on("uncaughtException", runtime.onbug)
   // From here on the first signal stops gracefully, and the second at once.
@@ -73,17 +68,19 @@ const WINDOWS_STOP_SIGNALS = ["SIGINT", "SIGBREAK", "SIGHUP"] as const
 async function serveUntil(
   runtime: Runtime,
   options: ServeOptions,
-  paths: Paths | undefined,
+  paths: Paths,
   { configFlags, startedBy }: ServiceStart,
   { signal, interrupt }: Pick<Interrupt, "signal" | "interrupt">,
   notify: SdNotify | undefined,
 ): Promise<number> {
   const { agent, sessions, suspendedCalls, streams, serverLogs, log } = runtime
+  const demo = options.demo ? await import("./demo.ts") : undefined
   const startedAt = new Date(systemClock.now()).toISOString()
   const stopped = new Promise<string>((resolve) =>
     signal.addEventListener("abort", () => resolve(String(signal.reason)), { once: true }),
   )
-  const listening = options.transport === "http" ? await startHttp(runtime, options, paths) : undefined
+  const listening =
+    options.transport === "http" ? await startHttp(runtime, options, demo === undefined ? paths : undefined) : undefined
   agent.awaitInitialLoad(options.startupWait)
   // A turn of the event loop, in which svc answers probes of /health/live. What reads the files is imported after it.
   if (listening !== undefined) await delay(systemClock, 0)
@@ -91,27 +88,32 @@ async function serveUntil(
   // In the turn after the load, which keeps the event loop busy.
   if (listening !== undefined) systemClock.after(0, listening.admit)
   const loop =
-    paths === undefined ? undefined : await startReloadLoop(runtime, options, paths, listening, { interrupt, notify })
+    demo === undefined ? await startReloadLoop(runtime, options, paths, listening, { interrupt, notify }) : undefined
+  const demoControl =
+    listening === undefined
+      ? undefined
+      : await demo?.openDemoControl(runtime, options.maxResult, paths, listening, interrupt)
   listening?.announce()
   notify?.ready(listening === undefined ? "serving stdio" : `listening on ${listening.endpoint ?? "a Unix socket"}`)
-  const announced =
-    paths === undefined || listening === undefined
-      ? undefined
-      : announceRunning(runningFolder(homeDirectory(), process.env.APPDATA, process.platform), {
-          pid: process.pid,
-          directory: paths.directory,
-          file: paths.file,
-          startedAt,
-          startedBy,
-        })
-  if (paths !== undefined && listening !== undefined) void sweepConfigurations(paths, log)
+  const isReachable = listening !== undefined && (loop ?? demoControl) !== undefined
+  const announced = !isReachable
+    ? undefined
+    : announceRunning(runningFolder(homeDirectory(), process.env.APPDATA, process.platform), {
+        pid: process.pid,
+        directory: paths.directory,
+        file: paths.file,
+        startedAt,
+        startedBy,
+      })
+  if (demo === undefined && listening !== undefined) void sweepConfigurations(paths, log)
   if (announced?.problem !== undefined) log.debug(`not listed in \`svc ps\`: ${announced.problem}`)
   const trim = trimWhenIdle(systemClock, () => agent.inFlight > 0)
-  if (paths === undefined) runtime.instances.update(demoPlan(process.env))
+  if (demo !== undefined) runtime.instances.update(demo.demoPlan(process.env))
   const screen = showStart(runtime, options, {
     endpoint: listening?.endpoint,
     configFlags,
-    isDemo: paths === undefined,
+    isDemo: options.demo,
+    isReachable,
   })
   let cancelKeepAlive: () => void
   const keepAlive = () => {
@@ -132,6 +134,7 @@ async function serveUntil(
   trim.close()
   announced?.close()
   loop?.close()
+  demoControl?.close()
   listening?.close()
   void listening?.stop(false)
   await withTimeout(systemClock, options.shutdownGrace, agent.drained())

@@ -22,7 +22,8 @@ export const list: CommandDef = {
     const context = openContext(args)
     const status = await statusOf(context)
     const read = whileGood(status, () => writtenServers(readTexts(context.paths).config() ?? ""))
-    if (read === undefined) say("mcp.json is invalid; showing the running servers (see `svc config check`)")
+    if (status?.demo === true) say("svc serves the demo; `svc stop` ends it")
+    else if (read === undefined) say("mcp.json is invalid; showing the running servers (see `svc config check`)")
     const rows = describeServers(read ?? runningOf(status), status).map(({ instances: _, ...row }) => row)
     print(args.json === true, rows, () =>
       rows.length === 0 && read !== undefined
@@ -84,7 +85,7 @@ export const status: CommandDef = {
         const rows = servers.flatMap(({ name, instances }) =>
           instances.length === 0 ? [rowWithoutInstance(name, live)] : instances.map(rowOf),
         )
-        parts.push(table(["name", "state", "since", "tools", "note"], rows))
+        parts.push(table(["name", "state", "since", "tools", { title: "note", fit: "wrap" }], rows))
       }
       for (const { name, effective } of servers)
         if (effective !== undefined) parts.push(`${name}\n${effectiveTable(effective)}`)
@@ -130,8 +131,9 @@ function issuesOf(name: string, issues: readonly Issue[], live: Status | undefin
     : issues.map(formatIssue)
 }
 
-/** Reads the documents; undefined if they are invalid while a running svc still uses the last good ones. */
+/** Reads the documents; undefined if the running svc does not use them: they are invalid, or it serves the demo. */
 function whileGood<T>(live: Status | undefined, read: () => T): T | undefined {
+  if (live?.demo === true) return undefined
   try {
     return read()
   } catch (error) {

@@ -25,13 +25,14 @@ export const ps: CommandDef = {
       found.length === 0
         ? "no svc is running; `svc serve --background` starts one"
         : table(
-            ["pid", "configuration", "address", "up", "servers", "started by"],
+            ["pid", "configuration", { title: "address", fit: "whole" }, "up", "ready", "started by"],
             found.map(({ pid, file, address, startedAt, servers, startedBy }) => [
               String(pid),
-              file,
+              // The demo takes the place of a configuration, but does not read it.
+              startedBy === "demo" ? "none" : file,
               address ?? "does not answer",
               ago(now - Date.parse(startedAt)),
-              servers === undefined ? "" : `${servers.ready} of ${servers.total} ready`,
+              servers === undefined ? "" : `${servers.ready} of ${servers.total}`,
               STARTER_TEXTS[startedBy],
             ]),
           ),
@@ -50,6 +51,7 @@ const STARTER_TEXTS: Readonly<Record<Starter, string>> = {
   proxy: "svc proxy --start",
   service: "svc service",
   program: "another program",
+  demo: "svc serve --demo",
 }
 
 type ExaminedSvc = RunningSvc & {

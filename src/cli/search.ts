@@ -38,10 +38,10 @@ const DESCRIPTION_TOKENS = 60
 
 const hitTable = (hits: readonly RankedTool[], explain: boolean): string =>
   table(
-    ["tool", "server", "score", "found in", "description"],
+    // As `svc run` and `svc inspect` take it.
+    [{ title: "tool", fit: "whole" }, "score", "found in", "description"],
     hits.map(({ name, server, description, score, matched }) => [
-      name,
-      server,
+      `${server}/${name}`,
       ...(explain ? [score.toFixed(2), matched.join(", ")] : ["", ""]),
       oneLine(firstSentence(typeof description === "string" ? description : ""), DESCRIPTION_TOKENS),
     ]),

@@ -2,7 +2,7 @@
 import type { CommandDef } from "citty"
 import { STARTER_VARIABLE, startInBackground } from "../app/background.ts"
 import { findPaths } from "../app/config-paths.ts"
-import { facts, print, say } from "../app/output.ts"
+import { facts, print } from "../app/output.ts"
 import { readServeOptions, SERVE_OPTIONS, type ServeOptions } from "../app/serve-options.ts"
 import { runService } from "../app/service.ts"
 import { delay, systemClock } from "../lib/clock.ts"
@@ -20,17 +20,16 @@ export const serve: CommandDef = {
     const options = readServeOptions(args, process.env, process.platform)
     if (options.demo && args.config !== undefined)
       throw usageError("--demo serves no configuration: leave out --demo or --config")
-    if (options.demo && args["config-dir"] !== undefined) say("--config-dir has no effect with --demo")
     const mayCreate = readOptions(args, process.env).flag("init")
     const configFlags = (["config", "config-dir"] as const).flatMap((flag) => {
       const value = args[flag]
-      return typeof value === "string" && !options.demo ? [`--${flag}`, value] : []
+      return typeof value === "string" ? [`--${flag}`, value] : []
     })
-    const paths = options.demo ? undefined : findPaths(args, mayCreate ? "allowed" : "refused")
+    const paths = findPaths(args, mayCreate ? "allowed" : "refused")
     if (args.background === true) return serveInBackground(options, paths, rawArgs, configFlags)
-    const startedBy = starterOf(
-      process.env[STARTER_VARIABLE] ?? (process.stderr.isTTY === true ? "terminal" : "program"),
-    )
+    const startedBy = options.demo
+      ? "demo"
+      : starterOf(process.env[STARTER_VARIABLE] ?? (process.stderr.isTTY === true ? "terminal" : "program"))
     return runService(options, paths, { configFlags, startedBy })
   },
 }
@@ -43,11 +42,11 @@ const POLL_MS = 50
 /** Starts svc in the background, and returns when it serves. Rejects with an UnavailableError that says why it does not. */
 async function serveInBackground(
   options: ServeOptions,
-  paths: Paths | undefined,
+  paths: Paths,
   words: readonly string[],
   configFlags: readonly string[],
 ): Promise<number> {
-  if (paths === undefined) throw usageError("--demo cannot run in the background: leave out --demo or --background")
+  if (options.demo) throw usageError("--demo cannot run in the background: leave out --demo or --background")
   if (options.transport === "stdio")
     throw usageError("svc on stdio belongs to the client that starts it: leave out --background or --transport stdio")
   const serving = words.filter((word) => !/^--(?:no-)?background(?:=|$)/.test(word))

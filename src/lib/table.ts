@@ -2,13 +2,19 @@
  * Tables for people: aligned columns that fit the width of a terminal, with colors where the reader sees them.
  *
  *  1. A column without any value is left out.
- *  2. If the table is wider than the terminal, its widest columns are cut, at a word where there is one, and end in `…`.
- *     The whole value belongs in a detail view, or in JSON.
+ *  2. If the table is wider than the terminal, the values of its widest columns are cut, at a word where there is one, and end
+ *     in `…`. The whole value belongs in a detail view, or in JSON. A column that must be readable here says so: see `Column`.
  *  3. Widths are columns of a terminal: a wide character takes two.
  *  4. Cells are escaped: a server's text cannot move the cursor or paint.
  */
 import { printable } from "./log.ts"
 import { type Look, PAINTED, paint, type Tone } from "./terminal.ts"
+
+/**
+ * The title of a column, and how its values fit: `whole` ones are never cut, such as an address that a person copies; those
+ * that `wrap` continue at a word on the next line, such as advice.
+ */
+export type Column = string | { readonly title: string; readonly fit: "whole" | "wrap" }
 
 /** A value of a table, or one with a meaning. */
 export type Cell = string | { readonly text: string; readonly tone: Tone }
@@ -30,25 +36,34 @@ export const printableLines = (text: string): string =>
     .join("\n")
 
 /** Formats rows as an aligned table with a head. */
-export function formatTable(head: readonly string[], rows: readonly (readonly Cell[])[], look: Look): string {
+export function formatTable(head: readonly Column[], rows: readonly (readonly Cell[])[], look: Look): string {
   const used = head.map((_, column) => rows.some((row) => textOf(row[column]) !== ""))
   const pick = <T>(row: readonly T[]) => row.filter((_, column) => used[column] === true)
-  const titles = pick(head).map((title): Cell => ({ text: title.toUpperCase(), tone: "strong" }))
+  const columns = pick(head)
+  const titles = columns.map((column): Cell => ({ text: titleOf(column).toUpperCase(), tone: "strong" }))
   const all = [titles, ...rows.map((row) => pick(head.map((_, column) => row[column] ?? "")))]
   const natural = titles.map((_, column) => Math.max(...all.map((row) => Bun.stringWidth(textOf(row[column])))))
-  const widths = fit(natural, look.width - GAP.length * (natural.length - 1))
+  const whole = columns.map((column) => fitOf(column) === "whole")
+  const widths = fit(natural, whole, look.width - GAP.length * (natural.length - 1))
   return all
-    .map((row) =>
-      row
-        .map((cell, column) => {
-          const last = column === row.length - 1
-          const text = cut(textOf(cell), widths[column] ?? 0)
-          const shown = typeof cell === "string" ? text : paint(text, cell.tone, look)
-          return last ? shown : shown + " ".repeat(Math.max(0, (widths[column] ?? 0) - Bun.stringWidth(text)))
-        })
-        .join(GAP)
-        .trimEnd(),
-    )
+    .flatMap((row) => {
+      const cells = row.map((cell, column) => {
+        const [text, width] = [textOf(cell), widths[column] ?? 0]
+        return fitOf(columns[column]) === "wrap" ? wrapped(text, width) : [cut(text, width)]
+      })
+      const height = Math.max(...cells.map((lines) => lines.length))
+      return Array.from({ length: height }, (_, at) =>
+        row
+          .map((cell, column) => {
+            const last = column === row.length - 1
+            const text = cells[column]?.[at] ?? ""
+            const shown = typeof cell === "string" ? text : paint(text, cell.tone, look)
+            return last ? shown : shown + " ".repeat(Math.max(0, (widths[column] ?? 0) - Bun.stringWidth(text)))
+          })
+          .join(GAP)
+          .trimEnd(),
+      )
+    })
     .join("\n")
 }
 
@@ -60,8 +75,7 @@ export function formatFacts(facts: readonly (readonly [label: string, value: Cel
   return shown
     .map(([label, value]) => {
       const text = textOf(value)
-      const lines = Number.isFinite(room) ? Bun.wrapAnsi(text, room, { hard: false }).split("\n") : [text]
-      const body = lines
+      const body = wrapped(text, room)
         .map((line) => (typeof value === "string" ? line : paint(line, value.tone, look)))
         .join(`\n${" ".repeat(indent)}`)
       return `${paint(`${GAP}${label}`, "faint", look)}${" ".repeat(indent - GAP.length - Bun.stringWidth(label))}${body}`
@@ -102,16 +116,26 @@ const LEAST_WIDTH = 8
 
 const textOf = (cell: Cell | undefined): string => printable(typeof cell === "object" ? cell.text : (cell ?? ""))
 
-/** Shrinks the widest columns until all fit in `width`, or are at their least width. */
-function fit(natural: readonly number[], width: number): readonly number[] {
+const titleOf = (column: Column): string => (typeof column === "string" ? column : column.title)
+const fitOf = (column: Column | undefined) => (typeof column === "object" ? column.fit : "cut")
+
+/** Breaks a text at words into lines of a width; a longer word keeps a line of its own. */
+const wrapped = (text: string, width: number): readonly string[] =>
+  Number.isFinite(width) && Bun.stringWidth(text) > width
+    ? Bun.wrapAnsi(text, width, { hard: false }).split("\n")
+    : [text]
+
+/** Shrinks the widest columns, except for those that stay whole, until all fit in `width`, or are at their least width. */
+function fit(natural: readonly number[], whole: readonly boolean[], width: number): readonly number[] {
   const widths = [...natural]
   for (;;) {
     const excess = widths.reduce((sum, one) => sum + one, 0) - width
-    const widest = Math.max(...widths)
+    const flexible = widths.filter((_, at) => whole[at] !== true)
+    const widest = Math.max(...flexible)
     if (!(excess > 0) || widest <= LEAST_WIDTH) return widths
-    const next = Math.max(LEAST_WIDTH, ...widths.filter((one) => one < widest))
-    const wide = widths.filter((one) => one === widest).length
+    const next = Math.max(LEAST_WIDTH, ...flexible.filter((one) => one < widest))
+    const wide = flexible.filter((one) => one === widest).length
     const target = Math.max(next, widest - Math.ceil(excess / wide))
-    for (const [at, one] of widths.entries()) if (one === widest) widths[at] = target
+    for (const [at, one] of widths.entries()) if (one === widest && whole[at] !== true) widths[at] = target
   }
 }

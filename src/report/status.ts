@@ -65,6 +65,8 @@ export type Status = {
   /** What clients do not take of all servers together. */
   readonly warnings: readonly string[]
   readonly loaded: boolean
+  /** Set if svc serves its demo in place of the configuration. */
+  readonly demo?: true
 }
 
 /** Makes the status report for the moment `now`; `clean` redacts the text of errors. */

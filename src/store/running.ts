@@ -10,7 +10,7 @@ import { makePrivateFolder, readFolder, readText, removeAll, replaceState } from
 import { type Paths, pathsOf, standardDirectory } from "./paths.ts"
 
 /** What starts an svc. */
-const STARTERS = ["terminal", "background", "proxy", "service", "program"] as const
+const STARTERS = ["terminal", "background", "proxy", "service", "program", "demo"] as const
 export type Starter = (typeof STARTERS)[number]
 
 export type RunningSvc = {

@@ -5,7 +5,7 @@ import { manualClock } from "../clock.ts"
 import { backend, NOW, snapshot } from "../report/snapshots.ts"
 
 const look = { width: 80, color: false }
-const start = { endpoint: "http://127.0.0.1:3050/mcp", configFlags: [], isDemo: false, auth: false }
+const start = { endpoint: "http://127.0.0.1:3050/mcp", configFlags: [], isDemo: false, isReachable: true, auth: false }
 const failing = {
   ...backend("failed", "typo"),
   lastError: "command not found: npxx (it is not on the server's PATH; give its full path)",
@@ -41,12 +41,13 @@ svc is ready: http://127.0.0.1:3050/mcp
 1 of 3 servers ready, 1 tool
 
 needing attention:
-  typo  failed          command not found: npxx (it is not on the server's…
+  typo  failed          command not found: npxx (it is not on the server's PATH;
+                        give its full path)
   web   sign-in needed  run \`svc auth login web --config 'my file'\`
   bad   invalid         url is wrong
 
   connect a client  svc connect claude-code --config 'my file'
-    or by hand      claude mcp add --transport http svc http://127.0.0.1:3050/mcp
+    or by hand      claude mcp add -t http svc http://127.0.0.1:3050/mcp
   add a server      svc mcp add NAME --config 'my file' -- COMMAND ARGS…
   import servers    svc config import --config 'my file'
   see the reasons   svc mcp status --config 'my file'
@@ -55,9 +56,11 @@ needing attention:
   const demo = summaryScreen(statusOf(snapshot([]), NOW, String), { ...start, isDemo: true, auth: true }, look)
   expect(demo).toContain("no servers yet")
   expect(demo).toContain(
-    "/mcp --header 'Authorization: Bearer TOKEN'\n  create a token    svc auth token create USER\n",
+    "claude mcp add -t http svc http://127.0.0.1:3050/mcp \\\n                      --header 'Authorization: Bearer TOKEN'\n  create a token    svc auth token create USER\n",
   )
   expect(demo).toContain("  serve them        svc serve\n")
+  const hidden = summaryScreen(statusOf(snapshot([]), NOW, String), { ...start, isReachable: false }, look)
+  expect(hidden).toContain("svc connect claude-code --url http://127.0.0.1:3050/mcp\n")
   const broken = summaryScreen(statusOf(snapshot([], false), NOW, String), start, look)
   expect(broken).toContain("the configuration is not loaded; `svc config check` shows why")
 })

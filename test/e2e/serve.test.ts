@@ -37,6 +37,29 @@ describe("a first run", () => {
     expect(readIfThere(join(svc.folder, "mcp.json"))).toBeUndefined()
   })
 
+  test("svc's commands find a demo; a second one says how to reach it [cli:demo]", async () => {
+    const home = freshFolder()
+    const env = { ...freshEnv(home), HOME: home, COLUMNS: "80" }
+    await using demo = await startSvc({ flags: ["--demo"], folder: home, env })
+    const run = async (...args: string[]) => (await runSvc([...args, "--config-dir", home], env)).stdout
+    const address = `${demo.url}/mcp`
+    await demo.said("demo: connected")
+    expect((await runSvc(["ps"], env)).stdout).toMatch(new RegExp(`none +${address} .* svc serve --demo`))
+    expect(await run("mcp", "status")).toMatch(/demo +connected/)
+    expect(await run("mcp", "list")).toMatch(/demo +stdio +connected/)
+    expect(await run("search", "add", "numbers")).toContain("demo/add")
+    expect(await run("run", "demo/add", "a=2", "b=40")).toBe("42\n")
+    expect(await run("connect", "cursor", "--dry-run")).toContain(address)
+    const added = await runSvc(["mcp", "add", "late", "--config-dir", home, "--", "bun"], env)
+    expect(added.stderr).toContain("the running svc serves the demo; stop it")
+    await using second = await startSvc({ flags: ["--demo"], folder: home, env })
+    await second.said("svc's commands do not see this demo: ")
+    expect((await fetch(`${second.url}/health/live`)).status).toBe(200)
+    expect(await run("stop")).toContain("stopped")
+    await demo.exited
+    expect((await runSvc(["ps"], env)).stdout).toStartWith("no svc is running")
+  })
+
   test("without a configuration file svc creates one, logs it, and is degraded [config:file:missing] [health:level:default]", async () => {
     await using svc = await startSvc()
     await svc.said("created an empty configuration")

@@ -90,7 +90,7 @@ test("svc search ranks the tools of running servers, and says what it searched [
   const { instance, svc } = await started({ mcpServers: { memory: npmServer("server-memory"), demo } })
   await using _ = instance
   expect((await svc(["search", "sum", "two", "numbers"])).stdout).toMatch(
-    /^TOOL +SERVER +DESCRIPTION\nadd +demo +Adds two numbers\n/,
+    /^TOOL +DESCRIPTION\ndemo\/add +Adds two numbers\n/,
   )
   const hits = JSON_SHAPES.tool.array().parse(JSON.parse((await svc(["search", "create entities", "--json"])).stdout))
   expect(hits[0]).toMatchObject({
@@ -99,8 +99,11 @@ test("svc search ranks the tools of running servers, and says what it searched [
     qualifiedName: "memory_svc_create_entities",
   })
   expect(hits[0]?.matched).toContain("name")
+  const [, ...rows] = (await svc(["search", "sum", "entities"])).stdout.trim().split("\n")
+  expect(rows.length).toBeGreaterThan(1)
+  for (const row of rows) expect((await svc(["inspect", row.split(" ")[0] ?? ""])).code).toBe(0)
   expect((await svc(["search", "--explain", "create entities"])).stdout).toMatch(
-    /create_entities +memory +\d+\.\d\d +name/,
+    /memory\/create_entities +\d+\.\d\d +name/,
   )
   expect((await svc(["search", "add", "--server", "memory", "--limit", "1"])).stdout).not.toContain("demo")
   expect((await svc(["search", "qqqq"])).stdout).toMatch(
@@ -180,7 +183,7 @@ test("svc's own tools are those of the server svc, and ask before they change so
   )
   const disabled = await svc(["run", "mcp_disable", "serverName=demo"])
   expect(disabled).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("nothing was changed") })
-  expect((await svc(["search", "disable", "a", "server"])).stdout).toMatch(/\nmcp_disable +svc /)
+  expect((await svc(["search", "disable", "a", "server"])).stdout).toMatch(/\nsvc\/mcp_disable /)
 })
 
 test("svc run exits with a code for each kind of failure [shell:run:exit]", async () => {

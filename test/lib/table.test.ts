@@ -28,6 +28,18 @@ test("the widest columns give way until a table fits its terminal [cli:table]", 
   }
 })
 
+test("an address stays whole, and advice continues at a word below [cli:table]", () => {
+  const columns = ["file", { title: "address", fit: "whole" }, { title: "note", fit: "wrap" }] as const
+  const row = ["/home/me/.config/svc/mcp.json", "http://127.0.0.1:3050/mcp", "run `svc auth login web` to sign in"]
+  expect(formatTable(columns, [row], { width: 60, color: false }).split("\n")).toEqual([
+    "FILE             ADDRESS                    NOTE",
+    "/home/me/.conf…  http://127.0.0.1:3050/mcp  run `svc auth",
+    `${" ".repeat(44)}login web\` to`,
+    `${" ".repeat(44)}sign in`,
+  ])
+  expect(formatTable(columns, [row], { width: 20, color: false })).toContain("http://127.0.0.1:3050/mcp")
+})
+
 test("a long value is cut at a word, or inside a word that fills the column [cli:table]", () => {
   expect(cut("could not be started at all", 20)).toBe("could not be…")
   expect(cut("https://example.com/authorize", 12)).toBe("https://exa…")
