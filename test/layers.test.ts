@@ -114,6 +114,7 @@ const WORLD = [
   "store/gone-configurations.ts",
   "store/lock.ts",
   "store/paths.ts",
+  "store/redis-state.ts",
   "store/running.ts",
   "store/secret-store.ts",
   "store/server-logs.ts",

@@ -82,6 +82,13 @@ export class RequestError extends Error {
 /** Something outside of svc is not available: a port in use, no running instance, an issuer that cannot be reached. */
 export class UnavailableError extends Error {
   override readonly name = "UnavailableError"
+  /** Seconds after which a client may try again, if that helps. */
+  readonly retryAfter: number | undefined
+
+  constructor(message: string, { retryAfter, ...options }: ErrorOptions & { readonly retryAfter?: number } = {}) {
+    super(message, options)
+    this.retryAfter = retryAfter
+  }
 }
 
 /** The user ended a command: with Ctrl-C at a prompt or in a call, or with a second signal while it was shutting down. Nothing is printed. */

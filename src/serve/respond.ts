@@ -8,7 +8,16 @@
  * 3. The error decides the status and the JSON-RPC code. Only a code that the protocol defines may replace the table's.
  * 4. Errors that are not svc's own are reported as bugs and rendered as "internal error".
  */
-import { codesOf, errorWord, HTTP_STATUS, isBug, publicMessage, RequestError, STATUS_PHRASES } from "../lib/errors.ts"
+import {
+  codesOf,
+  errorWord,
+  HTTP_STATUS,
+  isBug,
+  publicMessage,
+  RequestError,
+  STATUS_PHRASES,
+  UnavailableError,
+} from "../lib/errors.ts"
 import { errorText, type Id, isObject } from "../wire/message.ts"
 
 export const JSON_HEADERS = { "content-type": "application/json" }
@@ -23,7 +32,7 @@ export type ErrorRendering = {
   readonly id?: Id | undefined
   /** A JSON-RPC code that the protocol defines (wire/era.ts), in place of the table's. */
   readonly code?: number | undefined
-  /** Seconds after which the client may try again. Defaults to `retryAfter` in the error's data. */
+  /** Seconds after which the client may try again. Defaults to what the error states. */
   readonly retryAfter?: number | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
   /** The status of an answer that reports a failure of a server, in place of the table's. */
@@ -48,7 +57,8 @@ export function errorResponse(error: unknown, rendering: ErrorRendering): Respon
   const { code = rpc, status = http } = rendering
   const message = hide === undefined ? publicMessage(error) : hide(publicMessage(error))
   const data = error instanceof RequestError ? error.data : undefined
-  const retryAfter = rendering.retryAfter ?? (isObject(data) ? secondsOf(data.retryAfter) : undefined)
+  const stated = error instanceof UnavailableError ? error.retryAfter : undefined
+  const retryAfter = rendering.retryAfter ?? stated ?? (isObject(data) ? secondsOf(data.retryAfter) : undefined)
   const body = bodyOf(shape, { id, code, message, data, retryAfter, status, word: errorWord(error) })
   const type = shape === "problem" ? PROBLEM_HEADERS : JSON_HEADERS
   return new Response(body, { status, headers: { ...type, ...retryHeaders(retryAfter), ...headers } })

@@ -1,0 +1,313 @@
+/**
+ * Shared state in Redis or Valkey, through Bun's client.
+ *
+ *  1. Two connections, because one that is subscribed takes no other commands. They are opened, and given up, together.
+ *  2. Bun's own reconnecting is off: it does not subscribe again, and tells nothing. svc opens new connections instead.
+ *  3. A message to itself each second shows that both connections work. A connection that is silent, for example behind a
+ *     network that drops packets, is given up after SILENT_MS.
+ *  4. A change of several steps is one script: Redis runs it at once.
+ */
+import { RedisClient } from "bun"
+import { Backoff } from "../lib/backoff.ts"
+import type { Clock } from "../lib/clock.ts"
+import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { networkReason } from "../lib/network-error.ts"
+import type { Lease, SharedRecord, SharedState } from "./shared-state.ts"
+import { leaseKey } from "./shared-state.ts"
+
+export type RedisOptions = {
+  /** With its port, and with user, password and database, if any. */
+  readonly url: string
+  /** What all keys and channels start with. */
+  readonly prefix: string
+  readonly clock: Clock
+  /** Unguessable text, for a channel of this process. */
+  newId(): string
+  /** Called when the connection is lost or refused, with the reason; once for each reason until it is back. */
+  onproblem(reason: string): void
+}
+
+/** Starts to connect, and keeps connected until it is closed. */
+export function openRedisState(options: RedisOptions): SharedState {
+  return new RedisState(options)
+}
+
+// ---
+
+/** Two open connections. */
+type Link = { readonly commands: RedisClient; readonly subscriber: RedisClient }
+
+class RedisState implements SharedState {
+  private link: Link | undefined
+  /** The connections that are being opened, or are open. */
+  private attempt: Link | undefined
+  private isClosed = false
+  private readonly backoff = new Backoff({ first: FIRST_RETRY_MS, max: MAX_RETRY_MS })
+  private readonly messageListeners = new Set<(text: string) => void>()
+  private readonly stateListeners = new Set<(connected: boolean) => void>()
+  private readonly channel: string
+  private readonly ownChannel: string
+  private lastHeard = 0
+  private lastProblem: string | undefined
+  private cancelTimer: () => void = () => undefined
+
+  constructor(private readonly options: RedisOptions) {
+    this.channel = `${options.prefix}messages`
+    this.ownChannel = `${options.prefix}beat:${options.newId()}`
+    void this.connect()
+  }
+
+  get connected(): boolean {
+    return this.link !== undefined
+  }
+
+  async read(key: string): Promise<SharedRecord | undefined> {
+    const found = (await this.send("HGETALL", [this.keyOf(key)])) as SharedRecord
+    return Object.keys(found).length === 0 ? undefined : found
+  }
+
+  async write(...[key, changes, { ttl, require } = {}]: Parameters<SharedState["write"]>): Promise<boolean> {
+    const entries = Object.entries(changes)
+    const sets = entries.flatMap(([field, value]) => (value === undefined ? [] : [field, value]))
+    const removed = entries.flatMap(([field, value]) => (value === undefined ? [field] : []))
+    const about = [require ?? "", ttl === undefined ? "" : String(Math.ceil(ttl)), String(sets.length)]
+    return (await this.run(WRITE, [key], [...about, ...sets, ...removed])) === 1
+  }
+
+  async swap(key: string, field: string, expected: string | undefined, next: string): Promise<boolean> {
+    return (await this.run(SWAP, [key], [field, expected === undefined ? "" : `=${expected}`, next])) === 1
+  }
+
+  async remove(key: string): Promise<boolean> {
+    return (await this.send("DEL", [this.keyOf(key)])) === 1
+  }
+
+  async take(key: string, perMinute: number): Promise<number | undefined> {
+    const wait = await this.run(TAKE, [`rate:${key}`], [String(perMinute)])
+    return wait === 0 ? undefined : Number(wait)
+  }
+
+  async lease(name: string, holder: string, ttl: number): Promise<Lease | undefined> {
+    const key = leaseKey(name)
+    const token = Number(await this.run(ACQUIRE, [key, `fence:${name}`], [holder, String(ttl)]))
+    if (token === 0) return undefined
+    return {
+      token,
+      renew: async () => (await this.run(RENEW, [key], [String(token), String(ttl)])) === 1,
+      release: async () => void (await this.run(RELEASE, [key], [String(token)])),
+    }
+  }
+
+  async publish(text: string): Promise<void> {
+    await this.send("PUBLISH", [this.channel, text])
+  }
+
+  onmessage(listener: (text: string) => void): () => void {
+    this.messageListeners.add(listener)
+    return () => void this.messageListeners.delete(listener)
+  }
+
+  onstate(listener: (connected: boolean) => void): () => void {
+    this.stateListeners.add(listener)
+    return () => void this.stateListeners.delete(listener)
+  }
+
+  close(): void {
+    this.isClosed = true
+    this.cancelTimer()
+    const { link } = this
+    this.link = undefined
+    if (link !== undefined) closeLink(link)
+  }
+
+  // ---
+
+  private keyOf(key: string): string {
+    return this.options.prefix + key
+  }
+
+  private run(script: string, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    return this.send("EVAL", [script, String(keys.length), ...keys.map((key) => this.keyOf(key)), ...args])
+  }
+
+  private async send(command: string, args: string[]): Promise<unknown> {
+    const { link } = this
+    if (link === undefined) throw unreachable()
+    try {
+      return await link.commands.send(command, args)
+    } catch (cause) {
+      // Redis refuses, for example because its memory is full or it is a replica: as good as away, but connected.
+      this.report(messageOf(cause))
+      throw unreachable(cause)
+    }
+  }
+
+  private async connect(): Promise<void> {
+    const { clock, url } = this.options
+    const settings = { autoReconnect: false, enableOfflineQueue: false, connectionTimeout: CONNECT_MS }
+    const link: Link = { commands: new RedisClient(url, settings), subscriber: new RedisClient(url, settings) }
+    const lost = (reason: unknown) => this.lose(link, reason)
+    // Bun may neither resolve nor reject: the watchdog gives such an attempt up.
+    this.cancelTimer = clock.after(2 * CONNECT_MS, () => lost("no answer"))
+    this.attempt = link
+    try {
+      await Promise.all([link.commands.connect(), link.subscriber.connect()])
+      await link.subscriber.subscribe(this.channel, (text) => {
+        for (const listener of this.messageListeners) listener(text)
+      })
+      await link.subscriber.subscribe(this.ownChannel, () => {
+        this.lastHeard = clock.now()
+      })
+    } catch (error) {
+      lost(error)
+      return
+    }
+    if (this.attempt !== link || this.isClosed) {
+      closeLink(link)
+      return
+    }
+    link.commands.onclose = lost
+    link.subscriber.onclose = lost
+    this.cancelTimer()
+    this.backoff.reset()
+    this.lastProblem = undefined
+    this.lastHeard = clock.now()
+    this.link = link
+    this.watch(link)
+    for (const listener of this.stateListeners) listener(true)
+  }
+
+  /** Gives connections up, and opens new ones after a delay. */
+  private lose(link: Link, reason: unknown): void {
+    if (this.attempt !== link) return
+    this.attempt = undefined
+    this.cancelTimer()
+    closeLink(link)
+    const wasConnected = this.link === link
+    this.link = undefined
+    if (this.isClosed) return
+    // Bun gives every failure the same words.
+    void explain(this.options.url, this.options.clock).then((why) => {
+      if (this.link === undefined) this.report(why ?? messageOf(reason))
+    })
+    this.cancelTimer = this.options.clock.after(this.backoff.next(), () => void this.connect())
+    if (wasConnected) for (const listener of this.stateListeners) listener(false)
+  }
+
+  private watch(link: Link): void {
+    const { clock } = this.options
+    this.cancelTimer = clock.after(BEAT_MS, () => {
+      if (clock.now() - this.lastHeard > SILENT_MS) {
+        this.lose(link, "no answer")
+        return
+      }
+      link.commands.send("PUBLISH", [this.ownChannel, ""]).catch((error: unknown) => this.report(messageOf(error)))
+      this.watch(link)
+    })
+  }
+
+  private report(reason: string): void {
+    if (this.isClosed || this.lastProblem === reason) return
+    this.lastProblem = reason
+    this.options.onproblem(reason)
+  }
+}
+
+/**
+ * Finds out why Redis cannot be used, with a connection of its own: resolves with what Redis answers, or that it does not;
+ * with undefined if nothing is wrong any more.
+ */
+async function explain(text: string, clock: Clock): Promise<string | undefined> {
+  const { protocol, hostname, port, username, password } = new URL(text)
+  const { promise, resolve } = Promise.withResolvers<string | undefined>()
+  const decoded = [username, password].filter((part) => part !== "").map(decodeURIComponent)
+  const words = password === "" ? ["PING"] : ["AUTH", ...decoded]
+  const command = `*${words.length}\r\n${words.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`).join("")}`
+  const cancel = clock.after(CONNECT_MS, () => resolve("it does not answer"))
+  const socket = await Bun.connect({
+    hostname: hostname.replace(/^\[|\]$/g, ""),
+    port: Number(port),
+    tls: protocol === "rediss:",
+    socket: {
+      open: (opened) => void opened.write(command),
+      data(_, bytes) {
+        const line = bytes.toString("utf8").split("\r\n", 1)[0] ?? ""
+        resolve(line.startsWith("-") ? line.slice(1) : undefined)
+      },
+      close: () => resolve("it closes the connection"),
+    },
+  }).catch((error: unknown) => void resolve(networkReason(text, error)))
+  const why = await promise
+  cancel()
+  socket?.end()
+  return why
+}
+
+const FIRST_RETRY_MS = 100
+const MAX_RETRY_MS = 1000
+const CONNECT_MS = 2000
+const BEAT_MS = 1000
+const SILENT_MS = 3000
+/** Seconds after which clients try again. */
+const RETRY_AFTER_S = 2
+
+const unreachable = (cause?: unknown): UnavailableError =>
+  new UnavailableError("The state that the replicas of svc share cannot be reached; try again in a moment", {
+    cause,
+    retryAfter: RETRY_AFTER_S,
+  })
+
+function closeLink({ commands, subscriber }: Link): void {
+  for (const client of [commands, subscriber]) {
+    client.onclose = null
+    client.close()
+  }
+}
+
+/** ARGV: requirement, ttl, number of arguments that set fields, fields with their values, fields to remove. */
+const WRITE = `
+local exists = redis.call('EXISTS', KEYS[1])
+if (ARGV[1] == 'absent' and exists == 1) or (ARGV[1] == 'present' and exists == 0) then return 0 end
+local last = 3 + tonumber(ARGV[3])
+for at = 4, last, 2 do redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1]) end
+for at = last + 1, #ARGV do redis.call('HDEL', KEYS[1], ARGV[at]) end
+if ARGV[2] ~= '' then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+return 1`
+
+/** ARGV: field, '=' and the expected value or '' for none, the new value. */
+const SWAP = `
+local value = redis.call('HGET', KEYS[1], ARGV[1])
+if (value and '=' .. value or '') ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+return 1`
+
+/** ARGV: calls per minute. Returns the seconds to wait, 0 for none. */
+const TAKE = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local rate = tonumber(ARGV[1])
+local bucket = redis.call('HMGET', KEYS[1], 'left', 'at')
+local left = math.min(rate, (tonumber(bucket[1]) or rate) + (now - (tonumber(bucket[2]) or now)) * rate / 60000)
+local wait = 0
+if left < 1 then wait = math.max(1, math.ceil((1 - left) * 60 / rate)) else left = left - 1 end
+redis.call('HSET', KEYS[1], 'left', tostring(left), 'at', string.format('%.0f', now))
+redis.call('PEXPIRE', KEYS[1], 120000)
+return wait`
+
+/** KEYS: lease, counter. ARGV: holder, ttl. Returns the token, 0 if the lease is taken. */
+const ACQUIRE = `
+if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+local token = redis.call('INCR', KEYS[2])
+redis.call('HSET', KEYS[1], 'token', token, 'holder', ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return token`
+
+/** ARGV: token, ttl. */
+const RENEW = `
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])`
+
+/** ARGV: token. */
+const RELEASE = `
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])`

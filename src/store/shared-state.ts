@@ -1,0 +1,66 @@
+/**
+ * The state that the replicas of a cluster share: small records, rate limits, leases, and messages to all replicas. Only
+ * `--cluster` opens it (redis-state.ts); a single svc keeps its state in its own files.
+ *
+ *  1. A record is a map of fields. A change names its fields, so that replicas that change different fields do not undo
+ *     each other's changes.
+ *  2. Every method that waits rejects with an UnavailableError while the state cannot be reached. Nothing is queued: a change
+ *     that was not confirmed was perhaps not made.
+ *  3. A message reaches each replica that is connected at the moment, the sender included, in the order in which its sender
+ *     sent it. Whatever depends on messages is checked again after a reconnect (`onstate`).
+ */
+
+/** A record: field name to text. */
+export type SharedRecord = Readonly<Record<string, string>>
+
+/** Changes of a record's fields; undefined removes a field. */
+type RecordChanges = Readonly<Record<string, string | undefined>>
+
+type WriteOptions = {
+  /** Milliseconds after which the record is removed unless it is written again; the record stays without it. */
+  readonly ttl?: number
+  /** Writes only a new record, or only one that exists: a removed record must not come back by a late change. */
+  readonly require?: "absent" | "present"
+}
+
+/** A right that one replica has at a time. It ends by itself when the replica no longer renews it. */
+export type Lease = {
+  /** Grows with each lease of the name: what takes orders refuses those with a smaller token than it has seen (fencing). */
+  readonly token: number
+  /** Extends the lease by its ttl. Resolves with false if it is lost. */
+  renew(): Promise<boolean>
+  release(): Promise<void>
+}
+
+export type SharedState = {
+  /** Whether the state can be reached at the moment. */
+  readonly connected: boolean
+  /** Resolves with the fields of a record; with undefined if there is none. */
+  read(key: string): Promise<SharedRecord | undefined>
+  /** Changes a record, at once as a whole. Resolves with false if `require` forbids it. */
+  write(key: string, changes: RecordChanges, options?: WriteOptions): Promise<boolean>
+  /** Sets a field if its value is `expected` (undefined: missing). Resolves with whether it was. */
+  swap(key: string, field: string, expected: string | undefined, next: string): Promise<boolean>
+  /** Removes a record. Resolves with whether there was one. */
+  remove(key: string): Promise<boolean>
+  /**
+   * Takes one call from a bucket that holds `perMinute` calls and fills evenly. Resolves with the seconds to wait if it is
+   * empty.
+   */
+  take(key: string, perMinute: number): Promise<number | undefined>
+  /**
+   * Takes the lease of a name for `ttl` milliseconds if it is free. Its record, `leaseKey(name)`, has the fields `token` and
+   * `holder`.
+   */
+  lease(name: string, holder: string, ttl: number): Promise<Lease | undefined>
+  /** Sends a message to all replicas. */
+  publish(text: string): Promise<void>
+  /** Calls `listener` with each message; the returned function ends that. */
+  onmessage(listener: (text: string) => void): () => void
+  /** Calls `listener` when the connection is lost or back; the returned function ends that. */
+  onstate(listener: (connected: boolean) => void): () => void
+  close(): void
+}
+
+/** Returns the key of a lease's record. */
+export const leaseKey = (name: string): string => `lease:${name}`

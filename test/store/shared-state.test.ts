@@ -1,0 +1,223 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { systemClock } from "../../src/lib/clock.ts"
+import { UnavailableError } from "../../src/lib/errors.ts"
+import { openRedisState } from "../../src/store/redis-state.ts"
+import { leaseKey, type SharedState } from "../../src/store/shared-state.ts"
+import { until } from "../process.ts"
+import { NO_REDIS, type RedisServer, startRedis } from "../redis.ts"
+import { localNetwork } from "../shared-state.ts"
+
+const problems: string[] = []
+const open = (url: string, prefix = "t:") =>
+  openRedisState({
+    url,
+    prefix,
+    clock: systemClock,
+    newId: () => crypto.randomUUID(),
+    onproblem: (reason) => problems.push(reason),
+  })
+const connected = (state: SharedState) => until(() => state.connected, "a connection")
+
+let redis: RedisServer
+beforeAll(async () => {
+  if (NO_REDIS === undefined) redis = await startRedis()
+})
+afterAll(async () => {
+  await redis?.[Symbol.asyncDispose]()
+})
+
+const network = localNetwork(systemClock)
+const kinds: [string, () => Promise<SharedState>][] = [["within the process", async () => network.open()]]
+if (NO_REDIS === undefined)
+  kinds.push([
+    "in Redis",
+    async () => {
+      const state = open(redis.url)
+      await connected(state)
+      return state
+    },
+  ])
+else test.skip(`shared state in Redis: ${NO_REDIS}`, () => {})
+
+describe.each(kinds)("shared state %s", (_, opened) => {
+  const pair = async () => {
+    const [one, other] = [await opened(), await opened()]
+    return {
+      one,
+      other,
+      [Symbol.dispose]() {
+        one.close()
+        other.close()
+      },
+    }
+  }
+  /** Each test has keys of its own. */
+  const key = () => `k${crypto.randomUUID()}`
+
+  test("a change of one replica is there for another, field by field", async () => {
+    using both = await pair()
+    const name = key()
+    expect(await both.other.read(name)).toBeUndefined()
+    expect(await both.one.write(name, { a: "1", b: "ü\n" })).toBe(true)
+    expect(await both.other.write(name, { c: "3", a: undefined })).toBe(true)
+    expect({ ...(await both.one.read(name)) }).toEqual({ b: "ü\n", c: "3" })
+    expect(await both.one.remove(name)).toBe(true)
+    expect(await both.one.remove(name)).toBe(false)
+    expect(await both.other.read(name)).toBeUndefined()
+  })
+
+  test("a write may require that the record is new, or is still there", async () => {
+    using both = await pair()
+    const name = key()
+    expect(await both.one.write(name, { a: "1" }, { require: "present" })).toBe(false)
+    expect(await both.one.read(name)).toBeUndefined()
+    expect(await both.one.write(name, { a: "1" }, { require: "absent" })).toBe(true)
+    expect(await both.other.write(name, { a: "2" }, { require: "absent" })).toBe(false)
+    expect(await both.other.write(name, { b: "2" }, { require: "present" })).toBe(true)
+    expect({ ...(await both.one.read(name)) }).toEqual({ a: "1", b: "2" })
+  })
+
+  test("a record ends after its time, unless it is written again", async () => {
+    using both = await pair()
+    const [short, long] = [key(), key()]
+    await both.one.write(short, { a: "1" }, { ttl: 1 })
+    await both.one.write(long, { a: "1" }, { ttl: 1 })
+    await both.one.write(long, { a: "2" }, { ttl: 60_000 })
+    while ((await both.other.read(short)) !== undefined);
+    expect({ ...(await both.one.read(long)) }).toEqual({ a: "2" })
+  })
+
+  test("of replicas that set a field at once, one does", async () => {
+    using both = await pair()
+    const name = key()
+    const done = await Promise.all([
+      both.one.swap(name, "f", undefined, "one"),
+      both.other.swap(name, "f", undefined, "other"),
+    ])
+    expect(done.filter(Boolean)).toHaveLength(1)
+    const value = (await both.one.read(name))?.f
+    expect(value).toBe(done[0] ? "one" : "other")
+    expect(await both.one.swap(name, "f", "wrong", "x")).toBe(false)
+    expect(await both.one.swap(name, "f", value, "")).toBe(true)
+    expect(await both.one.swap(name, "f", undefined, "x")).toBe(false)
+    expect(await both.one.swap(name, "f", "", "y")).toBe(true)
+  })
+
+  test("replicas take calls from one bucket", async () => {
+    using both = await pair()
+    const name = key()
+    const waits = []
+    for (let call = 0; call < 4; call++) waits.push(await (call % 2 === 0 ? both.one : both.other).take(name, 3))
+    expect(waits.slice(0, 3)).toEqual([undefined, undefined, undefined])
+    expect(waits[3]).toBeGreaterThan(0)
+    expect(waits[3]).toBeLessThanOrEqual(20)
+  })
+
+  test("one replica holds a lease; the next holder has a larger token, and the earlier one has lost it", async () => {
+    using both = await pair()
+    const name = key()
+    const first = await both.one.lease(name, "one", 60_000)
+    expect(await both.other.lease(name, "other", 60_000)).toBeUndefined()
+    expect({ ...(await both.other.read(leaseKey(name))) }).toEqual({ token: String(first?.token), holder: "one" })
+    expect(await first?.renew()).toBe(true)
+    await first?.release()
+    const second = await both.other.lease(name, "other", 1)
+    expect(second?.token).toBeGreaterThan(first?.token ?? Number.POSITIVE_INFINITY)
+    while ((await both.one.read(leaseKey(name))) !== undefined);
+    const third = await both.one.lease(name, "one", 60_000)
+    expect(third?.token).toBeGreaterThan(second?.token ?? Number.POSITIVE_INFINITY)
+    expect(await second?.renew()).toBe(false)
+    await second?.release()
+    expect((await both.one.read(leaseKey(name)))?.holder).toBe("one")
+  })
+
+  test("a message reaches every replica in order, the sender too", async () => {
+    using both = await pair()
+    const [heardByOne, heardByOther] = [[] as string[], [] as string[]]
+    both.one.onmessage((text) => heardByOne.push(text))
+    const end = both.other.onmessage((text) => heardByOther.push(text))
+    for (let number = 0; number < 20; number++) await both.one.publish(String(number))
+    await until(() => heardByOne.length === 20 && heardByOther.length === 20, "the messages")
+    expect(heardByOne).toEqual(Array.from({ length: 20 }, (_, number) => String(number)))
+    expect(heardByOther).toEqual(heardByOne)
+    end()
+    await both.one.publish("last")
+    await until(() => heardByOne.length === 21, "the last message")
+    expect(heardByOther).toHaveLength(20)
+  })
+})
+
+describe.skipIf(NO_REDIS !== undefined)("shared state in Redis", () => {
+  test("is back by itself after Redis was killed, with its messages; meanwhile every request fails at once and says when to try again", async () => {
+    await using own = await startRedis()
+    const [state, other] = [open(own.url), open(own.url)]
+    const states: boolean[] = []
+    state.onstate((now) => states.push(now))
+    await connected(state)
+    await connected(other)
+    await own.kill()
+    await until(() => !state.connected, "the loss")
+    const failure = await state.read("x").catch((error: unknown) => error)
+    expect(failure).toBeInstanceOf(UnavailableError)
+    expect((failure as UnavailableError).retryAfter).toBeGreaterThan(0)
+    expect((failure as UnavailableError).message).not.toContain(String(own.port))
+    await own.start()
+    await connected(state)
+    await connected(other)
+    const heard: string[] = []
+    other.onmessage((text) => heard.push(text))
+    await state.publish("again")
+    await until(() => heard.length === 1, "the message")
+    expect(states).toEqual([true, false, true])
+    state.close()
+    other.close()
+  })
+
+  test("notices a Redis that does not answer any more", async () => {
+    await using own = await startRedis()
+    const state = open(own.url)
+    await connected(state)
+    own.pause()
+    const waiting = state.read("x").catch((error: unknown) => error)
+    await until(() => !state.connected, "the loss")
+    expect(await waiting).toBeInstanceOf(UnavailableError)
+    own.resume()
+    await connected(state)
+    expect(await state.read("x")).toBeUndefined()
+    state.close()
+  })
+
+  test("authenticates, and says what Redis refuses without the password", async () => {
+    await using own = await startRedis("--requirepass", "s3cret-of-redis")
+    problems.length = 0
+    const refused = open(own.url)
+    await until(() => problems.length > 0, "the refusal")
+    expect(problems[0]).toStartWith("NOAUTH")
+    refused.close()
+    const wrong = open(own.url.replace("//", "//:other@"))
+    await until(() => problems.length > 1, "the refusal")
+    expect(problems[1]).toStartWith("WRONGPASS")
+    wrong.close()
+    const state = open(own.url.replace("//", "//:s3cret-of-redis@"))
+    await connected(state)
+    await state.write("a", { b: "c" })
+    expect({ ...(await state.read("a")) }).toEqual({ b: "c" })
+    state.close()
+  })
+
+  test("keeps clusters with different prefixes apart", async () => {
+    const [one, other] = [open(redis.url, "one:"), open(redis.url, "other:")]
+    await connected(one)
+    await connected(other)
+    const heard: string[] = []
+    other.onmessage((text) => heard.push(text))
+    await one.write("k", { a: "1" })
+    await one.publish("hello")
+    await other.publish("own")
+    await until(() => heard.length > 0, "a message")
+    expect(heard).toEqual(["own"])
+    expect(await other.read("k")).toBeUndefined()
+    one.close()
+    other.close()
+  })
+})
