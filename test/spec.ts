@@ -1096,6 +1096,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "one client's loop must not take a server from the others",
   },
+  "tool:diff": {
+    says: "svc shows what has changed in the definition of a tool since it was first seen or approved, in REST and by svc mcp tools approve, and approves only what was shown",
+    from: "choice",
+    why: "an approval of a change that nobody has seen protects nobody",
+  },
   "tool:pinning": {
     says: "a tool that has changed since it was first seen is told, and with toolPinning strict hidden until approved",
     from: "choice",

@@ -24,7 +24,7 @@ import { SessionBackends } from "./session-backends.ts"
 import { describeBackend, describeListing, type ListedFacts, offersNothing, type Snapshot } from "./snapshot.ts"
 import { Subscriptions } from "./subscriptions.ts"
 import { type Ownership, TaskOwners } from "./task-owners.ts"
-import { type PinningFindings, ToolPinning } from "./tool-pinning.ts"
+import { type ChangedTool, type PinningFindings, ToolPinning } from "./tool-pinning.ts"
 
 /** Follows changes of the agent. */
 export type Observer = {
@@ -261,14 +261,20 @@ export class Agent {
     return this.findings(backend)?.quarantined.has(tool) === true
   }
 
+  /** Returns the tools of a backend whose definition is not the approved one. Reads a file if there are any. */
+  changedTools({ spec, published }: Backend): readonly ChangedTool[] {
+    return published === undefined ? [] : this.toolPinning.changes(spec, published.listing)
+  }
+
   /**
-   * Approves the current definition of one tool, or of all tools of a server. Returns the names of the tools whose definition
-   * had changed.
+   * Approves the current definition of one tool, or of all tools of a server; with `hash` only the definition that has this
+   * fingerprint. Returns the names of the tools whose definition had changed.
    */
-  approve(name: string, tool: string | undefined): readonly string[] {
+  approve(name: string, tool: string | undefined, hash?: string): readonly string[] {
     const approved = this.toolPinning.approve(
       this.find(name).map(({ spec }) => spec.id),
       tool,
+      hash,
     )
     if (approved.length > 0) this.changed()
     return approved

@@ -1,6 +1,6 @@
 /** Finds tools whose definition has changed since they were first seen, and tools described with invisible characters. */
-import { fingerprintOf, isSuspicious } from "../catalog/fingerprint.ts"
-import { type Listing, type Tool, uniqueByName } from "../catalog/listing.ts"
+import { definitionOf, fingerprintOf, isSuspicious } from "../catalog/fingerprint.ts"
+import { type Listing, type ListingEntry, type Tool, uniqueByName } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { Log } from "../lib/log.ts"
 import type { ToolPins } from "../store/tool-pins.ts"
@@ -13,6 +13,18 @@ export type PinningFindings = {
   readonly suspicious: readonly string[]
   /** The tool is kept from clients. */
   readonly quarantined: ReadonlySet<string>
+}
+
+/** A tool whose definition is not the approved one. */
+export type ChangedTool = {
+  /** The server's own name of the tool. */
+  readonly name: string
+  /** The fingerprint of the definition now. */
+  readonly hash: string
+  /** What a model reads of it now. */
+  readonly definition: ListingEntry
+  /** What a model read of it as it was first seen or approved; undefined if svc has not kept that. */
+  readonly before: ListingEntry | undefined
 }
 
 export class ToolPinning {
@@ -34,17 +46,39 @@ export class ToolPinning {
     return findings
   }
 
-  /** Approves the current definition of one tool, or of all tools. Returns the names of those that had changed. */
-  approve(ids: readonly string[], tool: string | undefined): readonly string[] {
+  /** Returns the changed tools of what a server lists. Reads a file if there are any. */
+  changes(spec: ServerSpec, listing: Listing): readonly ChangedTool[] {
+    const changed = new Set(this.inspect(spec, listing).changed)
+    if (changed.size === 0) return []
+    const before = this.pins.definitions(spec.id)
+    return uniqueByName(listing.tools)
+      .filter(({ name }) => changed.has(name))
+      .map((tool) => ({
+        name: tool.name,
+        hash: fingerprintOf(tool),
+        definition: definitionOf(tool),
+        before: before.get(tool.name),
+      }))
+  }
+
+  /**
+   * Approves the current definition of one tool, or of all tools; with `hash` only the definition that has this fingerprint.
+   * Returns the names of those that had changed.
+   */
+  approve(ids: readonly string[], tool: string | undefined, hash?: string): readonly string[] {
     this.found = new WeakMap()
-    return [...new Set(ids.flatMap((id) => this.pins.approve(id, tool)))]
+    return [...new Set(ids.flatMap((id) => this.pins.approve(id, tool, hash)))]
   }
 
   // ---
 
   private compare(id: string, tools: readonly Tool[], strict: boolean): PinningFindings {
-    const prints = new Map(uniqueByName(tools).map((tool) => [tool.name, fingerprintOf(tool)]))
-    const changed = this.pins.check(id, prints)
+    const unique = new Map(uniqueByName(tools).map((tool) => [tool.name, tool]))
+    const prints = new Map([...unique].map(([name, tool]) => [name, fingerprintOf(tool)]))
+    const changed = this.pins.check(id, prints, (name) => {
+      const tool = unique.get(name)
+      return tool && definitionOf(tool)
+    })
     const suspicious = tools.filter(isSuspicious).map(({ name }) => name)
     if (changed.length + suspicious.length === 0) return NO_FINDINGS
     return { changed, suspicious, quarantined: strict ? new Set(changed) : NO_FINDINGS.quarantined }

@@ -120,9 +120,15 @@ async function answerControl(
       }
     }
     case "approve": {
+      const { approveTools } = await import("../report/approvals.ts")
       const [{ spec }] = findBackends(runtime, String(params.name))
-      const approved = agent.approve(spec.name, typeof params.tool === "string" ? params.tool : undefined)
-      return { server: spec.name, approved }
+      const [tool, hash] = [params.tool, params.hash].map((one) => (typeof one === "string" ? one : undefined))
+      return { server: spec.name, approved: approveTools(agent, spec.name, tool, hash) }
+    }
+    case "approvals": {
+      const { approvalsOf } = await import("../report/approvals.ts")
+      const [{ spec }] = findBackends(runtime, String(params.name))
+      return { approvals: approvalsOf(agent, spec.name) }
     }
     case "tools": {
       const instances = findBackends(runtime, String(params.name))
@@ -194,6 +200,7 @@ const READ_ONLY_METHODS: ReadonlySet<string> = new Set([
   // A reload that it causes is audited by itself.
   "reload",
   "tools",
+  "approvals",
   "context",
   "flush",
   "auth.status",

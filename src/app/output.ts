@@ -7,9 +7,12 @@ import { type Look, lookOf } from "../lib/terminal.ts"
 /** Returns how stdout is shown. */
 export const stdoutLook = (): Look => lookOf(process.stdout, process.env)
 
+/** Returns how stderr is shown. */
+export const stderrLook = (): Look => lookOf(process.stderr, process.env)
+
 /** Returns how stderr is shown if it is a terminal that can replace a line in place. */
 export const terminalLook = (): Look | undefined =>
-  process.stderr.isTTY === true && process.env.TERM !== "dumb" ? lookOf(process.stderr, process.env) : undefined
+  process.stderr.isTTY === true && process.env.TERM !== "dumb" ? stderrLook() : undefined
 
 /** Formats rows for stdout as a table with a head: see `lib/table.ts`. */
 export const table = (head: readonly Column[], rows: readonly (readonly Cell[])[]): string =>

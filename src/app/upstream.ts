@@ -13,7 +13,7 @@ import type { OAuth } from "../oauth/oauth.ts"
 import { CALLBACK_PATH, CLIENT_PATH } from "../serve/oauth-callback.ts"
 import { createEraCache } from "../store/era-cache.ts"
 import { ownName, type Paths } from "../store/paths.ts"
-import { createToolPins, toolPinsFile } from "../store/tool-pins.ts"
+import { createToolPins, toolPinFiles } from "../store/tool-pins.ts"
 import { createRequestIds } from "../wire/frame.ts"
 import type { Logging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
@@ -63,7 +63,7 @@ export async function openUpstream(
     maxToolName: options.maxToolName,
     version,
     eras: createEraCache(eraFile, systemClock),
-    pins: createToolPins(paths === undefined ? undefined : toolPinsFile(paths), systemClock),
+    pins: createToolPins(paths === undefined ? undefined : toolPinFiles(paths), systemClock),
     credentials: (spec, launch) => oauth.credentials(spec, launch),
     // Each call has a timeout of its own.
     fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),

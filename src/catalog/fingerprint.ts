@@ -1,29 +1,30 @@
 /** Fingerprints of tools, which show that a tool has changed, and the check for invisible characters in its texts. */
 import { digest } from "../lib/digest.ts"
 import { canonical, withDoubles } from "../lib/json.ts"
-import type { Tool } from "./listing.ts"
+import type { ListingEntry, Tool } from "./listing.ts"
 
 /**
  * Returns a digest (32 hexadecimal digits) of all that a model reads of a tool: name, title, description, schemas and
  * annotations. The order of members and the spelling of numbers do not change it.
  */
 export const fingerprintOf = (tool: Tool): string =>
-  digest(canonical(withDoubles(modelPartsOf(tool).map((part) => part ?? null))), 32)
+  digest(canonical(withDoubles(Object.values(definitionOf(tool)).map((part) => part ?? null))), 32)
 
-/** Whether a text that a model reads of a tool holds invisible characters. */
-export const isSuspicious = (tool: Tool): boolean =>
-  stringsOf(modelPartsOf(tool), MAX_DEPTH).some((text) => INVISIBLE.test(text))
-
-// ---
-
-const modelPartsOf = ({
+/** Returns the members of a tool that a model reads. Their order is part of its fingerprint. */
+export const definitionOf = ({
   name,
   title,
   description,
   inputSchema,
   outputSchema,
   annotations,
-}: Tool): readonly unknown[] => [name, title, description, inputSchema, outputSchema, annotations]
+}: Tool): ListingEntry => ({ name, title, description, inputSchema, outputSchema, annotations })
+
+/** Whether a text that a model reads of a tool holds invisible characters. */
+export const isSuspicious = (tool: Tool): boolean =>
+  stringsOf(Object.values(definitionOf(tool)), MAX_DEPTH).some((text) => INVISIBLE.test(text))
+
+// ---
 
 /** Levels of nesting, as many as a frame may have. */
 const MAX_DEPTH = 512

@@ -84,7 +84,8 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   "mcp tools disable": [["svc mcp tools disable memory delete_entities", "hide a tool"]],
   "mcp tools enable": [["svc mcp tools enable memory delete_entities", "show it again"]],
   "mcp tools approve": [
-    ["svc mcp tools approve memory", "approve all changed tools of a server"],
+    ["svc mcp tools approve memory --dry-run", "show what has changed in the tools of a server"],
+    ["svc mcp tools approve memory", "show it, and approve all changed tools"],
     ["svc mcp tools approve memory read_graph", "approve one of them"],
   ],
   "mcp install": [

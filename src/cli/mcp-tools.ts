@@ -22,6 +22,7 @@ import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { readTexts } from "../store/documents.ts"
 import { pinnedTools, toolPinsFile } from "../store/tool-pins.ts"
 import { isObject } from "../wire/message.ts"
+import { approve } from "./mcp-tools-approve.ts"
 
 const SERVER = { type: "positional", required: true, description: "Name of the server", valueHint: "server" } as const
 
@@ -83,30 +84,7 @@ export const tools: CommandDef = {
       args: { ...TOOL_ARGS, ...FOLLOW_ARGS },
       run: ({ args }) => switchTools(args, args._.slice(1), false),
     } as VariadicCommand,
-    approve: {
-      meta: { name: "approve", description: "Approve changed tools" },
-      args: {
-        server: SERVER,
-        tool: {
-          type: "positional",
-          required: false,
-          description: "Name of one tool (default: all changed tools)",
-          valueHint: "tool",
-        },
-        ...CONTEXT_ARGS,
-      },
-      async run({ args }) {
-        const context = openContext(args)
-        const tool = typeof args.tool === "string" ? args.tool : undefined
-        const answer = await context.ask("approve", { name: args.server, ...(tool === undefined ? {} : { tool }) })
-        if (!isObject(answer) || !Array.isArray(answer.approved)) throw notRunning(context.paths)
-        const { approved } = answer
-        print(args.json === true, answer, () =>
-          approved.length === 0 ? "no changed tools to approve" : `approved ${approved.join(", ")}`,
-        )
-        return 0
-      },
-    },
+    approve,
   } as Record<string, CommandDef>,
 }
 

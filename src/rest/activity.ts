@@ -4,12 +4,13 @@ import * as z from "zod"
 import { slugOf } from "../config/server-spec.ts"
 import { digest } from "../lib/digest.ts"
 import { LOG_LEVELS } from "../lib/log.ts"
+import { approvalsOf } from "../report/approvals.ts"
 import type { LogLine } from "../store/server-logs.ts"
 import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
 import { openEventStream } from "./event-stream.ts"
 import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
 import { describeAll, describeOne, statusNow } from "./servers.ts"
-import { lineSchema } from "./shapes.ts"
+import { approvalSchema, lineSchema } from "./shapes.ts"
 
 const status = defineEndpoint({
   method: "GET",
@@ -126,35 +127,18 @@ const activity = defineEndpoint({
 const approvals = defineEndpoint({
   method: "GET",
   path: "/approvals",
-  summary: "List the tools whose definition has changed since it was first seen",
-  description: "`POST /servers/{name}/approve` approves them. svc keeps a hash of the definition before, not its text.",
-  query: z.strictObject(PAGE_QUERY),
-  answer: pageSchema(
-    z.strictObject({
-      server: z.string(),
-      tool: z.string(),
-      held: z.boolean().describe("Whether it is kept from clients until it is approved"),
-      suspicious: z.boolean().describe("Whether its description contains invisible characters"),
-      definition: z.looseObject({}).optional().describe("As the server has it now"),
-    }),
-  ),
+  summary: "List the tools whose definition has changed since it was first seen, with what has changed",
+  description:
+    "`POST /servers/{name}/approve` approves them. To refuse a change, hide the tool (`PATCH /tools`), or leave a tool that is held as it is.",
+  query: z.strictObject({ server: z.string().optional(), ...PAGE_QUERY }),
+  answer: pageSchema(approvalSchema),
   faults: [],
-  run({ ports, query }) {
-    const { agent } = ports
-    const all = agent.snapshot().backends.flatMap(({ spec, changedTools, suspiciousTools }) => {
-      const backend = agent.backend(spec.id)
-      return changedTools.map((tool) => {
-        const definition = backend?.published?.listing.tools.find(({ name }) => name === tool)
-        return {
-          server: spec.id,
-          tool,
-          held: backend !== undefined && agent.isQuarantined(backend, tool),
-          suspicious: suspiciousTools.includes(tool),
-          ...(definition === undefined ? {} : { definition }),
-        }
-      })
-    })
-    return pageBy(all, ({ server, tool }) => `${server} ${tool}`, query)
+  run({ ports: { agent }, query }) {
+    return pageBy(
+      approvalsOf(agent, query.server),
+      ({ server, instance = "", tool }) => `${server} ${instance} ${tool}`,
+      query,
+    )
   },
 })
 

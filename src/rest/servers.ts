@@ -6,6 +6,7 @@ import { effectiveOf } from "../config/effective.ts"
 import { slugOf } from "../config/server-spec.ts"
 import { ConfigError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
+import { approveTools } from "../report/approvals.ts"
 import type { Status } from "../report/status.ts"
 import { applyEdit, reloadSchema, warningsOf } from "../tools/apply-change.ts"
 import { mcpEdit } from "../tools/edit.ts"
@@ -125,12 +126,16 @@ const approve = defineEndpoint({
   method: "POST",
   path: "/servers/{name}/approve",
   summary: "Approve changed tools of a server",
-  body: z.strictObject({ tool: z.string().optional().describe("One tool; all changed tools if it is left out") }),
+  description: "With `hash`, only the definition that has it: a tool that has changed again answers 409.",
+  body: z.strictObject({
+    tool: z.string().optional().describe("One tool; all changed tools if it is left out"),
+    hash: z.string().optional().describe("Of the definition that was looked at, as in `/approvals`"),
+  }),
   answer: z.strictObject({ server: z.string(), approved: z.array(z.string()) }),
-  faults: ["not_found"],
-  run({ ports, params, body }) {
+  faults: ["not_found", "conflict"],
+  run({ ports, params, body: { tool, hash } }) {
     const { name } = describeOne(ports, params.name ?? "")
-    return { server: name, approved: ports.agent.approve(name, body.tool) }
+    return { server: name, approved: approveTools(ports.agent, name, tool, hash) }
   },
 })
 

@@ -56,6 +56,25 @@ export const issueSchema = z.strictObject({
   server: z.string().optional(),
 })
 
+export const approvalSchema = z.strictObject({
+  server: z.string(),
+  instance: z.string().optional().describe("Of a template: its instance"),
+  tool: z.string().describe("The server's own name of the tool"),
+  held: z.boolean().describe("Whether it is kept from clients until it is approved"),
+  suspicious: z.boolean().describe("Whether a text of it contains invisible characters"),
+  hash: z.string().describe("Of the definition now; an approval that names it approves nothing else"),
+  definition: z.looseObject({}).describe("What a model reads of it now"),
+  before: z
+    .looseObject({})
+    .optional()
+    .describe(
+      "What a model read of it before; absent if svc has kept only its hash: by an older version, or because it is long",
+    ),
+  diff: z
+    .array(z.strictObject({ kind: z.enum(["same", "removed", "added"]), text: z.string() }))
+    .describe("The lines of both definitions, invisible characters as escapes; without `before`, all are added ones"),
+})
+
 export const effectiveSchema = z.strictObject({
   key: z.string().describe("A dotted key of mcp.json"),
   value: z.unknown().describe("Secrets are hidden"),

@@ -1,24 +1,49 @@
 /**
  * Fingerprints of each server's tools as first seen, kept in the configuration directory, so that a tool that changes between
- * two starts is noticed. A broken or missing file is an empty store.
+ * two starts is noticed. A broken or missing file is an empty store. The definitions themselves are in a file beside it
+ * (tool-definitions.ts), which a start does not read.
  */
-import { readFileSync } from "node:fs"
+import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
-import { isObject } from "../wire/message.ts"
+import { isObject, type Params } from "../wire/message.ts"
 import { replaceState } from "./files.ts"
 import { ownName, type Paths } from "./paths.ts"
+import {
+  type PinnedDefinition,
+  readDefinitions,
+  type ToolDefinitions,
+  toolDefinitionsFile,
+  writeDefinitions,
+} from "./tool-definitions.ts"
 
 export type ToolPins = {
   /**
    * Compares the tools that a server lists (hashes by name) with the pins, and pins new tools. Returns the names of tools
-   * that differ from their pins.
+   * that differ from their pins. `definitionOf` returns what is kept of a pinned tool.
    */
-  check(server: string, tools: ReadonlyMap<string, string>): readonly string[]
-  /** Pins the last listed hash of one tool, or of all tools. Returns the names of tools that had changed. */
-  approve(server: string, tool: string | undefined): readonly string[]
+  check(
+    server: string,
+    tools: ReadonlyMap<string, string>,
+    definitionOf: (tool: string) => Params | undefined,
+  ): readonly string[]
+  /**
+   * Pins the last listed hash of one tool, or of all tools; with `hash` only if that is it. Returns the names of tools that
+   * had changed.
+   */
+  approve(server: string, tool: string | undefined, hash?: string): readonly string[]
+  /** Returns the definitions of a server's tools as they are pinned, as far as they were kept. Reads a file. */
+  definitions(server: string): ReadonlyMap<string, Params>
 }
+
+/** The files of the pins of a configuration. */
+export type ToolPinFiles = { readonly pins: string; readonly definitions: string }
+
+export const toolPinFiles = (paths: Paths): ToolPinFiles => ({
+  pins: toolPinsFile(paths),
+  definitions: toolDefinitionsFile(paths),
+})
 
 /** Returns the path of the pins of a configuration. */
 export const toolPinsFile = (paths: Paths): string => join(paths.directory, `${ownName("tools", paths)}.json`)
@@ -30,35 +55,49 @@ export const pinnedTools = (file: string, server: string): readonly string[] => 
   ),
 ]
 
-/** Creates the pins; in memory alone if `file` is undefined. */
-export function createToolPins(file: string | undefined, clock: Clock): ToolPins {
-  const known = new BoundedMap<string, Map<string, Pin>>(MAX_SERVERS, read(file))
+/** Creates the pins; in memory alone, and without definitions, if `files` is undefined. */
+export function createToolPins(files: ToolPinFiles | undefined, clock: Clock): ToolPins {
+  const known = new BoundedMap<string, Map<string, Pin>>(MAX_SERVERS, read(files?.pins))
+  // Servers whose definitions are not kept as they are pinned: those of versions that kept none, and newly approved ones.
+  const incomplete = new Set(files === undefined || existsSync(files.definitions) ? [] : known.keys())
+  const unsaved = new Map<string, ToolDefinitions>()
   let saving = false
   const save = () => {
-    if (file === undefined || saving) return
+    if (files === undefined || saving) return
     saving = true
     // A start lists many servers at once: write them together.
     clock.after(SAVE_MS, () => {
       saving = false
       const value = Object.fromEntries([...known].map(([server, tools]) => [server, Object.fromEntries(tools)]))
       try {
-        replaceState(file, `${JSON.stringify(value)}\n`)
+        replaceState(files.pins, `${JSON.stringify(value)}\n`)
+        if (unsaved.size > 0) saveDefinitions(files.definitions)
       } catch {
         // The folder is not writable: the pins live as long as the process.
       }
+      unsaved.clear()
     })
   }
+  const saveDefinitions = (file: string) => {
+    const kept = readDefinitions(file)
+    const merged = [...known].map(([server, pins]): [string, ToolDefinitions] => {
+      const all = [...(kept.get(server) ?? []), ...(unsaved.get(server) ?? [])]
+      return [server, new Map(all.filter(([tool, { hash }]) => pins.get(tool)?.hash === hash))]
+    })
+    writeDefinitions(file, merged)
+  }
   return {
-    check(server, tools) {
+    check(server, tools, definitionOf) {
       const pins = known.get(server) ?? new Map<string, Pin>()
       known.set(server, pins)
       const changed: string[] = []
-      let isDirty = false
+      let isDirty = incomplete.has(server)
       for (const [tool, hash] of tools) {
         const pin = pins.get(tool)
         if (pin === undefined) {
           if (pins.size >= MAX_TOOLS) continue
           pins.set(tool, { hash })
+          incomplete.add(server)
           isDirty = true
         } else if (pin.hash === hash) {
           isDirty ||= pin.seen !== undefined
@@ -69,18 +108,32 @@ export function createToolPins(file: string | undefined, clock: Clock): ToolPins
           pins.set(tool, { hash: pin.hash, seen: hash })
         }
       }
+      if (files !== undefined && incomplete.has(server)) unsaved.set(server, definitionsOf(pins, tools, definitionOf))
+      incomplete.delete(server)
       if (isDirty) save()
       return changed
     },
-    approve(server, tool) {
+    approve(server, tool, hash) {
       const approved: string[] = []
       for (const [name, pin] of known.get(server) ?? []) {
         if (pin.seen === undefined || (tool !== undefined && tool !== name)) continue
+        if (hash !== undefined && pin.seen !== hash) continue
         known.get(server)?.set(name, { hash: pin.seen })
         approved.push(name)
       }
-      if (approved.length > 0) save()
+      if (approved.length > 0) {
+        incomplete.add(server)
+        save()
+      }
       return approved
+    },
+    definitions(server) {
+      const pins = known.get(server)
+      if (files === undefined) return new Map()
+      const kept = [...(readDefinitions(files.definitions).get(server) ?? []), ...(unsaved.get(server) ?? [])]
+      return new Map(
+        kept.flatMap(([tool, { hash, definition }]) => (pins?.get(tool)?.hash === hash ? [[tool, definition]] : [])),
+      )
     },
   }
 }
@@ -93,6 +146,19 @@ type Pin = { readonly hash: string; readonly seen?: string }
 const SAVE_MS = 500
 const MAX_SERVERS = 1000
 const MAX_TOOLS = 5000
+
+/** Returns the definitions of the listed tools that are as they are pinned. */
+const definitionsOf = (
+  pins: ReadonlyMap<string, Pin>,
+  tools: ReadonlyMap<string, string>,
+  definitionOf: (tool: string) => Params | undefined,
+): ToolDefinitions =>
+  new Map(
+    [...tools].flatMap(([tool, hash]): [string, PinnedDefinition][] => {
+      const definition = pins.get(tool)?.hash === hash ? definitionOf(tool) : undefined
+      return definition === undefined ? [] : [[tool, { hash, definition }]]
+    }),
+  )
 
 function read(file: string | undefined): [string, Map<string, Pin>][] {
   if (file === undefined) return []

@@ -11,46 +11,110 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
+const filesIn = (path: string) => ({ pins: join(path, "tools.json"), definitions: join(path, "tool-definitions.json") })
+/** What is kept of a tool: the round of the test in which it was listed. */
+let round = 0
+const defined = (name: string) => ({ name, round })
 const tools = (entries: Record<string, string>) => new Map(Object.entries(entries))
 
 test("a pin stays as first seen, over a restart, until the tool is approved", async () => {
-  const file = join(folder, "tools.json")
+  const files = filesIn(folder)
   const clock = manualClock()
-  const first = createToolPins(file, clock)
-  expect(first.check("a", tools({ one: "1", two: "2" }))).toEqual([])
-  expect(first.check("b", tools({ one: "x" }))).toEqual([])
+  const first = createToolPins(files, clock)
+  expect(first.check("a", tools({ one: "1", two: "2" }), defined)).toEqual([])
+  expect(first.check("b", tools({ one: "x" }), defined)).toEqual([])
   await clock.pass(1000)
 
-  const second = createToolPins(file, clock)
-  expect(second.check("a", tools({ one: "1", two: "changed", three: "3" }))).toEqual(["two"])
+  const second = createToolPins(files, clock)
+  expect(second.check("a", tools({ one: "1", two: "changed", three: "3" }), defined)).toEqual(["two"])
   await clock.pass(1000)
-  const third = createToolPins(file, clock)
-  expect(third.check("a", tools({ one: "1", two: "changed", three: "3" }))).toEqual(["two"])
+  const third = createToolPins(files, clock)
+  expect(third.check("a", tools({ one: "1", two: "changed", three: "3" }), defined)).toEqual(["two"])
   expect(third.approve("a", "one")).toEqual([])
   expect(third.approve("a", undefined)).toEqual(["two"])
-  expect(third.check("a", tools({ two: "changed" }))).toEqual([])
+  expect(third.check("a", tools({ two: "changed" }), defined)).toEqual([])
   await clock.pass(1000)
-  expect(createToolPins(file, clock).check("a", tools({ two: "2" }))).toEqual(["two"])
+  expect(createToolPins(files, clock).check("a", tools({ two: "2" }), defined)).toEqual(["two"])
 })
 
 test("a tool that changes back matches its pin, and the pin of a removed tool stays", () => {
   const pins = createToolPins(undefined, manualClock())
-  pins.check("a", tools({ one: "1" }))
-  expect(pins.check("a", tools({ one: "2" }))).toEqual(["one"])
-  expect(pins.check("a", tools({ one: "1" }))).toEqual([])
+  pins.check("a", tools({ one: "1" }), defined)
+  expect(pins.check("a", tools({ one: "2" }), defined)).toEqual(["one"])
+  expect(pins.check("a", tools({ one: "1" }), defined)).toEqual([])
   expect(pins.approve("a", undefined)).toEqual([])
-  pins.check("a", tools({}))
-  expect(pins.check("a", tools({ one: "2" }))).toEqual(["one"])
+  pins.check("a", tools({}), defined)
+  expect(pins.check("a", tools({ one: "2" }), defined)).toEqual(["one"])
 })
 
 test("a broken file is an empty store, and is rewritten", async () => {
-  const file = join(folder, "tools.json")
+  const files = filesIn(folder)
+  const file = files.pins
   const clock = manualClock()
   for (const broken of ["{", "[]", '{"a":1}', '{"a":{"one":{"hash":1}}}', '{"a":{"one":{"hash":"1","seen":2}}}']) {
     writeFileSync(file, broken)
-    const pins = createToolPins(file, clock)
-    expect(pins.check("a", tools({ one: "9" }))).toEqual([])
+    const pins = createToolPins(files, clock)
+    expect(pins.check("a", tools({ one: "9" }), defined)).toEqual([])
     await clock.pass(1000)
     expect(JSON.parse(readFileSync(file, "utf8"))).toEqual({ a: { one: { hash: "9" } } })
+  }
+})
+
+test("the definition of a pinned tool is kept until another one is approved, over restarts", async () => {
+  const files = filesIn(folder)
+  const clock = manualClock()
+  const list = async (hashes: Record<string, string>, approved?: string) => {
+    round++
+    const pins = createToolPins(files, clock)
+    pins.check("a", tools(hashes), defined)
+    if (approved !== undefined) {
+      pins.approve("a", approved)
+      pins.check("a", tools(hashes), defined)
+    }
+    await clock.pass(1000)
+    return Object.fromEntries([...pins.definitions("a")].map(([tool, { round }]) => [tool, round]))
+  }
+  round = 0
+  expect(await list({ one: "1", two: "1" })).toEqual({ one: 1, two: 1 })
+  expect(await list({ one: "2", two: "1" })).toEqual({ one: 1, two: 1 })
+  // A new tool does not replace what is kept of the others.
+  expect(await list({ one: "2", three: "1" })).toEqual({ one: 1, two: 1, three: 3 })
+  expect(await list({ one: "2", two: "2" }, "one")).toEqual({ one: 4, two: 1, three: 3 })
+})
+
+test("an approval with a hash approves that definition alone", () => {
+  const pins = createToolPins(undefined, manualClock())
+  pins.check("a", tools({ one: "1" }), defined)
+  pins.check("a", tools({ one: "2" }), defined)
+  expect(pins.approve("a", "one", "1")).toEqual([])
+  expect(pins.approve("a", "one", "2")).toEqual(["one"])
+})
+
+test("a version that kept no definitions left pins: those of unchanged tools are kept from then on", async () => {
+  const files = filesIn(folder)
+  const clock = manualClock()
+  writeFileSync(files.pins, '{"a":{"one":{"hash":"1"},"two":{"hash":"1"}}}')
+  const pins = createToolPins(files, clock)
+  pins.check("a", tools({ one: "1", two: "2" }), defined)
+  await clock.pass(1000)
+  expect([...createToolPins(files, clock).definitions("a").keys()]).toEqual(["one"])
+})
+
+test("a definition that is too long, or a broken file, leaves the text out", async () => {
+  const files = filesIn(folder)
+  const clock = manualClock()
+  const pins = createToolPins(files, clock)
+  pins.check("a", tools({ one: "1", long: "1" }), (name) => ({ text: name === "long" ? "x".repeat(70_000) : "" }))
+  await clock.pass(1000)
+  expect([...pins.definitions("a").keys()]).toEqual(["one"])
+  for (const broken of [
+    "{",
+    "[]",
+    '{"a":1}',
+    '{"a":{"one":{"hash":"1"}}}',
+    '{"a":{"one":{"hash":"1","definition":2}}}',
+  ]) {
+    writeFileSync(files.definitions, broken)
+    expect(pins.definitions("a").size).toBe(0)
   }
 })

@@ -1,0 +1,57 @@
+/**
+ * The definitions of tools as they were pinned, on disk alone: they are read only to show what has changed since. A broken or
+ * missing file is an empty store. Bounded: a definition that does not fit is not kept, and its change has no text before.
+ */
+import { join } from "node:path"
+import { isObject, type Params } from "../wire/message.ts"
+import { readText, replaceState } from "./files.ts"
+import { ownName, type Paths } from "./paths.ts"
+
+/** A definition with the hash that it is pinned by. */
+export type PinnedDefinition = { readonly hash: string; readonly definition: Params }
+
+export type ToolDefinitions = ReadonlyMap<string, PinnedDefinition>
+
+/** Returns the path of the definitions of a configuration. */
+export const toolDefinitionsFile = (paths: Paths): string =>
+  join(paths.directory, `${ownName("tool-definitions", paths)}.json`)
+
+/** Returns the definitions by server and tool. */
+export function readDefinitions(file: string): ReadonlyMap<string, ToolDefinitions> {
+  try {
+    const value: unknown = JSON.parse(readText(file) ?? "{}")
+    return new Map(
+      membersOf(value).map(([server, tools]) => [
+        server,
+        new Map(membersOf(tools).flatMap(([tool, one]) => (isPinned(one) ? [[tool, one]] : []))),
+      ]),
+    )
+  } catch {
+    return new Map()
+  }
+}
+
+/** Writes the definitions that fit, servers in their order. Throws if the folder is not writable. */
+export function writeDefinitions(file: string, all: Iterable<readonly [string, ToolDefinitions]>): void {
+  let left = MAX_CHARACTERS
+  const servers = [...all].map(([server, tools]) => {
+    const kept = [...tools].flatMap(([tool, one]) => {
+      const text = JSON.stringify(one)
+      if (text.length > Math.min(MAX_DEFINITION, left)) return []
+      left -= text.length
+      return [`${JSON.stringify(tool)}:${text}`]
+    })
+    return `${JSON.stringify(server)}:{${kept.join(",")}}`
+  })
+  replaceState(file, `{${servers.join(",\n")}}\n`)
+}
+
+// ---
+
+const MAX_DEFINITION = 64 * 1024
+const MAX_CHARACTERS = 16 * 1024 * 1024
+
+const membersOf = (value: unknown): [string, unknown][] => Object.entries(isObject(value) ? value : {})
+
+const isPinned = (value: unknown): value is PinnedDefinition =>
+  isObject(value) && typeof value.hash === "string" && isObject(value.definition)

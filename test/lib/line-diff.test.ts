@@ -1,0 +1,34 @@
+import { expect, test } from "bun:test"
+import fc from "fast-check"
+import { type DiffLine, diffLines } from "../../src/lib/line-diff.ts"
+
+const without = (lines: readonly DiffLine[], kind: DiffLine["kind"]) =>
+  lines.filter((line) => line.kind !== kind).map(({ text }) => text)
+const lines = fc.array(fc.constantFrom("a", "b", "c"), { maxLength: 12 })
+
+test("the lines of both texts are all there, in order", () => {
+  fc.assert(
+    fc.property(lines, lines, (before, after) => {
+      const diff = diffLines(before, after)
+      expect(without(diff, "added")).toEqual(before)
+      expect(without(diff, "removed")).toEqual(after)
+    }),
+  )
+})
+
+test("an inserted line is the only change", () => {
+  expect(diffLines(["a", "b", "a", "c"], ["a", "b", "x", "a", "c"])).toEqual([
+    { kind: "same", text: "a" },
+    { kind: "same", text: "b" },
+    { kind: "added", text: "x" },
+    { kind: "same", text: "a" },
+    { kind: "same", text: "c" },
+  ])
+  expect(diffLines(["a", "x", "c", "y"], ["x", "b", "c"]).filter(({ kind }) => kind === "same")).toHaveLength(2)
+})
+
+test("long differing parts are replaced as a whole", () => {
+  const [before, after] = [0, 1].map((odd) => Array.from({ length: 2500 }, (_, at) => String(2 * at + odd)))
+  const diff = diffLines(["same", ...(before ?? [])], ["same", ...(after ?? [])])
+  expect([diff.length, diff[1]?.kind, diff.at(-1)?.kind]).toEqual([5001, "removed", "added"])
+})
