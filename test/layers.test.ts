@@ -101,6 +101,7 @@ const WORLD = [
   "oauth/oauth-client.ts",
   "oauth/ssrf.ts",
   "registry/cache.ts",
+  "serve/admin-page.ts",
   "serve/control-socket.ts",
   "serve/proxy-server.ts",
   "serve/server.ts",

@@ -1532,6 +1532,21 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the page must not send people to a terminal",
   },
+  "admin:page": {
+    says: "the admin page at /admin is part of the program: it loads nothing from elsewhere, runs its own scripts alone, cannot be framed, and needs less than 120 KB",
+    from: "choice",
+    why: "a page that manages what runs on this machine must not run what others send",
+  },
+  "admin:login": {
+    says: "without a login the admin page shows how to log in, and nothing else",
+    from: "choice",
+    why: "a person who opens the address must learn what to do",
+  },
+  "admin:live": {
+    says: "a change of the configuration shows on every open admin page without a reload",
+    from: "choice",
+    why: "the file is the source of truth, and an editor, a command and another tab change it too",
+  },
   "rest:off": {
     says: "--no-admin leaves out REST, its login and the admin page",
     from: "choice",

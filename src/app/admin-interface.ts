@@ -1,4 +1,4 @@
-/** REST of a running svc, and its login. What serves it is imported at the first request: a start does not load it. */
+/** REST of a running svc, the admin page, and their login. What serves them is imported at the first request: a start does not load it. */
 import type { ServerSpec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { UnavailableError } from "../lib/errors.ts"
@@ -85,6 +85,10 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
   }
   return {
     async serve(request) {
+      if (PAGE_PATH.test(request.inbound.path)) {
+        const { serveAdminPage } = await import("../serve/admin-page.ts")
+        return serveAdminPage(request.inbound)
+      }
       serving ??= load()
       return (await serving)(request)
     },
@@ -105,6 +109,9 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
 }
 
 // ---
+
+/** The link of `svc admin` lies below the page, and is a part of REST. */
+const PAGE_PATH = /^\/admin(?:\/(?!login$)|$)/
 
 /** Returns 256 random bits. */
 const newSecret = (): string => Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("base64url")

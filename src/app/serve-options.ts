@@ -53,7 +53,7 @@ export const SERVE_OPTIONS = {
   demo: { type: "boolean", description: "Serve a small built-in MCP server, without a configuration" },
   admin: {
     type: "boolean",
-    description: "Serve REST at /api (default; --no-admin turns it off)",
+    description: "Serve REST at /api and the admin page at /admin (default; --no-admin turns both off)",
   },
   reload: {
     type: "boolean",

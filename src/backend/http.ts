@@ -175,23 +175,26 @@ export async function readEvents(
   for await (const chunk of response.body ?? []) decoder.push(chunk)
 }
 
+/** Types a frame as a body of fetch: the types of browsers exclude shared memory, in which no frame is. */
+export const bodyOf = (frame: Uint8Array | string) => frame as Uint8Array<ArrayBuffer> | string
+
 /** Reads a whole body. Rejects with a TooLargeError past `limit` bytes. */
-export async function readBody(response: Response, limit: number): Promise<Uint8Array> {
+export async function readBody(response: Response, limit: number): Promise<Uint8Array<ArrayBuffer>> {
   const declared = Number(response.headers.get("content-length") ?? 0)
   if (declared > limit) {
     await response.body?.cancel()
     throw new TooLargeError()
   }
   // The declared length of a compressed body is not its size.
-  if (declared > 0 && !response.headers.has("content-encoding")) return response.bytes()
-  const parts: Uint8Array[] = []
+  if (declared > 0 && !response.headers.has("content-encoding")) return new Uint8Array(await response.arrayBuffer())
+  const parts: Uint8Array<ArrayBuffer>[] = []
   let size = 0
   for await (const chunk of response.body ?? []) {
     size += chunk.length
     if (size > limit) throw new TooLargeError()
     parts.push(chunk)
   }
-  return parts.length === 1 ? (parts[0] as Uint8Array) : Buffer.concat(parts)
+  return parts.length === 1 ? (parts[0] as Uint8Array<ArrayBuffer>) : Buffer.concat(parts)
 }
 
 // ---

@@ -6,6 +6,7 @@ import type { ServerSentEvent } from "../wire/sse.ts"
 import { type ClientTransport, type Outgoing, watchOversize } from "./client-transport.ts"
 import {
   ACCEPT_JSON_OR_SSE,
+  bodyOf,
   fetchWithCredentials,
   isEventStream,
   NetworkError,
@@ -107,7 +108,7 @@ export class SseTransport implements ClientTransport {
 
   private async post(frame: Uint8Array | string): Promise<void> {
     const headers = { ...this.launch.headers, "content-type": "application/json", accept: ACCEPT_JSON_OR_SSE }
-    const init = { method: "POST", headers, body: frame, signal: this.stopped.signal }
+    const init = { method: "POST", headers, body: bodyOf(frame), signal: this.stopped.signal }
     const response = await fetchWithCredentials(this.postUrl, init, this.deps)
     if (!response.ok) throw await statusError(response, this.deps)
     await response.body?.cancel()

@@ -19,6 +19,7 @@ import { type ClientTransport, type Outgoing, UnauthorizedError } from "./client
 import {
   ACCEPT_JSON_OR_SSE,
   authorizedHeaders,
+  bodyOf,
   fetchWithCredentials,
   isEventStream,
   MAX_ERROR_BODY,
@@ -119,7 +120,7 @@ export class StreamableHttpTransport implements ClientTransport {
 
   private post(frame: Uint8Array | string, about: Outgoing, signal: AbortSignal): Promise<Response> {
     const headers = { ...this.headersFor(about, ACCEPT_JSON_OR_SSE), "content-type": "application/json" }
-    return fetchWithCredentials(this.launch.url, { method: "POST", headers, body: frame, signal }, this.deps)
+    return fetchWithCredentials(this.launch.url, { method: "POST", headers, body: bodyOf(frame), signal }, this.deps)
   }
 
   /** Opens an event stream, from the event after `lastEventId` on. */

@@ -1,4 +1,4 @@
-/** `svc admin`: logs the browser in to REST of the running svc, or prints a token for programs. */
+/** `svc admin`: opens the admin page of the running svc in the browser, logged in, or prints a token for programs. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, notRunning, openContext } from "../app/command-context.ts"
 import { openBrowser } from "../app/open-browser.ts"
@@ -6,7 +6,7 @@ import { print, say } from "../app/output.ts"
 import { isObject } from "../wire/message.ts"
 
 export const admin: CommandDef = {
-  meta: { name: "admin", description: "Log in to REST of the running svc, in the browser or with a token" },
+  meta: { name: "admin", description: "Open the admin page of the running svc, logged in, or print a token for REST" },
   args: {
     print: { type: "boolean", description: "Print the link instead of opening it; the link works once, within 60 s" },
     token: { type: "boolean", description: "Print a token for REST, valid for 12 hours or until svc stops" },
@@ -21,7 +21,7 @@ export const admin: CommandDef = {
       print(args.json === true, answer, () => String(token ?? url))
       return 0
     }
-    if (await openBrowser(String(url))) say("opened svc in the browser, logged in to REST")
+    if (await openBrowser(String(url))) say("opened the admin page in the browser, logged in")
     else print(false, answer, () => `open this link in a browser: ${String(url)}`)
     return 0
   },

@@ -30,7 +30,7 @@ export function boundedFetch(
     const signal = AbortSignal.timeout(ms)
     let target = new URL(url)
     let response: Response
-    let body: Uint8Array
+    let body: Uint8Array<ArrayBuffer>
     for (let hops = 0; ; hops++) {
       check(target)
       try {

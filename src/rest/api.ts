@@ -175,7 +175,7 @@ function logIn({ request, search }: Inbound, login: AdminLogin | undefined): Res
   return new Response(null, {
     status: HTTP_STATUS.seeOther,
     headers: {
-      location: "/",
+      location: "./",
       "set-cookie": sessionCookie(request, secret),
       "referrer-policy": "no-referrer",
       "cache-control": "no-store",

@@ -7,6 +7,7 @@ import { addServer, writtenServers } from "../config/edit.ts"
 import { HIDDEN } from "../config/effective.ts"
 import { isSecretSetting } from "../config/oauth-settings.ts"
 import { createPreset, deletePreset, editPreset } from "../config/presets.ts"
+import { jsonSchema } from "../config/schema.ts"
 import { TOOL_LISTINGS } from "../config/tool-listing.ts"
 import { digest } from "../lib/digest.ts"
 import { ConfigError, RequestError } from "../lib/errors.ts"
@@ -48,6 +49,15 @@ const config = defineEndpoint({
       })),
     }
   },
+})
+
+const schema = defineEndpoint({
+  method: "GET",
+  path: "/config/schema",
+  summary: "Show the JSON Schema of mcp.json",
+  answer: z.looseObject({}),
+  faults: [],
+  run: () => jsonSchema(),
 })
 
 const show = defineEndpoint({
@@ -184,6 +194,7 @@ const removePreset = defineEndpoint({
 
 export const CONFIG_ENDPOINTS: readonly Endpoint[] = [
   config,
+  schema,
   show,
   replace,
   preview,

@@ -3,7 +3,7 @@
  * choice: Inbound, `--auth`. authorization: Access Token Usage; RFC 6750; RFC 9728.
  *
  *  1. Every path needs a token unless `needsToken` names it as open: health without details, the OAuth callback, and the
- *     metadata by which clients find svc and the issuer. A path that does not exist needs one too.
+ *     metadata by which clients find svc and the issuer, and the files of the admin page. A path that does not exist needs one too.
  *  2. The token comes in the Authorization header of each request; a session id is no proof of identity. A token in the
  *     query is refused even beside a good header, because URLs end up in logs and histories.
  *  3. Static tokens are looked up by hash, compared in constant time. A token that was accepted is remembered until it
@@ -164,10 +164,14 @@ const BEARER = /^Bearer +([\w.~+/=-]{1,8192})$/i
 const TOKEN_IN_QUERY = /[?&](?:access_token|token|bearer|authorization)=/i
 const IN_QUERY = "A token in the query is refused, because URLs end up in logs; send it in the Authorization header"
 
+/** The admin page and its files, which show nothing; what the page shows comes from REST. */
+const PAGE_PATH = /^\/admin(?:\/(?:[\w-]+\.(?:js|css))?)?$/
+
 /** choice: /health, /health/live and /health/ready never need a token; /health/mcp does if it names servers. */
 function needsToken(path: string, detailed: boolean): boolean {
   if (path === "/" || path === "/health" || path === "/health/live" || path === "/health/ready") return false
   if (path.startsWith("/health/mcp")) return detailed
+  if (PAGE_PATH.test(path)) return false
   return !path.startsWith("/.well-known/") && !path.startsWith("/oauth/") && !isPublicDocument(path)
 }
 

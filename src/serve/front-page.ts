@@ -11,7 +11,7 @@ export type FrontPageOptions = {
   readonly externalUrl: string | undefined
   /** Whether clients need a token. */
   readonly auth: boolean
-  /** Whether REST is served. */
+  /** Whether REST and the admin page are served. */
   readonly rest: boolean
 }
 
@@ -40,7 +40,7 @@ const summaryOf = ({ base, rest }: FrontPage) => ({
   version,
   mcp: `${base}/mcp`,
   health: `${base}/health`,
-  ...(rest && { api: `${base}/api/v1`, openapi: `${base}/api/v1/openapi.json` }),
+  ...(rest && { admin: `${base}/admin`, api: `${base}/api/v1`, openapi: `${base}/api/v1/openapi.json` }),
 })
 
 const STYLE = `
@@ -77,7 +77,7 @@ svc connect cursor</pre>
 <h2>More</h2>
 <ul>
 <li><a href="/health">Health</a></li>
-${rest ? '<li><a href="/api/v1/openapi.json">REST API</a>: <code>svc admin</code> logs this browser in, <code>svc admin --token</code> prints a token for programs</li>\n' : ""}</ul>
+${rest ? '<li><a href="/admin">Admin page</a>: <code>svc admin</code> opens it logged in</li>\n<li><a href="/api/v1/openapi.json">REST API</a>: <code>svc admin --token</code> prints a token for programs</li>\n' : ""}</ul>
 </main>
 </html>
 `

@@ -5,7 +5,7 @@
  *   /mcp                    the aggregate, or the part of it that the query selects
  *   /servers/<name>/mcp     one backend under its own names
  *   /sse, /messages         the old HTTP+SSE transport
- *   /api/…, /admin/login    REST, and the login of `svc admin`
+ *   /api/…, /admin/…        REST, the admin page, and the login of `svc admin`
  *   /health …, /metrics …,
  *   …/mcp/server-card       middleware: see MIDDLEWARE_ORDER
  */
@@ -72,7 +72,7 @@ export type ServerDeps = {
   /** Which tools clients are listed by default. */
   readonly tools: ToolListing
   readonly middleware: MiddlewareTable
-  /** Serves REST; undefined with `--no-admin`. */
+  /** Serves REST and the admin page; undefined with `--no-admin`. */
   readonly api: ((request: ApiRequest) => Promise<Response>) | undefined
   /** Answers `GET /`. */
   frontPage(request: Request): Promise<Response>
@@ -234,7 +234,7 @@ function closedAt(until: number, streams: OpenStreams, clock: Clock): OpenStream
 }
 
 const STREAM = SSE_HEADERS["content-type"]
-const API_PATH = /^\/(?:api\/|admin\/login$)/
+const API_PATH = /^\/(?:api\/|admin(?:\/|$))/
 const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/
 
 const wrongMethod = (path: string, allow: string): Response =>

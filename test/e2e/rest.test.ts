@@ -45,6 +45,7 @@ describe("reading [rest:openapi]", () => {
     "/presets",
     "/presets/preview?filter=work%20or%20nothing",
     "/config",
+    "/config/schema",
     "/config/servers/every",
     "/sessions",
     "/activity",
@@ -139,7 +140,7 @@ describe("login [rest:login]", () => {
 
   test("a link sets a cookie that scripts cannot read, and holds once", async () => {
     const { link, first } = await session()
-    expect([first.status, first.headers.get("location")]).toEqual([303, "/"])
+    expect([first.status, first.headers.get("location")]).toEqual([303, "./"])
     expect(first.headers.get("set-cookie")).toMatch(
       /^svc_admin_\d+=\S+; Path=\/; HttpOnly; SameSite=Strict; Max-Age=43200$/,
     )

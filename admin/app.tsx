@@ -1,0 +1,170 @@
+/** The frame of the page: navigation, the current view, notices and questions. */
+import { useEffect, useRef, useState } from "preact/hooks"
+import { useApp, useStateOf } from "./context.ts"
+import { Button, Dialog, Failure } from "./parts.tsx"
+import { linkTo, useRoute } from "./router.ts"
+import { useSelected } from "./store.ts"
+import { LoginView } from "./views/login.tsx"
+import { VIEWS, type View } from "./views.ts"
+
+/** The whole page. */
+export function App() {
+  const phase = useStateOf((state) => state.phase)
+  useShortcuts()
+  return (
+    <>
+      <button type="button" class="skip" onClick={() => document.getElementById("main")?.focus()}>
+        Skip to the content
+      </button>
+      {phase === "login" ? <LoginView /> : <Frame />}
+      <Notices />
+      <Question />
+    </>
+  )
+}
+
+// ---
+
+function Frame() {
+  const route = useRoute()
+  const phase = useStateOf((state) => state.phase)
+  const [id = "servers"] = route.path
+  const view = VIEWS.find((one) => one.id === id) ?? VIEWS[0]
+  const main = useRef<HTMLElement>(null)
+  const place = route.path.join("/")
+  const before = useRef(place)
+  useEffect(() => {
+    document.title = `${view?.title ?? "svc"} · svc`
+    // A screen reader learns of a new view by the focus; the first one is read anyway.
+    if (before.current !== place) main.current?.querySelector("h1")?.focus()
+    before.current = place
+  }, [place, view])
+  return (
+    <div class="frame">
+      <Navigation current={view} />
+      <main id="main" ref={main} tabIndex={-1}>
+        {phase === "lost" && (
+          <Failure text="svc does not answer. The page tries again; `svc status` shows whether svc runs." />
+        )}
+        {phase === "loading" ? (
+          <p class="empty">Loading …</p>
+        ) : (
+          view !== undefined && <view.Draw key={view.id} route={route} />
+        )}
+      </main>
+    </div>
+  )
+}
+
+function Navigation({ current }: { current: View | undefined }) {
+  const [isOpen, setOpen] = useState(false)
+  const status = useStateOf((state) => state.status)
+  const phase = useStateOf((state) => state.phase)
+  const route = useRoute()
+  useEffect(() => setOpen(false), [route])
+  return (
+    <header class={`side ${isOpen ? "open" : ""}`}>
+      <div class="brand">
+        <a href={linkTo(["servers"])}>
+          <strong>svc</strong> <span class="version">{status?.version}</span>
+        </a>
+        <span class={`state ${phase === "ready" ? "good" : "notice"} live`}>
+          <span class="dot" aria-hidden="true" />
+          {phase === "ready" ? "live" : "waiting"}
+        </span>
+        <button
+          type="button"
+          class="button quiet menu"
+          aria-expanded={isOpen}
+          aria-controls="nav"
+          onClick={() => setOpen(!isOpen)}
+        >
+          Menu
+        </button>
+      </div>
+      <nav id="nav" aria-label="Views">
+        <ul>
+          {VIEWS.map(({ id, title, Count }) => (
+            <li key={id}>
+              <a href={linkTo([id])} aria-current={current?.id === id ? "page" : undefined}>
+                {title} {Count !== undefined && <Count />}
+              </a>
+            </li>
+          ))}
+        </ul>
+        <ThemeSwitch />
+      </nav>
+    </header>
+  )
+}
+
+function ThemeSwitch() {
+  const [theme, setTheme] = useState(() => localStorage.getItem("svc-theme") ?? "system")
+  useEffect(() => {
+    localStorage.setItem("svc-theme", theme)
+    document.documentElement.dataset.theme = theme
+  }, [theme])
+  return (
+    <fieldset class="theme">
+      <legend class="hidden">Colors</legend>
+      {["system", "light", "dark"].map((name) => (
+        <label key={name}>
+          <input type="radio" name="theme" checked={theme === name} onChange={() => setTheme(name)} />
+          <span>{name}</span>
+        </label>
+      ))}
+    </fieldset>
+  )
+}
+
+function Notices() {
+  const { ui } = useApp()
+  const notices = useSelected(ui.store, (state) => state.notices)
+  return (
+    <div class="notices" role="status" aria-live="polite">
+      {notices.map(({ id, tone, text }) => (
+        <div key={id} class={`note ${tone}`}>
+          <p>{text}</p>
+          <Button kind="quiet" label="Close this notice" onClick={() => ui.close(id)}>
+            ✕
+          </Button>
+        </div>
+      ))}
+    </div>
+  )
+}
+
+function Question() {
+  const { ui } = useApp()
+  const question = useSelected(ui.store, (state) => state.question)
+  if (question === undefined) return null
+  return (
+    <Dialog title={question.title} onClose={() => question.answer(false)}>
+      <p>{question.text}</p>
+      <div class="actions">
+        <Button onClick={() => question.answer(false)}>Cancel</Button>
+        <Button kind={question.isDangerous === true ? "danger" : "primary"} onClick={() => question.answer(true)}>
+          {question.action}
+        </Button>
+      </div>
+    </Dialog>
+  )
+}
+
+/** The key / focuses the search of the view. */
+function useShortcuts() {
+  useEffect(() => {
+    const onkey = (event: KeyboardEvent) => {
+      const { target, key } = event
+      const isTyping = target instanceof HTMLElement && target.closest("input, textarea, select, dialog") !== null
+      if (key !== "/" || isTyping || event.ctrlKey || event.metaKey || event.altKey) return
+      const field = document.querySelector<HTMLInputElement>("[data-search]")
+      if (field === null) return
+      event.preventDefault()
+      field.focus()
+      field.select()
+    }
+    addEventListener("keydown", onkey)
+    return () => removeEventListener("keydown", onkey)
+  }, [])
+}

@@ -1,0 +1,126 @@
+/**
+ * Keeps the state of the page current: reads everything once, then follows the events of svc.
+ *
+ *  1. The stream opens before the first read, so that no change falls between the two.
+ *  2. A hidden page closes its stream: a browser allows six connections to one address, for all tabs together.
+ *  3. A lost connection is tried again; everything is read anew then, because events were missed.
+ */
+import { type Api, Problem } from "./api.ts"
+import type { Store } from "./store.ts"
+import type { Activity, Configuration, FinishedCall, Server, State, Status } from "./types.ts"
+
+export type Live = {
+  start(): void
+  /** Reads everything again. */
+  refresh(): Promise<void>
+}
+
+/** Makes the part that follows svc. */
+export function createLive(api: Api, store: Store<State>): Live {
+  let stream: EventSource | undefined
+  let waiting: ReturnType<typeof setTimeout> | undefined
+  let counting: ReturnType<typeof setTimeout> | undefined
+
+  const readConfiguration = async () => {
+    const [{ file, issues }, status] = await Promise.all([
+      api.get<Configuration>("/config"),
+      api.get<Status>("/status"),
+    ])
+    store.set({ file, issues, status })
+  }
+  const readActivity = async () => {
+    const { items } = await api.get<{ items: readonly Activity[] }>("/activity")
+    store.set({ activity: items })
+  }
+  const readAll = async () => {
+    const session = await api.get<{ principal: string; csrf?: string }>("/session")
+    api.useCsrf(session.csrf)
+    const [servers] = await Promise.all([api.all<Server>("/servers"), readConfiguration(), readActivity()])
+    const { catalog, configuration } = store.get()
+    store.set({
+      phase: "ready",
+      principal: session.principal,
+      servers,
+      catalog: catalog + 1,
+      configuration: configuration + 1,
+    })
+  }
+  const refresh = async () => {
+    try {
+      await readAll()
+    } catch (error) {
+      const isLogin = error instanceof Problem && (error.status === 401 || error.status === 403)
+      store.set({ phase: isLogin ? "login" : "lost" })
+      close()
+      if (!isLogin) retry()
+    }
+  }
+  const close = () => {
+    stream?.close()
+    stream = undefined
+  }
+  const retry = () => {
+    clearTimeout(waiting)
+    waiting = setTimeout(follow, RETRY_MS)
+  }
+  const quietly = (read: Promise<void>) => read.catch(() => undefined)
+  const handlers: Readonly<Record<string, (data: never) => void>> = {
+    server(server: Server) {
+      const { servers } = store.get()
+      const isKnown = servers.some(({ name }) => name === server.name)
+      store.set({
+        servers: isKnown
+          ? servers.map((one) => (one.name === server.name ? server : one))
+          : [...servers, server].sort((one, other) => (one.name < other.name ? -1 : 1)),
+      })
+    },
+    removed({ name }: { name: string }) {
+      store.set({ servers: store.get().servers.filter((one) => one.name !== name) })
+    },
+    configuration() {
+      store.set({ configuration: store.get().configuration + 1 })
+      quietly(readConfiguration())
+    },
+    catalog() {
+      store.set({ catalog: store.get().catalog + 1 })
+    },
+    call(call: FinishedCall) {
+      store.set({ calls: [call, ...store.get().calls].slice(0, MAX_CALLS) })
+      if (counting !== undefined) return
+      counting = setTimeout(() => {
+        counting = undefined
+        quietly(readActivity())
+      }, COUNT_MS)
+    },
+  }
+  const follow = () => {
+    close()
+    if (document.hidden) return
+    const opened = new EventSource(api.address("/events"))
+    stream = opened
+    opened.onopen = () => void refresh()
+    opened.onerror = () => {
+      // Whether the login has ended or svc has, a read tells.
+      if (stream !== opened) return
+      close()
+      void refresh().then(() => {
+        if (store.get().phase === "ready" && stream === undefined) retry()
+      })
+    }
+    for (const [name, handle] of Object.entries(handlers))
+      opened.addEventListener(name, ({ data }) => handle(JSON.parse(data) as never))
+  }
+  return {
+    start() {
+      follow()
+      document.addEventListener("visibilitychange", follow)
+    },
+    refresh,
+  }
+}
+
+// ---
+
+const RETRY_MS = 1500
+const COUNT_MS = 1000
+const MAX_CALLS = 200

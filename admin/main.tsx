@@ -1,0 +1,22 @@
+/** The entry point of the admin page: makes the connection to REST and draws the page. */
+import { render } from "preact"
+import { createApi } from "./api.ts"
+import { App } from "./app.tsx"
+import { Context } from "./context.ts"
+import { createLive } from "./live.ts"
+import { createStore } from "./store.ts"
+import { EMPTY_STATE } from "./types.ts"
+import { createUi } from "./ui.ts"
+
+const root = document.getElementById("app")
+if (root === null) throw new Error("index.html has no element #app")
+const api = createApi(new URL("../api/v1", location.href.replace(/[?#].*$/, "")).pathname)
+const store = createStore(EMPTY_STATE)
+const live = createLive(api, store)
+render(
+  <Context value={{ api, store, live, ui: createUi() }}>
+    <App />
+  </Context>,
+  root,
+)
+live.start()

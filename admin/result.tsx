@@ -1,0 +1,125 @@
+/** The result of a tool's call. Whatever a server sends is drawn as text, as a table of texts, or as an image. */
+import { useState } from "preact/hooks"
+import { Button, Json, Table } from "./parts.tsx"
+
+export type CallResult = Readonly<Record<string, unknown>>
+
+/** Draws a CallToolResult. */
+export function Result({ result, ms }: { result: CallResult; ms: number }) {
+  const [isRaw, setRaw] = useState(false)
+  const content = Array.isArray(result.content) ? result.content.filter(isObject) : []
+  const isError = result.isError === true
+  return (
+    <section class="panel" aria-label="Result">
+      <div class="head">
+        <h2 class={isError ? "error-text" : ""}>
+          {isError ? "The tool reports an error" : "Result"} <span class="soft">{ms} ms</span>
+        </h2>
+        <Button pressed={isRaw} onClick={() => setRaw(!isRaw)}>
+          Raw
+        </Button>
+      </div>
+      {isRaw ? (
+        <Json value={result} />
+      ) : (
+        <>
+          {content.map((item, at) => (
+            <Content key={at} item={item} />
+          ))}
+          {result.structuredContent !== undefined && (
+            <>
+              <h3>structuredContent</h3>
+              <Value value={result.structuredContent} />
+            </>
+          )}
+          {content.length === 0 && result.structuredContent === undefined && <p class="soft">The result is empty.</p>}
+        </>
+      )}
+    </section>
+  )
+}
+
+// ---
+
+function Content({ item }: { item: CallResult }) {
+  const { type, text, data, mimeType, uri, resource } = item
+  if (type === "text" && typeof text === "string") {
+    const value = parsed(text)
+    return value === undefined ? <pre class="code">{text}</pre> : <Value value={value} />
+  }
+  if (type === "image" && typeof data === "string") {
+    const kind = String(mimeType)
+    // An image cannot run scripts: the browser loads it as data alone.
+    if (IMAGE.test(kind) && BASE64.test(data))
+      return <img class="result" src={`data:${kind};base64,${data}`} alt={`Result of the type ${kind}`} />
+  }
+  if (type === "resource_link")
+    return (
+      <p>
+        Resource <code>{String(uri)}</code> {typeof item.name === "string" && item.name}
+      </p>
+    )
+  if (type === "resource" && isObject(resource) && typeof resource.text === "string")
+    return (
+      <>
+        <p>
+          Resource <code>{String(resource.uri)}</code>
+        </p>
+        <pre class="code">{resource.text}</pre>
+      </>
+    )
+  return <Json value={item} />
+}
+
+/** A value: a table if it is a list of flat objects, or holds nothing but one; else JSON. */
+function Value({ value }: { value: unknown }) {
+  const rows = rowsOf(value)
+  if (rows === undefined) return <Json value={value} />
+  const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))].slice(0, MAX_COLUMNS)
+  return (
+    <Table<{ readonly row: CallResult; readonly at: number }>
+      caption="Result"
+      items={rows.map((row, at) => ({ row, at }))}
+      keyOf={({ at }) => String(at)}
+      columns={columns.map((title) => ({
+        title,
+        kind: rows.every((row) => typeof row[title] === "number") ? ("number" as const) : undefined,
+        draw: ({ row }) => cellText(row[title]),
+      }))}
+    />
+  )
+}
+
+const IMAGE = /^image\/[\w.+-]{1,40}$/
+const BASE64 = /^[\w+/=\s-]*$/
+const MAX_COLUMNS = 20
+
+function rowsOf(value: unknown): readonly CallResult[] | undefined {
+  const members = isObject(value) ? Object.values(value) : []
+  const list = members.length === 1 ? members[0] : value
+  if (!Array.isArray(list) || list.length === 0 || !list.every(isObject)) return undefined
+  const isFlat = list.every((row) =>
+    Object.values(row).every((one) => typeof one !== "object" || one === null || isTexts(one)),
+  )
+  return isFlat ? list : undefined
+}
+
+const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every((one) => typeof one !== "object")
+
+function cellText(value: unknown): string {
+  if (value === undefined || value === null) return ""
+  return Array.isArray(value) ? value.join(", ") : String(value)
+}
+
+/** Returns the value of a text that is a JSON object or list; undefined for any other text. */
+function parsed(text: string): unknown {
+  if (!/^\s*[[{]/.test(text)) return undefined
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+const isObject = (value: unknown): value is CallResult =>
+  typeof value === "object" && value !== null && !Array.isArray(value)

@@ -1,0 +1,58 @@
+/** Routes in the hash of the address: `#/servers/files/tools?q=read`. */
+import { useEffect, useState } from "preact/hooks"
+
+export type Route = {
+  /** The parts of the path, decoded. */
+  readonly path: readonly string[]
+  readonly query: Readonly<Record<string, string>>
+}
+
+/** Reads the route of a hash. */
+function parseRoute(hash: string): Route {
+  const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?", 2)
+  return {
+    path: path
+      .split("/")
+      .filter((part) => part !== "")
+      .map(decoded),
+    query: Object.fromEntries(new URLSearchParams(query)),
+  }
+}
+
+/** Returns the link to a path, with a query. Empty values are left out. */
+export function linkTo(path: readonly string[], query: Readonly<Record<string, string>> = {}): string {
+  const given = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== ""))
+  return `#/${path.map(encodeURIComponent).join("/")}${given.size === 0 ? "" : `?${given}`}`
+}
+
+/** Goes to a route; `replace` keeps the history as it is. */
+export function goTo(path: readonly string[], query: Readonly<Record<string, string>> = {}, replace = false): void {
+  const link = linkTo(path, query)
+  if (!replace) {
+    location.hash = link
+    return
+  }
+  history.replaceState(null, "", link)
+  dispatchEvent(new HashChangeEvent("hashchange"))
+}
+
+/** Returns the current route, and draws again when it changes. */
+export function useRoute(): Route {
+  const [route, setRoute] = useState(() => parseRoute(location.hash))
+  useEffect(() => {
+    const update = () => setRoute(parseRoute(location.hash))
+    addEventListener("hashchange", update)
+    return () => removeEventListener("hashchange", update)
+  }, [])
+  return route
+}
+
+// ---
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}

@@ -1,0 +1,391 @@
+/**
+ * A form made from a JSON Schema: for the settings of a server and for the arguments of a tool.
+ *
+ *  1. What the form does not know is written as JSON text: no schema makes a value impossible.
+ *  2. An empty field is an absent value, unless the schema requires a text.
+ *  3. Schemas come from servers: references are followed a few times, and large ones are shown as JSON text.
+ */
+import { useState } from "preact/hooks"
+import { Button, Field } from "./parts.tsx"
+
+export type Schema = Readonly<Record<string, unknown>>
+
+type ControlProps = {
+  readonly name: string
+  readonly schema: Schema
+  readonly value: unknown
+  readonly isRequired: boolean
+  /** Called with undefined for an absent value. */
+  onChange(value: unknown): void
+}
+
+type FormProps = {
+  /** Of an object. */
+  readonly schema: Schema
+  readonly value: Readonly<Record<string, unknown>>
+  /** The members that are shown; the others are behind "More". */
+  readonly first?: readonly string[]
+  onChange(value: Readonly<Record<string, unknown>>): void
+}
+
+/** The members of an object, one control each. */
+export function SchemaForm({ schema, value, first, onChange }: FormProps) {
+  const properties = propertiesOf(schema)
+  const required = namesIn(schema.required)
+  const names = Object.keys(properties)
+  const isFirst = (name: string) => first === undefined || first.includes(name)
+  const rest = names.filter((name) => !isFirst(name))
+  const stray = Object.keys(value).filter((name) => !names.includes(name))
+  const draw = (name: string) => (
+    <Control
+      key={name}
+      name={name}
+      schema={resolved(properties[name] ?? {}, schema)}
+      value={value[name]}
+      isRequired={required.includes(name)}
+      onChange={(next) => onChange(withMember(value, name, next))}
+    />
+  )
+  return (
+    <div class="form">
+      {(first ?? names).filter((name) => names.includes(name)).map(draw)}
+      {stray.map(draw)}
+      {rest.length > 0 && (
+        <details>
+          <summary>More settings ({rest.length})</summary>
+          <div class="form more-settings">{rest.map(draw)}</div>
+        </details>
+      )}
+    </div>
+  )
+}
+
+/** A value as JSON text. Calls `onChange` when the text is valid. */
+export function JsonField({ label, value, hint, rows = 8, onChange }: JsonFieldProps) {
+  const [text, setText] = useState(() => (value === undefined ? "" : JSON.stringify(value, null, 2)))
+  const [problem, setProblem] = useState<string>()
+  return (
+    <Field label={label} hint={hint}>
+      {(id, describedBy) => (
+        <>
+          <textarea
+            id={id}
+            rows={rows}
+            spellcheck={false}
+            aria-describedby={describedBy}
+            aria-invalid={problem !== undefined}
+            value={text}
+            onInput={({ currentTarget }) => {
+              setText(currentTarget.value)
+              try {
+                onChange(currentTarget.value.trim() === "" ? undefined : JSON.parse(currentTarget.value))
+                setProblem(undefined)
+              } catch (error) {
+                setProblem(`This is not JSON: ${error instanceof Error ? error.message : ""}`)
+              }
+            }}
+          />
+          {problem !== undefined && (
+            <p class="problem" role="alert">
+              {problem}
+            </p>
+          )}
+        </>
+      )}
+    </Field>
+  )
+}
+
+type JsonFieldProps = {
+  readonly label: string
+  readonly value: unknown
+  readonly hint?: string | undefined
+  readonly rows?: number
+  onChange(value: unknown): void
+}
+
+/** Returns what an object schema gives a value to at first: its defaults. */
+export function defaultsOf(schema: Schema): Readonly<Record<string, unknown>> {
+  const given = Object.entries(propertiesOf(schema)).flatMap(([name, property]) =>
+    isSchema(property) && property.default !== undefined ? [[name, property.default] as const] : [],
+  )
+  return Object.fromEntries(given)
+}
+
+/** Whether a form shows a schema better than JSON text does. */
+export const isForm = (schema: Schema): boolean => Object.keys(propertiesOf(schema)).length <= MAX_MEMBERS
+
+// ---
+
+const MAX_MEMBERS = 80
+const MAX_REFERENCES = 5
+
+function Control(props: ControlProps) {
+  const { name, schema, value, isRequired, onChange } = props
+  const kind = kindOf(schema, value)
+  const label = isRequired ? `${name} (required)` : name
+  const hint = typeof schema.description === "string" ? schema.description : undefined
+  switch (kind.kind) {
+    case "choice":
+      return (
+        <Field label={label} hint={hint}>
+          {(id, describedBy) => (
+            <select
+              id={id}
+              aria-describedby={describedBy}
+              value={value === undefined ? "" : JSON.stringify(value)}
+              onChange={({ currentTarget }) =>
+                onChange(currentTarget.value === "" ? undefined : JSON.parse(currentTarget.value))
+              }
+            >
+              <option value="">
+                {schema.default === undefined ? "not set" : `not set (${String(schema.default)})`}
+              </option>
+              {kind.values.map((one) => (
+                <option key={JSON.stringify(one)} value={JSON.stringify(one)}>
+                  {typeof one === "string" ? one : JSON.stringify(one)}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+      )
+    case "number":
+      return (
+        <Field label={label} hint={hint}>
+          {(id, describedBy) => (
+            <input
+              id={id}
+              type="number"
+              step={schema.type === "integer" ? 1 : "any"}
+              aria-describedby={describedBy}
+              value={typeof value === "number" ? value : ""}
+              onInput={({ currentTarget }) =>
+                onChange(currentTarget.value === "" ? undefined : Number(currentTarget.value))
+              }
+            />
+          )}
+        </Field>
+      )
+    case "text":
+      return (
+        <Field label={label} hint={hint}>
+          {(id, describedBy) => (
+            <textarea
+              id={id}
+              rows={1}
+              class="grows"
+              spellcheck={false}
+              aria-describedby={describedBy}
+              value={value === undefined ? "" : String(value)}
+              onInput={({ currentTarget }) =>
+                onChange(currentTarget.value === "" && !isRequired ? undefined : currentTarget.value)
+              }
+            />
+          )}
+        </Field>
+      )
+    case "list":
+      return <ListControl {...props} label={label} hint={hint} />
+    case "map":
+      return <MapControl {...props} label={label} hint={hint} />
+    case "object":
+      return (
+        <fieldset>
+          <legend>{label}</legend>
+          {hint !== undefined && <p class="hint">{hint}</p>}
+          <SchemaForm
+            schema={schema}
+            value={isSchema(value) ? value : {}}
+            onChange={(next) => onChange(Object.keys(next).length === 0 && !isRequired ? undefined : next)}
+          />
+        </fieldset>
+      )
+    case "json":
+      return <JsonField label={`${label}, as JSON`} hint={hint} value={value} rows={3} onChange={onChange} />
+  }
+}
+
+type LabelledProps = ControlProps & { readonly label: string; readonly hint: string | undefined }
+
+/** A list of texts or numbers. */
+function ListControl({ name, schema, value, label, hint, isRequired, onChange }: LabelledProps) {
+  const items = Array.isArray(value) ? value : []
+  const isNumber = isSchema(schema.items) && ["number", "integer"].includes(String(schema.items.type))
+  const set = (next: readonly unknown[]) => onChange(next.length === 0 && !isRequired ? undefined : next)
+  return (
+    <fieldset>
+      <legend>{label}</legend>
+      {hint !== undefined && <p class="hint">{hint}</p>}
+      {items.map((item, at) => (
+        <div key={at} class="item">
+          <input
+            aria-label={`${name} ${at + 1}`}
+            inputMode={isNumber ? "decimal" : "text"}
+            spellcheck={false}
+            value={String(item)}
+            onInput={({ currentTarget }) =>
+              set(items.with(at, isNumber ? Number(currentTarget.value) : currentTarget.value))
+            }
+          />
+          <Button kind="quiet" label={`Remove ${name} ${at + 1}`} onClick={() => set(items.toSpliced(at, 1))}>
+            ✕
+          </Button>
+        </div>
+      ))}
+      <Button label={`Add to ${name}`} onClick={() => set([...items, isNumber ? 0 : ""])}>
+        Add
+      </Button>
+    </fieldset>
+  )
+}
+
+/** Names with texts. A name that is being written may be empty or stand twice, so the rows are kept apart from the value. */
+function MapControl({ name, value, label, hint, onChange }: LabelledProps) {
+  const [rows, setRows] = useState<readonly (readonly [string, unknown])[]>(() =>
+    isSchema(value) ? Object.entries(value) : [],
+  )
+  const set = (next: typeof rows) => {
+    setRows(next)
+    const named = next.filter(([key]) => key !== "")
+    onChange(named.length === 0 ? undefined : Object.fromEntries(named))
+  }
+  return (
+    <fieldset>
+      <legend>{label}</legend>
+      {hint !== undefined && <p class="hint">{hint}</p>}
+      {rows.map(([key, one], at) => (
+        <div key={at} class="pair">
+          <input
+            aria-label={`Name ${at + 1} in ${name}`}
+            placeholder="NAME"
+            spellcheck={false}
+            value={key}
+            onInput={({ currentTarget }) => set(rows.with(at, [currentTarget.value, one]))}
+          />
+          <input
+            aria-label={`Value of ${key === "" ? `name ${at + 1}` : key} in ${name}`}
+            placeholder="value"
+            spellcheck={false}
+            value={typeof one === "string" ? one : JSON.stringify(one)}
+            onInput={({ currentTarget }) => set(rows.with(at, [key, currentTarget.value]))}
+          />
+          <Button
+            kind="quiet"
+            label={`Remove ${key === "" ? `name ${at + 1}` : key} from ${name}`}
+            onClick={() => set(rows.toSpliced(at, 1))}
+          >
+            ✕
+          </Button>
+        </div>
+      ))}
+      <Button label={`Add to ${name}`} onClick={() => setRows([...rows, ["", ""]])}>
+        Add
+      </Button>
+    </fieldset>
+  )
+}
+
+type Kind =
+  | { readonly kind: "choice"; readonly values: readonly unknown[] }
+  | { readonly kind: "number" | "text" | "list" | "map" | "object" | "json" }
+
+/** Returns the control for a schema; the value decides among the alternatives of a schema. */
+function kindOf(schema: Schema, value: unknown): Kind {
+  const choices = alternatives(schema)
+  if (choices !== undefined) {
+    const kinds = choices.map((one) => kindOf(one, value))
+    const fitting = kinds.filter(({ kind }) => fits(kind, value))
+    return fitting[0] ?? { kind: "json" }
+  }
+  if (Array.isArray(schema.enum)) return fitsChoice({ kind: "choice", values: schema.enum }, value)
+  if (schema.const !== undefined) return fitsChoice({ kind: "choice", values: [schema.const] }, value)
+  const kind = plainKind(schema)
+  if (kind === "boolean") return fitsChoice({ kind: "choice", values: [true, false] }, value)
+  return { kind: fits(kind, value) ? kind : "json" }
+}
+
+function plainKind(schema: Schema): "boolean" | Exclude<Kind["kind"], "choice"> {
+  switch (schema.type) {
+    case "boolean":
+      return "boolean"
+    case "string":
+      return "text"
+    case "number":
+    case "integer":
+      return "number"
+    case "array": {
+      const type = isSchema(schema.items) ? String(schema.items.type) : ""
+      return ["string", "number", "integer"].includes(type) ? "list" : "json"
+    }
+    case "object":
+      if (Object.keys(propertiesOf(schema)).length > 0) return isForm(schema) ? "object" : "json"
+      return isTextMap(schema) ? "map" : "json"
+    default:
+      return schema.type === undefined && Object.keys(propertiesOf(schema)).length > 0 ? "object" : "json"
+  }
+}
+
+/** Whether all members of an object are texts, numbers or truth values, whatever their names. */
+function isTextMap({ additionalProperties }: Schema): boolean {
+  if (!isSchema(additionalProperties)) return false
+  return (alternatives(additionalProperties) ?? [additionalProperties]).every(({ type }) =>
+    ["string", "number", "boolean"].includes(String(type)),
+  )
+}
+
+const alternatives = ({ anyOf, oneOf }: Schema): readonly Schema[] | undefined => {
+  const list = Array.isArray(anyOf) ? anyOf : oneOf
+  return Array.isArray(list) ? list.filter(isSchema).filter(({ type }) => type !== "null") : undefined
+}
+
+/** Whether a control can show a value. */
+function fits(kind: Kind["kind"] | "boolean", value: unknown): boolean {
+  switch (kind) {
+    case "number":
+      return value === undefined || typeof value === "number"
+    case "text":
+      return value === undefined || typeof value === "string"
+    case "list":
+      return value === undefined || (Array.isArray(value) && value.every((one) => typeof one !== "object"))
+    case "map":
+      return value === undefined || (isSchema(value) && Object.values(value).every((one) => typeof one !== "object"))
+    case "object":
+      return value === undefined || isSchema(value)
+    case "choice":
+    case "boolean":
+    case "json":
+      return true
+  }
+}
+
+const fitsChoice = (choice: Extract<Kind, { kind: "choice" }>, value: unknown): Kind =>
+  value === undefined || choice.values.includes(value) ? choice : { kind: "json" }
+
+/** Returns a schema with its reference into `root` followed. */
+function resolved(schema: unknown, root: Schema): Schema {
+  let found: unknown = schema
+  for (let hop = 0; hop < MAX_REFERENCES; hop++) {
+    if (!isSchema(found) || typeof found.$ref !== "string") break
+    const place = found.$ref.replace(/^#\/?/, "").split("/")
+    found = place.reduce<unknown>(
+      (inner, part) => (isSchema(inner) && Object.hasOwn(inner, part) ? inner[part] : {}),
+      root,
+    )
+  }
+  return isSchema(found) ? found : {}
+}
+
+const propertiesOf = ({ properties }: Schema): Readonly<Record<string, unknown>> =>
+  isSchema(properties) ? properties : {}
+
+const namesIn = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])
+
+const isSchema = (value: unknown): value is Schema =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+function withMember(object: Readonly<Record<string, unknown>>, name: string, value: unknown) {
+  if (value !== undefined) return { ...object, [name]: value }
+  const { [name]: _removed, ...rest } = object
+  return rest
+}

@@ -1,0 +1,38 @@
+/** A store: one immutable state, and who is told when it changes. */
+import { useEffect, useState } from "preact/hooks"
+
+export type Store<T> = {
+  get(): T
+  /** Replaces the given members. */
+  set(change: Partial<T>): void
+  /** Calls `onchange` after each change; the returned function ends that. */
+  subscribe(onchange: () => void): () => void
+}
+
+/** Makes a store. */
+export function createStore<T extends object>(initial: T): Store<T> {
+  let state = initial
+  const listeners = new Set<() => void>()
+  return {
+    get: () => state,
+    set(change) {
+      state = { ...state, ...change }
+      for (const listener of listeners) listener()
+    },
+    subscribe(onchange) {
+      listeners.add(onchange)
+      return () => listeners.delete(onchange)
+    },
+  }
+}
+
+/** Returns what `select` reads of the state, and draws again when that changes. `select` returns a member, not a copy. */
+export function useSelected<T, R>(store: Store<T>, select: (state: T) => R): R {
+  const [value, setValue] = useState(() => select(store.get()))
+  useEffect(() => {
+    const update = () => setValue(() => select(store.get()))
+    update()
+    return store.subscribe(update)
+  }, [store])
+  return value
+}

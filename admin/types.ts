@@ -1,0 +1,93 @@
+/** The answers of REST, typed by the schemas that svc checks them with, and the state of the page. */
+import type * as z from "zod"
+import type { ServerState } from "../src/report/server-state.ts"
+import type { ServerStatus } from "../src/report/status.ts"
+import type { effectiveSchema, issueSchema, lineSchema, toolSchema } from "../src/rest/shapes.ts"
+import type { ServerDetails } from "../src/tools/servers.ts"
+
+export type Server = ServerDetails
+export type ServerInstance = ServerStatus
+export type { ServerState }
+export type Tool = z.output<typeof toolSchema> & { readonly server: string; readonly qualifiedName: string }
+export type EffectiveValue = z.output<typeof effectiveSchema>
+export type LogLine = z.output<typeof lineSchema>
+type Issue = z.output<typeof issueSchema>
+
+/** A server as it is written in mcp.json; secrets are hidden. */
+export type WrittenServer = {
+  readonly name: string
+  readonly section: string
+  readonly server: Record<string, unknown>
+  readonly hash: string
+}
+
+export type Configuration = {
+  readonly file: string
+  readonly servers: readonly WrittenServer[]
+  readonly issues: readonly Issue[]
+}
+
+export type Status = {
+  readonly version: string
+  readonly uptimeSeconds: number
+  readonly pid: number
+  readonly file: string
+  readonly endpoint?: string
+  readonly loaded: boolean
+  readonly authEnabled: boolean
+  readonly servers: Readonly<Record<string, number>>
+  readonly sessions: number
+  readonly callsInFlight: number
+  readonly issues: number
+  readonly warnings: readonly string[]
+}
+
+/** The calls of one tool in one minute. */
+export type Activity = {
+  readonly minute: string
+  readonly server: string
+  readonly tool: string
+  readonly calls: number
+  readonly errors: number
+  readonly meanMs: number
+  readonly maxMs: number
+}
+
+export type FinishedCall = {
+  readonly server: string
+  readonly tool: string
+  readonly outcome: string
+  readonly ms: number
+  readonly time: string
+}
+
+/** What the page knows. The stream of events keeps it current. */
+export type State = {
+  /** "login": REST asks for a login. "lost": svc does not answer. */
+  readonly phase: "loading" | "login" | "ready" | "lost"
+  readonly principal: string
+  readonly status: Status | undefined
+  readonly servers: readonly Server[]
+  readonly file: string
+  readonly issues: readonly Issue[]
+  readonly activity: readonly Activity[]
+  /** The last calls, newest first. */
+  readonly calls: readonly FinishedCall[]
+  /** Grows when what servers offer has changed. */
+  readonly catalog: number
+  /** Grows when the configuration was applied or refused. */
+  readonly configuration: number
+}
+
+export const EMPTY_STATE: State = {
+  phase: "loading",
+  principal: "",
+  status: undefined,
+  servers: [],
+  file: "",
+  issues: [],
+  activity: [],
+  calls: [],
+  catalog: 0,
+  configuration: 0,
+}

@@ -1,0 +1,129 @@
+/** The logs of servers: the last lines, and new ones as they come. */
+import { useEffect, useRef, useState } from "preact/hooks"
+import { useApp, useStateOf } from "../context.ts"
+import { textOf, useSettled } from "../hooks.ts"
+import { Button, Choice, Empty, Failure, Head, Search } from "../parts.tsx"
+import type { LogLine } from "../types.ts"
+
+/** The logs of all servers. */
+export const LogsView = () => (
+  <>
+    <Head title="Logs" />
+    <LogPane />
+  </>
+)
+
+/** The log of one server, or of all. */
+export function LogPane({ server }: { server?: string }) {
+  const servers = useStateOf((state) => state.servers)
+  const [chosen, setChosen] = useState(server ?? "")
+  const [level, setLevel] = useState("debug")
+  const [text, setText] = useState("")
+  const [isFollowing, setFollowing] = useState(true)
+  const q = useSettled(text, 250)
+  const { lines, error } = useLog({ server: chosen, level, q })
+  const end = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    if (isFollowing && end.current !== null) end.current.scrollTop = end.current.scrollHeight
+  }, [lines, isFollowing])
+  return (
+    <>
+      <div class="row">
+        <Search label="Search the log" value={text} onInput={setText} />
+        {server === undefined && (
+          <Choice
+            label="Server"
+            value={chosen}
+            options={[["", "All servers"], ...servers.map(({ name }) => [name, name] as const)]}
+            onChange={setChosen}
+          />
+        )}
+        <Choice label="Level" value={level} options={LEVELS} onChange={setLevel} />
+        <Button pressed={isFollowing} onClick={() => setFollowing(!isFollowing)}>
+          Follow
+        </Button>
+      </div>
+      {error !== undefined && <Failure text={error} />}
+      {lines.length === 0 && error === undefined && <Empty>No line matches.</Empty>}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it */}
+      <div class="log" ref={end} role="log" aria-label="Log" tabIndex={0}>
+        {lines.map(({ key, line }) => (
+          <div key={key} class={`line ${TONES[line.level]}`}>
+            <time dateTime={line.time} title={line.time}>
+              {new Date(line.time).toLocaleTimeString("en-GB")}
+            </time>
+            <span class="level">{line.level}</span>
+            {server === undefined && <span class="from">{line.server}</span>}
+            <span class="text">{line.message}</span>
+          </div>
+        ))}
+      </div>
+    </>
+  )
+}
+
+// ---
+
+const LEVELS = [
+  ["debug", "All levels"],
+  ["info", "info and above"],
+  ["warn", "warn and above"],
+  ["error", "error alone"],
+] as const
+const TONES: Readonly<Record<LogLine["level"], string>> = { debug: "faint", info: "", warn: "notice", error: "bad" }
+const KEPT_LINES = 1000
+
+type Shown = { readonly key: number; readonly line: LogLine }
+
+/** Reads the last lines and follows new ones; a hidden page follows nothing (live.ts, 2). */
+function useLog({ server, level, q }: { server: string; level: string; q: string }) {
+  const { api } = useApp()
+  const [lines, setLines] = useState<readonly Shown[]>([])
+  const [error, setError] = useState<string>()
+  const last = useRef(0)
+  useEffect(() => {
+    let stream: EventSource | undefined
+    let isCurrent = true
+    const numbered = (line: LogLine): Shown => {
+      last.current += 1
+      return { key: last.current, line }
+    }
+    const query = { server, level, q }
+    const open = () => {
+      stream?.close()
+      stream = undefined
+      if (document.hidden) return
+      const early: LogLine[] = []
+      let isRead = false
+      const opened = new EventSource(api.address("/logs/stream", query))
+      stream = opened
+      opened.addEventListener("line", ({ data }) => {
+        const line = JSON.parse(data) as LogLine
+        if (isRead) setLines((before) => [...before, numbered(line)].slice(-KEPT_LINES))
+        else early.push(line)
+      })
+      opened.onopen = () =>
+        api.get<{ items: readonly LogLine[] }>("/logs", { ...query, limit: KEPT_LINES }).then(
+          ({ items }) => {
+            if (!isCurrent || stream !== opened) return
+            isRead = true
+            setError(undefined)
+            // A line that came while the others were read may be among them.
+            const fresh = early.filter(
+              (line) => !items.some((one) => one.time === line.time && one.message === line.message),
+            )
+            setLines([...items, ...fresh].map(numbered))
+          },
+          (problem) => isCurrent && setError(textOf(problem)),
+        )
+    }
+    open()
+    document.addEventListener("visibilitychange", open)
+    return () => {
+      isCurrent = false
+      stream?.close()
+      document.removeEventListener("visibilitychange", open)
+    }
+  }, [api, server, level, q])
+  return { lines, error }
+}

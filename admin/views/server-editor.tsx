@@ -1,0 +1,203 @@
+/** The settings of a server as they are written in mcp.json: a form made from the schema, or JSON. */
+import { useState } from "preact/hooks"
+import { Problem } from "../api.ts"
+import { useApp, useStateOf } from "../context.ts"
+import { useAction, useLoaded } from "../hooks.ts"
+import { Button, Choice, Failure, Field, Head, Shown } from "../parts.tsx"
+import { goTo, linkTo } from "../router.ts"
+import { JsonField, type Schema, SchemaForm } from "../schema-form.tsx"
+import type { WrittenServer } from "../types.ts"
+import { askForZeroTools } from "../zero-tools.ts"
+
+/** Changes a server. */
+export function ServerEditor({ name }: { name: string }) {
+  const { api } = useApp()
+  const loaded = useLoaded(
+    async () => ({
+      written: await api.get<WrittenServer>(`/config/servers/${encodeURIComponent(name)}`),
+      schema: await serverSchemaFrom(api),
+    }),
+    [name],
+  )
+  return (
+    <Shown loaded={loaded}>
+      {({ written, schema }) => (
+        <Editor key={written.hash} written={written} schema={schema} onReload={loaded.reload} />
+      )}
+    </Shown>
+  )
+}
+
+/** Adds a server. */
+export function ServerCreator() {
+  const { api } = useApp()
+  const loaded = useLoaded(() => serverSchemaFrom(api), [])
+  const [name, setName] = useState("")
+  const [kind, setKind] = useState<"command" | "url">("command")
+  const [server, setServer] = useState<Settings>({})
+  const [busy, run] = useAction()
+  const add = async () => {
+    const isAdded = await run("add", async () => {
+      const { warnings } = await api.send<{ warnings: readonly string[] }>("POST", "/servers", { name, server })
+      return [`${name} was added`, ...warnings].join("\n")
+    })
+    if (isAdded) goTo(["servers", name])
+  }
+  return (
+    <>
+      <Head
+        title={
+          <>
+            <a class="crumb" href={linkTo(["servers"])}>
+              Servers /
+            </a>{" "}
+            Add a server
+          </>
+        }
+      >
+        <a href={linkTo(["registry"])}>Search the registries instead</a>
+      </Head>
+      <Shown loaded={loaded}>
+        {(schema) => (
+          <form
+            class="panel form"
+            onSubmit={(event) => {
+              event.preventDefault()
+              void add()
+            }}
+          >
+            <Field label="Name" hint="Letters, digits, - and _; it stands in front of the names of its tools.">
+              {(id, describedBy) => (
+                <input
+                  id={id}
+                  required
+                  aria-describedby={describedBy}
+                  value={name}
+                  onInput={({ currentTarget }) => setName(currentTarget.value)}
+                />
+              )}
+            </Field>
+            <Choice
+              label="Kind"
+              isBare={false}
+              value={kind}
+              options={[
+                ["command", "A command on this machine (stdio)"],
+                ["url", "A remote server (HTTP)"],
+              ]}
+              onChange={(value) => setKind(value === "url" ? "url" : "command")}
+            />
+            <SchemaForm schema={schema} value={server} first={FIRST[kind]} onChange={setServer} />
+            <div class="row">
+              <Button kind="primary" type="submit" isBusy={busy !== undefined} disabled={name === ""}>
+                Add
+              </Button>
+              <a class="button" href={linkTo(["servers"])}>
+                Cancel
+              </a>
+            </div>
+          </form>
+        )}
+      </Shown>
+    </>
+  )
+}
+
+// ---
+
+type Settings = Readonly<Record<string, unknown>>
+
+const FIRST = {
+  command: ["command", "args", "env", "cwd", "tags"],
+  url: ["url", "headers", "tags"],
+} as const
+
+type EditorProps = { readonly written: WrittenServer; readonly schema: Schema; onReload(): void }
+
+function Editor({ written, schema, onReload }: EditorProps) {
+  const { api, ui } = useApp()
+  const [server, setServer] = useState<Settings>(written.server)
+  const [isJson, setJson] = useState(false)
+  const [isStale, setStale] = useState(false)
+  const [busy, run] = useAction()
+  const file = useStateOf((state) => state.file)
+  const isChanged = JSON.stringify(server) !== JSON.stringify(written.server)
+  const save = () =>
+    run("save", async () => {
+      try {
+        const path = `/config/servers/${encodeURIComponent(written.name)}`
+        const headers = { "if-match": `"${written.hash}"` }
+        let warnings: readonly string[] = []
+        const isDone = await askForZeroTools(ui, async (confirmZeroTools) => {
+          const answer = await api.send<{ warnings: readonly string[] }>(
+            "PUT",
+            path,
+            { server, confirmZeroTools },
+            headers,
+          )
+          warnings = answer.warnings
+        })
+        if (!isDone) return undefined
+        onReload()
+        return [`${written.name} was saved`, ...warnings].join("\n")
+      } catch (error) {
+        if (!(error instanceof Problem) || error.status !== 412) throw error
+        setStale(true)
+        return undefined
+      }
+    })
+  const base = FIRST[typeof written.server.url === "string" ? "url" : "command"]
+  const first = [...new Set([...base, ...Object.keys(written.server)])]
+  return (
+    <section class="panel">
+      <div class="head">
+        <p class="soft">
+          {written.section}.{written.name} in <code>{file}</code>. ••• stands for a hidden secret and keeps it.
+        </p>
+        <Button pressed={isJson} onClick={() => setJson(!isJson)}>
+          JSON
+        </Button>
+      </div>
+      {isStale && (
+        <Failure
+          text="The server was changed in the meantime. Reload it, and apply your change to what it is now."
+          retry={onReload}
+        />
+      )}
+      <form
+        class="form"
+        onSubmit={(event) => {
+          event.preventDefault()
+          void save()
+        }}
+      >
+        {isJson ? (
+          <JsonField
+            label={`${written.name}, as JSON`}
+            rows={18}
+            value={server}
+            onChange={(next) => setServer((next ?? {}) as Settings)}
+          />
+        ) : (
+          <SchemaForm schema={schema} value={server} first={first} onChange={setServer} />
+        )}
+        <div class="row">
+          <Button kind="primary" type="submit" isBusy={busy !== undefined} disabled={!isChanged}>
+            Save
+          </Button>
+          <Button disabled={busy !== undefined} onClick={onReload}>
+            Reset
+          </Button>
+        </div>
+      </form>
+    </section>
+  )
+}
+
+/** Reads the schema of a server out of that of mcp.json. */
+async function serverSchemaFrom(api: ReturnType<typeof useApp>["api"]): Promise<Schema> {
+  const { properties } = await api.get<{ properties: Record<string, { additionalProperties: Schema }> }>(
+    "/config/schema",
+  )
+  return properties.mcpServers?.additionalProperties ?? {}
+}

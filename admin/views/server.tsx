@@ -1,0 +1,277 @@
+/** One server: how it runs, what is wrong and what to do, its tools, its settings and its log. */
+
+import { countsByServer } from "../activity-counts.ts"
+import { useApp, useStateOf } from "../context.ts"
+import { useAction, useLoaded } from "../hooks.ts"
+import {
+  Ago,
+  Button,
+  countText,
+  Empty,
+  Facts,
+  Head,
+  latencyText,
+  numberText,
+  Shown,
+  StateMark,
+  Table,
+  Tags,
+  Until,
+} from "../parts.tsx"
+import { goTo, linkTo, type Route } from "../router.ts"
+import type { EffectiveValue, Server, ServerInstance, ServerState } from "../types.ts"
+import { LogPane } from "./logs.tsx"
+import { ServerEditor } from "./server-editor.tsx"
+import { ToolPane } from "./tools.tsx"
+
+/** A server with its tabs. */
+export function ServerView({ route }: { route: Route }) {
+  const [, name = "", tab = ""] = route.path
+  const server = useStateOf((state) => state.servers.find((one) => one.name === name))
+  if (server === undefined)
+    return (
+      <>
+        <Head title={name} />
+        <Empty>
+          No server is named {name}. <a href={linkTo(["servers"])}>All servers</a>
+        </Empty>
+      </>
+    )
+  return (
+    <>
+      <Head
+        title={
+          <>
+            <a class="crumb" href={linkTo(["servers"])}>
+              Servers /
+            </a>{" "}
+            {name}
+          </>
+        }
+      >
+        <StateMark state={server.state} />
+        <ServerControls server={server} />
+        <RemoveButton name={name} />
+      </Head>
+      <nav class="tabs" aria-label={`Views of ${name}`}>
+        {TABS.map(([id, title]) => (
+          <a
+            key={id}
+            href={linkTo(id === "" ? ["servers", name] : ["servers", name, id])}
+            aria-current={tab === id ? "page" : undefined}
+          >
+            {title}
+          </a>
+        ))}
+      </nav>
+      {tab === "tools" && <ToolPane key={name} server={name} route={route} />}
+      {tab === "settings" && <ServerEditor key={name} name={name} />}
+      {tab === "log" && <LogPane key={name} server={name} />}
+      {tab === "" && <Overview server={server} />}
+    </>
+  )
+}
+
+/** Restart, enable and disable. */
+export function ServerControls({ server: { name, enabled } }: { server: Server }) {
+  const { api } = useApp()
+  const [busy, run] = useAction()
+  const change = (word: "restart" | "enable" | "disable") =>
+    run(word, async () => {
+      await api.send("POST", `/servers/${encodeURIComponent(name)}/${word}`)
+      return `${name}: ${word === "restart" ? "restarted" : `${word}d`}`
+    })
+  return (
+    <div class="row">
+      {enabled && (
+        <Button isBusy={busy === "restart"} label={`Restart ${name}`} onClick={() => void change("restart")}>
+          Restart
+        </Button>
+      )}
+      <Button
+        isBusy={busy === "enable" || busy === "disable"}
+        label={`${enabled ? "Disable" : "Enable"} ${name}`}
+        onClick={() => void change(enabled ? "disable" : "enable")}
+      >
+        {enabled ? "Disable" : "Enable"}
+      </Button>
+    </div>
+  )
+}
+
+// ---
+
+const TABS = [
+  ["", "Overview"],
+  ["tools", "Tools"],
+  ["settings", "Settings"],
+  ["log", "Log"],
+] as const
+
+/** What a person can do about a state. */
+const REMEDIES: Readonly<Partial<Record<ServerState, string>>> = {
+  "crash-loop":
+    "svc has given up restarting it. Its log shows what the process wrote. Mend the cause, then restart the server.",
+  failed: "svc does not restart it, because restartOnExit is off. Mend the cause, then restart the server.",
+  invalid: "Correct the value in Settings or in the file. svc applies the file when it is saved.",
+  "sign-in needed": "Authorize svc, and it connects by itself.",
+  "credentials refused": "The server refused the configured headers. Put a valid token into Settings.",
+  "not loaded": "svc has not applied the file yet: see the issues of the configuration.",
+  "not in use": "svc starts an instance when a client with a project connects.",
+  reconnecting: "svc tries again by itself. Restart the server to try at once.",
+  restarting: "svc starts it again by itself. Restart it to try at once.",
+}
+
+function RemoveButton({ name }: { name: string }) {
+  const { api, ui } = useApp()
+  const [busy, run] = useAction()
+  const remove = async () => {
+    const isAgreed = await ui.ask({
+      title: `Remove ${name}?`,
+      text: `svc stops ${name} and removes it from mcp.json. A backup of the file is kept.`,
+      action: "Remove",
+      isDangerous: true,
+    })
+    if (!isAgreed) return
+    const isRemoved = await run("remove", async () => {
+      await api.send("DELETE", `/servers/${encodeURIComponent(name)}`)
+      return `${name} was removed`
+    })
+    if (isRemoved) goTo(["servers"])
+  }
+  return (
+    <Button kind="danger" isBusy={busy !== undefined} label={`Remove ${name}`} onClick={() => void remove()}>
+      Remove
+    </Button>
+  )
+}
+
+function Overview({ server }: { server: Server }) {
+  const { state, lastError, instances, tags, type, template } = server
+  const remedy = REMEDIES[state as ServerState]
+  return (
+    <>
+      {(lastError !== undefined || remedy !== undefined) && (
+        <div class={`note ${lastError === undefined ? "" : "bad"}`}>
+          <div>
+            {lastError !== undefined && <p>{lastError}</p>}
+            {remedy !== undefined && <p class="soft">{remedy}</p>}
+          </div>
+          {state === "sign-in needed" && <AuthorizeButton name={server.name} />}
+        </div>
+      )}
+      {instances.map((instance) => (
+        <Instance key={instance.id} instance={instance} isTemplate={template} />
+      ))}
+      {instances.length === 0 && (
+        <section class="panel">
+          <Facts
+            rows={[
+              ["Type", template ? "template" : type],
+              ["Tags", tags.length === 0 ? "none" : <Tags tags={tags} />],
+            ]}
+          />
+        </section>
+      )}
+      <Effective name={server.name} />
+    </>
+  )
+}
+
+function AuthorizeButton({ name }: { name: string }) {
+  const { api } = useApp()
+  const [busy, run] = useAction()
+  const authorize = () =>
+    run("authorize", async () => {
+      const { url } = await api.send<{ url: string }>("POST", `/servers/${encodeURIComponent(name)}/authorize`)
+      if (!/^https?:/.test(url)) throw new Error("The server named an address that is no web page")
+      window.open(url, "_blank", "noopener,noreferrer")
+      return "Sign in on the page that has opened; svc connects by itself afterwards."
+    })
+  return (
+    <Button kind="primary" isBusy={busy !== undefined} label={`Authorize ${name}`} onClick={() => void authorize()}>
+      Authorize
+    </Button>
+  )
+}
+
+function Instance({ instance, isTemplate }: { instance: ServerInstance; isTemplate: boolean }) {
+  const activity = useStateOf((state) => state.activity)
+  const counts = countsByServer(activity).get(instance.name)
+  const { characters, warnings = [], issues = [], changedTools = [], suspiciousTools = [] } = instance
+  const notes = [
+    ...issues,
+    ...warnings,
+    ...(changedTools.length === 0 ? [] : [`The definition has changed of: ${changedTools.join(", ")}`]),
+    ...(suspiciousTools.length === 0 ? [] : [`Invisible characters in: ${suspiciousTools.join(", ")}`]),
+  ]
+  return (
+    <section class="panel">
+      {isTemplate && (
+        <h2>
+          {instance.id} <StateMark state={instance.state} />
+        </h2>
+      )}
+      <Facts
+        rows={[
+          ["Type", instance.type],
+          ["Tags", instance.tags.length === 0 ? "none" : <Tags tags={instance.tags} />],
+          ["Process", instance.pid === undefined ? "–" : String(instance.pid)],
+          ["Since", instance.since === undefined ? "–" : <Ago at={instance.since} />],
+          ["Restarts", numberText(instance.restarts)],
+          ["Attempt", instance.attempt === undefined ? "–" : numberText(instance.attempt)],
+          ["Next retry", instance.nextRetryAt === undefined ? "–" : <Until at={instance.nextRetryAt} />],
+          ["Last ping", instance.lastPing === undefined ? "–" : <Ago at={instance.lastPing} />],
+          ["Protocol", instance.protocolVersion === undefined ? "–" : `${instance.protocolVersion} (${instance.era})`],
+          ["Tools", instance.tools === undefined ? "–" : numberText(instance.tools)],
+          ["Prompts", instance.prompts === undefined ? "–" : numberText(instance.prompts)],
+          ["Resources", instance.resources === undefined ? "–" : numberText(instance.resources)],
+          [
+            "Context",
+            characters === undefined ? "–" : countText(characters.tools + characters.instructions, "character"),
+          ],
+          ["Calls, last hour", numberText(counts?.calls ?? 0)],
+          ["Errors, last hour", numberText(counts?.errors ?? 0)],
+          ["Mean latency", counts === undefined ? "–" : latencyText(counts.totalMs / counts.calls)],
+        ]}
+      />
+      {notes.map((text) => (
+        <div key={text} class="note notice">
+          <p>{text}</p>
+        </div>
+      ))}
+    </section>
+  )
+}
+
+/** What the server is started with, and where each value comes from. */
+function Effective({ name }: { name: string }) {
+  const { api } = useApp()
+  const configuration = useStateOf((state) => state.configuration)
+  const loaded = useLoaded(
+    () => api.get<{ effective: readonly EffectiveValue[] }>(`/servers/${encodeURIComponent(name)}`),
+    [name, configuration],
+  )
+  return (
+    <section>
+      <h2>Effective settings</h2>
+      <Shown loaded={loaded}>
+        {({ effective }) => (
+          <Table
+            caption="Effective settings"
+            items={effective}
+            keyOf={({ key }) => key}
+            columns={[
+              { title: "Key", kind: "name", draw: ({ key }) => <code>{key}</code> },
+              {
+                title: "Value",
+                draw: ({ value }) => <code>{typeof value === "string" ? value : JSON.stringify(value)}</code>,
+              },
+              { title: "From", kind: "wide", draw: ({ from }) => <span class="soft">{from.join(", ")}</span> },
+            ]}
+          />
+        )}
+      </Shown>
+    </section>
+  )
+}

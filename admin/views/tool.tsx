@@ -1,0 +1,222 @@
+/** One tool: what clients see of it, what its server says, and a form to try it. */
+import { useEffect, useState } from "preact/hooks"
+import { useApp, useStateOf } from "../context.ts"
+import { useAction, useLoaded } from "../hooks.ts"
+import { Button, countText, Facts, Field, Head, Json, numberText, Shown } from "../parts.tsx"
+import { type CallResult, Result } from "../result.tsx"
+import { linkTo } from "../router.ts"
+import { defaultsOf, isForm, JsonField, type Schema, SchemaForm } from "../schema-form.tsx"
+import type { Tool } from "../types.ts"
+import { askForZeroTools } from "../zero-tools.ts"
+import { ToolState } from "./tools.tsx"
+
+/** A tool, by its name in the aggregate. */
+export function ToolView({ name }: { name: string }) {
+  const { api } = useApp()
+  const catalog = useStateOf((state) => state.catalog)
+  const configuration = useStateOf((state) => state.configuration)
+  const loaded = useLoaded(() => api.get<Tool>(`/tools/${encodeURIComponent(name)}`), [name, catalog, configuration])
+  const { data: tool } = loaded
+  return (
+    <>
+      <Head
+        title={
+          tool === undefined ? (
+            name
+          ) : (
+            <>
+              <a class="crumb" href={linkTo(["servers", tool.server, "tools"])}>
+                {tool.server} /
+              </a>{" "}
+              {tool.name}
+            </>
+          )
+        }
+      >
+        {tool !== undefined && <Visibility tool={tool} onChanged={loaded.reload} />}
+      </Head>
+      <Shown loaded={loaded}>
+        {(shown) => (
+          <>
+            <Description key={shown.description} tool={shown} onChanged={loaded.reload} />
+            <TryIt tool={shown} />
+            <Definition tool={shown} />
+          </>
+        )}
+      </Shown>
+    </>
+  )
+}
+
+// ---
+
+type ToolProps = { readonly tool: Tool; onChanged(): void }
+
+function Visibility({ tool, onChanged }: ToolProps) {
+  const { api, ui } = useApp()
+  const [busy, run] = useAction()
+  const toggle = () =>
+    run("toggle", async () => {
+      const changes = [{ server: tool.server, tool: tool.name, disabled: !tool.disabled }]
+      const isDone = await askForZeroTools(ui, (confirmZeroTools) =>
+        api.send("PATCH", "/tools", { changes, confirmZeroTools }),
+      )
+      onChanged()
+      return isDone ? `${tool.name} is ${tool.disabled ? "shown to" : "hidden from"} clients` : undefined
+    })
+  return (
+    <>
+      <ToolState tool={tool} />
+      <Button isBusy={busy !== undefined} onClick={() => void toggle()}>
+        {tool.disabled ? "Show" : "Hide"}
+      </Button>
+    </>
+  )
+}
+
+/** The text that clients see, beside the server's own. */
+function Description({ tool, onChanged }: ToolProps) {
+  const { api } = useApp()
+  const [text, setText] = useState(tool.description ?? "")
+  const [busy, run] = useAction()
+  const isReplaced = tool.upstreamDescription !== undefined
+  const save = (description: string | null) =>
+    run("save", async () => {
+      await api.send("PATCH", "/tools", { changes: [{ server: tool.server, tool: tool.name, description }] })
+      onChanged()
+      return description === null ? "Clients see the server's own text again" : "Clients see the new text"
+    })
+  return (
+    <section class="panel">
+      <div class="beside">
+        <Field label="What clients see" hint="Stored in toolDescriptionOverrides of mcp.json.">
+          {(id, describedBy) => (
+            <textarea
+              id={id}
+              class="prose"
+              rows={6}
+              aria-describedby={describedBy}
+              value={text}
+              onInput={({ currentTarget }) => setText(currentTarget.value)}
+            />
+          )}
+        </Field>
+        <div class="field">
+          <h2>What the server says</h2>
+          <p class="prose-text soft">{isReplaced ? tool.upstreamDescription : (tool.description ?? "nothing")}</p>
+        </div>
+      </div>
+      <div class="row">
+        <Button
+          kind="primary"
+          isBusy={busy !== undefined}
+          disabled={text.trim() === "" || text === tool.description}
+          onClick={() => void save(text)}
+        >
+          Save
+        </Button>
+        <Button isBusy={busy !== undefined} disabled={!isReplaced} onClick={() => void save(null)}>
+          Restore the server's text
+        </Button>
+      </div>
+    </section>
+  )
+}
+
+function TryIt({ tool }: { tool: Tool }) {
+  const { api } = useApp()
+  const schema = inputSchemaOf(tool)
+  const [value, setValue] = useState<Readonly<Record<string, unknown>>>(() => defaultsOf(schema))
+  const [isJson, setJson] = useState(!isForm(schema))
+  const [answer, setAnswer] = useState<{ result: CallResult; ms: number; at: number }>()
+  const [busy, run] = useAction()
+  useEffect(() => setAnswer(undefined), [tool.qualifiedName])
+  const call = () =>
+    run("call", async () => {
+      const { result, ms } = await api.send<{ result: CallResult; ms: number }>(
+        "POST",
+        `/tools/${encodeURIComponent(tool.qualifiedName)}/call`,
+        { arguments: value },
+      )
+      setAnswer((before) => ({ result, ms, at: (before?.at ?? 0) + 1 }))
+      return undefined
+    })
+  if (tool.gone === true) return null
+  return (
+    <>
+      <section class="panel">
+        <div class="head">
+          <h2>Try it</h2>
+          <Button pressed={isJson} onClick={() => setJson(!isJson)}>
+            JSON
+          </Button>
+        </div>
+        {tool.disabled && <p class="soft">Clients cannot call it while it is hidden, and neither can this page.</p>}
+        <form
+          class="form"
+          onSubmit={(event) => {
+            event.preventDefault()
+            void call()
+          }}
+        >
+          {isJson ? (
+            <JsonField
+              label="Arguments, as JSON"
+              value={value}
+              onChange={(next) => setValue((next ?? {}) as Readonly<Record<string, unknown>>)}
+            />
+          ) : (
+            <SchemaForm schema={schema} value={value} onChange={setValue} />
+          )}
+          <div class="row">
+            <Button kind="primary" type="submit" isBusy={busy !== undefined} disabled={tool.disabled}>
+              Call {tool.name}
+            </Button>
+            {annotationTexts(tool).map((text) => (
+              <span key={text} class="tag">
+                {text}
+              </span>
+            ))}
+          </div>
+        </form>
+      </section>
+      {answer !== undefined && <Result key={answer.at} result={answer.result} ms={answer.ms} />}
+    </>
+  )
+}
+
+const Definition = ({ tool }: { tool: Tool }) => (
+  <section class="panel">
+    <h2>Definition</h2>
+    <Facts
+      rows={[
+        ["Name for clients", <code key="name">{tool.qualifiedName}</code>],
+        ["Context", tool.tokens === undefined ? "–" : `about ${countText(tool.tokens, "token")}`],
+        ["Size", tool.characters === undefined ? "–" : `${numberText(tool.characters)} characters`],
+      ]}
+    />
+    {tool.definition === undefined ? (
+      <p class="soft">Its server lists no such tool now.</p>
+    ) : (
+      <details>
+        <summary>Schemas and annotations, as clients receive them</summary>
+        <Json value={tool.definition} />
+      </details>
+    )}
+  </section>
+)
+
+function inputSchemaOf({ definition }: Tool): Schema {
+  const schema = definition?.inputSchema
+  return typeof schema === "object" && schema !== null ? (schema as Schema) : {}
+}
+
+/** Returns what the server claims of the tool. */
+function annotationTexts({ definition }: Tool): readonly string[] {
+  const hints = (definition?.annotations ?? {}) as Readonly<Record<string, unknown>>
+  return [
+    ...(hints.readOnlyHint === true ? ["says it only reads"] : []),
+    ...(hints.destructiveHint === true && hints.readOnlyHint !== true ? ["may destroy data"] : []),
+    ...(hints.openWorldHint === true ? ["reaches outside systems"] : []),
+  ]
+}

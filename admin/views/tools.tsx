@@ -1,0 +1,182 @@
+/** Tools: what clients see of them, and what svc hides. */
+import { useState } from "preact/hooks"
+import { useApp, useStateOf } from "../context.ts"
+import { useAction, useLoaded } from "../hooks.ts"
+import { Button, Choice, countText, Empty, Head, numberText, Search, Shown, StateMark, Table } from "../parts.tsx"
+import { goTo, linkTo, type Route } from "../router.ts"
+import type { Tool } from "../types.ts"
+import { askForZeroTools } from "../zero-tools.ts"
+import { ToolView } from "./tool.tsx"
+
+/** The tools of all servers, or one tool. */
+export const ToolsView = ({ route }: { route: Route }) =>
+  route.path[1] === undefined ? (
+    <>
+      <Head title="Tools" />
+      <ToolPane route={route} />
+    </>
+  ) : (
+    <ToolView key={route.path[1]} name={route.path[1]} />
+  )
+
+/** The tools of one server, or of all. */
+export function ToolPane({ server, route }: { server?: string; route: Route }) {
+  const { api, ui } = useApp()
+  const catalog = useStateOf((state) => state.catalog)
+  const configuration = useStateOf((state) => state.configuration)
+  const [busy, run] = useAction()
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
+  const loaded = useLoaded(
+    () => api.all<Tool>("/tools", server === undefined ? {} : { server }),
+    [server, catalog, configuration],
+  )
+  const { q = "", shows = "" } = route.query
+  const filter = (change: Readonly<Record<string, string>>) => goTo(route.path, { ...route.query, ...change }, true)
+  const matches = (tool: Tool) =>
+    `${tool.server} ${tool.name} ${tool.description ?? ""}`.toLowerCase().includes(q.toLowerCase()) &&
+    (shows === "" || (shows === "hidden") === isHidden(tool))
+  const change = (tools: readonly Tool[], disabled: boolean) =>
+    run(disabled ? "hide" : "show", async () => {
+      const changes = tools.map(({ server: owner, name }) => ({ server: owner, tool: name, disabled }))
+      const isDone = await askForZeroTools(ui, (confirmZeroTools) =>
+        api.send("PATCH", "/tools", { changes, confirmZeroTools }),
+      )
+      if (!isDone) return undefined
+      setChosen(new Set())
+      loaded.reload()
+      return `${countText(tools.length, "tool")} ${disabled ? "hidden from clients" : "shown to clients"}`
+    })
+  return (
+    <>
+      <div class="row">
+        <Search label="Search tools" value={q} onInput={(value) => filter({ q: value })} />
+        <Choice label="Which tools" value={shows} options={SHOWS} onChange={(value) => filter({ shows: value })} />
+      </div>
+      <Shown loaded={loaded}>
+        {(all) => {
+          const found = all.filter(matches)
+          const marked = found.filter(({ qualifiedName }) => chosen.has(qualifiedName))
+          const visible = all.filter((tool) => !isHidden(tool))
+          const tokens = visible.reduce((sum, tool) => sum + (tool.tokens ?? 0), 0)
+          return (
+            <>
+              <div class="row">
+                <label class="check">
+                  <input
+                    type="checkbox"
+                    checked={marked.length > 0 && marked.length === found.length}
+                    indeterminate={marked.length > 0 && marked.length < found.length}
+                    disabled={found.length === 0}
+                    onChange={({ currentTarget }) =>
+                      setChosen(new Set(currentTarget.checked ? found.map(({ qualifiedName }) => qualifiedName) : []))
+                    }
+                  />
+                  Choose all {countText(found.length, "tool")}
+                </label>
+                <Button
+                  disabled={marked.length === 0}
+                  isBusy={busy === "hide"}
+                  onClick={() => void change(marked, true)}
+                >
+                  Hide {marked.length > 0 ? numberText(marked.length) : ""}
+                </Button>
+                <Button
+                  disabled={marked.length === 0}
+                  isBusy={busy === "show"}
+                  onClick={() => void change(marked, false)}
+                >
+                  Show {marked.length > 0 ? numberText(marked.length) : ""}
+                </Button>
+                <span class="soft">
+                  Clients see {countText(visible.length, "tool")}, about {countText(tokens, "token")}
+                </span>
+              </div>
+              {found.length === 0 ? (
+                <Empty>
+                  {all.length === 0 ? "No tool is known: the server is not connected." : "No tool matches."}
+                </Empty>
+              ) : (
+                <Table
+                  caption="Tools"
+                  items={found}
+                  keyOf={({ qualifiedName }) => qualifiedName}
+                  columns={[
+                    {
+                      title: "Tool",
+                      kind: "name",
+                      draw: (tool) => (
+                        <ToolName
+                          tool={tool}
+                          isChosen={chosen.has(tool.qualifiedName)}
+                          showsServer={server === undefined}
+                          onChoose={(isChosen) => {
+                            const next = new Set(chosen)
+                            if (isChosen) next.add(tool.qualifiedName)
+                            else next.delete(tool.qualifiedName)
+                            setChosen(next)
+                          }}
+                        />
+                      ),
+                    },
+                    { title: "Clients see", draw: (tool) => <ToolState tool={tool} /> },
+                    {
+                      title: "Tokens",
+                      kind: "number",
+                      draw: ({ tokens: cost }) => (cost === undefined ? "–" : numberText(cost)),
+                    },
+                  ]}
+                />
+              )}
+            </>
+          )
+        }}
+      </Shown>
+    </>
+  )
+}
+
+/** Whether clients do not see a tool. */
+const isHidden = ({ disabled, held, gone }: Tool): boolean => disabled || held === true || gone === true
+
+/** Whether clients see a tool, and why not. */
+export function ToolState({ tool: { disabled, held, gone } }: { tool: Tool }) {
+  if (gone === true) return <StateMark state="no such tool" tone="notice" />
+  if (held === true) return <StateMark state="held" tone="notice" />
+  return disabled ? <StateMark state="hidden" tone="faint" /> : <StateMark state="visible" tone="good" />
+}
+
+// ---
+
+const SHOWS = [
+  ["", "All tools"],
+  ["visible", "Visible alone"],
+  ["hidden", "Hidden alone"],
+] as const
+
+type ToolNameProps = {
+  readonly tool: Tool
+  readonly isChosen: boolean
+  readonly showsServer: boolean
+  onChoose(isChosen: boolean): void
+}
+
+const ToolName = ({ tool, isChosen, showsServer, onChoose }: ToolNameProps) => (
+  <div class="check">
+    <input
+      type="checkbox"
+      aria-label={`Choose ${tool.name}`}
+      checked={isChosen}
+      onChange={({ currentTarget }) => onChoose(currentTarget.checked)}
+    />
+    <div>
+      {showsServer && (
+        <a class="crumb" href={linkTo(["servers", tool.server, "tools"])}>
+          {tool.server} /{" "}
+        </a>
+      )}
+      <a href={linkTo(["tools", tool.qualifiedName])}>{tool.name}</a>
+      {tool.upstreamDescription !== undefined && <span class="tag">own description</span>}
+      <span class="sub clamp">{tool.description}</span>
+    </div>
+  </div>
+)
