@@ -1,5 +1,5 @@
 /** Chromium for the tests of the admin page. Without it they are skipped. */
-import axe from "axe-core"
+import axe, { type AxeResults } from "axe-core"
 import { type Browser, chromium, type Page } from "playwright-core"
 import { type Instance, runSvc } from "./harness.ts"
 
@@ -44,7 +44,7 @@ export async function visit(browser: Browser, svc: Instance, options: Visiting =
 /** Returns the findings of axe-core that are serious or worse, with the elements. */
 export async function seriousFindings(page: Page): Promise<readonly string[]> {
   await page.evaluate(axe.source)
-  const found = (await page.evaluate("axe.run()")) as Awaited<ReturnType<typeof axe.run>>
+  const found = (await page.evaluate("axe.run()")) as AxeResults
   return found.violations
     .filter(({ impact }) => impact === "serious" || impact === "critical")
     .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`))
