@@ -2,11 +2,13 @@
 import { dirname } from "node:path"
 import type { ArgsDef } from "citty"
 import { createReload, type ReloadResult } from "../agent/reload.ts"
+import { resolveCommand } from "../backend/resolve-command.ts"
 import { type Document, parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import { type HostEnvironment, plan } from "../config/plan.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
-import { type Issue, UnavailableError } from "../lib/errors.ts"
+import { type Issue, messageOf, UnavailableError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { silentLog } from "../lib/log.ts"
 import { callControl, callNeighbors, servedUrl } from "../serve/control-socket.ts"
@@ -71,6 +73,18 @@ export function configuredSecrets(context: Pick<CommandContext, "document" | "wo
 /** The error of a command that only a running instance can answer. */
 export const notRunning = ({ file }: Paths, otherwise = ""): UnavailableError =>
   new UnavailableError(`svc is not running for ${file}; start it with \`svc serve\`${otherwise}`)
+
+/** Returns why the command of a server is not found, beginning with the server's name; undefined if it is, or there is none. */
+export function commandProblem({ name, launch }: ServerSpec): string | undefined {
+  if (launch.transport !== "stdio") return undefined
+  const which = (command: string, options: { PATH: string; cwd?: string }) => Bun.which(command, options)
+  try {
+    resolveCommand(launch, name, { windows: process.platform === "win32", which })
+    return undefined
+  } catch (error) {
+    return messageOf(error)
+  }
+}
 
 /** Returns the issues that a start or a reload would find in these texts. */
 export const findIssues = (context: CommandContext, read: () => DocumentTexts): readonly Issue[] =>

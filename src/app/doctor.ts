@@ -6,13 +6,13 @@
  *  3. A finding names no secret: it shows names of variables, hosts and paths.
  */
 import { statSync } from "node:fs"
-import { resolveCommand } from "../backend/resolve-command.ts"
 import { type Issue, messageOf } from "../lib/errors.ts"
 import { createRedactor } from "../lib/redact.ts"
 import { counted } from "../lib/text.ts"
 import { version } from "../lib/version.ts"
+import type { ServerState } from "../report/server-state.ts"
 import { readTexts } from "../store/documents.ts"
-import { configuredSecrets, findIssues, namedPort } from "./command-context.ts"
+import { commandProblem, configuredSecrets, findIssues, namedPort } from "./command-context.ts"
 import { DEFAULT_PORT } from "./config-paths.ts"
 import { checkClients, checkLeftovers, checkPermissions } from "./doctor-files.ts"
 import { checkRemotes, headerFix } from "./doctor-remotes.ts"
@@ -46,13 +46,22 @@ export async function diagnose(
     }
   })
   const { maskKnown } = createRedactor(configuredSecrets(installation.context))
-  return (await Promise.all(found)).flat().map((finding) => ({ ...finding, what: maskKnown(finding.what) }))
+  const findings = (await Promise.all(found)).flat()
+  return findings
+    .filter((one) => !isConsequence(one, findings))
+    .map((finding) => ({ ...finding, what: maskKnown(finding.what) }))
 }
 
 /** The names of the checks, in the order of their findings. */
 export const checkNames = (): readonly string[] => CHECKS.map(({ id }) => id)
 
 // ---
+
+/** Whether a finding only repeats that a server does not run, for which another finding names the cause. */
+const isConsequence = ({ check, severity, subject }: Finding, findings: readonly Finding[]): boolean =>
+  check === "servers" &&
+  severity === "error" &&
+  findings.some((one) => one.check !== check && one.severity === severity && one.subject === subject)
 
 const SLOW_MS = 1000
 const CHECK_MS = 15_000
@@ -138,8 +147,8 @@ async function checkLimits({ context }: Installation): Promise<readonly Finding[
 
 function checkCommands({ specs, context }: Installation): readonly Finding[] {
   const { file } = context.paths
-  const which = (command: string, options: { PATH: string; cwd?: string }) => Bun.which(command, options)
-  return specs.flatMap(({ name, launch }): readonly Finding[] => {
+  return specs.flatMap((spec): readonly Finding[] => {
+    const { name, launch } = spec
     if (launch.transport !== "stdio") return []
     const about = { check: "commands", severity: "error", subject: name, why: "the server cannot be started" } as const
     const { cwd } = launch
@@ -151,15 +160,11 @@ function checkCommands({ specs, context }: Installation): readonly Finding[] {
           fix: `create it, or correct cwd in ${file}`,
         },
       ]
-    try {
-      resolveCommand(launch, name, { windows: process.platform === "win32", which })
-      return []
-    } catch (error) {
-      const what = messageOf(error)
-      const [, provider] = /; install ([^,)]+)/.exec(what) ?? []
-      const fix = provider === undefined ? `correct its command in ${file}` : `install ${provider}, which provides it`
-      return [{ ...about, what, fix }]
-    }
+    const what = commandProblem(spec)
+    if (what === undefined) return []
+    const [, provider] = /; install ([^,)]+)/.exec(what) ?? []
+    const fix = provider === undefined ? `correct its command in ${file}` : `install ${provider}, which provides it`
+    return [{ ...about, what, fix }]
   })
 }
 
@@ -187,11 +192,21 @@ async function checkNode({ specs, clock }: Installation): Promise<readonly Findi
   ]
 }
 
+/** A server in a state, as a sentence says it. */
+const SAID_BY_STATE: Readonly<Partial<Record<ServerState, string>>> = {
+  failed: "has failed",
+  "crash-loop": "has crashed too often",
+}
+
 function checkServers({ live }: Installation): readonly Finding[] {
   return (live?.servers ?? []).flatMap((one): readonly Finding[] => {
     const { name, id, state } = one
     const reason = [one.lastError, ...(one.issues ?? [])].filter((text) => text !== undefined).join("; ")
-    const about = { check: "servers", subject: name, what: `${id} is ${state}${reason === "" ? "" : `: ${reason}`}` }
+    const about = {
+      check: "servers",
+      subject: name,
+      what: `${id} ${SAID_BY_STATE[state] ?? `is ${state}`}${reason === "" ? "" : `: ${reason}`}`,
+    }
     switch (state) {
       case "sign-in needed":
         return [{ ...about, severity: "error", why: "svc has no access to it", fix: `svc auth login ${name}` }]
@@ -204,7 +219,7 @@ function checkServers({ live }: Installation): readonly Finding[] {
             ...about,
             severity: "error",
             why: "svc does not offer its tools, and does not start it again",
-            fix: `see \`svc logs ${name}\`, correct the cause, then \`svc mcp restart ${name}\``,
+            fix: `see \`svc logs ${name}\` and correct the cause; svc starts it again when you save a change of its entry, or at \`svc mcp restart ${name}\``,
           },
         ]
       case "restarting":

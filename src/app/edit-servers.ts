@@ -1,15 +1,16 @@
 /** Edits mcp.json for a command, and waits until a running instance has applied the edit. */
 import type { Edit } from "../config/edit.ts"
+import { plan } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { createMissing, editConfig, readTexts } from "../store/documents.ts"
-import { dryReload, openContext } from "./command-context.ts"
+import { commandProblem, dryReload, openContext } from "./command-context.ts"
 import { finishChange } from "./follow.ts"
 
 /**
  * Applies `edit`, prints `done` with what became of `servers`, or that nothing changed, and returns the exit code. Throws a
  * ConfigError, with nothing written, if the edit gives a key a wrong type or a template that every reload refuses; other
- * issues that it introduces are printed as warnings.
+ * issues that it introduces, and commands of `servers` that are not found, are printed as warnings.
  */
 export async function editServers(
   args: Readonly<Record<string, unknown>>,
@@ -47,6 +48,8 @@ export async function editServers(
   const { file } = context.paths
   const result = { changed, file }
   if (!changed) return finishChange(context, args, { result, done: "nothing to change" })
-  const warnings = introduced.map(({ message }) => message)
+  const written = servers.length === 0 ? [] : plan(context.document(), context.world()).specs
+  const missing = written.flatMap((spec) => (servers.includes(spec.name) ? (commandProblem(spec) ?? []) : []))
+  const warnings = [...introduced.map(({ message }) => message), ...missing]
   return finishChange(context, args, { result, done, file, servers, warnings })
 }

@@ -90,7 +90,8 @@ export async function finishChange(
   const answer = await followChange(context, args, done, servers)
   const followed = answer?.followed === true ? answer : undefined
   const outcomes = followed === undefined ? [] : servers.map((name) => outcomeOf(name, followed.status))
-  for (const warning of warnings) if (!outcomes.some(({ text }) => text.includes(warning))) say(`warning: ${warning}`)
+  const isTold = (warning: string) => outcomes.some(({ name, text }) => text.includes(warning.replace(`${name}: `, "")))
+  for (const warning of warnings) if (!isTold(warning)) say(`warning: ${warning}`)
   const reported: Params = {
     ...(followed === undefined ? {} : { applied: followed.applied }),
     ...(outcomes.length === 0 ? {} : { servers: outcomes.map(({ text: _, ...outcome }) => outcome) }),

@@ -261,7 +261,7 @@ function typed<T extends Params>(settings: T): T {
     throw usageError(
       `${command} is not a program, and svc connects to http and https addresses alone, such as https://mcp.example.com/mcp`,
     )
-  const written = mapStrings(settings, (value, path) => {
+  return mapStrings(settings, (value, path) => {
     const [section, name] = path
     if (!SUBSTITUTED.includes(String(section))) return value
     // In an `env` array an entry is NAME=value.
@@ -274,10 +274,7 @@ function typed<T extends Params>(settings: T): T {
     if (/\$[A-Za-z_]/.test(text) && escaped !== text)
       say(`note: the $ in ${place} is kept as text; \${NAME} would refer to the variable NAME`)
     return `${before}${escaped}`
-  })
-  if (typeof command === "string" && /\S\s+\S/.test(command) && Bun.which(command) === null)
-    say(`warning: no program is named "${visible(command)}"; write its arguments as words of their own`)
-  return written as T
+  }) as T
 }
 
 const ENV_ENTRY = /^([^=]*=)([\s\S]*)$/

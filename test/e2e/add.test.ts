@@ -38,7 +38,7 @@ test.each([
 
 test("add-json reads stdin, names what it leaves out, and refuses what is no server [cli:add:json]", async () => {
   const { svc, servers } = fresh()
-  const config = { servers: { a: { command: "x", foo: 1 }, b: { url: "https://b.example/mcp" } } }
+  const config = { servers: { a: { command: "bun", foo: 1 }, b: { url: "https://b.example/mcp" } } }
   expect(await svc(["mcp", "add-json", "-"], JSON.stringify(config))).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(/^added a, b \(/),
@@ -118,15 +118,28 @@ test("the OAuth flags and scopes of other clients are taken, and several servers
   expect(removed.stderr).toBe("--scope has no effect: svc has one configuration for all projects\n")
 })
 
-test("a program and its arguments in one word are warned of [cli:add]", async () => {
-  const { svc } = fresh()
-  for (const line of [
+test("a command that is not found is warned of, and added all the same [cli:add]", async () => {
+  const { svc, servers } = fresh()
+  const lines = [
     ["add", "it", "npx -y it"],
     ["add-json", "other", '{"command":"npx -y it"}'],
-  ])
-    expect((await svc(["mcp", ...line])).stderr).toStartWith(
-      'warning: no program is named "npx -y it"; write its arguments as words of their own\n',
+  ]
+  for (const line of lines)
+    expect((await svc(["mcp", ...line])).stderr).toBe(
+      `warning: ${line[1]}: command not found: "npx -y it" (put its arguments into "args")\n`,
     )
+  expect((await svc(["mcp", "add", "typo", "npxx"])).stderr).toStartWith("warning: typo: command not found: npxx (")
+  expect((await svc(["mcp", "add", "good", "bun"])).stderr).toBe("")
+  expect(Object.keys(servers())).toEqual(["it", "other", "typo", "good"])
+})
+
+test("a running svc says once that a command is not found [cli:add]", async () => {
+  await using svc = await startSvc({ config: {} })
+  const added = await runSvc(["mcp", "add", "it", "npx -y it"], { SVC_CONFIG_DIR: svc.folder })
+  expect([added.stdout, added.stderr]).toEqual([
+    'added it; it does not start: command not found: "npx -y it" (put its arguments into "args")\n',
+    "",
+  ])
 })
 
 test("typed values reach the server as typed, but for references [cli:add:literal]", async () => {

@@ -244,15 +244,17 @@ test("a port in use and an old Node.js are found [doctor:findings]", async () =>
 })
 
 test("what is wrong with the servers of a running svc is found [doctor:findings]", async () => {
-  const servers = { good: echo, bad: { command: "false" } }
+  const servers = { good: echo, bad: { command: "false" }, typo: { command: "npxx" } }
   await using svc = await startSvc({ config: { mcpServers: servers } })
   await svc.said("bad: could not be started")
+  await svc.said("typo: could not be started")
   await svc.said("good: connected")
   const { code, findings } = await doctor(svc.folder, {}, "--config-dir", svc.folder)
   const about = findings.filter(({ check }) => check !== "permissions")
   expect(code).toBe(2)
   expect(about).toMatchObject([
-    { check: "servers", severity: "error", subject: "bad", what: "bad is failed: exited with code 1" },
+    { check: "commands", severity: "error", subject: "typo", what: expect.stringContaining("not found: npxx") },
+    { check: "servers", severity: "error", subject: "bad", what: "bad has failed: exited with code 1" },
   ])
 })
 
