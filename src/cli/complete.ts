@@ -4,7 +4,7 @@
  * svc on this machine; it never fails, because a message would stand in the middle of the line.
  */
 import type { ArgDef, ArgsDef, CommandDef } from "citty"
-import type { CommandGroup } from "../lib/command-line.ts"
+import type { CommandGroup, VariadicCommand } from "../lib/command-line.ts"
 import { isProgramCommand, resolved } from "../lib/command-line.ts"
 import { printable } from "../lib/log.ts"
 
@@ -76,6 +76,12 @@ export async function complete(root: CommandDef, words: readonly string[], findN
   }
   const defined = Object.values(args).filter(({ type }) => type === "positional")
   if (positionals.length >= defined.length && isProgramCommand(command)) return FILES
+  const last = defined.at(-1)
+  // More names of the same kind, as of `svc mcp remove`, but each once.
+  if (positionals.length >= defined.length && last !== undefined && repeatsLast(command, args)) {
+    const { others, candidates } = await valuesOf(last)
+    return { others, candidates: candidates.filter(([word]) => !positionals.includes(word)) }
+  }
   return valuesOf(defined[positionals.length])
 }
 
@@ -101,6 +107,13 @@ const ANSWER_MS = 300
 
 /** The flags that may stand before a command. */
 const GLOBAL_ARGS: ArgsDef = { config: { type: "string" }, "config-dir": { type: "string" } }
+
+/** Whether a command takes any number of words of the kind of its last argument. */
+function repeatsLast(command: CommandDef, args: ArgsDef): boolean {
+  const { rest } = command as Partial<VariadicCommand>
+  const last = Object.entries(args).findLast(([, { type }]) => type === "positional")
+  return rest !== undefined && rest === last?.[0].toUpperCase()
+}
 
 const nameOf = (flag: string): string => flag.replace(/^-+/, "")
 
@@ -177,7 +190,7 @@ const configuredNames: FindNames = async (kind, flags, before) => {
       return listBackups(context.paths).map((path) => basename(path))
     }
     case "tool": {
-      const answer = await context.ask("tools", { name: before.at(-1) }, ANSWER_MS)
+      const answer = await context.ask("tools", { name: before[0] }, ANSWER_MS)
       const rows: readonly unknown[] = isObject(answer) && Array.isArray(answer.tools) ? answer.tools : []
       return rows.flatMap((row) => (isObject(row) && typeof row.name === "string" ? [row.name] : []))
     }

@@ -51,6 +51,12 @@ test.each([
   ["mcp edit --config-dir d ", ["servers/config-dir/d", "other"]],
   ["mcp restart --config=f ", ["servers/config/f", "other"]],
   ["mcp tools disable web ", ["tools/web", "other"]],
+  ["mcp tools disable web x ", ["tools/web/x", "other"]],
+  ["mcp remove a ", ["servers/a", "other"]],
+  // Each name once, and nothing after a command that takes one.
+  ["mcp remove other ", ["servers/other"]],
+  ["mcp status a ", []],
+  ["run a ", []],
   ["mcp render ", ["templates", "other"]],
   ["preset show ", ["presets", "other"]],
   ["proxy --preset ", ["presets", "other"]],
