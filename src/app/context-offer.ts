@@ -1,5 +1,6 @@
 /** Returns the texts that clients of a scope receive, so that `svc tokens` can count them. */
 import { viewOf } from "../catalog/catalog.ts"
+import { scopeIncludes } from "../catalog/scope.ts"
 import type { ToolListing } from "../config/tool-listing.ts"
 import { aggregateInstructionsFor } from "../session/server-capabilities.ts"
 import type { Params } from "../wire/message.ts"
@@ -10,6 +11,8 @@ export type ContextOffer = {
   readonly servers: readonly OfferedServer[]
   /** The instructions of all servers together, as clients receive them. */
   readonly instructions: string
+  /** Names of the servers that are still in their first start, and so not counted. */
+  readonly starting: readonly string[]
   /** The same of a lazy view. */
   readonly lazy: { readonly tools: readonly string[]; readonly instructions: string }
 }
@@ -21,15 +24,23 @@ type OfferedServer = {
   readonly instructions: string
 }
 
-/** Returns the offer of a preset, or of all servers. Throws a RequestError for an unknown preset. */
-export function contextOffer({ agent, scopeOf, mcp: { gateway } }: Runtime, { preset }: Params): ContextOffer {
+/**
+ * Returns the offer of a preset, or of all servers, once each server was tried, or after `wait` milliseconds. Rejects with a
+ * RequestError for an unknown preset.
+ */
+export async function contextOffer(
+  { agent, scopeOf, mcp: { gateway } }: Runtime,
+  { preset }: Params,
+  wait: number,
+): Promise<ContextOffer> {
+  await agent.whenLoaded(undefined, wait)
   const chosen = typeof preset === "string" ? `&preset=${encodeURIComponent(preset)}` : ""
   const seen = (tools: ToolListing) => {
     const scope = scopeOf(`?tools=${tools}${chosen}`)
     const view = viewOf(agent.catalog, scope)
-    return { view, instructions: aggregateInstructionsFor(scope, view, gateway) ?? "" }
+    return { scope, view, instructions: aggregateInstructionsFor(scope, view, gateway) ?? "" }
   }
-  const [{ view, instructions }, lazy] = [seen("all"), seen("search")]
+  const [{ scope, view, instructions }, lazy] = [seen("all"), seen("search")]
   const own = gateway.toolbox()?.entries ?? []
   return {
     servers: [
@@ -41,6 +52,11 @@ export function contextOffer({ agent, scopeOf, mcp: { gateway } }: Runtime, { pr
       })),
     ],
     instructions,
+    starting: agent
+      .snapshot()
+      .backends.flatMap(({ spec, loading: { startedAt, endedAt } }) =>
+        startedAt !== undefined && endedAt === undefined && scopeIncludes(scope, spec) ? [spec.name] : [],
+      ),
     lazy: { tools: lazy.view.entries("tools/list"), instructions: lazy.instructions },
   }
 }

@@ -146,7 +146,7 @@ async function answerControl(
       }
     }
     case "context":
-      return contextOffer(runtime, params)
+      return contextOffer(runtime, params, LOADED_MS)
     case "flush":
       return runtime.serverLogs.flush()
     default:
@@ -193,6 +193,9 @@ function audited({ audit }: Runtime, answer: ControlDispatch): ControlDispatch {
     }
   }
 }
+
+/** How long a count of what servers offer waits for those that start. */
+const LOADED_MS = 10_000
 
 const READ_ONLY_METHODS: ReadonlySet<string> = new Set([
   "status",

@@ -4,10 +4,10 @@ import { Tiktoken } from "js-tiktoken/lite"
 import ranks from "js-tiktoken/ranks/cl100k_base"
 import { CONTEXT_ARGS, notRunning, openContext } from "../app/command-context.ts"
 import type { ContextOffer } from "../app/context-offer.ts"
-import { print, table } from "../app/output.ts"
-import { RequestError } from "../lib/errors.ts"
+import { print, say, stdoutLook, table } from "../app/output.ts"
+import { RequestError, UnavailableError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
-import { counted } from "../lib/text.ts"
+import { wrap } from "../lib/table.ts"
 import { isObject, parseJson } from "../wire/message.ts"
 
 export const tokens: CommandDef = {
@@ -30,7 +30,11 @@ export const tokens: CommandDef = {
     const offer = answer as ContextOffer
     const named = typeof args.server === "string" ? args.server : undefined
     const known = offer.servers.map(({ name }) => name)
+    if (named !== undefined && offer.starting.includes(named))
+      throw new UnavailableError(`${named} is still starting; \`svc mcp status ${named}\` shows what becomes of it`)
     if (named !== undefined && !known.includes(named)) throw unknownServer(named, known)
+    if (named === undefined && offer.starting.length > 0)
+      say(`not counted, because they are still starting: ${offer.starting.join(", ")}`)
     const count = createCounter()
     const servers = offer.servers
       .filter(({ name }) => named === undefined || name === named)
@@ -38,7 +42,11 @@ export const tokens: CommandDef = {
       .sort(dearerFirst)
     const [only] = servers
     if (named !== undefined && only !== undefined) {
-      print(args.json === true, { ...only, estimator: ESTIMATOR }, () => `${toolTable(only)}\n\n${NOTE}`)
+      print(
+        args.json === true,
+        { ...only, estimator: ESTIMATOR },
+        () => `${toolTable(only)}\n\n${wrap(NOTE, stdoutLook())}`,
+      )
       return 0
     }
     const all = servers.flatMap(({ tools }) => tools)
@@ -48,10 +56,15 @@ export const tokens: CommandDef = {
     print(args.json === true, { total, lazy, servers, estimator: ESTIMATOR }, () =>
       [
         ...(servers.length === 0 ? [] : [serverTable(servers), ""]),
-        `${totalText(total, all.length)} in the context of each client`,
-        `${totalText(lazy, found.length)} in a lazy view (?tools=search)`,
+        table(
+          ["", "tools", "tokens", "of tools", "of instructions"],
+          [
+            ["in each client", ...totalCells(total, all.length)],
+            ["in a lazy view", ...totalCells(lazy, found.length)],
+          ],
+        ),
         "",
-        NOTE,
+        wrap(NOTE, stdoutLook()),
       ].join("\n"),
     )
     return 0
@@ -63,7 +76,7 @@ export const tokens: CommandDef = {
 const ANSWER_MS = 60_000
 const ESTIMATOR = "cl100k_base"
 const NOTE =
-  "Estimated with the tokenizer cl100k_base; the tokenizer of a model may count a fifth more or less. A tool counts with its\nname, description and input schema, which clients pass to models. The row of a server counts its whole instructions;\nthe sums count the instructions that clients receive."
+  "Estimated with the tokenizer cl100k_base; the tokenizer of a model may count a fifth more or less. A tool counts with its name, description and input schema, which clients pass to models. The row of a server counts its whole instructions; the last table counts those that clients receive. A lazy view (?tools=search) lists the search tools alone."
 
 /** Tokens of one tool; `description` with the name. */
 type ToolCost = {
@@ -104,8 +117,8 @@ function totalOf(listed: readonly ToolCost[], text: string, count: Count): Total
   return { tokens: tools + instructions, tools, instructions }
 }
 
-const totalText = ({ tokens, tools, instructions }: Total, listed: number): string =>
-  `${formatted(tokens)} tokens (${counted(listed, "tool")} ${formatted(tools)}, instructions ${formatted(instructions)})`
+const totalCells = ({ tokens, tools, instructions }: Total, listed: number): readonly string[] =>
+  [listed, tokens, tools, instructions].map(formatted)
 
 function toolCost(entry: string, count: Count): ToolCost {
   const tool = parseJson(entry)

@@ -95,7 +95,7 @@ test("svc tokens counts what servers and tools cost, the most expensive first [c
   expect(all.lazy.tools).toBeLessThan(500)
   const shown = await svc("tokens")
   expect(shown.stdout).toMatch(
-    /^SERVER +TOOLS +TOKENS[^\n]+\nmany +30 [\s\S]*\n\n[\d,]+ tokens \(35 tools [\d,]+, instructions \d+\) in the context of each client\n[\d,]+ tokens \(4 tools \d+, instructions \d+\) in a lazy view/,
+    /^SERVER +TOOLS +TOKENS[^\n]+\nmany +30 [\s\S]*\n\n +TOOLS +TOKENS[^\n]+\nin each client +35 +[\d,]+ +[\d,]+ +\d+\nin a lazy view +4 +\d+ /,
   )
   expect(shown.stdout).toContain("cl100k_base")
   const preset = JSON.parse((await svc("tokens", "--preset", "web", "--json")).stdout)
@@ -111,4 +111,12 @@ test("svc tokens counts what servers and tools cost, the most expensive first [c
   instance.signal("SIGTERM")
   await instance.exited
   expect(await svc("tokens")).toMatchObject({ code: 69, stderr: expect.stringContaining("is not running") })
+})
+
+test("svc tokens counts a server that is still starting [context:tokens]", async () => {
+  const { command, args } = echo("one")
+  const slow = { command: "sh", args: ["-c", 'sleep 1; exec "$0" "$@"', command, ...args] }
+  await using svc = await startSvc({ config: { mcpServers: { slow } } })
+  const counted = await runSvc(["tokens", "slow"], { SVC_CONFIG_DIR: svc.folder })
+  expect([counted.code, counted.stdout]).toEqual([0, expect.stringContaining("slow_svc_")])
 })
