@@ -17,7 +17,7 @@ import {
   clientFiles,
   clientRow,
 } from "../config/clients.ts"
-import type { Path } from "../config/document.ts"
+import { type Path, parseDocument } from "../config/document.ts"
 import { type ForeignServer, isSvc, readForeignServers } from "../config/import.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
@@ -174,7 +174,10 @@ export function formatEdits(
 export function formatChange(before: string, after: string, secrets: readonly string[]): string {
   const { maskCredentials } = createRedactor(secrets)
   const cut = (line: string) => (line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}…` : line)
-  return hunkOf(before, after)
+  const hunk = hunkOf(before, after)
+  // What changes may stand beyond the cut: then both are compared as svc would lay them out.
+  const [old, now] = hunk.some((line) => line.length > MAX_LINE) ? [laidOut(before), laidOut(after)] : []
+  return (old === undefined || now === undefined ? hunk : hunkOf(old, now))
     .map((line) => cut(maskCredentials(line)))
     .join("\n")
 }
@@ -271,6 +274,15 @@ const NEW_MODE = { user: 0o600, project: 0o644 } as const
 const linesOf = (text: string): readonly string[] => (text === "" ? [] : text.replace(/\r?\n$/, "").split(/\r?\n/))
 
 const digestOf = (value: unknown): string | null => (value === undefined ? null : sha256(canonical(value), "hex"))
+
+/** Returns a JSON document with a line for each member; undefined for one of another format. */
+function laidOut(text: string): string | undefined {
+  try {
+    return text.trim() === "" ? "" : JSON.stringify(parseDocument(text, "").value, null, 2)
+  } catch {
+    return undefined
+  }
+}
 
 function hunkOf(before: string, after: string): readonly string[] {
   if (before === after) return []

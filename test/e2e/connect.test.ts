@@ -34,6 +34,19 @@ function home(files: Record<string, string>): string {
   return folder
 }
 
+test("the change of a file that is one long line is shown as laid out, and keeps its line [connect:shown]", async () => {
+  const line = JSON.stringify({
+    history: ["x".repeat(300)],
+    mcpServers: { other: { url: "https://other.example/mcp" } },
+  })
+  const folder = home({ ".cursor/mcp.json": line })
+  const { stdout } = await inFolder(folder)("connect", "cursor", "--dry-run", "--url", "http://127.0.0.1:1/mcp")
+  const changed = stdout.split("\n").filter((one) => /^[-+]/.test(one))
+  expect(changed).toContain('+       "url": "http://127.0.0.1:1/mcp"')
+  expect(changed.join("\n")).not.toContain("history")
+  expect(readFileSync(join(folder, ".cursor/mcp.json"), "utf8")).toBe(line)
+})
+
 test("connect shows the change, writes it with a backup, and undoes it byte for byte [connect:shown] [connect:undo] [connect:replace]", async () => {
   const folder = home({ ".cursor/mcp.json": CURSOR })
   const file = join(folder, ".cursor/mcp.json")
