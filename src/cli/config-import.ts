@@ -74,9 +74,6 @@ export const importServers: CommandDef = {
         )}\n`,
       )
     }
-    // A dry run needs no confirmation, so it hides secrets.
-    if (args["dry-run"] === true && args.json !== true)
-      process.stdout.write(added.map((row) => `\n${full(row, true)}\n`).join(""))
     const willAdd = added.length > 0 && args["dry-run"] !== true && (args.yes === true || (await confirm(added)))
     if (willAdd) {
       await createMissing(paths, systemClock)
@@ -100,7 +97,7 @@ export const importServers: CommandDef = {
           ...(outcome.kind === "skipped" ? { problem: outcome.why } : {}),
         })),
       },
-      done: willAdd ? `imported ${names.join(", ")}` : "nothing imported",
+      done: willAdd ? `imported ${names.join(", ")}` : notImported(names, args["dry-run"] === true),
       ...(willAdd ? { file: paths.file, servers: names } : {}),
     }
     const code = await finishChange(context, willAdd ? args : { ...args, wait: false }, change)
@@ -117,6 +114,13 @@ type Found = ForeignServer & { readonly from: From }
 /** What becomes of a found server. `same`: svc has it already. */
 type Outcome = { readonly kind: "added" } | { readonly kind: "same" | "skipped"; readonly why: string }
 type Row = Found & { readonly outcome: Outcome }
+
+/** Says what an import would do that has written nothing. */
+function notImported(names: readonly string[], isDryRun: boolean): string {
+  if (!isDryRun) return "nothing imported"
+  if (names.length === 0) return "there is nothing to import"
+  return `would import ${names.join(", ")}; \`svc config import\` shows them in full, and asks first`
+}
 
 /** Decides what becomes of each server, and under which name: different servers of one name get a number. */
 async function compare(context: CommandContext, found: readonly Found[], address: string): Promise<readonly Row[]> {

@@ -35,6 +35,8 @@ test("servers of all scopes are imported, equal ones once, different ones of a n
   // In the home directory, Cursor's file of the user is the project's, too.
   expect(dry.stdout.match(/documents/g)?.length).toBe(1)
   expect(dry.stdout).toMatch(/documents .* cursor +same as files\n/)
+  expect(dry.stdout.match(/server-filesystem \/site/g)?.length).toBe(1)
+  expect(dry.stdout).toContain("\nwould import files, memory, files-2, slow; `svc config import` shows them in full")
   const done = await svc("config", "import", "--yes")
   expect(done.stdout).toContain("imported files, memory, files-2, slow")
   expect(done.stderr).toContain(
