@@ -32,7 +32,10 @@ async function main(words: readonly string[]): Promise<number> {
   }
   let found: FoundCommand | undefined
   try {
-    found = await findCommand(root, words)
+    found = await findCommand(root, words, async (path) => {
+      const { EXAMPLES } = await import("./cli/examples.ts")
+      return EXAMPLES[path.join(" ")]?.[0]?.[0]
+    })
     const { command, path, args, help, notes } = found
     for (const note of notes) say(note)
     if (help) {

@@ -11,6 +11,7 @@ import { readOptions, usageError, type VariadicCommand } from "../lib/command-li
 import { Interrupted, messageOf, OUTPUT_FAILED, RequestError, TOOL_FAILED, UnavailableError } from "../lib/errors.ts"
 import { watchInterrupts } from "../lib/interrupt.ts"
 import { parseExact } from "../lib/json.ts"
+import { nearest } from "../lib/nearest.ts"
 import { cut } from "../lib/table.ts"
 import { createLiveOutput } from "../lib/terminal.ts"
 import type { OfferedTool } from "../report/offered-tools.ts"
@@ -45,7 +46,8 @@ export const run: VariadicCommand = {
     const whole = given === undefined ? undefined : parseArguments(given === "-" ? await Bun.stdin.text() : given)
     const target = String(args.tool)
     const { events, ended } = showEvents(target)
-    const client = (one: ShellClient) => callTool(one, target, (tool) => whole ?? argumentsFor(tool, words), timeout)
+    const client = (one: ShellClient) =>
+      callTool(one, target, words[0], (tool) => whole ?? argumentsFor(tool, words), timeout)
     const result = await withShellClient(args, client, events).finally(ended)
     return show(result, args.json === true, output)
   },
@@ -76,10 +78,11 @@ function argumentsFor({ server, name, definition }: OfferedTool, words: readonly
 async function callTool(
   client: ShellClient,
   target: string,
+  following: string | undefined,
   argumentsOf: (tool: OfferedTool) => Params,
   timeout: number,
 ): Promise<Params> {
-  const tool = await findTool(client, target)
+  const tool = await findTool(client, target, following)
   const args = argumentsOf(tool)
   const call = client.request("tools/call", { name: tool.qualifiedName, arguments: args })
   const { promise: stopped, reject: stop } = Promise.withResolvers<never>()
@@ -107,13 +110,21 @@ function throwIfDown(error: unknown, result: Params): void {
     throw new UnavailableError(resultText(result, false).trimEnd(), { cause: error })
 }
 
-/** Returns the tool that a name means. Throws a typed error if it is none that can be called. */
-async function findTool(client: ShellClient, target: string): Promise<OfferedTool> {
+/** Returns the tool that a name means. Throws a typed error if it is none that can be called; `following` may be its tool. */
+async function findTool(client: ShellClient, target: string, following?: string): Promise<OfferedTool> {
   const found = (await client.ask("target", { name: target })) as
     | { readonly server: ServerOffer }
     | { readonly tool: OfferedTool }
   if ("server" in found) {
-    const { server } = found.server
+    const { server, tools } = found.server
+    const near =
+      following === undefined
+        ? undefined
+        : nearest(
+            following,
+            tools.map(({ name }) => name),
+          )
+    if (near !== undefined) throw usageError(`${target} is a server; did you mean its tool ${server}/${near}?`)
     throw usageError(
       `${target} is a server; name one of its tools as ${server}/TOOL (\`svc inspect ${server}\` lists them)`,
     )

@@ -39,8 +39,12 @@ export type CommandGroup = CommandDef & { readonly habits: Readonly<Record<strin
 /** What a word of another program means: the words to read in its place, or a message that says what to type. */
 type Habit = readonly string[] | string
 
-/** Finds the command that `words` name. Throws a RequestError (usage). */
-export async function findCommand(root: CommandDef, words: readonly string[]): Promise<FoundCommand> {
+/** Finds the command that `words` name. Throws a RequestError (usage), with the example of a command that lacks an argument. */
+export async function findCommand(
+  root: CommandDef,
+  words: readonly string[],
+  exampleOf: (path: readonly string[]) => Promise<string | undefined> = async () => undefined,
+): Promise<FoundCommand> {
   let command = root
   const path: string[] = []
   let rest = [...words]
@@ -87,7 +91,12 @@ export async function findCommand(root: CommandDef, words: readonly string[]): P
   const defined = ((await resolved(command.args)) ?? {}) as ArgsDef
   const args = isProgramCommand(command) ? withProgramMarked(command, flagsOf(defined), rest) : rest
   const help = hasHelpFlag(args)
-  if (!help) checkArgs(command, flagsOf(defined), args, path)
+  const missing = help ? undefined : checkArgs(command, flagsOf(defined), args, path)
+  if (missing !== undefined) {
+    const example = await exampleOf(path)
+    const such = example === undefined ? "" : `, as in \`${example}\``
+    throw usageError(`${missing.toUpperCase()} is missing${such}; see \`svc ${path.join(" ")} --help\``)
+  }
   const notes = isProgramCommand(command) && !rest.includes("--") ? ownFlagNotes(args) : []
   return { command, path, args, help, notes }
 }
@@ -275,7 +284,7 @@ function checkArgs(
   { flags, positionals }: DefinedArgs,
   words: readonly string[],
   path: readonly string[],
-): void {
+): string | undefined {
   const here = ["svc", ...path].join(" ")
   let seen = 0
   for (let at = 0; at < words.length; at++) {
@@ -310,6 +319,5 @@ function checkArgs(
       throw usageError(`${name} needs a value; write ${name}=${value} if ${value} is the value`)
     at++
   }
-  const missing = positionals.slice(seen).find(({ required }) => required)
-  if (missing !== undefined) throw usageError(`${missing.name.toUpperCase()} is missing; see \`${here} --help\``)
+  return positionals.slice(seen).find(({ required }) => required)?.name
 }

@@ -202,7 +202,8 @@ test("svc run exits with a code for each kind of failure [shell:run:exit]", asyn
   await fails(["demo"], 64, "demo is a server; name one of its tools as demo/TOOL")
   await fails(["files/move_file"], 64, "`svc mcp tools enable files move_file` shows it again")
   await fails(["down/x"], 69, "down ")
-  await fails([], 64, "TOOL is missing")
+  await fails(["demo", "ad", "a=1"], 64, "demo is a server; did you mean its tool demo/add?")
+  await fails([], 64, "TOOL is missing, as in `svc run ")
   const failed = await svc(["run", "files/read_text_file", "path=/etc/passwd", "--json"])
   expect({ code: failed.code, result: JSON.parse(failed.stdout) }).toMatchObject({ code: 1, result: { isError: true } })
   expect(await svcOf({ folder: freshFolder() })(["run", "demo/add"])).toMatchObject({

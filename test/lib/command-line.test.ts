@@ -65,6 +65,9 @@ describe("commands", () => {
 
   test("a missing argument and one too many name the command's help", async () => {
     await expect(findCommand(commands, ["show"])).rejects.toThrow("NAME is missing; see `svc show --help`")
+    await expect(findCommand(commands, ["show"], async ([name]) => `svc ${name} it`)).rejects.toThrow(
+      "NAME is missing, as in `svc show it`; see `svc show --help`",
+    )
     await expect(findCommand(commands, ["show", "a", "b"])).rejects.toThrow(
       'unexpected argument "b"; see `svc show --help`',
     )
