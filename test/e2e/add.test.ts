@@ -44,9 +44,9 @@ test("add-json reads stdin, names what it leaves out, and refuses what is no ser
     stdout: expect.stringMatching(/^added a, b \(/),
     stderr: "warning: a: foo is not imported\n",
   })
-  expect(servers()).toEqual({ a: { command: "x" }, b: { url: "https://b.example/mcp" } })
+  expect(servers()).toEqual({ a: { command: "bun" }, b: { url: "https://b.example/mcp" } })
   const keys = { comand: "y", requestTimout: 5, timeout: 5, enabledTools: [1] }
-  expect((await svc(["mcp", "add-json", "hints", JSON.stringify({ command: "x", ...keys })])).stderr).toBe(
+  expect((await svc(["mcp", "add-json", "hints", JSON.stringify({ command: "bun", ...keys })])).stderr).toBe(
     [
       "warning: hints: comand is not imported; did you mean command?",
       "warning: hints: requestTimout is not imported; did you mean requestTimeout?",
