@@ -114,14 +114,14 @@ export function ownEntries(
   paths: Paths,
   { file }: ClientTarget,
   entries: readonly ForeignServer[],
-  address: string,
+  addresses: readonly string[],
 ): readonly ForeignServer[] {
   const written = new Set(
     readConnections(paths)
       .filter((one) => one.file === file)
       .flatMap(({ places }) => places.flatMap(({ path, digest }) => (digest === null ? [] : [JSON.stringify(path)]))),
   )
-  return entries.filter(({ path, server }) => isSvc(server, address) || written.has(JSON.stringify(path)))
+  return entries.filter(({ path, server }) => isSvc(server, addresses) || written.has(JSON.stringify(path)))
 }
 
 /** Returns the texts in servers that a shown change must not contain: the values under secret names. */

@@ -9,7 +9,7 @@ import { readTexts } from "../store/documents.ts"
 import { pathsOf } from "../store/paths.ts"
 import { isObject } from "../wire/message.ts"
 import type { ClientTarget } from "./client-connection.ts"
-import { type CommandContext, runningUrl } from "./command-context.ts"
+import type { CommandContext } from "./command-context.ts"
 import { DEFAULT_PORT } from "./config-paths.ts"
 import { ownCommand } from "./own-command.ts"
 import { readServeOptions } from "./serve-options.ts"
@@ -30,15 +30,16 @@ export function selectionOf({ paths }: CommandContext, args: Readonly<Record<str
   return { parameters, includes }
 }
 
-/** Returns the address at which clients of this machine reach svc: the running one's, else the configured one. */
-export async function svcAddress(context: CommandContext): Promise<string> {
-  const running = await runningUrl(context)
-  if (running !== undefined) return running
+/** Returns the addresses at which clients reach svc: the running one's, the published one first; else the configured one. */
+export async function svcAddresses({ ask }: CommandContext): Promise<readonly [string, ...string[]]> {
+  const status = await ask("status").catch(() => undefined)
+  if (isObject(status) && typeof status.url === "string")
+    return typeof status.endpoint === "string" ? [status.endpoint, status.url] : [status.url]
   const { address, tls, externalUrl } = readServeOptions({}, process.env, process.platform)
-  if (externalUrl !== undefined) return `${externalUrl}/`
-  if ("unix" in address) return `unix:${address.unix}`
+  if (externalUrl !== undefined) return [`${externalUrl}/`]
+  if ("unix" in address) return [`unix:${address.unix}`]
   const name = address.hostname.includes(":") ? `[${address.hostname}]` : address.hostname
-  return `${tls === undefined ? "http" : "https"}://${name}:${address.port === 0 ? DEFAULT_PORT : address.port}/`
+  return [`${tls === undefined ? "http" : "https"}://${name}:${address.port === 0 ? DEFAULT_PORT : address.port}/`]
 }
 
 /** Returns how the client reaches svc: by an address, unless the client cannot, svc has none, or `--stdio` is given. */
@@ -57,7 +58,7 @@ export async function endpointOf(
   const status = given === undefined ? await context.ask("status").catch(() => undefined) : undefined
   // The running svc knows its `--external-url`.
   const published = isObject(status) && typeof status.endpoint === "string" ? status.endpoint : undefined
-  const address = given ?? published ?? (await svcAddress(context))
+  const address = given ?? published ?? (await svcAddresses(context))[0]
   const isHttp = URL.canParse(address) && /^https?:/.test(address)
   if (given !== undefined && !isHttp) throw usageError(`--url must be an http or https address, not ${given}`)
   if (args.stdio === true || !takesAddress || !isHttp) {

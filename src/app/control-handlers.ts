@@ -21,7 +21,7 @@ import { answerOAuthControl, type OAuthControlDeps } from "./upstream-oauth.ts"
 
 export type ControlDeps = {
   readonly runtime: Runtime
-  /** The address that svc listens at. */
+  /** The address at which programs of this machine reach svc: of its root, or `unix:` and the path of its socket. */
   readonly url: string
   /** The address of MCP for clients; undefined for a Unix socket. */
   readonly endpoint: string | undefined

@@ -24,6 +24,8 @@ import { readTls, watchTls } from "./tls.ts"
 export type HttpService = Listening & {
   /** REST and its login; undefined with `--no-admin`. */
   readonly admin: AdminInterface | undefined
+  /** The address that clients of this machine can connect to: `url`, but with 127.0.0.1 for 0.0.0.0. */
+  readonly local: string
   /** The address of MCP for clients; undefined for a Unix socket. */
   readonly endpoint: string | undefined
   /** Answers all requests; until then, only those for `/health/live`. */
@@ -142,6 +144,7 @@ export async function startHttp(
   return {
     ...listening,
     admin,
+    local: localUrl(listening.url),
     endpoint,
     admit() {
       held = undefined
@@ -171,7 +174,7 @@ export async function describePortInUse(
 ): Promise<string> {
   const own = paths === undefined ? undefined : await callControl(paths, "status", {}, PROBE_MS).catch(() => undefined)
   if (paths !== undefined && isObject(own) && typeof own.url === "string")
-    return `svc runs for ${paths.file} already, at ${own.url.replace(/^(http.*)\/$/, "$1/mcp")}; \`svc stop\` ends it, or choose another --config-dir`
+    return `svc runs for ${paths.file} already, at ${own.endpoint ?? own.url}; \`svc stop\` ends it, or choose another --config-dir`
   const { hostname } = new URL(
     localUrl(new URL(`http://${isIPv6(address.hostname) ? `[${address.hostname}]` : address.hostname}`)),
   )

@@ -30,7 +30,7 @@ export async function startReloadLoop(
   runtime: Runtime,
   options: ServeOptions,
   paths: Paths,
-  listening: Pick<HttpService, "url" | "endpoint" | "followTokens" | "admin"> | undefined,
+  listening: Pick<HttpService, "url" | "local" | "endpoint" | "followTokens" | "admin"> | undefined,
   { interrupt, notify }: { interrupt(reason: string): void; readonly notify: SdNotify | undefined },
 ): Promise<ReloadLoop> {
   const { agent, audit, instances, log, metrics, mcp, offerTools, trustedClient } = runtime
@@ -104,7 +104,7 @@ export async function startReloadLoop(
           paths,
           createControlDispatch({
             runtime,
-            url: listening.url.href,
+            url: listening.local,
             endpoint: listening.endpoint,
             follow,
             tools,

@@ -10,7 +10,8 @@ import { existsSync, readFileSync } from "node:fs"
 import { isAbsolute, join, resolve } from "node:path"
 import type { CommandDef } from "citty"
 import { clientHost } from "../app/client-connection.ts"
-import { CONTEXT_ARGS, type CommandContext, defaultAddress, openContext, runningUrl } from "../app/command-context.ts"
+import { svcAddresses } from "../app/client-endpoint.ts"
+import { CONTEXT_ARGS, type CommandContext, openContext } from "../app/command-context.ts"
 import { finishChange, START_ARGS, type WrittenChange } from "../app/follow.ts"
 import { say, table } from "../app/output.ts"
 import { isSameValue, readClientDocument } from "../config/client-edit.ts"
@@ -55,12 +56,12 @@ export const importServers: CommandDef = {
   async run({ args }) {
     const context = openContext(args)
     const { paths } = context
-    const address = (await runningUrl(context)) ?? defaultAddress()
+    const addresses = await svcAddresses(context)
     const files = sources(args.from, args.project === true)
     const found = files.flatMap((from) =>
       serversIn(from.file, args.from === undefined).map((server) => ({ ...server, from })),
     )
-    const rows = await compare(context, found, address)
+    const rows = await compare(context, found, addresses)
     const added = rows.filter(({ outcome }) => outcome.kind === "added")
     if (args.json !== true) {
       if (rows.length === 0) {
@@ -123,7 +124,11 @@ function notImported(names: readonly string[], isDryRun: boolean): string {
 }
 
 /** Decides what becomes of each server, and under which name: different servers of one name get a number. */
-async function compare(context: CommandContext, found: readonly Found[], address: string): Promise<readonly Row[]> {
+async function compare(
+  context: CommandContext,
+  found: readonly Found[],
+  addresses: readonly string[],
+): Promise<readonly Row[]> {
   const world = context.world()
   const known = new Map(
     [...writtenServers(readTexts(context.paths).config() ?? "")].map(([name, { server }]) => [name, server]),
@@ -135,7 +140,7 @@ async function compare(context: CommandContext, found: readonly Found[], address
       return isSameServer(server, other, world) || isSameValue(server, other)
     }
     const same = [...known].find(isSame)?.[0]
-    const isOwn = isSvc(row.server, address) || (await answersAsSvc(row.server))
+    const isOwn = isSvc(row.server, addresses) || (await answersAsSvc(row.server))
     // Slugs, not names: "a b" and "a/b" would give their tools the same names.
     const name = freeName(row.name, new Set([...known.keys()].map(slugOf)))
     if (isOwn) rows.push({ ...row, outcome: { kind: "skipped", why: "it is svc itself" } })

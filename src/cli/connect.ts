@@ -20,7 +20,7 @@ import {
   targetOf,
   writeEdits,
 } from "../app/client-connection.ts"
-import { endpointOf, needsToken, selectionOf, svcAddress } from "../app/client-endpoint.ts"
+import { endpointOf, needsToken, selectionOf, svcAddresses } from "../app/client-endpoint.ts"
 import { type CommandContext, openContext, runningUrl } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
 import { type ClientEdit, valueIn } from "../config/client-edit.ts"
@@ -141,8 +141,8 @@ async function planConnection(
   const endpoint = await endpointOf(context, target, args, selection)
   const found = readTarget(target)
   const entries = found?.entries ?? []
-  const address = endpoint.kind === "http" ? endpoint.url : await svcAddress(context)
-  const name = entryName(context.paths, target, args, entries, address)
+  const addresses = endpoint.kind === "http" ? [endpoint.url] : await svcAddresses(context)
+  const name = entryName(context.paths, target, args, entries, addresses)
   const config = readTexts(context.paths).config() ?? ""
   const replaced = args.replace === true ? servedEntries(entries, config, context.world(), selection.includes) : []
   const old = tokenIn(valueIn(found?.value, entryPath(target.client, name)))
@@ -172,10 +172,10 @@ function entryName(
   target: ClientTarget,
   args: Readonly<Record<string, unknown>>,
   all: readonly ForeignServer[],
-  address: string,
+  addresses: readonly string[],
 ): string {
   const entries = all.filter(({ project }) => project === undefined)
-  const own = ownEntries(paths, target, entries, address)
+  const own = ownEntries(paths, target, entries, addresses)
   const name = readOptions(args, {}).text("name") ?? own[0]?.name ?? "svc"
   const isTaken = entries.some((entry) => entry.name === name) && !own.some((entry) => entry.name === name)
   if (isTaken)
@@ -232,11 +232,11 @@ async function runClientCommand(command: readonly string[] | undefined): Promise
 }
 
 async function listClients(context: CommandContext, asJson: boolean): Promise<number> {
-  const address = await svcAddress(context)
+  const addresses = await svcAddresses(context)
   const rows = CLIENTS.flatMap((client) =>
     clientFiles(client, clientHost()).map((file) => {
       const target: ClientTarget = { ...file, client }
-      const { state, name } = stateOf(context, target, address)
+      const { state, name } = stateOf(context, target, addresses)
       return {
         client,
         title: clientRow(client).title,
@@ -270,13 +270,13 @@ async function listClients(context: CommandContext, asJson: boolean): Promise<nu
 function stateOf(
   context: CommandContext,
   target: ClientTarget,
-  address: string,
+  addresses: readonly string[],
 ): { readonly state: string; readonly name?: string } {
   try {
     const found = readTarget(target)
     if (found === undefined) return { state: "no file" }
     const { entries } = found
-    const [own] = ownEntries(context.paths, target, entries, address)
+    const [own] = ownEntries(context.paths, target, entries, addresses)
     if (own !== undefined) return { state: "connected", name: own.name }
     return {
       state: entries.length === 0 ? "not connected" : `not connected, ${counted(entries.length, "server")} of its own`,

@@ -15,7 +15,7 @@ import {
   undo,
   writeEdits,
 } from "../app/client-connection.ts"
-import { svcAddress } from "../app/client-endpoint.ts"
+import { svcAddresses } from "../app/client-endpoint.ts"
 import { type CommandContext, openContext } from "../app/command-context.ts"
 import { print } from "../app/output.ts"
 import { type ClientEdit, valueIn } from "../config/client-edit.ts"
@@ -31,7 +31,7 @@ export const disconnect: CommandDef = {
     const target = targetOf(args)
     if (args.undo === true) return undoLast(context, target, args)
     const found = readTarget(target)
-    const own = ownEntries(context.paths, target, found?.entries ?? [], await svcAddress(context)).filter(
+    const own = ownEntries(context.paths, target, found?.entries ?? [], await svcAddresses(context)).filter(
       ({ name }) => args.name === undefined || name === args.name,
     )
     const { title } = clientRow(target.client)

@@ -147,8 +147,8 @@ export const preset: CommandDef = {
         const context = openContext(args)
         const name = String(args.name)
         find(context, name)
-        const status = (await context.ask("status")) as (Status & { readonly url?: string }) | undefined
-        const url = new URL("mcp", status?.url ?? defaultAddress())
+        const status = (await context.ask("status")) as (Status & { readonly endpoint?: string }) | undefined
+        const url = new URL(status?.endpoint ?? `${defaultAddress()}mcp`)
         url.searchParams.set("preset", name)
         if (status === undefined) say("svc is not running for this configuration; showing the default address")
         print(args.json === true, { url: url.href }, () => url.href)

@@ -56,7 +56,7 @@ const STARTER_TEXTS: Readonly<Record<Starter, string>> = {
 
 type ExaminedSvc = RunningSvc & {
   readonly version?: string
-  /** Where it listens; undefined if it does not answer. */
+  /** Where clients reach it; undefined if it does not answer. */
   readonly address?: string
   readonly servers?: { readonly total: number; readonly ready: number }
 }
@@ -70,9 +70,9 @@ async function examine(folder: string, running: RunningSvc): Promise<readonly Ex
     forgetRunning(folder, running)
     return []
   }
-  const { url, version, servers } = status
+  const { url, endpoint, version, servers } = status
   if (typeof url !== "string" || !Array.isArray(servers)) return [running]
   const ready = servers.filter((one) => isObject(one) && one.status === "connected").length
-  const address = url.startsWith("http") ? `${url}mcp` : url
+  const address = typeof endpoint === "string" ? endpoint : url
   return [{ ...running, version: String(version), address, servers: { total: servers.length, ready } }]
 }

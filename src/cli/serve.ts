@@ -61,11 +61,10 @@ async function serveInBackground(
     const answer = await callControl(paths, "reload", {}, READY_MS).catch(() => undefined)
     const status = isObject(answer) && isObject(answer.status) ? answer.status : undefined
     if (status?.pid === child.pid) {
-      const url = String(status.url)
       print(false, undefined, () =>
         facts([
           ["running", `process ${child.pid}`],
-          ["address", url.startsWith("http") ? `${url}mcp` : url],
+          ["address", String(status.endpoint ?? status.url)],
           ["log", child.log],
           ["stop", ["svc stop", ...configFlags].join(" ")],
         ]),

@@ -45,10 +45,10 @@ export function readForeignServers(text: string, file: string): readonly Foreign
   })
 }
 
-/** Whether an entry points to svc itself, which listens at `address`: svc must not offer its own tools twice. */
-export const isSvc = ({ command, args, url }: Params, address: string): boolean =>
+/** Whether an entry points to svc itself, which clients reach at `addresses`: svc must not offer its own tools twice. */
+export const isSvc = ({ command, args, url }: Params, addresses: readonly string[]): boolean =>
   typeof url === "string"
-    ? isAddressOf(url, [address])
+    ? isAddressOf(url, addresses)
     : isSvcCommand(String(command), Array.isArray(args) ? args.map(String) : [])
 
 /** Whether two entries run the same command, or reach the same address, with the same settings. References are resolved. */

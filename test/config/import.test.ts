@@ -82,7 +82,7 @@ test("each application's servers become entries of mcp.json", () => {
 })
 
 test("an entry that points to svc itself is recognized", () => {
-  const own = (server: Record<string, unknown>) => isSvc(server, "http://127.0.0.1:3050/")
+  const own = (server: Record<string, unknown>) => isSvc(server, ["http://127.0.0.1:3050/"])
   for (const host of ["localhost.", "svc.localhost", "[::1]", "[::ffff:127.0.0.1]", "127.0.0.2"])
     expect(own({ url: `http://${host}:3050/mcp` })).toBe(true)
   expect(

@@ -115,3 +115,22 @@ test("svc stop kills an svc that takes longer than --timeout, and one that hangs
   expect(JSON.parse(ended.stdout)).toEqual({ pid: hung.pid, outcome: "killed" })
   await hung.exited
 }, 60_000)
+
+test("what svc says of its address is one that clients can connect to [cli:background] [cli:ps]", async () => {
+  const env = freshEnv(freshFolder())
+  const everywhere = freshFolder()
+  const flags = ["--host", "0.0.0.0", "--allow-unauthenticated"]
+  const { url, stdout } = await startInBackground(everywhere, env, ...flags)
+  expect(stdout).toMatch(/http:\/\/127\.0\.0\.1:\d+\/mcp/)
+  expect((await listed(env))[0]?.address).toBe(`${url}/mcp`)
+  const second = await runSvc(["serve", "--config-dir", everywhere, "--port", new URL(url).port, ...flags], env)
+  expect(second.stderr).toContain(`svc runs for ${join(everywhere, "mcp.json")} already, at ${url}/mcp;`)
+  await runSvc(["stop", "--config-dir", everywhere], env)
+
+  const published = freshFolder()
+  const behind = await startInBackground(published, env, "--external-url", "https://mcp.example.com/svc")
+  expect(behind.url).toBe("")
+  expect(behind.stdout).toContain("https://mcp.example.com/svc/mcp")
+  expect((await listed(env))[0]?.address).toBe("https://mcp.example.com/svc/mcp")
+  await runSvc(["stop", "--config-dir", published], env)
+})
