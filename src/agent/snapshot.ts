@@ -1,5 +1,6 @@
 /** The state of all backends at one moment, immutable: what health, status, tools and metrics read. */
 import type { Backend, TransportFailure } from "../backend/backend.ts"
+import type { UnauthorizedReason } from "../backend/client-transport.ts"
 import type { BackendState, ProcessExit } from "../backend/supervision.ts"
 import {
   type ContextCharacters,
@@ -44,8 +45,8 @@ export type BackendSnapshot = {
   readonly offer: { readonly characters: ContextCharacters; readonly warnings: readonly string[] } | undefined
   /** Where a person authorizes svc, while that is needed. Shown at level `full` only. */
   readonly authorizationUrl: string | undefined
-  /** Whether the server refused the credentials in the configured headers. */
-  readonly headersRefused: boolean
+  /** What it wants, if it is unauthorized. */
+  readonly refusal: UnauthorizedReason
   /** Whether the current process has printed text on stdout that is not MCP. */
   readonly noisy: boolean
 }
@@ -109,7 +110,7 @@ export function describeBackend(
     lastPing,
     responsive,
     authorizationUrl,
-    headersRefused: facts.headersRefused,
+    refusal: facts.refusal,
     noisy: facts.noisy,
     changedTools: findings?.changed ?? [],
     suspiciousTools: findings?.suspicious ?? [],

@@ -1,4 +1,5 @@
 /** Checks remote servers that no running svc is connected to: whether they can be reached, are MCP servers and let svc in. */
+import { headerCommand } from "../backend/client-transport.ts"
 import { ACCEPT_JSON_OR_SSE, isEventStream, mediaType, statusHint, unexpectedType } from "../backend/http.ts"
 import { HttpStatusError, ownMeta } from "../backend/negotiate.ts"
 import type { RemoteLaunch, ServerSpec } from "../config/server-spec.ts"
@@ -25,9 +26,8 @@ export async function checkRemotes(installation: Installation): Promise<readonly
   return skew === undefined ? findings : [...findings, skewFinding(skew)]
 }
 
-/** Returns how the credentials in the headers of a server are corrected. */
-export const headerFix = (name: string): string =>
-  `put the right header: \`svc mcp edit ${name} --header 'Authorization: Bearer TOKEN'\``
+/** Returns how the credentials in the headers of a server are given or corrected. */
+export const headerFix = (name: string): string => `put TOKEN=… into .env, then run \`${headerCommand(name)}\``
 
 // ---
 
@@ -65,7 +65,7 @@ async function probe(spec: Remote, installation: Installation): Promise<Probe> {
     if (await isSignedIn(spec, installation)) return { findings: [], skewMs }
     const finding = (await offersOAuth(launch, response, installation))
       ? failed("sign-in needed", `svc auth login ${name}`)
-      : failed("answered 401, and offers no sign-in", headerFix(name))
+      : failed("requires a token in a header (401), and offers no sign-in", headerFix(name))
     return { findings: [finding], skewMs }
   }
   if (response.ok && mediaType(response) !== "application/json" && !isEventStream(response))

@@ -209,9 +209,17 @@ function checkServers({ live }: Installation): readonly Finding[] {
     }
     switch (state) {
       case "sign-in needed":
-        return [{ ...about, severity: "error", why: "svc has no access to it", fix: `svc auth login ${name}` }]
+      case "token needed":
       case "credentials refused":
-        return [{ ...about, severity: "error", why: "svc has no access to it", fix: headerFix(name) }]
+        return [
+          {
+            ...about,
+            what: `${id}: ${reason === "" ? state : reason}`,
+            severity: "error",
+            why: "svc has no access to it",
+            fix: state === "sign-in needed" ? `svc auth login ${name}` : headerFix(name),
+          },
+        ]
       case "failed":
       case "crash-loop":
         return [

@@ -138,6 +138,9 @@ export function outcomeOf(name: string, status: Status): ServerOutcome {
       return { ...outcome, text: `: ${state}, ${counted(tools ?? 0, "tool")}` }
     case "sign-in needed":
       return { ...outcome, text: `: ${state}; \`svc auth login ${name}\` signs in` }
+    case "token needed":
+    case "credentials refused":
+      return { ...outcome, ...(lastError === undefined ? {} : { lastError }), text: `; it ${lastError}` }
     case "invalid":
       return {
         ...outcome,
@@ -161,7 +164,6 @@ export function outcomeOf(name: string, status: Status): ServerOutcome {
     case "restarting":
     case "crash-loop":
     case "failed":
-    case "credentials refused":
       return lastError === undefined
         ? { ...outcome, text: `: ${state}; \`svc mcp status ${name}\` shows when it is connected` }
         : { ...outcome, lastError, text: `; it does not start: ${lastError}` }

@@ -14,11 +14,11 @@ import { messageOf } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
 import { LearnedBehaviour } from "./attribution.ts"
 import {
-  HeadersRefusedError,
   InsufficientScopeError,
   LostError,
   reasonWithoutName,
   UnauthorizedError,
+  type UnauthorizedReason,
 } from "./client-transport.ts"
 import { PeerError } from "./connection.ts"
 import { type OpenHooks, ProbeExit } from "./connection-attempt.ts"
@@ -69,8 +69,8 @@ export type BackendFacts = {
   responsive: boolean
   /** The address at which a person authorizes svc, if one is needed. */
   authorizationUrl: string | undefined
-  /** Whether the server refused the credentials in the configured headers. */
-  headersRefused: boolean
+  /** What the server wants, if the state is unauthorized. */
+  refusal: UnauthorizedReason
   /** Whether the current process has printed text on stdout that is not MCP. */
   noisy: boolean
 }
@@ -88,7 +88,7 @@ export class Backend {
     lastPing: undefined,
     responsive: true,
     authorizationUrl: undefined,
-    headersRefused: false,
+    refusal: "sign-in needed",
     noisy: false,
   }
   /** The connection and its listing, exactly while the state is connected. */
@@ -329,8 +329,10 @@ export class Backend {
     const loss = error instanceof LostError ? error.loss : undefined
     const text = withExitReason(reason, loss?.exit?.code === 0 ? ENDED : loss?.exitReason)
     this.facts.lastError = text
-    this.facts.headersRefused = error instanceof HeadersRefusedError
-    if (refused) this.facts.authorizationUrl = error.authorizationUrl
+    if (refused) {
+      this.facts.refusal = error.refusal
+      this.facts.authorizationUrl = error.authorizationUrl
+    }
     if (loss?.exit !== undefined) this.facts.lastExit = loss.exit
     const lost = isRefusal(error) ? "refused" : "lost"
     this.send({ kind: refused ? "unauthorized" : lost, epoch, now: clock.now() })

@@ -92,9 +92,13 @@ export type ClientTransport = {
   close(): Promise<void>
 }
 
+/** What a server that answers 401 wants, in the words for people. */
+export type UnauthorizedReason = "sign-in needed" | "token needed" | "credentials refused"
+
 /** The server requires authorization (401). It says nothing about the server's era or health. */
 export class UnauthorizedError extends Error {
   override readonly name = "UnauthorizedError"
+  readonly refusal: UnauthorizedReason = "sign-in needed"
   constructor(
     message: string,
     /** The address at which a person authorizes svc, if it is known. */
@@ -108,8 +112,21 @@ export class UnauthorizedError extends Error {
 /** Returns the message for a server that requires authorization, if no browser can return to this process. */
 export const loginHint = (name: string): string => `sign-in needed; run \`svc auth login ${name}\``
 
+/** Returns the command that puts a token into a header. The variable is svc's: its value is in `.env`. */
+export const headerCommand = (name: string): string => `svc mcp edit ${name} -H 'Authorization: Bearer \${TOKEN}'`
+
+/** The server requires a token, and names no authorization server: no sign-in helps, only a header does. */
+export class TokenRequiredError extends UnauthorizedError {
+  override readonly refusal = "token needed"
+  constructor(name: string, options?: ErrorOptions) {
+    const text = `requires a token in a header (401), and offers no sign-in; \`${headerCommand(name)}\` sets it`
+    super(text, undefined, options)
+  }
+}
+
 /** The server refused the credentials in the configured headers: no sign-in helps, only other headers do. */
 export class HeadersRefusedError extends UnauthorizedError {
+  override readonly refusal = "credentials refused"
   constructor(options?: ErrorOptions) {
     super("refused the credentials in headers (401)", undefined, options)
   }

@@ -143,7 +143,7 @@ function notWaitedFor({ servers, summary }: Params): readonly string[] {
   const { failed = 0, awaitingOAuth = 0 } = isObject(summary) ? summary : {}
   return [
     ["failed", failed, "failed"],
-    ["awaiting_oauth", awaitingOAuth, "needs a sign-in"],
+    ["awaiting_oauth", awaitingOAuth, "does not let svc in"],
   ].flatMap(([state, count, what]) => {
     const names = byState?.[String(state)]
     if (Array.isArray(names)) return names.map((name) => `${name} ${what}: not waiting for it`)
@@ -265,12 +265,14 @@ const VERDICT_TONES: Readonly<Record<string, Tone>> = {
 }
 
 /** Returns the state that a server's entry in `/health` shows. */
-function stateOfReport({ status, healthy, attempt }: Params): ServerState {
+function stateOfReport({ status, healthy, attempt, lastError }: Params): ServerState {
   switch (status) {
     case "connected":
       return healthy === true ? "connected" : "degraded"
     case "awaiting_oauth":
-      return "sign-in needed"
+      // The specification has one word for all three; the reason tells them apart.
+      if (String(lastError).startsWith("refused ")) return "credentials refused"
+      return String(lastError).startsWith("requires a token") ? "token needed" : "sign-in needed"
     case "error":
       return "failed"
     default:

@@ -44,7 +44,7 @@ export class BackendError extends Error {
 }
 
 /** Messages that make a sentence with the name of the server: "web is down". */
-const PREDICATE = /^(?:is|needs|has|refused) /
+const PREDICATE = /^(?:is|needs|has|refused|requires) /
 
 /** The kinds of errors that a caller makes. */
 export type RequestFault =

@@ -145,7 +145,7 @@ export const CREDENTIALS: readonly Pattern[] = [
   ),
   pattern(
     "key and value",
-    `(${NAME}["']?(?:\\s{0,8}(?:=>|:=|->|==|=(?![=>]))\\s{0,8}|\\s{0,8}:(?!=)(?:\\s{1,8}(?!${SENTENCE}))?)\\[?)(?!\\s|\\[?\\s?[bru]?\\\\{0,8}["'\`]|${PLACEHOLDER}|${FUNCTION}|//|[\\w-]{2,32}(?:\\s{1,8}|%20)\\[REDACTED)${VALUE}`,
+    `(${NAME}["']?(?:\\s{0,8}(?:=>|:=|->|==|=(?![=>]))\\s{0,8}|\\s{0,8}:(?!=)(?:\\s{1,8}(?!${SENTENCE}))?)\\[?)(?!\\s|\\[?\\s?[bru]?\\\\{0,8}["'\`]|${PLACEHOLDER}|${FUNCTION}|//|[\\w-]{2,32}(?:\\s{1,8}|%20)\\[REDACTED|(?:bearer|basic|token)\\s{1,8}\\$\\{)${VALUE}`,
     `$1${HIDDEN}`,
   ),
   pattern(

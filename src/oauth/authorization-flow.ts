@@ -4,7 +4,7 @@
  * Code Protection.
  */
 
-import { TransientError } from "../backend/client-transport.ts"
+import { TokenRequiredError, TransientError } from "../backend/client-transport.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
 import type { DpopKey } from "./dpop.ts"
@@ -193,13 +193,15 @@ export class AuthorizationFlow {
     scope: string | undefined,
   ): Promise<OAuthClient> {
     const { register } = await this.deps.loadOAuthClient()
-    const { issuer, metadata } = authority
+    const { issuer, metadata, resource } = authority
     if (metadata !== undefined && metadata.registration_endpoint === undefined)
       throw new Error(`${issuer} offers no client registration: set oauth.clientId`)
     const method = source.launch.oauth?.tokenEndpointAuthMethod
     const client = await register(authority, redirectUrl, scope, method, source.boundedFetch).catch(
       (error: unknown) => {
         if (error instanceof TransientError) throw error
+        if (metadata === undefined && resource === undefined && source.launch.oauth === undefined)
+          throw new TokenRequiredError(source.name, { cause: error })
         throw new Error(
           metadata === undefined
             ? "no OAuth metadata was found: put a token into the server's headers, or set oauth"

@@ -10,6 +10,7 @@ import {
   HeadersRefusedError,
   InsufficientScopeError,
   loginHint,
+  TokenRequiredError,
   TransientError,
   UnauthorizedError,
 } from "../backend/client-transport.ts"
@@ -272,6 +273,7 @@ export class OAuth {
     // A server without OAuth takes its credentials from another header than Authorization.
     if (launch.oauth === undefined && Object.keys(launch.headers).some((header) => isSecretName(header)))
       return new HeadersRefusedError({ cause })
+    if (cause instanceof TokenRequiredError) return cause
     const next = isUnattended ? `; when that is corrected, run \`svc auth login ${name}\`` : ""
     return new UnauthorizedError(`requires authorization, but ${this.reason(cause)}${next}`, undefined, { cause })
   }

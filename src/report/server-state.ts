@@ -23,6 +23,8 @@ const RUNNING = {
   /** Stopped while idle; its catalog is kept, and a call starts it. */
   asleep: "good",
   "sign-in needed": "notice",
+  /** A remote server that wants a token in a header. */
+  "token needed": "notice",
   /** A remote server that refused the credentials in the configured headers. */
   "credentials refused": "bad",
   stopped: "faint",
@@ -60,7 +62,7 @@ export function stateOf(backend: BackendSnapshot, now: number): keyof typeof RUN
     case "crashed":
       return "crash-loop"
     case "unauthorized":
-      return backend.headersRefused ? "credentials refused" : "sign-in needed"
+      return backend.refusal
     case "starting":
     case "failed":
     case "stopped":

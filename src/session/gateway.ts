@@ -73,7 +73,7 @@ export function absenceReason(
     case "failed":
       return `is down${cause}; see \`svc mcp status\``
     case "unauthorized":
-      return facts.headersRefused ? (facts.lastError ?? "") : "needs a sign-in; see `svc mcp status`"
+      return facts.refusal === "sign-in needed" ? "needs a sign-in; see `svc mcp status`" : (facts.lastError ?? "")
     case "stopped":
     case "connected":
       return "is stopped"

@@ -197,12 +197,16 @@ test("remote servers that cannot be used are found, each with its cause [doctor:
     [() => new Response("no", { status: 404 }), /^far: answered 404$/, /end in \/mcp or \/sse/],
     [() => new Response("no", { status: 403 }), /^far: answered 403$/, /headers\.Authorization/],
     [page, /^far: answered with a web page/, /end in \/mcp/],
-    [() => new Response("", { status: 401 }), /^far: answered 401, and offers no sign-in$/, /mcp edit far --header/],
+    [
+      () => new Response("", { status: 401 }),
+      /^far: requires a token in a header \(401\), and offers no sign-in$/,
+      /mcp edit far -H/,
+    ],
     [oauth, /^far: sign-in needed$/, /^svc auth login far$/],
     [
       () => new Response("", { status: 401 }),
       /^far: refused the credentials in headers \(401\)$/,
-      /mcp edit far --header/,
+      /mcp edit far -H/,
       { headers: { Authorization: "Bearer Canary-0123456789" } },
     ],
     [() => new Response("", { status: 502 }), /^far: answered 502$/, /log/],

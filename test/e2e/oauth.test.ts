@@ -390,8 +390,8 @@ test("a server that wants a token and offers no OAuth is told apart, and what to
     env,
   })
   for (const [name, reason] of [
-    ["old", "no OAuth metadata was found"],
-    ["key", "no OAuth metadata was found"],
+    ["old", "`svc mcp edit old -H 'Authorization: Bearer ${TOKEN}'` sets it"],
+    ["key", "`svc mcp edit key -H 'Authorization: Bearer ${TOKEN}'` sets it"],
     ["written", "refused the credentials in headers (401)"],
   ] as const) {
     const health = await eventually(async () => {
@@ -401,6 +401,26 @@ test("a server that wants a token and offers no OAuth is told apart, and what to
     expect(health.error).toContain(reason)
     expect(health.authorizationUrl).toBeUndefined()
   }
+  const place = ["--config-dir", svc.folder]
+  for (const flags of [place, ["--url", svc.url, ...place]]) {
+    const { stdout } = await runSvc(["health", ...flags], env)
+    for (const [name, state] of [
+      ["old", "token needed"],
+      ["key", "token needed"],
+      ["written", "credentials refused"],
+    ] as const)
+      expect(stdout).toMatch(new RegExp(`^${name} +${state} `, "m"))
+  }
+  const added = await runSvc(["mcp", "add", "new", "--url", String(key), ...place], env)
+  expect(added.stdout).toStartWith(
+    "added new; it requires a token in a header (401), and offers no sign-in; `svc mcp edit",
+  )
+  const found = JSON.parse((await runSvc(["doctor", "--json", ...place], env)).stdout)
+  expect(found.findings).toContainEqual(
+    expect.objectContaining({ subject: "key", fix: expect.stringContaining("svc mcp edit key -H") }),
+  )
+  const login = await runSvc(["auth", "login", "key", ...place], env)
+  expect(login.stderr).toContain("requires a token in a header (401), and offers no sign-in")
   for (const server of servers) await server.stop(true)
 })
 

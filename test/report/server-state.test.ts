@@ -14,7 +14,8 @@ test.each([
   [backend("crashed"), "crash-loop"],
   [backend("failed"), "failed"],
   [backend("unauthorized"), "sign-in needed"],
-  [{ ...backend("unauthorized"), headersRefused: true }, "credentials refused"],
+  [{ ...backend("unauthorized"), refusal: "token needed" }, "token needed"],
+  [{ ...backend("unauthorized"), refusal: "credentials refused" }, "credentials refused"],
   [backend("stopped"), "stopped"],
 ] as const)("people are shown one word for the state of a backend (%#) [states:words]", (server, word) => {
   expect(stateOf(server, NOW)).toBe(word)
@@ -42,6 +43,7 @@ test("the words are these [states:words]", () => {
     "failed",
     "asleep",
     "sign-in needed",
+    "token needed",
     "credentials refused",
     "stopped",
     "disabled",

@@ -81,7 +81,7 @@ export function backend(
       : undefined,
     offer: connected ? { characters: { tools: 100, instructions: 20 }, warnings: [] } : undefined,
     authorizationUrl: undefined,
-    headersRefused: false,
+    refusal: "sign-in needed",
     noisy: false,
     changedTools: [],
     suspiciousTools: [],

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { Backend } from "../../src/backend/backend.ts"
-import { HeadersRefusedError } from "../../src/backend/client-transport.ts"
+import { HeadersRefusedError, TokenRequiredError } from "../../src/backend/client-transport.ts"
 import { BackendError } from "../../src/lib/errors.ts"
 import { absenceReason } from "../../src/session/gateway.ts"
 import { manualClock, settle } from "../clock.ts"
@@ -39,4 +39,13 @@ test("a call to a server that refused the configured headers learns that no sign
   fails(new HeadersRefusedError())
   await settle()
   expect(said()).toBe("web refused the credentials in headers (401)")
+})
+
+test("a call to a server that wants a token and offers no sign-in learns how it is given one [tool:server-down]", async () => {
+  const { said, fails } = await starting()
+  fails(new TokenRequiredError("web"))
+  await settle()
+  expect(said()).toBe(
+    "web requires a token in a header (401), and offers no sign-in; `svc mcp edit web -H 'Authorization: Bearer ${TOKEN}'` sets it",
+  )
 })
