@@ -58,11 +58,26 @@ export function startInBackground(
     log: logFile ?? log,
     failed: new Promise((resolve) => {
       void child.exited.then((code) => {
-        const lines = readFileSync(errors, "utf8").trim().split("\n")
         if (code !== 0)
-          resolve((lines.at(-1) || `it exited with code ${code}; its log is ${logFile ?? log}`).replace(/^svc: /, ""))
+          resolve(reasonIn(readFileSync(errors, "utf8")) || `it exited with code ${code}; its log is ${logFile ?? log}`)
       })
     }),
     end: () => child.kill(),
   }
+}
+
+// ---
+
+/** Error lines that are shown at most: a configuration may have many problems. */
+const MAX_LINES = 3
+
+/** Returns the error that a command has ended with, by its stderr, on one line; empty if it wrote nothing. */
+function reasonIn(stderr: string): string {
+  const lines = stderr.trim().split("\n")
+  const first = lines.findIndex((line) => line.startsWith("svc: "))
+  if (first < 0) return lines.at(-1) ?? ""
+  return lines
+    .slice(first, first + MAX_LINES)
+    .join("; ")
+    .replace("svc: ", "")
 }

@@ -1,7 +1,7 @@
 /** Connects to the socket on which the running svc serves `svc proxy` and the other commands that are its clients. */
 import type { Socket } from "bun"
 import { proxyEndpoint } from "../serve/control-socket.ts"
-import type { ProxyDeps } from "../serve/proxy-client.ts"
+import type { InstanceConnection, ProxyDeps } from "../serve/proxy-client.ts"
 import { createSendQueue } from "../serve/proxy-server.ts"
 import type { Paths } from "../store/paths.ts"
 import { createSplitter } from "../wire/lines.ts"
@@ -15,7 +15,7 @@ export const MAX_PROXY_WAITING = 128 * 1024 * 1024
 export async function connectToProxySocket(
   paths: Paths,
   { line, lost }: Parameters<ProxyDeps["connect"]>[0],
-): ReturnType<ProxyDeps["connect"]> {
+): Promise<InstanceConnection | undefined> {
   const endpoint = proxyEndpoint(paths)
   if (endpoint === undefined || endpoint.lost) return undefined
   let socket: Socket<undefined> | undefined

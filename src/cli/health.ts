@@ -82,6 +82,7 @@ const FIRST_PAUSE_MS = 50
 /** Two requests per pause stay below the rate limit, however long it takes. */
 const LAST_PAUSE_MS = 4000
 const REPORT_AFTER_MS = 1000
+const MOST_NAMED = 5
 
 const isAddress = (text: string): boolean => /^unix:./.test(text) || (URL.canParse(text) && /^https?:/i.test(text))
 
@@ -130,11 +131,20 @@ async function statusOf({ ask }: CommandContext): Promise<Status | undefined> {
   return isObject(status) ? (status as Status) : undefined
 }
 
-/** Returns how many servers are ready, such as `1 of 2`, while some are in their first start; undefined afterwards. */
+/**
+ * Returns how many servers are ready and which are in their first start, such as `1 of 2 servers ready, starting: web`;
+ * undefined once none is.
+ */
 function startingOf({ ok, body }: HealthReply): string | undefined {
-  const { loading, summary } = body
+  const { loading, summary, servers } = body
   if (!ok || !isObject(loading) || loading.isComplete !== false || !isObject(summary)) return undefined
-  return `${summary.ready} of ${summary.total}`
+  const byState = isObject(servers) && isObject(servers.byState) ? servers.byState : {}
+  const names = [byState.pending, byState.loading].flatMap((found) => (Array.isArray(found) ? found.map(String) : []))
+  const starting =
+    names.length === 0
+      ? `${Number(summary.pending) + Number(summary.loading)} starting`
+      : `starting: ${names.slice(0, MOST_NAMED).join(", ")}${names.length > MOST_NAMED ? ", …" : ""}`
+  return `${summary.ready} of ${counted(Number(summary.total), "server")} ready, ${starting}`
 }
 
 /** Says which servers `--wait` does not wait for: by name if the report has names, else in numbers. */
@@ -252,7 +262,8 @@ function verdictOf(
   // Without a server nothing is wrong.
   if (total === 0 && status === "degraded")
     return ["running", someDisabled ? "no server is enabled" : "no servers yet; add one with `svc mcp add`"]
-  if (starting !== undefined) return ["starting", `${starting} ready`]
+  // A single slow server among many does not make svc one that starts.
+  if (starting !== undefined) return [status === "unhealthy" ? "starting" : status, starting]
   return [status, `${healthy} of ${counted(Number(total), "server")} healthy`]
 }
 

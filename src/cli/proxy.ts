@@ -102,8 +102,10 @@ function connectOrStart(
   let first = true
   return async (events) => {
     const found = await connectToProxySocket(paths, events).catch(() => undefined)
+    const starts = found === undefined && mayStart && (first || proxyEndpoint(paths) !== undefined)
+    first = false
     if (found !== undefined) mayStart = enabled
-    else if (mayStart && (first || proxyEndpoint(paths) !== undefined)) {
+    if (starts) {
       mayStart = false
       const words = ["--init", "--config", paths.file, "--config-dir", paths.directory]
       const child = startInBackground(paths, words, { startedBy: "proxy", cwd: paths.directory })
@@ -113,8 +115,8 @@ function connectOrStart(
         const running = await callControl(paths, "hello", {}, HELLO_MS).catch(() => undefined)
         if (running === undefined) failed(`svc did not start: ${reason}`)
       })
+      return "starting"
     }
-    first = false
     return found
   }
 }

@@ -32,15 +32,17 @@ import type { ProjectContext } from "./trusted-client.ts"
 /** An open connection to the instance. */
 export type ProxyLink = { send(line: Uint8Array | string): void; close(): void }
 
+export type InstanceConnection = { readonly link: ProxyLink; readonly token: string }
+
 export type ProxyDeps = {
   readonly clock: Clock
   /** Sends a line to the client. */
   send(line: Uint8Array | string): void
-  /** Connects to the instance; resolves with undefined if none runs. `lost` is called once, when the connection is lost. */
-  connect(events: {
-    line(bytes: Uint8Array): void
-    lost(): void
-  }): Promise<{ link: ProxyLink; token: string } | undefined>
+  /**
+   * Connects to the instance; resolves with undefined if none runs, and with "starting" if this call has started one, of
+   * which the user knows. `lost` is called once, when the connection is lost.
+   */
+  connect(events: { line(bytes: Uint8Array): void; lost(): void }): Promise<InstanceConnection | "starting" | undefined>
   /** Shows a message to the user of the client. */
   note(text: string): void
 }
@@ -73,6 +75,8 @@ export class ProxySession {
   private cancelRetry: (() => void) | undefined
   private readonly backoff = new Backoff({ first: FIRST_PAUSE_MS, max: MAX_PAUSE_MS })
   private connecting = false
+  /** Whether an instance is starting for this session: the client's user wants to know what becomes of it. */
+  private isStarting = false
   private noted = false
   private count = 0
   private closed = false
@@ -96,7 +100,7 @@ export class ProxySession {
     else if (this.link === undefined) this.retry(0)
   }
 
-  /** Resolves when no request waits for its response; streams do not count. */
+  /** Resolves when no request waits for its response, and no start for its outcome; streams do not count. */
   drained(): Promise<void> {
     if (!this.isWaiting()) return Promise.resolve()
     this.drain ??= Promise.withResolvers<void>()
@@ -138,17 +142,28 @@ export class ProxySession {
   startFailed(reason: string): void {
     this.absence = reason
     if (!this.isWelcome) this.fail(reason)
+    this.started()
   }
 
   // ---
 
   private isWaiting(): boolean {
-    return [...this.open.values()].some(({ method }) => method !== "subscriptions/listen")
+    return this.isStarting || [...this.open.values()].some(({ method }) => method !== "subscriptions/listen")
+  }
+
+  /** Records that a start is over. */
+  private started(): void {
+    this.isStarting = false
+    this.resolveDrained()
   }
 
   /** Removes a request that has its response or needs none. */
   private settle(key: string): void {
     this.open.delete(key)
+    this.resolveDrained()
+  }
+
+  private resolveDrained(): void {
     if (this.drain === undefined || this.isWaiting()) return
     this.drain.resolve()
     this.drain = undefined
@@ -203,12 +218,14 @@ export class ProxySession {
       .connect({ line: (bytes) => this.line(bytes), lost: () => this.lost() })
       .catch(() => undefined)
     this.connecting = false
-    if (this.closed) return found?.link.close()
-    if (found === undefined) {
-      if (!this.noted) this.deps.note("no svc is running for this configuration; waiting for it")
+    if (found === "starting") this.isStarting = true
+    if (found === undefined || found === "starting") {
+      if (this.closed) return
+      if (!this.noted && found === undefined) this.deps.note("no svc is running for this configuration; waiting for it")
       this.noted = true
       return this.retry(this.backoff.next())
     }
+    if (this.closed) return found.link.close()
     this.link = found.link
     this.sentContext = this.context
     this.sendMessage({ svc: "hello", token: found.token, surroundings: this.context })
@@ -283,6 +300,7 @@ export class ProxySession {
     this.noted = false
     this.backoff.reset()
     this.isWelcome = true
+    this.started()
     if (this.sentContext !== this.context) this.move()
     const { initialize } = this
     if (initialize?.answered !== true) {

@@ -119,6 +119,26 @@ test("a supervised server is starting at first, and restarting leaves loading co
   })
 })
 
+test("svc health names the servers that are starting, and calls svc starting only if most of them are [cli:health]", async () => {
+  const mute = { command: "sleep", args: ["60"] }
+  await using svc = await startSvc({ config: { mcpServers: { a: echo(), b: echo(), mute } }, flags: FLAGS })
+  const health = () => runSvc(["health", "--config-dir", svc.folder])
+  await isConnected(svc, "a")
+  await isConnected(svc, "b")
+  const some = await health()
+  expect([some.code, some.stdout]).toEqual([
+    0,
+    expect.stringMatching(/^degraded \(.*\): 2 of 3 servers ready, starting: mute\n/),
+  ])
+  svc.write({ mcpServers: { a: echo(), mute } })
+  await eventually(async () => (await fetch(`${svc.url}/health/mcp/b`)).status === 404)
+  const most = await health()
+  expect([most.code, most.stdout]).toEqual([
+    75,
+    expect.stringMatching(/^starting \(.*\): 1 of 2 servers ready, starting: mute\n/),
+  ])
+})
+
 /**
  * A legacy server over HTTP in this process. `stop` closes its port, `start` opens the same port again. It answers the tool
  * `fail` with 502.

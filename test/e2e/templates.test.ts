@@ -360,6 +360,27 @@ test("--start says why svc did not start, and fails the requests that wait for i
   removeFolder(folder)
 }, 30_000)
 
+test("--start says in one line that it starts svc, and what became of it, also to a client without requests [proxy:start:failed]", async () => {
+  const folder = freshFolder()
+  const wrong = { command: "bun", args: ["{{#if}}"] }
+  const templateSettings = { failureMode: "strict" }
+  writeFileSync(
+    join(folder, "mcp.json"),
+    JSON.stringify({ mcpTemplates: { one: wrong, two: wrong }, templateSettings }),
+  )
+  const { stdout, stderr } = await runSvc(["proxy", "--start", "--config-dir", folder], {
+    ...freshEnv(folder),
+    SVC_PORT: "0",
+  })
+  expect(stdout).toBe("")
+  expect(stderr.split("\n")).toEqual([
+    expect.stringMatching(/^svc proxy: svc is not running for this configuration; starting it, with its log in /),
+    expect.stringMatching(/^svc proxy: svc did not start: .*template one: .*; .*template two: /),
+    "",
+  ])
+  removeFolder(folder)
+}, 30_000)
+
 test("strict refuses what graceful leaves out [template:failure]", async () => {
   const wrong = { command: "bun", args: [SERVER, "{{#if}}"] }
   const folder = freshFolder()
