@@ -21,7 +21,7 @@ import {
   writeFileSync,
 } from "node:fs"
 import { basename, dirname, join, resolve } from "node:path"
-import { fileProblem, UnavailableError } from "../lib/errors.ts"
+import { ConfigError, fileProblem, UnavailableError } from "../lib/errors.ts"
 import { retryOnWindowsLock } from "../lib/windows-lock.ts"
 
 /** Runs `open` under a umask by which a new socket belongs to this user alone from its first moment. */
@@ -34,13 +34,18 @@ export function withPrivateUmask<T>(open: () => T): T {
   }
 }
 
-/** Returns the text of a file; undefined if it is missing. Throws an UnavailableError if it cannot be read. */
+/**
+ * Returns the text of a file; undefined if it is missing. Throws a ConfigError if it is a directory, and an UnavailableError
+ * if it cannot be read.
+ */
 export function readText(path: string): string | undefined {
   try {
     return decodeText(readFileSync(path))
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && (cause.code === "ENOENT" || cause.code === "ENOTDIR"))
       return undefined
+    if (cause instanceof Error && "code" in cause && cause.code === "EISDIR")
+      throw new ConfigError([{ code: "read", severity: "error", file: path, message: DIRECTORY }], { cause })
     throw new UnavailableError(`cannot read ${path}: ${fileProblem(cause)}`, { cause })
   }
 }
@@ -145,6 +150,8 @@ export function removeAll(files: readonly string[]): void {
 }
 
 // ---
+
+const DIRECTORY = "a directory is in the place of this file: move it away, or choose another file"
 
 /** As many as Linux follows. */
 const MAX_LINKS = 40

@@ -16,6 +16,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { jsonSchema } from "../../src/config/schema.ts"
 import { systemClock } from "../../src/lib/clock.ts"
+import { ConfigError } from "../../src/lib/errors.ts"
 import { createMissing, editConfig, listBackups, readTexts } from "../../src/store/documents.ts"
 import { replaceFile } from "../../src/store/files.ts"
 import { ownName, type Paths, pathsOf } from "../../src/store/paths.ts"
@@ -145,6 +146,14 @@ test("documents in the encoding of Windows PowerShell are read and edited", asyn
     true,
   )
   expect(readTexts(paths).config()).toBe('{\r\n  "mcpServers": { "a": { "command": "x" } }\r\n}\r\n')
+})
+
+test("a directory in the place of a document is an error of the configuration, which names it", async () => {
+  mkdirSync(paths.file)
+  const problem = `${paths.file}: a directory is in the place of this file`
+  expect(() => readTexts(paths).config()).toThrow(ConfigError)
+  expect(() => readTexts(paths).config()).toThrow(problem)
+  await expect(editConfig(paths, () => "{}", systemClock)).rejects.toThrow(problem)
 })
 
 test("concurrent edits lose nothing [config:edit:lock]", async () => {
