@@ -17,6 +17,7 @@ const TONES: Readonly<Record<ServerState, Tone>> = {
   failed: "bad",
   asleep: "good",
   "sign-in needed": "notice",
+  "token needed": "notice",
   "credentials refused": "bad",
   stopped: "faint",
   disabled: "faint",
