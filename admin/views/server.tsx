@@ -115,6 +115,7 @@ const REMEDIES: Readonly<Partial<Record<ServerState, string>>> = {
   failed: "svc does not restart it, because restartOnExit is off. Mend the cause, then restart the server.",
   invalid: "Correct the value in Settings or in the file. svc applies the file when it is saved.",
   "sign-in needed": "Authorize svc, and it connects by itself.",
+  "token needed": "The server wants a token. Put it into the header Authorization, in Settings.",
   "credentials refused": "The server refused the configured headers. Put a valid token into Settings.",
   "not loaded": "svc has not applied the file yet: see the issues of the configuration.",
   "not in use": "svc starts an instance when a client with a project connects.",

@@ -9,6 +9,7 @@
 import { isDeepStrictEqual } from "node:util"
 import { failuresOf, type Listing } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
+import { BoundedMap } from "../lib/bounded-map.ts"
 import { type Clock, formatDuration, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
@@ -108,8 +109,8 @@ export class Backend {
   private waitMs = 0
   /** The reason of the last loss that was logged. */
   private lastNotedLoss: string | undefined
-  /** The last invalid message, and how often in a row it came. */
-  private invalid = { text: "", count: 0 }
+  /** How often each of the last different invalid messages came, and how many different ones there were. */
+  private readonly invalid = { counts: new BoundedMap<string, number>(MAX_INVALID), different: 0 }
 
   constructor(
     public spec: ServerSpec,
@@ -304,7 +305,7 @@ export class Backend {
     const { state, lastNotedLoss } = this
     this.lastNotedLoss = reason
     const attempt = state.kind === "waiting" ? state.attempt : 0
-    if (reason === lastNotedLoss && attempt > MAX_NOTED && (attempt & (attempt - 1)) !== 0) return
+    if (reason === lastNotedLoss && attempt > MAX_NOTED && !isPowerOfTwo(attempt)) return
     const hint = attempt === MAX_NOTED ? " (further repeats are logged less often)" : ""
     this.deps.onnote("warn", `${text}${this.nextStep()}${hint}`)
   }
@@ -360,13 +361,15 @@ export class Backend {
     this.changed()
   }
 
-  /** Returns what to log of an invalid message: its repeats, also after restarts, are logged less and less often. */
+  /** Returns what to log of an invalid message: repeats and ever new ones, also after restarts, are logged less and less often. */
   private repeated(line: string): string {
-    const { text, count } = this.invalid
-    const times = text === line ? count + 1 : 1
-    this.invalid = { text: line, count: times }
-    if (times === 1) return line
-    return (times & (times - 1)) === 0 ? `${line} (${times} times)` : ""
+    const { counts } = this.invalid
+    const times = (counts.get(line) ?? 0) + 1
+    counts.set(line, times)
+    if (times > 1) return isPowerOfTwo(times) ? `${line} (${times} times)` : ""
+    const different = ++this.invalid.different
+    if (different <= MAX_INVALID) return line
+    return isPowerOfTwo(different) ? `${line} (${different} different ones so far, most of which are not logged)` : ""
   }
 
   /** Reports a problem that affects no state. */
@@ -447,6 +450,10 @@ const withExitReason = (reason: string, exitReason: string | undefined): string 
 const authorizationHint = (error: unknown): string =>
   error instanceof UnauthorizedError && error.authorizationUrl !== undefined ? `: ${error.authorizationUrl}` : ""
 
+const isPowerOfTwo = (count: number): boolean => (count & (count - 1)) === 0
+
+/** How many different invalid messages are all logged, and remembered. */
+const MAX_INVALID = 32
 /** How long an attempt takes before it is logged as slow. */
 const SLOW_MS = 30_000
 /** How many losses for one reason are all logged. */

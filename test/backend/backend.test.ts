@@ -329,6 +329,24 @@ test("an invalid message that every new process prints is logged less and less o
   const counted = (times: number) => `sent an invalid message: {} (${times} times)`
   expect(logged).toEqual(["sent an invalid message: {}", counted(2), "", counted(4), "", "", "", counted(8), ""])
   expect(known.repeated?.("another")).toBe("another")
+  expect(known.repeated?.("sent an invalid message: {}")).toBe("")
+})
+
+test("invalid messages that are all different are logged less and less often", async () => {
+  const { backend, last } = bench()
+  backend.start()
+  await settle()
+  const { known } = last()
+  const logged = Array.from({ length: 1000 }, (_, at) => known.repeated?.(`at ${at}`) ?? "").filter(
+    (line) => line !== "",
+  )
+  expect(logged.slice(0, 32)).toEqual(Array.from({ length: 32 }, (_, at) => `at ${at}`))
+  expect(logged.slice(32).map((line) => line.replace(/ \((\d+) different .*/, " $1"))).toEqual([
+    "at 63 64",
+    "at 127 128",
+    "at 255 256",
+    "at 511 512",
+  ])
 })
 
 test("an attempt that never ends does not block its replacement for ever", async () => {
