@@ -1,7 +1,7 @@
 /** What commands print: results to stdout, as tables for people or JSON for programs, and messages to stderr. */
 
 import { escaped } from "../lib/log.ts"
-import { type Cell, type Column, formatFacts, formatTable, printableLines } from "../lib/table.ts"
+import { type Cell, type Column, formatFacts, formatTable, printableLines, wrap } from "../lib/table.ts"
 import { type Look, lookOf } from "../lib/terminal.ts"
 
 /** Returns how stdout is shown. */
@@ -21,6 +21,10 @@ export const table = (head: readonly Column[], rows: readonly (readonly Cell[])[
 /** Formats the facts about one thing for stdout. */
 export const facts = (rows: readonly (readonly [label: string, value: Cell])[]): string =>
   formatFacts(rows, stdoutLook())
+
+/** Formats the issues of a configuration for stdout, under a head; they wrap at words. */
+export const issueLines = (issues: readonly string[]): string =>
+  ["issues", ...issues.map((issue) => wrap(`  ${issue}`, stdoutLook()))].join("\n")
 
 /** Prints a result, as JSON if `asJson` is true. Escapes control characters: text from servers must not drive the terminal. */
 export function print(asJson: boolean, value: unknown, text: () => string): void {

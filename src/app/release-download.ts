@@ -43,9 +43,14 @@ export async function findRelease(
   wanted?: string,
 ): Promise<FoundRelease> {
   const folder = wanted === undefined ? releases : folderOfVersion(releases, wanted)
-  const sums = await download(`${folder}/SHA256SUMS`, MAX_TEXT)
-  const version =
-    key === undefined ? undefined : signedVersion(sums, await download(`${folder}/SHA256SUMS.minisig`, MAX_TEXT), key)
+  const sums = await download(`${folder}/SHA256SUMS`, MAX_TEXT).catch(
+    orIfMissing(`there is no release at ${folder}: it has no SHA256SUMS`),
+  )
+  const signature =
+    key === undefined
+      ? undefined
+      : await download(`${folder}/SHA256SUMS.minisig`, MAX_TEXT).catch(orIfMissing(unsignedText(folder)))
+  const version = key === undefined || signature === undefined ? undefined : signedVersion(sums, signature, key)
   if (version !== undefined && wanted !== undefined && version !== wanted)
     throw new UnavailableError(
       `the release at ${folder} is signed as ${version}, not as ${wanted}; nothing was changed`,
@@ -84,6 +89,16 @@ const TEXT_MS = 30_000
 const PROGRAM_MS = 15 * 60_000
 const HASH_LENGTH = 64
 
+class MissingFileError extends UnavailableError {}
+
+/** Returns a handler of a failed download that says `text` if the file does not exist. */
+const orIfMissing = (text: string) => (cause: unknown) => {
+  throw cause instanceof MissingFileError ? new UnavailableError(text, { cause }) : cause
+}
+
+const unsignedText = (folder: string): string =>
+  `the release at ${folder} is unsigned: it has no SHA256SUMS.minisig, so svc cannot tell whether its makers have published it; nothing was changed. Choose a signed release with --version or --releases, or, if you trust this one, replace the program by hand`
+
 /** Returns the folder of a version. Throws unless the releases are laid out as GitHub's. */
 function folderOfVersion(releases: string, version: string): string {
   const latest = /\/latest\/download$/
@@ -121,6 +136,7 @@ async function request(url: string, ms: number): Promise<Response> {
   } catch (cause) {
     throw new UnavailableError(networkReason(url, cause), { cause })
   }
+  if (response.status === 404) throw new MissingFileError(`cannot download ${url}: the server answered 404`)
   if (!response.ok) throw new UnavailableError(`cannot download ${url}: the server answered ${response.status}`)
   if (!isSafe(response.url))
     throw new UnavailableError(`${url} leads to ${new URL(response.url).origin}, which is not https`)

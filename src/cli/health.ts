@@ -9,7 +9,7 @@ import {
   openContext,
   runningUrl,
 } from "../app/command-context.ts"
-import { print, say, stdoutLook, table } from "../app/output.ts"
+import { issueLines, print, say, stdoutLook, table } from "../app/output.ts"
 import { Backoff } from "../lib/backoff.ts"
 import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
@@ -246,9 +246,7 @@ function describe(body: Record<string, unknown>, starting: string | undefined, l
   return [
     `${paint(word, VERDICT_TONES[word] ?? "bad", stdoutLook())} (svc ${version}${pid === undefined ? "" : `, process ${pid}`}): ${facts}${off}`,
     ...(rows.length > 0 ? [table(["name", "state", "note"], rows)] : []),
-    ...(live !== undefined && live.issues.length > 0
-      ? [["issues", ...live.issues.map((issue) => `  ${issue}`)].join("\n")]
-      : []),
+    ...(live !== undefined && live.issues.length > 0 ? [issueLines(live.issues)] : []),
   ].join("\n\n")
 }
 

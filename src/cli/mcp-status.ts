@@ -1,7 +1,7 @@
 /** `svc mcp list` and `svc mcp status`: the servers in the configuration, with their state if svc is running. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, findIssues, ONE_SERVER_ARG, openContext } from "../app/command-context.ts"
-import { ago, facts, print, say, stdoutLook, table } from "../app/output.ts"
+import { ago, facts, issueLines, print, say, stdoutLook, table } from "../app/output.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import { writtenName, writtenServers } from "../config/edit.ts"
 import { type EffectiveValue, effectiveOf, valueText } from "../config/effective.ts"
@@ -90,7 +90,7 @@ export const status: CommandDef = {
       for (const { name, effective } of servers)
         if (effective !== undefined) parts.push(`${name}\n${effectiveTable(effective)}`)
       if (wanted === undefined) parts.push(...warnings.map((warning) => `warning: ${warning}`))
-      if (issues.length > 0) parts.push(`issues\n${issues.map((issue) => `  ${issue}`).join("\n")}`)
+      if (issues.length > 0) parts.push(issueLines(issues))
       return parts.join("\n\n")
     })
     return 0

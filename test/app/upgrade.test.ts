@@ -106,8 +106,8 @@ test.each<[string, Files, string]>([
   ],
   ["a signature of another key", releaseOf("1.1.0", newKey()), "not signed by the key of svc"],
   ["a signature that is none", { ...releaseOf("1.1.0"), "SHA256SUMS.minisig": "none" }, "not signed by the key of svc"],
-  ["no signature", releaseOf("1.1.0", "unsigned"), "the server answered 404"],
-  ["no sums", {}, "the server answered 404"],
+  ["no signature", releaseOf("1.1.0", "unsigned"), "is unsigned: it has no SHA256SUMS.minisig"],
+  ["no sums", {}, "there is no release at "],
   ["no file for this platform", { ...releaseOf("1.1.0"), ...signedSums("") }, `has no ${FILE}`],
   [
     "a signature of another file of the project",
