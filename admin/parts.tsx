@@ -296,15 +296,17 @@ export const countText = (count: number, noun: string): string =>
 /** A value as JSON text. */
 export const Json = ({ value }: { value: unknown }) => <pre class="code">{JSON.stringify(value, null, 2)}</pre>
 
-/** A list of facts. */
+/** A list of facts. One without a value is left out. */
 export const Facts = ({ rows }: { rows: readonly (readonly [string, ComponentChildren])[] }): JSX.Element => (
   <dl class="facts">
-    {rows.map(([name, value]) => (
-      <div key={name}>
-        <dt>{name}</dt>
-        <dd>{value}</dd>
-      </div>
-    ))}
+    {rows
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
   </dl>
 )
 

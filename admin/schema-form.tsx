@@ -334,7 +334,10 @@ function isTextMap({ additionalProperties }: Schema): boolean {
   )
 }
 
-const alternatives = ({ anyOf, oneOf }: Schema): readonly Schema[] | undefined => {
+/** Returns the schemas that a value may fit, but for null: an absent value stands for that. */
+const alternatives = (schema: Schema): readonly Schema[] | undefined => {
+  const { anyOf, oneOf, type: types } = schema
+  if (Array.isArray(types)) return types.filter((type) => type !== "null").map((type) => ({ ...schema, type }))
   const list = Array.isArray(anyOf) ? anyOf : oneOf
   return Array.isArray(list) ? list.filter(isSchema).filter(({ type }) => type !== "null") : undefined
 }

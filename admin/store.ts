@@ -1,5 +1,5 @@
 /** A store: one immutable state, and who is told when it changes. */
-import { useEffect, useState } from "preact/hooks"
+import { useEffect, useReducer, useRef } from "preact/hooks"
 
 export type Store<T> = {
   get(): T
@@ -28,9 +28,16 @@ export function createStore<T extends object>(initial: T): Store<T> {
 
 /** Returns what `select` reads of the state, and draws again when that changes. `select` returns a member, not a copy. */
 export function useSelected<T, R>(store: Store<T>, select: (state: T) => R): R {
-  const [value, setValue] = useState(() => select(store.get()))
+  const [, redraw] = useReducer((count: number) => count + 1, 0)
+  const value = select(store.get())
+  // The component may draw with another `select` between two changes.
+  const latest = useRef({ select, value })
+  latest.current = { select, value }
   useEffect(() => {
-    const update = () => setValue(() => select(store.get()))
+    const update = () => {
+      const { select: read, value: drawn } = latest.current
+      if (read(store.get()) !== drawn) redraw(undefined)
+    }
     update()
     return store.subscribe(update)
   }, [store])

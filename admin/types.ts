@@ -2,16 +2,55 @@
 import type * as z from "zod"
 import type { ServerState } from "../src/report/server-state.ts"
 import type { ServerStatus } from "../src/report/status.ts"
-import type { effectiveSchema, issueSchema, lineSchema, toolSchema } from "../src/rest/shapes.ts"
+import type { effectiveSchema, issueSchema, lineSchema, presetSchema, toolSchema } from "../src/rest/shapes.ts"
+import type { missingSchema } from "../src/tools/install-draft.ts"
+import type { entrySchema } from "../src/tools/registry-entries.ts"
 import type { ServerDetails } from "../src/tools/servers.ts"
 
 export type Server = ServerDetails
 export type ServerInstance = ServerStatus
 export type { ServerState }
 export type Tool = z.output<typeof toolSchema> & { readonly server: string; readonly qualifiedName: string }
+export type Preset = z.output<typeof presetSchema>
 export type EffectiveValue = z.output<typeof effectiveSchema>
 export type LogLine = z.output<typeof lineSchema>
 type Issue = z.output<typeof issueSchema>
+
+type RegistryEntry = z.output<typeof entrySchema>
+/** A value that an installation needs. */
+type NeededValue = z.output<typeof missingSchema>
+
+export type RegistrySearch = {
+  readonly servers: readonly RegistryEntry[]
+  readonly total: number
+  readonly warnings: readonly string[]
+}
+
+export type RegistryInfo = {
+  readonly serverName: string
+  readonly entry?: RegistryEntry
+  /** What an installation would run. */
+  readonly command?: string
+  readonly required: readonly NeededValue[]
+  readonly optional: readonly NeededValue[]
+  readonly warnings: readonly string[]
+}
+
+/** The plan of an installation, with its digest, or what came of it. */
+export type InstallAnswer = {
+  readonly serverName: string
+  readonly command: string
+  /** What serverDefaults adds. */
+  readonly inherited?: string
+  readonly source: string
+  readonly missing: readonly NeededValue[]
+  /** Names of the variables of secrets. */
+  readonly variables: readonly string[]
+  readonly warnings: readonly string[]
+  readonly digest?: string
+  readonly state?: string
+  readonly tools?: number
+}
 
 /** A server as it is written in mcp.json; secrets are hidden. */
 export type WrittenServer = {

@@ -2,7 +2,11 @@
 import type { ComponentType } from "preact"
 import type { Route } from "./router.ts"
 import { LogsView } from "./views/logs.tsx"
+import { PresetsView } from "./views/presets.tsx"
+import { RegistryView } from "./views/registry.tsx"
+import { SearchView } from "./views/search.tsx"
 import { ServerCount, ServersView } from "./views/servers.tsx"
+import { TemplatesView } from "./views/templates.tsx"
 import { ToolsView } from "./views/tools.tsx"
 
 export type View = {
@@ -17,5 +21,9 @@ export type View = {
 export const VIEWS: readonly View[] = [
   { id: "servers", title: "Servers", Draw: ServersView, Count: ServerCount },
   { id: "tools", title: "Tools", Draw: ToolsView },
+  { id: "search", title: "Search", Draw: SearchView },
+  { id: "presets", title: "Presets", Draw: PresetsView },
+  { id: "templates", title: "Templates", Draw: TemplatesView },
+  { id: "registry", title: "Registry", Draw: RegistryView },
   { id: "logs", title: "Logs", Draw: LogsView },
 ]

@@ -217,23 +217,26 @@ function Instance({ instance, isTemplate }: { instance: ServerInstance; isTempla
         rows={[
           ["Type", instance.type],
           ["Tags", instance.tags.length === 0 ? "none" : <Tags tags={instance.tags} />],
-          ["Process", instance.pid === undefined ? "–" : String(instance.pid)],
-          ["Since", instance.since === undefined ? "–" : <Ago at={instance.since} />],
+          ["Process", instance.pid],
+          ["Since", instance.since === undefined ? undefined : <Ago at={instance.since} />],
           ["Restarts", numberText(instance.restarts)],
-          ["Attempt", instance.attempt === undefined ? "–" : numberText(instance.attempt)],
-          ["Next retry", instance.nextRetryAt === undefined ? "–" : <Until at={instance.nextRetryAt} />],
-          ["Last ping", instance.lastPing === undefined ? "–" : <Ago at={instance.lastPing} />],
-          ["Protocol", instance.protocolVersion === undefined ? "–" : `${instance.protocolVersion} (${instance.era})`],
-          ["Tools", instance.tools === undefined ? "–" : numberText(instance.tools)],
-          ["Prompts", instance.prompts === undefined ? "–" : numberText(instance.prompts)],
-          ["Resources", instance.resources === undefined ? "–" : numberText(instance.resources)],
+          ["Attempt", instance.attempt === undefined ? undefined : numberText(instance.attempt)],
+          ["Next retry", instance.nextRetryAt === undefined ? undefined : <Until at={instance.nextRetryAt} />],
+          ["Last ping", instance.lastPing === undefined ? undefined : <Ago at={instance.lastPing} />],
+          [
+            "Protocol",
+            instance.protocolVersion === undefined ? undefined : `${instance.protocolVersion} (${instance.era})`,
+          ],
+          ["Tools", instance.tools === undefined ? undefined : numberText(instance.tools)],
+          ["Prompts", instance.prompts === undefined ? undefined : numberText(instance.prompts)],
+          ["Resources", instance.resources === undefined ? undefined : numberText(instance.resources)],
           [
             "Context",
-            characters === undefined ? "–" : countText(characters.tools + characters.instructions, "character"),
+            characters === undefined ? undefined : countText(characters.tools + characters.instructions, "character"),
           ],
           ["Calls, last hour", numberText(counts?.calls ?? 0)],
           ["Errors, last hour", numberText(counts?.errors ?? 0)],
-          ["Mean latency", counts === undefined ? "–" : latencyText(counts.totalMs / counts.calls)],
+          ["Mean latency", counts === undefined ? undefined : latencyText(counts.totalMs / counts.calls)],
         ]}
       />
       {notes.map((text) => (
@@ -257,22 +260,34 @@ function Effective({ name }: { name: string }) {
     <section>
       <h2>Effective settings</h2>
       <Shown loaded={loaded}>
-        {({ effective }) => (
-          <Table
-            caption="Effective settings"
-            items={effective}
-            keyOf={({ key }) => key}
-            columns={[
-              { title: "Key", kind: "name", draw: ({ key }) => <code>{key}</code> },
-              {
-                title: "Value",
-                draw: ({ value }) => <code>{typeof value === "string" ? value : JSON.stringify(value)}</code>,
-              },
-              { title: "From", kind: "wide", draw: ({ from }) => <span class="soft">{from.join(", ")}</span> },
-            ]}
-          />
-        )}
+        {({ effective }) => {
+          const { assumed = [], given = [] } = Object.groupBy(effective, ({ from }) =>
+            from.every((one) => one === "built-in") ? "assumed" : "given",
+          )
+          return (
+            <>
+              <Values caption="Effective settings" values={given} />
+              <details>
+                <summary>What svc assumes ({assumed.length})</summary>
+                <Values caption="Settings that svc assumes" values={assumed} />
+              </details>
+            </>
+          )
+        }}
       </Shown>
     </section>
   )
 }
+
+const Values = ({ caption, values }: { caption: string; values: readonly EffectiveValue[] }) => (
+  <Table
+    caption={caption}
+    items={values}
+    keyOf={({ key }) => key}
+    columns={[
+      { title: "Key", kind: "name", draw: ({ key }) => <code>{key}</code> },
+      { title: "Value", draw: ({ value }) => <code>{typeof value === "string" ? value : JSON.stringify(value)}</code> },
+      { title: "From", kind: "wide", draw: ({ from }) => <span class="soft">{from.join(", ")}</span> },
+    ]}
+  />
+)

@@ -8,7 +8,7 @@ import { linkTo } from "../router.ts"
 import { defaultsOf, isForm, JsonField, type Schema, SchemaForm } from "../schema-form.tsx"
 import type { Tool } from "../types.ts"
 import { askForZeroTools } from "../zero-tools.ts"
-import { ToolState } from "./tools.tsx"
+import { ToolState, tokensOf } from "./tools.tsx"
 
 /** A tool, by its name in the aggregate. */
 export function ToolView({ name }: { name: string }) {
@@ -191,8 +191,8 @@ const Definition = ({ tool }: { tool: Tool }) => (
     <Facts
       rows={[
         ["Name for clients", <code key="name">{tool.qualifiedName}</code>],
-        ["Context", tool.tokens === undefined ? "–" : `about ${countText(tool.tokens, "token")}`],
-        ["Size", tool.characters === undefined ? "–" : `${numberText(tool.characters)} characters`],
+        ["Context", tokensOf(tool) === 0 ? undefined : `about ${countText(tokensOf(tool), "token")}`],
+        ["Size", tool.characters === undefined ? undefined : `${numberText(tool.characters)} characters`],
       ]}
     />
     {tool.definition === undefined ? (

@@ -57,7 +57,7 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
           const found = all.filter(matches)
           const marked = found.filter(({ qualifiedName }) => chosen.has(qualifiedName))
           const visible = all.filter((tool) => !isHidden(tool))
-          const tokens = visible.reduce((sum, tool) => sum + (tool.tokens ?? 0), 0)
+          const tokens = visible.reduce((sum, tool) => sum + tokensOf(tool), 0)
           return (
             <>
               <div class="row">
@@ -121,8 +121,8 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
                     { title: "Clients see", draw: (tool) => <ToolState tool={tool} /> },
                     {
                       title: "Tokens",
-                      kind: "number",
-                      draw: ({ tokens: cost }) => (cost === undefined ? "–" : numberText(cost)),
+                      kind: "wide number",
+                      draw: (tool) => numberText(tokensOf(tool)),
                     },
                   ]}
                 />
@@ -137,6 +137,9 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
 
 /** Whether clients do not see a tool. */
 const isHidden = ({ disabled, held, gone }: Tool): boolean => disabled || held === true || gone === true
+
+/** Returns about how many tokens the definition of a tool costs a client: four characters are about one. */
+export const tokensOf = ({ tokens, characters = 0 }: Tool): number => tokens ?? Math.ceil(characters / 4)
 
 /** Whether clients see a tool, and why not. */
 export function ToolState({ tool: { disabled, held, gone } }: { tool: Tool }) {

@@ -1,0 +1,83 @@
+/** The search over tools as clients use it, with what decides the order. */
+import { useApp, useStateOf } from "../context.ts"
+import { useLoaded, useSettled } from "../hooks.ts"
+import { countText, Empty, Head, Search, Shown, Table } from "../parts.tsx"
+import { goTo, linkTo, type Route } from "../router.ts"
+import type { Tool } from "../types.ts"
+
+/** A search with its ranking. */
+export function SearchView({ route }: { route: Route }) {
+  const { api } = useApp()
+  const catalog = useStateOf((state) => state.catalog)
+  const { q = "" } = route.query
+  const query = useSettled(q.trim(), 200)
+  const loaded = useLoaded<readonly Found[]>(
+    async () =>
+      query === "" ? [] : (await api.get<{ items: readonly Found[] }>("/search", { q: query, limit: 50 })).items,
+    [query, catalog],
+  )
+  return (
+    <>
+      <Head title="Search">
+        <Search label="What should the tool do?" value={q} onInput={(value) => goTo(["search"], { q: value }, true)} />
+      </Head>
+      <p class="soft">
+        Clients with many tools find them by this search. It ranks by the words of names, titles, descriptions, hints
+        and parameters; a word that few tools have weighs more.
+      </p>
+      <Shown loaded={loaded}>
+        {(items) => {
+          if (query === "") return <Empty>Type a few words, as an assistant would.</Empty>
+          if (items.length === 0) return <Empty>No tool matches. Synonyms and other word forms were tried too.</Empty>
+          const best = items[0]?.score ?? 1
+          return (
+            <>
+              <p class="soft" aria-live="polite">
+                {countText(items.length, "tool")}, best first
+              </p>
+              <Table
+                caption="Found tools"
+                items={items.map((tool, at) => ({ tool, rank: at + 1 }))}
+                keyOf={({ tool }) => tool.qualifiedName}
+                columns={[
+                  { title: "#", kind: "number", draw: ({ rank }) => rank },
+                  {
+                    title: "Tool",
+                    kind: "name",
+                    draw: ({ tool }) => (
+                      <>
+                        <span class="crumb">{tool.server} / </span>
+                        <a href={linkTo(["tools", tool.qualifiedName])}>{tool.name}</a>
+                        <span class="sub clamp">{tool.description}</span>
+                      </>
+                    ),
+                  },
+                  {
+                    title: "Score",
+                    kind: "number",
+                    draw: ({ tool: { score = 0 } }) => (
+                      <>
+                        {score.toFixed(2)}
+                        <meter
+                          min={0}
+                          max={best}
+                          value={score}
+                          aria-label={`${Math.round((100 * score) / best)} % of the best`}
+                        />
+                      </>
+                    ),
+                  },
+                  { title: "Words found in", kind: "wide", draw: ({ tool }) => (tool.matched ?? []).join(", ") },
+                ]}
+              />
+            </>
+          )
+        }}
+      </Shown>
+    </>
+  )
+}
+
+// ---
+
+type Found = Tool
