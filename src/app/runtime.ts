@@ -8,7 +8,7 @@ import { type AuditLog, openAuditLog } from "./audit-log.ts"
 import { type ClientSessions, openClientSessions } from "./client-sessions.ts"
 import { type Logging, openLogFile, openLogging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
-import { type BindChildren, openUpstream, type Upstream } from "./upstream.ts"
+import { type OpenReaper, openUpstream, type Upstream } from "./upstream.ts"
 
 export type Runtime = Logging &
   Upstream &
@@ -25,12 +25,12 @@ export type Runtime = Logging &
 export async function createRuntime(
   options: ServeOptions,
   paths: Paths | undefined,
-  bindChildren?: BindChildren,
+  openReaper?: OpenReaper,
 ): Promise<Runtime> {
   const startedAt = systemClock.now()
   const logFile = options.logFile === undefined ? undefined : await openLogFile(options.logFile)
   const logging = openLogging(options, paths, logFile)
-  const upstream = await openUpstream(options, paths, logging, bindChildren)
+  const upstream = await openUpstream(options, paths, logging, openReaper)
   const auditLog = await openAuditLog(options, logging)
   const metrics = options.metrics ? new Metrics() : undefined
   const clients = await openClientSessions(options, paths, logging, upstream, { metrics, audit: auditLog.audit })

@@ -2,7 +2,7 @@
 import { join } from "node:path"
 import { Agent } from "../agent/agent.ts"
 import { Instances } from "../agent/instances.ts"
-import { createReaper } from "../backend/reaper.ts"
+import { createReaper, type Reaper } from "../backend/reaper.ts"
 import { ChildOutputLogger } from "../backend/stderr.ts"
 import { StdioTransport } from "../backend/stdio.ts"
 import { matchesFilter } from "../config/tag-filter.ts"
@@ -27,19 +27,17 @@ export type Upstream = {
   setPublicUrl(url: string): void
 }
 
-/** Makes the system end the children together with svc. Calls `onfail` with the reason if they may outlive it. */
-export type BindChildren = (onfail: (reason: string) => void) => Promise<void>
+/** Opens what ends the children together with svc. Calls `onfail` with the reason if they may outlive it. */
+export type OpenReaper = (onfail: (reason: string) => void) => Reaper | Promise<Reaper>
 
 /** Builds the upstream side; nothing has started yet. Without `paths`, nothing is kept on disk. */
 export async function openUpstream(
   options: Pick<ServeOptions, "externalUrl" | "maxResult" | "maxToolName" | "templateLinger" | "filter">,
   paths: Paths | undefined,
   { log, redactor, followSecrets }: Logging,
-  bindChildren: BindChildren | undefined = process.platform === "win32" ? openJobObject : undefined,
+  openReaper: OpenReaper = process.platform === "win32" ? openJobReaper : createReaper,
 ): Promise<Upstream> {
-  const onunbound = (reason: string) => log.warn(`servers may keep running if svc is killed: ${reason}`)
-  const reaper = createReaper(onunbound)
-  await bindChildren?.(onunbound)
+  const reaper = await openReaper((reason) => log.warn(`servers may keep running if svc is killed: ${reason}`))
   process.on("exit", () => reaper.close())
 
   // Bound late: the address is known when svc listens, and the agent is created after the credentials that it uses.
@@ -99,12 +97,14 @@ export async function openUpstream(
 // ---
 
 /** Imported on Windows alone: other systems do not pay for the foreign functions that it needs. */
-async function openJobObject(onfail: (reason: string) => void): Promise<void> {
+async function openJobReaper(onfail: (reason: string) => void): Promise<Reaper> {
   try {
-    const jobObject = await import("../backend/job-object.ts")
-    jobObject.createJobObject()
+    const { createJobReaper } = await import("../backend/job-object.ts")
+    return createJobReaper(onfail)
   } catch (error) {
     onfail(messageOf(error))
+    const group = { isEmpty: () => true, signal() {}, close() {} }
+    return { start: (spawn) => ({ child: spawn(undefined), group }), close() {} }
   }
 }
 

@@ -1,7 +1,7 @@
 /**
  * Ends a child together with its descendants: closes its stdin, then SIGTERM, then SIGKILL. On POSIX the descendants are
  * the child's process group. A process that made a session of its own has left the group, and only a container holds it.
- * On Windows taskkill ends the tree.
+ * On Windows they are the child's job (job-object.ts).
  */
 import { readdirSync, readFileSync } from "node:fs"
 import { type Clock, delay, withTimeout } from "../lib/clock.ts"
@@ -9,11 +9,35 @@ import { type Clock, delay, withTimeout } from "../lib/clock.ts"
 /** A child with a pipe to its stdin and one from its stdout. */
 export type ChildProcess = Bun.Subprocess<"pipe", "pipe", "pipe" | "inherit" | "ignore" | number>
 
+/** A child and those of its descendants that end with it. */
+export type ProcessGroup = {
+  /** Whether no process of it is alive. */
+  isEmpty(): boolean
+  /** Signals all processes of it. On Windows, either signal ends them at once. */
+  signal(signal: "SIGTERM" | "SIGKILL"): void
+  /** Gives up what the group holds. For a group that is observed empty. */
+  close(): void
+}
+
+/** Returns the process group that a child of POSIX leads. */
+export const posixGroup = (pid: number, close: () => void): ProcessGroup => ({
+  isEmpty: () => !canSignal(pid) || (process.platform === "linux" && !hasMembers(pid)),
+  signal(signal) {
+    try {
+      process.kill(-pid, signal)
+    } catch {
+      // The group is empty.
+    }
+  },
+  close,
+})
+
 /**
- * Resolves when the child is observed dead and its process group is empty. `grace`: milliseconds from closing stdin to
+ * Resolves when the child is observed dead and its group is empty. `grace`: milliseconds from closing stdin to
  * SIGTERM, and from SIGTERM to SIGKILL.
  */
-export async function endTree(child: ChildProcess, clock: Clock, grace: number): Promise<void> {
+export async function endTree(child: ChildProcess, group: ProcessGroup, clock: Clock, grace: number): Promise<void> {
+  const isAlive = () => (child.exitCode === null && child.signalCode === null) || !group.isEmpty()
   try {
     // Not awaited: bytes buffered for a child that does not read would delay it.
     void Promise.resolve(child.stdin.end()).catch(() => undefined)
@@ -21,13 +45,15 @@ export async function endTree(child: ChildProcess, clock: Clock, grace: number):
     // The pipe is broken already.
   }
   await withTimeout(clock, grace, child.exited)
-  if (!isAlive(child)) return
-  await signalTree(child, "SIGTERM")
-  await untilDead(child, clock, grace)
-  if (!isAlive(child)) return
-  await signalTree(child, "SIGKILL")
+  if (!isAlive()) return
+  group.signal("SIGTERM")
+  await untilDead(isAlive, clock, grace)
+  if (!isAlive()) return
+  group.signal("SIGKILL")
+  // The child may be in no group: Windows can refuse it.
+  child.kill("SIGKILL")
   await child.exited
-  await untilDead(child, clock, REMAINS_MS)
+  await untilDead(isAlive, clock, REMAINS_MS)
 }
 
 // ---
@@ -35,27 +61,23 @@ export async function endTree(child: ChildProcess, clock: Clock, grace: number):
 /** How long the rest of a group may take to die after SIGKILL. */
 const REMAINS_MS = 1000
 const POLL_MS = 20
-const WINDOWS = process.platform === "win32"
 
 /**
- * Waits until the child and its group are dead, at most `ms` milliseconds. Polls: the exit of the child is an event, but no
- * system reports the end of a process group.
+ * Waits until nothing is alive, at most `ms` milliseconds. Polls: the exit of the child is an event, but no system reports
+ * the end of a process group.
  */
-async function untilDead(child: ChildProcess, clock: Clock, ms: number): Promise<void> {
+async function untilDead(isAlive: () => boolean, clock: Clock, ms: number): Promise<void> {
   const until = clock.now() + ms
-  while (isAlive(child) && clock.now() < until) await delay(clock, POLL_MS)
+  while (isAlive() && clock.now() < until) await delay(clock, POLL_MS)
 }
 
-/** Whether the child or, on POSIX, any process of its group is alive. */
-function isAlive({ pid, exitCode, signalCode }: ChildProcess): boolean {
-  if (exitCode === null && signalCode === null) return true
-  if (WINDOWS) return false
+function canSignal(group: number): boolean {
   try {
-    process.kill(-pid, 0)
+    process.kill(-group, 0)
+    return true
   } catch {
     return false
   }
-  return process.platform !== "linux" || hasMembers(pid)
 }
 
 /**
@@ -74,23 +96,4 @@ function hasMembers(group: number): boolean {
       return false
     }
   })
-}
-
-async function signalTree(child: ChildProcess, signal: "SIGTERM" | "SIGKILL"): Promise<void> {
-  if (WINDOWS) {
-    // Windows has no signals. taskkill would open a window if svc has no console of its own.
-    const cmd = ["taskkill", "/PID", String(child.pid), "/T", "/F"]
-    try {
-      await Bun.spawn({ cmd, stdin: "ignore", stdout: "ignore", stderr: "ignore", windowsHide: true }).exited
-    } catch {
-      // taskkill is not on the PATH.
-    }
-    if (signal === "SIGKILL") child.kill("SIGKILL")
-    return
-  }
-  try {
-    process.kill(-child.pid, signal)
-  } catch {
-    // The group is empty.
-  }
 }

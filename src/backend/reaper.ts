@@ -16,21 +16,23 @@ import { closeSync, openSync, unlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { messageOf } from "../lib/errors.ts"
+import { type ProcessGroup, posixGroup } from "./process-tree.ts"
 
 /** Knows every process group that svc started and that is not observed dead. */
 export type Reaper = {
-  /** Starts a child that leads a group of its own. The child must get `mark`, if there is one, as file descriptor 3. */
-  start<C extends { readonly pid: number }>(spawn: (mark: number | undefined) => C): C
-  /** Removes a group that is observed dead: its number may be reused from now on. */
-  remove(group: number): void
+  /**
+   * Starts a child that leads a group of its own. The child must get `mark`, if there is one, as file descriptor 3. The caller
+   * closes the group when it is observed dead: its number may be reused from then on.
+   */
+  start<C extends { readonly pid: number }>(
+    spawn: (mark: number | undefined) => C,
+  ): { readonly child: C; readonly group: ProcessGroup }
   /** Kills all groups that are left. For the exit of the process. */
   close(): void
 }
 
-/** Returns a reaper that begins with the first child. Calls `onfail` once if no reaper process can be started. */
+/** Returns a reaper for POSIX (Windows: job-object.ts), which begins with the first child. Calls `onfail` once if no reaper process can be started. */
 export function createReaper(onfail: (reason: string) => void): Reaper {
-  // A job object ends the children on Windows, without a list: job-object.ts.
-  if (process.platform === "win32") return { start: (spawn) => spawn(undefined), remove() {}, close() {} }
   return new PosixReaper(onfail)
 }
 
@@ -47,7 +49,7 @@ class PosixReaper implements Reaper {
 
   constructor(private readonly onfail: (reason: string) => void) {}
 
-  start<C extends { readonly pid: number }>(spawn: (mark: number | undefined) => C): C {
+  start<C extends { readonly pid: number }>(spawn: (mark: number | undefined) => C) {
     this.replacements = MAX_REPLACED
     if (this.shell === undefined) this.begin()
     if (this.mark !== undefined) this.tell("?")
@@ -55,15 +57,11 @@ class PosixReaper implements Reaper {
       const child = spawn(this.mark)
       this.groups.add(child.pid)
       this.tell(`+ ${child.pid}`)
-      return child
+      return { child, group: posixGroup(child.pid, () => this.remove(child.pid)) }
     } catch (error) {
       this.tell("!")
       throw error
     }
-  }
-
-  remove(group: number): void {
-    if (this.groups.delete(group)) this.tell(`- ${group}`)
   }
 
   close(): void {
@@ -84,6 +82,10 @@ class PosixReaper implements Reaper {
   }
 
   // ---
+
+  private remove(group: number): void {
+    if (this.groups.delete(group)) this.tell(`- ${group}`)
+  }
 
   private begin(): void {
     try {

@@ -12,7 +12,7 @@ import { type Clock, delay, withTimeout } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import { createSplitter, escapeSeparatorsIn, lineOf } from "../wire/lines.ts"
 import { type ClientTransport, type Outgoing, type TransportEvents, watchOversize } from "./client-transport.ts"
-import { type ChildProcess, endTree } from "./process-tree.ts"
+import { type ChildProcess, endTree, type ProcessGroup } from "./process-tree.ts"
 import type { Reaper } from "./reaper.ts"
 import { resolveCommand } from "./resolve-command.ts"
 import type { ChildOutput } from "./stderr.ts"
@@ -44,6 +44,7 @@ export class StdioTransport implements ClientTransport {
 
   private constructor(
     private readonly child: ChildProcess,
+    private readonly group: ProcessGroup,
     private readonly events: TransportEvents,
     private readonly deps: StdioDeps,
   ) {
@@ -56,7 +57,8 @@ export class StdioTransport implements ClientTransport {
 
   /** Starts the child. Throws a BackendError if it cannot be started. */
   static open(launch: StdioLaunch, events: TransportEvents, deps: StdioDeps): StdioTransport {
-    return new StdioTransport(spawn(launch, deps), events, deps)
+    const { child, group } = spawn(launch, deps)
+    return new StdioTransport(child, group, events, deps)
   }
 
   get buffered(): number {
@@ -84,9 +86,9 @@ export class StdioTransport implements ClientTransport {
   // ---
 
   private async end(): Promise<void> {
-    const { clock, grace, reaper } = this.deps
-    await endTree(this.child, clock, grace)
-    reaper.remove(this.pid)
+    const { clock, grace } = this.deps
+    await endTree(this.child, this.group, clock, grace)
+    this.group.close()
     // Takes the last output, and lets go of a pipe that a process outside the group holds open.
     void withTimeout(clock, SETTLE_MS, Promise.all([this.stdoutEnd, this.stderrEnd])).then(() =>
       this.stopReading.abort(),
@@ -184,7 +186,10 @@ const PART_BYTES = 64 * 1024
 /** Bytes after which a large message ends the turn too. */
 const TURN_BYTES = 512 * 1024
 
-function spawn({ cwd, env, stderr, ...launch }: StdioLaunch, { server, reaper }: StdioDeps): ChildProcess {
+function spawn(
+  { cwd, env, stderr, ...launch }: StdioLaunch,
+  { server, reaper }: StdioDeps,
+): { readonly child: ChildProcess; readonly group: ProcessGroup } {
   // Bun reports a missing directory as a missing command.
   if (cwd !== undefined && statSync(cwd, { throwIfNoEntry: false })?.isDirectory() !== true)
     throw new BackendError(server, `working directory does not exist: ${cwd}`)

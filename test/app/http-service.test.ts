@@ -5,7 +5,7 @@ import { readServeOptions } from "../../src/app/serve-options.ts"
 
 test("before the configuration is read svc answers /health/live, and holds every other request", async () => {
   const options = readServeOptions({ port: "0", "log-level": "error", persist: false }, {}, "linux")
-  const runtime = await createRuntime(options, undefined, async () => undefined)
+  const runtime = await createRuntime(options, undefined)
   const service = await startHttp(runtime, options, undefined)
   let isAnswered = false
   const held = fetch(new URL("/servers/later/mcp", service.url)).then((response) => {

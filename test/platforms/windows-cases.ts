@@ -180,21 +180,33 @@ test("the descendants of a server end with it, with svc, and with an svc that is
   const name = mark()
   const family = (...args: string[]) => ({ command: "bun", args: [fixture("family.ts"), ...args, name] })
   const alive = (count: number) => eventually(() => processes(name).length === count)
-  await using svc = await startSvc({ config: { mcpServers: { one: family(), two: family("--stays") } } })
+  await using svc = await startSvc({ config: { mcpServers: { one: family(), two: family("--stays", "--detached") } } })
   await svc.said("2 of 2 servers ready")
   await alive(4)
-  svc.write({ mcpServers: { two: family("--stays") } })
+  // The first ends at the end of its stdin, the second not even then. What they started is in no job but theirs.
+  svc.write({ mcpServers: { two: family("--stays", "--detached") } })
   await svc.said("removed one")
   await alive(2)
-  const [before] = processes(name)
+  const before = processes(name)
   expect((await runSvc(["mcp", "restart", "two", "--config-dir", svc.folder])).code).toBe(0)
-  await eventually(() => processes(name).length === 2 && !processes(name).includes(before as number))
-  svc.write({ mcpServers: { two: family("--stays"), three: family("--detached") } })
+  await eventually(() => processes(name).length === 2 && processes(name).every((pid) => !before.includes(pid)))
+  svc.write({ mcpServers: { two: family("--stays", "--detached"), three: family("--detached") } })
   await svc.said("three: connected")
   await alive(4)
   svc.signal("SIGKILL")
   await svc.exited
   await alive(0)
+})
+
+test("the detached descendants of a server that exits by itself end", async () => {
+  const name = mark()
+  const family = { command: "bun", args: [fixture("family.ts"), "--detached", name] }
+  await using svc = await startSvc({ config: { mcpServers: { one: family } } })
+  await svc.said("1 of 1 server ready")
+  await eventually(() => processes(name).length === 2)
+  process.kill(processes(name)[0] as number)
+  await svc.said(/one: .*exited/)
+  await eventually(() => processes(name).length === 0)
 })
 
 test("a crashed server is started again, and its stderr is logged under overlapped, too", async () => {
