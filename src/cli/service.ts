@@ -52,8 +52,11 @@ export const service: CommandDef = {
         const { file, text, encoding, install, start, stop, hint } = definitionOf(args, paths)
         const before = existsSync(file) ? readFileSync(file, encoding).replace(/^\ufeff/, "") : undefined
         const running = before === undefined && args.system !== true ? await instancePid(paths) : undefined
-        if (running !== undefined)
-          throw new UnavailableError(`process ${running} serves ${paths.file} already; stop it with \`svc stop\` first`)
+        if (running !== undefined) {
+          const refusal = `process ${running} serves ${paths.file} already; stop it with \`svc stop\` first`
+          if (args["dry-run"] !== true) throw new UnavailableError(refusal)
+          say(refusal)
+        }
         const isCurrent = before === text
         const written = isCurrent ? [] : [`write ${file}:`, "", text.trimEnd().replace(/^(?=.)/gm, "  "), ""]
         const ended = before === undefined || isCurrent ? [] : stop

@@ -40,10 +40,11 @@ export const uninstall: CommandDef = {
     )
     const pids = await Promise.all(others.map((one) => instancePid(pathsOfRunning(one, home))))
     const running = pids.filter((pid) => pid !== undefined)
-    if (running.length > 0)
-      throw new UnavailableError(
-        `svc is running (${running.map((pid) => `process ${pid}`).join(", ")}); stop it with \`svc stop\` first`,
-      )
+    if (running.length > 0) {
+      const refusal = `svc is running (${running.map((pid) => `process ${pid}`).join(", ")}); stop it with \`svc stop\` first`
+      if (args["dry-run"] !== true) throw new UnavailableError(refusal)
+      say(refusal)
+    }
     const directory = standardDirectory({ platform: process.platform, home, appData })
     const files = [previousOf(program), ...completionsIn(home), program].filter((path) => existsSync(path))
     const lines = [

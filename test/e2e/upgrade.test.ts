@@ -117,6 +117,10 @@ test("svc uninstall shows what it removes, keeps the configuration, and removes 
   await run("serve", "--background", "--port", "0")
   const running = await run("uninstall", "--yes")
   expect([running.code, running.stderr]).toEqual([69, expect.stringContaining("stop it with `svc stop`")])
+  // A dry run changes nothing, so it shows what would be removed.
+  const shown = await run("uninstall", "--dry-run")
+  expect([shown.code, shown.stdout, shown.stderr]).toEqual([0, dry.stdout, running.stderr.replace("svc: ", "")])
+  if (process.platform !== "win32") expect((await run("service", "install", "--dry-run")).stdout).toContain("serve")
   await run("stop")
   expect((await run("uninstall", "--yes")).code).toBe(0)
   expect([existsSync(program), existsSync(config)]).toEqual([false, true])
