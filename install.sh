@@ -130,12 +130,14 @@ here=$(dirname "$0")
 if [ "$(basename "$0")" = install.sh ] && [ -f "$here/test/get-bun.sh" ]; then from_source "$here"; else from_release; fi
 
 say "installed $bin/svc: $("$bin/svc" --version)"
+svc=svc
 case ":$PATH:" in
   *":$bin:"*) ;;
   *)
+    svc=$bin/svc
     say "$bin is not on your PATH; add this line to your shell profile:"
     say "  export PATH=\"$bin:\$PATH\""
     ;;
 esac
-if "$bin/svc" completion --help >/dev/null 2>&1; then say "for completion in your shell: svc completion --help"; fi
-say "try it: svc serve --demo"
+if "$bin/svc" completion --help >/dev/null 2>&1; then say "for completion in your shell: $svc completion --help"; fi
+say "try it: $svc serve --demo"
