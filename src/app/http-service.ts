@@ -173,6 +173,7 @@ export async function describePortInUse(
   paths: Paths | undefined,
 ): Promise<string> {
   const own = paths === undefined ? undefined : await callControl(paths, "status", {}, PROBE_MS).catch(() => undefined)
+  if (isObject(own) && own.demo === true) return `the demo runs already, at ${own.endpoint}; \`svc stop\` ends it`
   if (paths !== undefined && isObject(own) && typeof own.url === "string")
     return `svc runs for ${paths.file} already, at ${own.endpoint ?? own.url}; \`svc stop\` ends it, or choose another --config-dir`
   const { hostname } = new URL(

@@ -32,8 +32,12 @@ export function print(asJson: boolean, value: unknown, text: () => string): void
   if (out !== "") process.stdout.write(`${out}\n`)
 }
 
-/** Prints a message to stderr. */
-export const say = (text: string): void => void process.stderr.write(`${printableLines(text)}\n`)
+/** Prints a message to stderr; on a terminal, long lines wrap at words. */
+export const say = (text: string): void => {
+  const look = lookOf(process.stderr, process.env)
+  const lines = printableLines(text).split("\n")
+  process.stderr.write(`${lines.map((line) => wrap(line, look)).join("\n")}\n`)
+}
 
 /** Returns a writer to the client on stdout. Calls `onend` with the reason when the client is gone, or leaves more than `limit` bytes unread. */
 export function createStdoutWriter(limit: number, onend: (reason: string) => void): (bytes: Uint8Array) => void {

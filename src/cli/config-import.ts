@@ -29,6 +29,7 @@ import { homeDirectory } from "../lib/home-directory.ts"
 import { mapStrings } from "../lib/json.ts"
 import { visible } from "../lib/log.ts"
 import { isInteractive, promptLine, promptYesNo } from "../lib/prompt.ts"
+import { shortPath } from "../lib/text.ts"
 import { createMissing, readTexts } from "../store/documents.ts"
 import { changeDocuments, type WrittenDocuments } from "../store/transaction.ts"
 import { commandText, hidesSecrets, settingsOf, writtenValues } from "../tools/consent-text.ts"
@@ -70,7 +71,7 @@ export const importServers: CommandDef = {
       }
       process.stdout.write(
         `${table(
-          ["name", "starts", "from", "project", "note"],
+          ["name", { title: "starts", fit: "wrap" }, "from", "project", { title: "note", fit: "wrap" }],
           rows.map((row) => [row.name, summary(row), row.from.client ?? row.from.file, projectOf(row), noteOf(row)]),
         )}\n`,
       )
@@ -257,9 +258,7 @@ const MAX_PROJECTS = 500
 
 /** Returns the project that a server belongs to, in short. */
 function projectOf({ project, from }: Found): string {
-  const folder = project ?? from.folder ?? ""
-  const home = homeDirectory()
-  return folder === home || folder.startsWith(`${home}/`) ? `~${folder.slice(home.length)}` : folder
+  return shortPath(project ?? from.folder ?? "", homeDirectory())
 }
 
 function noteOf({ outcome, notes, server }: Row): string {
@@ -343,8 +342,7 @@ const formatSource = ({ file, client, scope }: From): string =>
 
 /** The command, cut for the table; the confirmation shows it whole. */
 function summary({ server }: ForeignServer): string {
-  const text = commandText(server, hidesSecrets(writtenValues(server)))
-  return text.length > 60 ? `${text.slice(0, 57)}…` : text
+  return commandText(server, hidesSecrets(writtenValues(server)))
 }
 
 /** Everything that would run and be set. */

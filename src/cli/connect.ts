@@ -22,12 +22,13 @@ import {
 } from "../app/client-connection.ts"
 import { endpointOf, needsToken, selectionOf, svcAddresses } from "../app/client-endpoint.ts"
 import { type CommandContext, openContext, runningUrl } from "../app/command-context.ts"
-import { print, say, table } from "../app/output.ts"
+import { print, say, stdoutLook, table } from "../app/output.ts"
 import { type ClientEdit, valueIn } from "../config/client-edit.ts"
 import { CLIENTS, type ClientEndpoint, clientEntry, clientFiles, clientRow, entryPath } from "../config/clients.ts"
 import { type ForeignServer, servedEntries } from "../config/import.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
+import { wrap } from "../lib/table.ts"
 import { counted } from "../lib/text.ts"
 import { readTexts } from "../store/documents.ts"
 import type { Paths } from "../store/paths.ts"
@@ -256,12 +257,23 @@ async function listClients(context: CommandContext, asJson: boolean): Promise<nu
         : [
             table(
               ["client", "state", "scope", "file"],
-              there.map((row) => [row.client, row.state, row.scope, row.file]),
+              // In the home directory a file may be the user's and the project's.
+              there
+                .filter(
+                  ({ client, file }, at) => at === there.findIndex((one) => one.client === client && one.file === file),
+                )
+                .map((row) => [row.client, row.state, row.scope, row.file]),
             ),
           ]),
       ...(others.length === 0
         ? []
-        : ["", `also supported, but without a configuration file on this machine: ${others.join(", ")}`]),
+        : [
+            "",
+            wrap(
+              `also supported, but without a configuration file on this machine: ${others.join(", ")}`,
+              stdoutLook(),
+            ),
+          ]),
     ].join("\n"),
   )
   return 0

@@ -3,6 +3,7 @@ import type { CommandDef } from "citty"
 import { ago, print, table } from "../app/output.ts"
 import { systemClock } from "../lib/clock.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
+import { shortPath } from "../lib/text.ts"
 import { callControl } from "../serve/control-socket.ts"
 import {
   forgetRunning,
@@ -20,7 +21,7 @@ export const ps: CommandDef = {
   async run({ args }) {
     const folder = runningFolder(homeDirectory(), process.env.APPDATA, process.platform)
     const found = (await Promise.all(listRunning(folder).map((one) => examine(folder, one)))).flat()
-    const now = systemClock.now()
+    const [now, home] = [systemClock.now(), homeDirectory()]
     print(args.json === true, { running: found }, () =>
       found.length === 0
         ? "no svc is running; `svc serve --background` starts one"
@@ -29,7 +30,7 @@ export const ps: CommandDef = {
             found.map(({ pid, file, address, startedAt, servers, startedBy }) => [
               String(pid),
               // The demo takes the place of a configuration, but does not read it.
-              startedBy === "demo" ? "none" : file,
+              startedBy === "demo" ? "none" : shortPath(file, home),
               address ?? "does not answer",
               ago(now - Date.parse(startedAt)),
               servers === undefined ? "" : `${servers.ready} of ${servers.total}`,
@@ -47,11 +48,11 @@ const ANSWER_MS = 2000
 
 const STARTER_TEXTS: Readonly<Record<Starter, string>> = {
   terminal: "terminal",
-  background: "svc serve --background",
-  proxy: "svc proxy --start",
+  background: "background",
+  proxy: "svc proxy",
   service: "svc service",
-  program: "another program",
-  demo: "svc serve --demo",
+  program: "a program",
+  demo: "demo",
 }
 
 type ExaminedSvc = RunningSvc & {

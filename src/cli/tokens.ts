@@ -4,10 +4,9 @@ import { Tiktoken } from "js-tiktoken/lite"
 import ranks from "js-tiktoken/ranks/cl100k_base"
 import { CONTEXT_ARGS, notRunning, openContext } from "../app/command-context.ts"
 import type { ContextOffer } from "../app/context-offer.ts"
-import { print, say, stdoutLook, table } from "../app/output.ts"
+import { facts, print, say, table } from "../app/output.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
-import { wrap } from "../lib/table.ts"
 import { isObject, parseJson } from "../wire/message.ts"
 
 export const tokens: CommandDef = {
@@ -45,7 +44,7 @@ export const tokens: CommandDef = {
       print(
         args.json === true,
         { ...only, estimator: ESTIMATOR },
-        () => `${toolTable(only)}\n\n${wrap(NOTE, stdoutLook())}`,
+        () => `${toolTable(only)}\n\n${facts([["note", NOTE]])}`,
       )
       return 0
     }
@@ -64,7 +63,7 @@ export const tokens: CommandDef = {
           ],
         ),
         "",
-        wrap(NOTE, stdoutLook()),
+        facts([["note", NOTE]]),
       ].join("\n"),
     )
     return 0

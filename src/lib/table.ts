@@ -49,7 +49,9 @@ export function formatTable(head: readonly Column[], rows: readonly (readonly Ce
     .flatMap((row) => {
       const cells = row.map((cell, column) => {
         const [text, width] = [textOf(cell), widths[column] ?? 0]
-        return fitOf(columns[column]) === "wrap" ? wrapped(text, width) : [cut(text, width)]
+        if (fitOf(columns[column]) !== "wrap") return [cut(text, width)]
+        // A long word of the last column disturbs none.
+        return wrapped(text, width, column < row.length - 1)
       })
       const height = Math.max(...cells.map((lines) => lines.length))
       return Array.from({ length: height }, (_, at) =>
@@ -104,7 +106,7 @@ export function cut(text: string, width: number): string {
   }
   const kept = graphemes.join("")
   const word = text[kept.length] === " " ? kept.length : kept.lastIndexOf(" ")
-  return `${(word > kept.length / 2 ? kept.slice(0, word) : kept).trimEnd()}…`
+  return `${(word > kept.length / 2 ? kept.slice(0, word) : kept).replace(/[\s.,;:]+$/, "")}…`
 }
 
 // ---
@@ -119,11 +121,9 @@ const textOf = (cell: Cell | undefined): string => printable(typeof cell === "ob
 const titleOf = (column: Column): string => (typeof column === "string" ? column : column.title)
 const fitOf = (column: Column | undefined) => (typeof column === "object" ? column.fit : "cut")
 
-/** Breaks a text at words into lines of a width; a longer word keeps a line of its own. */
-const wrapped = (text: string, width: number): readonly string[] =>
-  Number.isFinite(width) && Bun.stringWidth(text) > width
-    ? Bun.wrapAnsi(text, width, { hard: false }).split("\n")
-    : [text]
+/** Breaks a text at words into lines of a width; a longer word keeps a line of its own, unless `hard`. */
+const wrapped = (text: string, width: number, hard = false): readonly string[] =>
+  Number.isFinite(width) && Bun.stringWidth(text) > width ? Bun.wrapAnsi(text, width, { hard }).split("\n") : [text]
 
 /** Shrinks the widest columns, except for those that stay whole, until all fit in `width`, or are at their least width. */
 function fit(natural: readonly number[], whole: readonly boolean[], width: number): readonly number[] {

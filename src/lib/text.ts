@@ -16,3 +16,7 @@ export function percentDecoded(text: string): string {
     return text
   }
 }
+
+/** Returns a path for people: `~` stands for the home directory. */
+export const shortPath = (path: string, home: string): string =>
+  path === home || path.startsWith(`${home}/`) ? `~${path.slice(home.length)}` : path

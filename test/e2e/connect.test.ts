@@ -34,6 +34,13 @@ function home(files: Record<string, string>): string {
   return folder
 }
 
+test("a file that is the user's and the project's is listed once [cli:table]", async () => {
+  const folder = home({ ".cursor/mcp.json": CURSOR })
+  const { stdout } = await inFolder(folder, { COLUMNS: "80" })("connect", "--list")
+  expect(stdout.match(/^cursor /gm)?.length).toBe(1)
+  for (const line of stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80)
+})
+
 test("the change of a file that is one long line is shown as laid out, and keeps its line [connect:shown]", async () => {
   const line = JSON.stringify({
     history: ["x".repeat(300)],

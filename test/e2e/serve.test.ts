@@ -44,7 +44,7 @@ describe("a first run", () => {
     const run = async (...args: string[]) => (await runSvc([...args, "--config-dir", home], env)).stdout
     const address = `${demo.url}/mcp`
     await demo.said("demo: connected")
-    expect((await runSvc(["ps"], env)).stdout).toMatch(new RegExp(`none +${address} .* svc serve --demo`))
+    expect((await runSvc(["ps"], env)).stdout).toMatch(new RegExp(`none +${address} .* demo\n`))
     expect(await run("mcp", "status")).toMatch(/demo +connected/)
     expect(await run("mcp", "list")).toMatch(/demo +stdio +connected/)
     expect(await run("search", "add", "numbers")).toContain("demo/add")
@@ -52,6 +52,10 @@ describe("a first run", () => {
     expect(await run("connect", "cursor", "--dry-run")).toContain(address)
     const added = await runSvc(["mcp", "add", "late", "--config-dir", home, "--", "bun"], env)
     expect(added.stderr).toContain("the running svc serves the demo; stop it")
+    const { port } = new URL(demo.url)
+    expect((await runSvc(["serve", "--config-dir", home, "--port", port], env)).stderr).toContain(
+      `the demo runs already, at ${address}; \`svc stop\` ends it`,
+    )
     await using second = await startSvc({ flags: ["--demo"], folder: home, env })
     await second.said("svc's commands do not see this demo: ")
     expect((await fetch(`${second.url}/health/live`)).status).toBe(200)
@@ -112,6 +116,11 @@ describe("mistakes", () => {
     const { code, stderr, stdout } = await runSvc(args)
     expect(stderr).toContain(message)
     expect([code, stdout, stderr.trim().split("\n").length]).toEqual([64, "", 1])
+  })
+
+  test("a message wraps at words in the width of the terminal [cli:table]", async () => {
+    const { stderr } = await runSvc(["serve", "--demo", "--config", "x.json"], { COLUMNS: "40" })
+    expect(stderr).toBe("svc: --demo serves no configuration:\n  leave out --demo or --config\n")
   })
 
   test("a host name without an address is not reported as a port in use", async () => {

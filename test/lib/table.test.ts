@@ -44,6 +44,7 @@ test("a long value is cut at a word, or inside a word that fills the column [cli
   expect(cut("could not be started at all", 20)).toBe("could not be…")
   expect(cut("https://example.com/authorize", 12)).toBe("https://exa…")
   expect(cut("日本語日本語", 6)).toBe("日本…")
+  expect(cut("Reads a file as text. Handles encodings", 28)).toBe("Reads a file as text…")
   expect(cut("fits", 4)).toBe("fits")
 })
 
