@@ -8,6 +8,8 @@ export class Problem extends Error {
     detail: string,
     readonly code: string,
     readonly data: Readonly<Record<string, unknown>>,
+    /** Whether svc asks for a token of a client (`--auth`). */
+    readonly asksToken = false,
   ) {
     super(detail)
   }
@@ -16,6 +18,14 @@ export class Problem extends Error {
 type Query = Readonly<Record<string, string | number | boolean | undefined>>
 type Method = "POST" | "PUT" | "PATCH" | "DELETE"
 
+type EventHandlers = {
+  /** The stream is open: what is read from now on misses nothing that comes. */
+  onopen(): void
+  onevent(name: string, data: unknown): void
+  /** The stream has ended, or could not be opened; not called after `close`. */
+  onend(): void
+}
+
 export type Api = {
   /** Returns the answer to a GET. Throws a Problem. */
   get<T>(path: string, query?: Query): Promise<T>
@@ -23,42 +33,52 @@ export type Api = {
   send<T>(method: Method, path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<T>
   /** Returns all entries of a list that comes in pages. Throws a Problem. */
   all<T>(path: string, query?: Query): Promise<readonly T[]>
-  /** Returns the address of an event stream. */
-  address(path: string, query?: Query): string
-  /** Sets what changes send in X-CSRF-Token. */
-  useCsrf(token: string | undefined): void
+  /** Follows an event stream; the returned function closes it. */
+  follow(path: string, query: Query, handlers: EventHandlers): () => void
+  /** Turns a token into a login of this browser. Throws a Problem. */
+  logIn(token: string): Promise<void>
+  /** Ends the login. Throws a Problem. */
+  logOut(): Promise<void>
 }
 
-/** Makes the calls to REST at `base`. */
-export function createApi(base: string): Api {
-  let csrf: string | undefined
+/** Where the key of the login is kept: all tabs of this origin share it, as they share the cookie. */
+export type KeyStore = Pick<Storage, "getItem" | "setItem" | "removeItem">
+
+/** Keeps the key that the link of `svc admin` leads to the page with, and takes it out of the address. */
+export function keepKeyOfLink(keys: KeyStore): void {
+  const [, key] = /^#key=([\w-]+)$/.exec(location.hash) ?? []
+  if (key === undefined) return
+  keys.setItem(KEY, key)
+  history.replaceState(null, "", location.pathname)
+}
+
+/** Makes the calls to REST at `base`. Each carries the key: a cookie alone is worth nothing (serve/admin-login.ts). */
+export function createApi(base: string, keys: KeyStore): Api {
   const address = (path: string, query: Query = {}): string => {
     const given = Object.entries(query).flatMap(([key, value]) =>
       value === undefined || value === "" ? [] : [[key, String(value)]],
     )
     return `${base}${path}${given.length === 0 ? "" : `?${new URLSearchParams(given)}`}`
   }
-  const ask = async <T>(url: string, init: RequestInit): Promise<T> => {
-    const response = await fetch(url, init).catch(() => {
+  const open = (url: string, init: RequestInit): Promise<Response> =>
+    fetch(url, { ...init, headers: { "x-csrf-token": keys.getItem(KEY) ?? "", ...init.headers } }).catch(() => {
       throw new Problem(0, "svc does not answer. Is it still running? `svc status` shows it.", "unreachable", {})
     })
+  const ask = async <T>(url: string, init: RequestInit): Promise<T> => {
+    const response = await open(url, init)
     const body: unknown = await response.json().catch(() => ({}))
     if (response.ok) return body as T
     const { detail, code, data } = body as { detail?: string; code?: string; data?: Record<string, unknown> }
-    throw new Problem(response.status, detail ?? `svc answered ${response.status}`, code ?? "", data ?? {})
+    const asksToken = response.headers.has("www-authenticate")
+    throw new Problem(response.status, detail ?? `svc answered ${response.status}`, code ?? "", data ?? {}, asksToken)
   }
   const get = <T>(path: string, query?: Query) => ask<T>(address(path, query), {})
   return {
-    address,
     get,
     send: (method, path, body, headers) =>
       ask(address(path), {
         method,
-        headers: {
-          ...(body === undefined ? {} : { "content-type": "application/json" }),
-          ...(csrf === undefined ? {} : { "x-csrf-token": csrf }),
-          ...headers,
-        },
+        headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       }),
     async all<T>(path: string, query: Query = {}) {
@@ -70,8 +90,43 @@ export function createApi(base: string): Api {
         if (cursor === undefined) return items
       }
     },
-    useCsrf(token) {
-      csrf = token
+    follow(path, query, { onopen, onevent, onend }) {
+      const stop = new AbortController()
+      const read = async () => {
+        const response = await open(address(path, query), { signal: stop.signal })
+        if (!response.ok || response.body === null) return
+        onopen()
+        const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
+        for (let text = ""; ; ) {
+          const { done, value } = await reader.read()
+          if (done) return
+          const events = (text + value).split("\n\n")
+          text = events.pop() ?? ""
+          for (const event of events) {
+            const [, name] = /^event: (.*)$/m.exec(event) ?? []
+            const [, data] = /^data: (.*)$/m.exec(event) ?? []
+            if (name !== undefined && data !== undefined) onevent(name, JSON.parse(data))
+          }
+        }
+      }
+      const end = () => {
+        if (!stop.signal.aborted) onend()
+      }
+      read().then(end, end)
+      return () => stop.abort()
+    },
+    async logIn(token) {
+      const authorization = `Bearer ${token}`
+      const { csrf } = await ask<{ csrf: string }>(address("/session"), { method: "POST", headers: { authorization } })
+      keys.setItem(KEY, csrf)
+    },
+    async logOut() {
+      await ask(address("/session"), { method: "DELETE" })
+      keys.removeItem(KEY)
     },
   }
 }
+
+// ---
+
+const KEY = "svc-admin-key"

@@ -1,6 +1,7 @@
 /** The frame of the page: navigation, the current view, notices and questions. */
 import { useEffect, useRef, useState } from "preact/hooks"
 import { useApp, useStateOf } from "./context.ts"
+import { useAction } from "./hooks.ts"
 import { Button, Dialog, Failure } from "./parts.tsx"
 import { linkTo, useRoute } from "./router.ts"
 import { useSelected } from "./store.ts"
@@ -93,8 +94,29 @@ function Navigation({ current }: { current: View | undefined }) {
           ))}
         </ul>
         <ThemeSwitch />
+        <LogOut />
       </nav>
     </header>
+  )
+}
+
+function LogOut() {
+  const { api, live } = useApp()
+  const [busy, run] = useAction()
+  return (
+    <Button
+      kind="quiet"
+      isBusy={busy !== undefined}
+      onClick={() =>
+        void run("logout", async () => {
+          await api.logOut()
+          live.follow()
+          return "Logged out"
+        })
+      }
+    >
+      Log out
+    </Button>
   )
 }
 

@@ -11,13 +11,15 @@ import type { Activity, Configuration, FinishedCall, Server, State, Status } fro
 
 export type Live = {
   start(): void
+  /** Follows the events anew, after a login. */
+  follow(): void
   /** Reads everything again. */
   refresh(): Promise<void>
 }
 
 /** Makes the part that follows svc. */
 export function createLive(api: Api, store: Store<State>): Live {
-  let stream: EventSource | undefined
+  let closeStream: (() => void) | undefined
   let waiting: ReturnType<typeof setTimeout> | undefined
   let counting: ReturnType<typeof setTimeout> | undefined
 
@@ -33,8 +35,7 @@ export function createLive(api: Api, store: Store<State>): Live {
     store.set({ activity: items })
   }
   const readAll = async () => {
-    const session = await api.get<{ principal: string; csrf?: string }>("/session")
-    api.useCsrf(session.csrf)
+    const session = await api.get<{ principal: string }>("/session")
     const [servers] = await Promise.all([api.all<Server>("/servers"), readConfiguration(), readActivity()])
     const { catalog, configuration } = store.get()
     store.set({
@@ -50,14 +51,14 @@ export function createLive(api: Api, store: Store<State>): Live {
       await readAll()
     } catch (error) {
       const isLogin = error instanceof Problem && (error.status === 401 || error.status === 403)
-      store.set({ phase: isLogin ? "login" : "lost" })
+      store.set(isLogin ? { phase: "login", asksToken: error.asksToken } : { phase: "lost" })
       close()
       if (!isLogin) retry()
     }
   }
   const close = () => {
-    stream?.close()
-    stream = undefined
+    closeStream?.()
+    closeStream = undefined
   }
   const retry = () => {
     clearTimeout(waiting)
@@ -96,25 +97,29 @@ export function createLive(api: Api, store: Store<State>): Live {
   const follow = () => {
     close()
     if (document.hidden) return
-    const opened = new EventSource(api.address("/events"))
-    stream = opened
-    opened.onopen = () => void refresh()
-    opened.onerror = () => {
+    const ended = () => {
       // Whether the login has ended or svc has, a read tells.
-      if (stream !== opened) return
-      close()
+      closeStream = undefined
       void refresh().then(() => {
-        if (store.get().phase === "ready" && stream === undefined) retry()
+        if (store.get().phase === "ready" && closeStream === undefined) retry()
       })
     }
-    for (const [name, handle] of Object.entries(handlers))
-      opened.addEventListener(name, ({ data }) => handle(JSON.parse(data) as never))
+    closeStream = api.follow(
+      "/events",
+      {},
+      {
+        onopen: () => void refresh(),
+        onevent: (name, data) => handlers[name]?.(data as never),
+        onend: ended,
+      },
+    )
   }
   return {
     start() {
       follow()
       document.addEventListener("visibilitychange", follow)
     },
+    follow,
     refresh,
   }
 }

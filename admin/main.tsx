@@ -1,6 +1,6 @@
 /** The entry point of the admin page: makes the connection to REST and draws the page. */
 import { render } from "preact"
-import { createApi } from "./api.ts"
+import { createApi, keepKeyOfLink } from "./api.ts"
 import { App } from "./app.tsx"
 import { Context } from "./context.ts"
 import { createLive } from "./live.ts"
@@ -10,7 +10,8 @@ import { createUi } from "./ui.ts"
 
 const root = document.getElementById("app")
 if (root === null) throw new Error("index.html has no element #app")
-const api = createApi(new URL("../api/v1", location.href.replace(/[?#].*$/, "")).pathname)
+keepKeyOfLink(localStorage)
+const api = createApi(new URL("../api/v1", location.href.replace(/[?#].*$/, "")).pathname, localStorage)
 const store = createStore(EMPTY_STATE)
 const live = createLive(api, store)
 render(

@@ -104,6 +104,8 @@ export type FinishedCall = {
 export type State = {
   /** "login": REST asks for a login. "lost": svc does not answer. */
   readonly phase: "loading" | "login" | "ready" | "lost"
+  /** Whether a login needs a token of a client (`--auth`). */
+  readonly asksToken: boolean
   readonly principal: string
   readonly status: Status | undefined
   readonly servers: readonly Server[]
@@ -120,6 +122,7 @@ export type State = {
 
 export const EMPTY_STATE: State = {
   phase: "loading",
+  asksToken: false,
   principal: "",
   status: undefined,
   servers: [],

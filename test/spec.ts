@@ -1513,9 +1513,9 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a client made from the document must work",
   },
   "rest:login": {
-    says: "without --auth, /api/v1 needs a session of svc admin: a link holds once, for 60 seconds; a cookie alone changes nothing, and no other origin may use it",
+    says: "without --auth, /api/v1 needs a session of svc admin: a link holds once, for 60 seconds; a cookie alone opens nothing, and no other origin may use it",
     from: "choice",
-    why: "every program and page on the machine reaches a loopback port",
+    why: "every program and page on the machine reaches a loopback port, and browsers send a cookie to all ports of a host",
   },
   "rest:auth": {
     says: "with --auth, /api/v1 needs a token that is not limited to tags; the views without a version select by tags as /mcp does",
@@ -1526,6 +1526,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "each change through REST is a line of the audit log, with who made it",
     from: "choice",
     why: "a change over the network must be as traceable as a command",
+  },
+  "rest:auth-login": {
+    says: "with --auth, POST /api/v1/session turns a token into a login of a browser for REST alone, which may do what the token may and ends with it",
+    from: "choice",
+    why: "a page should not keep a token where its scripts can read it",
+  },
+  "admin:hostile": {
+    says: "a page of another origin, another port of this host included, and a host name that was rebound get nothing from REST, with any request",
+    from: "choice",
+    why: "an open browser must not make svc run programs for a page",
   },
   "rest:authorize": {
     says: "POST /api/v1/servers/NAME/authorize starts the sign-in to a remote server as svc auth login does, and answers with the address to open",

@@ -1,23 +1,80 @@
 /** What a person sees who is not logged in. */
+import { useState } from "preact/hooks"
+import { useApp, useStateOf } from "../context.ts"
+import { textOf } from "../hooks.ts"
+import { Button, Field } from "../parts.tsx"
 
-import { useApp } from "../context.ts"
-import { Button } from "../parts.tsx"
-
-/** Says how to get in. */
+/** Says how to get in, and takes a token. */
 export function LoginView() {
   const { live } = useApp()
+  const asksToken = useStateOf((state) => state.asksToken)
   return (
     <main id="main" class="login" tabIndex={-1}>
       <h1>Log in to svc</h1>
-      <p>Run this command on the machine where svc runs, as the user who runs it:</p>
-      <pre class="code">svc admin</pre>
-      <p>
-        It opens this page in the browser, logged in. For a browser on another machine, <code>svc admin --print</code>{" "}
-        prints the link. A link works once, within 60 seconds.
-      </p>
-      <Button kind="primary" onClick={() => void live.refresh()}>
-        Try again
-      </Button>
+      {asksToken ? (
+        <p>
+          This svc takes the tokens of its clients (<code>--auth</code>). Log in with one that is not limited to tags:{" "}
+          <code>svc auth token create --name admin</code> prints it. A token of the issuer needs the scope{" "}
+          <code>svc:admin</code>.
+        </p>
+      ) : (
+        <>
+          <p>Run this command on the machine where svc runs, as the user who runs it:</p>
+          <pre class="code">svc admin</pre>
+          <p>
+            It opens this page in the browser, logged in. For a browser on another machine,{" "}
+            <code>svc admin --print</code> prints the link. A link works once, within 60 seconds.
+          </p>
+          <Button kind="primary" onClick={live.follow}>
+            Try again
+          </Button>
+          <p>
+            Or log in with a token, which <code>svc admin --token</code> prints:
+          </p>
+        </>
+      )}
+      <TokenForm />
     </main>
+  )
+}
+
+function TokenForm() {
+  const { api, live, ui } = useApp()
+  const [token, setToken] = useState("")
+  const [isBusy, setBusy] = useState(false)
+  const logIn = async () => {
+    setBusy(true)
+    try {
+      await api.logIn(token.trim())
+      live.follow()
+    } catch (error) {
+      ui.say("bad", textOf(error))
+    } finally {
+      setBusy(false)
+    }
+  }
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault()
+        void logIn()
+      }}
+    >
+      <Field label="Token">
+        {(id) => (
+          <input
+            id={id}
+            type="password"
+            autocomplete="off"
+            required
+            value={token}
+            onInput={({ currentTarget }) => setToken(currentTarget.value)}
+          />
+        )}
+      </Field>
+      <Button type="submit" isBusy={isBusy}>
+        Log in
+      </Button>
+    </form>
   )
 }

@@ -72,6 +72,7 @@ const LEVELS = [
 ] as const
 const TONES: Readonly<Record<LogLine["level"], string>> = { debug: "faint", info: "", warn: "notice", error: "bad" }
 const KEPT_LINES = 1000
+const RETRY_MS = 1500
 
 type Shown = { readonly key: number; readonly line: LogLine }
 
@@ -82,46 +83,53 @@ function useLog({ server, level, q }: { server: string; level: string; q: string
   const [error, setError] = useState<string>()
   const last = useRef(0)
   useEffect(() => {
-    let stream: EventSource | undefined
-    let isCurrent = true
+    let close: (() => void) | undefined
+    let waiting: ReturnType<typeof setTimeout> | undefined
     const numbered = (line: LogLine): Shown => {
       last.current += 1
       return { key: last.current, line }
     }
     const query = { server, level, q }
+    const stop = () => {
+      clearTimeout(waiting)
+      close?.()
+      close = undefined
+    }
     const open = () => {
-      stream?.close()
-      stream = undefined
+      stop()
       if (document.hidden) return
       const early: LogLine[] = []
       let isRead = false
-      const opened = new EventSource(api.address("/logs/stream", query))
-      stream = opened
-      opened.addEventListener("line", ({ data }) => {
-        const line = JSON.parse(data) as LogLine
-        if (isRead) setLines((before) => [...before, numbered(line)].slice(-KEPT_LINES))
-        else early.push(line)
+      const opened = api.follow("/logs/stream", query, {
+        onopen: () =>
+          api.get<{ items: readonly LogLine[] }>("/logs", { ...query, limit: KEPT_LINES }).then(
+            ({ items }) => {
+              if (close !== opened) return
+              isRead = true
+              setError(undefined)
+              // A line that came while the others were read may be among them.
+              const fresh = early.filter(
+                (line) => !items.some((one) => one.time === line.time && one.message === line.message),
+              )
+              setLines([...items, ...fresh].map(numbered))
+            },
+            (problem) => close === opened && setError(textOf(problem)),
+          ),
+        onevent(_name, data) {
+          const line = data as LogLine
+          if (isRead) setLines((before) => [...before, numbered(line)].slice(-KEPT_LINES))
+          else early.push(line)
+        },
+        onend() {
+          waiting = setTimeout(open, RETRY_MS)
+        },
       })
-      opened.onopen = () =>
-        api.get<{ items: readonly LogLine[] }>("/logs", { ...query, limit: KEPT_LINES }).then(
-          ({ items }) => {
-            if (!isCurrent || stream !== opened) return
-            isRead = true
-            setError(undefined)
-            // A line that came while the others were read may be among them.
-            const fresh = early.filter(
-              (line) => !items.some((one) => one.time === line.time && one.message === line.message),
-            )
-            setLines([...items, ...fresh].map(numbered))
-          },
-          (problem) => isCurrent && setError(textOf(problem)),
-        )
+      close = opened
     }
     open()
     document.addEventListener("visibilitychange", open)
     return () => {
-      isCurrent = false
-      stream?.close()
+      stop()
       document.removeEventListener("visibilitychange", open)
     }
   }, [api, server, level, q])

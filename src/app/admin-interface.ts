@@ -4,6 +4,7 @@ import { systemClock } from "../lib/clock.ts"
 import { UnavailableError } from "../lib/errors.ts"
 import { AdminLogin } from "../serve/admin-login.ts"
 import type { OpenStream } from "../serve/http-exchange.ts"
+import type { Inbound } from "../serve/inbound.ts"
 import type { ApiRequest } from "../serve/server.ts"
 import type { Paths } from "../store/paths.ts"
 import type { InternalTools } from "./internal-tools.ts"
@@ -26,6 +27,11 @@ export type AdminInterface = {
   serve(request: ApiRequest): Promise<Response>
   connect(connection: AdminConnection): void
   /**
+   * Returns the client token that a browser's login stands for; undefined if the request has none, or is not for REST. Throws
+   * a RequestError as AdminLogin.admit does.
+   */
+  tokenOf(inbound: Inbound): string | undefined
+  /**
    * Returns the address of the page: a link that logs in once or, with `--auth`, the address alone; with `token`, a token for
    * REST instead. Throws an UnavailableError if no browser can reach svc, or if `--auth` has tokens of its own.
    */
@@ -34,7 +40,8 @@ export type AdminInterface = {
 
 export function createAdminInterface(runtime: Runtime, options: ServeOptions): AdminInterface {
   const { agent, audit, mcp, oauth, redactor, serverLogs, sessions, streams } = runtime
-  const login = options.auth ? undefined : new AdminLogin(systemClock, newSecret)
+  const { auth } = options
+  const login = new AdminLogin(systemClock, newSecret, options.externalUrl)
   const salt = newSecret()
   const restStreams = new Set<OpenStream>()
   let connection: AdminConnection | undefined
@@ -59,6 +66,7 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
         restStreams,
         salt,
         login,
+        auth,
         endpoint,
         scopeOf: runtime.scopeOf,
         sessions: () => sessions.all(),
@@ -77,6 +85,8 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
     return createRest({
       clock: systemClock,
       login,
+      auth,
+      audit,
       maxBody: options.maxBody,
       ports,
       watchCalls: runtime.watchCalls,
@@ -92,6 +102,7 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
       serving ??= load()
       return (await serving)(request)
     },
+    tokenOf: ({ path, request }) => (path.startsWith("/api/v1/") ? login.admit(request)?.token : undefined),
     connect(given) {
       connection = given
     },
@@ -99,11 +110,11 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
       if (endpoint === undefined)
         throw new UnavailableError("svc listens on a Unix socket, which no browser reaches; start it with --port")
       const url = endpoint.replace(/\/mcp$/, "/admin")
-      if (login === undefined) {
+      if (auth) {
         if (!token) return { url }
         throw new UnavailableError("with --auth, REST takes the tokens of `svc auth token create`")
       }
-      return token ? { url, token: login.createSession() } : { url: `${url}/login?code=${login.createLink()}` }
+      return token ? { url, token: login.createSession().secret } : { url: `${url}/login?code=${login.createLink()}` }
     },
   }
 }

@@ -77,10 +77,10 @@ export async function startHttp(
     client: () => runtime.oauth.description(),
   })
   const base = () => (options.externalUrl ?? local).replace(/\/$/, "")
-  const auth = options.auth
-    ? await (await import("./inbound-auth.ts")).openInboundAuth(runtime, options, paths, base)
-    : undefined
   const admin = options.admin ? createAdminInterface(runtime, options) : undefined
+  const auth = options.auth
+    ? await (await import("./inbound-auth.ts")).openInboundAuth(runtime, options, paths, base, admin?.tokenOf)
+    : undefined
   const unix = "unix" in address ? address.unix : undefined
   if (unix !== undefined) await clearSocket(unix)
   let listening: Listening

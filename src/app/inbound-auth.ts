@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import { createAuthentication, createResourceMetadata } from "../serve/auth.ts"
+import { type AuthOptions, createAuthentication, createResourceMetadata } from "../serve/auth.ts"
 import type { Middleware } from "../serve/inbound.ts"
 import { type ClientToken, describeToken, readTokens } from "../store/client-tokens.ts"
 import type { Paths } from "../store/paths.ts"
@@ -23,12 +23,16 @@ export type InboundAuth = {
   close(): void
 }
 
-/** Opens authentication; undefined without `--auth`. `base` returns the address that clients reach svc under. */
+/**
+ * Opens authentication; undefined without `--auth`. `base` returns the address that clients reach svc under, `tokenOf` the token
+ * that the login of a browser stands for.
+ */
 export async function openInboundAuth(
   { agent, audit, log, mcp, metrics, nameHolders, streams }: Runtime,
   { auth, authIssuer, authAudience, authByScope, healthLevel, trustProxy }: ServeOptions,
   paths: Paths | undefined,
   base: () => string,
+  tokenOf: AuthOptions["tokenOf"],
 ): Promise<InboundAuth | undefined> {
   if (!auth) return undefined
   // Closes all streams: clients reconnect, and svc refuses those with a revoked token.
@@ -68,6 +72,7 @@ export async function openInboundAuth(
   return {
     authenticate: createAuthentication({
       tokens: tokens.current,
+      tokenOf,
       issuer,
       byScope: authByScope,
       now: () => systemClock.now(),

@@ -3,22 +3,24 @@
  * under `/api`: a start does not load it.
  *
  *  1. `/api/v1` shows and changes everything, so it needs an admin: with `--auth` a token that opens all servers and svc's own
- *     tools (`svc:admin`), else a session of `svc admin` (serve/admin-login.ts).
+ *     tools (`svc:admin`) or a browser's session that stands for one, else a session of `svc admin` (serve/admin-login.ts).
  *  2. The views without the version show what `/mcp` shows the same client (views.ts).
  *  3. The login is checked before the body is read and before the path is looked up.
  *  4. Bodies are JSON within `--max-body`. Requests of one address are limited.
  */
 
 import type { Clock } from "../lib/clock.ts"
-import { HTTP_STATUS, RequestError } from "../lib/errors.ts"
+import { HTTP_STATUS, RequestError, statusOfFault } from "../lib/errors.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { percentDecoded } from "../lib/text.ts"
 import { createAddressLimiter } from "../serve/address-rate-limit.ts"
-import { type AdminLogin, sessionCookie } from "../serve/admin-login.ts"
+import type { AdminLogin } from "../serve/admin-login.ts"
 import type { Inbound } from "../serve/inbound.ts"
+import { messagePage } from "../serve/oauth-callback.ts"
 import { readJson } from "../serve/request-body.ts"
 import { errorResponse, jsonResponse, shapeOf } from "../serve/respond.ts"
-import type { ApiRequest } from "../serve/server.ts"
+import { type ApiRequest, closedAt } from "../serve/server.ts"
+import type { Audit } from "../session/ports.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { ACTIVITY_ENDPOINTS } from "./activity.ts"
 import { CallHistory } from "./call-history.ts"
@@ -43,8 +45,11 @@ export const ENDPOINTS: readonly Endpoint[] = [
 
 export type RestDeps = {
   readonly clock: Clock
-  /** Undefined with `--auth`: tokens decide. */
-  readonly login: AdminLogin | undefined
+  readonly login: AdminLogin
+  /** Whether tokens of clients decide (`--auth`), which the listener has checked. */
+  readonly auth: boolean
+  /** Undefined without `--audit-log`. */
+  readonly audit: Audit | undefined
   /** Bytes of a body at most. */
   readonly maxBody: number
   /** Undefined until the configuration has been read, and for a demo. */
@@ -56,6 +61,7 @@ export type RestDeps = {
 /** Returns the function that answers requests under `/api` and the link of `svc admin`. It never rejects. */
 export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Response> {
   const limiter = createAddressLimiter(deps.clock, REST_LIMIT)
+  const attempts = createAddressLimiter(deps.clock, LOGIN_LIMIT)
   const routes = ENDPOINTS.map((endpoint) => ({ endpoint, pattern: patternOf(endpoint.path) }))
   const history = new CallHistory(deps.clock)
   deps.watchCalls((call) => history.add(call))
@@ -67,14 +73,19 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
     const { retryAfter } = limiter(address())
     if (retryAfter !== undefined)
       throw new RequestError("too_many", "Too many requests from this address; try again later", { retryAfter })
-    if (path === LOGIN_PATH) return logIn(inbound, deps.login)
+    if (path === LOGIN_PATH) {
+      if (attempts(address()).retryAfter !== undefined)
+        throw new RequestError("too_many", "Too many links were tried from this address; wait a minute")
+      return logIn(inbound, deps)
+    }
     const found = await deps.ports()
     mask = found?.mask ?? mask
     if (found === undefined)
       throw new RequestError("not_found", "This svc has no configuration to manage, or is still reading it")
     const ports = { ...found, history, streams: rest.streams }
     if (!path.startsWith(PREFIX)) return serveView(rest, ports, deps.maxBody)
-    requireAdmin(inbound, deps.login)
+    const until = requireAdmin(inbound, deps)
+    if (until !== undefined) ports.streams = closedAt(until, rest.streams, deps.clock)
     const local = path.slice(PREFIX.length)
     if (local === "/openapi.json" && request.method === "GET") {
       openApi ??= openApiOf(ENDPOINTS, ports.facts().version)
@@ -145,38 +156,48 @@ const LOGIN_PATH = "/admin/login"
 // ---
 
 const PREFIX = "/api/v1"
+const LOGIN_LIMIT = { requests: 20, windowMs: 60_000 }
 const REST_LIMIT = { requests: 3000, windowMs: 60_000 }
 /** What an admin sees is for the admin alone. */
 const PRIVATE = { "cache-control": "no-store", "x-content-type-options": "nosniff" }
 
-/** Throws a RequestError unless the request comes from an admin. */
-function requireAdmin({ request, principal }: Inbound, login: AdminLogin | undefined): void {
-  if (login === undefined) {
-    if (principal.admin && principal.tags === undefined) return
+/** Returns when the login ends, if the listener does not see to that. Throws a RequestError unless the request comes from an admin. */
+function requireAdmin(
+  { request, principal }: Inbound,
+  { login, auth }: Pick<RestDeps, "login" | "auth">,
+): number | undefined {
+  if (auth) {
+    if (principal.admin && principal.tags === undefined) return undefined
     throw new RequestError(
       "forbidden",
       "This token may not manage svc: use one without tags, or with the scope svc:admin",
     )
   }
-  if (login.admit(request) === undefined)
-    throw new RequestError(
-      "unauthorized",
-      "Log in first: `svc admin` opens the page, and `svc admin --token` prints a token for the Authorization header",
-    )
+  const session = login.admit(request)
+  if (session !== undefined) return session.until
+  throw new RequestError(
+    "unauthorized",
+    "Log in first: `svc admin` opens the page, and `svc admin --token` prints a token for the Authorization header",
+  )
 }
 
-/** Turns the code of a link into a session's cookie. */
-function logIn({ request, search }: Inbound, login: AdminLogin | undefined): Response {
+/** Turns the code of a link into a session: its cookie, and for the page its key, which no server gets to see. */
+function logIn({ request, search, address }: Inbound, { login, auth, audit }: RestDeps): Response {
   if (request.method !== "GET") throw new RequestError("wrong_method", "Open this address in a browser")
-  if (login === undefined) throw new RequestError("not_found", "With --auth, the page asks for a token")
-  const secret = login.redeem(new URLSearchParams(search).get("code") ?? "")
-  if (secret === undefined)
-    throw new RequestError("forbidden", "This link was used, or is older than 60 s: run `svc admin` again")
+  if (auth) throw new RequestError("not_found", "With --auth, the page asks for a token")
+  const session = login.redeem(new URLSearchParams(search).get("code") ?? "")
+  audit?.access("admin.login", session === undefined ? "error" : "ok", { principal: "local", address: address() })
+  if (session === undefined) {
+    const [what, next] = ["This link was used, or is older than 60 s", "run `svc admin` again"]
+    if (/\btext\/html\b/.test(request.headers.get("accept") ?? ""))
+      return messagePage(statusOfFault("forbidden"), what, `To log in, ${next}.`)
+    throw new RequestError("forbidden", `${what}: ${next}`)
+  }
   return new Response(null, {
     status: HTTP_STATUS.seeOther,
     headers: {
-      location: "./",
-      "set-cookie": sessionCookie(request, secret),
+      location: `./#key=${session.csrf}`,
+      "set-cookie": login.cookie(request, session),
       "referrer-policy": "no-referrer",
       "cache-control": "no-store",
     },
@@ -191,7 +212,7 @@ async function audited(endpoint: Endpoint, call: EndpointCall): Promise<unknown>
     arguments: body,
   }
   const isChange = endpoint.method !== "GET" && endpoint.path !== CALL_PATH
-  const operator = ports.login === undefined ? principal.name : "local"
+  const operator = ports.auth ? principal.name : "local"
   const end = isChange ? ports.audit?.action(`rest ${endpoint.method} ${endpoint.path}`, about, operator) : undefined
   try {
     const answer = await endpoint.run(call)

@@ -31,8 +31,9 @@ export type RestPorts = {
   readonly restStreams: Set<OpenStream>
   /** Random text, which holds until svc ends. */
   readonly salt: string
-  /** Undefined with `--auth`. */
-  readonly login: AdminLogin | undefined
+  readonly login: AdminLogin
+  /** Whether tokens of clients decide (`--auth`). */
+  readonly auth: boolean
   /** The address of MCP for clients; undefined on a Unix socket. */
   readonly endpoint: string | undefined
   /** Returns the scope of a URL's query. */

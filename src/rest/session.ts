@@ -1,27 +1,46 @@
 /** Endpoints of the login itself. */
 import * as z from "zod"
-import { sessionCookie } from "../serve/admin-login.ts"
+import { HTTP_STATUS, RequestError } from "../lib/errors.ts"
 import { jsonResponse } from "../serve/respond.ts"
 import { defineEndpoint, type Endpoint } from "./endpoint.ts"
+
+const sessionSchema = z.strictObject({
+  principal: z.string(),
+  until: z.string().optional().describe("When the login ends, if nothing else ends it; absent for never"),
+})
 
 const show = defineEndpoint({
   method: "GET",
   path: "/session",
   summary: "Show who is logged in",
-  answer: z.strictObject({
-    principal: z.string(),
-    csrf: z.string().optional().describe("For the header X-CSRF-Token of changes with a cookie"),
-    until: z.string().optional().describe("When the login ends; absent for never"),
-  }),
+  answer: sessionSchema,
   faults: [],
-  run({ ports, principal, request }) {
-    const session = ports.login?.admit(request)
-    const until = session?.until ?? principal.until
-    return {
-      principal: session === undefined ? principal.name : "local",
-      ...(session === undefined ? {} : { csrf: session.csrf }),
-      ...(until === undefined ? {} : { until: new Date(until).toISOString() }),
-    }
+  run({ ports: { login, auth }, principal, request }) {
+    const session = login.admit(request)
+    return { principal: auth ? principal.name : "local", ...endOf(session?.until ?? principal.until) }
+  },
+})
+
+const begin = defineEndpoint({
+  method: "POST",
+  path: "/session",
+  summary: "Log a browser in: turn the token of the Authorization header into a cookie",
+  description:
+    "The cookie is HttpOnly and stands for that token: it may do what the token may, and ends with it, after 12 hours at the latest. Each request with the cookie needs `csrf` in the header X-CSRF-Token.",
+  created: true,
+  answer: sessionSchema.extend({ csrf: z.string().describe("The key of the session; no other answer has it") }),
+  faults: ["invalid_request"],
+  run({ ports: { login, auth }, principal, request }) {
+    const token = /^Bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "")?.[1]
+    if (token === undefined)
+      throw new RequestError("invalid_request", "Send the token to log in with in the Authorization header")
+    login.requireOwnPage(request)
+    const session = login.createSession(auth ? { token, until: principal.until } : {})
+    const answer = { principal: auth ? principal.name : "local", csrf: session.csrf, ...endOf(session.until) }
+    return jsonResponse(answer, HTTP_STATUS.created, {
+      ...PRIVATE,
+      "set-cookie": login.cookie(request, session),
+    })
   },
 })
 
@@ -31,10 +50,19 @@ const end = defineEndpoint({
   summary: "Log out",
   answer: z.strictObject({ ended: z.boolean() }),
   faults: [],
-  run({ ports, request }) {
-    ports.login?.end(request)
-    return jsonResponse({ ended: ports.login !== undefined }, undefined, { "set-cookie": sessionCookie(request) })
+  run({ ports: { login, restStreams }, request }) {
+    // Of all logins: the pages of the others open theirs again.
+    for (const stream of [...restStreams]) stream.close()
+    const ended = login.admit(request) !== undefined
+    login.end(request)
+    return jsonResponse({ ended }, undefined, { ...PRIVATE, "set-cookie": login.cookie(request) })
   },
 })
 
-export const SESSION_ENDPOINTS: readonly Endpoint[] = [show, end]
+export const SESSION_ENDPOINTS: readonly Endpoint[] = [show, begin, end]
+
+// ---
+
+const PRIVATE = { "cache-control": "no-store" }
+
+const endOf = (until: number | undefined) => (until === undefined ? {} : { until: new Date(until).toISOString() })

@@ -4,7 +4,8 @@
  *
  *  1. Every path needs a token unless `needsToken` names it as open: health without details, the OAuth callback, and the
  *     metadata by which clients find svc and the issuer, and the files of the admin page. A path that does not exist needs one too.
- *  2. The token comes in the Authorization header of each request; a session id is no proof of identity. A token in the
+ *  2. The token comes in the Authorization header of each request, but for REST: there the login of a browser stands for one
+ *     (admin-login.ts), and is checked as that token is. A session id is no proof of identity. A token in the
  *     query is refused even beside a good header, because URLs end up in logs and histories.
  *  3. Static tokens are looked up by hash, compared in constant time. A token that was accepted is remembered until it
  *     expires or any token changes. A text that starts with `svc_` is never sent on to the issuer's check.
@@ -28,6 +29,11 @@ import type { Issuer, TokenClaims } from "./token-issuer.ts"
 export type AuthOptions = {
   /** Returns the static tokens as they are at this moment. */
   tokens(): ReadonlyMap<string, ClientToken>
+  /**
+   * Returns the token that the login of a browser stands for (admin-login.ts); undefined if the request has none. Throws a
+   * RequestError for a request that another page or server may have made. Undefined without such logins.
+   */
+  readonly tokenOf?: ((inbound: Inbound) => string | undefined) | undefined
   readonly issuer: Issuer | undefined
   /** Whether a server with tags needs the scope of one of them. If not, any of the issuer's tokens opens all servers. */
   readonly byScope: boolean
@@ -44,7 +50,7 @@ export type AuthOptions = {
 
 /** Returns middleware that refuses a request without a valid token, and hands on the others with their principal. */
 export function createAuthentication(options: AuthOptions): Middleware {
-  const { tokens, issuer, byScope, now, base, detailed, onrefused, onbug } = options
+  const { tokens, tokenOf, issuer, byScope, now, base, detailed, onrefused, onbug } = options
   const refuse = (error: RequestError | UnavailableError, path: string, code?: ChallengeCode): Response =>
     errorResponse(error, {
       shape: shapeOf(path),
@@ -92,11 +98,19 @@ export function createAuthentication(options: AuthOptions): Middleware {
       return refuse(new RequestError("invalid_request", IN_QUERY), path, "invalid_request")
     }
     const header = request.headers.get("authorization")
-    if (header === null) {
+    let ofBrowser: string | undefined
+    try {
+      ofBrowser = header === null ? tokenOf?.(inbound) : undefined
+    } catch (error) {
+      if (!(error instanceof RequestError)) throw error
+      onrefused(inbound, error.message)
+      return refuse(error, path)
+    }
+    if (header === null && ofBrowser === undefined) {
       onrefused(inbound, "no token")
       return refuse(new RequestError("unauthorized", "Send a bearer token in the Authorization header"), path)
     }
-    const text = BEARER.exec(header)?.[1]
+    const text = ofBrowser ?? BEARER.exec(header ?? "")?.[1]
     if (text === undefined) return unauthorized(inbound, "Authorization must be Bearer and a token")
     const principal = staticPrincipal(text)
     if (principal !== undefined) return principal

@@ -44,10 +44,16 @@ export async function takeAnswer(
 ): Promise<Response> {
   try {
     const name = await finish(answer)
-    return page(HTTP_STATUS.ok, `${name} is authorized`, "You can close this window.")
+    return messagePage(HTTP_STATUS.ok, `${name} is authorized`, "You can close this window.")
   } catch (error) {
-    return page(statusOfFault("invalid_request"), "Not authorized", hide(publicMessage(error)))
+    return messagePage(statusOfFault("invalid_request"), "Not authorized", hide(publicMessage(error)))
   }
+}
+
+/** Returns a page that says one thing to a person. The texts need not be escaped. */
+export function messagePage(status: number, title: string, text: string): Response {
+  const html = `<!doctype html><meta charset="utf-8"><title>svc</title><body style="font:1rem/1.5 system-ui;margin:4rem auto;max-width:36rem"><h1 style="font-size:1.4rem">${escapeHtml(title)}</h1><p>${escapeHtml(text)}</p>`
+  return new Response(html, { status, headers: HEADERS })
 }
 
 // ---
@@ -60,7 +66,7 @@ async function describe(client: CallbackDeps["client"]): Promise<Response> {
 }
 
 const wrongMethod = (): Response =>
-  page(statusOfFault("wrong_method"), "Method not allowed", "Open this address in a browser.")
+  messagePage(statusOfFault("wrong_method"), "Method not allowed", "Open this address in a browser.")
 
 const HEADERS = {
   "content-type": "text/html; charset=utf-8",
@@ -68,9 +74,4 @@ const HEADERS = {
   "cache-control": "no-store",
   "referrer-policy": "no-referrer",
   "x-content-type-options": "nosniff",
-}
-
-function page(status: number, title: string, text: string): Response {
-  const html = `<!doctype html><meta charset="utf-8"><title>svc</title><body style="font:1rem/1.5 system-ui;margin:4rem auto;max-width:36rem"><h1 style="font-size:1.4rem">${escapeHtml(title)}</h1><p>${escapeHtml(text)}</p>`
-  return new Response(html, { status, headers: HEADERS })
 }

@@ -161,6 +161,22 @@ export function createRoute(deps: ServerDeps): Respond {
   return compose(list, (inbound) => serveRoute(inbound, deps, narrowScope))
 }
 
+/** Keeps open streams in `streams` and closes each of them at a time, when the token it was opened with expires. */
+export function closedAt(until: number, streams: OpenStreams, clock: Clock): OpenStreams {
+  const timers = new Map<OpenStream, () => void>()
+  return {
+    add(stream) {
+      const cancel = clock.after(Math.max(0, until - clock.now()), () => stream.close())
+      timers.set(stream, cancel)
+      return streams.add(stream)
+    },
+    delete(stream) {
+      timers.get(stream)?.()
+      return streams.delete(stream)
+    },
+  }
+}
+
 // ---
 
 /** Answers a path that no middleware answered. Renders what the routes throw. */
@@ -215,22 +231,6 @@ function serveBackend(
     if (principal.scoped && tag !== undefined) return insufficientScope([`${TAG_SCOPE}${tag}`], path, base())
   }
   throw new RequestError("not_found", `No server is named ${name.slice(0, 100)}`)
-}
-
-/** Keeps open streams in `streams` and closes each of them when the token it was opened with expires. */
-function closedAt(until: number, streams: OpenStreams, clock: Clock): OpenStreams {
-  const timers = new Map<OpenStream, () => void>()
-  return {
-    add(stream) {
-      const cancel = clock.after(Math.max(0, until - clock.now()), () => stream.close())
-      timers.set(stream, cancel)
-      return streams.add(stream)
-    },
-    delete(stream) {
-      timers.get(stream)?.()
-      return streams.delete(stream)
-    },
-  }
 }
 
 const STREAM = SSE_HEADERS["content-type"]

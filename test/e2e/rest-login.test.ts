@@ -1,0 +1,209 @@
+/** The login of REST and the admin page: what gets in, and what does not. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { connect, type Json, token } from "./api.ts"
+import { eventually, freshFolder, type Instance, runSvc, SVC, startSvc } from "./harness.ts"
+
+const CONFIG = { mcpServers: { demo: { command: SVC, args: ["demo-server"], tags: ["play"] } } }
+const CHANGES = ["POST", "PUT", "PATCH", "DELETE"]
+
+type Headers = Record<string, string>
+
+let svc: Instance
+beforeAll(async () => {
+  svc = await startSvc({ config: CONFIG })
+  await svc.said(/demo: connected/)
+})
+afterAll(() => svc[Symbol.asyncDispose]())
+
+/** Returns the status of a request to REST. */
+const statusOf = async (at: Instance, path: string, headers: Headers, method = "GET") =>
+  (await fetch(`${at.url}/api/v1${path}`, { method, headers })).status
+
+/** Follows a link of `svc admin`. */
+async function follow(at: Instance) {
+  const { stdout } = await runSvc(["admin", "--print", "--config-dir", at.folder])
+  const link = stdout.trim()
+  const first = await fetch(link, { redirect: "manual" })
+  return { link, first, ...pageOf(first.headers, /#key=(.*)$/.exec(first.headers.get("location") ?? "")?.[1] ?? "") }
+}
+
+/** Returns the headers that the page of a login sends. */
+const pageOf = (headers: globalThis.Headers, key: string) => ({
+  cookie: (headers.get("set-cookie") ?? "").split(";")[0] ?? "",
+  key: { "x-csrf-token": key },
+})
+
+describe("without --auth [rest:login]", () => {
+  test("nothing under /api/v1 answers without a login", async () => {
+    for (const path of ["/servers", "/openapi.json", "/nothing"]) {
+      const refused = await fetch(`${svc.url}/api/v1${path}`)
+      expect([refused.status, refused.headers.get("content-type")]).toEqual([401, "application/problem+json"])
+      // With --auth this header says that a token is needed.
+      expect(refused.headers.has("www-authenticate")).toBe(false)
+    }
+  })
+
+  test("a link sets a cookie that scripts cannot read, and holds once", async () => {
+    const { link, first, key } = await follow(svc)
+    expect([first.status, first.headers.get("location")]).toEqual([303, `./#key=${key["x-csrf-token"]}`])
+    expect(first.headers.get("set-cookie")).toMatch(
+      /^svc_admin_\d+=\S+; Path=\/; HttpOnly; SameSite=Strict; Max-Age=43200$/,
+    )
+    expect((await fetch(link, { redirect: "manual" })).status).toBe(403)
+    const page = await fetch(link, { headers: { accept: "text/html" } })
+    expect([page.status, await page.text()]).toEqual([403, expect.stringContaining("run `svc admin` again")])
+  })
+
+  test("guessing links is slowed down, and each try is bounded", async () => {
+    await using other = await startSvc({ config: CONFIG })
+    const tries = Array.from({ length: 30 }, () => fetch(`${other.url}/admin/login?code=guess`))
+    const statuses = (await Promise.all(tries)).map(({ status }) => status)
+    expect(new Set(statuses)).toEqual(new Set([403, 429]))
+  })
+
+  test("a cookie alone is worth nothing: another server of this host may have got it", async () => {
+    const { cookie, key } = await follow(svc)
+    for (const path of ["/servers", "/session", "/config", "/events", "/openapi.json"])
+      expect([path, await statusOf(svc, path, { cookie })]).toEqual([path, 401])
+    expect(await statusOf(svc, "/session", { cookie, ...key })).toBe(200)
+    // No answer gives the key away.
+    const answer = await fetch(`${svc.url}/api/v1/session`, { headers: { cookie, ...key } })
+    expect(await answer.text()).not.toContain(key["x-csrf-token"])
+  })
+
+  test("a change needs the key and this origin", async () => {
+    const { cookie, key } = await follow(svc)
+    const change = (headers: Headers) => statusOf(svc, "/servers/demo/restart", { cookie, ...headers }, "POST")
+    const origin = svc.url
+    expect(await change({ origin, ...key })).toBe(200)
+    expect(await change({ origin })).toBe(401)
+    expect(await change({ origin, "x-csrf-token": "guess" })).toBe(401)
+    expect(await change(key)).toBe(403)
+    // Another port of this host is the same site to a browser.
+    expect(await change({ origin: "http://127.0.0.1:1", ...key })).toBe(403)
+    expect(await change({ origin, ...key, "sec-fetch-site": "same-site" })).toBe(403)
+  })
+
+  test("a page of another origin, or behind a rebound name, gets nowhere with any request [admin:hostile]", async () => {
+    const { cookie, key } = await follow(svc)
+    const { port } = new URL(svc.url)
+    for (const method of ["GET", ...CHANGES])
+      for (const path of ["/servers", "/session", "/tools", "/install", "/config/servers/demo"]) {
+        const from = (headers: Headers) => statusOf(svc, path, { cookie, ...key, ...headers }, method)
+        expect([method, path, await from({ origin: "https://evil.example" })]).toEqual([method, path, 403])
+        expect([method, path, await from({ origin: "null" })]).toEqual([method, path, 403])
+        expect([method, path, await from({ origin: `http://127.0.0.1:${Number(port) + 1}` })]).toEqual([
+          method,
+          path,
+          403,
+        ])
+        expect([method, path, await from({ host: `evil.example:${port}` })]).toEqual([method, path, 403])
+      }
+    const refused = await fetch(`${svc.url}/admin/login?code=x`, { headers: { host: `evil.example:${port}` } })
+    expect(refused.status).toBe(403)
+    const preflight = await fetch(`${svc.url}/api/v1/session`, {
+      method: "OPTIONS",
+      headers: { origin: "https://evil.example", "access-control-request-method": "POST" },
+    })
+    expect([preflight.ok, preflight.headers.has("access-control-allow-origin")]).toEqual([false, false])
+  })
+
+  test("a login ends when the person logs out, and its streams with it", async () => {
+    const { cookie, key } = await follow(svc)
+    const stream = await fetch(`${svc.url}/api/v1/events`, { headers: { cookie, ...key } })
+    expect(stream.status).toBe(200)
+    const read = stream.text()
+    expect(await statusOf(svc, "/session", { cookie, ...key, origin: svc.url }, "DELETE")).toBe(200)
+    await read
+    expect(await statusOf(svc, "/session", { cookie, ...key })).toBe(401)
+  })
+
+  test("a token of svc admin logs a browser in, too", async () => {
+    const { headers } = await token(svc)
+    const answer = await fetch(`${svc.url}/api/v1/session`, { method: "POST", headers })
+    const { csrf } = (await answer.json()) as { csrf: string }
+    const { cookie, key } = pageOf(answer.headers, csrf)
+    expect(await statusOf(svc, "/servers", { cookie, ...key })).toBe(200)
+    expect(await statusOf(svc, "/session", {}, "POST")).toBe(401)
+  })
+
+  test("the answers of the login fit the document [rest:openapi]", async () => {
+    const api = await connect(svc)
+    expect((await api("GET", "/session")).body).toMatchObject({ principal: "local" })
+    expect((await api("POST", "/session")).status).toBe(201)
+    expect((await api("DELETE", "/session")).body).toEqual({ ended: true })
+  })
+})
+
+describe("with --auth [rest:auth-login]", () => {
+  const log = join(freshFolder(), "audit.jsonl")
+  let auth: Instance
+  beforeAll(async () => {
+    auth = await startSvc({ config: CONFIG, flags: ["--auth", "--audit-log", log] })
+    await auth.said(/demo: connected/)
+  })
+  afterAll(() => auth[Symbol.asyncDispose]())
+
+  const command = (...args: string[]) => runSvc(["auth", "token", ...args, "--config-dir", auth.folder])
+  const create = async (...args: string[]) =>
+    JSON.parse((await command("create", "--json", ...args)).stdout) as { token: string; id: string }
+  const logIn = async (text: string, headers: Headers = {}) => {
+    const answer = await fetch(`${auth.url}/api/v1/session`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${text}`, ...headers },
+    })
+    const { csrf = "" } = (await answer.json()) as { csrf?: string }
+    return { status: answer.status, ...pageOf(answer.headers, csrf) }
+  }
+
+  test("a token becomes a login that ends when the token is revoked", async () => {
+    const { token: text, id } = await create("--name", "admin")
+    const { status, cookie, key } = await logIn(text)
+    expect(status).toBe(201)
+    const shown = await fetch(`${auth.url}/api/v1/session`, { headers: { cookie, ...key } })
+    expect(await shown.json()).toEqual({ principal: `token ${id}`, until: expect.any(String) })
+    expect(await statusOf(auth, "/servers", { cookie })).toBe(401)
+    const change = { cookie, ...key, origin: auth.url }
+    expect(await statusOf(auth, "/servers/demo/restart", change, "POST")).toBe(200)
+    expect(await statusOf(auth, "/servers/demo/restart", { ...change, origin: "http://127.0.0.1:1" }, "POST")).toBe(403)
+    const stream = await fetch(`${auth.url}/api/v1/events`, { headers: { cookie, ...key } })
+    const read = stream.text()
+    await command("revoke", id)
+    await eventually(async () => (await statusOf(auth, "/servers", { cookie, ...key })) === 401)
+    await read
+  })
+
+  test("the login opens REST alone, and does no more than its token", async () => {
+    const admin = await logIn((await create("--name", "rest")).token)
+    const headers = { cookie: admin.cookie, ...admin.key, "content-type": "application/json" }
+    const mcp = await fetch(`${auth.url}/mcp`, { method: "POST", headers, body: "{}" })
+    expect(mcp.status).toBe(401)
+    expect((await fetch(`${auth.url}/api/servers`, { headers })).status).toBe(401)
+    expect((await logIn((await create("--name", "some", "--tags", "play")).token)).status).toBe(403)
+    expect((await logIn((await create("--name", "own")).token, { origin: "http://127.0.0.1:1" })).status).toBe(403)
+  })
+
+  test("a login and a refused one are in the audit log", async () => {
+    const { token: text, id } = await create("--name", "seen")
+    expect((await logIn(`${text.slice(0, -4)}AAAA`)).status).toBe(401)
+    expect((await logIn(text)).status).toBe(201)
+    const lines = await eventually(() => {
+      const all = readFileSync(log, "utf8")
+        .split("\n")
+        .filter((line) => line.includes(id))
+      return all.some((line) => line.includes("POST /session")) && all.map((line) => JSON.parse(line) as Json)
+    })
+    expect(lines.slice(-2)).toMatchObject([
+      { method: "svc/login", outcome: "error", reason: expect.stringContaining(id) },
+      { method: "svc/rest POST /session", principal: `token ${id}`, outcome: "ok" },
+    ])
+    expect(readFileSync(log, "utf8")).not.toContain(text)
+  })
+
+  test("the page learns that a token is needed", async () => {
+    const refused = await fetch(`${auth.url}/api/v1/session`)
+    expect([refused.status, refused.headers.has("www-authenticate")]).toEqual([401, true])
+  })
+})
