@@ -22,7 +22,7 @@ process.exit(code)
 
 async function main(words: readonly string[]): Promise<number> {
   if (words[0] === "--version" || words[0] === "-v" || words[0] === "version") {
-    process.stdout.write(`${version} (${commit})\n`)
+    print(words.includes("--json"), { version, commit }, () => `${version} (${commit})`)
     return 0
   }
   if (words[0] === "complete") {

@@ -31,6 +31,27 @@ export const JSON_SHAPES = {
     fixable: z.boolean().describe("Whether `svc doctor --fix` fixes it"),
     fixed: z.literal(true).optional().describe("`svc doctor --fix` has just fixed it"),
   }),
+  running: z.strictObject({
+    pid: z.int(),
+    directory: z.string().describe("The configuration directory"),
+    file: z.string().describe("The path of mcp.json"),
+    startedAt: z.string().describe("ISO 8601"),
+    startedBy: z.enum(["terminal", "background", "proxy", "service", "program", "demo"]),
+    version: z.string().optional().describe("Absent if the process does not answer, as are the next members"),
+    address: z.string().optional().describe("The address for clients, or `unix:` and the path of the socket"),
+    servers: z.strictObject({ total: z.int(), ready: z.int() }).optional(),
+  }),
+  started: z.strictObject({
+    pid: z.int(),
+    address: z.string().describe("The address for clients, or `unix:` and the path of the socket"),
+    log: z.string().describe("The path of the log"),
+  }),
+  service: z.strictObject({
+    manager: z.string().describe("systemd, launchd or Task Scheduler"),
+    file: z.string().describe("The definition of the service"),
+    pid: z.int().optional().describe("The process that serves the configuration; absent if none does"),
+  }),
+  version: z.strictObject({ version: z.string(), commit: z.string() }),
   error: z.strictObject({
     error: z.strictObject({
       code: z.string().describe("usage, not_found, conflict, unavailable, invalid_configuration, server_failed …"),

@@ -15,18 +15,20 @@ import { isObject } from "../wire/message.ts"
 
 export const serve: CommandDef = {
   meta: { name: "serve", description: "Run the servers of mcp.json and offer them as one MCP server" },
-  args: SERVE_OPTIONS,
+  args: { ...SERVE_OPTIONS, json: { type: "boolean", description: "With --background, print JSON" } },
   run({ args, rawArgs }) {
     const options = readServeOptions(args, process.env, process.platform)
     if (options.demo && args.config !== undefined)
       throw usageError("--demo serves no configuration: leave out --demo or --config")
+    if (args.json === true && args.background !== true)
+      throw usageError("--json needs --background; --log-format json prints the log as JSON")
     const mayCreate = readOptions(args, process.env).flag("init")
     const configFlags = (["config", "config-dir"] as const).flatMap((flag) => {
       const value = args[flag]
       return typeof value === "string" ? [`--${flag}`, value] : []
     })
     const paths = findPaths(args, mayCreate ? "allowed" : "refused")
-    if (args.background === true) return serveInBackground(options, paths, rawArgs, configFlags)
+    if (args.background === true) return serveInBackground(options, paths, rawArgs, configFlags, args.json === true)
     const startedBy = options.demo
       ? "demo"
       : starterOf(process.env[STARTER_VARIABLE] ?? (process.stderr.isTTY === true ? "terminal" : "program"))
@@ -45,11 +47,12 @@ async function serveInBackground(
   paths: Paths,
   words: readonly string[],
   configFlags: readonly string[],
+  asJson: boolean,
 ): Promise<number> {
   if (options.demo) throw usageError("--demo cannot run in the background: leave out --demo or --background")
   if (options.transport === "stdio")
     throw usageError("svc on stdio belongs to the client that starts it: leave out --background or --transport stdio")
-  const serving = words.filter((word) => !/^--(?:no-)?background(?:=|$)/.test(word))
+  const serving = words.filter((word) => !/^--(?:no-)?(?:background|json)(?:=|$)/.test(word))
   const child = startInBackground(paths, serving, { startedBy: "background", logFile: options.logFile })
   let failure: string | undefined
   void child.failed.then((reason) => {
@@ -61,10 +64,11 @@ async function serveInBackground(
     const answer = await callControl(paths, "reload", {}, READY_MS).catch(() => undefined)
     const status = isObject(answer) && isObject(answer.status) ? answer.status : undefined
     if (status?.pid === child.pid) {
-      print(false, undefined, () =>
+      const address = String(status.endpoint ?? status.url)
+      print(asJson, { pid: child.pid, address, log: child.log }, () =>
         facts([
           ["running", `process ${child.pid}`],
-          ["address", String(status.endpoint ?? status.url)],
+          ["address", address],
           ["log", child.log],
           ["stop", ["svc stop", ...configFlags].join(" ")],
         ]),

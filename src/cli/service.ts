@@ -2,9 +2,9 @@
 import { existsSync, mkdirSync, readFileSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
 import type { ArgsDef, CommandDef } from "citty"
-import { openContext } from "../app/command-context.ts"
+import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
 import { CONFIG_ARGS } from "../app/config-paths.ts"
-import { say } from "../app/output.ts"
+import { print, say } from "../app/output.ts"
 import { ownCommand } from "../app/own-command.ts"
 import { readServeOptions, SERVE_OPTIONS } from "../app/serve-options.ts"
 import { defineService, type ServiceDefinition } from "../app/service-definition.ts"
@@ -99,8 +99,16 @@ export const service: CommandDef = {
     },
     status: {
       meta: { name: "status", description: "Show the state of the service, as the service manager reports it" },
-      args: { ...SCOPE_ARGS, ...CONFIG_ARGS },
-      run: ({ args }) => show(installed(args, openContext(args, "allowed").paths).status),
+      args: { ...SCOPE_ARGS, ...CONTEXT_ARGS },
+      async run({ args }) {
+        const { paths } = openContext(args, "allowed")
+        const { manager, file, status } = installed(args, paths)
+        if (args.json !== true) return show(status)
+        const code = await show(status, "ignore")
+        const pid = await instancePid(paths)
+        print(true, { manager, file, ...(pid === undefined ? {} : { pid }) }, () => "")
+        return code
+      },
     },
     logs: {
       meta: { name: "logs", description: "Show the log of the service; `svc logs` shows those of the servers" },
@@ -130,17 +138,22 @@ export const service: CommandDef = {
   },
 }
 
-/** Shows the changes and asks for them; false if they are not wanted. Throws a RequestError (usage) if no person can answer. */
+/**
+ * Shows the changes and asks for them; false if they are not wanted. Under `--json` they are shown only to be asked about.
+ * Throws a RequestError (usage) if no person can answer.
+ */
 export async function confirmChanges(
   args: Readonly<Record<string, unknown>>,
   lines: readonly string[],
   what: string,
 ): Promise<boolean> {
-  process.stdout.write(`${lines.join("\n")}\n`)
+  const text = lines.join("\n")
+  if (args.json !== true) process.stdout.write(`${text}\n`)
   if (args["dry-run"] === true) return false
   if (args.yes === true) return true
   if (!isInteractive())
     throw usageError(`no terminal to ask for confirmation; add --yes to ${what}, or --dry-run to see the change`)
+  if (args.json === true) say(text)
   return promptYesNo(`${what}?`)
 }
 
@@ -276,10 +289,10 @@ async function run(command: readonly string[]): Promise<void> {
   if (code !== 0) throw failed(stderr.trim().split("\n").at(-1) || `it exited with code ${code}`)
 }
 
-/** Runs a command whose output is the result, and returns its exit code. */
-async function show(command: readonly string[]): Promise<number> {
+/** Runs a command whose output is the result, unless it is ignored, and returns its exit code. */
+async function show(command: readonly string[], output: "inherit" | "ignore" = "inherit"): Promise<number> {
   try {
-    return await Bun.spawn([...command], { stdin: "ignore", stdout: "inherit", stderr: "inherit" }).exited
+    return await Bun.spawn([...command], { stdin: "ignore", stdout: output, stderr: output }).exited
   } catch (error) {
     throw new UnavailableError(`cannot run ${command[0]}: ${messageOf(error)}`)
   }

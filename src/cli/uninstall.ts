@@ -2,7 +2,7 @@
 import { existsSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import type { CommandDef } from "citty"
-import { say } from "../app/output.ts"
+import { print, say } from "../app/output.ts"
 import { checkWritable, previousOf } from "../app/upgrade.ts"
 import { usageError } from "../lib/command-line.ts"
 import { UnavailableError } from "../lib/errors.ts"
@@ -25,6 +25,7 @@ export const uninstall: CommandDef = {
       description: "Remove the default configuration directory, too, with its tokens and backups",
     },
     ...ASK_ARGS,
+    json: { type: "boolean", description: "Print JSON" },
   },
   async run({ args }) {
     if (args.server !== undefined)
@@ -54,13 +55,21 @@ export const uninstall: CommandDef = {
         ? `remove ${directory}, with the configuration, tokens, backups and logs`
         : `keep ${directory}`,
     ]
-    if (!(await confirmChanges(args, lines, "uninstall svc"))) return 0
+    const removed = [...services.map(({ file }) => file), ...files, ...(args.purge === true ? [directory] : [])]
+    const report = (changed: boolean) => {
+      if (args.json === true) print(true, { changed, removed }, () => "")
+    }
+    if (!(await confirmChanges(args, lines, "uninstall svc"))) {
+      report(false)
+      return 0
+    }
     for (const definition of services) await removeService(definition)
     if (args.purge === true) rmSync(directory, { recursive: true, force: true })
     removeAll(files)
     const left = files.filter((file) => existsSync(file))
     // Windows does not remove a program that runs.
     if (left.length > 0) throw new UnavailableError(`remove by hand what could not be removed: ${left.join(", ")}`)
+    report(true)
     say("svc is uninstalled; clients that `svc connect` has connected still refer to it")
     return 0
   },

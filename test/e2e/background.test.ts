@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { JSON_SHAPES } from "../json-shapes.ts"
 import { callsRun, eventually, fixture, freshEnv, freshFolder, modern, processes, runSvc, startSvc } from "./harness.ts"
 
 type Listed = { readonly pid: number; readonly file: string; readonly address?: string; readonly startedBy: string }
@@ -43,6 +44,21 @@ test("svc in the background serves when the command returns, and until svc stop 
   expect(readFileSync(join(folder, "svc.log"), "utf8")).toContain("stopping: svc stop")
   const again = await runSvc(["stop", "--config-dir", folder], env)
   expect([again.code, again.stdout]).toEqual([0, expect.stringContaining("svc is not running for")])
+})
+
+test("a program reads what was started, and what runs, as JSON [cli:background] [cli:json:shapes]", async () => {
+  const folder = freshFolder()
+  const env = freshEnv(freshFolder())
+  const place = ["--config-dir", folder]
+  const words = ["serve", ...place, "--port", "0", "--json"]
+  const started = JSON_SHAPES.started.parse(JSON.parse((await runSvc([...words, "--background"], env)).stdout))
+  const all = JSON.parse((await runSvc(["ps", "--json"], env)).stdout).running
+  expect(JSON_SHAPES.running.array().parse(all)).toMatchObject([{ pid: started.pid, address: started.address }])
+  const { outcome } = JSON.parse((await runSvc(["stop", "--json", ...place], env)).stdout)
+  expect(outcome).toBe("stopped")
+  JSON_SHAPES.version.parse(JSON.parse((await runSvc(["version", "--json"], env)).stdout))
+  const alone = await runSvc(words, env)
+  expect([alone.code, JSON.parse(alone.stdout).error.code]).toEqual([64, "usage"])
 })
 
 test("a start in the background that fails says why [cli:background]", async () => {

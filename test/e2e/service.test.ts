@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test"
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { JSON_SHAPES } from "../json-shapes.ts"
 import { eventually, fixture, freshEnv, freshFolder, readIfThere, runSvc, startSvc, typeSvc } from "./harness.ts"
 
 test.each([["path"], ["abstract"]])(
@@ -95,6 +96,17 @@ test("an installation is shown first and asked about, and one more changes nothi
   // Another option ends the service that runs with the old one.
   await runSvc(["service", "install", "--yes", "--port", "4001"], env)
   expect(calls().slice(3)).toEqual(["--user stop svc.service", ...NEW])
+})
+
+test("the state of a service is JSON for programs, with the exit code of the service manager [cli:json:shapes]", async () => {
+  const { env, unit } = homeWithSystemctl()
+  const status = () => runSvc(["service", "status", "--json"], env)
+  const none = await status()
+  expect(none.code).toBe(69)
+  JSON_SHAPES.error.parse(JSON.parse(none.stdout))
+  await runSvc(["service", "install", "--yes"], env)
+  const { code, stdout } = await status()
+  expect([code, JSON_SHAPES.service.parse(JSON.parse(stdout))]).toEqual([0, { manager: "systemd", file: unit }])
 })
 
 test("the removal of a service leaves nothing of it [cli:service]", async () => {

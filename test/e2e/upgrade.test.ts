@@ -109,6 +109,8 @@ test("svc uninstall shows what it removes, keeps the configuration, and removes 
   writeFileSync(config, "{}")
   const dry = await run("uninstall", "--dry-run")
   expect(dry.stdout).toBe(`remove ${program}\nkeep ${join(config, "..")}\n`)
+  const planned = await run("uninstall", "--dry-run", "--json")
+  expect(JSON.parse(planned.stdout)).toEqual({ changed: false, removed: [program] })
   const unasked = await run("uninstall")
   expect([unasked.code, unasked.stderr]).toEqual([64, expect.stringContaining("add --yes")])
   const server = await run("uninstall", "memory")
