@@ -132,7 +132,7 @@ async function statusOf({ ask }: CommandContext): Promise<Status | undefined> {
 }
 
 /**
- * Returns how many servers are ready and which are in their first start, such as `1 of 2 servers ready, starting: web`;
+ * Returns how many servers are ready and which are in their first start, such as `1 of 2 servers ready (starting: web)`;
  * undefined once none is.
  */
 function startingOf({ ok, body }: HealthReply): string | undefined {
@@ -144,7 +144,7 @@ function startingOf({ ok, body }: HealthReply): string | undefined {
     names.length === 0
       ? `${Number(summary.pending) + Number(summary.loading)} starting`
       : `starting: ${names.slice(0, MOST_NAMED).join(", ")}${names.length > MOST_NAMED ? ", …" : ""}`
-  return `${summary.ready} of ${counted(Number(summary.total), "server")} ready, ${starting}`
+  return `${summary.ready} of ${counted(Number(summary.total), "server")} ready (${starting})`
 }
 
 /** Says which servers `--wait` does not wait for: by name if the report has names, else in numbers. */

@@ -377,7 +377,7 @@ test("health says that servers are starting, which failed, and that an svc witho
   const svc = inFolder(instance.folder)
   expect(await svc("health")).toMatchObject({
     code: 75,
-    stdout: expect.stringMatching(/^starting \(svc .*\): 0 of 1 server ready, starting: silent\n/),
+    stdout: expect.stringMatching(/^starting \(svc .*\): 0 of 1 server ready \(starting: silent\)\n/),
   })
   const bad = { command: "/no/such/program" }
   instance.write({ mcpServers: { a: echo(), bad } })

@@ -128,14 +128,14 @@ test("svc health names the servers that are starting, and calls svc starting onl
   const some = await health()
   expect([some.code, some.stdout]).toEqual([
     0,
-    expect.stringMatching(/^degraded \(.*\): 2 of 3 servers ready, starting: mute\n/),
+    expect.stringMatching(/^degraded \(.*\): 2 of 3 servers ready \(starting: mute\)\n/),
   ])
   svc.write({ mcpServers: { a: echo(), mute } })
   await eventually(async () => (await fetch(`${svc.url}/health/mcp/b`)).status === 404)
   const most = await health()
   expect([most.code, most.stdout]).toEqual([
     75,
-    expect.stringMatching(/^starting \(.*\): 1 of 2 servers ready, starting: mute\n/),
+    expect.stringMatching(/^starting \(.*\): 1 of 2 servers ready \(starting: mute\)\n/),
   ])
 })
 
