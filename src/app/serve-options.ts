@@ -49,6 +49,7 @@ export const SERVE_OPTIONS = {
     description:
       "Run svc in the background, and return when it is ready; see `svc ps` and `svc stop` (no environment variable)",
   },
+  json: { type: "boolean", description: "With --background, print JSON (no environment variable)" },
   init: { type: "boolean", description: "Create the file that --config names if it does not exist" },
   demo: { type: "boolean", description: "Serve a small built-in MCP server, without a configuration" },
   admin: {
@@ -184,7 +185,7 @@ export const SERVE_OPTIONS = {
 
 /** The groups of the options in the help of `svc serve`; each option is in one. */
 export const OPTION_GROUPS = {
-  configuration: ["config", "config-dir", "init", "background", "demo", "filter", "reload", "persist"],
+  configuration: ["config", "config-dir", "init", "background", "json", "demo", "filter", "reload", "persist"],
   listening: ["host", "port", "listen", "transport", "tls-cert", "tls-key", "external-url"],
   "access control": [
     "auth",

@@ -15,7 +15,7 @@ import { isObject } from "../wire/message.ts"
 
 export const serve: CommandDef = {
   meta: { name: "serve", description: "Run the servers of mcp.json and offer them as one MCP server" },
-  args: { ...SERVE_OPTIONS, json: { type: "boolean", description: "With --background, print JSON" } },
+  args: SERVE_OPTIONS,
   run({ args, rawArgs }) {
     const options = readServeOptions(args, process.env, process.platform)
     if (options.demo && args.config !== undefined)

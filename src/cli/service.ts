@@ -36,7 +36,7 @@ const INSTALL_ARGS = {
 } as const satisfies ArgsDef
 
 /** The options of `svc serve` that a service can have. */
-const { background: _background, demo: _demo, transport: _transport, ...SERVICE_OPTIONS } = SERVE_OPTIONS
+const { background: _background, json: _json, demo: _demo, transport: _transport, ...SERVICE_OPTIONS } = SERVE_OPTIONS
 
 export const service: CommandDef = {
   meta: { name: "service", description: "Run svc as a service that starts with the user's session or the machine" },
