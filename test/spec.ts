@@ -1557,6 +1557,56 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the file is the source of truth, and an editor, a command and another tab change it too",
   },
+  "admin:servers": {
+    says: "on the admin page a person restarts, enables and disables servers, and sees why one fails and what to do",
+    from: "choice",
+    why: "a state without a remedy sends people to the documentation",
+  },
+  "admin:edit": {
+    says: "the admin page adds, changes and removes servers by forms made from the schema; it keeps hidden secrets, and refuses a change of a server that was changed meanwhile",
+    from: "choice",
+    why: "a page must not undo what an editor has written",
+  },
+  "admin:zero-tools": {
+    says: "on the admin page, a change that leaves a server without an enabled tool is made after a question alone",
+    from: "choice",
+    why: "a server without tools looks broken to clients",
+  },
+  "admin:tools": {
+    says: "the admin page hides and shows tools, and replaces and restores their descriptions beside the servers' own texts",
+    from: "choice",
+    why: "the specification asks for it",
+  },
+  "admin:try": {
+    says: "the admin page calls a tool by a form made from its schema, and shows texts, tables, images and structured content; no text of a server is ever HTML",
+    from: "choice",
+    why: "a person must see what an assistant would get",
+  },
+  "admin:logs": {
+    says: "the admin page follows the logs of servers, by server, level and text",
+    from: "choice",
+    why: "what a server wrote explains most failures",
+  },
+  "admin:presets": {
+    says: "the admin page shows what a preset selects while it is written",
+    from: "choice",
+    why: "an expression over tags is easily wrong",
+  },
+  "admin:install": {
+    says: "the admin page shows the whole command, the variables and the rights before it installs a server, and installs exactly that",
+    from: "choice",
+    why: "an installation runs code of others",
+  },
+  "admin:search": {
+    says: "the admin page shows the ranking of a search over tools, with scores and where the words were found",
+    from: "choice",
+    why: "without it nobody knows why an assistant misses a tool",
+  },
+  "admin:access": {
+    says: "the admin page works by keyboard, on narrow screens, in light and dark, without serious findings of axe",
+    from: "choice",
+    why: "everybody must be able to use it",
+  },
   "rest:off": {
     says: "--no-admin leaves out REST, its login and the admin page",
     from: "choice",

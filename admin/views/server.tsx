@@ -184,7 +184,8 @@ function AuthorizeButton({ name }: { name: string }) {
   const [busy, run] = useAction()
   const authorize = () =>
     run("authorize", async () => {
-      const { url } = await api.send<{ url: string }>("POST", `/servers/${encodeURIComponent(name)}/authorize`)
+      const { url } = await api.send<{ url?: string }>("POST", `/servers/${encodeURIComponent(name)}/authorize`)
+      if (url === undefined) return `svc is authorized at ${name}`
       if (!/^https?:/.test(url)) throw new Error("The server named an address that is no web page")
       window.open(url, "_blank", "noopener,noreferrer")
       return "Sign in on the page that has opened; svc connects by itself afterwards."

@@ -1,60 +1,343 @@
-/** The admin page of the built binary, in Chromium. */
+/** The admin page of the built binary, in Chromium: every flow of a person who manages servers. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { readFileSync } from "node:fs"
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import type { Browser } from "playwright-core"
-import { CHROMIUM, seriousFindings, startBrowser, visit } from "./browser.ts"
-import { type Instance, npmServer, SVC, startSvc } from "./harness.ts"
+import type { Browser, Page } from "playwright-core"
+import { type Registry, startRegistry } from "../fixtures/registry.ts"
+import { CHROMIUM, seriousFindings, startBrowser, type Visit, visit } from "./browser.ts"
+import { eventually, fixture, freshFolder, type Instance, npmServer, runSvc, SVC, startSvc } from "./harness.ts"
 
 const DEMO = { command: SVC, args: ["demo-server"] }
-const CONFIG = {
+const ECHO = { command: "bun", args: [fixture("echo.ts"), "--tools", "3"] }
+const SECRET = "sk-live-0123456789abcdef"
+const CRASHING = { command: "sh", args: ["-c", "echo no database >&2; exit 3"], restartOnExit: true, maxRestarts: 1 }
+const serversOf = (registry: Registry) => ({
   mcpServers: {
     every: { ...npmServer("server-everything"), tags: ["work"] },
-    demo: { ...DEMO, tags: ["play"] },
+    echo: { ...ECHO, tags: ["play"], env: { API_KEY: SECRET } },
     off: { ...DEMO, disabled: true },
+    crashing: { ...CRASHING, restartDelay: 10 },
   },
-}
+  mcpTemplates: { project: { command: "echo", args: ["{{project.name}}"] } },
+  registries: [{ name: "local", url: registry.url }],
+})
 
 describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
+  let registry: Registry
   let svc: Instance
   let browser: Browser
+  let admin: Visit
+  let page: Page
+
   beforeAll(async () => {
-    ;[svc, browser] = await Promise.all([startSvc({ config: CONFIG }), startBrowser()])
+    registry = startRegistry([
+      {
+        name: "io.github.someone/weather",
+        title: "Weather",
+        description: "Forecasts for every city",
+        version: "1.0.0",
+        packages: [
+          {
+            registryType: "npm",
+            identifier: "@someone/weather",
+            version: "1.0.0",
+            transport: { type: "stdio" },
+            environmentVariables: [
+              { name: "WEATHER_API_KEY", description: "Your key", isRequired: true, isSecret: true },
+            ],
+          },
+        ],
+      },
+    ])
+    const started = startSvc({
+      config: serversOf(registry),
+      env: { PATH: `${folderWithNpx()}:${process.env.PATH}` },
+    })
+    ;[svc, browser] = await Promise.all([started, startBrowser()])
+    admin = await visit(browser, svc)
+    page = admin.page
   })
   afterAll(async () => {
+    // Whatever the tests showed, the page itself did nothing that it should not.
+    const complaints = admin.complaints
+    await admin[Symbol.asyncDispose]()
     await browser.close()
     await svc[Symbol.asyncDispose]()
+    await registry[Symbol.asyncDispose]()
+    expect(complaints).toEqual([])
   })
 
-  test("svc admin leads to the servers, and the page loads nothing from elsewhere [admin:page]", async () => {
-    await using admin = await visit(browser, svc)
-    await admin.page.getByRole("link", { name: "every", exact: true }).waitFor()
-    await admin.page.getByRole("row", { name: /^off/ }).getByText("disabled").waitFor()
-    expect(await seriousFindings(admin.page)).toEqual([])
-    expect(admin.complaints).toEqual([])
+  const written = (): Record<string, Record<string, unknown>> =>
+    JSON.parse(readFileSync(join(svc.folder, "mcp.json"), "utf8")).mcpServers
+  const button = (name: string | RegExp) => page.getByRole("button", { name, exact: true })
+  const row = (name: string | RegExp) => page.getByRole("row", { name })
+  const isSaid = (text: string | RegExp) => page.locator(".notices").getByText(text).waitFor()
+
+  test("svc admin leads to the servers with their states, and the page loads nothing from elsewhere [admin:page]", async () => {
+    await row(/^every/)
+      .getByText("connected")
+      .waitFor()
+    await row(/^off/).getByText("disabled").waitFor()
+    await row(/^crashing/)
+      .getByText("crash-loop")
+      .waitFor()
+    await row(/^project/)
+      .getByText("not in use")
+      .waitFor()
+    await page.getByRole("link", { name: "crashing", exact: true }).click()
+    await page.getByText(/exited with code 3: no database/).waitFor()
+    await page.getByText(/Mend the cause, then restart/).waitFor()
   })
 
   test("without a login the page says how to log in [admin:login]", async () => {
     await using context = await browser.newContext()
-    const page = await context.newPage()
-    await page.goto(`${svc.url}/admin`)
-    await page.getByText("svc admin", { exact: true }).waitFor()
-    expect(await seriousFindings(page)).toEqual([])
+    const stranger = await context.newPage()
+    await stranger.goto(`${svc.url}/admin`)
+    await stranger.getByText("svc admin", { exact: true }).waitFor()
+    expect(await seriousFindings(stranger)).toEqual([])
   })
 
   test("a change in an editor shows in every tab [admin:live]", async () => {
-    await using one = await visit(browser, svc)
     await using other = await visit(browser, svc)
+    await admin.show("servers")
     const text = readFileSync(join(svc.folder, "mcp.json"), "utf8")
-    svc.write({ ...CONFIG, mcpServers: { ...CONFIG.mcpServers, fresh: { ...DEMO, disabled: true } } })
-    for (const { page } of [one, other]) await page.getByRole("link", { name: "fresh" }).waitFor()
+    const config = JSON.parse(text)
+    svc.write({ ...config, mcpServers: { ...config.mcpServers, fresh: { ...DEMO, disabled: true } } })
+    for (const tab of [page, other.page]) await tab.getByRole("link", { name: "fresh" }).waitFor()
     svc.write(text)
-    for (const { page } of [one, other]) await page.getByRole("link", { name: "fresh" }).waitFor({ state: "detached" })
+    for (const tab of [page, other.page]) await tab.getByRole("link", { name: "fresh" }).waitFor({ state: "detached" })
   })
+
+  test("servers are restarted, disabled and enabled [admin:servers]", async () => {
+    await admin.show("servers")
+    await button("Restart echo").click()
+    await isSaid("echo: restarted")
+    await button("Disable echo").click()
+    await row(/^echo/).getByText("disabled").waitFor()
+    expect(written().echo?.disabled).toBe(true)
+    await button("Enable echo").click()
+    await row(/^echo/).getByText("connected").waitFor()
+    expect(written().echo?.disabled).not.toBe(true)
+  })
+
+  test("a server is added, changed and removed by forms made from the schema [admin:edit]", async () => {
+    await admin.show("servers/add")
+    await page.getByLabel("Name", { exact: true }).fill("mine")
+    await page.getByLabel("command", { exact: true }).fill("bun")
+    for (const [at, arg] of [fixture("echo.ts"), "--tools", "2"].entries()) {
+      await button("Add to args").click()
+      await page.getByLabel(`args ${at + 1}`, { exact: true }).fill(arg)
+    }
+    await button("Add").click()
+    await page.getByText("connected").first().waitFor()
+    expect(written().mine).toEqual({ command: "bun", args: [fixture("echo.ts"), "--tools", "2"] })
+    await page.getByRole("link", { name: "Settings" }).click()
+    await page.getByText("More settings").click()
+    await page.getByLabel("requestTimeout").fill("5000")
+    await button("Save").click()
+    await isSaid("mine was saved")
+    expect(written().mine).toMatchObject({ requestTimeout: 5000 })
+    await button("Remove mine").click()
+    await button("Remove").click()
+    await isSaid("mine was removed")
+    expect(written().mine).toBeUndefined()
+  })
+
+  test("a hidden secret stays when other settings change, and a change of another wins over neither [admin:edit]", async () => {
+    await admin.show("servers/echo/settings")
+    expect(await page.getByLabel("Value of API_KEY in env").inputValue()).toBe("•••")
+    await button("Add to tags").click()
+    await page.getByLabel("tags 2", { exact: true }).fill("fun")
+    const config = JSON.parse(readFileSync(join(svc.folder, "mcp.json"), "utf8"))
+    config.mcpServers.echo.requestTimeout = 9000
+    svc.write(config)
+    await button("Save").click()
+    await page.getByText(/was changed in the meantime/).waitFor()
+    expect(written().echo?.tags).toEqual(["play"])
+    await button("Try again").click()
+    await page.getByText(/was changed in the meantime/).waitFor({ state: "detached" })
+    await button("Add to tags").click()
+    await page.getByLabel("tags 2", { exact: true }).fill("fun")
+    await button("Save").click()
+    await isSaid("echo was saved")
+    expect(written().echo).toMatchObject({ tags: ["play", "fun"], requestTimeout: 9000, env: { API_KEY: SECRET } })
+  })
+
+  test("tools are hidden in bulk, and the last ones after a question alone [admin:zero-tools]", async () => {
+    await admin.show("servers/echo/tools")
+    await page.getByLabel("Choose echo1").check()
+    await button("Hide 1").click()
+    await row(/^Choose echo1/)
+      .getByText("hidden")
+      .waitFor()
+    expect(written().echo?.disabledTools).toEqual(["echo1"])
+    await page.getByLabel("Choose all 3 tools").check()
+    await button("Hide 3").click()
+    await page
+      .getByRole("dialog")
+      .getByText(/echo would offer no tool any more/)
+      .waitFor()
+    await page.keyboard.press("Escape")
+    await page.getByRole("dialog").waitFor({ state: "detached" })
+    expect(written().echo?.disabledTools).toEqual(["echo1"])
+    await button("Hide 3").click()
+    await button("Hide all tools").click()
+    await isSaid("3 tools hidden from clients")
+    expect(written().echo?.disabledTools).toHaveLength(3)
+    await page.getByLabel("Choose all 3 tools").check()
+    await button("Show 3").click()
+    await isSaid("3 tools shown to clients")
+    expect(written().echo?.disabledTools ?? []).toEqual([])
+  })
+
+  test("a tool's description is replaced and restored, beside the server's own text [admin:tools]", async () => {
+    await admin.show("tools")
+    await page.getByLabel("Search tools").waitFor()
+    await page.keyboard.press("/")
+    await page.keyboard.type("echo2")
+    await page.getByRole("link", { name: "echo2", exact: true }).click()
+    await page.getByLabel("What clients see").fill("Says it again")
+    await button("Save").click()
+    await isSaid("Clients see the new text")
+    expect(written().echo?.toolDescriptionOverrides).toEqual({ echo2: "Says it again" })
+    await page.locator("p").getByText("Returns its argument").waitFor()
+    await button("Restore the server's text").click()
+    await isSaid("Clients see the server's own text again")
+    await eventually(async () => (await page.getByLabel("What clients see").inputValue()) === "Returns its argument")
+  })
+
+  test("a tool is tried by a form made from its schema, and its result is shown by its kind [admin:try]", async () => {
+    const result = page.getByRole("region", { name: "Result" })
+    await admin.show("tools/every_svc_echo")
+    await page.getByLabel("message (required)").fill("<img src=x onerror=alert(1)> hello")
+    await button("Call echo").click()
+    await result.getByText("<img src=x onerror=alert(1)> hello").waitFor()
+    await admin.show("tools/every_svc_get-sum")
+    await page.getByLabel("a (required)").fill("2")
+    await page.getByLabel("b (required)").fill("40")
+    await button("Call get-sum").click()
+    await result.getByText(/42/).waitFor()
+    await admin.show("tools/every_svc_get-tiny-image")
+    await button("Call get-tiny-image").click()
+    await result.getByRole("img").waitFor()
+    expect(
+      await result.getByRole("img").evaluate((image) => (image as unknown as { naturalWidth: number }).naturalWidth),
+    ).toBeGreaterThan(0)
+    await admin.show("tools/every_svc_get-structured-content")
+    await page.getByLabel("location (required)").selectOption("Chicago")
+    await button("Call get-structured-content").click()
+    await result.getByText("structuredContent").waitFor()
+    await page.getByText("Schemas and annotations").click()
+    await page.getByText(/"inputSchema"/).waitFor()
+  })
+
+  test("the log follows, and filters by server, level and text [admin:logs]", async () => {
+    await admin.show("logs")
+    await page.getByLabel("Server", { exact: true }).selectOption("echo")
+    const log = page.getByRole("log")
+    await log
+      .getByText(/connected: 3 tools/)
+      .first()
+      .waitFor()
+    await eventually(async () => (await log.getByText(/no database/).count()) === 0)
+    const before = await log.getByText(/connected: 3 tools/).count()
+    await runSvc(["mcp", "restart", "echo", "--config-dir", svc.folder])
+    await eventually(async () => (await log.getByText(/connected: 3 tools/).count()) > before)
+    await page.getByLabel("Search the log").fill("nothing says this")
+    await page.getByText("No line matches.").waitFor()
+  })
+
+  test("a preset shows what it selects while it is written [admin:presets]", async () => {
+    await admin.show("presets")
+    await button("Create a preset").click()
+    const dialog = page.getByRole("dialog")
+    await dialog.getByLabel("Name").fill("work")
+    await dialog.getByLabel("Filter").fill("work or nothing")
+    await dialog.getByText("Selects 1 server:").waitFor()
+    await dialog.getByText("No server has the tag nothing.").waitFor()
+    await dialog.getByLabel("Filter").fill("work or")
+    await dialog.locator(".error-text").waitFor()
+    await dialog.getByLabel("Filter").fill("not play")
+    await dialog.getByText(/Selects \d servers:/).waitFor()
+    await dialog.getByRole("button", { name: "Save" }).click()
+    await row(/^work/).getByText("not play").waitFor()
+    await button("Delete work").click()
+    await button("Delete").click()
+    await page.getByText("No preset yet").waitFor()
+  })
+
+  test("a server of a registry is installed after the person has seen what runs [admin:install]", async () => {
+    await admin.show("registry")
+    await page.getByLabel("Search the registries").fill("weather")
+    await page.getByRole("link", { name: "Weather" }).click()
+    await page.getByText("npx -y @someone/weather@1.0.0").waitFor()
+    await button("Show what would run").click()
+    await page.getByText(/Still missing: WEATHER_API_KEY/).waitFor()
+    await page.getByLabel("WEATHER_API_KEY (required)").fill(SECRET)
+    await button("Show what would run").click()
+    const plan = page.getByRole("region", { name: "What would run" })
+    await plan.getByText("npx -y @someone/weather@1.0.0").waitFor()
+    await plan.getByText("Secrets go into .env, as: WEATHER_API_KEY.").waitFor()
+    expect(Object.keys(written())).not.toContain("weather")
+    await plan.getByRole("button", { name: "Install weather" }).click()
+    await isSaid(/weather is installed: connected/)
+    expect(JSON.stringify(written().weather)).not.toContain(SECRET)
+    expect(readFileSync(join(svc.folder, ".env"), "utf8")).toContain(SECRET)
+  })
+
+  test("a search shows scores and where the words were found [admin:search]", async () => {
+    await admin.show("search")
+    await page.getByLabel("What should the tool do?").waitFor()
+    await page.keyboard.press("/")
+    await page.keyboard.type("returns its argument")
+    await row(/echo/)
+      .first()
+      .getByText(/description/)
+      .waitFor()
+  })
+
+  test("the keyboard reaches the content, and the colors follow the choice [admin:access]", async () => {
+    await admin.show("servers")
+    await page.reload()
+    await page.getByRole("table").waitFor()
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    expect(await page.evaluate("document.activeElement?.id")).toBe("main")
+    await page.getByLabel("dark").check({ force: true })
+    expect(await page.evaluate("getComputedStyle(document.documentElement).colorScheme")).toBe("dark")
+    await page.getByLabel("system").check({ force: true })
+  })
+
+  test.each([
+    [1280, "light"],
+    [390, "dark"],
+  ] as const)(
+    "no view of %i px in %s has a serious finding of axe, or is wider than the screen [admin:access]",
+    async (width, scheme) => {
+      await page.setViewportSize({ width, height: 844 })
+      await page.emulateMedia({ colorScheme: scheme })
+      const views = [
+        "servers",
+        "servers/crashing",
+        "servers/echo/settings",
+        "servers/add",
+        "tools",
+        "tools/every_svc_echo",
+      ]
+      for (const view of [...views, "search?q=echo", "presets", "templates", "registry", "logs"]) {
+        await admin.show(view)
+        await page.locator("main h1").waitFor()
+        await page.getByText("Loading …").waitFor({ state: "detached" })
+        expect([view, await seriousFindings(page)]).toEqual([view, []])
+        expect([view, await page.evaluate("document.documentElement.scrollWidth <= innerWidth")]).toEqual([view, true])
+      }
+      await page.setViewportSize({ width: 1280, height: 800 })
+    },
+  )
 })
 
 test("the page and its files are sent with their policy, compressed, and without a login [admin:page]", async () => {
-  await using svc = await startSvc({ config: CONFIG, flags: ["--auth"] })
+  await using svc = await startSvc({ config: { mcpServers: {} }, flags: ["--auth"] })
   const page = await fetch(`${svc.url}/admin`)
   const html = await page.text()
   expect([page.status, page.headers.get("content-security-policy")]).toEqual([
@@ -80,3 +363,14 @@ test("the page and its files are sent with their policy, compressed, and without
   expect((await fetch(`${svc.url}/admin/none.js`)).status).toBe(404)
   expect((await fetch(`${svc.url}/admin/`, { method: "POST" })).status).toBe(405)
 })
+
+// ---
+
+/** A folder with an `npx` that runs a small server of ours. */
+function folderWithNpx(): string {
+  const folder = join(freshFolder(), "bin")
+  mkdirSync(folder)
+  writeFileSync(join(folder, "npx"), `#!/bin/sh\nexec bun ${fixture("echo.ts")} --tools 2\n`)
+  chmodSync(join(folder, "npx"), 0o755)
+  return folder
+}

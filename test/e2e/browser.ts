@@ -28,6 +28,7 @@ export async function visit(browser: Browser, svc: Instance, options: Visiting =
   const { stdout } = await runSvc(["admin", "--print", "--config-dir", svc.folder])
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options })
   const page = await context.newPage()
+  page.setDefaultTimeout(PATIENCE_MS)
   const complaints = watch(page, svc.url)
   await page.goto(stdout.trim())
   await page.locator("h1").first().waitFor()
@@ -51,6 +52,9 @@ export async function seriousFindings(page: Page): Promise<readonly string[]> {
 }
 
 // ---
+
+/** Less than a test has: what is missing is then named. */
+const PATIENCE_MS = 10_000
 
 type Visiting = { readonly viewport?: { width: number; height: number }; readonly colorScheme?: "light" | "dark" }
 
