@@ -3,12 +3,13 @@ import type { ArgsDef } from "citty"
 import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { ConfigError, codesOf, messageOf, UnavailableError } from "../lib/errors.ts"
+import { wrap } from "../lib/table.ts"
 import { counted } from "../lib/text.ts"
 import { idleStateOf, type ServerState } from "../report/server-state.ts"
 import { type Status, worstOf } from "../report/status.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { CommandContext } from "./command-context.ts"
-import { print, say } from "./output.ts"
+import { print, say, stdoutLook } from "./output.ts"
 
 /** The flag of every command that changes a file which a running svc follows. */
 export const FOLLOW_ARGS = {
@@ -99,9 +100,10 @@ export async function finishChange(
   }
   const [only, ...others] = outcomes
   print(args.json === true, { ...result, ...reported }, () => {
-    if (only === undefined) return file === undefined ? done : `${done} (${file})`
-    if (others.length === 0) return `${done}${only.text}`
-    return [done, ...outcomes.map(({ name, text }) => `  ${name}${text}`)].join("\n")
+    const look = stdoutLook()
+    if (only === undefined) return wrap(file === undefined ? done : `${done} (${file})`, look)
+    if (others.length === 0) return wrap(`${done}${only.text}`, look)
+    return [done, ...outcomes.map(({ name, text }) => `  ${name}${text}`)].map((line) => wrap(line, look)).join("\n")
   })
   if (answer?.followed === false)
     say(

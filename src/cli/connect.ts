@@ -28,8 +28,9 @@ import { CLIENTS, type ClientEndpoint, clientEntry, clientFiles, clientRow, entr
 import { type ForeignServer, servedEntries } from "../config/import.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
+import { homeDirectory } from "../lib/home-directory.ts"
 import { wrap } from "../lib/table.ts"
-import { counted } from "../lib/text.ts"
+import { counted, shortPath } from "../lib/text.ts"
 import { readTexts } from "../store/documents.ts"
 import type { Paths } from "../store/paths.ts"
 import { clientTokenName, createClientToken, isAccepted, tokenIn } from "./client-token.ts"
@@ -256,13 +257,13 @@ async function listClients(context: CommandContext, asJson: boolean): Promise<nu
         ? ["found no configuration file of a known client"]
         : [
             table(
-              ["client", "state", "scope", "file"],
+              ["client", { title: "state", fit: "wrap" }, "scope", "file"],
               // In the home directory a file may be the user's and the project's.
               there
                 .filter(
                   ({ client, file }, at) => at === there.findIndex((one) => one.client === client && one.file === file),
                 )
-                .map((row) => [row.client, row.state, row.scope, row.file]),
+                .map((row) => [row.client, row.state, row.scope, shortPath(row.file, homeDirectory())]),
             ),
           ]),
       ...(others.length === 0

@@ -63,7 +63,7 @@ export const tokens: CommandDef = {
           ],
         ),
         "",
-        facts([["note", NOTE]]),
+        facts([["note", `${NOTE} ${SUMS_NOTE}`]]),
       ].join("\n"),
     )
     return 0
@@ -75,7 +75,9 @@ export const tokens: CommandDef = {
 const ANSWER_MS = 60_000
 const ESTIMATOR = "cl100k_base"
 const NOTE =
-  "Estimated with the tokenizer cl100k_base; the tokenizer of a model may count a fifth more or less. A tool counts with its name, description and input schema, which clients pass to models. The row of a server counts its whole instructions; the last table counts those that clients receive. A lazy view (?tools=search) lists the search tools alone."
+  "Estimated with the tokenizer cl100k_base; the tokenizer of a model may count a fifth more or less. A tool counts with its name, description and input schema, which clients pass to models."
+const SUMS_NOTE =
+  "The row of a server counts its whole instructions; the last table counts those that clients receive. A lazy view (?tools=search) lists the search tools alone."
 
 /** Tokens of one tool; `description` with the name. */
 type ToolCost = {

@@ -140,6 +140,10 @@ test("a running svc says once that a command is not found [cli:add]", async () =
     'added it; it does not start: command not found: "npx -y it" (put its arguments into "args")\n',
     "",
   ])
+  const narrow = await runSvc(["mcp", "add", "typo", "npxx"], { SVC_CONFIG_DIR: svc.folder, COLUMNS: "60" })
+  expect(narrow.stdout).toBe(
+    "added typo; it does not start: command not found: npxx (it\n  is not on the server's PATH; give its full path)\n",
+  )
 })
 
 test("typed values reach the server as typed, but for references [cli:add:literal]", async () => {

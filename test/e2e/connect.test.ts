@@ -37,7 +37,7 @@ function home(files: Record<string, string>): string {
 test("a file that is the user's and the project's is listed once [cli:table]", async () => {
   const folder = home({ ".cursor/mcp.json": CURSOR })
   const { stdout } = await inFolder(folder, { COLUMNS: "80" })("connect", "--list")
-  expect(stdout.match(/^cursor /gm)?.length).toBe(1)
+  expect(stdout.match(/^cursor .* ~\/\.cursor\/mcp\.json$/gm)?.length).toBe(1)
   for (const line of stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80)
 })
 
