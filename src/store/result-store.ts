@@ -1,0 +1,370 @@
+/**
+ * Results of tools that were too large for their clients, in sealed files. One file holds one text or one binary value.
+ *
+ *  1. A file is sealed in chunks (AES-256-GCM, a key of its own each), so that a range is read without the rest. Chunks and
+ *     the description at the end are bound to their places in the file and to its id: none can be exchanged.
+ *  2. A file appears whole or not at all: it is written under a temporary name, flushed and renamed.
+ *  3. A result belongs to an owner. For all others it does not exist.
+ *  4. Results end after `ttl`, and the oldest ones if all together exceed `capacity`.
+ *
+ *     magic (8) salt (16) { chunk, tag (16) }… description, tag (16), length of the description with its tag (4)
+ */
+import { createCipheriv, createDecipheriv, createHash, createHmac, type Hash, randomBytes } from "node:crypto"
+import { lstatSync, statSync } from "node:fs"
+import { type FileHandle, open, rename, unlink } from "node:fs/promises"
+import { join } from "node:path"
+import type { Clock } from "../lib/clock.ts"
+import { fileProblem, UnavailableError } from "../lib/errors.ts"
+import { findTemporaries, isAlive, makePrivateFolder, readFolder, removeAll } from "./files.ts"
+
+/** What svc knows of a stored result. */
+export type StoredResult = {
+  readonly id: string
+  /** Bytes. */
+  readonly size: number
+  /** SHA-256 of all bytes, hexadecimal. */
+  readonly sha256: string
+  readonly mimeType: string
+  /** Whether the bytes are UTF-8 text. */
+  readonly isText: boolean
+  /** The budget that the result exceeded, in characters. */
+  readonly budget: number
+  /** Milliseconds since the epoch. */
+  readonly created: number
+  /** The number of line feeds in each chunk. */
+  readonly lineFeeds: readonly number[]
+}
+
+export type ResultWriter = {
+  readonly id: string
+  /** Appends bytes. Rejects with an UnavailableError if they cannot be written. */
+  write(bytes: Uint8Array): Promise<void>
+  /** Completes the file: from now on the result can be opened. Rejects with an UnavailableError. */
+  finish(about: Pick<StoredResult, "mimeType" | "isText" | "budget">): Promise<StoredResult>
+  /** Drops what was written. */
+  abort(): Promise<void>
+}
+
+export type ResultReader = {
+  readonly about: StoredResult
+  /** Returns the bytes from `start` to before `end`. Rejects with an UnavailableError if the file was changed. */
+  read(start: number, end: number): Promise<Buffer>
+  close(): Promise<void>
+}
+
+export type ResultStoreOptions = {
+  readonly folder: string
+  readonly clock: Clock
+  /** Returns the 32 bytes that all files are sealed with. */
+  key(): Promise<Uint8Array>
+  /** Milliseconds for which a result is kept. */
+  readonly ttl: number
+  /** Bytes of all results together. */
+  readonly capacity: number
+}
+
+export const CHUNK_BYTES = 64 * 1024
+
+export class ResultStore {
+  private known: Promise<Uint8Array> | undefined
+  private cancelSweep: (() => void) | undefined
+  private unswept = Number.POSITIVE_INFINITY
+
+  constructor(private readonly options: ResultStoreOptions) {}
+
+  /** Begins a result of an owner. Nothing is written before the first chunk is full. */
+  create(owner: string): ResultWriter {
+    return new Writer(this.options.folder, randomBytes(16).toString("hex"), owner, this.options.clock.now(), {
+      key: () => this.key(),
+      onfinished: (bytes) => this.grown(bytes),
+    })
+  }
+
+  /** Opens a result; undefined if the owner has none of this id. Rejects with an UnavailableError if its file was changed. */
+  async open(id: string, owner: string): Promise<ResultReader | undefined> {
+    if (!RESULT_ID.test(id)) return undefined
+    const path = join(this.options.folder, `${id}${SUFFIX}`)
+    if (lstatSync(path, { throwIfNoEntry: false })?.isFile() !== true) return undefined
+    const reader = await Reader.open(path, id, await this.key())
+    if (reader.owner === owner && reader.about.created + this.options.ttl > this.options.clock.now()) return reader
+    await reader.close()
+    return undefined
+  }
+
+  /** Removes what is over, what is too much, and what killed writers left. Repeats that while results are left. */
+  sweep(): void {
+    const { folder, clock, ttl, capacity } = this.options
+    this.cancelSweep?.()
+    this.unswept = 0
+    const now = clock.now()
+    removeAll(findTemporaries(folder, (name) => name.endsWith(SUFFIX)).filter((path) => isAbandoned(path, now)))
+    const files = readFolder(folder)
+      .filter((name) => name.endsWith(SUFFIX) && !name.startsWith("."))
+      .flatMap((name) => {
+        const path = join(folder, name)
+        const found = statSync(path, { throwIfNoEntry: false })
+        return found === undefined ? [] : [{ path, size: found.size, time: found.mtimeMs }]
+      })
+      .sort((one, other) => other.time - one.time)
+    let total = 0
+    const over = files.filter(({ size, time }, at) => {
+      total += size
+      return time + ttl <= now || (at > 0 && (total > capacity || at >= MAX_FILES))
+    })
+    removeAll(over.map(({ path }) => path))
+    this.cancelSweep = over.length === files.length ? undefined : clock.after(SWEEP_MS, () => this.sweep())
+  }
+
+  /** Ends the repeated sweeps. */
+  close(): void {
+    this.cancelSweep?.()
+  }
+
+  // ---
+
+  private key(): Promise<Uint8Array> {
+    this.known ??= this.options.key().catch((error: unknown) => {
+      this.known = undefined
+      throw error
+    })
+    return this.known
+  }
+
+  /** Sweeps if much was written since the last time: a sweep looks at all files. */
+  private grown(bytes: number): void {
+    this.unswept += Math.max(bytes, this.options.capacity / MAX_FILES)
+    if (this.unswept > this.options.capacity / SWEEPS_PER_CAPACITY) this.sweep()
+  }
+}
+
+// ---
+
+const RESULT_ID = /^[0-9a-f]{32}$/
+const SUFFIX = ".result"
+const MAGIC = Buffer.from("svcres1\n")
+const SALT_BYTES = 16
+const TAG_BYTES = 16
+const HEAD_BYTES = MAGIC.length + SALT_BYTES
+/** Chunks that are written at once. */
+const BATCH = 16
+const MAX_FILES = 10_000
+const SWEEPS_PER_CAPACITY = 20
+const SWEEP_MS = 60_000
+/** A writer that lives touches its file more often. Process ids may mean nothing in a shared folder. */
+const ABANDONED_MS = 60_000
+
+type Hooks = { key(): Promise<Uint8Array>; onfinished(bytes: number): void }
+type Description = Omit<StoredResult, "id"> & { readonly owner: string }
+
+const ownKey = (key: Uint8Array, salt: Uint8Array): Buffer => createHmac("sha256", key).update(salt).digest()
+
+/** Seals one part of a file. `place` is the number of the chunk; -1 stands for the description. */
+function seal(key: Uint8Array, id: string, place: number, plain: Uint8Array): Buffer {
+  const cipher = createCipheriv("aes-256-gcm", key, nonceOf(place))
+  cipher.setAAD(Buffer.from(id))
+  return Buffer.concat([cipher.update(plain), cipher.final(), cipher.getAuthTag()])
+}
+
+/** Opens one part of a file. Throws an Error if it is not that part. */
+function unseal(key: Uint8Array, id: string, place: number, sealed: Buffer): Buffer {
+  const decipher = createDecipheriv("aes-256-gcm", key, nonceOf(place))
+  decipher.setAAD(Buffer.from(id))
+  decipher.setAuthTag(sealed.subarray(sealed.length - TAG_BYTES))
+  return Buffer.concat([decipher.update(sealed.subarray(0, sealed.length - TAG_BYTES)), decipher.final()])
+}
+
+function nonceOf(place: number): Buffer {
+  const nonce = Buffer.alloc(12)
+  nonce.writeInt32BE(place, 8)
+  return nonce
+}
+
+class Writer implements ResultWriter {
+  private readonly hash: Hash = createHash("sha256")
+  private readonly salt = randomBytes(SALT_BYTES)
+  private readonly chunk = Buffer.allocUnsafe(CHUNK_BYTES)
+  private readonly lineFeeds: number[] = []
+  private readonly temporary: string
+  private filled = 0
+  private size = 0
+  private batch: Buffer[] = []
+  private file: { readonly handle: FileHandle; readonly key: Buffer } | undefined
+  private isEnded = false
+
+  constructor(
+    private readonly folder: string,
+    readonly id: string,
+    private readonly owner: string,
+    private readonly created: number,
+    private readonly hooks: Hooks,
+  ) {
+    const pid = process.pid.toString(16).padStart(12, "0")
+    this.temporary = join(folder, `.${id}${SUFFIX}.${pid}.tmp`)
+  }
+
+  async write(bytes: Uint8Array): Promise<void> {
+    for (let at = 0; at < bytes.length; ) {
+      const count = Math.min(CHUNK_BYTES - this.filled, bytes.length - at)
+      this.chunk.set(bytes.subarray(at, at + count), this.filled)
+      this.filled += count
+      at += count
+      if (this.filled === CHUNK_BYTES) await this.flush()
+    }
+  }
+
+  async finish(about: Pick<StoredResult, "mimeType" | "isText" | "budget">): Promise<StoredResult> {
+    const known = { ...about, created: this.created }
+    if (this.filled > 0) await this.flush()
+    const sha256 = this.hash.digest("hex")
+    const facts = { ...known, size: this.size, sha256, lineFeeds: this.lineFeeds }
+    const { handle, key } = await this.open()
+    const description: Description = { ...facts, owner: this.owner }
+    const sealed = seal(key, this.id, -1, Buffer.from(JSON.stringify(description)))
+    const length = Buffer.alloc(4)
+    length.writeUInt32BE(sealed.length)
+    this.batch.push(sealed, length)
+    await this.attempt(async () => {
+      await this.writeBatch(handle)
+      await handle.sync()
+      await handle.close()
+      await rename(this.temporary, join(this.folder, `${this.id}${SUFFIX}`))
+    })
+    this.isEnded = true
+    this.hooks.onfinished(this.size)
+    return { id: this.id, ...facts }
+  }
+
+  async abort(): Promise<void> {
+    if (this.isEnded || this.file === undefined) return
+    this.isEnded = true
+    await this.file.handle.close().catch(() => undefined)
+    await unlink(this.temporary).catch(() => undefined)
+  }
+
+  private async flush(): Promise<void> {
+    const plain = this.chunk.subarray(0, this.filled)
+    this.hash.update(plain)
+    const { handle, key } = await this.open()
+    this.batch.push(seal(key, this.id, this.lineFeeds.length, plain))
+    this.lineFeeds.push(countLineFeeds(plain))
+    this.size += this.filled
+    this.filled = 0
+    if (this.batch.length >= BATCH) await this.attempt(() => this.writeBatch(handle))
+  }
+
+  private async open(): Promise<{ readonly handle: FileHandle; readonly key: Buffer }> {
+    if (this.file !== undefined) return this.file
+    const key = ownKey(await this.hooks.key(), this.salt)
+    makePrivateFolder(this.folder)
+    const handle = await this.attempt(() => open(this.temporary, "wx", 0o600))
+    this.batch.push(MAGIC, this.salt)
+    this.file = { handle, key }
+    return this.file
+  }
+
+  private async writeBatch(handle: FileHandle): Promise<void> {
+    const bytes = Buffer.concat(this.batch)
+    this.batch = []
+    for (let at = 0; at < bytes.length; ) at += (await handle.write(bytes, at)).bytesWritten
+  }
+
+  private async attempt<T>(task: () => Promise<T>): Promise<T> {
+    try {
+      return await task()
+    } catch (cause) {
+      await this.abort()
+      throw new UnavailableError(`cannot write to ${this.folder}: ${fileProblem(cause)}`, { cause })
+    }
+  }
+}
+
+class Reader implements ResultReader {
+  readonly about: StoredResult
+  private constructor(
+    private readonly handle: FileHandle,
+    private readonly key: Buffer,
+    id: string,
+    private readonly description: Description,
+  ) {
+    const { owner: _owner, ...about } = description
+    this.about = { id, ...about }
+  }
+
+  get owner(): string {
+    return this.description.owner
+  }
+
+  /** Opens a file and its description. Rejects with an UnavailableError if they do not fit. */
+  static async open(path: string, id: string, key: Uint8Array): Promise<Reader> {
+    const handle = await open(path, "r")
+    try {
+      const { size } = await handle.stat()
+      const head = await readAt(handle, 0, HEAD_BYTES)
+      const length = (await readAt(handle, size - 4, 4)).readUInt32BE()
+      const sealed = await readAt(handle, size - 4 - length, length)
+      const own = ownKey(key, head.subarray(MAGIC.length))
+      const description: unknown = JSON.parse(unseal(own, id, -1, sealed).toString())
+      return new Reader(handle, own, id, description as Description)
+    } catch (cause) {
+      await handle.close()
+      throw new UnavailableError("a stored result cannot be opened: its file or svc's key has changed", { cause })
+    }
+  }
+
+  async read(start: number, end: number): Promise<Buffer> {
+    const { size, id } = this.about
+    const [from, to] = [Math.max(0, start), Math.min(end, size)]
+    if (from >= to) return Buffer.alloc(0)
+    const first = Math.floor(from / CHUNK_BYTES)
+    const last = Math.floor((to - 1) / CHUNK_BYTES)
+    const chunks: Buffer[] = []
+    const stride = CHUNK_BYTES + TAG_BYTES
+    for (let group = first; group <= last; group += BATCH) {
+      const until = Math.min(group + BATCH - 1, last)
+      const behind = Math.min((until + 1) * CHUNK_BYTES, size) + (until + 1) * TAG_BYTES
+      const sealed = await readAt(this.handle, HEAD_BYTES + group * stride, behind - group * stride)
+      for (let place = group; place <= until; place++) {
+        const at = (place - group) * stride
+        chunks.push(this.unseal(place, sealed.subarray(at, Math.min(at + stride, sealed.length)), id))
+      }
+    }
+    return Buffer.concat(chunks).subarray(from - first * CHUNK_BYTES, to - first * CHUNK_BYTES)
+  }
+
+  async close(): Promise<void> {
+    await this.handle.close()
+  }
+
+  private unseal(place: number, sealed: Buffer, id: string): Buffer {
+    try {
+      return unseal(this.key, id, place, sealed)
+    } catch (cause) {
+      throw new UnavailableError("a stored result cannot be read: its file has changed", { cause })
+    }
+  }
+}
+
+/** Reads `length` bytes at an offset. Throws an Error if the file has fewer. */
+async function readAt(handle: FileHandle, offset: number, length: number): Promise<Buffer> {
+  if (offset < 0 || length < 0) throw new Error("the file is too short")
+  const bytes = Buffer.allocUnsafe(length)
+  for (let at = 0; at < length; ) {
+    const { bytesRead } = await handle.read(bytes, at, length - at, offset + at)
+    if (bytesRead === 0) throw new Error("the file is too short")
+    at += bytesRead
+  }
+  return bytes
+}
+
+function countLineFeeds(bytes: Buffer): number {
+  let count = 0
+  for (let at = bytes.indexOf(0x0a); at >= 0; at = bytes.indexOf(0x0a, at + 1)) count++
+  return count
+}
+
+/** Whether a temporary file's writer is gone; its name holds the process id. */
+function isAbandoned(path: string, now: number): boolean {
+  const pid = Number.parseInt(path.slice(-16, -4), 16)
+  const time = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0
+  return pid !== process.pid && !isAlive(pid) && time + ABANDONED_MS < now
+}
