@@ -5,9 +5,18 @@ import { emptyCatalog } from "../src/catalog/catalog.ts"
 import { createScope } from "../src/catalog/scope.ts"
 import { ToolFinder } from "../src/catalog/tool-finder.ts"
 import type { ServerSpec } from "../src/config/server-spec.ts"
+import { ResultSizes } from "../src/report/result-sizes.ts"
 import { Cancellation } from "../src/session/cancellation.ts"
 import type { Client, Exchange } from "../src/session/client.ts"
-import type { Directory, Gateway, Limits, Notifications, Observers, TaskPort } from "../src/session/ports.ts"
+import type {
+  Directory,
+  Gateway,
+  Limits,
+  Notifications,
+  Observers,
+  ResultPort,
+  TaskPort,
+} from "../src/session/ports.ts"
 import type { Era } from "../src/wire/era.ts"
 import type { Params } from "../src/wire/message.ts"
 
@@ -27,6 +36,7 @@ export type GatewayParts = {
   readonly tasks?: Partial<TaskPort>
   readonly limits?: Partial<Limits>
   readonly observers?: Partial<Observers>
+  readonly results?: Partial<ResultPort>
   readonly toolbox?: Gateway["toolbox"]
 }
 
@@ -73,6 +83,14 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
       instructions: 2048,
       callRate: { take: () => undefined },
       sessionRate: undefined,
+    }),
+    results: replaced<ResultPort>(parts.results, {
+      budget: 0,
+      sizes: new ResultSizes(),
+      store: () => Promise.reject(new Error("this gateway stores no results")),
+      warnOnce(text) {
+        throw new Error(text)
+      },
     }),
     observers: replaced<Observers>(parts.observers, {
       meter: undefined,

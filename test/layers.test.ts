@@ -116,6 +116,7 @@ const WORLD = [
   "store/lock.ts",
   "store/paths.ts",
   "store/redis-state.ts",
+  "store/result-store.ts",
   "store/running.ts",
   "store/secret-store.ts",
   "store/server-logs.ts",

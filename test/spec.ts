@@ -766,6 +766,71 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a model that reads that a tool is disabled does not look for another spelling of it",
   },
+  "results:off": {
+    says: "without a budget results pass as they are, and read_result is not offered",
+    from: "choice",
+    why: "a feature that is off costs nothing",
+  },
+  "results:budget": {
+    says: "the first of preset, token, server and --result-budget that states a budget decides; svc run gets results whole",
+    from: "choice",
+    why: "the client's context is what the budget protects, so what is closest to the client wins",
+  },
+  "results:cut": {
+    says: "a result above its budget is stored and answered with its beginning and end, its shape, what is left out, and a resource_link with size and SHA-256, in less than the budget",
+    from: "choice",
+    why: "clients cut large results without a word, and svc is where every result passes",
+  },
+  "results:error": {
+    says: "a large result with isError keeps it, and the beginning of its message",
+    from: "choice",
+    why: "a model must know that the call failed, and why",
+  },
+  "results:structured": {
+    says: "structured content that repeats a text is not sent; what an output schema promises is shortened and stays valid, or the result passes whole and the log says so once",
+    from: "choice",
+    why: "clients refuse an answer that does not fit its schema",
+  },
+  "results:read": {
+    says: "read_result reads lines, a range of bytes, the values at a JSONPath and the matches of a regular expression, each answer within the budget",
+    from: "choice",
+    why: "a model needs a part of the whole, and must not be able to ask for too much",
+  },
+  "results:exact": {
+    says: "ranges of read_result and of resources/read give exactly the stored bytes, with the SHA-256 of the link",
+    from: "choice",
+    why: "a result that svc changes is worth nothing",
+  },
+  "results:lazy": {
+    says: "a lazy view lists read_result, and runs it through call_tool too",
+    from: "choice",
+    why: "a client of a lazy view has large results as well",
+  },
+  "results:owner": {
+    says: "a stored result does not exist for another session and another principal",
+    from: "choice",
+    why: "an id in a transcript must not open a result",
+  },
+  "results:disk": {
+    says: "results are sealed on disk, survive a restart of svc, and are in no log",
+    from: "choice",
+    why: "what tools return may be as secret as the credentials that they use",
+  },
+  "results:killed": {
+    says: "a result whose writing was cut off is never seen, and its file is removed",
+    from: "choice",
+    why: "a process may be killed at any moment",
+  },
+  "results:ttl": {
+    says: "a result ends after --result-ttl, and the oldest ones when all take more than 1 GiB",
+    from: "choice",
+    why: "nobody deletes them",
+  },
+  "results:stated": {
+    says: "a tool without a budget that had a result of more than 100 kB states anthropic/maxResultSizeChars in its definition",
+    from: "choice",
+    why: "clients that know it then take the result whole",
+  },
   "lazy:list": {
     says: "with tools=search in the address, in the preset, on the token or as --tools, tools/list holds search_tools, describe_tool, call_tool and call_read_tool, in under 500 tokens; the first of them that states it decides",
     from: "choice",

@@ -1,5 +1,5 @@
 /** The downstream side of a running svc: sessions of clients, calls that wait for their input, and the gateway to the agent. */
-import { mkdirSync } from "node:fs"
+import { existsSync, mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
@@ -7,16 +7,18 @@ import type { Log } from "../lib/log.ts"
 import { createMarker, createSealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
 import type { Metrics } from "../report/metrics.ts"
+import { ResultSizes } from "../report/result-sizes.ts"
 import type { OpenStream } from "../serve/http-exchange.ts"
 import type { McpDeps } from "../serve/mcp.ts"
 import { createScopes, type ScopeOf } from "../serve/query-scope.ts"
 import type { TrustedClientDeps } from "../serve/trusted-client.ts"
 import { createCallRateLimit } from "../session/call-rate-limit.ts"
 import { createGateway } from "../session/gateway.ts"
-import type { Audit, FinishedCall, Observers } from "../session/ports.ts"
+import type { Audit, FinishedCall, Observers, ResultPort } from "../session/ports.ts"
 import { Sessions } from "../session/sessions.ts"
 import { SuspendedCalls } from "../session/suspended-calls.ts"
 import { ownName, type Paths } from "../store/paths.ts"
+import type { ResultStore } from "../store/result-store.ts"
 import { keepKey, openSessionStore, type SessionStore } from "../store/session-store.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import type { Logging } from "./logging.ts"
@@ -33,6 +35,10 @@ export type ClientSessions = {
   watchCalls(onfinished: (call: FinishedCall) => void): () => void
   /** For clients with a context that templates may use. */
   readonly trustedClient: TrustedClientDeps
+  /** Removes the stored results that are over, also if this svc stores none. */
+  sweepResults(): void
+  /** Ends that. */
+  closeResults(): Promise<void>
   /** Offers svc's own tools to clients. */
   offerTools(tools: Toolbox): void
 }
@@ -93,6 +99,7 @@ export async function openClientSessions(
     onbug,
   }
   let toolbox: Toolbox | undefined
+  const { port: results, ...stored } = openResults(options, paths, log)
   const gateway = createGateway({
     agent,
     clock: systemClock,
@@ -105,6 +112,7 @@ export async function openClientSessions(
     toolbox: () => toolbox,
     limits: { maxInFlight, pageSize, instructions: options.instructionsBudget, sessionRate, callRate },
     observers,
+    results,
   })
   const streams = new Set<OpenStream>()
   const sealer = createSealer(crypto.getRandomValues(new Uint8Array(32)))
@@ -130,6 +138,8 @@ export async function openClientSessions(
       return () => void watchers.delete(onfinished)
     },
     trustedClient,
+    sweepResults: stored.sweep,
+    closeResults: stored.close,
     offerTools(tools) {
       toolbox = tools
     },
@@ -160,6 +170,37 @@ function markKey(paths: Paths | undefined, log: Log): Uint8Array {
   }
   return crypto.getRandomValues(new Uint8Array(32))
 }
+
+/** Connects the store of large results, which the first one opens. */
+function openResults(
+  { resultBudget, resultTtl: ttl, persist }: ServeOptions,
+  paths: Paths | undefined,
+  log: Log,
+): { readonly port: ResultPort; sweep(): void; close(): Promise<void> } {
+  const warned = new Set<string>()
+  const warnOnce = (text: string) => {
+    if (warned.has(text) || warned.size >= MAX_WARNINGS) return
+    warned.add(text)
+    log.warn(text)
+  }
+  const folder = paths && join(paths.directory, ownName("results", paths))
+  let opened: Promise<ResultStore> | undefined
+  const store = () => {
+    opened ??= import("./stored-results.ts").then(({ openStoredResults }) =>
+      openStoredResults({ paths, folder, ttl, persist }, warnOnce),
+    )
+    return opened
+  }
+  return {
+    port: { budget: resultBudget, sizes: new ResultSizes(), store, warnOnce },
+    sweep() {
+      if (folder !== undefined && existsSync(folder)) void store().then((found) => found.sweep())
+    },
+    close: async () => (await opened?.catch(() => undefined))?.close(),
+  }
+}
+
+const MAX_WARNINGS = 1000
 
 /** Opens the store of sessions; undefined, with a warning, if it cannot be opened. */
 function openStore(paths: Paths, log: Log, before: number): SessionStore | undefined {

@@ -1,6 +1,7 @@
 /** The options of `svc serve`: flags, each of which is also an `SVC_*` variable, read once. */
 import { resolve } from "node:path"
 import type { ArgsDef } from "citty"
+import { parseResultBudget, RESULT_BUDGET_FORM, type ResultBudget } from "../config/result-budget.ts"
 import { formatFilterProblem, parseFilter, type TagFilter } from "../config/tag-filter.ts"
 import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
 import { isLoopback } from "../lib/address.ts"
@@ -74,6 +75,12 @@ export const SERVE_OPTIONS = {
     description: "How long a client may take to send a complete request (default 2m, at most 4m)",
   },
   "max-result": { type: "string", description: "Largest message from a server (default 64MiB)" },
+  "result-budget": {
+    type: "string",
+    description:
+      'Largest result of a tool that clients get whole, in characters or as "4000 tokens"; svc stores a larger one and answers with a part (default 0: no limit)',
+  },
+  "result-ttl": { type: "string", description: "How long a stored result can be read (default 1h)" },
   "session-ttl": { type: "string", description: "How long an unused session is kept (default 24h)" },
   "max-in-flight": {
     type: "string",
@@ -205,6 +212,8 @@ export const OPTION_GROUPS = {
     "session-ttl",
     "max-body",
     "max-result",
+    "result-budget",
+    "result-ttl",
     "max-in-flight",
     "session-rate-limit",
     "pagination",
@@ -253,6 +262,9 @@ export type ServeOptions = {
   /** The time within which a request must arrive completely. */
   readonly receiveTimeout: number
   readonly maxResult: number
+  /** Largest result that clients get whole, in characters; 0 for any size. */
+  readonly resultBudget: ResultBudget
+  readonly resultTtl: number
   readonly sessionTtl: number
   /** Concurrent requests per server, and per session. */
   readonly maxInFlight: number
@@ -356,6 +368,8 @@ export function readServeOptions(
     maxBody: option.size("max-body", 4 * 1024 * 1024),
     receiveTimeout: Math.min(option.duration("receive-timeout", 120_000), 240_000),
     maxResult: option.size("max-result", 64 * 1024 * 1024),
+    resultBudget: readBudget(option.text("result-budget") ?? "0"),
+    resultTtl: option.duration("result-ttl", 3_600_000),
     sessionTtl: option.duration("session-ttl", 24 * 3_600_000),
     maxInFlight: option.integer("max-in-flight", 1000, 1, 1_000_000),
     sessionRate: option.integer("session-rate-limit", 0, 0, 10_000_000) || undefined,
@@ -400,6 +414,12 @@ function readAddress(text: string | undefined, platform: string): ServerOptions[
   if (hostname === undefined || Number(port) > 65_535)
     throw usageError(`--listen must be HOST:PORT or unix:/path, not ${text}`)
   return { hostname: hostname.replace(/^\[|\]$/g, ""), port: Number(port) }
+}
+
+function readBudget(text: string): ResultBudget {
+  const budget = parseResultBudget(text)
+  if (budget === undefined) throw usageError(`--result-budget ${RESULT_BUDGET_FORM}, not ${text}`)
+  return budget
 }
 
 /** Below that too little is left of a name to read. */

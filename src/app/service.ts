@@ -106,6 +106,7 @@ async function serveUntil(
         startedBy,
       })
   if (demo === undefined && listening !== undefined) void sweepConfigurations(paths, log)
+  runtime.sweepResults()
   if (announced?.problem !== undefined) log.debug(`not listed in \`svc ps\`: ${announced.problem}`)
   const trim = trimWhenIdle(systemClock, () => agent.inFlight > 0)
   if (demo !== undefined) runtime.instances.update(demo.demoPlan(process.env))
@@ -143,6 +144,7 @@ async function serveUntil(
   for (const stream of [...streams]) stream.close()
   sessions.close()
   suspendedCalls.close()
+  await runtime.closeResults()
   runtime.instances.close()
   await agent.close()
   // An installation whose server has just been stopped takes its edit back.

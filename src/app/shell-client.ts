@@ -97,7 +97,7 @@ export class ShellClient {
     }).catch(() => undefined)
     if (found === undefined) throw notRunning(paths)
     client.link = found.link
-    client.send({ svc: "hello", token: found.token, surroundings })
+    client.send({ svc: "hello", token: found.token, surroundings, wholeResults: true })
     try {
       await withTimeout(systemClock, HELLO_MS, client.welcome.promise)
       // No effect on a client that is welcome.

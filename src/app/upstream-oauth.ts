@@ -12,22 +12,24 @@ export function openUpstreamOAuth(
   paths: Paths | undefined,
   deps: Omit<OAuthDeps, "secrets" | "clock" | "fetch" | "newState">,
 ): OAuth {
-  const { SVC_STATE_KEY, SVC_KEYCHAIN } = process.env
-  const secrets =
-    paths === undefined
-      ? inMemory()
-      : openSecretStore({
-          directory: paths.directory,
-          stateKey: SVC_STATE_KEY === "" ? undefined : SVC_STATE_KEY,
-          keychain: SVC_KEYCHAIN === "off" ? undefined : systemKeychain,
-          clock: systemClock,
-        })
+  const secrets = paths === undefined ? inMemory() : openSecrets(paths)
   return new OAuth({
     ...deps,
     secrets,
     clock: systemClock,
     fetch: (url, init) => fetch(url, init),
     newState: () => Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("base64url"),
+  })
+}
+
+/** Opens the store of secrets of a configuration directory, as the environment of this process says. */
+export function openSecrets({ directory }: Pick<Paths, "directory">): SecretStore {
+  const { SVC_STATE_KEY, SVC_KEYCHAIN } = process.env
+  return openSecretStore({
+    directory,
+    stateKey: SVC_STATE_KEY === "" ? undefined : SVC_STATE_KEY,
+    keychain: SVC_KEYCHAIN === "off" ? undefined : systemKeychain,
+    clock: systemClock,
   })
 }
 

@@ -3,6 +3,7 @@
  * that are edited, template instances that come and go.
  */
 import type { Preset } from "../config/presets.ts"
+import type { ResultBudget } from "../config/result-budget.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { ToolListing } from "../config/tool-listing.ts"
 import { messageOf } from "../lib/errors.ts"
@@ -24,9 +25,16 @@ export type Scope =
       readonly tools: ToolListing | undefined
       /** Names and patterns of the tools that a lazy view lists too. */
       readonly pinned: readonly string[]
+      /** How large results are for this client; undefined leaves it to the servers. */
+      readonly resultBudget?: ResultBudget | undefined
     }
   /** One backend under its own names. `tools` is which of them are listed; undefined stands for all, as above. */
-  | { readonly kind: "server"; readonly id: string; readonly tools?: ToolListing | undefined }
+  | {
+      readonly kind: "server"
+      readonly id: string
+      readonly tools?: ToolListing | undefined
+      readonly resultBudget?: ResultBudget | undefined
+    }
 
 /** Returns the identity of a scope, which stays the same while its client lives. */
 export const identityOf = (scope: Scope): string =>
@@ -69,6 +77,9 @@ export function createScope(queries: () => readonly ServerQuery[], presets: () =
     get pinned() {
       return current().pinned
     },
+    get resultBudget() {
+      return current().resultBudget
+    },
   }
 }
 
@@ -92,12 +103,16 @@ export function withInstances(scope: Scope, instances: () => ReadonlySet<string>
     get pinned() {
       return scope.pinned
     },
+    get resultBudget() {
+      return scope.resultBudget
+    },
   }
 }
 
-/** Returns a scope that lists its tools so, unless its queries or presets state how. */
-export function withTools(scope: Scope, tools: ToolListing): Scope {
-  if (scope.kind === "server") return { ...scope, tools: scope.tools ?? tools }
+/** Returns a scope that lists its tools so, and has this budget, unless its queries or presets state them. */
+export function withTools(scope: Scope, tools: ToolListing, resultBudget?: ResultBudget): Scope {
+  if (scope.kind === "server")
+    return { ...scope, tools: scope.tools ?? tools, resultBudget: scope.resultBudget ?? resultBudget }
   return {
     kind: "aggregate",
     name: scope.name,
@@ -115,8 +130,18 @@ export function withTools(scope: Scope, tools: ToolListing): Scope {
     get pinned() {
       return scope.pinned
     },
+    get resultBudget() {
+      return scope.resultBudget ?? resultBudget
+    },
   }
 }
+
+/** Returns a scope whose results have no budget. */
+export const withoutBudget = (scope: Scope): Scope =>
+  scope.kind === "server"
+    ? { ...scope, resultBudget: 0 }
+    : // What the scope follows is read from it: its members are getters.
+      (Object.create(scope, { resultBudget: { value: 0 } }) as Scope)
 
 /** Returns the part of a scope with tags that pass `selects` too, without svc's own tools. `key` identifies `selects`. */
 export function narrow(scope: Scope, key: string, selects: (tags: readonly string[]) => boolean): Scope {
@@ -138,6 +163,9 @@ export function narrow(scope: Scope, key: string, selects: (tags: readonly strin
     get pinned() {
       return scope.pinned
     },
+    get resultBudget() {
+      return scope.resultBudget
+    },
   }
 }
 
@@ -150,6 +178,13 @@ function selectOrNothing(queries: readonly ServerQuery[], presets: ReadonlyMap<s
   try {
     return selectServers(queries, presets)
   } catch (error) {
-    return { key: `nothing: ${messageOf(error)}`, tags: [], includes: () => false, tools: undefined, pinned: [] }
+    return {
+      key: `nothing: ${messageOf(error)}`,
+      tags: [],
+      includes: () => false,
+      tools: undefined,
+      pinned: [],
+      resultBudget: undefined,
+    }
   }
 }

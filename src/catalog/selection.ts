@@ -3,6 +3,7 @@
  * filter over tags. choice: Inbound, query on `/mcp`.
  */
 import type { Preset } from "../config/presets.ts"
+import type { ResultBudget } from "../config/result-budget.ts"
 import {
   allOf,
   formatFilterProblem,
@@ -38,6 +39,8 @@ export type Selection = {
   readonly tools: ToolListing | undefined
   /** The pinned tools of the presets. */
   readonly pinned: readonly string[]
+  /** The budget of the first preset that has one. */
+  readonly resultBudget: ResultBudget | undefined
 }
 
 /** Reads the query of a URL: `tags`, `tag-filter`, `preset` and `tools`. Throws a RequestError for an invalid one. */
@@ -83,6 +86,7 @@ export function selectServers(queries: readonly ServerQuery[], presets: Readonly
     includes: (tags) => matchesFilter(filter, tags),
     tools: [...queries, ...used].find(({ tools }) => tools !== undefined)?.tools,
     pinned: used.flatMap(({ alwaysVisible }) => alwaysVisible ?? []),
+    resultBudget: used.find(({ resultBudget }) => resultBudget !== undefined)?.resultBudget,
   }
 }
 

@@ -11,6 +11,7 @@ import {
 import { FOLLOW_ARGS, followChange } from "../app/follow.ts"
 import { tokensFile } from "../app/inbound-auth.ts"
 import { print, say, table } from "../app/output.ts"
+import { parseResultBudget, RESULT_BUDGET_FORM } from "../config/result-budget.ts"
 import { readSections } from "../config/sections.ts"
 import { TOOL_LISTINGS } from "../config/tool-listing.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -49,6 +50,11 @@ export const token: CommandDef = {
             "Tools that svc lists to the token's holder: all, or search (only svc's search tools); default: as `svc serve --tools`",
           valueHint: "all|search",
         },
+        "result-budget": {
+          type: "string",
+          description:
+            'Largest result that the token\'s holder gets whole, in characters or as "4000 tokens"; default: as `svc serve --result-budget`',
+        },
         expires: { type: "string", description: "Lifetime, such as 30d (default: does not expire)" },
         replace: { type: "boolean", description: "Revoke the tokens that have this name" },
       },
@@ -59,12 +65,16 @@ export const token: CommandDef = {
         const given = tagsOf(rawArgs)
         const tags = given.length === 0 ? undefined : given
         const tools = option.text("tools") === undefined ? undefined : option.choice("tools", TOOL_LISTINGS, "all")
+        const budget = option.text("result-budget")
+        const resultBudget = budget === undefined ? undefined : parseResultBudget(budget)
+        if (budget !== undefined && resultBudget === undefined)
+          throw usageError(`--result-budget ${RESULT_BUDGET_FORM}, not ${budget}`)
         const expires = option.text("expires") === undefined ? undefined : now + option.duration("expires", 0)
         const named = option.text("name")
         if (named !== undefined && args.user !== undefined)
           throw usageError("give the token one name: as USER, or with --name")
         const name = named ?? option.text("user") ?? ""
-        const { token: made, text } = createToken(name, { tags, tools, expires, now })
+        const { token: made, text } = createToken(name, { tags, tools, resultBudget, expires, now })
         await changeTokens(context, (tokens) => {
           const named = new Set(name === "" ? [] : [...tokens.values()].filter((token) => token.name === name))
           const [other] = named

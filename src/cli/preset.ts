@@ -7,6 +7,7 @@ import { selectServers } from "../catalog/selection.ts"
 import { parseDocument } from "../config/document.ts"
 import type { Edit } from "../config/edit.ts"
 import { createPreset, deletePreset, editPreset, type Presets, readPresets } from "../config/presets.ts"
+import { parseResultBudget, RESULT_BUDGET_FORM } from "../config/result-budget.ts"
 import { readSections } from "../config/sections.ts"
 import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -27,12 +28,16 @@ const TOOLS = {
   description: "Tools to list: all, or search (only svc's search tools)",
   valueHint: "all|search",
 } as const
+const BUDGET = {
+  type: "string",
+  description: 'Largest result of a tool that clients get whole, in characters or as "4000 tokens" (0: no limit)',
+} as const
 const DESCRIPTION = { type: "string", description: "Description of the preset" } as const
 
 const change = (
   name: string,
   about: string,
-  args: Record<string, typeof FILTER | typeof DESCRIPTION | typeof TOOLS>,
+  args: Record<string, typeof FILTER | typeof DESCRIPTION | typeof TOOLS | typeof BUDGET>,
   edit: (preset: string, args: Readonly<Record<string, unknown>>) => Edit,
   done: string,
 ): CommandDef => ({
@@ -49,6 +54,13 @@ const change = (
 const toolsOf = (args: Readonly<Record<string, unknown>>): ToolListing | undefined =>
   args.tools === undefined ? undefined : readOptions(args, {}).choice("tools", TOOL_LISTINGS, "all")
 
+const budgetOf = (args: Readonly<Record<string, unknown>>): string | undefined => {
+  const written = text(args["result-budget"])
+  if (written !== undefined && parseResultBudget(written) === undefined)
+    throw usageError(`--result-budget ${RESULT_BUDGET_FORM}, not ${written}`)
+  return written
+}
+
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined)
 
 export const preset: CommandDef = {
@@ -57,15 +69,17 @@ export const preset: CommandDef = {
     create: change(
       "create",
       "Create a preset",
-      { filter: FILTER, tools: TOOLS, description: DESCRIPTION },
+      { filter: FILTER, tools: TOOLS, "result-budget": BUDGET, description: DESCRIPTION },
       (name, { filter, description, ...args }) => {
         const tools = toolsOf(args)
+        const resultBudget = budgetOf(args)
         if (text(filter) === undefined)
           throw usageError('--filter is missing; give an expression over tags, such as --filter "web and not slow"')
         return createPreset(name, {
           filter: String(filter),
           ...(description ? { description: String(description) } : {}),
           ...(tools === undefined ? {} : { tools }),
+          ...(resultBudget === undefined ? {} : { resultBudget }),
         })
       },
       "created",
@@ -73,12 +87,13 @@ export const preset: CommandDef = {
     edit: change(
       "edit",
       "Change a preset; connected clients are updated",
-      { filter: FILTER, tools: TOOLS, description: DESCRIPTION },
+      { filter: FILTER, tools: TOOLS, "result-budget": BUDGET, description: DESCRIPTION },
       (name, { filter, description, ...args }) => {
         const tools = toolsOf(args)
-        if (text(filter) === undefined && text(description) === undefined && tools === undefined)
-          throw usageError("give --filter, --tools or --description")
-        return editPreset(name, { filter: text(filter), description: text(description), tools })
+        const resultBudget = budgetOf(args)
+        if ([text(filter), text(description), tools, resultBudget].every((value) => value === undefined))
+          throw usageError("give --filter, --tools, --result-budget or --description")
+        return editPreset(name, { filter: text(filter), description: text(description), tools, resultBudget })
       },
       "changed",
     ),
@@ -111,15 +126,19 @@ export const preset: CommandDef = {
       args: { name: NAME, ...CONTEXT_ARGS },
       run({ args }) {
         const context = openContext(args)
-        const { text: filter, description, tools, alwaysVisible } = find(context, String(args.name))
+        const { text: filter, description, tools, alwaysVisible, resultBudget } = find(context, String(args.name))
         const servers = matching(serversOf(context), filter)
-        print(args.json === true, { name: args.name, filter, description, tools, alwaysVisible, servers }, () =>
-          [
-            `filter       ${filter}`,
-            ...(description === undefined ? [] : [`description  ${description}`]),
-            ...(tools === undefined ? [] : [`tools        ${tools}`]),
-            `servers      ${servers.length === 0 ? "none" : servers.join(", ")}`,
-          ].join("\n"),
+        print(
+          args.json === true,
+          { name: args.name, filter, description, tools, alwaysVisible, resultBudget, servers },
+          () =>
+            [
+              `filter       ${filter}`,
+              ...(description === undefined ? [] : [`description  ${description}`]),
+              ...(tools === undefined ? [] : [`tools        ${tools}`]),
+              ...(resultBudget === undefined ? [] : [`results      ${resultBudget} characters`]),
+              `servers      ${servers.length === 0 ? "none" : servers.join(", ")}`,
+            ].join("\n"),
         )
         return 0
       },

@@ -15,6 +15,7 @@ import { type Document, issueAt, type Path } from "./document.ts"
 import { childEnvironment, type EnvironmentSources, idleFilterReason, lookUpVariable } from "./environment.ts"
 import { isSecretSetting, settingsProblems } from "./oauth-settings.ts"
 import { type OwnService, selfProblem } from "./own-service.ts"
+import { parseResultBudget } from "./result-budget.ts"
 import { type DefaultsConfig, type ServerConfig, transportOf } from "./schema.ts"
 import { type NamedServer, readSections } from "./sections.ts"
 import {
@@ -443,6 +444,7 @@ function planTuning(config: ServerConfig, transport: Launch["transport"]): Tunin
     idleTimeout: config.idleTimeout ?? IDLE_MS,
     maxProcesses: config.maxProcesses ?? MAX_PROCESSES,
     ...(config.rateLimit === undefined ? {} : { rateLimit: config.rateLimit }),
+    ...(config.resultBudget === undefined ? {} : { resultBudget: parseResultBudget(config.resultBudget) }),
     toolPinning: config.toolPinning ?? "report",
   }
 }

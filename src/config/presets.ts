@@ -7,6 +7,8 @@ import { schemaProblem } from "../lib/schema-problem.ts"
 import { isObject } from "../wire/message.ts"
 import { type Document, issueAt, type Path, parseDocument, unknownKeys } from "./document.ts"
 import { type Edit, setAt } from "./edit.ts"
+import { parseResultBudget, type ResultBudget } from "./result-budget.ts"
+import { resultBudgetSchema } from "./schema.ts"
 import { formatFilterProblem, parseFilter, type TagFilter } from "./tag-filter.ts"
 import { TOOL_LISTINGS, type ToolListing } from "./tool-listing.ts"
 
@@ -18,6 +20,7 @@ export type Preset = {
   readonly tools?: ToolListing | undefined
   /** Names and patterns of tools that a lazy view lists too. */
   readonly alwaysVisible?: readonly string[] | undefined
+  readonly resultBudget?: ResultBudget | undefined
 }
 
 /** The valid presets of a document by name, and the issues of the others. */
@@ -29,6 +32,7 @@ const presetSchema = lazy(() =>
     description: z.string().optional(),
     tools: z.enum(TOOL_LISTINGS).optional(),
     alwaysVisible: z.array(z.string()).optional(),
+    resultBudget: resultBudgetSchema().optional(),
   }),
 )
 
@@ -58,12 +62,13 @@ export function readPresets(document: Document): Presets {
       continue
     }
     issues.push(...unknownKeys(document, value, Object.keys(presetSchema().shape), path))
-    const { filter: text, description, tools, alwaysVisible } = parsed.data
+    const { filter: text, description, tools, alwaysVisible, resultBudget: written } = parsed.data
+    const resultBudget = written === undefined ? undefined : parseResultBudget(written)
     const read = parseFilter(text)
     if ("problem" in read) {
       const message = `preset ${name} is not loaded: ${formatFilterProblem("its filter", read.problem)}`
       issues.push(issueAt(document, "error", "filter", [...path, "filter"], message))
-    } else presets.set(name, { text, filter: read.filter, description, tools, alwaysVisible })
+    } else presets.set(name, { text, filter: read.filter, description, tools, alwaysVisible, resultBudget })
   }
   return { presets, issues }
 }
@@ -90,6 +95,7 @@ export const editPreset =
       readonly filter?: string | undefined
       readonly description?: string | undefined
       readonly tools?: ToolListing | undefined
+      readonly resultBudget?: string | undefined
     },
   ): Edit =>
   (text) => {
@@ -100,6 +106,8 @@ export const editPreset =
       changed = setAt(changed, ["presets", name, "filter"], patch.filter, FILE)
     }
     if (patch.tools !== undefined) changed = setAt(changed, ["presets", name, "tools"], patch.tools, FILE)
+    if (patch.resultBudget !== undefined)
+      changed = setAt(changed, ["presets", name, "resultBudget"], patch.resultBudget, FILE)
     if (patch.description !== undefined)
       changed = setAt(changed, ["presets", name, "description"], patch.description || undefined, FILE)
     return changed

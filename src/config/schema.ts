@@ -4,6 +4,7 @@ import * as z from "zod"
 import { lazy } from "../lib/lazy.ts"
 import type { Params } from "../wire/message.ts"
 import { registriesSchema } from "./registries.ts"
+import { parseResultBudget, RESULT_BUDGET_FORM } from "./result-budget.ts"
 import { REMOTE_TRANSPORTS, type TransportType } from "./server-spec.ts"
 
 const milliseconds = lazy(() =>
@@ -15,6 +16,12 @@ const milliseconds = lazy(() =>
 
 /** At least 1: with no time at all every request would fail. */
 const timeout = lazy(() => milliseconds().min(1))
+
+export const resultBudgetSchema = lazy(() =>
+  z
+    .union([z.number(), z.string()], { error: RESULT_BUDGET_FORM })
+    .refine((written) => parseResultBudget(written) !== undefined, RESULT_BUDGET_FORM),
+)
 
 const env = lazy(() =>
   z
@@ -135,6 +142,11 @@ const shared = lazy(() => ({
     .optional()
     .describe('With isolation "session": maximum number of concurrent processes (default 50)'),
   rateLimit: z.number().int().min(1).optional().describe("Maximum calls per minute (default: no limit)"),
+  resultBudget: resultBudgetSchema()
+    .optional()
+    .describe(
+      'Largest result of a tool that clients get whole, in characters or as "4000 tokens"; svc stores a larger one and answers with a part (0: no limit; default: --result-budget)',
+    ),
 }))
 
 const searchHint = lazy(() => z.string().regex(/\S/, "must not be blank"))

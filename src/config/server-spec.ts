@@ -5,6 +5,7 @@
  * A change in `launch` replaces the backend; a change in `tuning` alone restarts nothing.
  */
 import type { Issue } from "../lib/errors.ts"
+import type { ResultBudget } from "./result-budget.ts"
 
 /** Separates the server's name from the tool's in the aggregate; no server's name may contain it. */
 export const SEPARATOR = "_svc_"
@@ -103,6 +104,8 @@ export type Tuning = {
   readonly maxProcesses: number
   /** Calls per minute; undefined for no limit. */
   readonly rateLimit?: number | undefined
+  /** How large results are, in characters; 0 for any size; undefined leaves it to `svc serve`. */
+  readonly resultBudget?: ResultBudget | undefined
   /** What svc does with a tool whose definition changed since it was first seen. */
   readonly toolPinning: "off" | "report" | "strict"
 }

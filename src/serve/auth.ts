@@ -189,7 +189,7 @@ function needsToken(path: string, detailed: boolean): boolean {
   return !path.startsWith("/.well-known/") && !path.startsWith("/oauth/") && !isPublicDocument(path)
 }
 
-const principalOfToken = ({ id, tags, tools, expires }: ClientToken): Principal => ({
+const principalOfToken = ({ id, tags, tools, resultBudget, expires }: ClientToken): Principal => ({
   name: `token ${id}`,
   tags,
   untagged: false,
@@ -197,6 +197,7 @@ const principalOfToken = ({ id, tags, tools, expires }: ClientToken): Principal 
   scoped: false,
   until: expires === undefined ? undefined : Date.parse(expires),
   tools,
+  resultBudget,
 })
 
 /** More scopes never show less: a client chooses itself which it requests. */

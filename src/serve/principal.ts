@@ -1,5 +1,6 @@
 /** The principal of a request: the authenticated identity, and the servers that its token grants. */
 import { narrow, type Scope, withTools } from "../catalog/scope.ts"
+import type { ResultBudget } from "../config/result-budget.ts"
 import type { ToolListing } from "../config/tool-listing.ts"
 
 /** Who a request is from. */
@@ -18,6 +19,8 @@ export type Principal = {
   readonly until: number | undefined
   /** Which tools it is listed where the address does not state it; undefined leaves it to `--tools`. */
   readonly tools?: ToolListing | undefined
+  /** How large results are for it, where the preset of the address does not state it. */
+  readonly resultBudget?: ResultBudget | undefined
 }
 
 /** The principal of every request while authentication is off, and on paths that need none. */
@@ -40,11 +43,12 @@ export type NarrowScope = (scope: Scope, principal: Principal) => Scope
 export function createScopeNarrowing(otherwise: ToolListing): NarrowScope {
   const narrowedBy = new WeakMap<Principal, WeakMap<Scope, Scope>>()
   return (scope, principal) => {
-    const { tags, untagged, admin, tools = otherwise } = principal
-    const listed = (whole: Scope) => (tools === "all" ? whole : withTools(whole, tools))
+    const { tags, untagged, admin, tools = otherwise, resultBudget } = principal
+    const isPlain = tools === "all" && resultBudget === undefined
+    const listed = (whole: Scope) => (isPlain ? whole : withTools(whole, tools, resultBudget))
     if (scope.kind === "server") return listed(scope)
     const isWhole = tags === undefined && admin
-    if (isWhole && tools === "all") return scope
+    if (isWhole && isPlain) return scope
     const narrowedScopes = narrowedBy.get(principal) ?? new WeakMap<Scope, Scope>()
     narrowedBy.set(principal, narrowedScopes)
     const known = narrowedScopes.get(scope)

@@ -6,7 +6,7 @@
 import { timingSafeEqual } from "node:crypto"
 import type { Socket } from "bun"
 import * as z from "zod"
-import type { Scope } from "../catalog/scope.ts"
+import { type Scope, withoutBudget } from "../catalog/scope.ts"
 import { TOOL_LISTINGS } from "../config/tool-listing.ts"
 import { codesOf, isBug, publicMessage, RequestError } from "../lib/errors.ts"
 import { lazy } from "../lib/lazy.ts"
@@ -29,7 +29,13 @@ export type ProxyAddress = { readonly unix: string } | { readonly hostname: "127
 
 /** A message between svc and `svc proxy` that is not MCP. */
 export type ProxyMessage =
-  | { readonly svc: "hello"; readonly token: string; readonly surroundings: ProjectContext }
+  | {
+      readonly svc: "hello"
+      readonly token: string
+      readonly surroundings: ProjectContext
+      /** A command of svc, which takes results of any size. */
+      readonly wholeResults?: true
+    }
   | { readonly svc: "moved"; readonly surroundings: ProjectContext }
   | { readonly svc: "ask"; readonly id: number; readonly question: string; readonly params: Params }
   | { readonly svc: "answer"; readonly id: number; readonly result: unknown }
@@ -174,7 +180,7 @@ function createProxyConnection(
       const member = createTrustedClient(surroundingsOf(hello), id, "stdio", deps, (message) =>
         send({ svc: "note", message }),
       )
-      const { scope } = member
+      const scope = hello.wholeResults === true ? withoutBudget(member.scope) : member.scope
       const pipe = new Pipe({ ...mcp, id, scope, principal: "local", send: queue.write, onclient: member.initialize })
       client = { pipe, member }
       send({ svc: "welcome", version: deps.version })

@@ -3,7 +3,7 @@
  * the aggregated ones; svc cannot send its client requests while it runs. spec: Internal tool invocation; choice: Inbound.
  */
 import { viewOf } from "../catalog/catalog.ts"
-import type { Scope } from "../catalog/scope.ts"
+import { type Scope, withoutBudget } from "../catalog/scope.ts"
 import { HTTP_STATUS, RequestError, RPC_CODE, statusOfFault } from "../lib/errors.ts"
 import { parseExact } from "../lib/json.ts"
 import type { Answer } from "../session/answer.ts"
@@ -95,7 +95,8 @@ const sessionlessClient = (scope: Scope, principal: string): Client => ({
   capabilities: {},
   principal,
   session: {},
-  scope,
+  // Programs take results of any size.
+  scope: withoutBudget(scope),
   logLevel: undefined,
 })
 

@@ -22,6 +22,7 @@ import { unwrapCall } from "./lazy-call.ts"
 import type { ClientCall, Gateway } from "./ports.ts"
 import { OWN_METHODS, ready, whenPrepared } from "./ready.ts"
 import { type Answering, backendFailure, CALLS, relay, unknownMethod, unknownName, withheldTool } from "./relay.ts"
+import { isResultUri, offersReading, READ_RESULT, READ_RESULT_ENTRY, withSizes } from "./result-budget.ts"
 import { discoverResult } from "./server-capabilities.ts"
 import { listSkills, refuseWithoutSkills } from "./skills.ts"
 import { listTasks, relayTask } from "./tasks.ts"
@@ -98,7 +99,9 @@ function route(call: ClientCall, view: View): Answering {
     case "resources/read": {
       const instructions = client.scope.kind === "server" ? undefined : instructionsAt(params.uri, view.parts)
       if (instructions !== undefined) return textResource(call, instructions)
-      const target = resourceOf(params.uri, view, call)
+      const { uri } = params
+      if (isResultUri(uri)) return import("./read-result.ts").then((found) => found.answerResultResource(call, uri))
+      const target = resourceOf(uri, view, call)
       return relay(call, { ...params, uri: target.name }, target)
     }
     case "skills/list":
@@ -160,13 +163,16 @@ function list(call: ClientCall, method: ListMethod, view: View): Answer {
     if (typeof target === "string") throw new BackendError(client.scope.id, target)
   }
   const toolbox = method === "tools/list" && !view.lazy ? toolboxFor(client.scope, gateway) : undefined
+  const isChanged =
+    method === "tools/list" && (gateway.results.sizes.large > 0 || offersReading(client.scope, view, gateway))
   const cursor = request.params?.cursor
-  if (cursor === undefined && pageSize === Number.POSITIVE_INFINITY)
+  if (cursor === undefined && pageSize === Number.POSITIVE_INFINITY && !isChanged)
     return resultAnswer(
       request.id,
       toolbox === undefined ? view.list(method, client.era) : listWithTools(call, toolbox, view),
     )
-  const all = toolbox === undefined ? view.entries(method) : [...toolbox.entries, ...view.entries(method)]
+  const listed = isChanged ? listedTools(call, view) : view.entries(method)
+  const all = toolbox === undefined ? listed : [...toolbox.entries, ...listed]
   const { entries, nextCursor } = pageOf(all, method, pageSize, cursor)
   return resultAnswer(
     request.id,
@@ -176,6 +182,12 @@ function list(call: ClientCall, method: ListMethod, view: View): Answer {
       nextCursor,
     }),
   )
+}
+
+/** Returns the tools of a view with what their results have taught, and the tool that reads stored results. */
+function listedTools({ client, gateway }: ClientCall, view: View): readonly string[] {
+  const entries = withSizes(view, client.scope, gateway)
+  return offersReading(client.scope, view, gateway) ? [...entries, READ_RESULT_ENTRY] : entries
 }
 
 /** Returns the list of tools with svc's own first, as JSON text that is built once for each view. */
@@ -193,8 +205,12 @@ function callTool(call: ClientCall, view: View): Answering {
   return view.lazy ? callLazily(call, view, toolbox) : callDirectly(call, view, toolbox)
 }
 
-const callDirectly = (call: ClientCall, view: View, toolbox: Toolbox | undefined): Answering =>
-  (toolbox && callInternalTool(call, toolbox)) ?? relayNamed(call, "tool", view, toolbox)
+function callDirectly(call: ClientCall, view: View, toolbox: Toolbox | undefined): Answering {
+  const { client, gateway, request } = call
+  if (request.params?.name === READ_RESULT && offersReading(client.scope, view, gateway))
+    return import("./read-result.ts").then(({ answerReadResult }) => answerReadResult(call))
+  return (toolbox && callInternalTool(call, toolbox)) ?? relayNamed(call, "tool", view, toolbox)
+}
 
 /** Answers a call at a lazy address: of a tool of the lazy view, or of any other, perhaps through `call_tool`. */
 async function callLazily(call: ClientCall, view: View, toolbox: Toolbox | undefined): Promise<Answer> {

@@ -15,7 +15,7 @@ import type { Directory, Gateway, Listener, Notifications, Target } from "./port
 import { wantsLog } from "./relay.ts"
 import type { Session } from "./session.ts"
 
-export type GatewayDeps = Pick<Gateway, "version" | "limits" | "observers" | "hide" | "toolbox"> & {
+export type GatewayDeps = Pick<Gateway, "version" | "limits" | "observers" | "results" | "hide" | "toolbox"> & {
   readonly agent: Agent
   readonly clock: Clock
   /** Marks the ids of tasks for their owners. */
@@ -29,13 +29,14 @@ export type GatewayDeps = Pick<Gateway, "version" | "limits" | "observers" | "hi
 }
 
 export function createGateway(deps: GatewayDeps): Gateway {
-  const { agent, version, limits, observers, hide, toolbox, mark } = deps
+  const { agent, version, limits, observers, results, hide, toolbox, mark } = deps
   const listeners = new Set<Listener>()
   let finder: Promise<ToolFinder> | undefined
   const gateway: Gateway = {
     version,
     limits,
     observers,
+    results,
     hide,
     toolbox,
     toolLists: new WeakMap(),

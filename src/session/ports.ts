@@ -9,9 +9,12 @@ import type { UnavailableServer } from "../catalog/instructions.ts"
 import type { LazyWrapper } from "../catalog/lazy-tools.ts"
 import type { Scope } from "../catalog/scope.ts"
 import type { ToolFinder } from "../catalog/tool-finder.ts"
+import type { ResultBudget } from "../config/result-budget.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { Marker } from "../lib/seal.ts"
 import type { CallOutcome } from "../report/metrics.ts"
+import type { ResultSizes } from "../report/result-sizes.ts"
+import type { ResultStore } from "../store/result-store.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import type { Era } from "../wire/era.ts"
 import type { Params, Request } from "../wire/message.ts"
@@ -38,6 +41,7 @@ export type Gateway = {
   readonly tasks: TaskPort
   readonly limits: Limits
   readonly observers: Observers
+  readonly results: ResultPort
   /** Masks the configured secrets in a text that svc writes for a client. */
   hide(text: string): string
   /** Returns svc's own tools; undefined if they are off, or not configured yet. */
@@ -120,6 +124,17 @@ export type Listener = {
   catalogChanged(): void
   /** A resource (its URI as this client knows it) was updated. */
   updated(uri: string, params: Params): void
+}
+
+/** What svc knows and keeps of the results of tools. */
+export type ResultPort = {
+  /** The budget where no preset, token or server states one; 0 for none. */
+  readonly budget: ResultBudget
+  readonly sizes: ResultSizes
+  /** Opens the store of results that were too large. Rejects with an UnavailableError if there can be none. */
+  store(): Promise<ResultStore>
+  /** Logs a text the first time. */
+  warnOnce(text: string): void
 }
 
 /** Ownership of tasks and other ids of servers. */

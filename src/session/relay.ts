@@ -34,6 +34,7 @@ import { adaptCode, adaptParams } from "./era-params.ts"
 import { fulfilInputRequired } from "./input-required.ts"
 import type { ClientCall, Target } from "./ports.ts"
 import { waitFor, whenPrepared } from "./ready.ts"
+import { budgetFor } from "./result-budget.ts"
 import { isOwnProcess, namesFor, openTaskId } from "./task-id.ts"
 
 /** An answer; a promise is made only if something is waited for. */
@@ -186,6 +187,7 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
         if (owner !== undefined && progressToken !== undefined)
           connection.keepProgress(flight.number, owner, progressToken)
       }
+      if (finished.kind === "done" && method === "tools/call") return withinBudget(finished.answer, target, call, route)
       if (finished.kind !== "input") return finished.answer
       sent = await fulfilInputRequired(sent, finished.result, call.exchange, connection.clock)
     }
@@ -193,6 +195,16 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
     if (error instanceof BackendError) return backendFailure(error, call)
     throw error
   }
+}
+
+/** Returns the answer of a tool call, or a part of it if it exceeds its budget. Its length alone shows that most answers fit. */
+function withinBudget(answer: Answer, target: Target, call: ClientCall, { id, name, unlisted }: Route): Answering {
+  const { client, gateway } = call
+  const size = answer.frame.length
+  if (unlisted === undefined) gateway.results.sizes.record(id, name, size)
+  const budget = budgetFor(client.scope, target.spec, gateway)
+  if (budget === undefined || size <= budget || answer.code !== undefined) return answer
+  return import("./fit-result.ts").then(({ fitResult }) => fitResult(answer, call, target, name, budget))
 }
 
 /** Requests whose modern results carry cache hints, besides the lists that svc answers. server: Caching; extension: Skills. */

@@ -32,6 +32,7 @@ import { parametersHint, withArgumentHint } from "./argument-hint.ts"
 import { isServerNamed, nameAmong, nameBeside, objectOf, wrapperProblem } from "./lazy-call.ts"
 import type { ClientCall } from "./ports.ts"
 import { withheldTool } from "./relay.ts"
+import { offersReading, READ_RESULT_ENTRY } from "./result-budget.ts"
 
 /** Answers a call of a tool that searches or describes, or of a wrapper that holds no call. */
 export async function answerLazyTool(call: ClientCall, view: View, toolbox: Toolbox | undefined): Promise<Answer> {
@@ -107,7 +108,7 @@ const SIMILAR = 3
 const searchableOf = ({ gateway, client }: ClientCall, view: View, toolbox: Toolbox | undefined): Searchable => ({
   catalog: gateway.directory.catalogOf(client.session),
   view,
-  own: toolbox?.entries ?? [],
+  own: [...(toolbox?.entries ?? []), ...(offersReading(client.scope, view, gateway) ? [READ_RESULT_ENTRY] : [])],
 })
 
 function textAnswer({ request, client }: ClientCall, { text, isError }: Text): Answer {

@@ -6,6 +6,7 @@
 import { randomBytes, timingSafeEqual } from "node:crypto"
 import { lstatSync, readFileSync } from "node:fs"
 import * as z from "zod"
+import { LEAST_RESULT_BUDGET, type ResultBudget } from "../config/result-budget.ts"
 import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
 import { sha256 } from "../lib/digest.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
@@ -18,6 +19,8 @@ export type ClientToken = {
   readonly tags?: readonly string[] | undefined
   /** Which tools its holder is listed, if the address does not state it. */
   readonly tools?: ToolListing | undefined
+  /** How large results are for its holder, if the preset of the address does not state it. */
+  readonly resultBudget?: ResultBudget | undefined
   /** ISO 8601. */
   readonly created: string
   readonly expires?: string | undefined
@@ -28,7 +31,13 @@ export type ClientToken = {
 /** Creates a token. `text` is shown once and kept nowhere. Times are milliseconds since the epoch. */
 export function createToken(
   name: string,
-  { tags, tools, expires, now }: Pick<ClientToken, "tags" | "tools"> & { expires?: number | undefined; now: number },
+  {
+    tags,
+    tools,
+    resultBudget,
+    expires,
+    now,
+  }: Pick<ClientToken, "tags" | "tools" | "resultBudget"> & { expires?: number | undefined; now: number },
 ): { readonly token: ClientToken; readonly text: string } {
   const id = randomBytes(6).toString("hex")
   const text = `svc_${id}_${randomBytes(32).toString("base64url")}`
@@ -39,6 +48,7 @@ export function createToken(
       name,
       ...(tags === undefined ? {} : { tags }),
       ...(tools === undefined ? {} : { tools }),
+      ...(resultBudget === undefined ? {} : { resultBudget }),
       created: new Date(now).toISOString(),
       ...(expires === undefined ? {} : { expires: new Date(expires).toISOString() }),
       hash: hashOf(text),
@@ -121,6 +131,11 @@ const fileSchema = lazy(() =>
         name: z.string(),
         tags: z.array(z.string()).optional(),
         tools: z.enum(TOOL_LISTINGS).optional(),
+        resultBudget: z
+          .number()
+          .int()
+          .refine((budget) => budget === 0 || budget >= LEAST_RESULT_BUDGET)
+          .optional(),
         created: z.iso.datetime(),
         expires: z.iso.datetime().optional(),
         hash: z.string().regex(/^[0-9a-f]{64}$/),

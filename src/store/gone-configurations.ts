@@ -2,7 +2,7 @@
  * Removes what svc keeps for configurations that are gone. Several configurations may share a directory (`--config`); the
  * names of their files contain a digest of the path of mcp.json, so a note beside them keeps the path itself.
  *
- *  1. Only files that svc creates again are removed: the control socket's, eras, sessions and logs. Pins of tools, backups
+ *  1. Only files that svc creates again are removed: the control socket's, eras, sessions, results and logs. Pins of tools, backups
  *     and bundles stay.
  *  2. A configuration is gone if its file does not exist, no svc has started for it for a week, and none holds its lock: a
  *     drive may be missing for a while.
@@ -28,7 +28,7 @@ export async function sweepGone({ directory }: Pick<Paths, "directory">, now: nu
   for (const { digest, file } of gone) {
     const release = await tryAcquire(join(directory, `control-${digest}.lock`))
     if (release === undefined) continue
-    const ofThis = new RegExp(`^(?:control|eras|sessions|logs|start|svc)-${digest}(?:\\.|$)`)
+    const ofThis = new RegExp(`^(?:control|eras|sessions|results|logs|start|svc)-${digest}(?:\\.|$)`)
     for (const name of names) if (ofThis.test(name)) rmSync(join(directory, name), { recursive: true, force: true })
     release()
     // The lock's file goes too: without mcp.json no svc takes it.

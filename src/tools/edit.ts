@@ -182,6 +182,7 @@ const HARMLESS: ReadonlySet<string> = new Set([
   "idleTimeout",
   "maxProcesses",
   "rateLimit",
+  "resultBudget",
   "protocolVersion",
 ])
 

@@ -70,13 +70,22 @@ export function* elementsOf(
 
 /** Yields the names of the members of the object at `at` as written, with quotes; the object must be valid JSON. */
 export function* memberNamesOf(bytes: Uint8Array, at: number): Generator<Uint8Array> {
+  for (const { name } of membersOf(bytes, at)) yield name
+}
+
+/** Yields the members of the object at `at`: the name as written, and the byte range of the value. */
+export function* membersOf(
+  bytes: Uint8Array,
+  at: number,
+): Generator<{ readonly name: Uint8Array; readonly start: number; readonly end: number }> {
   for (let start = skipSpace(bytes, at + 1); bytes[start] === QUOTE; ) {
-    const end = endOfString(bytes, start)
+    const name = endOfString(bytes, start)
+    if (name < 0) return
+    const value = endOfName(bytes, start)
+    const end = endOfValue(bytes, value)
     if (end < 0) return
-    yield bytes.subarray(start, end)
-    const value = endOfValue(bytes, endOfName(bytes, start))
-    if (value < 0) return
-    start = skipSpace(bytes, value)
+    yield { name: bytes.subarray(start, name), start: value, end }
+    start = skipSpace(bytes, end)
     if (bytes[start] === COMMA) start = skipSpace(bytes, start + 1)
   }
 }

@@ -1,0 +1,20 @@
+/** How large a tool's result may be before svc keeps it and answers with a part of it. */
+/** The characters of an answer at most; 0 for any number. */
+export type ResultBudget = number
+
+/** Below that an answer cannot say what it leaves out. */
+export const LEAST_RESULT_BUDGET = 2000
+
+/** Characters that stand for a token: numbers and code have about two, prose has four. */
+const CHARACTERS_PER_TOKEN = 2
+
+/** Reads a budget as people write it: `20000`, `2000 tokens`, `0`. Returns undefined for any other text. */
+export function parseResultBudget(written: string | number): ResultBudget | undefined {
+  const [, number, unit] = /^\s*(\d{1,9})\s*(char(?:acter)?s?|tokens?)?\s*$/i.exec(String(written)) ?? []
+  if (number === undefined) return undefined
+  const budget = Number(number) * (unit?.toLowerCase().startsWith("token") === true ? CHARACTERS_PER_TOKEN : 1)
+  return budget === 0 || budget >= LEAST_RESULT_BUDGET ? budget : undefined
+}
+
+/** What a budget must be, for messages. */
+export const RESULT_BUDGET_FORM = `must be 0 (no limit), a number of characters from ${LEAST_RESULT_BUDGET}, or tokens such as "4000 tokens"`

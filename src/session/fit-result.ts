@@ -1,0 +1,292 @@
+/**
+ * Answers with a part of a tool's result that exceeds its budget, and stores the whole. Loaded by the first such result.
+ * choice: Large results.
+ *
+ *  1. What is stored is what the tool sent: a text as UTF-8, an image as its bytes, structured content as JSON.
+ *  2. The answer says what was left out and how to read it, and links it. It stays below the budget.
+ *  3. An error stays one, with the beginning of its message.
+ *  4. Structured content that repeats a text is not sent, unless the tool has promised it. Then it is shortened so that it
+ *     fits the promise; a tool for which that fails keeps its whole result.
+ *  5. A result that cannot be stored passes whole.
+ */
+import { toolOf, viewOf } from "../catalog/catalog.ts"
+import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { JsonNumber, parseExact } from "../lib/json.ts"
+import { counted, cutText } from "../lib/text.ts"
+import type { ResultStore } from "../store/result-store.ts"
+import { textOf } from "../wire/frame.ts"
+import { asText, isObject, type Params } from "../wire/message.ts"
+import type { Answer } from "./answer.ts"
+import type { ClientCall, Target } from "./ports.ts"
+import { offersReading, READ_RESULT, resultOwner, resultUri } from "./result-budget.ts"
+import { shortened } from "./result-cut.ts"
+import { type LargeValue, type ResultIntake, takeWhole } from "./result-intake.ts"
+
+/**
+ * Returns the answer of a tool call with `budget` characters at most; the same one if it fits, is no complete result, or
+ * cannot be shortened.
+ */
+export async function fitResult(
+  answer: Answer,
+  call: ClientCall,
+  { spec }: Pick<Target, "spec">,
+  tool: string,
+  budget: number,
+): Promise<Answer> {
+  const message: unknown = parseExact(textOf(answer.frame))
+  const result = isObject(message) ? message.result : undefined
+  if (!isObject(message) || !isObject(result) || isUnfinished(result)) return answer
+  if (charactersOf(result, budget) <= budget) return answer
+  const { results } = call.gateway
+  try {
+    const fitted = await new Fitting(call, await results.store(), tool, budget).fit(result)
+    if (fitted === undefined) {
+      results.warnOnce(
+        `results of ${tool} of ${spec.name} exceed the budget of ${budget} characters and pass whole: its output schema does not allow a part of them`,
+      )
+      return answer
+    }
+    results.sizes.recordCut(spec.id, tool)
+    return { frame: JSON.stringify({ ...message, result: fitted }), outcome: answer.outcome }
+  } catch (error) {
+    if (!(error instanceof UnavailableError)) throw error
+    results.warnOnce(`large results pass whole, because svc cannot store them: ${messageOf(error)}`)
+    return answer
+  }
+}
+
+// ---
+
+/** The words around a stored value. */
+const WORDS = 1000
+/** Blocks that are shorter stay in the answer: the words for a stored one would be longer. */
+const SMALL = WORDS
+
+/** A part of the answer that is shown for a stored value. */
+type Shown = {
+  readonly value: LargeValue
+  readonly about: string
+  /** What the answer holds of it, if that is not its beginning and its end. */
+  readonly more?: string
+}
+
+/** Structured content to be stored; `isShown` if the answer has a part of it already. */
+type Structured = { readonly whole: unknown; readonly isShown: boolean }
+
+/** One result on its way through the store. */
+class Fitting {
+  private readonly intakes: ResultIntake[] = []
+  private readonly owner: string
+  private readonly isReadable: boolean
+
+  constructor(
+    private readonly call: ClientCall,
+    private readonly store: ResultStore,
+    private readonly tool: string,
+    private readonly budget: number,
+  ) {
+    const { client, gateway } = call
+    this.owner = resultOwner(client)
+    this.isReadable = offersReading(
+      client.scope,
+      viewOf(gateway.directory.catalogOf(client.session), client.scope),
+      gateway,
+    )
+  }
+
+  /** Returns the part that is answered; undefined if the result must stay whole. Rejects with an UnavailableError. */
+  async fit(result: Params): Promise<Params | undefined> {
+    const { structuredContent, content, ...rest } = result
+    const blocks: readonly unknown[] = Array.isArray(content) ? content : []
+    const isError = result.isError === true
+    const isSmall = charactersOf(structuredContent, SMALL) <= SMALL
+    const promised = isSmall || isError ? undefined : this.outputSchema()
+    const structured =
+      promised === undefined ? undefined : shortened(structuredContent, promised, Math.floor(this.budget / 3))
+    if (promised !== undefined && structured === undefined) return undefined
+    const shown = isSmall ? structuredContent : structured
+    const left = this.budget - charactersOf(rest, this.budget) - charactersOf(shown, this.budget)
+    // Members that svc does not know take the place of the answer.
+    if (left < this.budget / 2) return undefined
+    try {
+      const stored = isSmall ? undefined : { whole: structuredContent, isShown: structured !== undefined }
+      const fitted = { ...rest, content: await this.contentOf(blocks, stored, left) }
+      return shown === undefined ? fitted : { ...fitted, structuredContent: shown }
+    } catch (error) {
+      for (const intake of this.intakes) await intake.abort()
+      throw error
+    }
+  }
+
+  // ---
+
+  private async contentOf(
+    blocks: readonly unknown[],
+    structured: Structured | undefined,
+    left: number,
+  ): Promise<readonly unknown[]> {
+    const large = blocks.filter((block) => charactersOf(block, SMALL) > SMALL)
+    const smallCharacters = blocks.reduce<number>(
+      (sum, block) => sum + (large.includes(block) ? 0 : charactersOf(block, left)),
+      0,
+    )
+    if (
+      smallCharacters > left / 3 ||
+      large.length * WORDS > left * 0.8 ||
+      (large.length === 0 && structured === undefined)
+    )
+      return this.storeBlocks(blocks, structured, left)
+    const taken = new Map<unknown, ResultIntake>()
+    for (const block of large) {
+      const { encoding, text } = largestOf(block)
+      taken.set(block, await this.take(encoding, text))
+    }
+    const own = structured && (await this.takeStructured(structured.whole, [...taken.values()]))
+    const withText = large.length + (own === undefined || structured?.isShown ? 0 : 1)
+    const each = Math.floor((left - smallCharacters - (own === undefined ? 0 : WORDS)) / Math.max(1, withText) - WORDS)
+    const shown: unknown[] = []
+    for (const block of blocks) {
+      const intake = taken.get(block)
+      if (intake === undefined) shown.push(block)
+      else {
+        const { mimeType, about } = largestOf(block)
+        shown.push(...this.show({ value: await intake.finish(this.budget, mimeType), about }, each))
+      }
+    }
+    if (own !== undefined) {
+      const value = await own.finish(this.budget, "application/json")
+      shown.push(...this.show({ value, about: "the structured content" }, structured?.isShown ? 0 : each))
+    }
+    return shown
+  }
+
+  /** Stores all blocks as one JSON text, and shows as many of the first ones as fit. */
+  private async storeBlocks(
+    blocks: readonly unknown[],
+    structured: unknown,
+    left: number,
+  ): Promise<readonly unknown[]> {
+    const whole = structured === undefined ? { content: blocks } : { content: blocks, structuredContent: structured }
+    const intake = await this.take("text", JSON.stringify(whole))
+    const value = await intake.finish(this.budget, "application/json")
+    const first: unknown[] = []
+    let used = 0
+    for (const block of blocks) {
+      used += charactersOf(block, left)
+      if (used > (left - WORDS) * 0.6) break
+      first.push(block)
+    }
+    const about = `all ${counted(blocks.length, "content block")}`
+    const more = first.length === 0 ? {} : { more: `of which the first ${counted(first.length, "block")} follow` }
+    const [note, ...links] = this.show({ value, about, ...more }, first.length === 0 ? left - WORDS : 0)
+    return [note, ...first, ...links]
+  }
+
+  /** Stores structured content, unless one of the texts is the same JSON. */
+  private async takeStructured(whole: unknown, texts: readonly ResultIntake[]): Promise<ResultIntake | undefined> {
+    const intake = await this.take("text", JSON.stringify(whole))
+    const { compactDigest } = intake
+    if (!texts.some((text) => text.compactDigest !== undefined && text.compactDigest === compactDigest)) return intake
+    await intake.abort()
+    return undefined
+  }
+
+  private async take(encoding: "text" | "base64", text: string): Promise<ResultIntake> {
+    const intake = await takeWhole(this.store.create(this.owner), encoding, text)
+    this.intakes.push(intake)
+    return intake
+  }
+
+  /** Returns the blocks that stand for a stored value: with `characters` of its beginning and end, and a link. */
+  private show({ value, about, more }: Shown, characters: number): readonly unknown[] {
+    const { stored, kind, shape, head, tail } = value
+    const { id, size, sha256, mimeType } = stored
+    const uri = resultUri(id)
+    const start = kind === "binary" ? "" : cutText(head, Math.floor(characters * 0.7))
+    const end =
+      kind === "binary" || characters <= 0
+        ? ""
+        : tail.slice(-Math.floor(characters * 0.2)).replace(/^[\uDC00-\uDFFF]/, "")
+    const shownBytes = Buffer.byteLength(start) + Buffer.byteLength(end)
+    const hidden = size - shownBytes
+    const rest = shownBytes === 0 ? "not in this answer" : `of which ${hidden} in the middle are left out here`
+    const note = `[svc stored ${about}: ${size} bytes, ${more ?? rest}. ${shape}\n${this.howToRead(id, kind, uri)}]`
+    const text = start === "" ? note : `${note}\n\n${start}\n\n[… ${hidden} bytes left out …]\n\n${end}`
+    const link = {
+      type: "resource_link",
+      uri,
+      name: `${this.tool} result`,
+      description: `${about}, whole; SHA-256 ${sha256}`,
+      mimeType,
+      size,
+      _meta: { "svc/sha256": sha256 },
+    }
+    // Clients of older revisions do not know this block.
+    return this.call.client.protocolVersion < LINKS_SINCE
+      ? [{ type: "text", text: `${text}\n[${uri}, SHA-256 ${sha256}]` }]
+      : [{ type: "text", text }, link]
+  }
+
+  private howToRead(id: string, kind: LargeValue["kind"], uri: string): string {
+    if (!this.isReadable) return `Read parts of the resource ${uri}, for example ${uri}?range=0-3999.`
+    if (kind === "binary")
+      return `Read its bytes with ${READ_RESULT} {"id": "${id}", "range": "0-2999"}, or open the link.`
+    const ways = kind === "json" ? '"path": "$.…"' : '"lines": "100-150"'
+    return `Read the parts that you need with ${READ_RESULT} {"id": "${id}", "grep": "…"}, or ${ways} or "range": "0-3999" in place of grep.`
+  }
+
+  /** Returns the output schema of the tool as its client sees it. */
+  private outputSchema(): unknown {
+    const { client, gateway, request } = this.call
+    const name = asText(request.params?.name)
+    return toolOf(viewOf(gateway.directory.catalogOf(client.session), client.scope), name)?.outputSchema
+  }
+}
+
+/** The first revision with resource links in results. */
+const LINKS_SINCE = "2025-06-18"
+
+/** A question to the client, or a task. */
+const isUnfinished = ({ resultType, content, structuredContent }: Params): boolean =>
+  (resultType !== undefined && resultType !== "complete") || (content === undefined && structuredContent === undefined)
+
+/** Returns the large value of a content block, and what the block is. A block that svc does not know is stored as JSON. */
+function largestOf(block: unknown): {
+  readonly encoding: "text" | "base64"
+  readonly text: string
+  readonly mimeType: string | undefined
+  readonly about: string
+} {
+  const { type, text, data, mimeType, resource } = isObject(block) ? block : {}
+  const media = typeof mimeType === "string" ? mimeType : undefined
+  if (type === "text" && typeof text === "string")
+    return { encoding: "text", text, mimeType: undefined, about: "this text" }
+  if ((type === "image" || type === "audio") && typeof data === "string")
+    return { encoding: "base64", text: data, mimeType: media, about: `this ${type}` }
+  if (type === "resource" && isObject(resource)) {
+    const own = typeof resource.mimeType === "string" ? resource.mimeType : undefined
+    const about = `the resource ${cutText(asText(resource.uri ?? ""), 200)}`
+    if (typeof resource.text === "string") return { encoding: "text", text: resource.text, mimeType: own, about }
+    if (typeof resource.blob === "string") return { encoding: "base64", text: resource.blob, mimeType: own, about }
+  }
+  return {
+    encoding: "text",
+    text: JSON.stringify(block) ?? "",
+    mimeType: "application/json",
+    about: "this content block",
+  }
+}
+
+/** Returns about how many characters a JSON value has as text, without escapes. Stops counting above `most`. */
+function charactersOf(value: unknown, most: number): number {
+  if (typeof value === "string") return value.length + 2
+  if (value === undefined) return 0
+  if (value instanceof JsonNumber) return value.text.length
+  if (typeof value !== "object" || value === null) return String(value).length
+  let sum = 2
+  for (const [key, member] of Object.entries(value)) {
+    sum += (Array.isArray(value) ? 1 : key.length + 4) + charactersOf(member, most)
+    if (sum > most) break
+  }
+  return sum
+}

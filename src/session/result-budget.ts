@@ -1,0 +1,88 @@
+/** Which budget a result has, and who may read what was stored. Loaded by every session, so small. choice: Large results. */
+import type { View } from "../catalog/catalog.ts"
+import type { Scope } from "../catalog/scope.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
+import { sha256 } from "../lib/digest.ts"
+import { parseExact } from "../lib/json.ts"
+import { isObject, metaOf } from "../wire/message.ts"
+import type { Client } from "./client.ts"
+import type { Gateway } from "./ports.ts"
+
+/**
+ * Returns the characters that a result of a server may have for a client; undefined for any number. The first of these that
+ * is set decides: preset, token, server, `--result-budget`.
+ */
+export const budgetFor = (
+  scope: Scope,
+  { tuning }: Pick<ServerSpec, "tuning">,
+  { results }: Pick<Gateway, "results">,
+): number | undefined => (scope.resultBudget ?? tuning.resultBudget ?? results.budget) || undefined
+
+/** Whether a client is offered to read what was stored: if any of its servers has a budget for it. */
+export const offersReading = (scope: Scope, view: View, { results }: Pick<Gateway, "results">): boolean =>
+  !view.tools.has(READ_RESULT) &&
+  (scope.resultBudget !== undefined
+    ? scope.resultBudget > 0
+    : Boolean(results.budget) || view.parts.some(({ spec }) => Boolean(spec.tuning.resultBudget)))
+
+/**
+ * Returns the entries of the tools of a view. One that has had large results, and has no budget, says how large: clients
+ * would cut them without a word otherwise.
+ */
+export function withSizes(view: View, scope: Scope, gateway: Pick<Gateway, "results">): readonly string[] {
+  const entries = view.entries("tools/list")
+  const { sizes } = gateway.results
+  if (sizes.large === 0) return entries
+  const specs = new Map(view.parts.map(({ spec }) => [spec.id, spec]))
+  return entries.map((entry) => {
+    const tool: unknown = parseExact(entry)
+    const route = isObject(tool) && typeof tool.name === "string" ? view.tools.get(tool.name) : undefined
+    const spec = route && specs.get(route.id)
+    const largest = route && sizes.largeOf(route.id, route.name)
+    if (!isObject(tool) || spec === undefined || largest === undefined || budgetFor(scope, spec, gateway) !== undefined)
+      return entry
+    const stated = { [META_MAX_RESULT]: Math.min(largest, MOST_STATED), ...metaOf(tool) }
+    return JSON.stringify({ ...tool, _meta: stated })
+  })
+}
+
+/** Returns the owner of what is stored for a client: its session, or its principal if it has none. */
+export const resultOwner = ({ era, principal, id }: Client): string =>
+  sha256(JSON.stringify(era === "legacy" ? [principal, id ?? ""] : [principal]), "base64url")
+
+/** Whether a URI is that of a stored result. */
+export const isResultUri = (uri: unknown): uri is string => typeof uri === "string" && RESULT_URI.test(uri)
+
+export const resultUri = (id: string): string => `${RESULTS}${id}`
+
+export const READ_RESULT = "read_result"
+
+/** The entry of `read_result` in `tools/list`, as JSON text. Its texts are part of every conversation, so each word counts. */
+export const READ_RESULT_ENTRY = JSON.stringify({
+  name: READ_RESULT,
+  description:
+    "Read part of a large result that svc stored (svc://results/<id>). Give one of grep, lines, path or range; grep finds where to look.",
+  inputSchema: {
+    type: "object",
+    properties: {
+      id: { type: "string", description: "ID or svc://results/ URI" },
+      grep: { type: "string", description: "Regular expression (RE2)" },
+      context: { type: "integer", description: "Lines around a match, default 2" },
+      lines: { type: "string", description: '"100-150", "-20" for the last 20' },
+      path: { type: "string", description: "JSONPath, such as $.items[5].name or $.items[?@.id==7]" },
+      range: { type: "string", description: 'Bytes: "0-3999", "-500" for the last 500' },
+      limit: { type: "integer", description: "Most matches, lines or bytes" },
+    },
+    required: ["id"],
+  },
+  annotations: { readOnlyHint: true },
+})
+
+// ---
+
+/** Names the characters of a result that the client should accept. From: Claude Code, which takes 500,000 at most. */
+const META_MAX_RESULT = "anthropic/maxResultSizeChars"
+const MOST_STATED = 500_000
+const RESULTS = "svc://results/"
+/** A server may be named `results`, but its resources have URIs behind its name. */
+const RESULT_URI = /^svc:\/\/results\/[0-9a-f]{32}(?:\?|$)/

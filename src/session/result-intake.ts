@@ -1,0 +1,123 @@
+/** Stores one large value of a result, and keeps what the answer shows of it: its beginning, its end and its shape. */
+import type { ResultWriter, StoredResult } from "../store/result-store.ts"
+import { describeBinary, TextShape } from "./result-shape.ts"
+
+/** A large value that is stored, with what the answer shows of it. */
+export type LargeValue = {
+  readonly stored: StoredResult
+  readonly kind: "json" | "table" | "text" | "binary"
+  /** The shape in words. */
+  readonly shape: string
+  /** The beginning and the end of a text; empty for a binary value. */
+  readonly head: string
+  readonly tail: string
+}
+
+/** Takes a text, or a binary value in base64, in pieces. */
+export class ResultIntake {
+  private readonly text: TextShape | undefined
+  private head: Buffer = Buffer.alloc(0)
+  private tail: Buffer = Buffer.alloc(0)
+  /** Characters of base64 that are no whole group yet. */
+  private rest = ""
+
+  constructor(
+    private readonly writer: ResultWriter,
+    private readonly encoding: "text" | "base64",
+  ) {
+    this.text = encoding === "text" ? new TextShape() : undefined
+  }
+
+  /** Takes bytes: UTF-8 of a text, or of base64. Rejects with an UnavailableError if they cannot be stored. */
+  async push(bytes: Buffer): Promise<void> {
+    const plain = this.encoding === "text" ? bytes : this.decoded(bytes.toString("latin1"))
+    this.text?.push(plain)
+    if (this.head.length < EDGE_BYTES)
+      this.head = Buffer.concat([this.head, plain.subarray(0, EDGE_BYTES - this.head.length)])
+    this.tail = Buffer.from(
+      plain.length >= EDGE_BYTES
+        ? plain.subarray(plain.length - EDGE_BYTES)
+        : Buffer.concat([this.tail, plain]).subarray(-EDGE_BYTES),
+    )
+    await this.writer.write(plain)
+  }
+
+  /** Returns a digest that is equal for the same JSON with other white space; undefined if the value is not JSON. */
+  get compactDigest(): string | undefined {
+    return this.text?.compactDigest
+  }
+
+  /** Completes the value, or rejects with an UnavailableError. `mimeType` is that of a binary value. */
+  async finish(budget: number, mimeType: string | undefined): Promise<LargeValue> {
+    if (this.rest !== "") await this.push(Buffer.alloc(0))
+    if (this.text === undefined) {
+      const type = mimeType ?? "application/octet-stream"
+      const stored = await this.writer.finish({ mimeType: type, isText: false, budget })
+      return { stored, kind: "binary", shape: describeBinary(this.head, type), head: "", tail: "" }
+    }
+    const { kind, mimeType: own, shape } = this.text.describe(Math.min(MAX_SHAPE, Math.floor(budget / 8)))
+    const stored = await this.writer.finish({ mimeType: mimeType ?? own, isText: true, budget })
+    return { stored, kind, shape, head: textOf(this.head, "start"), tail: textOf(this.tail, "end") }
+  }
+
+  abort(): Promise<void> {
+    return this.writer.abort()
+  }
+
+  // ---
+
+  private decoded(text: string): Buffer {
+    const all = this.rest + text.replace(/\s+/g, "")
+    const whole = text === "" ? all.length : all.length - (all.length % 4)
+    this.rest = all.slice(whole)
+    return Buffer.from(all.slice(0, whole), "base64")
+  }
+}
+
+/** Stores a whole text, or the bytes of base64. The returned intake is to be finished or aborted. */
+export async function takeWhole(
+  writer: ResultWriter,
+  encoding: "text" | "base64",
+  text: string,
+): Promise<ResultIntake> {
+  const intake = new ResultIntake(writer, encoding)
+  for (let at = 0; at < text.length; ) {
+    let end = Math.min(at + PIECE, text.length)
+    // Both halves of a surrogate pair stay together.
+    if (end < text.length && isHighSurrogate(text.charCodeAt(end - 1))) end--
+    await intake.push(Buffer.from(text.slice(at, end)))
+    at = end
+  }
+  return intake
+}
+
+/** Returns the text of bytes that may begin or end within a character: without the part of it. */
+export function textOf(bytes: Buffer, edge: "start" | "end"): string {
+  let [start, end] = [0, bytes.length]
+  if (edge === "end") while (start < Math.min(4, end) && isContinuation(bytes[start])) start++
+  else {
+    let lead = end - 1
+    while (lead >= Math.max(0, end - 4) && isContinuation(bytes[lead])) lead--
+    if (lead >= 0 && lead + sizeOf(bytes[lead] as number) > end) end = lead
+  }
+  return bytes.toString("utf8", start, end)
+}
+
+/** Whether a byte continues a character of UTF-8. */
+export const isContinuation = (byte: number | undefined): boolean => byte !== undefined && (byte & 0xc0) === 0x80
+
+// ---
+
+/** More than an answer shows of a value's beginning or end. */
+const EDGE_BYTES = 64 * 1024
+const PIECE = 64 * 1024
+const MAX_SHAPE = 1500
+
+const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff
+
+/** Returns the length of the character that begins with a byte. */
+function sizeOf(byte: number): number {
+  if (byte < 0x80) return 1
+  if (byte < 0xe0) return 2
+  return byte < 0xf0 ? 3 : 4
+}

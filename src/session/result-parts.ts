@@ -1,0 +1,443 @@
+/**
+ * Parts of a stored result: a range of bytes, lines, the values at a JSONPath, the matches of a regular expression.
+ *
+ *  1. A part has `room` characters at most, and its note says what comes next.
+ *  2. Text and values are the stored bytes, and are not written anew.
+ *  3. The work is linear in the size of the result: RE2 does not backtrack, and paths that could multiply are refused.
+ */
+import { RequestError } from "../lib/errors.ts"
+import { numberOf } from "../lib/json.ts"
+import { cutText } from "../lib/text.ts"
+import { CHUNK_BYTES, type ResultReader } from "../store/result-store.ts"
+import { elementsOf, endOfValue, membersOf, skipSpace } from "../wire/grammar.ts"
+import type { Params } from "../wire/message.ts"
+import { isContinuation, textOf } from "./result-intake.ts"
+
+/** What was read, and a note for the reader: where it stands, and how to go on. */
+export type ResultPart =
+  | { readonly text: string; readonly note: string }
+  | { readonly blob: Buffer; readonly note: string }
+
+/** The ways to name a part; one call names one. */
+const WAYS = ["range", "lines", "path", "grep"] as const
+
+/** Reads the part that `args` name, the beginning if they name none. Rejects with a RequestError for what cannot be read. */
+export async function readPart(
+  reader: ResultReader,
+  args: Params,
+  room: number,
+  signal: AbortSignal,
+): Promise<ResultPart> {
+  const given = WAYS.filter((way) => args[way] !== undefined && args[way] !== null && args[way] !== "")
+  const [way = "range", other] = given
+  if (other !== undefined) throw invalid(`give one of ${WAYS.join(", ")}, and not ${given.join(" and ")}`)
+  const written = String(args[way] ?? "0-")
+  const limit = wholeNumber(args.limit, "limit")
+  if (way === "range") return readRange(reader, written, limit, room)
+  if (!reader.about.isText) throw invalid(`the result is ${reader.about.mimeType}, not text: read it with range`)
+  switch (way) {
+    case "lines":
+      return readLines(reader, written, limit, room)
+    case "path":
+      return readPath(reader, written, limit, room)
+    case "grep": {
+      const context = wholeNumber(args.context, "context") ?? DEFAULT_CONTEXT
+      return grep(reader, written, { limit, room, signal, context: Math.min(context, MAX_CONTEXT) })
+    }
+  }
+}
+
+// ---
+
+const DEFAULT_CONTEXT = 2
+const MAX_CONTEXT = 20
+const DEFAULT_MATCHES = 20
+const MAX_MATCHES = 200
+const LF = 0x0a
+
+const invalid = (message: string): RequestError => new RequestError("invalid_params", message)
+
+function wholeNumber(value: unknown, name: string): number | undefined {
+  if (value === undefined || value === null) return undefined
+  const number = typeof value === "string" ? Number(value) : numberOf(value)
+  if (number === undefined || !Number.isInteger(number) || number < 0)
+    throw invalid(`${name} must be a whole number, such as 20`)
+  return number
+}
+
+/** Reads `5`, `5-9`, `5-` or `-9` (the last 9 of `count`, which begin at `first`). Both ends are included. */
+function readSpan(written: string, name: string, first: number, count: number): readonly [number, number] {
+  const [, from = "", dash = "", to = ""] = /^\s*(\d{0,15})\s*(-?)\s*(\d{0,15})\s*$/.exec(written) ?? []
+  const last = first + count - 1
+  if (from === "" && to === "")
+    throw invalid(`${name} must be like "100-150", "100-" or "-20", not ${cutText(written, 60)}`)
+  if (from === "") return [Math.max(first, last - Number(to) + 1), last]
+  const open = dash === "" ? Number(from) : last
+  const end = to === "" ? open : Number(to)
+  if (Number(from) > Math.max(last, first) || Number(from) < first || end < Number(from))
+    throw invalid(`${name} ${cutText(written, 60)} is outside of the result, which has ${first} to ${last}`)
+  return [Number(from), Math.min(end, last)]
+}
+
+// --- bytes
+
+async function readRange(
+  reader: ResultReader,
+  written: string,
+  limit: number | undefined,
+  room: number,
+): Promise<ResultPart> {
+  const { size, isText } = reader.about
+  if (size === 0) return { text: "", note: "the result is empty" }
+  const [from, to] = readSpan(written, "range", 0, size)
+  const end = Math.min(to + 1, limit === undefined ? size : from + Math.max(1, limit))
+  if (!isText) {
+    const blob = await reader.read(from, Math.min(end, from + Math.max(3, Math.floor(room / 4) * 3)))
+    return { blob, note: positionNote(from, from + blob.length, size) }
+  }
+  const { text, start, stop } = await readText(reader, from, end, room)
+  return { text, note: positionNote(start, stop, size) }
+}
+
+/** Reads whole characters of a range of bytes, `room` at most and at least one. */
+async function readText(
+  reader: ResultReader,
+  from: number,
+  end: number,
+  room: number,
+): Promise<{ readonly text: string; readonly start: number; readonly stop: number }> {
+  const bytes = await reader.read(Math.max(0, from - 3), Math.min(end, from + room * 4) + 4)
+  let start = Math.min(from, 3)
+  while (start > 0 && isContinuation(bytes[start])) start--
+  let stop = Math.min(Math.min(from, 3) + end - from, bytes.length)
+  // A range that ends within its only character gets the whole of it.
+  if (textOf(bytes.subarray(start, stop), "start") === "") while (isContinuation(bytes[stop])) stop++
+  const text = cutText(textOf(bytes.subarray(start, stop), "start"), room)
+  const begin = from - Math.min(from, 3) + start
+  return { text, start: begin, stop: begin + Buffer.byteLength(text) }
+}
+
+const positionNote = (start: number, stop: number, size: number): string =>
+  `bytes ${start}-${stop - 1} of ${size}${stop < size ? `; next: range "${stop}-"` : ", the end"}`
+
+// --- lines
+
+async function readLines(
+  reader: ResultReader,
+  written: string,
+  limit: number | undefined,
+  room: number,
+): Promise<ResultPart> {
+  const { size, lineFeeds } = reader.about
+  const feeds = lineFeeds.reduce((sum, count) => sum + count, 0)
+  const endsWithFeed = size > 0 && (await reader.read(size - 1, size))[0] === LF
+  const count = feeds + (endsWithFeed || size === 0 ? 0 : 1)
+  if (count === 0) return { text: "", note: "the result is empty" }
+  const [first, to] = readSpan(written, "lines", 1, count)
+  const last = limit === undefined ? to : Math.min(to, first + Math.max(1, limit) - 1)
+  const from = await offsetOfLine(reader, first)
+  const end = last === count ? size : await offsetOfLine(reader, last + 1)
+  const { text, stop } = await readText(reader, from, end, room)
+  const whole = text.lastIndexOf("\n") + 1
+  if (stop === end) {
+    const next = last < count ? `; next: lines "${last + 1}-"` : ", the end"
+    return { text, note: `lines ${first}-${last} of ${count}${next}` }
+  }
+  if (whole === 0) return { text, note: `line ${first} of ${count} is cut: the rest is range "${stop}-${end - 1}"` }
+  const shown = text.slice(0, whole)
+  const lines = shown.split("\n").length - 1
+  return { text: shown, note: `lines ${first}-${first + lines - 1} of ${count}; next: lines "${first + lines}-"` }
+}
+
+/** Returns the offset of the first byte of a line, by its number from 1. */
+async function offsetOfLine(reader: ResultReader, line: number): Promise<number> {
+  let left = line - 1
+  if (left === 0) return 0
+  let chunk = 0
+  for (const feeds of reader.about.lineFeeds) {
+    if (left <= feeds) break
+    left -= feeds
+    chunk++
+  }
+  const bytes = await reader.read(chunk * CHUNK_BYTES, (chunk + 1) * CHUNK_BYTES)
+  let at = -1
+  while (left-- > 0) at = bytes.indexOf(LF, at + 1)
+  return chunk * CHUNK_BYTES + at + 1
+}
+
+// --- JSONPath
+
+/** A larger text is not parsed as a whole. */
+const MAX_PARSED = 64 * 1024 * 1024
+
+async function readPath(
+  reader: ResultReader,
+  path: string,
+  limit: number | undefined,
+  room: number,
+): Promise<ResultPart> {
+  const { size } = reader.about
+  if (size > MAX_PARSED) throw invalid(`the result is too large for a path (${size} bytes): use grep, lines or range`)
+  refuseCostly(path)
+  const { JSONPathEnvironment } = await import("json-p3")
+  const environment = new JSONPathEnvironment({ maxRecursionDepth: 512 })
+  // They use regular expressions that backtrack.
+  for (const name of ["match", "search"]) environment.functionRegister.delete(name)
+  const bytes = await reader.read(0, size)
+  const root = skipSpace(bytes, 0)
+  if (endOfValue(bytes, root) < 0) throw invalid("the result is not JSON: use grep, lines or range")
+  const most = Math.min(limit ?? DEFAULT_MATCHES, MAX_MATCHES)
+  const found: { readonly path: string; readonly location: readonly (string | number)[] }[] = []
+  let total = 0
+  try {
+    for (const node of environment.compile(path).lazyQuery(JSON.parse(bytes.toString())))
+      if (total++ < most) found.push({ path: node.path, location: node.location })
+      else if (total > MAX_COUNTED) break
+  } catch (cause) {
+    throw invalid(`path: ${cutText(cause instanceof Error ? cause.message : String(cause), 200)}`)
+  }
+  if (total === 0) return { text: "", note: `nothing is at ${cutText(path, 200)}` }
+  const ranges = locate(bytes, root, found)
+  const count = total > MAX_COUNTED ? `more than ${MAX_COUNTED}` : `${total}`
+  const [only] = ranges
+  if (total === 1 && only !== undefined) {
+    const { text, stop } = await readText(reader, only.start, only.end, room)
+    const rest = stop < only.end ? `; cut: the rest is range "${stop}-${only.end - 1}"` : ""
+    return { text, note: `bytes ${only.start}-${only.end - 1}: ${found[0]?.path}${rest}` }
+  }
+  const lines: string[] = []
+  let used = 0
+  const each = Math.max(60, Math.floor(room / ranges.length) - 40)
+  for (const [at, { start, end }] of ranges.entries()) {
+    const whole = textOf(bytes.subarray(start, Math.min(end, start + each * 4)), "start")
+    const shown = cutText(whole, each)
+    const cut = Buffer.byteLength(shown) < end - start ? `… (bytes ${start}-${end - 1})` : ""
+    const line = `${cutText(found[at]?.path ?? "", 200)}: ${shown}${cut}`
+    used += line.length + 1
+    if (used > room && at > 0) break
+    lines.push(line)
+  }
+  return {
+    text: lines.join("\n"),
+    note: `${lines.length} of ${count} values${total > lines.length ? "; narrow the path for others" : ""}`,
+  }
+}
+
+/** Values beyond that are not counted. */
+const MAX_COUNTED = 100_000
+const MAX_PATH = 500
+
+/** Throws a RequestError for a path whose work may be more than a few passes over the result. */
+function refuseCostly(path: string): void {
+  const bare = path.replace(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g, "''")
+  const count = (pattern: RegExp) => bare.match(pattern)?.length ?? 0
+  if (path.length > MAX_PATH) throw invalid(`path must have ${MAX_PATH} characters at most`)
+  if (count(/\.\./g) > 1 || count(/\?/g) > 2 || count(/\$/g) > 1 || count(/,/g) > 8)
+    throw invalid("path may have one .., two filters, one $ and eight commas at most")
+}
+
+type Place = { readonly start: number; readonly end: number }
+
+/** Returns the byte ranges of values by their locations, in one pass for each level. */
+function locate(
+  bytes: Buffer,
+  root: number,
+  wanted: readonly { readonly location: readonly (string | number)[] }[],
+): readonly Place[] {
+  const places: Place[] = []
+  const walk = (at: Place, indexes: readonly number[], depth: number) => {
+    const deeper = new Map<string | number, number[]>()
+    for (const index of indexes) {
+      const key = wanted[index]?.location[depth]
+      if (key === undefined) places[index] = at
+      else deeper.set(key, [...(deeper.get(key) ?? []), index])
+    }
+    if (deeper.size === 0) return
+    let element = 0
+    if (bytes[at.start] === 0x7b)
+      // The last of repeated members counts, as for JSON.parse.
+      for (const { name, ...place } of membersOf(bytes, at.start)) {
+        const below = deeper.get(JSON.parse(Buffer.from(name).toString()))
+        if (below !== undefined) walk(place, below, depth + 1)
+      }
+    else
+      for (const place of elementsOf(bytes, at.start)) {
+        const below = deeper.get(element++)
+        if (below !== undefined) walk(place, below, depth + 1)
+        if (below !== undefined && deeper.delete(element - 1) && deeper.size === 0) return
+      }
+  }
+  walk({ start: root, end: endOfValue(bytes, root) }, [...wanted.keys()], 0)
+  return places
+}
+
+// --- regular expressions
+
+type GrepOptions = {
+  readonly limit: number | undefined
+  readonly room: number
+  readonly context: number
+  readonly signal: AbortSignal
+}
+
+/** A longer line is searched in pieces, and shown around its matches. */
+const LONG_LINE = 2000
+/** What two pieces of a long line share: a longer match across them may be missed. */
+const OVERLAP = 1024
+const AROUND = 150
+const MAX_PATTERN = 1000
+
+type CompiledPattern = {
+  test(text: string): boolean
+  matcher(text: string): { find(): boolean; start(): number; end(): number }
+}
+
+async function grep(reader: ResultReader, written: string, options: GrepOptions): Promise<ResultPart> {
+  if (written.length > MAX_PATTERN) throw invalid(`grep must have ${MAX_PATTERN} characters at most`)
+  const { RE2JS } = await import("re2js")
+  let pattern: CompiledPattern
+  try {
+    pattern = RE2JS.compile(written)
+  } catch (cause) {
+    throw invalid(`grep is no valid regular expression (RE2 syntax): ${cause instanceof Error ? cause.message : ""}`)
+  }
+  const hits = new Hits(pattern, options)
+  const { size } = reader.about
+  let carry: Buffer = Buffer.alloc(0)
+  for (let at = 0; at < size; at += CHUNK_BYTES) {
+    if (options.signal.aborted) throw invalid("the read was cancelled")
+    const chunk = await reader.read(at, at + CHUNK_BYTES)
+    const bytes = carry.length === 0 ? chunk : Buffer.concat([carry, chunk])
+    const offset = at - carry.length
+    const end = bytes.lastIndexOf(LF) + 1
+    if (end > 0) hits.lines(bytes.subarray(0, end), offset)
+    carry = bytes.subarray(end)
+    // A line without an end so far.
+    if (carry.length >= CHUNK_BYTES) {
+      const kept = Math.min(OVERLAP, carry.length)
+      hits.piece(carry, offset + end, carry.length - kept)
+      carry = carry.subarray(carry.length - kept)
+    }
+  }
+  if (carry.length > 0) hits.last(carry, size - carry.length)
+  return hits.part(written)
+}
+
+class Hits {
+  private readonly shown: string[] = []
+  private readonly before: string[] = []
+  private used = 0
+  private line = 1
+  private after = 0
+  private total = 0
+  private listed = 0
+  private lastShown = 0
+  /** Whether the beginning of the line was searched as a piece. */
+  private isWithin = false
+  private isFull = false
+
+  constructor(
+    private readonly pattern: CompiledPattern,
+    private readonly options: GrepOptions,
+  ) {}
+
+  /** Takes whole lines with their ends; `offset` is that of the first byte. */
+  lines(bytes: Buffer, offset: number): void {
+    const texts = bytes.toString("utf8", 0, bytes.length - 1).split("\n")
+    let at = offset
+    for (const text of texts) {
+      // Only long lines need their offsets.
+      if (text.length <= LONG_LINE && !this.isWithin) this.short(text)
+      else {
+        this.long(text, at, Number.POSITIVE_INFINITY)
+        this.before.length = 0
+      }
+      this.isWithin = false
+      at += text.length > 0 ? Buffer.byteLength(text) + 1 : 1
+      this.line++
+    }
+  }
+
+  /** Takes a piece of a line that goes on; matches that begin behind `until` belong to the next piece. */
+  piece(bytes: Buffer, offset: number, until: number): void {
+    this.long(bytes.toString(), offset, until)
+    this.isWithin = true
+  }
+
+  /** Takes the last line, which has no end. */
+  last(bytes: Buffer, offset: number): void {
+    const text = bytes.toString()
+    if (text.length <= LONG_LINE && !this.isWithin) this.short(text)
+    else this.long(text, offset, Number.POSITIVE_INFINITY)
+  }
+
+  part(pattern: string): ResultPart {
+    const what = this.total === 1 ? "1 match" : `${this.total} matches`
+    if (this.total === 0) return { text: "", note: `no match for ${cutText(pattern, 200)}` }
+    const rest =
+      this.listed < this.total ? `${this.listed} of ${what} shown; use a narrower expression for others` : what
+    return { text: this.shown.join("\n"), note: `${rest}; read around a match with lines or range` }
+  }
+
+  // ---
+
+  private get most(): number {
+    return Math.min(this.options.limit ?? DEFAULT_MATCHES, MAX_MATCHES)
+  }
+
+  private short(text: string): void {
+    const { context } = this.options
+    if (this.pattern.test(text)) {
+      this.total++
+      if (this.canList()) {
+        const first = this.line - this.before.length
+        if (this.lastShown > 0 && first > this.lastShown + 1) this.show("--")
+        for (const [at, line] of this.before.entries()) this.show(`${first + at}- ${line}`)
+        this.listed += this.show(`${this.line}: ${text}`) ? 1 : 0
+        this.lastShown = this.line
+        this.after = context
+        this.before.length = 0
+        return
+      }
+    }
+    if (this.after > 0) {
+      this.after--
+      this.show(`${this.line}- ${text}`)
+      this.lastShown = this.line
+    } else if (context > 0) {
+      this.before.push(text)
+      if (this.before.length > context) this.before.shift()
+    }
+  }
+
+  private long(text: string, offset: number, until: number): void {
+    const matcher = this.pattern.matcher(text)
+    // The offset in bytes of a place in the text, counted from the place before it.
+    let [at, bytes] = [0, offset]
+    while (matcher.find()) {
+      const [start, end] = [matcher.start(), matcher.end()]
+      bytes += Buffer.byteLength(text.slice(at, start))
+      at = start
+      if (bytes - offset >= until) break
+      this.total++
+      if (this.canList()) {
+        const around = text.slice(Math.max(0, start - AROUND), Math.min(text.length, end + AROUND))
+        this.listed += this.show(`${this.line} (byte ${bytes}): …${cutText(around, LONG_LINE)}…`) ? 1 : 0
+      }
+    }
+  }
+
+  private canList(): boolean {
+    return !this.isFull && this.listed < this.most
+  }
+
+  /** Adds a line if it fits. */
+  private show(line: string): boolean {
+    if (this.isFull) return false
+    const shown = this.shown.length === 0 ? cutText(line, this.options.room) : line
+    this.used += shown.length + 1
+    this.isFull = this.used > this.options.room && this.shown.length > 0
+    if (!this.isFull) this.shown.push(shown)
+    return !this.isFull
+  }
+}

@@ -1,0 +1,78 @@
+import { expect, test } from "bun:test"
+import Ajv from "ajv/dist/2020.js"
+import { JsonNumber } from "../../src/lib/json.ts"
+import { shortened } from "../../src/session/result-cut.ts"
+
+const ajv = new Ajv({ strict: false })
+const long = (length: number) => "x".repeat(length)
+
+test.each([
+  [
+    "arrays and strings of declared members",
+    {
+      type: "object",
+      properties: {
+        rows: {
+          type: "array",
+          items: { type: "object", properties: { name: { type: "string", maxLength: 4000 } }, required: ["name"] },
+        },
+      },
+      required: ["rows"],
+      additionalProperties: false,
+    },
+    { rows: Array.from({ length: 500 }, () => ({ name: long(3000) })) },
+  ],
+  [
+    "a string that must have a length",
+    { type: "object", properties: { result: { type: "string", minLength: 500 } } },
+    { result: long(90_000) },
+  ],
+  [
+    "what a reference and an alternative lead to",
+    {
+      $ref: "#/$defs/Page",
+      $defs: { Page: { type: "object", properties: { text: { anyOf: [{ type: "string" }, { type: "null" }] } } } },
+    },
+    { text: long(90_000) },
+  ],
+  ["undeclared members", { type: "object" }, { a: { b: Array.from({ length: 9000 }, (_, at) => `${at}`) } }],
+  [
+    "an array with a least number of elements",
+    { type: "object", properties: { a: { type: "array", minItems: 30, items: { type: "integer" } } } },
+    { a: Array.from({ length: 9000 }, (_, at) => at) },
+  ],
+] as const)("%s are cut, and stay valid", (_, schema, value) => {
+  const validate = ajv.compile(schema)
+  expect(validate(value)).toBe(true)
+  const cut = shortened(value, schema, 2000)
+  expect(JSON.stringify(cut).length).toBeLessThanOrEqual(2000)
+  expect(validate(cut)).toBe(true)
+})
+
+test.each([
+  ["a pattern", { type: "object", properties: { a: { type: "string", pattern: "x$" } } }, { a: long(9000) }],
+  ["values to choose from", { type: "object", properties: { a: { enum: [long(9000)] } } }, { a: long(9000) }],
+  [
+    "a keyword that svc does not know",
+    { type: "object", properties: { a: { type: "string", "x-check": 1 } } },
+    { a: long(9000) },
+  ],
+  [
+    "two alternatives of one type",
+    { type: "object", properties: { a: { oneOf: [{ type: "string", maxLength: 5 }, { type: "string" }] } } },
+    { a: long(9000) },
+  ],
+  [
+    "too many declared members",
+    { type: "object", additionalProperties: { type: "integer" } },
+    Object.fromEntries(Array.from({ length: 900 }, (_, at) => [`key${at}`, at])),
+  ],
+  ["a reference to itself", { $ref: "#" }, { a: long(9000) }],
+] as const)("%s keeps a value whole", (_, schema, value) => {
+  expect(shortened(value, schema, 2000)).toBeUndefined()
+})
+
+test("numbers stay as they were written", () => {
+  const value = { id: new JsonNumber("9007199254740993"), text: long(9000) }
+  expect(JSON.stringify(shortened(value, { type: "object" }, 2000))).toContain('"id":9007199254740993')
+})
