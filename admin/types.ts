@@ -2,7 +2,14 @@
 import type * as z from "zod"
 import type { ServerState } from "../src/report/server-state.ts"
 import type { ServerStatus } from "../src/report/status.ts"
-import type { effectiveSchema, issueSchema, lineSchema, presetSchema, toolSchema } from "../src/rest/shapes.ts"
+import type {
+  approvalSchema,
+  effectiveSchema,
+  issueSchema,
+  lineSchema,
+  presetSchema,
+  toolSchema,
+} from "../src/rest/shapes.ts"
 import type { missingSchema } from "../src/tools/install-draft.ts"
 import type { entrySchema } from "../src/tools/registry-entries.ts"
 import type { ServerDetails } from "../src/tools/servers.ts"
@@ -14,7 +21,8 @@ export type Tool = z.output<typeof toolSchema> & { readonly server: string; read
 export type Preset = z.output<typeof presetSchema>
 export type EffectiveValue = z.output<typeof effectiveSchema>
 export type LogLine = z.output<typeof lineSchema>
-type Issue = z.output<typeof issueSchema>
+export type Approval = z.output<typeof approvalSchema>
+export type Issue = z.output<typeof issueSchema>
 
 type RegistryEntry = z.output<typeof entrySchema>
 /** A value that an installation needs. */

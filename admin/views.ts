@@ -1,11 +1,15 @@
 /** The views, in the order of the navigation. */
 import type { ComponentType } from "preact"
 import type { Route } from "./router.ts"
+import { ActivityView } from "./views/activity.tsx"
+import { ApprovalCount, ApprovalsView } from "./views/approvals.tsx"
+import { IssueCount, IssuesView } from "./views/issues.tsx"
 import { LogsView } from "./views/logs.tsx"
 import { PresetsView } from "./views/presets.tsx"
 import { RegistryView } from "./views/registry.tsx"
 import { SearchView } from "./views/search.tsx"
 import { ServerCount, ServersView } from "./views/servers.tsx"
+import { SessionsView } from "./views/sessions.tsx"
 import { TemplatesView } from "./views/templates.tsx"
 import { ToolsView } from "./views/tools.tsx"
 
@@ -25,5 +29,9 @@ export const VIEWS: readonly View[] = [
   { id: "presets", title: "Presets", Draw: PresetsView },
   { id: "templates", title: "Templates", Draw: TemplatesView },
   { id: "registry", title: "Registry", Draw: RegistryView },
+  { id: "activity", title: "Activity", Draw: ActivityView },
+  { id: "sessions", title: "Sessions", Draw: SessionsView },
   { id: "logs", title: "Logs", Draw: LogsView },
+  { id: "approvals", title: "Approvals", Draw: ApprovalsView, Count: ApprovalCount },
+  { id: "issues", title: "Issues", Draw: IssuesView, Count: IssueCount },
 ]

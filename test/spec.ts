@@ -1597,6 +1597,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a page should not keep a token where its scripts can read it",
   },
+  "admin:review": {
+    says: "the admin page shows issues with their place, changed tools with what has changed, calls over time and sessions",
+    from: "choice",
+    why: "what needs a person must not hide in a log",
+  },
+  "admin:hostile-server": {
+    says: "no text that a server sends runs as a script in the admin page, or makes it load anything",
+    from: "choice",
+    why: "descriptions, results and logs are the server's",
+  },
   "admin:hostile": {
     says: "a page of another origin, another port of this host included, and a host name that was rebound get nothing from REST, with any request",
     from: "choice",

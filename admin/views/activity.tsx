@@ -1,0 +1,172 @@
+/** The calls of the last hour: charts by minute, sums by tool, and the last calls. */
+import { BarChart } from "../chart.tsx"
+import { useStateOf } from "../context.ts"
+import { useNow } from "../hooks.ts"
+import { Choice, countText, Empty, Head, latencyText, numberText, Table } from "../parts.tsx"
+import { goTo, linkTo, type Route } from "../router.ts"
+import type { Activity } from "../types.ts"
+
+/** The activity of all servers, or of one: `#/activity/NAME`. */
+export function ActivityView({ route }: { route: Route }) {
+  const activity = useStateOf((state) => state.activity)
+  const now = useNow(10_000)
+  const [, wanted = ""] = route.path
+  const servers = [...new Set(activity.map(({ server }) => server)), ...(wanted === "" ? [] : [wanted])]
+  const shown = activity.filter(({ server }) => wanted === "" || server === wanted)
+  const minutes = minutesOf(shown, now)
+  const calls = shown.reduce((sum, one) => sum + one.calls, 0)
+  const errors = shown.reduce((sum, one) => sum + one.errors, 0)
+  const longest = Math.max(0, ...shown.map(({ maxMs }) => maxMs))
+  return (
+    <>
+      <Head title="Activity">
+        <Choice
+          label="Server"
+          value={wanted}
+          options={[["", "All servers"], ...[...new Set(servers)].sort().map((name) => [name, name] as const)]}
+          onChange={(name) => goTo(["activity", ...(name === "" ? [] : [name])])}
+        />
+      </Head>
+      <p class="soft">The last hour. svc counts in memory alone, from the first request of this page or of REST on.</p>
+      <div class="beside">
+        <BarChart
+          title="Calls per minute"
+          summary={`${countText(calls, "call")} in the last hour, ${numberText(errors)} failed`}
+          bars={minutes.map(({ at, calls: all, errors: failed }) => ({
+            at,
+            parts: [
+              { name: "succeeded", value: all - failed, tone: "plain" },
+              { name: "failed", value: failed, tone: "bad" },
+            ],
+          }))}
+          format={numberText}
+        />
+        <BarChart
+          title="Latency"
+          summary={calls === 0 ? "no calls in the last hour" : `the longest call took ${latencyText(longest)}`}
+          bars={minutes.map(({ at, meanMs, maxMs }) => ({
+            at,
+            parts: [
+              { name: "mean", value: meanMs, tone: "plain" },
+              { name: "longest", value: Math.max(0, maxMs - meanMs), total: maxMs, tone: "faint" },
+            ],
+          }))}
+          format={latencyText}
+        />
+      </div>
+      <h2>Tools</h2>
+      <ToolSums activity={shown} />
+      <h2>Last calls</h2>
+      <LastCalls server={wanted} />
+    </>
+  )
+}
+
+// ---
+
+const MINUTE_MS = 60_000
+const MINUTES = 60
+const LAST_CALLS = 20
+
+type Sum = { calls: number; errors: number; totalMs: number; maxMs: number }
+
+const add = (sum: Sum, { calls, errors, meanMs, maxMs }: Activity): Sum => ({
+  calls: sum.calls + calls,
+  errors: sum.errors + errors,
+  totalMs: sum.totalMs + meanMs * calls,
+  maxMs: Math.max(sum.maxMs, maxMs),
+})
+const NOTHING: Sum = { calls: 0, errors: 0, totalMs: 0, maxMs: 0 }
+
+/** Returns the sums of the last sixty minutes, oldest first, those without calls too. */
+function minutesOf(activity: readonly Activity[], now: number) {
+  const last = now - (now % MINUTE_MS)
+  const byMinute = Map.groupBy(activity, ({ minute }) => Date.parse(minute))
+  return Array.from({ length: MINUTES }, (_, index) => {
+    const at = last - (MINUTES - 1 - index) * MINUTE_MS
+    const sum = (byMinute.get(at) ?? []).reduce(add, NOTHING)
+    return { at, ...sum, meanMs: sum.calls === 0 ? 0 : sum.totalMs / sum.calls }
+  })
+}
+
+function ToolSums({ activity }: { activity: readonly Activity[] }) {
+  const sums = [...Map.groupBy(activity, ({ server, tool }) => `${server} ${tool}`)].map(([key, entries]) => ({
+    key,
+    server: entries[0]?.server ?? "",
+    tool: entries[0]?.tool ?? "",
+    ...entries.reduce(add, NOTHING),
+  }))
+  if (sums.length === 0) return <Empty>No tool was called in the last hour.</Empty>
+  return (
+    <Table
+      caption="Calls of the last hour by tool"
+      items={sums.sort((one, other) => other.calls - one.calls || (one.key < other.key ? -1 : 1))}
+      keyOf={({ key }) => key}
+      columns={[
+        {
+          title: "Tool",
+          kind: "name",
+          draw: ({ server, tool }) => (
+            <>
+              <a class="crumb" href={linkTo(["servers", server])}>
+                {server} /{" "}
+              </a>
+              {tool}
+            </>
+          ),
+        },
+        { title: "Calls", kind: "number", draw: ({ calls }) => numberText(calls) },
+        {
+          title: "Errors",
+          kind: "number",
+          draw: ({ errors, calls }) => (
+            <span class={errors > 0 ? "error-text" : "soft"}>
+              {numberText(errors)}
+              {errors > 0 && ` (${Math.round((100 * errors) / calls)} %)`}
+            </span>
+          ),
+        },
+        { title: "Mean latency", kind: "number", draw: ({ totalMs, calls }) => latencyText(totalMs / calls) },
+        { title: "Longest", kind: "wide number", draw: ({ maxMs }) => latencyText(maxMs) },
+      ]}
+    />
+  )
+}
+
+function LastCalls({ server }: { server: string }) {
+  const calls = useStateOf((state) => state.calls)
+  const shown = calls.filter((call) => server === "" || call.server === server).slice(0, LAST_CALLS)
+  if (shown.length === 0) return <Empty>Calls appear here as they finish, while this page is open.</Empty>
+  return (
+    <Table
+      caption="The last calls"
+      items={shown.map((call, at) => ({ ...call, key: `${call.time} ${shown.length - at}` }))}
+      keyOf={({ key }) => key}
+      columns={[
+        {
+          title: "Time",
+          draw: ({ time }) => <time dateTime={time}>{new Date(time).toLocaleTimeString("en-GB")}</time>,
+        },
+        {
+          title: "Tool",
+          kind: "name",
+          draw: ({ server: owner, tool }) => (
+            <>
+              <span class="crumb">{owner} / </span>
+              {tool}
+            </>
+          ),
+        },
+        {
+          title: "Outcome",
+          draw: ({ outcome }) => (
+            <span class={outcome === "ok" ? "" : "error-text"}>
+              {outcome === "ok" ? "ok" : outcome.replace("_", " ")}
+            </span>
+          ),
+        },
+        { title: "Took", kind: "number", draw: ({ ms }) => latencyText(ms) },
+      ]}
+    />
+  )
+}

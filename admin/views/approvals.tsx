@@ -1,0 +1,138 @@
+/** Tools whose definition has changed since a person approved it: what has changed, line by line. */
+import { useApp, useStateOf } from "../context.ts"
+import { useAction, useLoaded } from "../hooks.ts"
+import { Button, Empty, Head, Json, Shown, StateMark } from "../parts.tsx"
+import { linkTo } from "../router.ts"
+import type { Approval } from "../types.ts"
+import { askForZeroTools } from "../zero-tools.ts"
+
+/** The changed tools, each with its difference. */
+export function ApprovalsView() {
+  const { api } = useApp()
+  const catalog = useStateOf((state) => state.catalog)
+  const servers = useStateOf((state) => state.servers)
+  const loaded = useLoaded(() => api.all<Approval>("/approvals"), [catalog, servers])
+  return (
+    <>
+      <Head title="Approvals" />
+      <p class="soft">
+        A server may change what its tools say, and a model reads that as instructions. svc compares each definition
+        with the one that was first seen or approved. With <code>"toolPinning": "strict"</code>, a changed tool is kept
+        from clients until it is approved.
+      </p>
+      <Shown loaded={loaded}>
+        {(approvals) =>
+          approvals.length === 0 ? (
+            <Empty>No tool has changed.</Empty>
+          ) : (
+            approvals.map((approval) => (
+              <Change
+                key={`${approval.instance ?? approval.server} ${approval.tool} ${approval.hash}`}
+                approval={approval}
+                onDone={loaded.reload}
+              />
+            ))
+          )
+        }
+      </Shown>
+    </>
+  )
+}
+
+/** The number of changed tools for the navigation. */
+export function ApprovalCount() {
+  const servers = useStateOf((state) => state.servers)
+  const count = new Set(
+    servers.flatMap(({ name, instances }) =>
+      instances.flatMap(({ changedTools = [] }) => changedTools.map((tool) => `${name} ${tool}`)),
+    ),
+  ).size
+  return count === 0 ? null : <span class="count notice">{count}</span>
+}
+
+// ---
+
+function Change({ approval, onDone }: { approval: Approval; onDone(): void }) {
+  const { api, ui } = useApp()
+  const [busy, run] = useAction()
+  const { server, instance, tool, held, suspicious, hash, before, definition, diff } = approval
+  const approve = () =>
+    run("approve", async () => {
+      await api.send("POST", `/servers/${encodeURIComponent(server)}/approve`, { tool, hash })
+      onDone()
+      return `${tool} of ${server} was approved`
+    })
+  const hide = () =>
+    run("hide", async () => {
+      const changes = [{ server, tool, disabled: true }]
+      const isDone = await askForZeroTools(ui, (confirmZeroTools) =>
+        api.send("PATCH", "/tools", { changes, confirmZeroTools }),
+      )
+      return isDone ? `${tool} of ${server} is hidden from clients` : undefined
+    })
+  return (
+    <section class="panel" aria-label={`${tool} of ${server}`}>
+      <div class="head">
+        <h2>
+          <a class="crumb" href={linkTo(["servers", server])}>
+            {instance ?? server}
+          </a>{" "}
+          / {tool}
+        </h2>
+        <div class="row">
+          <StateMark
+            state={held ? "held until it is approved" : "clients see the new definition"}
+            tone={held ? "good" : "notice"}
+          />
+          {suspicious && <StateMark state="invisible characters" tone="bad" />}
+        </div>
+      </div>
+      {before === undefined && (
+        <p class="soft">svc has not kept the text before, so that all lines are shown as new.</p>
+      )}
+      <DiffLines lines={diff} />
+      <details>
+        <summary>The whole definition now</summary>
+        <Json value={definition} />
+      </details>
+      <div class="actions">
+        <Button isBusy={busy === "hide"} label={`Hide the tool ${tool} of ${server}`} onClick={() => void hide()}>
+          Hide the tool
+        </Button>
+        <Button
+          kind="primary"
+          isBusy={busy === "approve"}
+          label={`Approve ${tool} of ${server}`}
+          onClick={() => void approve()}
+        >
+          Approve
+        </Button>
+      </div>
+    </section>
+  )
+}
+
+const MARKS = { same: " ", removed: "−", added: "+" } as const
+const NAMES = { same: "", removed: "removed: ", added: "added: " } as const
+
+/** Lines around a difference; the others are left out. */
+const CONTEXT = 2
+
+function DiffLines({ lines }: { lines: Approval["diff"] }) {
+  const isNear = (at: number) =>
+    lines.slice(Math.max(0, at - CONTEXT), at + CONTEXT + 1).some(({ kind }) => kind !== "same")
+  return (
+    <pre class="code diff">
+      {lines.map(({ kind, text }, at) => {
+        if (!isNear(at)) return at > 0 && isNear(at - 1) ? <span key={at}> …</span> : undefined
+        return (
+          <span key={at} class={kind}>
+            <span aria-hidden="true">{MARKS[kind]} </span>
+            <span class="hidden">{NAMES[kind]}</span>
+            {text}
+          </span>
+        )
+      })}
+    </pre>
+  )
+}
