@@ -1,7 +1,8 @@
-/** Draws the pictures of docs/screens from what the built binary shows: `bun run screens`, after `bun run build`. */
+/** Draws the pictures of docs/screens from what the built binary shows, on a terminal and in Chromium: `bun run screens`, after `bun run build`. */
 import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { recordScreens } from "./test/golden/record.ts"
+import { recordPages } from "./test/golden/record-admin.ts"
 
 /** Draws a screen as an SVG: a prompt with the command, and what it showed. */
 export function drawScreen(command: string, shown: string, columns: number): string {
@@ -52,4 +53,5 @@ if (import.meta.main) {
   mkdirSync(folder, { recursive: true })
   for (const { name, command, shown } of await recordScreens(COLUMNS))
     writeFileSync(join(folder, `${name}.svg`), drawScreen(command, shown, COLUMNS))
+  for (const { name, image } of await recordPages()) writeFileSync(join(folder, `${name}.png`), image)
 }

@@ -35,8 +35,12 @@ export function createLive(api: Api, store: Store<State>): Live {
     store.set({ activity: items })
   }
   const readAll = async () => {
-    const session = await api.get<{ principal: string }>("/session")
-    const [servers] = await Promise.all([api.all<Server>("/servers"), readConfiguration(), readActivity()])
+    const [session, servers] = await Promise.all([
+      api.get<{ principal: string }>("/session"),
+      api.all<Server>("/servers"),
+      readConfiguration(),
+      readActivity(),
+    ])
     const { catalog, configuration } = store.get()
     store.set({
       phase: "ready",

@@ -1,6 +1,6 @@
 /** The result of a tool's call. Whatever a server sends is drawn as text, as a table of texts, or as an image. */
 import { useState } from "preact/hooks"
-import { Button, Json, Table } from "./parts.tsx"
+import { Button, Facts, Json, Table } from "./parts.tsx"
 
 export type CallResult = Readonly<Record<string, unknown>>
 
@@ -9,6 +9,10 @@ export function Result({ result, ms }: { result: CallResult; ms: number }) {
   const [isRaw, setRaw] = useState(false)
   const content = Array.isArray(result.content) ? result.content.filter(isObject) : []
   const isError = result.isError === true
+  // Servers repeat structured content as text, for clients that do not know it.
+  const structured = JSON.stringify(result.structuredContent)
+  const isNews = ({ text }: CallResult) =>
+    typeof text !== "string" || JSON.stringify(parsed(text)) !== structured || structured === undefined
   return (
     <section class="panel" aria-label="Result">
       <div class="head">
@@ -23,7 +27,7 @@ export function Result({ result, ms }: { result: CallResult; ms: number }) {
         <Json value={result} />
       ) : (
         <>
-          {content.map((item, at) => (
+          {content.filter(isNews).map((item, at) => (
             <Content key={at} item={item} />
           ))}
           {result.structuredContent !== undefined && (
@@ -71,9 +75,11 @@ function Content({ item }: { item: CallResult }) {
   return <Json value={item} />
 }
 
-/** A value: a table if it is a list of flat objects, or holds nothing but one; else JSON. */
+/** A value: facts if it is a flat object, a table if it is a list of them or holds nothing else; otherwise JSON. */
 function Value({ value }: { value: unknown }) {
   const rows = rowsOf(value)
+  if (rows === undefined && isFlat(value))
+    return <Facts rows={Object.entries(value).map(([name, one]) => [name, cellText(one)] as const)} />
   if (rows === undefined) return <Json value={value} />
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))].slice(0, MAX_COLUMNS)
   return (
@@ -98,11 +104,12 @@ function rowsOf(value: unknown): readonly CallResult[] | undefined {
   const members = isObject(value) ? Object.values(value) : []
   const list = members.length === 1 ? members[0] : value
   if (!Array.isArray(list) || list.length === 0 || !list.every(isObject)) return undefined
-  const isFlat = list.every((row) =>
-    Object.values(row).every((one) => typeof one !== "object" || one === null || isTexts(one)),
-  )
-  return isFlat ? list : undefined
+  return list.every(isFlat) ? list : undefined
 }
+
+/** Whether no member of an object is an object, or a list of them. */
+const isFlat = (value: unknown): value is CallResult =>
+  isObject(value) && Object.values(value).every((one) => typeof one !== "object" || one === null || isTexts(one))
 
 const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every((one) => typeof one !== "object")
 

@@ -226,7 +226,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await admin.show("tools/every_svc_get-structured-content")
     await page.getByLabel("location (required)").selectOption("Chicago")
     await button("Call get-structured-content").click()
-    await result.getByText("structuredContent").waitFor()
+    await result.getByText("humidity").waitFor()
     await page.getByText("Schemas and annotations").click()
     await page.getByText(/"inputSchema"/).waitFor()
   })
