@@ -4,7 +4,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 
 export const ROOT = join(import.meta.dir, "..", "..")
-const WINDOWS = process.platform === "win32"
+export const WINDOWS = process.platform === "win32"
 /** The binary under test: of this machine, or the one that `bun run platforms` names. */
 export const SVC = process.env.SVC_TEST_BINARY ?? join(ROOT, "dist", WINDOWS ? "svc.exe" : "svc")
 

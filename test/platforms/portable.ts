@@ -2,7 +2,7 @@
 
 /** The files of test/e2e that each platform runs: what differs there, within the time of CI. svc takes seconds to start under qemu. */
 export const PORTABLE = {
-  windows: ["serve", "reload", "commands", "health", "tools", "select"],
+  windows: ["serve", "reload", "commands", "health", "tools", "select", "background"],
   arm64: ["serve"],
 } as const
 
@@ -34,6 +34,7 @@ export const UNPORTABLE: readonly Unportable[] = [
   { title: "two hundred edits in a row", windows: "Windows refuses the test's rename while svc reads the file" },
   { title: "SIGTERM lets a running call finish", windows: NO_SIGNALS },
   { title: "no child outlives svc when it is killed", windows: SHELL },
+  { title: "svc stop kills an svc that hangs", windows: NO_SIGNALS },
   { title: "a second signal exits at once", windows: NO_SIGNALS },
   { title: "a control socket with a long path", windows: POSIX_FILES },
   { title: "of two instances that start at the same time", windows: NO_SIGNALS },

@@ -71,8 +71,9 @@ const available = platforms.filter(isAvailable)
 let isComplete = available.length === platforms.length || !process.argv.includes("--require")
 if (available.length > 0) {
   run("bun", ["build.ts", ...available.flatMap((platform) => ["--only", BINARIES[platform]])])
-  const counts = available.map((platform) => (platform === "windows" ? testWindows() : testArm64()))
-  if (willWrite) write([testHere(), ...counts])
+  // At the same time: each mostly waits.
+  const counts = await Promise.all(available.map((platform) => (platform === "windows" ? testWindows() : testArm64())))
+  if (willWrite) write([await testHere(), ...counts])
   isComplete &&= counts.every(({ passed, failed }) => passed > 0 && failed === 0)
 }
 process.exit(isComplete ? 0 : 1)
@@ -128,23 +129,23 @@ function isAvailable(platform: Emulated): boolean {
   return met
 }
 
-function testHere(): Counts {
+function testHere(): Promise<Counts> {
   run("bun", ["build.ts"])
   return test("Linux x64", ["bun"], {}, undefined)
 }
 
-function testArm64(): Counts {
+function testArm64(): Promise<Counts> {
   const binary = join(ROOT, "dist", "svc-arm64")
   writeFileSync(binary, `#!/bin/sh\nexec ${QEMU} -L ${ARM64_LIBRARIES} ${ROOT}/dist/${BINARIES.arm64} "$@"\n`)
   chmodSync(binary, 0o755)
   return test("Linux arm64 (qemu-user)", ["bun"], { SVC_TEST_BINARY: binary }, "arm64")
 }
 
-function testWindows(): Counts {
+async function testWindows(): Promise<Counts> {
   makePrefix()
   try {
     const env = { ...WINE_ENV, SVC_TEST_BINARY: windowsPath(join(ROOT, "dist", BINARIES.windows)) }
-    return test("Windows x64 (Wine)", [WINE, "C:\\tools\\bun.exe"], env, "windows")
+    return await test("Windows x64 (Wine)", [WINE, "C:\\tools\\bun.exe"], env, "windows")
   } finally {
     // Ends every process of the prefix, and of no other.
     Bun.spawnSync(["wineserver", "-k"], { env: { ...process.env, ...WINE_ENV } })
@@ -165,6 +166,11 @@ function makePrefix(): void {
   copyFileSync(bun, join(TOOLS, "bun.exe"))
   const source = join(import.meta.dir, "windows.c")
   run(COMPILER, ["-O1", "-Wall", "-o", join(TOOLS, "windows.exe"), source, "-lpsapi", "-lntdll"])
+  // In place of programs that Wine lacks, or has without their function.
+  copyFileSync(join(TOOLS, "windows.exe"), join(TOOLS, "schtasks.exe"))
+  copyFileSync(join(TOOLS, "windows.exe"), join(SYSTEM32, "WindowsPowerShell", "v1.0", "powershell.exe"))
+  // Wine finds the shares of other machines here.
+  mkdirSync(join(PREFIX, "dosdevices", "unc", "files", "share"), { recursive: true })
   const users = join(PREFIX, "drive_c", "users")
   for (const user of readdirSync(users)) rmSync(join(users, user, "Temp"), { recursive: true, force: true })
   for (const user of readdirSync(users)) mkdirSync(join(users, user, "Temp"), { recursive: true })
@@ -176,12 +182,12 @@ function windowsPath(path: string): string {
 }
 
 /** Runs the portable tests of a platform, and on Windows its own cases; says what was left out, and why. */
-function test(
+async function test(
   platform: string,
   bun: readonly string[],
   env: Readonly<Record<string, string>>,
   emulated: Emulated | undefined,
-): Counts {
+): Promise<Counts> {
   const started = Date.now()
   const left = UNPORTABLE.flatMap(({ title, ...reasons }) => {
     const reason = emulated === undefined ? undefined : reasons[emulated]
@@ -195,18 +201,23 @@ function test(
   let failed = 0
   // Each in a process of its own: what a failed test leaves behind disturbs no other file.
   for (const file of files) {
-    const { success, stdout, stderr } = Bun.spawnSync([...bun, "test", ...flags, file], {
+    // A file and not a pipe, which a process that outlives a failed test would hold open.
+    const said = Bun.file(join(CACHE, "platforms", `${emulated ?? "here"}.log`))
+    await Bun.write(said, "")
+    const child = Bun.spawn([...bun, "test", ...flags, file], {
       cwd: ROOT,
       env: { ...process.env, ...env },
-      stdin: "ignore",
+      stdio: ["ignore", "ignore", said],
       timeout: MAX_MS,
     })
+    const success = (await child.exited) === 0
+    const stderr = await said.text()
     const [passes, failures] = ["pass", "fail"].map((word) =>
-      Number(new RegExp(`^ *(\\d+) ${word}$`, "m").exec(stderr.toString())?.[1] ?? 0),
+      Number(new RegExp(`^ *(\\d+) ${word}$`, "m").exec(stderr)?.[1] ?? 0),
     ) as [number, number]
     passed += passes
     failed += success ? 0 : Math.max(failures, 1)
-    if (!success) say(`${stdout}${stderr}`.replace(/^Internal error: directory mismatch.*\n/gm, ""))
+    if (!success) say(stderr.replace(/^Internal error: directory mismatch.*\n/gm, ""))
   }
   for (const { title, reason } of left) say(`${platform}: not "${title}": ${reason}`)
   const seconds = Math.round((Date.now() - started) / 1000)

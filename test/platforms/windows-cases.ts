@@ -1,17 +1,19 @@
 /** What is Windows' own, on the built binary. Runs in Windows' Bun: `bun run platforms` starts it under Wine. */
 import { expect, test } from "bun:test"
-import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
 import {
   eventually,
   fixture,
+  freePort,
   freshEnv,
   freshFolder,
   type Instance,
   modern,
   processes,
+  ROOT,
   runSvc,
   SVC,
   startSvc,
@@ -86,6 +88,131 @@ test("arguments reach a program, a shim and npx's own shim as they are configure
       expect.objectContaining({ args: ARGUMENTS, env: "wörth 100%" }),
     ])
   expect((await startedWith(svc, "exe")).args).toEqual([...ARGUMENTS, ...PERCENT])
+})
+
+test("a .ps1 command runs in the PowerShell of Windows, with its arguments as they are configured", async () => {
+  const folder = join(freshFolder(), "with space")
+  mkdirSync(folder)
+  writeFileSync(join(folder, "tool.ps1"), "# The program in place of PowerShell runs tool.ts\r\n")
+  copyFileSync(fixture("project.ts"), join(folder, "tool.ts"))
+  // A server's PATH need not hold PowerShell.
+  const env = { PATH: `${folder};C:\\tools`, NAME: "wörth 100%" }
+  const args = [...ARGUMENTS, ...PERCENT, "-y", "--flag=a b"]
+  const config = { mcpServers: { one: { command: join(folder, "tool.ps1"), args, env } } }
+  await using svc = await startSvc({ config })
+  await svc.said("1 of 1 server ready")
+  expect(await startedWith(svc, "one")).toMatchObject({ args, env: env.NAME })
+})
+
+test("svc serves from a share of another machine, and runs programs and shims there", async () => {
+  const folder = `\\\\files\\share\\${crypto.randomUUID()}`
+  mkdirSync(folder)
+  const script = join(folder, "project.ts")
+  copyFileSync(fixture("project.ts"), script)
+  writeFileSync(join(folder, "shim.cmd"), `@"${bun}" "${script}" %*\r\n`)
+  const args = ["a b", "\\\\files\\share\\"]
+  await using svc = await startSvc({
+    config: {
+      mcpServers: {
+        exe: { command: bun, args: [script, ...args], cwd: folder },
+        shim: { command: join(folder, "shim.cmd"), args },
+      },
+    },
+    folder,
+  })
+  await svc.said("2 of 2 servers ready")
+  for (const server of ["exe", "shim"]) expect(await startedWith(svc, server)).toMatchObject({ args })
+  expect((await runSvc(["mcp", "remove", "exe", "--config-dir", folder])).code).toBe(0)
+  await svc.said("removed exe")
+  expect((await runSvc(["stop", "--config-dir", folder])).code).toBe(0)
+  expect(await svc.exited).toBe(0)
+})
+
+test.each([
+  ["streamableHttp", "/mcp"],
+  ["sse", "/sse"],
+] as const)("a server from npm is reached over %s", async (type, path) => {
+  const port = await freePort()
+  const server = join(ROOT, "node_modules", "@modelcontextprotocol", "server-everything", "dist", "index.js")
+  const remote = Bun.spawn([bun, server, type], {
+    env: { ...process.env, PORT: String(port) },
+    stdin: "ignore",
+    stdout: "ignore",
+    stderr: "pipe",
+  })
+  // A request to a port that refuses it would never return under Wine.
+  const reader = remote.stderr.getReader()
+  let said = ""
+  while (!said.includes(String(port))) said += Buffer.from((await reader.read()).value ?? []).toString()
+  await using svc = await startSvc({
+    config: { mcpServers: { one: { type, url: `http://127.0.0.1:${port}${path}` } } },
+  })
+  await svc.said("1 of 1 server ready")
+  const call = { name: "one_svc_echo", arguments: { message: "grüß 日本" } }
+  const { body } = await modern(`${svc.url}/mcp`, "tools/call", call)
+  expect(JSON.stringify(body.result)).toContain("grüß 日本")
+  remote.kill()
+  await remote.exited
+})
+
+test("svc connect writes the files of clients where they are on Windows, and --undo restores them", async () => {
+  const home = freshFolder()
+  const env = freshEnv(home)
+  const roaming = (...path: string[]) => join(home, "AppData", "Roaming", ...path)
+  const files = {
+    cursor: join(home, ".cursor", "mcp.json"),
+    "claude-desktop": roaming("Claude", "claude_desktop_config.json"),
+    vscode: roaming("Code", "User", "mcp.json"),
+    zed: roaming("Zed", "settings.json"),
+    goose: roaming("Block", "goose", "config", "config.yaml"),
+    codex: join(home, ".codex", "config.toml"),
+  }
+  expect((await runSvc(["mcp", "add", "one", "--", "bun", fixture("echo.ts")], env)).code).toBe(0)
+  for (const [client, file] of Object.entries(files)) {
+    const before = file.endsWith(".json") ? '{\r\n  // mine\r\n  "other": 1\r\n}\r\n' : "\uFEFF# mine\r\n"
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, before)
+    const done = await runSvc(["connect", client, "--yes"], env)
+    expect([client, done.code]).toEqual([client, 0])
+    const text = readFileSync(file, "utf8")
+    expect([client, text.includes("mine"), /svc/.test(text), /[^\r]\n/.test(text)]).toEqual([client, true, true, false])
+    expect((await runSvc(["connect", client, "--undo", "--yes"], env)).code).toBe(0)
+    expect([client, readFileSync(file, "utf8")]).toEqual([client, before])
+  }
+})
+
+test("svc service installs a task of the Task Scheduler, and removes it", async () => {
+  const home = freshFolder()
+  const folder = join(freshFolder(), "with space")
+  const calls = join(home, "calls")
+  const env = { ...freshEnv(home), SCHTASKS_CALLS: calls }
+  mkdirSync(folder)
+  const service = async (...words: string[]) => {
+    const { code, stdout } = await runSvc(["service", ...words, "--config-dir", folder], env)
+    expect([words, code]).toEqual([words, 0])
+    return stdout
+  }
+  const dry = await service("install", "--dry-run", "--port", "4000")
+  const file = readdirSync(folder).find((name) => name.endsWith("-task.xml"))
+  expect([file, dry.includes(`${folder}\\svc-`)]).toEqual([undefined, true])
+  await service("install", "--yes", "--port", "4000")
+  const written = readdirSync(folder).find((name) => name.endsWith("-task.xml")) ?? ""
+  const bytes = readFileSync(join(folder, written))
+  expect([...bytes.subarray(0, 2)]).toEqual([0xff, 0xfe])
+  const text = new TextDecoder("utf-16le").decode(bytes)
+  expect(text).toContain("<Command>conhost.exe</Command>")
+  expect(text).toContain(`&quot;--config-dir=${folder}&quot;`)
+  const name = written.replace("-task.xml", "")
+  const verbs = () =>
+    readFileSync(calls, "utf8")
+      .trim()
+      .split(/\r?\n/)
+      .map((line) => /\/(\w+)/.exec(line)?.[1])
+  expect(verbs()).toEqual(["Create", "Run"])
+  expect(readFileSync(calls, "utf8")).toContain(`/TN ${name} /XML "${join(folder, written)}"`)
+  await service("uninstall", "--yes")
+  expect(verbs().slice(2)).toEqual(["End", "Delete"])
+  expect(readdirSync(folder).filter((name) => name.endsWith("-task.xml"))).toEqual([])
 })
 
 test("an argument with a line break is refused for a .cmd shim", async () => {

@@ -4,6 +4,8 @@
  *   windows.exe console EVENT LINE    runs a command line in a console of its own; sends the event (0 Ctrl-C, 1 Ctrl-Break,
  *                                     2 the console closes) after a line on stdin; prints the exit code
  *   windows.exe hold FILE             holds a file open, without sharing, until stdin ends
+ *   powershell.exe … -File X.ps1 …    runs bun with X.ts, and the rest of the command line as it is
+ *   schtasks.exe …                    appends its command line to the file that SCHTASKS_CALLS names
  */
 #include <windows.h>
 #include <psapi.h>
@@ -85,7 +87,37 @@ static int hold(const char *file) {
   return 0;
 }
 
+/* Passes the exit code on; the handles of the standard streams are inherited. */
+static int powershell(void) {
+  static WCHAR script[32768], line[65536];
+  PROCESS_INFORMATION child;
+  STARTUPINFOW start = { sizeof start };
+  DWORD code = 1;
+  WCHAR *file = wcsstr(GetCommandLineW(), L" -File ");
+  if (!file) return fprintf(stderr, "no -File\n"), 2;
+  file += 7;
+  int quoted = *file == '"';
+  WCHAR *end = wcsstr(file, L".ps1");
+  if (!end) return fprintf(stderr, "no .ps1 file\n"), 2;
+  wcsncpy(script, file + quoted, end - file - quoted);
+  swprintf(line, 65536, L"bun.exe \"%ls.ts\"%ls", script, end + 4 + quoted);
+  if (!CreateProcessW(NULL, line, NULL, NULL, TRUE, 0, NULL, NULL, &start, &child))
+    return fprintf(stderr, "cannot start: %lu\n", GetLastError()), 1;
+  WaitForSingleObject(child.hProcess, INFINITE);
+  GetExitCodeProcess(child.hProcess, &code);
+  return code;
+}
+
+static int schtasks(void) {
+  FILE *calls = _wfopen(_wgetenv(L"SCHTASKS_CALLS"), L"a");
+  if (!calls) return fprintf(stderr, "no file for the calls\n"), 1;
+  fprintf(calls, "%ls\n", GetCommandLineW());
+  return fclose(calls);
+}
+
 int main(int count, char **words) {
+  if (strstr(words[0], "powershell")) return powershell();
+  if (strstr(words[0], "schtasks")) return schtasks();
   if (count == 2 && !strcmp(words[1], "processes")) return processes();
   if (count == 4 && !strcmp(words[1], "console")) return console(atoi(words[2]), words[3]);
   if (count == 3 && !strcmp(words[1], "hold")) return hold(words[2]);
