@@ -1,12 +1,16 @@
 /** Which end-to-end tests the platforms run. */
 
-/** The files of test/e2e that each platform runs: what differs there, within the time of CI. svc takes seconds to start under qemu. */
+/**
+ * The files of test/e2e that each platform runs: what differs there, within the time of CI. svc takes seconds to start under
+ * qemu.
+ */
 export const PORTABLE = {
   windows: ["serve", "reload", "commands", "health", "tools", "select", "background"],
   arm64: ["serve"],
+  musl: ["serve", "reload"],
 } as const
 
-type Unportable = { readonly title: string; readonly windows?: string; readonly arm64?: string }
+type Unportable = { readonly title: string; readonly windows?: string; readonly arm64?: string; readonly musl?: string }
 
 const SHELL = "a server of it is a program of POSIX: sh or sleep"
 const NO_SIGNALS = "Windows has no signals: SIGTERM ends a process at once"
@@ -14,13 +18,17 @@ const NO_TERMINAL = "Bun opens no terminal on Windows"
 const POSIX_FILES = "modes, sockets or devices of POSIX"
 const EXIT_CODE = "Windows knows exit codes instead of SIGKILL"
 const NOT_REFUSED = "under Wine, a test that waits for a refused connection hangs"
-const SELF = "svc starts itself again, which qemu-user cannot without binfmt_misc"
+const SELF = {
+  arm64: "svc starts itself again, which qemu-user cannot without binfmt_misc",
+  musl: "svc starts itself again, without the variable that names the libraries here",
+}
 
 /** The tests of these files that a platform cannot run, by a part of their title, with the reason. */
 export const UNPORTABLE: readonly Unportable[] = [
-  { title: "--demo needs no configuration", arm64: SELF },
-  { title: "an unknown tool is an error that names", arm64: SELF },
-  { title: "piped requests are answered in order", arm64: SELF },
+  { title: "svc's commands find a demo", ...SELF },
+  { title: "--demo needs no configuration", ...SELF },
+  { title: "an unknown tool is an error that names", ...SELF },
+  { title: "piped requests are answered in order", ...SELF },
   { title: "an unwritable folder is named, with what to do", windows: POSIX_FILES },
   { title: "output that cannot be written is one line", windows: SHELL },
   { title: "health answers while a server hangs", windows: SHELL },
@@ -39,6 +47,7 @@ export const UNPORTABLE: readonly Unportable[] = [
   { title: "a control socket with a long path", windows: POSIX_FILES },
   { title: "of two instances that start at the same time", windows: NO_SIGNALS },
   { title: "health --wait waits until everything is loaded", windows: SHELL },
+  { title: "svc health names the servers that are starting", windows: SHELL },
   { title: "health says that servers are starting", windows: SHELL },
   { title: "a slow reader gets all output", windows: SHELL },
   { title: "health of this configuration is shown at any level", windows: SHELL },

@@ -1,7 +1,7 @@
 /**
- * The portable end-to-end tests on the platforms that Linux x64 can emulate: `bun run platforms [--require | --no-install]
+ * The portable end-to-end tests on the platforms that Linux x64 can emulate or provide: `bun run platforms [--require | --no-install]
  * [--write] [--only PLATFORM]`. The Windows binary runs under Wine, driven by Bun for Windows, so that pipes, paths and processes
- * are those of Windows; the arm64 binary runs under qemu-user. As root, this installs what is missing from Debian,
+ * are those of Windows; the arm64 binary runs under qemu-user, and the musl binary under Debian's musl. As root, this installs what is missing from Debian,
  * unless `--no-install` is given. A platform that still lacks something is left out with the reason; `--require` makes that a failure. `--write` runs the
  * same tests on this machine too, and writes the counts to docs/platforms.md.
  */
@@ -15,10 +15,10 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs"
-import { join } from "node:path"
+import { basename, join } from "node:path"
 import { PORTABLE, UNPORTABLE } from "./portable.ts"
 
-type Emulated = "windows" | "arm64"
+type Emulated = "windows" | "arm64" | "musl"
 type Counts = {
   readonly platform: string
   readonly passed: number
@@ -29,11 +29,13 @@ type Counts = {
 
 const ROOT = join(import.meta.dir, "..", "..")
 const CACHE = join(ROOT, "node_modules", ".cache")
-const BINARIES = { windows: "svc-windows-x64.exe", arm64: "svc-linux-arm64" }
+const BINARIES = { windows: "svc-windows-x64.exe", arm64: "svc-linux-arm64", musl: "svc-linux-x64-musl" }
 const WINE = Bun.which("wine64") ?? "/usr/lib/wine/wine64"
 const COMPILER = "x86_64-w64-mingw32-gcc"
 const QEMU = "qemu-aarch64-static"
 const ARM64_LIBRARIES = "/usr/aarch64-linux-gnu"
+/** Debian's, which musl.c adapts to musl. */
+const MUSL_LIBRARIES = ["/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/lib/x86_64-linux-gnu/libgcc_s.so.1"]
 const PREFIX = join(CACHE, "platforms", "wine")
 const SYSTEM32 = join(PREFIX, "drive_c", "windows", "system32")
 const TOOLS = join(PREFIX, "drive_c", "tools")
@@ -55,16 +57,21 @@ const NEEDS = {
     packages: ["qemu-user-static", "libc6-arm64-cross", "libstdc++6-arm64-cross"],
     isMet: () => Bun.which(QEMU) !== null && existsSync(join(ARM64_LIBRARIES, "lib", "libstdc++.so.6")),
   },
+  musl: {
+    packages: ["musl", "gcc", "libstdc++6"],
+    isMet: () => [...MUSL_LIBRARIES, "/lib/ld-musl-x86_64.so.1"].every(existsSync) && Bun.which("gcc") !== null,
+  },
 }
 const MEASURED = /(<!-- measured: platforms -->\n)[\s\S]*?(<!-- \/measured -->)/
 /** How long a test, and a file of tests, may take. */
 const TEST_MS = 30_000
-const MAX_MS = 180_000
+const MAX_MS = 300_000
+const TESTS = { windows: testWindows, arm64: testArm64, musl: testMusl }
 
 const only = process.argv[process.argv.indexOf("--only") + 1]
 const willWrite = process.argv.includes("--write")
 checkTitles()
-const platforms = (["windows", "arm64"] as const).filter(
+const platforms = (["windows", "arm64", "musl"] as const).filter(
   (platform) => !process.argv.includes("--only") || platform === only,
 )
 const available = platforms.filter(isAvailable)
@@ -72,7 +79,7 @@ let isComplete = available.length === platforms.length || !process.argv.includes
 if (available.length > 0) {
   run("bun", ["build.ts", ...available.flatMap((platform) => ["--only", BINARIES[platform]])])
   // At the same time: each mostly waits.
-  const counts = await Promise.all(available.map((platform) => (platform === "windows" ? testWindows() : testArm64())))
+  const counts = await Promise.all(available.map((platform) => TESTS[platform]()))
   if (willWrite) write([await testHere(), ...counts])
   isComplete &&= counts.every(({ passed, failed }) => passed > 0 && failed === 0)
 }
@@ -139,6 +146,20 @@ function testArm64(): Promise<Counts> {
   writeFileSync(binary, `#!/bin/sh\nexec ${QEMU} -L ${ARM64_LIBRARIES} ${ROOT}/dist/${BINARIES.arm64} "$@"\n`)
   chmodSync(binary, 0o755)
   return test("Linux arm64 (qemu-user)", ["bun"], { SVC_TEST_BINARY: binary }, "arm64")
+}
+
+/** Debian has no libstdc++ for musl: its own runs under musl with the functions of musl.c. */
+function testMusl(): Promise<Counts> {
+  const folder = join(CACHE, "platforms", "musl")
+  mkdirSync(folder, { recursive: true })
+  for (const file of MUSL_LIBRARIES) copyFileSync(file, join(folder, basename(file)))
+  const source = join(import.meta.dir, "musl.c")
+  const flags = ["-O1", "-Wall", "-shared", "-fPIC", "-nostdlib", "-ffreestanding", "-fno-builtin"]
+  run("gcc", [...flags, "-o", join(folder, "ld-linux-x86-64.so.2"), source])
+  const binary = join(ROOT, "dist", "svc-musl")
+  writeFileSync(binary, `#!/bin/sh\nLD_LIBRARY_PATH=${folder} exec ${ROOT}/dist/${BINARIES.musl} "$@"\n`)
+  chmodSync(binary, 0o755)
+  return test("Linux x64 (musl)", ["bun"], { SVC_TEST_BINARY: binary }, "musl")
 }
 
 async function testWindows(): Promise<Counts> {
