@@ -35,6 +35,7 @@ const WORLD = [
   "app/client-connection.ts",
   "app/client-endpoint.ts",
   "app/client-sessions.ts",
+  "app/cluster.ts",
   "app/command-context.ts",
   "app/config-paths.ts",
   "app/control-handlers.ts",

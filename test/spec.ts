@@ -1760,4 +1760,51 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "an update that fails must leave what worked",
   },
+
+  // Replicas
+  "cluster:option": {
+    says: "--cluster takes the URL of one Redis or Valkey; a password on the command line must be a reference to a variable",
+    from: "choice",
+    why: "other users of a machine can read command lines",
+  },
+  "cluster:state": {
+    says: "shared state behaves the same in Redis and in the stand-in of the tests: records by field, compare and set, buckets, leases with fencing tokens, messages in order",
+    from: "choice",
+    why: "what replicas agree on must not depend on who stores it",
+  },
+  "cluster:sessions": {
+    says: "a session that one replica opened is used on all replicas, and ends on all",
+    from: "choice",
+    why: "a load balancer needs no sticky sessions",
+  },
+  "cluster:answers": {
+    says: "the client's answer to a server's question reaches the call, whichever replica receives it",
+    from: "choice",
+    why: "the id of the question names the replica that asked",
+  },
+  "cluster:cancel": {
+    says: "a cancellation reaches the call, whichever replica receives it",
+    from: "choice",
+    why: "a call that nobody wants must not go on",
+  },
+  "cluster:resume": {
+    says: "a client resumes a broken stream on any replica without a loss while the replica that sent it lives",
+    from: "choice",
+    why: "events stay where they are sent: copying each to Redis would cost every stream",
+  },
+  "cluster:stream": {
+    says: "what belongs to no request goes to the replica on which the client opened its stream last",
+    from: "choice",
+    why: "a client has one such stream",
+  },
+  "cluster:balanced": {
+    says: "clients of both SDKs and both eras call and answer questions through a load balancer that distributes each request anew",
+    from: "choice",
+    why: "clients know nothing of replicas",
+  },
+  "cluster:away": {
+    says: "while the shared state is away, modern requests and known sessions go on; what needs it answers 503 with Retry-After; svc recovers by itself, even if the state lost all it held",
+    from: "choice",
+    why: "a failure of Redis must not be one of svc",
+  },
 }

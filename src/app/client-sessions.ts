@@ -14,13 +14,14 @@ import { createScopes, type ScopeOf } from "../serve/query-scope.ts"
 import type { TrustedClientDeps } from "../serve/trusted-client.ts"
 import { createCallRateLimit } from "../session/call-rate-limit.ts"
 import { createGateway } from "../session/gateway.ts"
-import type { Audit, FinishedCall, Observers, ResultPort } from "../session/ports.ts"
+import type { Audit, FinishedCall, Gateway, Observers, ResultPort, SessionPeers } from "../session/ports.ts"
 import { Sessions } from "../session/sessions.ts"
 import { SuspendedCalls } from "../session/suspended-calls.ts"
 import { ownName, type Paths } from "../store/paths.ts"
 import type { ResultStore } from "../store/result-store.ts"
-import { keepKey, openSessionStore, type SessionStore } from "../store/session-store.ts"
+import { hashOfSession, keepKey, openSessionStore, type SessionStore } from "../store/session-store.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
+import type { Cluster } from "./cluster.ts"
 import type { Logging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import type { Upstream } from "./upstream.ts"
@@ -43,13 +44,19 @@ export type ClientSessions = {
   offerTools(tools: Toolbox): void
 }
 
+type ClientSessionsDeps = {
+  readonly metrics: Metrics | undefined
+  readonly audit: Audit | undefined
+  readonly cluster: Cluster | undefined
+}
+
 /** Builds the downstream side. Without `paths`, sessions and the owners of tasks end with svc. */
 export async function openClientSessions(
   options: ServeOptions,
   paths: Paths | undefined,
   { log, redactor, onbug }: Logging,
   { agent, instances }: Upstream,
-  { metrics, audit }: { readonly metrics: Metrics | undefined; readonly audit: Audit | undefined },
+  { metrics, audit, cluster }: ClientSessionsDeps,
 ): Promise<ClientSessions> {
   const { maxInFlight, pageSize, sessionRate, sessionTtl, startupWait, persist, transport } = options
   const trustedClient: TrustedClientDeps = {
@@ -64,11 +71,16 @@ export async function openClientSessions(
     ? (await import("../serve/client-context.ts")).createClientContexts(trustedClient, newId)
     : undefined
   // A client on stdio ends with svc, so its session needs no store.
-  const store =
+  const ownStore = () =>
     paths !== undefined && persist && transport === "http"
       ? openStore(paths, log, systemClock.now() - sessionTtl)
       : undefined
-  const sessions = new Sessions(
+  const shared =
+    cluster === undefined
+      ? undefined
+      : await openSharedSessions(cluster, { ttl: sessionTtl, sessions: () => sessions, gateway: () => gateway })
+  const store = shared === undefined ? ownStore() : shared.store
+  const sessions: Sessions = new Sessions(
     systemClock,
     { count: MAX_SESSIONS, ttl: sessionTtl },
     (session) => {
@@ -100,12 +112,13 @@ export async function openClientSessions(
   }
   let toolbox: Toolbox | undefined
   const { port: results, ...stored } = openResults(options, paths, log)
-  const gateway = createGateway({
+  const gateway: Gateway = createGateway({
     agent,
     clock: systemClock,
     sessions: () => sessions.all(),
     startupWaitMs: startupWait,
-    mark: createMarker(() => markKey(persist ? paths : undefined, log)),
+    mark: cluster?.mark ?? createMarker(() => markKey(persist ? paths : undefined, log)),
+    peers: shared?.peers,
     version,
     hide: (text) => redactor().maskKnown(text),
     redact: (text) => redactor().redactAll(text),
@@ -114,9 +127,11 @@ export async function openClientSessions(
     observers,
     results,
   })
+  cluster?.onback((lost) => void sessions.recheck(gateway, lost).catch(() => undefined))
   const streams = new Set<OpenStream>()
-  const sealer = createSealer(crypto.getRandomValues(new Uint8Array(32)))
-  const suspendedCalls = new SuspendedCalls({ clock: systemClock, sealer, newId, onbug })
+  const sealer = cluster?.sealer ?? createSealer(crypto.getRandomValues(new Uint8Array(32)))
+  const replica = cluster?.replicas.id
+  const suspendedCalls = new SuspendedCalls({ clock: systemClock, sealer, replica, newId, onbug })
   return {
     sessions,
     suspendedCalls,
@@ -131,6 +146,7 @@ export async function openClientSessions(
       contexts,
       onbug,
       streams,
+      forward: cluster?.forward,
     },
     scopeOf: createScopes(() => agent.presets),
     watchCalls(onfinished) {
@@ -149,6 +165,24 @@ export async function openClientSessions(
 // ---
 
 const MAX_SESSIONS = 10_000
+
+/** Opens the sessions that all replicas serve. */
+async function openSharedSessions(
+  { state, replicas }: Cluster,
+  { ttl, sessions, gateway }: { readonly ttl: number; sessions(): Sessions; gateway(): Gateway },
+): Promise<{ readonly store: SessionStore; readonly peers: SessionPeers }> {
+  const [{ createSharedSessions }, { createSessionPeers }] = await Promise.all([
+    import("../store/shared-sessions.ts"),
+    import("../session/session-peers.ts"),
+  ])
+  const store = createSharedSessions({
+    state,
+    ttl,
+    onchange: (id) => replicas.send({ kind: "session.changed", session: hashOfSession(id) }),
+    onended: (id) => sessions().drop(id, "was ended"),
+  })
+  return { store, peers: createSessionPeers({ replicas, sessions, gateway }) }
+}
 
 /** Unguessable: it is a session's only credential besides the client's token. */
 const newId = (): string => crypto.randomUUID().replaceAll("-", "")

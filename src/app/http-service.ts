@@ -135,6 +135,7 @@ export async function startHttp(
     const place = "unix" in address ? address.unix : `${address.hostname}:${address.port}`
     throw new UnavailableError(`cannot listen on ${place}: ${messageOf(cause)}`, { cause })
   }
+  runtime.cluster?.join(listening.url)
   const local = unix === undefined ? localUrl(listening.url) : "http://localhost/"
   const certificate = tls === undefined ? undefined : watchTls(tls, listening, log)
   // A browser cannot be redirected to a Unix socket.

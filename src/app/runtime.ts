@@ -6,6 +6,7 @@ import { Metrics } from "../report/metrics.ts"
 import type { Paths } from "../store/paths.ts"
 import { type AuditLog, openAuditLog } from "./audit-log.ts"
 import { type ClientSessions, openClientSessions } from "./client-sessions.ts"
+import type { Cluster } from "./cluster.ts"
 import { type Logging, openLogFile, openLogging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import { type OpenReaper, openUpstream, type Upstream } from "./upstream.ts"
@@ -16,6 +17,8 @@ export type Runtime = Logging &
   ClientSessions & {
     /** Undefined without `--metrics`. */
     readonly metrics: Metrics | undefined
+    /** Undefined without `--cluster`. */
+    readonly cluster: Cluster | undefined
     facts(): ProcessFacts
     /** Writes the lines of the log that are left. */
     closeLog(): Promise<void>
@@ -30,16 +33,25 @@ export async function createRuntime(
   const startedAt = systemClock.now()
   const logFile = options.logFile === undefined ? undefined : await openLogFile(options.logFile)
   const logging = openLogging(options, paths, logFile)
+  const cluster =
+    options.cluster === undefined
+      ? undefined
+      : await (await import("./cluster.ts")).openCluster(options.cluster, logging)
   const upstream = await openUpstream(options, paths, logging, openReaper)
   const auditLog = await openAuditLog(options, logging)
   const metrics = options.metrics ? new Metrics() : undefined
-  const clients = await openClientSessions(options, paths, logging, upstream, { metrics, audit: auditLog.audit })
+  const clients = await openClientSessions(options, paths, logging, upstream, {
+    metrics,
+    audit: auditLog.audit,
+    cluster,
+  })
   return {
     ...logging,
     ...upstream,
     ...auditLog,
     ...clients,
     metrics,
+    cluster,
     facts: () => processFacts(startedAt, options.auth),
     closeLog: async () => logFile?.close(),
   }

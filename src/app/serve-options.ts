@@ -125,6 +125,17 @@ export const SERVE_OPTIONS = {
     type: "boolean",
     description: "Keep sessions and the owners of tasks across restarts (default; --no-persist turns it off)",
   },
+  cluster: {
+    type: "string",
+    description:
+      "Run as one of several replicas that share a Redis or Valkey: redis[s]://HOST:PORT; a password is a reference to a variable",
+    valueHint: "url",
+  },
+  "cluster-address": {
+    type: "string",
+    description: "Address at which the other replicas reach this one (default: where it listens)",
+    valueHint: "url",
+  },
   "health-info-level": {
     type: "string",
     description: "Level of detail of /health: full, basic or minimal (default minimal)",
@@ -205,6 +216,7 @@ export const OPTION_GROUPS = {
     "admin",
     "trust-proxy",
   ],
+  "several replicas": ["cluster", "cluster-address"],
   "times and limits": [
     "startup-wait",
     "shutdown-grace",
@@ -286,6 +298,8 @@ export type ServeOptions = {
   readonly trustContext: boolean
   /** Sessions and the owners of tasks survive a restart of svc. */
   readonly persist: boolean
+  /** The state that this replica shares with others; undefined for a single svc. */
+  readonly cluster: ClusterOptions | undefined
   readonly healthRateLimit: boolean
   readonly trustProxy: TrustProxy
   /** The internal tools that clients are offered. */
@@ -303,6 +317,15 @@ export type ServeOptions = {
   readonly externalUrl: string | undefined
   readonly allowedHosts: readonly string[]
   readonly allowedOrigins: readonly string[]
+}
+
+export type ClusterOptions = {
+  /** The URL of Redis, with its port, and with user and password, if any. */
+  readonly url: string
+  /** What the keys of this cluster start with. */
+  readonly prefix: string
+  /** The URL at which other replicas reach this one, without a trailing slash; undefined for the one that it listens on. */
+  readonly address: string | undefined
 }
 
 /** Reads the options of `svc serve`, with their defaults. Throws a RequestError (usage) if a value is not valid. */
@@ -338,6 +361,16 @@ export function readServeOptions(
       `--trust-proxy must be off, loopback, or comma-separated addresses and CIDRs, not ${option.text("trust-proxy")}`,
     )
   const internalTools = list(option.text("internal-tools")).map(toolChoiceOf)
+  const clusterUrl = option.text("cluster")
+  const clusterAddress = option.text("cluster-address")?.replace(/\/+$/, "")
+  if (clusterUrl !== undefined && (transport === "stdio" || "unix" in address))
+    throw usageError("--cluster needs --transport http and a port: the other replicas must reach this one")
+  if (clusterUrl !== undefined && cert !== undefined && clusterAddress === undefined)
+    throw usageError(
+      "--cluster with --tls-cert needs --cluster-address: an https URL with a name that the certificate has",
+    )
+  if (clusterAddress !== undefined && !(URL.canParse(clusterAddress) && /^https?:/.test(clusterAddress)))
+    throw usageError("--cluster-address must be an http or https URL, such as http://10.0.0.5:3050")
   const filter = option.text("filter")
   const externalUrl = option.text("external-url")?.replace(/\/+$/, "")
   if (externalUrl !== undefined && !(URL.canParse(externalUrl) && /^https?:/.test(externalUrl)))
@@ -383,6 +416,10 @@ export function readServeOptions(
     templateLinger: option.duration("template-linger", 30_000),
     trustContext: option.choice("template-context", ["none", "trusted"], "none") === "trusted",
     persist: option.flag("persist", true),
+    cluster:
+      clusterUrl === undefined
+        ? undefined
+        : { ...readClusterUrl(clusterUrl, args.cluster === clusterUrl, env), address: clusterAddress },
     healthRateLimit: option.choice("health-rate-limit", ["on", "off"], "on") === "on",
     trustProxy,
     internalTools,
@@ -420,6 +457,32 @@ function readBudget(text: string): ResultBudget {
   const budget = parseResultBudget(text)
   if (budget === undefined) throw usageError(`--result-budget ${RESULT_BUDGET_FORM}, not ${text}`)
   return budget
+}
+
+/** Reads the URL of Redis. `typed`: it comes from the command line, which other users of the machine can read. */
+function readClusterUrl(
+  text: string,
+  typed: boolean,
+  env: Readonly<Record<string, string | undefined>>,
+): Pick<ClusterOptions, "url" | "prefix"> {
+  const shape =
+    "--cluster must be the URL of one Redis or Valkey, such as rediss://user:${REDIS_PASSWORD}@redis.example.com:6379"
+  const filled = text.replace(/\$\{(\w+)\}/g, (_, name: string) => {
+    const value = env[name]
+    if (value === undefined || value === "") throw usageError(`--cluster refers to ${name}, which is not set`)
+    return encodeURIComponent(value)
+  })
+  if (!URL.canParse(filled)) throw usageError(shape)
+  const url = new URL(filled)
+  if (!/^rediss?:$/.test(url.protocol) || url.hostname === "" || url.hostname.includes(",")) throw usageError(shape)
+  if (typed && url.password !== "" && !/:\$\{\w+\}@/.test(text))
+    throw usageError(
+      "a password on the command line can be read by other users: write ${NAME} in its place and set that variable, or set SVC_CLUSTER",
+    )
+  const prefix = url.searchParams.get("prefix") ?? "svc:"
+  url.search = ""
+  if (url.port === "") url.port = "6379"
+  return { url: url.href, prefix }
 }
 
 /** Below that too little is left of a name to read. */

@@ -145,6 +145,7 @@ async function serveUntil(
   sessions.close()
   suspendedCalls.close()
   await runtime.closeResults()
+  await runtime.cluster?.close()
   runtime.instances.close()
   await agent.close()
   // An installation whose server has just been stopped takes its edit back.

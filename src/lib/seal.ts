@@ -35,7 +35,10 @@ export function createSealer(key: Uint8Array): Sealer {
   }
 }
 
-/** Returns the mark of texts: 22 characters, always the same for the same texts. */
+/** The length of a mark. */
+export const MARK_CHARS = 22
+
+/** Returns the mark of texts: MARK_CHARS characters, always the same for the same texts. */
 export type Marker = (...texts: readonly string[]) => string
 
 /** Creates a marker; `key` returns 32 bytes and is called with the first mark. */

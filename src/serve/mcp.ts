@@ -12,6 +12,8 @@ import type { Client, Exchange } from "../session/client.ts"
 import { accept, acceptModern, type EndpointDeps, initialize, serve } from "../session/endpoint.ts"
 import { identityOfClient, type Refusal, requestClient } from "../session/request-client.ts"
 import type { Session } from "../session/session.ts"
+import { replicaOfTask } from "../session/task-id.ts"
+import { replicaIn } from "../store/replicas.ts"
 import {
   HEADER_MISMATCH,
   LEGACY_VERSIONS,
@@ -25,16 +27,19 @@ import { decodeHeader, paramMismatch } from "../wire/headers.ts"
 import {
   asMessage,
   type Id,
+  isObject,
   isRequest,
   isResponse,
   metaOf,
   type Params,
+  parseJson,
   type Request as RpcRequest,
 } from "../wire/message.ts"
 import type { ClientContexts } from "./client-context.ts"
+import type { Forward } from "./forward.ts"
 import { type AskClient, HttpExchange, type OpenStreams } from "./http-exchange.ts"
 import { ANONYMOUS, identityOfPrincipal, type Principal } from "./principal.ts"
-import { readJson } from "./request-body.ts"
+import { readBodyText } from "./request-body.ts"
 import { accepted, errorResponse, JSON_HEADERS, noContent, retryHeaders } from "./respond.ts"
 import { openSessionStream } from "./session-stream.ts"
 import { parseToolInvocation, serveToolInvocation } from "./tool-invocation.ts"
@@ -55,6 +60,8 @@ export type McpDeps = EndpointDeps & {
   onbody?(request: Request): void
   /** All open streams. */
   readonly streams: OpenStreams
+  /** Sends a request on to the replica that it belongs to; undefined for a single svc. */
+  readonly forward?: Forward | undefined
 }
 
 /** Serves one HTTP request on an MCP path, for `principal` and `scope`. Never rejects. */
@@ -66,14 +73,23 @@ export async function serveMcp(request: Request, scope: Scope, principal: Princi
         const type = request.headers.get("content-type")
         if (type === null || !/^application\/json\s*(;|$)/i.test(type))
           throw new RequestError("unsupported_media_type", "Content-Type must be application/json")
-        const value = await readJson(request, deps.maxBody)
+        const body = await readBodyText(request, deps.maxBody)
         deps.onbody?.(request)
-        return await post(value, received)
+        const value = parseJson(body)
+        if (deps.forward !== undefined) await bringSession(received)
+        return await post(value, body, received)
       }
-      case "GET":
+      case "GET": {
+        if (deps.forward === undefined) return openStream(received)
+        const last = request.headers.get("last-event-id")
+        const forwarded = await deps.forward(last === null ? undefined : replicaIn(last), request)
+        if (forwarded !== undefined) return forwarded
+        await bringSession(received)
         return openStream(received)
+      }
       case "DELETE":
-        endSession(received)
+        if (deps.forward !== undefined) await bringSession(received)
+        await endSession(received)
         return noContent()
       default:
         return refuse(new RequestError("wrong_method", "Method not allowed"), received, { allow: "GET, POST, DELETE" })
@@ -93,10 +109,35 @@ type Received = {
   readonly deps: McpDeps
 }
 
+/** Brings the session of a request here if another replica opened it. Rejects with an UnavailableError. */
+async function bringSession({ http, deps }: Received): Promise<void> {
+  const id = http.headers.get("mcp-session-id")
+  if (id !== null) await deps.sessions.bring(id)
+}
+
+/** Returns the replica whose call or task a message is about; undefined if any replica can take it. */
+function replicaOf(value: unknown, { suspendedCalls }: McpDeps): string | undefined {
+  if (!isObject(value)) return undefined
+  const { id, method, params } = value
+  if (method === undefined) return typeof id === "string" ? replicaIn(id) : undefined
+  if (!isObject(params)) return undefined
+  if (method === "notifications/progress")
+    return typeof params.progressToken === "string" ? replicaIn(params.progressToken) : undefined
+  return suspendedCalls.replicaOf(params.requestState) ?? replicaOfTask(params.taskId)
+}
+
 /** Answers what was posted. Makes a promise only if something is waited for: this runs for every call. */
-function post(value: unknown, received: Received): Response | Promise<Response> {
-  const { http, scope, principal, deps } = received
+function post(value: unknown, body: string, received: Received): Response | Promise<Response> {
+  const { http, deps } = received
   if (Array.isArray(value)) return postBatch(value, received)
+  const forwarding = deps.forward?.(replicaOf(value, deps), http, body)
+  return forwarding === undefined
+    ? postHere(value, received)
+    : forwarding.then((forwarded) => forwarded ?? postHere(value, received))
+}
+
+function postHere(value: unknown, received: Received): Response | Promise<Response> {
+  const { http, scope, principal, deps } = received
   const invocation = parseToolInvocation(value)
   if (invocation !== undefined)
     return serveToolInvocation(invocation, { scope, principal: principal.name, signal: http.signal }, deps.gateway)
@@ -158,7 +199,13 @@ async function postBatch(values: readonly unknown[], received: Received): Promis
       answers.push(
         serve({ request: message, client: session, exchange: partOf(whole), gateway }, deps, session.running),
       )
-    else accept(message, session, gateway)
+    else {
+      const here = () => accept(message, session, gateway)
+      const forwarding = deps.forward?.(replicaOf(message, deps), http, JSON.stringify(message))
+      if (forwarding === undefined) here()
+      // The replica that asked has ended, and its question with it.
+      else void forwarding.then((forwarded) => forwarded ?? here()).catch(() => undefined)
+    }
   if (answers.length === 0) return accepted()
   void Promise.all(answers).then((all) => {
     const texts = all.flatMap((answer) => (answer === undefined ? [] : [textOf(answer.frame)]))
@@ -306,13 +353,9 @@ const isModernHeader = (header: string): boolean => header >= MODERN_VERSIONS[0]
 
 const isLegacyVersion = (version: string): boolean => (LEGACY_VERSIONS as readonly string[]).includes(version)
 
-/** Ends the session as its client asks: its running requests get no answers. */
-function endSession(received: Received): void {
-  const { id, running } = sessionOf(received)
-  const reason = "was ended by the client"
-  running.drop(reason)
-  received.deps.sessions.remove(id, reason)
-}
+/** Ends the session as its client asks. */
+const endSession = (received: Received): Promise<void> =>
+  received.deps.sessions.end(sessionOf(received), received.deps.gateway, "was ended by the client")
 
 /** Opens the stream of a session. */
 function openStream(received: Received): Response {

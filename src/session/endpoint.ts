@@ -59,6 +59,7 @@ export async function initialize(
   const answer = resultAnswer(request.id, JSON.stringify(initializeResult({ gateway, client: session })))
   sessions.remove(id, "was initialized again")
   sessions.add(session, gateway)
+  await sessions.stored(session)
   return { session, answer }
 }
 

@@ -15,7 +15,10 @@ import type { Directory, Gateway, Listener, Notifications, Target } from "./port
 import { wantsLog } from "./relay.ts"
 import type { Session } from "./session.ts"
 
-export type GatewayDeps = Pick<Gateway, "version" | "limits" | "observers" | "results" | "hide" | "toolbox"> & {
+export type GatewayDeps = Pick<
+  Gateway,
+  "version" | "limits" | "observers" | "results" | "hide" | "toolbox" | "peers"
+> & {
   readonly agent: Agent
   readonly clock: Clock
   /** Marks the ids of tasks for their owners. */
@@ -29,7 +32,7 @@ export type GatewayDeps = Pick<Gateway, "version" | "limits" | "observers" | "re
 }
 
 export function createGateway(deps: GatewayDeps): Gateway {
-  const { agent, version, limits, observers, results, hide, toolbox, mark } = deps
+  const { agent, version, limits, observers, results, hide, toolbox, mark, peers } = deps
   const listeners = new Set<Listener>()
   let finder: Promise<ToolFinder> | undefined
   const gateway: Gateway = {
@@ -39,6 +42,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     results,
     hide,
     toolbox,
+    peers,
     toolLists: new WeakMap(),
     toolFinder() {
       finder ??= import("../catalog/tool-finder.ts").then((found) => new found.ToolFinder())

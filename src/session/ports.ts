@@ -50,6 +50,34 @@ export type Gateway = {
   readonly toolLists: WeakMap<View, { [era in Era]?: string }>
   /** Returns the search over tools, which is loaded when it is first used. */
   toolFinder(): Promise<ToolFinder>
+  /** Undefined for a single svc. */
+  readonly peers?: SessionPeers | undefined
+}
+
+/** The part of a legacy session that one replica has. */
+export type SessionPart = {
+  readonly id: string
+  /** The replica that has, or had last, the client's stream; undefined if there was none. */
+  streamAt: string | undefined
+}
+
+/** The parts of legacy sessions on other replicas: each replica that serves a session has a part of it. */
+export type SessionPeers = {
+  /** The id of this replica. */
+  readonly replica: string
+  /** Whether another replica that lives has, or had last, the session's stream. */
+  isStreamElsewhere(part: SessionPart): boolean
+  /** Follows the messages about a part until it ends. */
+  begin(part: SessionPart): void
+  end(part: SessionPart): void
+  /** Sends a text to the replica that has the session's stream. Returns false if that is this one, or there is none. */
+  pass(part: SessionPart, text: string): boolean
+  /** Cancels a request of the session that runs on another replica. */
+  cancel(part: SessionPart, params: Params): void
+  /** The client opened its stream here. */
+  opened(part: SessionPart): void
+  /** The client ended the session. */
+  ended(part: SessionPart, reason: string): void
 }
 
 /** A connected backend as a request needs it. */

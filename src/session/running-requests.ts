@@ -26,12 +26,13 @@ export class RunningRequests {
     }
   }
 
-  /** Cancels the request that a client's `notifications/cancelled` names. */
-  cancel({ requestId, reason }: Params): void {
+  /** Cancels the request that a client's `notifications/cancelled` names. Returns whether it runs here. */
+  cancel({ requestId, reason }: Params): boolean {
     const exchange = isId(requestId) ? this.exchanges.get(keyOfId(requestId)) : undefined
-    if (exchange === undefined) return
+    if (exchange === undefined) return false
     this.unwanted.add(exchange)
     exchange.cancellation.cancel(typeof reason === "string" ? reason : "was cancelled by the client")
+    return true
   }
 
   /** Cancels all requests and answers none of them, because the client ended the session itself. */

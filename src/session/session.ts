@@ -13,7 +13,7 @@ import { type Id, isObject, metaOf, notificationText, type Params, type Response
 import { Cancellation } from "./cancellation.ts"
 import { type Client, type Exchange, missingCapability, type SessionMemory } from "./client.ts"
 import { EventLog } from "./event-log.ts"
-import type { Gateway } from "./ports.ts"
+import type { Gateway, SessionPart, SessionPeers } from "./ports.ts"
 import { RunningRequests } from "./running-requests.ts"
 
 /** Takes frames that belong to no request. Returns false if no stream is open. */
@@ -25,7 +25,7 @@ type ClientQuestion = {
   readonly onprogress: ((params: Params) => void) | undefined
 }
 
-export class Session implements Client, SessionMemory {
+export class Session implements Client, SessionMemory, SessionPart {
   readonly era = "legacy"
   readonly protocolVersion: string
   readonly info: Params
@@ -45,6 +45,7 @@ export class Session implements Client, SessionMemory {
   outlet: Outlet | undefined
   /** The number of that stream in the log. */
   standalone: number | undefined
+  streamAt: string | undefined
   /** The requests of the client that run. */
   readonly running = new RunningRequests()
   private readonly clientRequests = new Map<Id, ClientQuestion>()
@@ -52,6 +53,7 @@ export class Session implements Client, SessionMemory {
   private lastQuestion = 0
   private lastView: View | undefined
   private onchange: () => void = () => undefined
+  private peers: SessionPeers | undefined
 
   constructor(
     readonly id: string,
@@ -76,7 +78,7 @@ export class Session implements Client, SessionMemory {
 
   /** What was sent on the session's streams, so that the client can resume them. */
   get events(): EventLog {
-    this.log ??= new EventLog(this.lastSeen.toString(36))
+    this.log ??= new EventLog(`${this.peers?.replica ?? ""}${this.lastSeen.toString(36)}`)
     return this.log
   }
 
@@ -100,7 +102,7 @@ export class Session implements Client, SessionMemory {
       case "notifications/initialized":
         return
       case "notifications/cancelled":
-        this.running.cancel(params)
+        if (!this.running.cancel(params)) this.peers?.cancel(this, params)
         return
       case "notifications/progress": {
         const token = params.progressToken
@@ -138,7 +140,7 @@ export class Session implements Client, SessionMemory {
     if (signal.aborted) return Promise.reject(withdrawn())
     if (this.clientRequests.size >= MAX_QUESTIONS)
       return Promise.reject(new RequestError("too_many", "Too many requests to this client are open"))
-    const id = `svc-${++this.lastQuestion}`
+    const id = `${this.peers === undefined ? "svc" : this.peers.replica}-${++this.lastQuestion}`
     return new Promise((resolve, reject) => {
       const done = () => signal.removeEventListener("abort", abort)
       const abort = () => {
@@ -166,7 +168,7 @@ export class Session implements Client, SessionMemory {
 
   /** Sends a notification that belongs to no request. While no stream is open, the newest are held, up to a bound. */
   notify(text: string): void {
-    if (this.outlet?.(text) === true) return
+    if (this.outlet?.(text) === true || this.peers?.pass(this, text) === true) return
     if (text.length > MAX_HELD_CHARS || this.queued.includes(text)) return
     this.queued.push(text)
     let size = this.queued.reduce((sum, { length }) => sum + length, 0)
@@ -179,6 +181,16 @@ export class Session implements Client, SessionMemory {
     this.standalone = stream
     this.outlet = outlet
     for (const text of this.queued.splice(0)) outlet(text)
+    this.peers?.opened(this)
+  }
+
+  /** The client opened its stream on another replica: ends the one here, and sends there what was held. */
+  openedElsewhere(replica: string): void {
+    this.streamAt = replica
+    this.outlet = undefined
+    if (this.standalone !== undefined) this.log?.drop(this.standalone)
+    this.standalone = undefined
+    for (const text of this.queued.splice(0)) this.notify(text)
   }
 
   addSubscription(backend: string, uri: string): void {
@@ -217,7 +229,7 @@ export class Session implements Client, SessionMemory {
     const before = this.lastView
     const view = viewOf(gateway.directory.catalogOf(this), this.scope)
     this.lastView = view
-    if (before === undefined || before === view) return
+    if (before === undefined || before === view || this.peers?.isStreamElsewhere(this) === true) return
     for (const [notification, lists] of LIST_CHANGES)
       if (lists.some((method) => hasChanged(before, view, method))) this.notify(notification)
   }
@@ -225,12 +237,15 @@ export class Session implements Client, SessionMemory {
   /** Starts to follow the catalog. `onchange` is called when what svc remembers of the session changes. */
   begin(gateway: Gateway, onchange: () => void): void {
     this.onchange = onchange
+    this.peers = gateway.peers
+    this.peers?.begin(this)
     this.lastView = viewOf(gateway.directory.catalogOf(this), this.scope)
     gateway.notifications.setLogLevel(this, this.logLevel)
   }
 
   /** Ends the session: cancels running requests, rejects open server requests. */
   end(reason: string): void {
+    this.peers?.end(this)
     this.outlet = undefined
     if (this.standalone !== undefined) this.log?.drop(this.standalone)
     this.queued.length = 0

@@ -3,7 +3,7 @@
 import { identityOf, type Scope } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
-import type { SessionStore } from "../store/session-store.ts"
+import type { SessionStore, StoredSession } from "../store/session-store.ts"
 import type { Params } from "../wire/message.ts"
 import type { Gateway } from "./ports.ts"
 import { Session } from "./session.ts"
@@ -45,7 +45,7 @@ export class Sessions {
       const oldest = this.leastRecentlyUsed()
       if (oldest === undefined)
         throw new RequestError("too_many", `svc has ${this.limits.count} sessions already; try again later`)
-      this.remove(oldest.id, "made room for another session")
+      this.release(oldest.id, "made room for another session")
     }
     session.lastSeen = this.clock.now()
     session.begin(gateway, () => this.save(session))
@@ -65,19 +65,79 @@ export class Sessions {
     return session
   }
 
-  /** Stores a session. */
-  save(session: Session): void {
-    const { principal, params, logLevel } = session
-    const scope = identityOf(session.scope)
-    const [subscriptions, tasks] = [[...session.subscriptions.values()], [...session.tasks.values()]]
-    this.memory?.save(session.id, { principal, scope, params, logLevel, subscriptions, tasks }, session.lastSeen)
+  /** Returns the part of a session that is here, of any principal and scope. */
+  part(id: string): Session | undefined {
+    return this.byId.get(id)
   }
 
+  /**
+   * Brings a session here that another replica opened; undefined if there is nothing to wait for. Rejects with an
+   * UnavailableError if the shared state is away.
+   */
+  bring(id: string): Promise<boolean> | undefined {
+    return this.byId.has(id) ? undefined : this.memory?.shared?.bring(id)
+  }
+
+  /** Waits until a new session is stored, if other replicas use it too. Rejects with an UnavailableError, and ends it. */
+  stored(session: Session): Promise<void> | undefined {
+    return this.memory?.shared?.stored(session.id).catch((error: unknown) => {
+      this.drop(session.id, "could not be stored")
+      throw error
+    })
+  }
+
+  /** Takes over what another replica changed of a session, or that it ended it. Rejects with an UnavailableError. */
+  async refresh(session: Session, gateway: Gateway): Promise<void> {
+    await this.memory?.shared?.bring(session.id)
+    const found = this.memory?.load(session.id)
+    if (this.byId.get(session.id) !== session) return
+    if (found === undefined) this.drop(session.id, "was ended")
+    else this.recall(session, found, gateway)
+  }
+
+  /** Compares all sessions with what is stored, after the shared state was away; stores them again if it has `lost` them. */
+  async recheck(gateway: Gateway, lost: boolean): Promise<void> {
+    if (lost) this.memory?.shared?.lost()
+    const checks = [...this.byId.values()].map((session) =>
+      lost ? this.save(session) : this.refresh(session, gateway),
+    )
+    await Promise.all(checks)
+  }
+
+  /** Stores a session. */
+  save(session: Session): void {
+    const { principal, params, logLevel, streamAt: stream } = session
+    const scope = identityOf(session.scope)
+    const [subscriptions, tasks] = [[...session.subscriptions.values()], [...session.tasks.values()]]
+    this.memory?.save(
+      session.id,
+      { principal, scope, params, logLevel, subscriptions, tasks, stream },
+      session.lastSeen,
+    )
+  }
+
+  /**
+   * Ends a session because its client asked: its running requests get no answers. Rejects with an UnavailableError if the
+   * other replicas cannot be told.
+   */
+  async end(session: Session, gateway: Gateway, reason: string): Promise<void> {
+    await this.memory?.shared?.end(session.id)
+    gateway.peers?.ended(session, reason)
+    session.running.drop(reason)
+    this.remove(session.id, reason)
+  }
+
+  /** Ends a session and removes what is stored of it. */
   remove(id: string, reason: string): void {
+    if (this.byId.has(id)) this.memory?.remove(id)
+    this.drop(id, reason)
+  }
+
+  /** Ends the part of a session that is here. */
+  drop(id: string, reason: string): void {
     const session = this.byId.get(id)
     if (session === undefined) return
     this.byId.delete(id)
-    this.memory?.remove(id)
     session.end(reason)
     this.onend(session)
   }
@@ -98,12 +158,25 @@ export class Sessions {
     const found = this.memory?.load(id)
     if (found === undefined || found.scope !== identityOf(scope)) return undefined
     const session = new Session(id, found.principal, this.rescope(scope, found.params), found.params)
+    this.recall(session, found, gateway)
     this.add(session, gateway)
+    return session
+  }
+
+  /** Gives a session what is stored of it; none of that is a change to store. */
+  private recall(session: Session, found: StoredSession, gateway: Gateway): void {
+    session.streamAt = found.stream
     session.logLevel = found.logLevel
     if (found.logLevel !== undefined) gateway.notifications.setLogLevel(session, found.logLevel)
+    const gone = new Map(session.subscriptions)
     for (const [backend, uri] of found.subscriptions) {
-      session.addSubscription(backend, uri)
+      gone.delete(`${backend} ${uri}`)
+      session.subscriptions.set(`${backend} ${uri}`, [backend, uri])
       gateway.notifications.subscribe(backend, uri, session, session.era)
+    }
+    for (const [backend, uri] of gone.values()) {
+      session.subscriptions.delete(`${backend} ${uri}`)
+      gateway.notifications.unsubscribe(backend, uri, session)
     }
     for (const [backend, task] of found.tasks ?? []) {
       // The backend may have given the id to another client since.
@@ -120,9 +193,14 @@ export class Sessions {
         onlost,
       } as const
       gateway.tasks.owners.make(owned)
-      session.addTask(backend, task)
+      session.tasks.set(`${backend} ${task}`, [backend, task])
     }
-    return session
+  }
+
+  /** Ends a session that nothing uses here: it stays stored if other replicas may still use it. */
+  private release(id: string, reason: string): void {
+    if (this.memory?.shared === undefined) this.remove(id, reason)
+    else this.drop(id, reason)
   }
 
   /** Returns the least recently used idle session of the principal with the most, so that no client evicts another's. */
@@ -147,7 +225,7 @@ export class Sessions {
         session.onMinute()
         if (session.lastSeen > this.clock.now() - 2 * SWEEP_MS) this.save(session)
         if (session.lastSeen < dead && session.inFlight === 0 && session.outlet === undefined)
-          this.remove(session.id, "expired")
+          this.release(session.id, "expired")
       }
       this.sweep()
     })

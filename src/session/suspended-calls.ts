@@ -37,6 +37,8 @@ type Turn = Pick<Exchange, "notify" | "cancellation">
 export type SuspendedCallsDeps = {
   readonly clock: Clock
   readonly sealer: Sealer
+  /** The id of this replica; undefined for a single svc. */
+  readonly replica?: string | undefined
   /** Unguessable text. */
   newId(): string
   onbug(error: unknown): void
@@ -94,11 +96,7 @@ export class SuspendedCalls {
   /** Answers one modern request, new or taken up again. Never rejects. */
   serve(served: ClientCall): Promise<Answer> {
     const { request, client, gateway, verify, exchange: turn } = served
-    const state = request.params?.requestState
-    const opened =
-      typeof state === "string" && state.startsWith(PREFIX)
-        ? this.deps.sealer.open(state.slice(PREFIX.length))
-        : undefined
+    const opened = this.opened(request.params?.requestState)
     // State that svc did not seal may be the backend's own: that of another svc looks the same.
     if (opened !== undefined) return this.resume(served, opened)
     const call: SuspendedCall = {
@@ -127,12 +125,24 @@ export class SuspendedCalls {
     return promise
   }
 
+  /** Returns the replica that has the call of a `requestState`; undefined if svc did not seal it. */
+  replicaOf(state: unknown): string | undefined {
+    const opened = this.opened(state)
+    return opened === undefined ? undefined : ((JSON.parse(opened) as SealedCall)[5] ?? undefined)
+  }
+
   /** Cancels all calls that wait for their clients. */
   close(): void {
     for (const call of [...this.waiting.values()]) this.drop(call, "svc is shutting down")
   }
 
   // ---
+
+  private opened(state: unknown): string | undefined {
+    return typeof state === "string" && state.startsWith(PREFIX)
+      ? this.deps.sealer.open(state.slice(PREFIX.length))
+      : undefined
+  }
 
   /** Makes a request of the client the one that the call answers next. */
   private open(call: SuspendedCall, request: Request, turn: Turn): Promise<Answer> {
@@ -190,11 +200,18 @@ export class SuspendedCalls {
       rejectAll(questions, new RequestError("too_many", "Too many calls wait for their clients"))
       return
     }
-    const { clock, newId, sealer } = this.deps
+    const { clock, newId, sealer, replica } = this.deps
     call.id ??= newId()
     this.waiting.set(call.id, call)
     const since = clock.now()
-    const sealed = [call.id, client.principal, identityOf(client.scope), digestOf(phase.request), since + WAIT_MS]
+    const sealed: SealedCall = [
+      call.id,
+      client.principal,
+      identityOf(client.scope),
+      digestOf(phase.request),
+      since + WAIT_MS,
+      replica ?? null,
+    ]
     const cancelExpiry = clock.after(WAIT_MS, () => this.drop(call, "the client did not answer in time"))
     call.phase = { kind: "away", since, cancelExpiry, answer: undefined }
     const inputRequests = Object.fromEntries(
@@ -209,7 +226,7 @@ export class SuspendedCalls {
     const refusal = verify?.(viewOf(gateway.directory.catalogOf(client.session), client.scope))
     if (refusal !== undefined) return refusal
     const refuse = (message: string) => refusalAnswer(request.id, "invalid_params", message)
-    const [id, principal, scope, digest, expires] = JSON.parse(opened) as [string, string, string, string, number]
+    const [id, principal, scope, digest, expires] = JSON.parse(opened) as SealedCall
     if (principal !== client.principal || scope !== identityOf(client.scope) || digest !== digestOf(request))
       return refuse("requestState belongs to another request")
     const call = this.waiting.get(id)
@@ -287,6 +304,16 @@ export class SuspendedCalls {
 }
 
 // ---
+
+/** What `requestState` holds. */
+type SealedCall = readonly [
+  id: string,
+  principal: string,
+  scope: string,
+  digest: string,
+  expires: number,
+  replica: string | null,
+]
 
 const OVER: Phase = { kind: "over" }
 

@@ -9,9 +9,12 @@
  *
  *   files_svc_<the server's id>.<mark>    on /mcp and /sse
  *             <the server's id>.<mark>    on /servers/files/mcp
+ *
+ * In a cluster the mark is followed by the id of the replica whose server made the task.
  */
 import { type Names, qualifiedNames } from "../catalog/rewrite.ts"
-import { isSameMark } from "../lib/seal.ts"
+import { isSameMark, MARK_CHARS } from "../lib/seal.ts"
+import { replicaIn } from "../store/replicas.ts"
 import type { Era } from "../wire/era.ts"
 import type { Client } from "./client.ts"
 import type { ClientCall, Target } from "./ports.ts"
@@ -22,7 +25,8 @@ type About = Pick<ClientCall, "gateway" | "client">
 export function namesFor(target: Target, about: About): Names {
   const { id, slug } = target.spec
   const over = target.peer.era === about.client.era ? undefined : target.peer.era
-  const mark = (task: string) => `${task}.${markOf({ task, server: id, over }, target, about)}`
+  const replica = about.gateway.peers?.replica ?? ""
+  const mark = (task: string) => `${task}.${markOf({ task, server: id, over }, target, about)}${replica}`
   return about.client.scope.kind === "aggregate" ? qualifiedNames(slug, mark) : { uri: (uri) => uri, task: mark }
 }
 
@@ -37,14 +41,20 @@ export function openTaskId(
   about: About,
 ): { readonly task: string; readonly era: Era } | undefined {
   const at = marked.lastIndexOf(".")
-  if (at < 0) return undefined
+  if (at < 0 || !TAIL.test(marked.slice(at + 1 + MARK_CHARS))) return undefined
   const task = marked.slice(0, at)
+  const mark = marked.slice(at + 1, at + 1 + MARK_CHARS)
   const { era } = about.client
-  const isOver = (over: Era | undefined) =>
-    isSameMark(marked.slice(at + 1), markOf({ task, server, over }, target, about))
+  const isOver = (over: Era | undefined) => isSameMark(mark, markOf({ task, server, over }, target, about))
   if (isOver(undefined)) return { task, era }
   const other = era === "legacy" ? "modern" : "legacy"
   return isOver(other) ? { task, era: other } : undefined
+}
+
+/** Returns the replica that made a task, by its id; undefined for a single svc's and for any other value. */
+export function replicaOfTask(marked: unknown): string | undefined {
+  if (typeof marked !== "string") return undefined
+  return replicaIn(marked.slice(marked.lastIndexOf(".") + 1 + MARK_CHARS))
 }
 
 // ---
@@ -63,6 +73,9 @@ function markOf({ task, server, over }: MarkedTask, target: Target | string, { g
   const overs = over === undefined ? [] : ["over", over]
   return gateway.tasks.mark(...ownerTexts(client), server, task, ...named, ...overs)
 }
+
+/** What may follow the mark: nothing, or a replica. */
+const TAIL = /^(?:r[0-9a-f]{8})?$/
 
 /** A random UUID, which is never given twice. From: RFC 9562, UUID Version 4. */
 const RANDOM_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i

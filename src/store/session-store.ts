@@ -12,7 +12,7 @@ import type { Params } from "../wire/message.ts"
 import { isObject } from "../wire/message.ts"
 
 /** The data from which a session is restored. */
-type StoredSession = {
+export type StoredSession = {
   readonly principal: string
   /** The scope: the path and query that the session was opened with. */
   readonly scope: string
@@ -23,6 +23,8 @@ type StoredSession = {
   readonly subscriptions: readonly (readonly [id: string, uri: string])[]
   /** Backend id and task id of each task that it created; missing in files of old versions. */
   readonly tasks?: readonly (readonly [id: string, task: string])[]
+  /** The replica that has, or had last, the client's stream. */
+  readonly stream?: string | undefined
 }
 
 export type SessionStore = {
@@ -32,7 +34,24 @@ export type SessionStore = {
   save(id: string, session: StoredSession, now: number): void
   remove(id: string): void
   close(): void
+  /** Set if other replicas use the sessions too. */
+  readonly shared?: SharedSessions
 }
+
+/** What sessions need beyond a store of one process, if several replicas serve them. Rejects with an UnavailableError. */
+type SharedSessions = {
+  /** Reads a session, so that `load` returns its current state. Resolves with whether there is one. */
+  bring(id: string): Promise<boolean>
+  /** Forgets what was stored, because the shared state has lost it: what is saved next is stored as new. */
+  lost(): void
+  /** Resolves when what was saved last of a session is stored. */
+  stored(id: string): Promise<void>
+  /** Removes a session for all replicas. */
+  end(id: string): Promise<void>
+}
+
+/** Returns the hash of a session's id, under which it is stored: a reader of the store cannot use the session. */
+export const hashOfSession = (id: string): string => sha256(id, "base64url")
 
 /**
  * Returns the key of the marks on ids that clients keep: created once, and shared by every svc that opens the file. Throws if
@@ -69,16 +88,16 @@ export function openSessionStore(file: string, before: number): SessionStore {
   const remove = database.query("DELETE FROM sessions WHERE hash = ?")
   return {
     load(id) {
-      const row = load.get(hashOf(id))
+      const row = load.get(hashOfSession(id))
       if (row === null) return undefined
       const value: unknown = parseExact(row.body)
       return isObject(value) && isObject(value.params) ? (value as unknown as StoredSession) : undefined
     },
     save(id, session, now) {
-      save.run(hashOf(id), JSON.stringify(session), now)
+      save.run(hashOfSession(id), JSON.stringify(session), now)
     },
     remove(id) {
-      remove.run(hashOf(id))
+      remove.run(hashOfSession(id))
     },
     close: () => database.close(),
   }
@@ -102,5 +121,3 @@ function openDatabase(file: string): Database {
   database.run("PRAGMA synchronous = NORMAL")
   return database
 }
-
-const hashOf = (id: string): string => sha256(id, "base64url")

@@ -23,3 +23,31 @@ test("a budget of instructions that says nothing is refused [instructions:budget
   expect(optionsOf({ "instructions-budget": "256" }).instructionsBudget).toBe(256)
   expect(optionsOf({ "instructions-budget": "0" }).instructionsBudget).toBe(Number.POSITIVE_INFINITY)
 })
+
+test("--cluster takes one Redis, its prefix, and a password by reference [cluster:option]", () => {
+  const env = { PASSWORD: "p@ss/word" }
+  expect(optionsOf({}).cluster).toBeUndefined()
+  expect(optionsOf({ cluster: "redis://cache" }).cluster).toEqual({
+    url: "redis://cache:6379",
+    prefix: "svc:",
+    address: undefined,
+  })
+  expect(optionsOf({ cluster: "rediss://me:${PASSWORD}@cache:7000/2?prefix=team:" }, env).cluster).toEqual({
+    url: "rediss://me:p%40ss%2Fword@cache:7000/2",
+    prefix: "team:",
+    address: undefined,
+  })
+  expect(optionsOf({}, { SVC_CLUSTER: "redis://:secret@cache" }).cluster?.url).toBe("redis://:secret@cache:6379")
+  expect(() => optionsOf({ cluster: "redis://:secret@cache" })).toThrow("${NAME}")
+  expect(() => optionsOf({ cluster: "redis://:${MISSING}@cache" })).toThrow("MISSING, which is not set")
+  for (const cluster of ["cache:6379", "http://cache", "redis+sentinel://a", "redis://", "redis://a:1,b:2"])
+    expect(() => optionsOf({ cluster })).toThrow("--cluster must be the URL of one Redis or Valkey")
+  expect(() => optionsOf({ cluster: "redis://cache", transport: "stdio" })).toThrow("--cluster needs")
+  expect(() => optionsOf({ cluster: "redis://cache", listen: "unix:/tmp/x" })).toThrow("--cluster needs")
+  expect(() => optionsOf({ cluster: "redis://cache", "cluster-address": "10.0.0.5" })).toThrow("--cluster-address")
+  const tls = { cluster: "rediss://cache", "tls-cert": "c", "tls-key": "k" }
+  expect(() => optionsOf(tls)).toThrow("--cluster-address")
+  expect(optionsOf({ ...tls, "cluster-address": "https://a.example:3050/" }).cluster?.address).toBe(
+    "https://a.example:3050",
+  )
+})

@@ -54,7 +54,7 @@ describe.each(kinds)("shared state %s", (_, opened) => {
   /** Each test has keys of its own. */
   const key = () => `k${crypto.randomUUID()}`
 
-  test("a change of one replica is there for another, field by field", async () => {
+  test("a change of one replica is there for another, field by field [cluster:state]", async () => {
     using both = await pair()
     const name = key()
     expect(await both.other.read(name)).toBeUndefined()

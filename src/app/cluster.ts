@@ -1,0 +1,145 @@
+/** What makes a running svc one replica of several: the state that they share, the keys in it, and the other replicas. */
+import { networkInterfaces } from "node:os"
+import { systemClock, withTimeout } from "../lib/clock.ts"
+import { createMarker, createSealer, type Marker, type Sealer } from "../lib/seal.ts"
+import { version } from "../lib/version.ts"
+import { createForward, type Forward } from "../serve/forward.ts"
+import { openRedisState } from "../store/redis-state.ts"
+import { Replicas, replicaId } from "../store/replicas.ts"
+import type { SharedState } from "../store/shared-state.ts"
+import type { Logging } from "./logging.ts"
+import type { ClusterOptions } from "./serve-options.ts"
+
+export type Cluster = {
+  readonly state: SharedState
+  readonly replicas: Replicas
+  /** Seals text that clients carry to any replica. */
+  readonly sealer: Sealer
+  /** Marks ids that clients bring back to any replica. */
+  readonly mark: Marker
+  readonly forward: Forward
+  /** Calls `listener` when the shared state is back after it was away; `lost`: without what was in it. */
+  onback(listener: (lost: boolean) => void): void
+  /** Tells the other replicas where they reach this one, `listening` being the URL that it listens on. */
+  join(listening: URL): void
+  /** Says goodbye to the other replicas. */
+  close(): Promise<void>
+}
+
+/** Connects to the shared state. Waits for it for a moment: svc starts without it, and serves what needs none. */
+export async function openCluster(
+  { url, prefix, address }: ClusterOptions,
+  { log, followSecrets }: Pick<Logging, "log" | "followSecrets">,
+): Promise<Cluster> {
+  const secrets = [decodeURIComponent(new URL(url).password)].filter((password) => password !== "")
+  followSecrets([() => secrets])
+  const place = new URL(url).host
+  const state = openRedisState({
+    url,
+    prefix,
+    clock: systemClock,
+    newId: () => crypto.randomUUID(),
+    onproblem: (reason) =>
+      log.warn(
+        `the shared state at ${place} is away: ${reason}; sessions that this replica does not know, and new ones, are refused until it is back`,
+      ),
+  })
+  const id = replicaId(() => crypto.randomUUID())
+  const replicas = new Replicas(id, state, systemClock)
+  const keys = createKeys(state)
+  let wasAway = false
+  state.onstate((connected) => {
+    if (connected && wasAway) log.info(`the shared state at ${place} is back`)
+    wasAway = !connected
+  })
+  await withTimeout(systemClock, CONNECT_MS, keys.ready)
+  const startedAt = systemClock.now()
+  return {
+    state,
+    replicas,
+    sealer: keys.sealer,
+    mark: keys.mark,
+    forward: createForward({
+      replica: id,
+      find: (other) => replicas.find(other),
+      // A call has a timeout of its own.
+      send: (target, init) => fetch(target, { ...init, decompress: false, timeout: false } as RequestInit),
+    }),
+    join(listening) {
+      const own = address ?? reachable(listening)
+      log.info(`replica ${id}: the others reach it at ${own}`)
+      replicas.join(() => ({ address: own, version, config: "", startedAt }))
+    },
+    onback: keys.onback,
+    async close() {
+      await withTimeout(systemClock, GOODBYE_MS, replicas.close())
+      state.close()
+    },
+  }
+}
+
+// ---
+
+/** Longer than a Redis that runs takes, shorter than anyone waits for a start. */
+const CONNECT_MS = 3000
+const GOODBYE_MS = 500
+
+type Keys = Pick<Cluster, "sealer" | "mark" | "onback"> & {
+  /** Resolves when the keys are those of the cluster. */
+  readonly ready: Promise<void>
+}
+
+/**
+ * Returns the keys that all replicas use. The first replica creates them. Until the state is reached they are this replica's
+ * own; if the state has lost them, they are stored again.
+ */
+function createKeys(state: SharedState): Keys {
+  const { promise: ready, resolve } = Promise.withResolvers<void>()
+  const fresh = () => crypto.getRandomValues(new Uint8Array(KEY_BYTES))
+  let keys = { mark: fresh(), seal: fresh() }
+  let marker = createMarker(() => keys.mark)
+  let sealer = createSealer(keys.seal)
+  /** Random text that goes with the keys: another one shows that the state was lost in between. */
+  let epoch: string | undefined
+  const listeners: ((lost: boolean) => void)[] = []
+  const agree = async () => {
+    const encode = (key: Uint8Array) => Buffer.from(key).toString("base64url")
+    const decode = (text = "") => new Uint8Array(Buffer.from(text, "base64url"))
+    await state.swap(KEYS, "mark", undefined, encode(keys.mark))
+    await state.swap(KEYS, "seal", undefined, encode(keys.seal))
+    await state.swap(KEYS, "epoch", undefined, crypto.randomUUID())
+    const found = await state.read(KEYS)
+    keys = { mark: decode(found?.mark), seal: decode(found?.seal) }
+    marker = createMarker(() => keys.mark)
+    sealer = createSealer(keys.seal)
+    const before = epoch
+    epoch = found?.epoch
+    if (before !== undefined) for (const listener of listeners) listener(before !== epoch)
+    resolve()
+  }
+  const retry = () => {
+    if (state.connected) agree().catch(() => void systemClock.after(RETRY_MS, retry))
+  }
+  state.onstate(retry)
+  retry()
+  return {
+    sealer: { seal: (text) => sealer.seal(text), open: (text) => sealer.open(text) },
+    mark: (...texts) => marker(...texts),
+    ready,
+    onback: (listener) => void listeners.push(listener),
+  }
+}
+
+const KEYS = "keys"
+const KEY_BYTES = 32
+const RETRY_MS = 1000
+
+/** Returns the address of a listener for other machines. */
+function reachable(listening: URL): string {
+  const url = new URL(listening)
+  if (url.hostname === "0.0.0.0" || url.hostname === "[::]") {
+    const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? [])
+    url.hostname = all.find(({ family, internal }) => family === "IPv4" && !internal)?.address ?? "127.0.0.1"
+  }
+  return url.origin
+}

@@ -1,0 +1,74 @@
+/**
+ * Keeps together the parts that several replicas have of one legacy session.
+ *
+ *  1. A call runs on the replica that receives it. What it sends goes out on its own stream, there.
+ *  2. What belongs to no call goes to the replica that has the client's stream. If that is gone, it is held here until the
+ *     client opens a stream anywhere.
+ *  3. Messages can be lost while the shared state is away. When it is back, each part is compared with its record.
+ */
+import type { Replicas } from "../store/replicas.ts"
+import { hashOfSession } from "../store/session-store.ts"
+import type { Params } from "../wire/message.ts"
+import type { Gateway, SessionPeers as Peers, SessionPart } from "./ports.ts"
+import type { Session } from "./session.ts"
+import type { Sessions } from "./sessions.ts"
+
+export type SessionPeersDeps = {
+  readonly replicas: Replicas
+  sessions(): Pick<Sessions, "part" | "drop" | "refresh" | "save">
+  gateway(): Gateway
+}
+
+/** Follows the messages of other replicas about sessions, as long as the process runs. */
+export function createSessionPeers({ replicas, sessions, gateway }: SessionPeersDeps): Peers {
+  const ids = new Map<string, string>()
+  const partOf = (hash: string): Session | undefined => {
+    const id = ids.get(hash)
+    return id === undefined ? undefined : sessions().part(id)
+  }
+  replicas.on("session.ended", ({ session, reason }) => {
+    const part = partOf(session)
+    part?.running.drop(reason)
+    if (part !== undefined) sessions().drop(part.id, reason)
+  })
+  replicas.on("session.changed", ({ session }) => {
+    const part = partOf(session)
+    // If the state is away, the part is compared when it is back.
+    if (part !== undefined)
+      sessions()
+        .refresh(part, gateway())
+        .catch(() => undefined)
+  })
+  replicas.on("session.stream", ({ session }, from) => partOf(session)?.openedElsewhere(from))
+  replicas.on("session.text", ({ session, to, text }) => {
+    if (to === replicas.id) partOf(session)?.notify(text)
+  })
+  replicas.on("session.cancel", ({ session, params }) => void partOf(session)?.running.cancel(params))
+  const elsewhere = ({ streamAt }: SessionPart): string | undefined =>
+    streamAt === undefined ? undefined : replicas.find(streamAt)?.id
+  return {
+    replica: replicas.id,
+    isStreamElsewhere: (part) => elsewhere(part) !== undefined,
+    begin: ({ id }) => void ids.set(hashOfSession(id), id),
+    end: ({ id }) => void ids.delete(hashOfSession(id)),
+    pass(part, text) {
+      const to = elsewhere(part)
+      if (to === undefined || text.length > MAX_PASSED_CHARS) return false
+      replicas.send({ kind: "session.text", session: hashOfSession(part.id), to, text })
+      return true
+    },
+    cancel: ({ id }, params: Params) => replicas.send({ kind: "session.cancel", session: hashOfSession(id), params }),
+    opened(part) {
+      part.streamAt = replicas.id
+      const own = sessions().part(part.id)
+      if (own !== undefined) sessions().save(own)
+      replicas.send({ kind: "session.stream", session: hashOfSession(part.id) })
+    },
+    ended: ({ id }, reason) => replicas.send({ kind: "session.ended", session: hashOfSession(id), reason }),
+  }
+}
+
+// ---
+
+/** Redis disconnects a subscriber that is sent more than it reads. */
+const MAX_PASSED_CHARS = 1024 * 1024

@@ -1,0 +1,166 @@
+/**
+ * The replicas of a cluster as one of them knows them, and the messages between them.
+ *
+ *  1. Each replica says hello once a second. One that was not heard for DEAD_MS is gone. Only this replica's own clock counts:
+ *     clocks of machines differ.
+ *  2. While the shared state is away nobody can be heard, so nobody is taken for gone.
+ *  3. A message is sent at most once and not stored. A kind that a replica does not know, from another version of svc, is
+ *     ignored.
+ *  4. Ids that clients bring back name the replica that made them, as `r` and its eight digits.
+ */
+import type { Clock } from "../lib/clock.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import type { SharedState } from "./shared-state.ts"
+
+/** What a replica says of itself. */
+export type ReplicaFacts = {
+  /** Where the other replicas reach it, without a trailing slash. */
+  readonly address: string
+  readonly version: string
+  /** A digest of its configuration. */
+  readonly config: string
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number
+}
+
+export type Replica = ReplicaFacts & {
+  readonly id: string
+  /** Whether it is this process. */
+  readonly self: boolean
+}
+
+/** The messages. `session` is the hash of a session's id: a reader of Redis cannot use the session. */
+export type ReplicaMessage =
+  | { readonly kind: "hello"; readonly facts: ReplicaFacts; readonly asks?: true }
+  /** The replica stops. */
+  | { readonly kind: "bye" }
+  /** The session has ended; its client wants no answers any more. */
+  | { readonly kind: "session.ended"; readonly session: string; readonly reason: string }
+  /** The record of the session has changed. */
+  | { readonly kind: "session.changed"; readonly session: string }
+  /** The client opened its stream at the sender. */
+  | { readonly kind: "session.stream"; readonly session: string }
+  /** A text for the client's stream, for the replica `to` that has it. */
+  | { readonly kind: "session.text"; readonly session: string; readonly to: string; readonly text: string }
+  /** The client cancels a request that runs on another replica. */
+  | { readonly kind: "session.cancel"; readonly session: string; readonly params: Params }
+
+type Kind = ReplicaMessage["kind"]
+type MessageOf<K extends Kind> = Extract<ReplicaMessage, { kind: K }>
+type MessageListener = (message: ReplicaMessage, from: string) => void
+
+/** Returns a new id of a replica; `random` returns unguessable hexadecimal text. */
+export const replicaId = (random: () => string): string => `r${random().slice(0, 8)}`
+
+/** Returns the id of a replica at the start of a text; undefined if there is none. */
+export const replicaIn = (text: string): string | undefined => /^r[0-9a-f]{8}/.exec(text)?.[0]
+
+export class Replicas {
+  private readonly others = new Map<string, { replica: Replica; heard: number }>()
+  private readonly listeners = new Map<Kind, Set<MessageListener>>()
+  private facts: ReplicaFacts | undefined
+  private readonly ends: (() => void)[]
+  private cancelHello: () => void = () => undefined
+
+  constructor(
+    /** The id of this replica. */
+    readonly id: string,
+    private readonly state: SharedState,
+    private readonly clock: Clock,
+  ) {
+    this.ends = [
+      state.onmessage((text) => this.take(text)),
+      state.onstate((connected) => {
+        if (!connected) return
+        // Rule 2.
+        for (const other of this.others.values()) other.heard = clock.now()
+        this.greet(true)
+      }),
+    ]
+  }
+
+  /** Starts to say hello. `facts` is called for each hello. */
+  join(facts: () => ReplicaFacts): void {
+    const beat = (asks: boolean) => {
+      this.facts = facts()
+      this.greet(asks)
+      this.cancelHello = this.clock.after(HELLO_MS, () => beat(false))
+    }
+    beat(true)
+  }
+
+  /** All replicas that live, this one first if it has joined. */
+  all(): readonly Replica[] {
+    const own = this.facts === undefined ? [] : [{ ...this.facts, id: this.id, self: true }]
+    const others = [...this.others.keys()].flatMap((id) => this.find(id) ?? [])
+    return [...own, ...others.sort((a, b) => (a.id < b.id ? -1 : 1))]
+  }
+
+  /** Returns another replica that lives. */
+  find(id: string): Replica | undefined {
+    const found = this.others.get(id)
+    if (found === undefined) return undefined
+    if (!this.state.connected || this.clock.now() - found.heard <= DEAD_MS) return found.replica
+    this.others.delete(id)
+    return undefined
+  }
+
+  /** Sends a message to all replicas. It is lost while the shared state is away. */
+  send(message: ReplicaMessage): void {
+    void this.publish(message)
+  }
+
+  /** Calls `listener` with each message of a kind from another replica; the returned function ends that. */
+  on<K extends Kind>(kind: K, listener: (message: MessageOf<K>, from: string) => void): () => void {
+    const all = this.listeners.get(kind) ?? new Set<MessageListener>()
+    this.listeners.set(kind, all)
+    const typed = listener as MessageListener
+    all.add(typed)
+    return () => void all.delete(typed)
+  }
+
+  /** Says goodbye. Resolves when it was sent. */
+  async close(): Promise<void> {
+    this.cancelHello()
+    const hasJoined = this.facts !== undefined
+    this.facts = undefined
+    for (const end of this.ends.splice(0)) end()
+    if (hasJoined) await this.publish({ kind: "bye" })
+  }
+
+  // ---
+
+  private publish(message: ReplicaMessage): Promise<void> {
+    return this.state.publish(JSON.stringify({ ...message, from: this.id })).catch(() => undefined)
+  }
+
+  private greet(asks: boolean): void {
+    if (this.facts === undefined) return
+    this.send({ kind: "hello", facts: this.facts, ...(asks ? { asks: true as const } : {}) })
+  }
+
+  private take(text: string): void {
+    const message = parsed(text)
+    if (!isObject(message) || typeof message.from !== "string" || message.from === this.id) return
+    const { from } = message
+    const known = message as ReplicaMessage
+    if (known.kind === "hello") {
+      this.others.set(from, { replica: { ...known.facts, id: from, self: false }, heard: this.clock.now() })
+      if (known.asks === true) this.greet(false)
+    } else if (known.kind === "bye") this.others.delete(from)
+    for (const listener of this.listeners.get(known.kind) ?? []) listener(known, from)
+  }
+}
+
+// ---
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+const HELLO_MS = 1000
+const DEAD_MS = 4000

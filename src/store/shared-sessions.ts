@@ -1,0 +1,132 @@
+/**
+ * Sessions in the state that replicas share. Each session is one record; a change names the fields that changed, so that two
+ * replicas can change one session.
+ *
+ *  1. `load` is not a request: it returns what `bring` brought.
+ *  2. A session whose record is gone has ended on another replica, or expired. A late change does not bring it back.
+ *  3. A change that could not be written is written with the next one.
+ */
+import { BoundedMap } from "../lib/bounded-map.ts"
+import { parseExact } from "../lib/json.ts"
+import { isObject } from "../wire/message.ts"
+import { hashOfSession, type SessionStore, type StoredSession } from "./session-store.ts"
+import type { SharedRecord, SharedState } from "./shared-state.ts"
+
+export type SharedSessionsDeps = {
+  readonly state: SharedState
+  /** Milliseconds that an unused session is kept. */
+  readonly ttl: number
+  /** The record of a session was changed here. */
+  onchange(id: string): void
+  /** A session that this replica has was ended elsewhere. */
+  onended(id: string): void
+}
+
+/** Opens the store. */
+export function createSharedSessions({ state, ttl, onchange, onended }: SharedSessionsDeps): SessionStore {
+  const fetched = new BoundedMap<string, StoredSession>(MAX_FETCHED)
+  /** What is stored of the sessions that this replica has. */
+  const written = new Map<string, SharedRecord>()
+  const writes = new Map<string, Promise<void>>()
+  const write = async (id: string, session: StoredSession): Promise<void> => {
+    const before = written.get(id)
+    const after = recordOf(session)
+    const removed = Object.keys(before ?? {}).filter((field) => !(field in after))
+    const changes = {
+      ...Object.fromEntries(Object.entries(after).filter(([field, value]) => before?.[field] !== value)),
+      ...Object.fromEntries(removed.map((field) => [field, undefined])),
+    }
+    const isNew = before === undefined
+    const done = await state.write(keyOf(id), changes, { ttl, require: isNew ? "absent" : "present" })
+    if (!done && !isNew) {
+      written.delete(id)
+      onended(id)
+      return
+    }
+    written.set(id, after)
+    if (!isNew && Object.keys(changes).length > 0) onchange(id)
+  }
+  return {
+    load(id) {
+      const found = fetched.get(id)
+      fetched.delete(id)
+      if (found !== undefined) written.set(id, recordOf(found))
+      return found
+    },
+    save(id, session) {
+      // One after the other: each writes what differs from the one before.
+      const writing = (writes.get(id) ?? Promise.resolve()).catch(() => undefined).then(() => write(id, session))
+      writes.set(id, writing)
+      writing
+        .catch(() => undefined)
+        .finally(() => {
+          if (writes.get(id) === writing) writes.delete(id)
+        })
+    },
+    remove(id) {
+      written.delete(id)
+    },
+    close() {
+      fetched.clear()
+    },
+    shared: {
+      async bring(id) {
+        let record: SharedRecord | undefined
+        // A change that is being written must not be taken back by what was read before it.
+        do {
+          await writes.get(id)?.catch(() => undefined)
+          record = await state.read(keyOf(id))
+        } while (writes.has(id))
+        const session = record === undefined ? undefined : sessionIn(record)
+        if (session !== undefined) fetched.set(id, session)
+        return session !== undefined
+      },
+      lost: () => written.clear(),
+      stored: (id) => writes.get(id) ?? Promise.resolve(),
+      async end(id) {
+        await writes.get(id)?.catch(() => undefined)
+        await state.remove(keyOf(id))
+        written.delete(id)
+      },
+    },
+  }
+}
+
+// ---
+
+/** More requests than that do not wait at once between reading a session and using it. */
+const MAX_FETCHED = 10_000
+
+const keyOf = (id: string): string => `session:${hashOfSession(id)}`
+
+function recordOf({
+  principal,
+  scope,
+  params,
+  logLevel,
+  subscriptions,
+  tasks = [],
+  stream,
+}: StoredSession): SharedRecord {
+  return {
+    body: JSON.stringify({ principal, scope, params }),
+    ...(logLevel === undefined ? {} : { level: logLevel }),
+    ...(stream === undefined ? {} : { stream }),
+    ...Object.fromEntries(subscriptions.map((one) => [`s${JSON.stringify(one)}`, ""])),
+    ...Object.fromEntries(tasks.map((one) => [`t${JSON.stringify(one)}`, ""])),
+  }
+}
+
+function sessionIn(record: SharedRecord): StoredSession | undefined {
+  const body: unknown = record.body === undefined ? undefined : parseExact(record.body)
+  if (!isObject(body) || !isObject(body.params)) return undefined
+  const pairs = (kind: string) =>
+    Object.keys(record).flatMap((field) => (field.startsWith(kind) ? [JSON.parse(field.slice(1))] : []))
+  return {
+    ...(body as unknown as Pick<StoredSession, "principal" | "scope" | "params">),
+    logLevel: record.level,
+    stream: record.stream,
+    subscriptions: pairs("s["),
+    tasks: pairs("t["),
+  }
+}

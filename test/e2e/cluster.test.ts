@@ -1,0 +1,169 @@
+/** Three replicas behind a load balancer that knows nothing of sessions. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { NO_REDIS, startRedis } from "../redis.ts"
+import { connect1, connect2, connect2Legacy } from "./clients.ts"
+import { eventually, type Instance, modern, startSvc } from "./harness.ts"
+import {
+  type ClusterUnderTest,
+  type Event,
+  eventsOf,
+  REPLICA_SERVER,
+  startCluster,
+  WanderingClient,
+} from "./replicas.ts"
+
+if (NO_REDIS !== undefined) test.skip(`replicas: ${NO_REDIS}`, () => {})
+
+describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
+  let cluster: ClusterUnderTest
+  let replicas: readonly [Instance, Instance, Instance]
+  beforeAll(async () => {
+    cluster = await startCluster(3)
+    replicas = cluster.replicas as unknown as typeof replicas
+  })
+  afterAll(() => cluster?.[Symbol.asyncDispose]())
+
+  const next = async (events: AsyncGenerator<Event>): Promise<Event> => {
+    const { value, done } = await events.next()
+    if (done === true) throw new Error("the stream ended")
+    return value
+  }
+
+  test("a session that one replica opened is used on all, and ends on all [cluster:sessions]", async () => {
+    const client = new WanderingClient()
+    await client.open(replicas[0])
+    const pids = new Set<string>()
+    for (const replica of replicas) pids.add(await client.call(replica, "one_svc_who"))
+    expect(pids.size).toBe(3)
+    expect((await client.end(replicas[2])).status).toBe(204)
+    for (const replica of replicas)
+      await eventually(async () => (await client.post(replica, { id: 9, method: "ping" })).status === 404)
+  })
+
+  test("the answer to a server's question reaches the call on another replica [cluster:answers]", async () => {
+    const client = new WanderingClient()
+    await client.open(replicas[0])
+    const who = await client.call(replicas[0], "one_svc_who")
+    const call = client.stream(replicas[0], "tools/call", { name: "one_svc_ask", arguments: {} })
+    const { message: question } = await next(call)
+    expect(question.method).toBe("elicitation/create")
+    const answer = { id: question.id, result: { action: "accept", content: { name: "Zoë" } } }
+    expect((await client.post(replicas[1], answer)).status).toBe(202)
+    const { message } = await next(call)
+    expect(message.result?.content?.[0]?.text).toBe(`${who} heard {"action":"accept","content":{"name":"Zoë"}}`)
+  })
+
+  test("a cancellation reaches the call on another replica [cluster:cancel]", async () => {
+    const client = new WanderingClient()
+    await client.open(replicas[0])
+    const call = client.stream(
+      replicas[0],
+      "tools/call",
+      { name: "one_svc_hold", arguments: {}, _meta: { progressToken: 1 } },
+      77,
+    )
+    expect((await next(call)).message.method).toBe("notifications/progress")
+    const about = { method: "notifications/cancelled", params: { requestId: 77, reason: "enough" } }
+    expect((await client.post(replicas[2], about)).status).toBe(202)
+    expect((await call.next()).done).toBe(true)
+    const reason = await eventually(async () => (await client.call(replicas[0], "one_svc_heard")) || undefined)
+    expect(reason).toContain("enough")
+  })
+
+  test("a broken stream is resumed on another replica without a loss [cluster:resume]", async () => {
+    const client = new WanderingClient()
+    await client.open(replicas[0])
+    const breaking = new AbortController()
+    const params = { name: "one_svc_hold", arguments: {}, _meta: { progressToken: 1 } }
+    const response = await client.post(replicas[0], { id: 5, method: "tools/call", params }, breaking.signal)
+    const { id: last, message } = await next(eventsOf(response))
+    expect(message.method).toBe("notifications/progress")
+    breaking.abort()
+    const resumed = eventsOf(await client.get(replicas[1], last))
+    await client.call(replicas[0], "one_svc_release")
+    const { message: answer } = await next(resumed)
+    expect(answer.id).toBe(5)
+    expect(answer.result?.content?.[0]?.text).toContain("released")
+  })
+
+  test("what belongs to no request goes to the replica with the client's stream [cluster:stream]", async () => {
+    const client = new WanderingClient()
+    await client.open(replicas[0])
+    const [first, second] = [eventsOf(await client.get(replicas[1])), await client.get(replicas[2])]
+    // The stream that was opened last replaces the one before, wherever that is.
+    expect((await first.next()).done).toBe(true)
+    const events = eventsOf(second)
+    await client.call(replicas[0], "one_svc_log")
+    const { message } = await next(events)
+    expect(message).toMatchObject({ method: "notifications/message", params: { level: "info" } })
+    await client.end(replicas[0])
+    expect((await events.next()).done).toBe(true)
+  })
+
+  test("clients of both SDKs and eras call and answer through the load balancer [cluster:balanced]", async () => {
+    const svc = { ...replicas[0], url: cluster.url }
+    for (const connect of [connect1, connect2Legacy, connect2]) {
+      await using client = await connect(svc, () => "accept")
+      const pids = new Set<string>()
+      for (let count = 0; count < 6; count++) {
+        const { content } = await client.call("one_svc_ask")
+        expect(content[0]?.text).toContain('"action":"accept"')
+        pids.add(content[0]?.text.split(" ")[0] ?? "")
+      }
+      expect(pids.size).toBeGreaterThan(1)
+    }
+  })
+})
+
+describe.skipIf(NO_REDIS !== undefined)("while Redis is away", () => {
+  test("what needs no shared state goes on, the rest says when to try again, and all is back by itself [cluster:away]", async () => {
+    await using cluster = await startCluster(2)
+    const [one, other] = cluster.replicas as [Instance, Instance]
+    const client = new WanderingClient()
+    await client.open(one)
+    await cluster.redis.kill()
+    // A session that the replica knows, and a request that needs none.
+    expect(await client.call(one, "one_svc_who")).toMatch(/^\d+$/)
+    for (const { url } of [one, other]) {
+      const { status, body } = await modern(`${url}/mcp`, "tools/call", { name: "one_svc_who", arguments: {} })
+      expect([status, body.error]).toEqual([200, undefined])
+    }
+    // A session that the replica does not know, a new one, and the end of one.
+    const refused = [
+      await client.post(other, { id: 1, method: "ping" }),
+      await new WanderingClient().post(one, { id: 1, method: "initialize", params: { protocolVersion: "2025-11-25" } }),
+      await client.end(one),
+    ]
+    for (const response of refused) {
+      expect([response.status, Number(response.headers.get("retry-after"))]).toEqual([503, expect.any(Number)])
+      expect(await response.text()).toContain("try again in a moment")
+    }
+    expect(one.stderr()).toContain(`the shared state at 127.0.0.1:${cluster.redis.port} is away`)
+    await cluster.redis.start()
+    // Redis kept nothing: the replica that knows the session stores it again.
+    await eventually(async () => (await client.post(other, { id: 2, method: "ping" })).ok)
+    expect(await client.call(other, "one_svc_who")).toMatch(/^\d+$/)
+    expect((await client.end(other)).status).toBe(204)
+    await eventually(async () => (await client.post(one, { id: 3, method: "ping" })).status === 404)
+  })
+
+  test("a replica starts without it, and serves what needs none", async () => {
+    await using redis = await startRedis()
+    await redis.kill()
+    await using svc = await startSvc({
+      config: { mcpServers: { one: REPLICA_SERVER } },
+      env: { SVC_CLUSTER: redis.url },
+    })
+    const { status, body } = await modern(`${svc.url}/mcp`, "tools/call", { name: "one_svc_who", arguments: {} })
+    expect([status, body.error]).toEqual([200, undefined])
+    await redis.start()
+    const client = new WanderingClient()
+    await eventually(() =>
+      client.open(svc).then(
+        () => true,
+        () => false,
+      ),
+    )
+    expect(await client.call(svc, "one_svc_who")).toMatch(/^\d+$/)
+  })
+})
