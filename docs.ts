@@ -7,6 +7,7 @@ import { CLIENTS, clientEntry, clientRow } from "./src/config/clients.ts"
 import { oauthSchema, REMOTE_ONLY, STDIO_ONLY, serverSchema } from "./src/config/schema.ts"
 import { EXIT_CODES } from "./src/lib/errors.ts"
 import { exposition, Metrics } from "./src/report/metrics.ts"
+import { ResultSizes } from "./src/report/result-sizes.ts"
 import { ENDPOINTS } from "./src/rest/api.ts"
 import { isObject, type Params } from "./src/wire/message.ts"
 import { JSON_SHAPES } from "./test/json-shapes.ts"
@@ -115,7 +116,13 @@ function clients(): string {
 /** The families as /metrics announces them. */
 function metrics(): string {
   const nothing = { backends: [] } as unknown as Parameters<typeof exposition>[1]
-  const lines = exposition(new Metrics(), nothing, { inFlight: 0, sessions: 0, uptimeSeconds: 0, version: "" })
+  const lines = exposition(new Metrics(), nothing, {
+    inFlight: 0,
+    sessions: 0,
+    uptimeSeconds: 0,
+    version: "",
+    results: new ResultSizes(),
+  })
   const rows = [...lines.matchAll(/^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)$/gm)].map(([, name, help, type]) => [
     `\`${name}\``,
     type ?? "",

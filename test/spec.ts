@@ -826,6 +826,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "nobody deletes them",
   },
+  "results:sizes": {
+    says: "svc tokens --results, svc mcp status NAME and /metrics show the median, the 99th percentile and the cut ones of each tool's results",
+    from: "choice",
+    why: "whoever sets a budget must know which tools need one",
+  },
   "results:stated": {
     says: "a tool without a budget that had a result of more than 100 kB states anthropic/maxResultSizeChars in its definition",
     from: "choice",

@@ -9,7 +9,7 @@ import { formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import { version } from "../lib/version.ts"
 import { HEALTH_LEVELS } from "../report/health.ts"
-import { statusOf } from "../report/status.ts"
+import { statusOf, withResultSizes } from "../report/status.ts"
 import type { ControlDispatch } from "../serve/control-socket.ts"
 import { reportAt } from "../serve/health.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -86,7 +86,10 @@ async function answerControl(
   const { agent, redactor } = runtime
   // The operator needs paths and addresses: only credentials are masked.
   const status = () => ({
-    ...statusOf(agent.snapshot(), systemClock.now(), redactor().maskCredentials),
+    ...withResultSizes(
+      statusOf(agent.snapshot(), systemClock.now(), redactor().maskCredentials),
+      runtime.mcp.gateway.results.sizes,
+    ),
     pid: process.pid,
     version,
     ...addresses,
@@ -147,6 +150,8 @@ async function answerControl(
     }
     case "context":
       return contextOffer(runtime, params, LOADED_MS)
+    case "results":
+      return runtime.mcp.gateway.results.sizes.report(typeof params.server === "string" ? params.server : undefined)
     case "flush":
       return runtime.serverLogs.flush()
     default:
@@ -205,6 +210,7 @@ const READ_ONLY_METHODS: ReadonlySet<string> = new Set([
   "tools",
   "approvals",
   "context",
+  "results",
   "flush",
   "auth.status",
   "auth.wait",

@@ -68,7 +68,8 @@ export async function startHttp(
       ? undefined
       : createMetricsEndpoint(() => {
           const { uptimeSeconds, version } = facts()
-          const gauges = { inFlight: agent.inFlight, sessions: runtime.sessions.size, uptimeSeconds, version }
+          const results = runtime.mcp.gateway.results.sizes
+          const gauges = { inFlight: agent.inFlight, sessions: runtime.sessions.size, uptimeSeconds, version, results }
           return exposition(metrics, agent.snapshot(), gauges)
         })
   const oauthCallback = createCallback({

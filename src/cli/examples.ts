@@ -161,6 +161,7 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   tokens: [
     ["svc tokens", "count the tokens of each server, largest first"],
     ["svc tokens github --preset work", "count the tools of one server that a preset lists"],
+    ["svc tokens --results", "show which tools return much"],
   ],
   doctor: [
     ["svc doctor", "show what is wrong, why it matters, and how to fix it"],

@@ -8,7 +8,8 @@ import { type EffectiveValue, effectiveOf, valueText } from "../config/effective
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, type Issue, UnavailableError } from "../lib/errors.ts"
 import { type Cell, formatTable } from "../lib/table.ts"
-import { times } from "../lib/text.ts"
+import { counted, times } from "../lib/text.ts"
+import type { ToolResultSizes } from "../report/result-sizes.ts"
 import { idleStateOf, stateCell, TONE_BY_STATE } from "../report/server-state.ts"
 import { describeServers, runningServers } from "../report/servers.ts"
 import type { ServerStatus, Status } from "../report/status.ts"
@@ -191,6 +192,9 @@ const restartsText = ({ type, restarts }: ServerStatus): string =>
   type === "stdio" ? `restarted ${times(restarts)}` : `${restarts} ${restarts === 1 ? "try" : "tries"}`
 
 /** The detail view of a server: all that is known of it, uncut. */
+const resultsText = ({ tool, count, p50, p99, cut }: ToolResultSizes): string =>
+  `${tool}: ${counted(count, "result")}, median ${p50} bytes, p99 ${p99} bytes${cut === 0 ? "" : `, ${cut} cut`}`
+
 function detailsOf(
   { name, instances }: { readonly name: string; readonly instances: readonly ServerStatus[] },
   live: Status,
@@ -215,6 +219,7 @@ function detailsOf(
       ["prompts", count(one.prompts)],
       ["resources", count(one.resources)],
       ["context", contextText(one)],
+      ...(one.results ?? []).map((sizes, at) => [at === 0 ? "results" : "", resultsText(sizes)] as const),
       ["tags", one.tags.join(", ")],
       ["last ping", one.lastPing === undefined ? "" : `${elapsed(one.lastPing)} ago`],
       ...notesOf(one).map((note, at) => [at === 0 ? "note" : "", note] as const),

@@ -2,11 +2,12 @@
 import type { CommandDef } from "citty"
 import { Tiktoken } from "js-tiktoken/lite"
 import ranks from "js-tiktoken/ranks/cl100k_base"
-import { CONTEXT_ARGS, notRunning, openContext } from "../app/command-context.ts"
+import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../app/command-context.ts"
 import type { ContextOffer } from "../app/context-offer.ts"
 import { facts, print, say, table } from "../app/output.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
+import type { ToolResultSizes } from "../report/result-sizes.ts"
 import { isObject, parseJson } from "../wire/message.ts"
 
 export const tokens: CommandDef = {
@@ -19,10 +20,15 @@ export const tokens: CommandDef = {
       valueHint: "server",
     },
     preset: { type: "string", description: "Count only what svc lists to clients of this preset" },
+    results: {
+      type: "boolean",
+      description: "Show instead how large the results of tools have been since svc started, largest first",
+    },
     ...CONTEXT_ARGS,
   },
   async run({ args }) {
     const context = openContext(args)
+    if (args.results === true) return printResults(context, args)
     const preset = typeof args.preset === "string" ? { preset: args.preset } : {}
     const answer = await context.ask("context", preset, ANSWER_MS)
     if (!isObject(answer)) throw notRunning(context.paths)
@@ -71,6 +77,38 @@ export const tokens: CommandDef = {
 }
 
 // ---
+
+/** Prints the sizes of the results of all servers, or of one. */
+async function printResults(
+  context: CommandContext,
+  { server, json }: Readonly<Record<string, unknown>>,
+): Promise<number> {
+  const answer = await context.ask("results", typeof server === "string" ? { server } : {})
+  if (!Array.isArray(answer)) throw notRunning(context.paths)
+  const rows = answer as readonly ToolResultSizes[]
+  print(json === true, rows, () =>
+    rows.length === 0
+      ? "no tool has been called since svc started"
+      : [
+          table(
+            ["server", "tool", "results", "median bytes", "p99 bytes", "largest bytes", "p99 tokens", "cut"],
+            rows.map(({ server: name, tool, count, p50, p99, largest, cut }) => [
+              name,
+              tool,
+              ...[count, p50, p99, largest, Math.ceil(p99 / BYTES_PER_TOKEN), cut].map(formatted),
+            ]),
+          ),
+          "",
+          facts([["note", RESULTS_NOTE]]),
+        ].join("\n"),
+  )
+  return 0
+}
+
+/** Those of prose. */
+const BYTES_PER_TOKEN = 4
+const RESULTS_NOTE =
+  "A token is counted as 4 bytes. Percentiles may be a fifth too large. Cut are the results that exceeded a budget (`svc serve --result-budget`)."
 
 const ANSWER_MS = 60_000
 const ESTIMATOR = "cl100k_base"

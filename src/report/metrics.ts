@@ -5,6 +5,7 @@
 
 import type { Snapshot } from "../agent/snapshot.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
+import type { ResultSizes } from "./result-sizes.ts"
 
 const OUTCOMES = ["ok", "tool_error", "error"] as const
 export type CallOutcome = (typeof OUTCOMES)[number]
@@ -61,6 +62,7 @@ export type Gauges = {
   readonly sessions: number
   readonly uptimeSeconds: number
   readonly version: string
+  readonly results: Pick<ResultSizes, "report">
 }
 
 /** Writes all metrics in the text exposition format, version 0.0.4. */
@@ -132,6 +134,26 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
       Object.entries(offer?.characters ?? {}).map(
         ([kind, count]) => `svc_context_characters{server=${quote(spec.id)},kind="${kind}"} ${count}`,
       ),
+    ),
+  )
+  const results = gauges.results.report()
+  family(
+    "svc_result_bytes",
+    "gauge",
+    "Sizes of the results of each tool since svc started: the median, the 99th percentile and the largest.",
+    results.flatMap(({ server, tool, p50, p99, largest }) =>
+      Object.entries({ "0.5": p50, "0.99": p99, 1: largest }).map(
+        ([quantile, bytes]) =>
+          `svc_result_bytes{server=${quote(server)},tool=${quote(tool)},quantile="${quantile}"} ${bytes}`,
+      ),
+    ),
+  )
+  family(
+    "svc_results_cut_total",
+    "counter",
+    "Results that exceeded their budget and were answered in part.",
+    results.flatMap(({ server, tool, cut }) =>
+      cut === 0 ? [] : [`svc_results_cut_total{server=${quote(server)},tool=${quote(tool)}} ${cut}`],
     ),
   )
   family("svc_reloads_total", "counter", "Reloads of the configuration by result.", [

@@ -7,6 +7,7 @@ import type { ContextCharacters } from "../catalog/catalog.ts"
 import { longList } from "../catalog/client-limits.ts"
 import { formatIssue } from "../lib/errors.ts"
 import { healthOf, listedFacts } from "./health.ts"
+import type { ResultSizes, ToolResultSizes } from "./result-sizes.ts"
 import { type ServerState, stateOf } from "./server-state.ts"
 
 /** One server, as `svc mcp status` and `mcp_status` show it. Times are ISO 8601; texts are redacted. */
@@ -52,6 +53,8 @@ export type ServerStatus = {
   /** When the last ping was answered or given up. svc pings a server that is idle. */
   readonly lastPing?: string
   readonly authorizationUrl?: string
+  /** The sizes of the results of its tools, of those with the largest ones. */
+  readonly results?: readonly ToolResultSizes[]
 }
 
 export type Status = {
@@ -68,6 +71,15 @@ export type Status = {
   /** Set if svc serves its demo in place of the configuration. */
   readonly demo?: true
 }
+
+/** Adds the sizes of results to a status report. */
+export const withResultSizes = ({ servers, ...rest }: Status, sizes: Pick<ResultSizes, "report">): Status => ({
+  ...rest,
+  servers: servers.map((server) => {
+    const results = sizes.report(server.id).slice(0, MAX_SIZES)
+    return results.length === 0 ? server : { ...server, results }
+  }),
+})
 
 /** Makes the status report for the moment `now`; `clean` redacts the text of errors. */
 export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) => string): Status {
@@ -133,6 +145,9 @@ export const worstOf = (instances: readonly ServerStatus[]): ServerStatus | unde
   instances[0]
 
 // ---
+
+/** Tools of a server whose results are shown. */
+const MAX_SIZES = 5
 
 /** Returns what is wrong with a connected server. */
 const issuesOf = ({ listed, responsive }: BackendSnapshot): readonly string[] =>

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import type { Snapshot } from "../../src/agent/snapshot.ts"
 import { exposition, Metrics } from "../../src/report/metrics.ts"
+import { ResultSizes } from "../../src/report/result-sizes.ts"
 
 const EMPTY: Snapshot = {
   startedAt: 0,
@@ -12,7 +13,13 @@ const EMPTY: Snapshot = {
   generation: 1,
 }
 const text = (metrics: Metrics) =>
-  exposition(metrics, EMPTY, { inFlight: 0, sessions: 0, uptimeSeconds: 1, version: "1.2.3" })
+  exposition(metrics, EMPTY, {
+    inFlight: 0,
+    sessions: 0,
+    uptimeSeconds: 1,
+    version: "1.2.3",
+    results: new ResultSizes(),
+  })
 const calls = (metrics: Metrics) =>
   text(metrics)
     .split("\n")
