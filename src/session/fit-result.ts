@@ -125,16 +125,12 @@ class Fitting {
     structured: Structured | undefined,
     left: number,
   ): Promise<readonly unknown[]> {
-    const large = blocks.filter((block) => charactersOf(block, SMALL) > SMALL)
+    const large = new Set(blocks.filter((block) => charactersOf(block, SMALL) > SMALL))
     const smallCharacters = blocks.reduce<number>(
-      (sum, block) => sum + (large.includes(block) ? 0 : charactersOf(block, left)),
+      (sum, block) => sum + (large.has(block) ? 0 : charactersOf(block, left)),
       0,
     )
-    if (
-      smallCharacters > left / 3 ||
-      large.length * WORDS > left * 0.8 ||
-      (large.length === 0 && structured === undefined)
-    )
+    if (smallCharacters > left / 3 || large.size * WORDS > left * 0.8 || (large.size === 0 && structured === undefined))
       return this.storeBlocks(blocks, structured, left)
     const taken = new Map<unknown, ResultIntake>()
     for (const block of large) {
@@ -142,7 +138,7 @@ class Fitting {
       taken.set(block, await this.take(encoding, text))
     }
     const own = structured && (await this.takeStructured(structured.whole, [...taken.values()]))
-    const withText = large.length + (own === undefined || structured?.isShown ? 0 : 1)
+    const withText = large.size + (own === undefined || structured?.isShown ? 0 : 1)
     const each = Math.floor((left - smallCharacters - (own === undefined ? 0 : WORDS)) / Math.max(1, withText) - WORDS)
     const shown: unknown[] = []
     for (const block of blocks) {
@@ -163,10 +159,11 @@ class Fitting {
   /** Stores all blocks as one JSON text, and shows as many of the first ones as fit. */
   private async storeBlocks(
     blocks: readonly unknown[],
-    structured: unknown,
+    structured: Structured | undefined,
     left: number,
   ): Promise<readonly unknown[]> {
-    const whole = structured === undefined ? { content: blocks } : { content: blocks, structuredContent: structured }
+    const more = structured === undefined ? {} : { structuredContent: structured.whole }
+    const whole = { content: blocks, ...more }
     const intake = await this.take("text", JSON.stringify(whole))
     const value = await intake.finish(this.budget, "application/json")
     const first: unknown[] = []
@@ -177,8 +174,8 @@ class Fitting {
       first.push(block)
     }
     const about = `all ${counted(blocks.length, "content block")}`
-    const more = first.length === 0 ? {} : { more: `of which the first ${counted(first.length, "block")} follow` }
-    const [note, ...links] = this.show({ value, about, ...more }, first.length === 0 ? left - WORDS : 0)
+    const shown = first.length === 0 ? {} : { more: `of which the first ${counted(first.length, "block")} follow` }
+    const [note, ...links] = this.show({ value, about, ...shown }, first.length === 0 ? left - WORDS : 0)
     return [note, ...first, ...links]
   }
 

@@ -34,11 +34,13 @@ export async function measureCalls(rig: Rig, rounds: number): Promise<Measured> 
   await using raw = await startRaw()
   await using svc = await startSvc({ echo: stdio() }, ["--no-persist"])
   await using full = await startSvc({ echo: { ...stdio(), restartOnExit: true, env: SECRETS } }, ["--metrics"])
+  await using budgeted = await startSvc({ echo: stdio() }, ["--no-persist", "--result-budget", "20000"])
   const counts = await interleave(rounds, {
     floor: await callsOf(rig, floor, MANY),
     raw: await callsOf(rig, raw, MANY),
     svc: await callsOf(rig, svc, MANY),
     full: await callsOf(rig, full, MANY),
+    budgeted: await callsOf(rig, budgeted, MANY),
     pipe: () => rig.run({ ...pipeJob(1), warm: WARM_MS, ms: ROUND_MS }),
     one: await callsOf(rig, svc, 1),
     floorOne: await callsOf(rig, floor, 1),
@@ -74,6 +76,13 @@ export async function measureCalls(rig: Rig, rounds: number): Promise<Measured> 
         unit: "µs",
         aim: { most: 25 },
         from: `the least relay ${digits(over(counts.raw, ({ cpu, calls }) => (cpu * 1000) / calls))} µs`,
+      },
+      {
+        what: "a result budget costs calls with results below it",
+        value: (1 - over(counts.budgeted, (count, n) => count.rate / rateOf(counts.svc[n]))) * 100,
+        unit: "%",
+        aim: { most: 3 },
+        from: `${rate("budgeted")}/s of ${rate("svc")}/s`,
       },
       {
         what: "supervision, metrics, sessions on disk and redaction cost",

@@ -165,6 +165,8 @@ describe("an agent", () => {
     const blocks = await agent.call("l_svc_blocks")
     expect(blocks.content[1]?.text).toBe("block 0")
     expect(tokensOf(blocks)).toBeLessThan(2000)
+    const { content } = await agent.call("read_result", { id: idOf(blocks), path: "$.content[-1].text" })
+    expect(content[0]?.text).toBe('"block 2999"')
     expect((await agent.call("l_svc_small")).content).toEqual([{ type: "text", text: "ok" }])
   })
 
