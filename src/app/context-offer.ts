@@ -2,6 +2,7 @@
 import { viewOf } from "../catalog/catalog.ts"
 import { scopeIncludes } from "../catalog/scope.ts"
 import type { ToolListing } from "../config/tool-listing.ts"
+import { offersReading, READ_RESULT_ENTRY } from "../session/result-budget.ts"
 import { aggregateInstructionsFor } from "../session/server-capabilities.ts"
 import type { Params } from "../wire/message.ts"
 import type { Runtime } from "./runtime.ts"
@@ -41,7 +42,8 @@ export async function contextOffer(
     return { scope, view, instructions: aggregateInstructionsFor(scope, view, gateway) ?? "" }
   }
   const [{ scope, view, instructions }, lazy] = [seen("all"), seen("search")]
-  const own = gateway.toolbox()?.entries ?? []
+  const reading = offersReading(scope, view, gateway) ? [READ_RESULT_ENTRY] : []
+  const own = [...(gateway.toolbox()?.entries ?? []), ...reading]
   return {
     servers: [
       ...(own.length === 0 ? [] : [{ name: "svc", tools: own, instructions: "" }]),
@@ -57,6 +59,6 @@ export async function contextOffer(
       .backends.flatMap(({ spec, loading: { startedAt, endedAt } }) =>
         startedAt !== undefined && endedAt === undefined && scopeIncludes(scope, spec) ? [spec.name] : [],
       ),
-    lazy: { tools: lazy.view.entries("tools/list"), instructions: lazy.instructions },
+    lazy: { tools: [...lazy.view.entries("tools/list"), ...reading], instructions: lazy.instructions },
   }
 }

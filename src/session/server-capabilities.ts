@@ -16,6 +16,7 @@ import {
 import { isObject, metaOf, type Params } from "../wire/message.ts"
 import type { ClientCall, Gateway } from "./ports.ts"
 import { refuseStopping } from "./ready.ts"
+import { offersReading } from "./result-budget.ts"
 import { unitedSkills } from "./skills.ts"
 
 type About = Pick<ClientCall, "gateway" | "client">
@@ -91,7 +92,8 @@ function introduce({ gateway, client }: About): Introduction {
   if (typeof target === "string") throw new BackendError(scope.id, target)
   const { peer } = target
   return {
-    capabilities: translate(peer, client.era),
+    // Stored results are resources.
+    capabilities: { ...(offersReading(scope, view, gateway) ? { resources: {} } : {}), ...translate(peer, client.era) },
     // Legacy clients require a name and a version; modern servers need not state them.
     serverInfo: { name: target.spec.name, version: "unknown", ...peer.serverInfo },
     instructions: view.instructions,
