@@ -19,6 +19,7 @@ import { deb, debName } from "./release/deb.ts"
 import { checkNeeds } from "./release/elf.ts"
 import { type Facts, factsOf, PLATFORMS } from "./release/facts.ts"
 import { stampInstaller } from "./release/installer.ts"
+import { checkMachO } from "./release/macho.ts"
 import { homebrewFormula, scoopManifest, wingetManifests } from "./release/manifests.ts"
 import { readSigningKey, type SigningKey, signMinisign } from "./release/minisign.ts"
 import { npmLauncher, npmName, npmPlatform } from "./release/npm.ts"
@@ -73,7 +74,11 @@ async function build({ latest }: Facts, key: SigningKey | undefined): Promise<st
   })
   if ((await child.exited) !== 0) throw new Error("the build failed; its error stands above")
   const folder = join(root, "dist")
-  for (const platform of PLATFORMS) checkNeeds(platform, readFileSync(join(folder, platform.file)))
+  for (const platform of PLATFORMS) {
+    const program = readFileSync(join(folder, platform.file))
+    checkNeeds(platform, program)
+    checkMachO(platform, program)
+  }
   return folder
 }
 

@@ -56,6 +56,17 @@ test("launchd and the Task Scheduler get the command word for word, in well-form
   expect(mac.file).toBe("/home/ann/Library/LaunchAgents/svc.plist")
   expect(mac.install).toEqual([["launchctl", "bootstrap", "gui/1000", mac.file]])
   expect(await texts(mac.text, "string")).toContain('--filter=a & "b" <c>')
+  // A second reader of property lists, if this machine has one.
+  if (Bun.which("plistutil") !== null) {
+    const convert = (input: Uint8Array, format: string) => {
+      const { success, stdout } = Bun.spawnSync(["plistutil", "-f", format, "-i", "-"], { stdin: input })
+      expect(success).toBe(true)
+      return stdout
+    }
+    const back = convert(convert(Buffer.from(mac.text), "bin"), "xml").toString()
+    expect(await texts(back, "string")).toEqual(await texts(mac.text, "string"))
+    expect(await texts(back, "key")).toEqual(await texts(mac.text, "key"))
+  }
   expect(defineService({ ...FACTS, platform: "darwin", scope: SYSTEM }).text).toContain(
     "<key>UserName</key>\n  <string>ann</string>",
   )
