@@ -29,6 +29,7 @@ export function App() {
 function Frame() {
   const route = useRoute()
   const phase = useStateOf((state) => state.phase)
+  const isRead = useStateOf((state) => state.status !== undefined && state.phase !== "loading")
   const [id = "servers"] = route.path
   const view = VIEWS.find((one) => one.id === id) ?? VIEWS[0]
   const main = useRef<HTMLElement>(null)
@@ -44,15 +45,28 @@ function Frame() {
     <div class="frame">
       <Navigation current={view} />
       <main id="main" ref={main} tabIndex={-1}>
-        {phase === "lost" && (
-          <Failure text="svc does not answer. The page tries again; `svc status` shows whether svc runs." />
-        )}
-        {phase === "loading" ? (
-          <p class="empty">Loading …</p>
-        ) : (
-          view !== undefined && <view.Draw key={view.id} route={route} />
-        )}
+        <Trouble view={id} />
+        {isRead
+          ? view !== undefined && <view.Draw key={view.id} route={route} />
+          : phase === "loading" && <p class="empty">Loading …</p>}
       </main>
+    </div>
+  )
+}
+
+/** What concerns every view: svc does not answer, or its configuration as a whole is broken. */
+function Trouble({ view }: { view: string }) {
+  const phase = useStateOf((state) => state.phase)
+  const trouble = useStateOf((state) => state.trouble)
+  const issues = useStateOf((state) => state.issues)
+  const broken = issues.find(({ severity, server }) => severity === "error" && server === undefined)
+  if (phase === "lost") return <Failure text={`${trouble}\nThe page tries again by itself.`} />
+  if (broken === undefined || view === "issues") return null
+  return (
+    <div class="note bad" role="alert">
+      <p>
+        {broken.message} <a href={linkTo(["issues"])}>Issues of the configuration</a>
+      </p>
     </div>
   )
 }

@@ -6,6 +6,7 @@
  *  3. A lost connection is tried again; everything is read anew then, because events were missed.
  */
 import { type Api, Problem } from "./api.ts"
+import { textOf } from "./hooks.ts"
 import type { Store } from "./store.ts"
 import type { Activity, Configuration, FinishedCall, Server, State, Status } from "./types.ts"
 
@@ -55,7 +56,7 @@ export function createLive(api: Api, store: Store<State>): Live {
       await readAll()
     } catch (error) {
       const isLogin = error instanceof Problem && (error.status === 401 || error.status === 403)
-      store.set(isLogin ? { phase: "login", asksToken: error.asksToken } : { phase: "lost" })
+      store.set(isLogin ? { phase: "login", asksToken: error.asksToken } : { phase: "lost", trouble: textOf(error) })
       close()
       if (!isLogin) retry()
     }

@@ -110,8 +110,9 @@ export type FinishedCall = {
 
 /** What the page knows. The stream of events keeps it current. */
 export type State = {
-  /** "login": REST asks for a login. "lost": svc does not answer. */
+  /** "login": REST asks for a login. "lost": svc does not answer, or says in `trouble` why not. */
   readonly phase: "loading" | "login" | "ready" | "lost"
+  readonly trouble: string
   /** Whether a login needs a token of a client (`--auth`). */
   readonly asksToken: boolean
   readonly principal: string
@@ -130,6 +131,7 @@ export type State = {
 
 export const EMPTY_STATE: State = {
   phase: "loading",
+  trouble: "",
   asksToken: false,
   principal: "",
   status: undefined,

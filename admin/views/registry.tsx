@@ -96,8 +96,8 @@ function Entry({ name }: { name: string }) {
                   ["Version", info.entry?.version ?? "–"],
                   ["Registry", info.entry?.registry ?? "–"],
                   ["Types", info.entry === undefined ? "–" : <Tags tags={info.entry.types} />],
-                  ["Repository", <WebLink key="repository" url={info.entry?.repository} />],
-                  ["Web site", <WebLink key="site" url={info.entry?.websiteUrl} />],
+                  ["Repository", webLink(info.entry?.repository)],
+                  ["Web site", webLink(info.entry?.websiteUrl)],
                 ]}
               />
               <Warnings texts={info.warnings} />
@@ -180,7 +180,8 @@ function Installation({ info }: { info: RegistryInfo }) {
           key={variable}
           label={info.required.some((one) => one.name === variable) ? `${variable} (required)` : variable}
           hint={
-            [description, secret ? "A secret: svc keeps it in .env." : undefined].filter(Boolean).join(" ") || undefined
+            [description, secret ? "a secret, which svc keeps in .env" : undefined].filter(Boolean).join("; ") ||
+            undefined
           }
         >
           {(id, describedBy) =>
@@ -288,12 +289,10 @@ const Warnings = ({ texts }: { texts: readonly string[] }) => (
   </>
 )
 
-/** A link of a registry's entry: to a web page, or nothing. */
-const WebLink = ({ url }: { url: string | undefined }) =>
+/** Returns a link of a registry's entry, if it leads to a web page. */
+const webLink = (url: string | undefined) =>
   url !== undefined && /^https?:\/\//.test(url) ? (
     <a href={url} target="_blank" rel="noopener noreferrer">
       {url}
     </a>
-  ) : (
-    <>–</>
-  )
+  ) : undefined

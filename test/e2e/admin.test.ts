@@ -108,6 +108,29 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     for (const tab of [page, other.page]) await tab.getByRole("link", { name: "fresh" }).waitFor({ state: "detached" })
   })
 
+  test("a page whose svc has ended says so, and asks for a login when svc is back [admin:live]", async () => {
+    const first = await startSvc({ config: { mcpServers: {} } })
+    await using tab = await visit(browser, first)
+    first.signal("SIGTERM")
+    await first.exited
+    await tab.page.getByText(/svc does not answer/).waitFor()
+    await using _again = await startSvc({ folder: first.folder, port: Number(new URL(first.url).port) })
+    await tab.page.getByRole("heading", { name: "Log in to svc" }).waitFor()
+  })
+
+  test("a broken file shows on every view, and the servers stay as they are [admin:live]", async () => {
+    await admin.show("tools")
+    const text = readFileSync(join(svc.folder, "mcp.json"), "utf8")
+    svc.write(`${text}}`)
+    await page.getByRole("alert").getByRole("link", { name: "Issues of the configuration" }).waitFor()
+    await admin.show("servers")
+    await row(/^every/)
+      .getByText("connected")
+      .waitFor()
+    svc.write(text)
+    await page.getByRole("alert").waitFor({ state: "detached" })
+  })
+
   test("servers are restarted, disabled and enabled [admin:servers]", async () => {
     await admin.show("servers")
     await button("Restart echo").click()
