@@ -1486,6 +1486,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the next line of a script must find svc ready, and a start that fails must not look like one that works",
   },
+  "cli:hangup": {
+    says: "SIGHUP reloads the configuration, and stops an svc whose terminal is closed",
+    from: "choice",
+    why: "the system sends it, too, when a terminal window is closed, and nobody would find the svc that stays",
+  },
   "cli:log-file": {
     says: "--log-file takes the log in place of stderr, and is rotated by size",
     from: "choice",

@@ -1,4 +1,5 @@
 /** Applies the configuration files of a running svc, and again whenever they change. */
+import { closeSync, constants, openSync } from "node:fs"
 import { dirname } from "node:path"
 import type { Applied } from "../agent/agent.ts"
 import { createReload, type ReloadResult } from "../agent/reload.ts"
@@ -23,7 +24,8 @@ import type { ServeOptions } from "./serve-options.ts"
 export type ReloadLoop = { close(): void; idle(): Promise<void> }
 
 /**
- * Loads the files, and reloads them when they change or at SIGHUP. For an svc that listens, opens the control socket, too: of
+ * Loads the files, and reloads them when they change or at SIGHUP, unless that says
+ * that its terminal is closed: then svc stops. For an svc that listens, opens the control socket, too: of
  * several svc on stdio in one directory none can own it. Throws a ConfigError if the first load fails in strict template mode.
  */
 export async function startReloadLoop(
@@ -123,8 +125,10 @@ export async function startReloadLoop(
     control?.close()
     throw new ConfigError(issues)
   }
+  const hadTerminal = hasTerminal()
+  const onHangup = () => (hadTerminal && !hasTerminal() ? interrupt("the terminal is closed") : again())
   // On Windows SIGHUP means that the console window was closed.
-  if (process.platform !== "win32") process.on("SIGHUP", again)
+  if (process.platform !== "win32") process.on("SIGHUP", onHangup)
   // A token that was created before the control socket opened.
   listening?.followTokens()
   onload()
@@ -138,7 +142,7 @@ export async function startReloadLoop(
   return {
     idle: async () => (await opened)?.idle(),
     close() {
-      process.off("SIGHUP", again)
+      process.off("SIGHUP", onHangup)
       watcher?.close()
       control?.close()
     },
@@ -146,6 +150,16 @@ export async function startReloadLoop(
 }
 
 // ---
+
+/** Whether a terminal controls this process: the system sends SIGHUP, too, when that terminal goes. */
+function hasTerminal(): boolean {
+  try {
+    closeSync(openSync("/dev/tty", constants.O_RDONLY | constants.O_NOCTTY))
+    return true
+  } catch {
+    return false
+  }
+}
 
 /** What a reload did, for the log. */
 function summaryOf(applied: Applied): string {

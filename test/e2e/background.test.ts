@@ -12,6 +12,7 @@ import {
   modern,
   processes,
   runSvc,
+  SVC,
   startSvc,
   WINDOWS,
 } from "./harness.ts"
@@ -164,4 +165,32 @@ test("what svc says of its address is one that clients can connect to [cli:backg
   expect(behind.stdout).toContain("https://mcp.example.com/svc/mcp")
   expect((await listed(env))[0]?.address).toBe("https://mcp.example.com/svc/mcp")
   await runSvc(["stop", "--config-dir", published], env)
+})
+
+test("SIGHUP reloads, and stops an svc whose terminal is closed [cli:hangup]", async () => {
+  const folder = freshFolder()
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { one: echo("hangup-mark") } }))
+  let shown = ""
+  const waits: { text: string; resolve: () => void }[] = []
+  const sees = (text: string) => new Promise<void>((resolve) => waits.push({ text, resolve }))
+  const started = sees("one: connected")
+  const child = Bun.spawn([SVC, "serve", "--config-dir", folder, "--port", "0"], {
+    cwd: folder,
+    env: freshEnv(folder),
+    terminal: {
+      cols: 200,
+      rows: 50,
+      data(_terminal, bytes) {
+        shown += new TextDecoder().decode(bytes)
+        for (const { text, resolve } of waits) if (shown.includes(text)) resolve()
+      },
+    },
+  })
+  await started
+  const reloaded = sees("reloaded:")
+  child.kill("SIGHUP")
+  await reloaded
+  child.terminal?.close()
+  expect(await child.exited).toBe(0)
+  expect(processes("hangup-mark")).toEqual([])
 })
