@@ -99,6 +99,6 @@ const textLine =
     return `${lineHead(time, level, look)} ${printable(`${prefix}${mask(`${message}${more.join("")}`)}`)}`
   }
 
-/** Returns `\\uXXXX`, twice for a character beyond the first plane. */
+/** Returns a character as JSON escapes it: `\\u001b`, or two such escapes beyond the first plane. */
 const code = (char: string): string =>
   Array.from({ length: char.length }, (_, at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, "0")}`).join("")

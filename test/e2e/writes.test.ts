@@ -126,15 +126,15 @@ test("an edit that every reload would refuse is not written; one that the runnin
 
 test("a command returns at once with --no-wait, without a running svc, and with an svc that does not follow its files [cli:writes:no-wait]", async () => {
   const folder = freshFolder()
-  const alone = await commandsOf({ folder })("mcp", "add", "a", "--", "x")
+  const alone = await commandsOf({ folder })("mcp", "add", "a", "--", process.execPath)
   expect([alone.code, alone.stdout]).toEqual([0, `added a (${join(folder, "mcp.json")})\n`])
   await using instance = await startSvc({ config: {}, flags: ["--no-reload"] })
   const svc = commandsOf(instance)
-  const kept = await svc("mcp", "add", "a", "--", "x")
+  const kept = await svc("mcp", "add", "a", "--", process.execPath)
   expect([kept.code, kept.stderr]).toEqual([
     0,
     "the running svc has --no-reload: it applies the change when it starts again\n",
   ])
   expect((await svc("mcp", "list")).stdout).toMatch(/^a +stdio +not loaded$/m)
-  expect((await svc("mcp", "add", "b", "--no-wait", "--", "x")).stderr).toBe("")
+  expect((await svc("mcp", "add", "b", "--no-wait", "--", process.execPath)).stderr).toBe("")
 })
