@@ -1812,6 +1812,31 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "clients know nothing of replicas",
   },
+  "cluster:lists": {
+    says: "a change of a server's lists on one replica is told to clients whose stream another replica has",
+    from: "choice",
+    why: "the load balancer decides which replica a client's call changes",
+  },
+  "cluster:subscriptions": {
+    says: "an update of a resource of a stdio server on one replica reaches its subscribers on the others",
+    from: "choice",
+    why: "each replica runs its own process of a stdio server",
+  },
+  "cluster:tasks": {
+    says: "a task is found through any replica, and stays unknown to other clients",
+    from: "choice",
+    why: "its id names the replica whose server has it",
+  },
+  "cluster:health": {
+    says: "health shows the replica, the number of replicas, the digest of the configuration and the replicas that differ; readiness shows whether the shared state is away, and stays 200",
+    from: "choice",
+    why: "if every replica left the load balancer with Redis, nothing would go on",
+  },
+  "cluster:drift": {
+    says: "svc warns if replicas have had different configurations for a minute",
+    from: "choice",
+    why: "clients would see servers come and go with each request",
+  },
   "cluster:away": {
     says: "while the shared state is away, modern requests and known sessions go on; what needs it answers 503 with Retry-After; svc recovers by itself, even if the state lost all it held",
     from: "choice",

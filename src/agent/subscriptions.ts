@@ -30,6 +30,16 @@ export class Subscriptions {
     })
   }
 
+  /** Returns each resource once for each era of its subscribers that `counts` accepts. */
+  all(counts: (session: object) => boolean): (readonly [id: string, uri: string, era: Era])[] {
+    return [...this.subscribers].flatMap(([id, uris]) =>
+      [...uris].flatMap(([uri, sessions]) => {
+        const eras = new Set([...sessions].flatMap(([session, era]) => (counts(session) ? [era] : [])))
+        return [...eras].map((era) => [id, uri, era] as const)
+      }),
+    )
+  }
+
   /** Returns the sessions that are subscribed to a resource, or to one that contains it. */
   subscribersOf(id: string, uri: string): ReadonlySet<object> {
     const found = new Set<object>()

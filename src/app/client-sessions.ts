@@ -1,6 +1,7 @@
 /** The downstream side of a running svc: sessions of clients, calls that wait for their input, and the gateway to the agent. */
 import { existsSync, mkdirSync } from "node:fs"
 import { join } from "node:path"
+import type { Agent } from "../agent/agent.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -14,7 +15,15 @@ import { createScopes, type ScopeOf } from "../serve/query-scope.ts"
 import type { TrustedClientDeps } from "../serve/trusted-client.ts"
 import { createCallRateLimit } from "../session/call-rate-limit.ts"
 import { createGateway } from "../session/gateway.ts"
-import type { Audit, FinishedCall, Gateway, Observers, ResultPort, SessionPeers } from "../session/ports.ts"
+import type {
+  Audit,
+  ChangePeers,
+  FinishedCall,
+  Gateway,
+  Observers,
+  ResultPort,
+  SessionPeers,
+} from "../session/ports.ts"
 import { Sessions } from "../session/sessions.ts"
 import { SuspendedCalls } from "../session/suspended-calls.ts"
 import { ownName, type Paths } from "../store/paths.ts"
@@ -78,7 +87,7 @@ export async function openClientSessions(
   const shared =
     cluster === undefined
       ? undefined
-      : await openSharedSessions(cluster, { ttl: sessionTtl, sessions: () => sessions, gateway: () => gateway })
+      : await openSharedSessions(cluster, agent, { ttl: sessionTtl, sessions: () => sessions, gateway: () => gateway })
   const store = shared === undefined ? ownStore() : shared.store
   const sessions: Sessions = new Sessions(
     systemClock,
@@ -119,6 +128,7 @@ export async function openClientSessions(
     startupWaitMs: startupWait,
     mark: cluster?.mark ?? createMarker(() => markKey(persist ? paths : undefined, log)),
     peers: shared?.peers,
+    changes: shared?.changes,
     version,
     hide: (text) => redactor().maskKnown(text),
     redact: (text) => redactor().redactAll(text),
@@ -169,11 +179,13 @@ const MAX_SESSIONS = 10_000
 /** Opens the sessions that all replicas serve. */
 async function openSharedSessions(
   { state, replicas }: Cluster,
+  agent: Agent,
   { ttl, sessions, gateway }: { readonly ttl: number; sessions(): Sessions; gateway(): Gateway },
-): Promise<{ readonly store: SessionStore; readonly peers: SessionPeers }> {
-  const [{ createSharedSessions }, { createSessionPeers }] = await Promise.all([
+): Promise<{ readonly store: SessionStore; readonly peers: SessionPeers; readonly changes: ChangePeers }> {
+  const [{ createSharedSessions }, { createSessionPeers }, { createChangePeers }] = await Promise.all([
     import("../store/shared-sessions.ts"),
     import("../session/session-peers.ts"),
+    import("../session/change-peers.ts"),
   ])
   const store = createSharedSessions({
     state,
@@ -181,7 +193,11 @@ async function openSharedSessions(
     onchange: (id) => replicas.send({ kind: "session.changed", session: hashOfSession(id) }),
     onended: (id) => sessions().drop(id, "was ended"),
   })
-  return { store, peers: createSessionPeers({ replicas, sessions, gateway }) }
+  return {
+    store,
+    peers: createSessionPeers({ replicas, sessions, gateway }),
+    changes: createChangePeers({ replicas, agent, clock: systemClock }),
+  }
 }
 
 /** Unguessable: it is a session's only credential besides the client's token. */

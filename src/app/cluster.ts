@@ -1,12 +1,15 @@
 /** What makes a running svc one replica of several: the state that they share, the keys in it, and the other replicas. */
 import { networkInterfaces } from "node:os"
 import { systemClock, withTimeout } from "../lib/clock.ts"
+import { digest } from "../lib/digest.ts"
 import { createMarker, createSealer, type Marker, type Sealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
+import type { ClusterFacts } from "../report/health.ts"
 import { createForward, type Forward } from "../serve/forward.ts"
 import { openRedisState } from "../store/redis-state.ts"
 import { Replicas, replicaId } from "../store/replicas.ts"
 import type { SharedState } from "../store/shared-state.ts"
+import { watchConfigurations } from "./configuration-drift.ts"
 import type { Logging } from "./logging.ts"
 import type { ClusterOptions } from "./serve-options.ts"
 
@@ -20,6 +23,9 @@ export type Cluster = {
   readonly forward: Forward
   /** Calls `listener` when the shared state is back after it was away; `lost`: without what was in it. */
   onback(listener: (lost: boolean) => void): void
+  /** Takes the text of the configuration that this replica applies. */
+  configured(text: string): void
+  facts(): ClusterFacts
   /** Tells the other replicas where they reach this one, `listening` being the URL that it listens on. */
   join(listening: URL): void
   /** Says goodbye to the other replicas. */
@@ -54,6 +60,8 @@ export async function openCluster(
   })
   await withTimeout(systemClock, CONNECT_MS, keys.ready)
   const startedAt = systemClock.now()
+  const drift = watchConfigurations(replicas, systemClock, log)
+  let config = ""
   return {
     state,
     replicas,
@@ -68,10 +76,21 @@ export async function openCluster(
     join(listening) {
       const own = address ?? reachable(listening)
       log.info(`replica ${id}: the others reach it at ${own}`)
-      replicas.join(() => ({ address: own, version, config: "", startedAt }))
+      replicas.join(() => ({ address: own, version, config, startedAt }))
     },
     onback: keys.onback,
+    configured(text) {
+      config = digest(text, CONFIG_DIGITS)
+    },
+    facts: () => ({
+      replica: id,
+      connected: state.connected,
+      replicas: replicas.all().length,
+      configuration: config,
+      differing: drift.differing,
+    }),
     async close() {
+      drift.close()
       await withTimeout(systemClock, GOODBYE_MS, replicas.close())
       state.close()
     },
@@ -83,6 +102,7 @@ export async function openCluster(
 /** Longer than a Redis that runs takes, shorter than anyone waits for a start. */
 const CONNECT_MS = 3000
 const GOODBYE_MS = 500
+const CONFIG_DIGITS = 16
 
 type Keys = Pick<Cluster, "sealer" | "mark" | "onback"> & {
   /** Resolves when the keys are those of the cluster. */

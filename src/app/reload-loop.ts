@@ -35,7 +35,7 @@ export async function startReloadLoop(
   listening: Pick<HttpService, "url" | "local" | "endpoint" | "followTokens" | "admin"> | undefined,
   { interrupt, notify }: { interrupt(reason: string): void; readonly notify: SdNotify | undefined },
 ): Promise<ReloadLoop> {
-  const { agent, audit, instances, log, metrics, mcp, offerTools, trustedClient } = runtime
+  const { agent, audit, cluster, instances, log, metrics, mcp, offerTools, trustedClient } = runtime
   if (await createMissing(paths, systemClock))
     log.info(`created an empty configuration: ${paths.file}; add a server with \`svc mcp add\`, or edit the file`)
   const external = options.externalUrl === undefined ? [] : [options.externalUrl]
@@ -51,7 +51,11 @@ export async function startReloadLoop(
     instances,
     log,
     paths,
-    read: () => readTexts(paths),
+    read: () => {
+      const texts = readTexts(paths)
+      if (cluster !== undefined) cluster.configured(texts.config() ?? "")
+      return texts
+    },
     world,
   })
   let last: ReloadResult = { applied: undefined, issues: [] }

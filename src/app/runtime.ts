@@ -52,14 +52,14 @@ export async function createRuntime(
     ...clients,
     metrics,
     cluster,
-    facts: () => processFacts(startedAt, options.auth),
+    facts: () => processFacts(startedAt, options.auth, cluster),
     closeLog: async () => logFile?.close(),
   }
 }
 
 // ---
 
-function processFacts(startedAt: number, authEnabled: boolean): ProcessFacts {
+function processFacts(startedAt: number, authEnabled: boolean, cluster: Cluster | undefined): ProcessFacts {
   const { heapUsed, heapTotal } = process.memoryUsage()
   const now = systemClock.now()
   return {
@@ -73,5 +73,6 @@ function processFacts(startedAt: number, authEnabled: boolean): ProcessFacts {
     platform: process.platform,
     arch: process.arch,
     authEnabled,
+    cluster: cluster?.facts(),
   }
 }

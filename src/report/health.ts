@@ -7,6 +7,7 @@ import type { BackendSnapshot, Snapshot } from "../agent/snapshot.ts"
 import { type BackendState, STATUS_BY_STATE } from "../backend/supervision.ts"
 import { UNRESPONSIVE, unansweredReason } from "../backend/unresponsive.ts"
 import { formatIssue, type Issue } from "../lib/errors.ts"
+import type { Params } from "../wire/message.ts"
 
 export const HEALTH_LEVELS = ["full", "basic", "minimal"] as const
 export type HealthLevel = (typeof HEALTH_LEVELS)[number]
@@ -25,6 +26,22 @@ export type ProcessFacts = {
   readonly platform: string
   readonly arch: string
   readonly authEnabled: boolean
+  /** Undefined for a single svc. */
+  readonly cluster?: ClusterFacts | undefined
+}
+
+/** What a replica knows of its cluster. */
+export type ClusterFacts = {
+  /** The id of this replica. */
+  readonly replica: string
+  /** Whether the shared state can be reached. */
+  readonly connected: boolean
+  /** The number of replicas that live, this one included. */
+  readonly replicas: number
+  /** A digest of the text of this replica's configuration. */
+  readonly configuration: string
+  /** The replicas that have had another configuration for a minute. */
+  readonly differing: readonly string[]
 }
 
 /** A projection of the snapshot: what it comes to, and the fields that its readers may see. */
@@ -83,6 +100,7 @@ export function healthReport(
       ...(level === "minimal" ? {} : { details: servers.map((server) => detail(server, facts.now, level, redactAll)) }),
     },
     configuration: summary(snapshot, facts),
+    ...clusterSummary(facts, level),
     // svc goes on with the last valid plan if the document is broken; the issues show it.
     ...(level === "full" && snapshot.issues.length > 0
       ? { issues: snapshot.issues.map((issue) => redactAll(formatIssue(withoutFolder(issue)))) }
@@ -111,6 +129,23 @@ export function readinessReport(
       timestamp: iso(facts.now),
       configuration: summary(snapshot, facts),
       backendSupervision: supervisionSummary(snapshot, options),
+      ...clusterSummary(facts, "minimal"),
+    },
+  }
+}
+
+/**
+ * Returns what a report says of the cluster. A replica whose shared state is away stays ready: the state is away for all of
+ * them, and what needs none goes on.
+ */
+function clusterSummary({ cluster }: ProcessFacts, level: HealthLevel): Params {
+  if (cluster === undefined) return {}
+  const { connected, replicas, replica, configuration, differing } = cluster
+  return {
+    cluster: {
+      state: connected ? "connected" : "away",
+      ...(level === "minimal" ? {} : { replicas }),
+      ...(level === "full" ? { replica, configuration, differing } : {}),
     },
   }
 }

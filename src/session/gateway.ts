@@ -10,14 +10,15 @@ import type { ServerSpec } from "../config/server-spec.ts"
 import { type Clock, formatDuration } from "../lib/clock.ts"
 import type { Marker } from "../lib/seal.ts"
 import { stateOf } from "../report/server-state.ts"
+import type { Era } from "../wire/era.ts"
 import { asText, notificationText, type Params } from "../wire/message.ts"
-import type { Directory, Gateway, Listener, Notifications, Target } from "./ports.ts"
+import type { ChangePeers, Directory, Gateway, Listener, Notifications, Target } from "./ports.ts"
 import { wantsLog } from "./relay.ts"
 import type { Session } from "./session.ts"
 
 export type GatewayDeps = Pick<
   Gateway,
-  "version" | "limits" | "observers" | "results" | "hide" | "toolbox" | "peers"
+  "version" | "limits" | "observers" | "results" | "hide" | "toolbox" | "peers" | "changes"
 > & {
   readonly agent: Agent
   readonly clock: Clock
@@ -32,7 +33,7 @@ export type GatewayDeps = Pick<
 }
 
 export function createGateway(deps: GatewayDeps): Gateway {
-  const { agent, version, limits, observers, results, hide, toolbox, mark, peers } = deps
+  const { agent, version, limits, observers, results, hide, toolbox, mark, peers, changes } = deps
   const listeners = new Set<Listener>()
   let finder: Promise<ToolFinder> | undefined
   const gateway: Gateway = {
@@ -43,13 +44,14 @@ export function createGateway(deps: GatewayDeps): Gateway {
     hide,
     toolbox,
     peers,
+    changes,
     toolLists: new WeakMap(),
     toolFinder() {
       finder ??= import("../catalog/tool-finder.ts").then((found) => new found.ToolFinder())
       return finder
     },
     directory: createDirectory(deps),
-    notifications: createNotifications(agent, listeners),
+    notifications: createNotifications(agent, listeners, changes),
     tasks: { mark, owners: agent.taskOwners },
   }
   agent.observe(createObserver(gateway, listeners, deps))
@@ -162,10 +164,11 @@ function createDirectory({ agent, clock, startupWaitMs, redact, hide }: GatewayD
   }
 }
 
-function createNotifications(agent: Agent, listeners: Set<Listener>): Notifications {
+function createNotifications(agent: Agent, listeners: Set<Listener>, changes: ChangePeers | undefined): Notifications {
   return {
     subscribe(id, uri, session, era) {
       agent.subscriptions.subscribe(id, uri, session, era)
+      changes?.subscribed()
       // When the connection is there, it takes over the subscription.
       void agent.backend(id)?.published?.open.pair?.prepare(era)
     },
@@ -196,27 +199,49 @@ function createObserver(
   listeners: ReadonlySet<Listener>,
   { agent, sessions }: GatewayDeps,
 ): Parameters<Agent["observe"]>[0] {
+  const { peers, changes } = gateway
+  const notified = (spec: ServerSpec, method: string, params: Params, only: Era | undefined) => {
+    const updated = method === "notifications/resources/updated"
+    const subscribed = updated ? agent.subscriptions.subscribersOf(spec.id, asText(params.uri)) : undefined
+    for (const session of only === "modern" ? [] : sessions()) {
+      if (!scopeIncludes(session.scope, spec)) continue
+      if (method === "notifications/message" && !wantsLog(session, params.level)) continue
+      if (subscribed?.has(session) === false) continue
+      // The replica with the stream is subscribed too.
+      if (updated && peers?.isStreamElsewhere(session) === true) continue
+      session.notify(notificationText(method, shownIn(session.scope, spec, method, params)))
+    }
+    if (!updated || only === "legacy") return
+    for (const listener of listeners) {
+      if (!scopeIncludes(listener.client.scope, spec)) continue
+      const shown = shownIn(listener.client.scope, spec, method, params)
+      listener.updated(asText(shown.uri), shown)
+    }
+  }
+  changes?.follow({
+    listsChanged(server, method) {
+      const spec = agent.backend(server)?.spec
+      if (spec === undefined) return
+      for (const session of sessions())
+        if (scopeIncludes(session.scope, spec) && peers?.isStreamElsewhere(session) !== true)
+          session.listChanged(method)
+      for (const listener of listeners) if (scopeIncludes(listener.client.scope, spec)) listener.listChanged(method)
+    },
+    updated(server, params) {
+      const spec = agent.backend(server)?.spec
+      if (spec !== undefined) notified(spec, "notifications/resources/updated", params, undefined)
+    },
+  })
   return {
     oncatalog(only) {
       for (const session of sessions()) if (only === undefined || only === session) session.catalogChanged(gateway)
       if (only !== undefined) return
       for (const listener of listeners) listener.catalogChanged()
+      changes?.catalogChanged()
     },
     onnotification(spec, method, params, only) {
-      const updated = method === "notifications/resources/updated"
-      const subscribed = updated ? agent.subscriptions.subscribersOf(spec.id, asText(params.uri)) : undefined
-      for (const session of only === "modern" ? [] : sessions()) {
-        if (!scopeIncludes(session.scope, spec)) continue
-        if (method === "notifications/message" && !wantsLog(session, params.level)) continue
-        if (subscribed?.has(session) === false) continue
-        session.notify(notificationText(method, shownIn(session.scope, spec, method, params)))
-      }
-      if (!updated || only === "legacy") return
-      for (const listener of listeners) {
-        if (!scopeIncludes(listener.client.scope, spec)) continue
-        const shown = shownIn(listener.client.scope, spec, method, params)
-        listener.updated(asText(shown.uri), shown)
-      }
+      notified(spec, method, params, only)
+      if (method === "notifications/resources/updated") changes?.updated(spec.id, params)
     },
   }
 }

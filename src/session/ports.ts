@@ -7,6 +7,7 @@ import type { Peer } from "../backend/negotiate.ts"
 import type { Catalog, View } from "../catalog/catalog.ts"
 import type { UnavailableServer } from "../catalog/instructions.ts"
 import type { LazyWrapper } from "../catalog/lazy-tools.ts"
+import type { ListMethod } from "../catalog/listing.ts"
 import type { Scope } from "../catalog/scope.ts"
 import type { ToolFinder } from "../catalog/tool-finder.ts"
 import type { ResultBudget } from "../config/result-budget.ts"
@@ -52,6 +53,8 @@ export type Gateway = {
   toolFinder(): Promise<ToolFinder>
   /** Undefined for a single svc. */
   readonly peers?: SessionPeers | undefined
+  /** Undefined for a single svc. */
+  readonly changes?: ChangePeers | undefined
 }
 
 /** The part of a legacy session that one replica has. */
@@ -78,6 +81,22 @@ export type SessionPeers = {
   opened(part: SessionPart): void
   /** The client ended the session. */
   ended(part: SessionPart, reason: string): void
+}
+
+/** News of the servers on other replicas. */
+export type ChangePeers = {
+  /** Takes what clients of this replica must hear from the others. */
+  follow(news: {
+    listsChanged(server: string, method: ListMethod): void
+    /** A resource, by the server's own URI, was updated. */
+    updated(server: string, params: Params): void
+  }): void
+  /** Tells the others which lists have changed here. */
+  catalogChanged(): void
+  /** Tells the others to which resources clients of this replica are subscribed now. */
+  subscribed(): void
+  /** Tells those whose clients are subscribed to a resource that it was updated. */
+  updated(server: string, params: Params): void
 }
 
 /** A connected backend as a request needs it. */
@@ -150,6 +169,8 @@ export type Listener = {
   readonly client: Client
   /** The catalog changed. */
   catalogChanged(): void
+  /** A list of a server in its scope changed on another replica. */
+  listChanged(method: ListMethod): void
   /** A resource (its URI as this client knows it) was updated. */
   updated(uri: string, params: Params): void
 }

@@ -234,6 +234,11 @@ export class Session implements Client, SessionMemory, SessionPart {
       if (lists.some((method) => hasChanged(before, view, method))) this.notify(notification)
   }
 
+  /** Notifies the client of a list that has changed on another replica. */
+  listChanged(method: ListMethod): void {
+    for (const [notification, lists] of LIST_CHANGES) if (lists.includes(method)) this.notify(notification)
+  }
+
   /** Starts to follow the catalog. `onchange` is called when what svc remembers of the session changes. */
   begin(gateway: Gateway, onchange: () => void): void {
     this.onchange = onchange

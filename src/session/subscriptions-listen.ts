@@ -40,6 +40,9 @@ export function openSubscription(call: ClientCall, opened: View): Promise<Answer
       for (const { method, notification } of kinds)
         if (method.some((list) => hasChanged(before, view, list))) notify(notification, {})
     },
+    listChanged(changed) {
+      for (const { method, notification } of kinds) if (method.includes(changed)) notify(notification, {})
+    },
     updated(uri, params) {
       if (uris.some((wanted) => isWithin(uri, wanted))) notify("notifications/resources/updated", params)
     },

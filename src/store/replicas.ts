@@ -9,6 +9,7 @@
  *  4. Ids that clients bring back name the replica that made them, as `r` and its eight digits.
  */
 import type { Clock } from "../lib/clock.ts"
+import type { Era } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { SharedState } from "./shared-state.ts"
 
@@ -44,6 +45,12 @@ export type ReplicaMessage =
   | { readonly kind: "session.text"; readonly session: string; readonly to: string; readonly text: string }
   /** The client cancels a request that runs on another replica. */
   | { readonly kind: "session.cancel"; readonly session: string; readonly params: Params }
+  /** Lists of servers have changed at the sender, each with its digest. */
+  | { readonly kind: "lists"; readonly lists: readonly (readonly [server: string, method: string, digest: string])[] }
+  /** All resources of stdio servers that the sender's clients are subscribed to. */
+  | { readonly kind: "interests"; readonly interests: readonly (readonly [server: string, uri: string, era: Era])[] }
+  /** A resource was updated at the sender, for the clients of `to`. */
+  | { readonly kind: "updated"; readonly to: string; readonly server: string; readonly params: Params }
 
 type Kind = ReplicaMessage["kind"]
 type MessageOf<K extends Kind> = Extract<ReplicaMessage, { kind: K }>

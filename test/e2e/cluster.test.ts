@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { NO_REDIS, startRedis } from "../redis.ts"
 import { connect1, connect2, connect2Legacy } from "./clients.ts"
-import { eventually, type Instance, modern, startSvc } from "./harness.ts"
+import { eventually, fixture, type Instance, modern, startSvc } from "./harness.ts"
 import {
   type ClusterUnderTest,
   type Event,
@@ -18,7 +18,8 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
   let cluster: ClusterUnderTest
   let replicas: readonly [Instance, Instance, Instance]
   beforeAll(async () => {
-    cluster = await startCluster(3)
+    const work = { command: "bun", args: [fixture("tasks.ts")] }
+    cluster = await startCluster(3, { config: { mcpServers: { one: REPLICA_SERVER, work } } })
     replicas = cluster.replicas as unknown as typeof replicas
   })
   afterAll(() => cluster?.[Symbol.asyncDispose]())
@@ -28,6 +29,30 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
     if (done === true) throw new Error("the stream ended")
     return value
   }
+
+  /** Opens a modern client's stream of changes. */
+  const listen = ({ url }: Pick<Instance, "url">, notifications: object): Promise<Response> =>
+    fetch(`${url}/mcp`, {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        accept: "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "subscriptions/listen",
+      },
+      body: JSON.stringify({
+        jsonrpc: "2.0",
+        id: 1,
+        method: "subscriptions/listen",
+        params: {
+          notifications,
+          _meta: {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+          },
+        },
+      }),
+    })
 
   test("a session that one replica opened is used on all, and ends on all [cluster:sessions]", async () => {
     const client = new WanderingClient()
@@ -100,6 +125,66 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
     expect((await events.next()).done).toBe(true)
   })
 
+  test("a change of a server's lists on one replica reaches clients with a stream on another [cluster:lists]", async () => {
+    const client = new WanderingClient()
+    await client.open(replicas[0])
+    const legacy = eventsOf(await client.get(replicas[0]))
+    const modernEvents = eventsOf(await listen(replicas[1], { toolsListChanged: true }))
+    expect((await next(modernEvents)).message.method).toBe("notifications/subscriptions/acknowledged")
+    await modern(`${replicas[2].url}/mcp`, "tools/call", { name: "one_svc_grow", arguments: {} })
+    for (const events of [legacy, modernEvents])
+      expect((await next(events)).message.method).toBe("notifications/tools/list_changed")
+    await client.end(replicas[0])
+  })
+
+  test("an update of a resource on one replica reaches its subscribers on others [cluster:subscriptions]", async () => {
+    const client = new WanderingClient()
+    await client.open(replicas[0])
+    const legacy = eventsOf(await client.get(replicas[0]))
+    // The subscription is received by another replica than the one with the stream.
+    await client.request(replicas[1], "resources/subscribe", { uri: "svc://one/note://1" })
+    const modernEvents = eventsOf(await listen(replicas[1], { resourceSubscriptions: ["svc://one/note://1"] }))
+    expect((await next(modernEvents)).message.method).toBe("notifications/subscriptions/acknowledged")
+    const touch = () => modern(`${replicas[2].url}/mcp`, "tools/call", { name: "one_svc_touch", arguments: {} })
+    const updated = { method: "notifications/resources/updated", params: { uri: "svc://one/note://1" } }
+    const firstOf = [next(legacy), next(modernEvents)]
+    const arrived = Promise.all(firstOf).then(() => true)
+    // The replicas learn of a subscription a moment later.
+    await eventually(async () => (await touch()) && Promise.race([arrived, Bun.sleep(100).then(() => false)]))
+    for (const first of firstOf) expect((await first).message).toMatchObject(updated)
+    await client.end(replicas[0])
+  })
+
+  test("a task is found on all replicas, at the one whose server has it [cluster:tasks]", async () => {
+    const client = new WanderingClient()
+    await client.open(replicas[0])
+    const params = { name: "work_svc_work", arguments: {}, task: { ttl: 60_000 } }
+    const made = await client.request(replicas[0], "tools/call", params)
+    const { taskId } = (made.result as { task: { taskId: string } }).task
+    for (const replica of replicas) {
+      const { result } = await client.request(replica, "tasks/get", { taskId })
+      expect(result).toMatchObject({ taskId })
+    }
+    const stranger = new WanderingClient()
+    await stranger.open(replicas[1])
+    expect((await stranger.request(replicas[1], "tasks/get", { taskId })).error?.code).toBe(-32602)
+  })
+
+  test("health says what a replica knows of its cluster [cluster:health]", async () => {
+    const bodies = await Promise.all(
+      replicas.map(
+        async ({ url }) => (await (await fetch(`${url}/health`)).json()) as { cluster: { replica: string } },
+      ),
+    )
+    const configuration = (bodies[0] as unknown as { cluster: { configuration: string } }).cluster.configuration
+    expect(configuration).toMatch(/^[0-9a-f]{16}$/)
+    for (const { cluster: found } of bodies)
+      expect(found).toMatchObject({ state: "connected", replicas: 3, configuration, differing: [] })
+    expect(new Set(bodies.map(({ cluster: { replica } }) => replica)).size).toBe(3)
+    const ready = await fetch(`${replicas[0].url}/health/ready`)
+    expect(await ready.json()).toMatchObject({ cluster: { state: "connected" } })
+  })
+
   test("clients of both SDKs and eras call and answer through the load balancer [cluster:balanced]", async () => {
     const svc = { ...replicas[0], url: cluster.url }
     for (const connect of [connect1, connect2Legacy, connect2]) {
@@ -138,6 +223,8 @@ describe.skipIf(NO_REDIS !== undefined)("while Redis is away", () => {
       expect([response.status, Number(response.headers.get("retry-after"))]).toEqual([503, expect.any(Number)])
       expect(await response.text()).toContain("try again in a moment")
     }
+    const ready = await fetch(`${one.url}/health/ready`)
+    expect([ready.status, await ready.json()]).toEqual([200, expect.objectContaining({ cluster: { state: "away" } })])
     expect(one.stderr()).toContain(`the shared state at 127.0.0.1:${cluster.redis.port} is away`)
     await cluster.redis.start()
     // Redis kept nothing: the replica that knows the session stores it again.
