@@ -653,6 +653,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "there svc stands for one server; what several servers state cannot be joined without knowing what it means",
   },
+  "relay:streamed": {
+    says: "texts, binary data and structured content of more than 64 KiB go to an HTTP client while they come from the server, and arrive as they were written",
+    from: "choice",
+    why: "the whole of a large result need not fit into memory, and its first byte need not wait for its last",
+  },
+  "relay:broken": {
+    says: "an answer that has begun to pass and turns out invalid, too long, late or without an end is broken off, so that its client sees an error and never a shorter answer",
+    from: "choice",
+    why: "what was sent cannot be taken back",
+  },
   "relay:numbers": {
     says: "numbers pass in both directions as they are written: 9007199254740993, 1.0, -0, 1e400; ids are the same where they are written the same",
     from: "choice",

@@ -5,6 +5,7 @@
 import type { Clock } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
+import type { FrameSink } from "../wire/frame.ts"
 import type { ProcessExit } from "./supervision.ts"
 
 /**
@@ -19,6 +20,11 @@ export type TransportEvents = {
    * of svc's request on whose stream the message came, if the transport has a stream for each request.
    */
   onframe(frame: Uint8Array, related?: number): void
+  /**
+   * Offers a message that is long and has not ended to the owner of its request, which takes `head`, all that has come of
+   * it, and the rest while it comes. Undefined: it is read whole.
+   */
+  onlarge?(head: Uint8Array, related?: number): FrameSink | undefined
   /** A message past the size limit was dropped. `edges` are its first and last bytes. */
   ondropped(edges: Uint8Array, related?: number): void
   /** A process printed text on stdout that cannot be a message. */

@@ -6,7 +6,9 @@
  *     invalid message fails the request that it names.
  *  2. Every request ends exactly once: with an answer, a transport failure, its timeout, its cancellation, or the end of the
  *     transport.
- *  3. A message that belongs to a call reaches only the call's client; attribution.ts decides which. A client that has been
+ *  3. The owner of a call may take a large answer while it comes (OutboundRequest.onlarge). What it leaves of the frame is
+ *     checked like any message; an answer that turns out invalid, or does not end, fails the request.
+ *  4. A message that belongs to a call reaches only the call's client; attribution.ts decides which. A client that has been
  *     disconnected for long while a server request waits for it gives up its call, so that other clients are unblocked.
  */
 import { isUtf8 } from "node:buffer"
@@ -15,7 +17,15 @@ import { type Clock, formatDuration } from "../lib/clock.ts"
 import { BackendError, messageOf, RequestError, RPC_CODE } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import { META_SUBSCRIPTION, META_TASK } from "../wire/era.ts"
-import { decode, type FramedResponse, messagesIn, parseFrame, type RequestIds, repeatsMember } from "../wire/frame.ts"
+import {
+  decode,
+  type FramedResponse,
+  type FrameSink,
+  messagesIn,
+  parseFrame,
+  type RequestIds,
+  repeatsMember,
+} from "../wire/frame.ts"
 import {
   asMessage,
   type ErrorObject,
@@ -58,6 +68,22 @@ export type OutboundRequest = {
   readonly headers?: Readonly<Record<string, string>> | undefined
   /** Receives the text that was sent. */
   readonly onsent?: ((text: string) => void) | undefined
+  /**
+   * Offers an answer that is large and has not ended. Takes `head`, which is all that has come of it; undefined to have it
+   * read whole, as also if it throws.
+   */
+  readonly onlarge?: ((head: Uint8Array) => AnswerTaker | undefined) | undefined
+}
+
+/**
+ * Takes the rest of an answer while it comes. The outcome of the request says how it ends: with a message, or
+ * with any failure.
+ */
+export type AnswerTaker = {
+  /** Takes the next bytes, which may be reused afterwards. A promise asks to wait. Throws an Error for an invalid frame. */
+  push(bytes: Uint8Array): Promise<void> | undefined
+  /** Returns the frame without what was taken, as a response that can be parsed. Throws an Error if the frame is incomplete. */
+  end(): Uint8Array
 }
 
 /** The answer to a request: as bytes with svc's id in them, or parsed. */
@@ -102,6 +128,9 @@ type PendingRequest = PendingCall & {
   readonly progressToken: Id | undefined
   readonly timeout: number
   deadline: number
+  readonly onlarge: OutboundRequest["onlarge"]
+  /** Whether its answer has begun to pass: then its client learns of no failure but that it is broken off. */
+  isPassing: boolean
   resolve(outcome: RequestOutcome): void
   reject(error: Error): void
 }
@@ -129,6 +158,8 @@ export class Connection {
   /** When a request was last sent while a server request was open that could have been of another client. */
   private ambiguousSince = Number.NEGATIVE_INFINITY
   private transport: ClientTransport | undefined
+  /** Requests that were given up and may still be answered. */
+  private readonly abandoned = new Set<number>()
   private knownGeneration: string | undefined
   private lost: Error | undefined
   private cancelSweep: (() => void) | undefined
@@ -184,11 +215,12 @@ export class Connection {
       }
       const now = this.clock.now()
       this.lastTraffic = now
-      const { method, caller, progressToken, timeout } = call
+      const { method, caller, progressToken, timeout, onlarge } = call
       if (caller !== undefined) this.lastUsed = now
       const { name } = call.params
       const deadline = now + timeout
-      this.pending.set(number, { method, name, caller, since: now, progressToken, timeout, deadline, resolve, reject })
+      const about = { method, name, caller, since: now, progressToken, timeout, deadline, onlarge, isPassing: false }
+      this.pending.set(number, { ...about, resolve, reject })
       if (caller !== undefined) this.clientRequests++
       this.armSweep()
       if (this.serverRequests.size > 0 && !this.hasRequestStreams && this.attribution.isAmbiguous(this.pending, now))
@@ -224,6 +256,7 @@ export class Connection {
   cancel(number: number, error: Error): void {
     const pending = this.remove(number)
     if (pending === undefined) return
+    if (this.abandoned.size < MAX_ABANDONED) this.abandoned.add(number)
     this.sendCancel(number, error.message)
     if (pending.caller !== undefined && this.hooks.owner === undefined) this.noteCancelled(number, pending)
     pending.reject(error)
@@ -254,7 +287,9 @@ export class Connection {
 
   /** Fails one request, because the transport did. */
   fail(number: number, error: Error): void {
-    this.remove(number)?.reject(error)
+    const pending = this.remove(number)
+    if (pending?.isPassing) this.hooks.onprotocolerror(`an answer was broken off: ${error.message}`)
+    pending?.reject(error)
   }
 
   /** Fails the request that a message past the size limit answers. `edges` are the message's first and last bytes. */
@@ -262,6 +297,23 @@ export class Connection {
     const number = this.ids.findInEdges(edges) ?? related
     if (number === undefined) this.hooks.onprotocolerror("sent more than --max-result allows")
     else this.fail(number, new BackendError(this.server, "answered with more than --max-result allows"))
+  }
+
+  /**
+   * Offers a large frame that has not ended to the owner of its request; undefined to have it read whole. The request is the
+   * one of the id at its head, or of the stream that it comes on, or the only one that can still be answered.
+   */
+  offer(head: Uint8Array, related?: number): FrameSink | undefined {
+    const number = this.ids.findInHead(head) ?? related ?? this.onlyAnswerable()
+    const pending = number === undefined ? undefined : this.pending.get(number)
+    if (number === undefined || pending?.onlarge === undefined) return undefined
+    let taker: AnswerTaker | undefined
+    try {
+      taker = pending.onlarge(head)
+    } catch {
+      // Read whole, it fails with its reason.
+    }
+    return taker && this.sinkOf(taker, { number, pending, size: head.length })
   }
 
   /** Takes one frame of the backend. Never throws: an invalid message fails only the request that it names. */
@@ -293,6 +345,62 @@ export class Connection {
     return pending
   }
 
+  /** Returns what takes the rest of an answer for `taker`. */
+  private sinkOf(
+    taker: AnswerTaker,
+    head: { readonly number: number; readonly pending: PendingRequest; readonly size: number },
+  ): FrameSink {
+    const { number, pending } = head
+    pending.isPassing = true
+    let { size } = head
+    const isWanted = () => this.pending.get(number) === pending
+    const refuse = (error: unknown) => {
+      this.transport?.abandon?.(number)
+      this.fail(number, new BackendError(this.server, reasonOf(error)))
+    }
+    return {
+      push: (bytes) => {
+        if (!isWanted()) return undefined
+        size += bytes.length
+        pending.deadline = this.clock.now() + pending.timeout
+        try {
+          return taker.push(bytes)
+        } catch (error) {
+          refuse(error)
+          return undefined
+        }
+      },
+      end: () => {
+        if (!isWanted()) return this.noteLateAnswer(number, this.clock.now())
+        try {
+          this.settle(number, { kind: "message", message: this.answerIn(taker.end(), number), size })
+        } catch (error) {
+          refuse(error)
+        }
+      },
+      fail: (error) => this.fail(number, new BackendError(this.server, error.message)),
+    }
+  }
+
+  /** Returns the request that any answer must belong to: the only one that the backend can still answer. */
+  private onlyAnswerable(): number | undefined {
+    const [only] = this.pending.keys()
+    return this.pending.size === 1 && this.abandoned.size === 0 ? only : undefined
+  }
+
+  private noteLateAnswer(number: number, now: number): void {
+    this.abandoned.delete(number)
+    this.attribution.noteLateAnswer(number, now)
+  }
+
+  /** Returns the answer to a request. Throws an Error for any other frame. */
+  private answerIn(frame: Uint8Array, number: number): Response {
+    const message = checked(parseFrame(frame), frame)
+    if (!isResponse(message) || this.ids.parse(message.id) !== number)
+      throw new Error("sent an answer to another request in its place")
+    return this.withValidError(message)
+  }
+
   /** Whether the transport tells which request a message belongs to. */
   private get hasRequestStreams(): boolean {
     return this.transport?.abandon !== undefined
@@ -304,11 +412,9 @@ export class Connection {
     let message: Message
     try {
       value = parseFrame(frame)
-      if (repeatsMember(frame)) throw new Error("sent a message with a duplicate member")
-      message = asMessage(value)
+      message = checked(value, frame)
     } catch (error) {
-      const reason = error instanceof RequestError ? "sent an invalid message" : messageOf(error)
-      this.rejectFrame(frame, reason, isObject(value) ? this.ids.parse(value.id) : undefined)
+      this.rejectFrame(frame, reasonOf(error), isObject(value) ? this.ids.parse(value.id) : undefined)
       return
     }
     this.route(message, frame.length, related)
@@ -326,7 +432,7 @@ export class Connection {
     const now = this.clock.now()
     const pending = this.remove(number)
     if (pending === undefined) {
-      this.attribution.noteLateAnswer(number, now)
+      this.noteLateAnswer(number, now)
       return
     }
     this.lastTraffic = now
@@ -523,7 +629,18 @@ export function withoutSubscription(params: Params): Params {
   return Object.keys(rest).length === 0 ? bare : { ...bare, _meta: rest }
 }
 
+/** Returns the message that a parsed frame is. Throws an Error for one that is no message, or repeats a member. */
+function checked(value: unknown, frame: Uint8Array): Message {
+  if (repeatsMember(frame)) throw new Error("sent a message with a duplicate member")
+  return asMessage(value)
+}
+
+const reasonOf = (error: unknown): string =>
+  error instanceof RequestError ? "sent an invalid message" : messageOf(error)
+
 const SWEEP_MS = 250
+/** When so many were given up, large answers are passed on only by the id at their head. */
+const MAX_ABANDONED = 1000
 const EDGE_BYTES = 512
 /** More than is logged of a message, so that a secret at the cut is still recognized. */
 const EXCERPT_BYTES = 4096

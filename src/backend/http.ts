@@ -7,7 +7,8 @@
  */
 import type { Clock } from "../lib/clock.ts"
 import { networkReason } from "../lib/network-error.ts"
-import { decode, type RequestIds } from "../wire/frame.ts"
+import { decode, LOOK_AHEAD, type OfferFrame, type RequestIds } from "../wire/frame.ts"
+import { PartialFrame } from "../wire/lines.ts"
 import { type ServerSentEvent, SseDecoder } from "../wire/sse.ts"
 import { HeadersRefusedError, type OversizeWatch, type TransportEvents, UnauthorizedError } from "./client-transport.ts"
 import { HttpStatusError } from "./negotiate.ts"
@@ -170,9 +171,17 @@ export async function readEvents(
   limit: number,
   onevent: (event: ServerSentEvent) => void,
   watch: OversizeWatch = REJECT_OVERSIZE,
+  onlarge?: OfferFrame,
 ): Promise<void> {
-  const decoder = new SseDecoder({ onevent, limit, ondropped: watch.ondropped, onlong: watch.onlong })
-  for await (const chunk of response.body ?? []) decoder.push(chunk)
+  const decoder = new SseDecoder({ onevent, limit, ondropped: watch.ondropped, onlong: watch.onlong, onlarge })
+  try {
+    for await (const chunk of response.body ?? []) {
+      const waiting = decoder.push(chunk)
+      if (waiting !== undefined) await waiting
+    }
+  } finally {
+    decoder.fail(new Error("closed the stream within an answer"))
+  }
 }
 
 /** Types a frame as a body of fetch: the types of browsers exclude shared memory, in which no frame is. */
@@ -180,21 +189,32 @@ export const bodyOf = (frame: Uint8Array | string) => frame as Uint8Array<ArrayB
 
 /** Reads a whole body. Rejects with a TooLargeError past `limit` bytes. */
 export async function readBody(response: Response, limit: number): Promise<Uint8Array<ArrayBuffer>> {
+  const read = await readFrame(response, limit, undefined)
+  return read ?? new Uint8Array()
+}
+
+/** Reads a body that is one frame; resolves with undefined if `onlarge` takes it. Rejects as `readBody` does. */
+export async function readFrame(
+  response: Response,
+  limit: number,
+  onlarge: OfferFrame | undefined,
+): Promise<Uint8Array<ArrayBuffer> | undefined> {
   const declared = Number(response.headers.get("content-length") ?? 0)
   if (declared > limit) {
     await response.body?.cancel()
     throw new TooLargeError()
   }
   // The declared length of a compressed body is not its size.
-  if (declared > 0 && !response.headers.has("content-encoding")) return new Uint8Array(await response.arrayBuffer())
-  const parts: Uint8Array<ArrayBuffer>[] = []
-  let size = 0
+  const isWhole = onlarge === undefined || declared <= LOOK_AHEAD
+  if (declared > 0 && isWhole && !response.headers.has("content-encoding"))
+    return new Uint8Array(await response.arrayBuffer())
+  const frame = new PartialFrame(limit, rejectOversize, onlarge)
   for await (const chunk of response.body ?? []) {
-    size += chunk.length
-    if (size > limit) throw new TooLargeError()
-    parts.push(chunk)
+    const waiting = frame.push(chunk)
+    if (waiting !== undefined) await waiting
   }
-  return parts.length === 1 ? (parts[0] as Uint8Array<ArrayBuffer>) : Buffer.concat(parts)
+  const ended = frame.end()
+  return ended.kind === "whole" ? (ended.frame as Uint8Array<ArrayBuffer>) : undefined
 }
 
 // ---

@@ -10,6 +10,7 @@ import { statSync } from "node:fs"
 import type { StdioLaunch } from "../config/server-spec.ts"
 import { type Clock, delay, withTimeout } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
+import type { FrameSink } from "../wire/frame.ts"
 import { createSplitter, escapeSeparatorsIn, lineOf } from "../wire/lines.ts"
 import { type ClientTransport, type Outgoing, type TransportEvents, watchOversize } from "./client-transport.ts"
 import { type ChildProcess, endTree, type ProcessGroup } from "./process-tree.ts"
@@ -102,7 +103,11 @@ export class StdioTransport implements ClientTransport {
       (edges) => this.over || this.events.ondropped(edges),
       () => this.lose(`wrote a line of more than ${limit} bytes`),
     )
-    const split = createSplitter((line) => this.take(line), limit, watch.ondropped, watch.onlong)
+    const offer = (head: Uint8Array) => {
+      const sink = this.over ? undefined : this.events.onlarge?.(head)
+      return sink && new SharedPipeSink(sink, clock)
+    }
+    const split = createSplitter((line) => this.take(line), limit, watch.ondropped, watch.onlong, offer)
     return pump(this.child.stdout, split, () => 0, clock, this.stopReading.signal)
   }
 
@@ -110,7 +115,10 @@ export class StdioTransport implements ClientTransport {
     const { stderr } = this.child
     const { clock, output } = this.deps
     if (!(stderr instanceof ReadableStream)) return undefined
-    const take = (chunk: Uint8Array) => output.onstderr(chunk)
+    const take = (chunk: Uint8Array) => {
+      output.onstderr(chunk)
+      return undefined
+    }
     return pump(stderr, take, floodPause, clock, this.stopReading.signal).then(() => output.onstderrend())
   }
 
@@ -179,6 +187,8 @@ const LIVED_MS = 30
 /** From this size of a stderr chunk on, reading pauses: a child that floods its stderr is slowed, not its neighbours. */
 const FLOOD_BYTES = 32 * 1024
 const FLOOD_PAUSE_MS = 4
+/** How long all waits for the owner of one large frame may take. After that, what it has not taken is kept in memory. */
+const MAX_SLOWED_MS = 250
 const floodPause = (chunk: Uint8Array): number => (chunk.length < FLOOD_BYTES ? 0 : FLOOD_PAUSE_MS)
 const WINDOWS = process.platform === "win32"
 /** A smaller chunk ends the turn of its stream; chunks of this size or more are parts of a large message. */
@@ -212,6 +222,35 @@ function spawn(
     const isClosed = typeof stderr === "number" && cause instanceof Error && cause.message.startsWith("EBADF")
     const reason = isClosed ? `stderr is file descriptor ${stderr}, which is not open in svc` : messageOf(cause)
     throw new BackendError(server, reason, { cause })
+  }
+}
+
+/** Lets the owner of a large frame slow the pipe down, but not for long: the messages of other clients come over it, too. */
+class SharedPipeSink implements FrameSink {
+  private patience = MAX_SLOWED_MS
+
+  constructor(
+    private readonly sink: FrameSink,
+    private readonly clock: Clock,
+  ) {}
+
+  push(bytes: Uint8Array): Promise<void> | undefined {
+    const waiting = this.sink.push(bytes)
+    return waiting === undefined || this.patience <= 0 ? undefined : this.waitFor(waiting)
+  }
+
+  end(): void {
+    this.sink.end()
+  }
+
+  fail(error: Error): void {
+    this.sink.fail(error)
+  }
+
+  private async waitFor(waiting: Promise<void>): Promise<void> {
+    const since = this.clock.now()
+    await withTimeout(this.clock, this.patience, waiting)
+    this.patience -= this.clock.now() - since
   }
 }
 
@@ -266,7 +305,7 @@ class StdinQueue {
  */
 async function pump(
   stream: ReadableStream<Uint8Array>,
-  take: (chunk: Uint8Array) => void,
+  take: (chunk: Uint8Array) => Promise<void> | undefined,
   pauseAfter: (chunk: Uint8Array) => number,
   clock: Clock,
   signal: AbortSignal,
@@ -276,7 +315,8 @@ async function pump(
   try {
     let turn = 0
     for (let next = await reader.read(); !next.done; next = await reader.read()) {
-      take(next.value)
+      const waiting = take(next.value)
+      if (waiting !== undefined) await waiting
       const ms = pauseAfter(next.value)
       turn += next.value.length
       if (ms > 0) await delay(clock, ms)

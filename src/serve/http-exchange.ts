@@ -4,7 +4,7 @@
  */
 import { RequestError } from "../lib/errors.ts"
 import { Cancellation } from "../session/cancellation.ts"
-import type { Exchange } from "../session/client.ts"
+import type { AnswerBody, Exchange } from "../session/client.ts"
 import type { EventLog, EventSink } from "../session/event-log.ts"
 import type { Id, Params } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
@@ -49,6 +49,8 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
   readonly response: Promise<Response>
   private resolve: (response: Response) => void = () => undefined
   private stream: ReadableStreamDefaultController<Uint8Array> | undefined
+  /** The body of an answer that is sent in parts. */
+  private body: PartialBody | undefined
   private disconnected = false
   /** When svc first saw that the client is disconnected, milliseconds since the epoch. */
   private disconnectedSince: number | undefined
@@ -84,13 +86,28 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
     onprogress?: (params: Params) => void,
   ): Promise<unknown> {
     this.watchAbort()
-    if (this.disconnected && this.logged === undefined)
+    if ((this.disconnected && this.logged === undefined) || this.body !== undefined)
       return Promise.reject(new RequestError("invalid_request", "The client is disconnected"))
     return this.asker(method, params, signal, (text) => this.push(text), onprogress)
   }
 
-  /** Sends the answer and ends the response. `init` counts only if nothing was sent before. */
+  /** An answer in parts cannot be resumed: a client that leaves cancels its request. An open event stream takes whole events. */
+  openBody(): AnswerBody | undefined {
+    if (this.stream !== undefined || this.disconnected) return undefined
+    this.body = new PartialBody(() => {
+      this.disconnected = true
+      this.cancellation.cancel("the client closed the connection")
+    })
+    this.resolve(new Response(this.body.stream, ANSWER))
+    return this.body
+  }
+
+  /** Sends the answer and ends the response, or breaks off one that was begun and has not ended. `init` counts only if nothing was sent before. */
   finish(frame: Uint8Array | string, init: ResponseInit = ANSWER): void {
+    if (this.body !== undefined) {
+      this.body.breakOff()
+      return
+    }
     if (this.stream === undefined) {
       this.resolve(new Response(bodyOf(frame), init))
       return
@@ -101,7 +118,8 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
 
   /** Ends the response to a cancelled request without an answer: as an empty stream, because JSON would need an answer. */
   finishUnanswered(): void {
-    if (this.stream === undefined) this.resolve(new Response(null, { headers: SSE_HEADERS }))
+    if (this.body !== undefined) this.body.breakOff()
+    else if (this.stream === undefined) this.resolve(new Response(null, { headers: SSE_HEADERS }))
     else this.finishStream()
   }
 
@@ -158,7 +176,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
 
   private push(frame: Uint8Array | string): void {
     this.watchAbort()
-    if (this.disconnected && this.logged === undefined) return
+    if ((this.disconnected && this.logged === undefined) || this.body !== undefined) return
     this.stream ??= this.begin()
     if (!this.disconnected && isUnread(this.stream)) this.drop()
     if (this.logged !== undefined) this.resumable?.events.send(this.logged, frame)
@@ -232,6 +250,64 @@ function bodyOf(frame: Uint8Array | string): ReadableStream | Uint8Array<ArrayBu
     },
   }
   return new ReadableStream(source)
+}
+
+/** A response body that is written in parts. Without its end the client sees that it is broken off. */
+class PartialBody implements AnswerBody {
+  readonly stream: ReadableStream
+  private controller: ReadableStreamDirectController | undefined
+  /** Parts from before Bun reads the stream. */
+  private early: (Uint8Array | string)[] = []
+  private readonly over = Promise.withResolvers<void>()
+  private isOver = false
+
+  /** `oncancel` runs when the client closes the connection before the end. */
+  constructor(oncancel: () => void) {
+    const source = {
+      type: "direct" as const,
+      pull: (controller: ReadableStreamDirectController) => {
+        this.controller = controller
+        for (const part of this.early) controller.write(part as string)
+        this.early = []
+        if (this.isOver) controller.close()
+        return this.over.promise
+      },
+      cancel: () => {
+        if (this.isOver) return
+        this.isOver = true
+        this.over.resolve()
+        oncancel()
+      },
+    }
+    this.stream = new ReadableStream(source)
+    // Bun may never read a body whose client is gone.
+    this.over.promise.catch(() => undefined)
+  }
+
+  write(part: Uint8Array | string): Promise<void> | undefined {
+    if (this.isOver) return undefined
+    if (this.controller === undefined) {
+      this.early.push(typeof part === "string" ? part : part.slice())
+      return undefined
+    }
+    // A number unless the client has to read first.
+    const written: unknown = this.controller.write(part as string)
+    return written instanceof Promise ? written.then(() => undefined) : undefined
+  }
+
+  end(): void {
+    if (this.isOver) return
+    this.isOver = true
+    this.controller?.close()
+    this.over.resolve()
+  }
+
+  /** Closes the connection, unless the body has ended. */
+  breakOff(): void {
+    if (this.isOver) return
+    this.isOver = true
+    this.over.reject(new Error("the answer is broken off"))
+  }
 }
 
 /** The bytes from which on a copy costs more than a stream. */

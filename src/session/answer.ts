@@ -8,7 +8,10 @@ import { asBuffer, encode } from "../wire/frame.ts"
 import { type ErrorObject, errorText, type Id, isObject, resultText } from "../wire/message.ts"
 
 export type Answer = {
+  /** Empty if the answer has been sent already. */
   readonly frame: Uint8Array | string
+  /** Bytes of an answer that has been sent already. */
+  readonly sent?: number
   /** "tool_error" is a result whose `isError` is true. */
   readonly outcome: CallOutcome
   /** The code of the JSON-RPC error, also if a tool's `isError` result stands for it: then the backend failed, not the tool. */
@@ -16,6 +19,10 @@ export type Answer = {
   /** Seconds after which a call that a rate limit refused may be sent again. */
   readonly retryAfter?: number | undefined
 }
+
+/** Returns the bytes of an answer. */
+export const bytesOf = ({ frame, sent }: Answer): number =>
+  sent ?? (typeof frame === "string" ? Buffer.byteLength(frame) : frame.length)
 
 /** Returns a success answer of svc's own; `result` is JSON text. */
 export const resultAnswer = (id: Id, result: string): Answer => ({ frame: resultText(id, result), outcome: "ok" })

@@ -7,6 +7,7 @@ import { isLazyTool } from "../catalog/lazy-tools.ts"
 import type { Clock } from "../lib/clock.ts"
 import { escaped } from "../lib/log.ts"
 import { isObject, type Params } from "../wire/message.ts"
+import { bytesOf } from "./answer.ts"
 import { toolboxFor } from "./internal-call.ts"
 import type { Audit, ClientCall } from "./ports.ts"
 
@@ -36,10 +37,11 @@ export function createAudit({ clock, ticks, write, mask, nameOf, withArguments }
       const started = ticks()
       // Now, because the token may be revoked when the call ends.
       const name = nameOf(client.principal)
-      return ({ frame, outcome }) => {
+      return (answer) => {
         const ms = took(started)
         const target = targetOf(call)
-        const sent = Buffer.byteLength(frame)
+        const { outcome } = answer
+        const sent = bytesOf(answer)
         put(() => {
           const args = request.params?.arguments
           return {

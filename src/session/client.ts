@@ -76,6 +76,14 @@ export function missingCapability(
   }
 }
 
+/** An answer that is sent in parts. */
+export type AnswerBody = {
+  /** Sends the next part, which may be reused afterwards. A promise asks to wait, because the client has not read enough. */
+  write(part: Uint8Array | string): Promise<void> | undefined
+  /** The answer is complete. */
+  end(): void
+}
+
 /** The way back to the client of one request. */
 export type Exchange = {
   /** Sends a notification that belongs to the request, as JSON text. */
@@ -86,6 +94,11 @@ export type Exchange = {
   isConnected?: Caller["isConnected"]
   /** Cancels the request if the client has been away for too long to answer; sooner if other clients wait (`others`). */
   giveUpIfStale?: Caller["giveUpIfStale"]
+  /**
+   * Begins to send the answer before it is complete; undefined if the client must get it whole. The answer that the request
+   * ends with is sent no more. If the body has not ended by then, the client sees that the answer is broken off.
+   */
+  openBody?(): AnswerBody | undefined
   /** Takes what closes the request, which became a stream without an end, with an answer. */
   onstream?(close: () => void): void
   /** Whether the client gave the request up. */

@@ -1,7 +1,8 @@
 /**
  * Relays a client's request to its backend, and the answer back.
  *
- *  1. A success result that needs no change goes back as the bytes that it came in (frame.ts).
+ *  1. A success result that needs no change goes back as the bytes that it came in (frame.ts). A large one goes back while
+ *     it comes, if the client can be sent it in parts (streamed-answer.ts).
  *  2. Members that svc does not know survive in both directions.
  *  3. Members that one era lacks are added or removed here and in era-params.ts, and nowhere else.
  */
@@ -28,13 +29,14 @@ import {
   type Request,
   type Response,
 } from "../wire/message.ts"
-import { type Answer, errorAnswer, RelayedResult, resultAnswer } from "./answer.ts"
+import { type Answer, bytesOf, errorAnswer, RelayedResult, resultAnswer } from "./answer.ts"
 import { type Client, type Exchange, missingCapability, ownerOf, supportsTasks } from "./client.ts"
 import { adaptCode, adaptParams } from "./era-params.ts"
 import { fulfilInputRequired } from "./input-required.ts"
 import type { ClientCall, Target } from "./ports.ts"
 import { waitFor, whenPrepared } from "./ready.ts"
 import { budgetFor } from "./result-budget.ts"
+import { StreamedAnswer } from "./streamed-answer.ts"
 import { isOwnProcess, namesFor, openTaskId } from "./task-id.ts"
 
 /** An answer; a promise is made only if something is waited for. */
@@ -53,8 +55,7 @@ export function relay(call: ClientCall, params: Params, route: Route): Answering
   if (meter === undefined) return relayToBackend(call, params, route)
   const started = meter.now()
   const count = (answer: Answer) => {
-    const { frame } = answer
-    meter.passed("out", typeof frame === "string" ? Buffer.byteLength(frame) : frame.length)
+    meter.passed("out", bytesOf(answer))
     if (call.request.method === "tools/call")
       meter.record(route.id, route.unlisted ? UNLISTED : route.name, answer.outcome, (meter.now() - started) / 1000)
     return answer
@@ -160,6 +161,12 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
   // A legacy backend has made no state, and svc's own state never comes this far.
   if (client.era === "modern" && peer.era === "legacy" && params.requestState !== undefined) throw foreignState()
   const caller = new RelayCaller(target, call)
+  let streamed: StreamedAnswer | undefined
+  const onlarge = (head: Uint8Array) => {
+    const answer = streamedAnswer(target, call)
+    if (answer?.begin(head)) streamed = answer
+    return streamed
+  }
   try {
     let sent = adaptParams(openTask(params, target, call), client, peer.era)
     for (let round = 0; ; round++) {
@@ -173,6 +180,7 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
         // `tasks/result` waits for the end of the task.
         timeout: method === "tasks/result" ? Number.POSITIVE_INFINITY : spec.tuning.requestTimeout,
         headers: peer.era === "modern" ? mirrorHeaders(method, sent, route.mirrored) : undefined,
+        onlarge,
         onsent: meter && ((text) => meter.passed("in", Buffer.byteLength(text))),
       })
       const cancel = (reason: string) => connection.cancel(flight.number, new BackendError(spec.name, reason))
@@ -187,9 +195,13 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
         if (owner !== undefined && progressToken !== undefined)
           connection.keepProgress(flight.number, owner, progressToken)
       }
-      if (finished.kind === "done" && method === "tools/call") return withinBudget(finished.answer, target, call, route)
-      if (finished.kind !== "input") return finished.answer
-      sent = await fulfilInputRequired(sent, finished.result, call.exchange, connection.clock)
+      if (finished.kind === "input") {
+        if (streamed !== undefined) throw new BackendError(spec.name, "requested input at the end of a large result")
+        sent = await fulfilInputRequired(sent, finished.result, call.exchange, connection.clock)
+        continue
+      }
+      const answer = streamed?.complete(finished.answer) ?? finished.answer
+      return finished.kind === "done" && method === "tools/call" ? withinBudget(answer, target, call, route) : answer
     }
   } catch (error) {
     if (error instanceof BackendError) return backendFailure(error, call)
@@ -200,12 +212,27 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
 /** Returns the answer of a tool call, or a part of it if it exceeds its budget. Its length alone shows that most answers fit. */
 function withinBudget(answer: Answer, target: Target, call: ClientCall, { id, name, unlisted }: Route): Answering {
   const { client, gateway } = call
-  const size = answer.frame.length
+  const size = answer.sent ?? answer.frame.length
   if (unlisted === undefined) gateway.results.sizes.record(id, name, size)
   const budget = budgetFor(client.scope, target.spec, gateway)
-  if (budget === undefined || size <= budget || answer.code !== undefined) return answer
+  if (budget === undefined || answer.sent !== undefined || size <= budget || answer.code !== undefined) return answer
   return import("./fit-result.ts").then(({ fitResult }) => fitResult(answer, call, target, name, budget))
 }
+
+/** Returns what sends a large answer on while it comes; undefined if the client must get it whole. */
+function streamedAnswer(target: Target, call: ClientCall): StreamedAnswer | undefined {
+  const { request, client, gateway, exchange, wrapper } = call
+  if (!STREAMED.has(request.method) || wrapper !== undefined) return undefined
+  if (request.method === "tools/call" && budgetFor(client.scope, target.spec, gateway) !== undefined) return undefined
+  const render = (message: Response) => {
+    const finished = rewrite({ kind: "message", message, size: 0 }, target, call)
+    return finished.kind === "done" ? finished.answer : undefined
+  }
+  return new StreamedAnswer(target.spec.name, render, () => exchange.openBody?.())
+}
+
+/** Requests with answers of which large values are known not to change. */
+const STREAMED: ReadonlySet<string> = new Set(["tools/call", "resources/read"])
 
 /** Requests whose modern results carry cache hints, besides the lists that svc answers. server: Caching; extension: Skills. */
 const CACHEABLE: ReadonlySet<string> = new Set(["resources/read", "skills/list", "skills/get"])
@@ -311,7 +338,8 @@ function resultTypeIn(bytes: Buffer): "none" | "complete" | "other" {
 function completed(result: Params, era: Era, cacheable: boolean): Params {
   const members = { resultType: "complete", ...(cacheable ? { ttlMs: 0, cacheScope: "private" } : {}) }
   if (era === "legacy") return { ...members, ...result, ...members }
-  return result.resultType === undefined ? { ...members, ...result } : result
+  // Behind the others, as most servers write it: of an answer that is sent while it comes, the end is not known.
+  return result.resultType === undefined ? { ...result, ...members, ...result } : result
 }
 
 /**

@@ -32,7 +32,7 @@ import { dispatch } from "./dispatch.ts"
 import type { ClientCall } from "./ports.ts"
 
 /** The way back of one modern request. */
-type Turn = Pick<Exchange, "notify" | "cancellation">
+type Turn = Pick<Exchange, "notify" | "openBody" | "cancellation">
 
 export type SuspendedCallsDeps = {
   readonly clock: Clock
@@ -116,6 +116,8 @@ export class SuspendedCalls {
         if (sent !== undefined) phase.turn.notify(sent)
       },
       ask: (method, params, signal) => this.ask(call, method, params, signal),
+      // An answer to a later request has another id.
+      openBody: () => (call.phase.kind === "open" && call.id === undefined ? call.phase.turn.openBody?.() : undefined),
       isConnected: () => call.phase.kind === "open",
       giveUpIfStale: (now, others) => this.giveUpIfStale(call, now, others),
       cancellation: call.cancellation,

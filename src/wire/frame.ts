@@ -31,6 +31,25 @@ export type FramedResponse = {
   readonly result: number
 }
 
+/** Takes one frame while it comes. */
+export type FrameSink = {
+  /** Takes the next bytes, which may be reused afterwards. A promise asks to wait before more is given. */
+  push(bytes: Uint8Array): Promise<void> | undefined
+  /** The frame is complete. */
+  end(): void
+  /** The frame ends before it is complete. */
+  fail(error: Error): void
+}
+
+/**
+ * Offers an unfinished frame that is longer than the look-ahead. Takes `head`, which is all that has come of it, and returns
+ * what takes the rest; or returns undefined to have the frame read whole.
+ */
+export type OfferFrame = (head: Uint8Array) => FrameSink | undefined
+
+/** Bytes of an unfinished frame after which it is offered to its owner. */
+export const LOOK_AHEAD = 64 * 1024
+
 /** The ids of svc's own requests: an unguessable prefix and a number. */
 export type RequestIds = {
   next(): number
@@ -39,6 +58,8 @@ export type RequestIds = {
   parse(id: unknown): number | undefined
   /** Returns the number of svc's id in the edges of a message that was too large to keep, or undefined. */
   findInEdges(edges: Uint8Array): number | undefined
+  /** Returns the number of svc's id in the first members of an unfinished response, or undefined. */
+  findInHead(head: Uint8Array): number | undefined
   /**
    * The fast path: matches a frame that consists of exactly one success response, with an id of svc's at its head or tail.
    * Returns undefined for any other frame.
@@ -60,6 +81,8 @@ const BYTE_ORDER_MARK = encoder.encode("\ufeff")
 /** The most digits of an id's number: doubles hold so many exactly. */
 const MAX_DIGITS = 15
 const MAX_BATCH = 1000
+/** Bytes in which the id stands if it is one of the first members. */
+const HEAD_BYTES = 256
 // The parts of a response around its id, by their place in it.
 const RESULT_AFTER_ID = encoder.encode(',"result":{')
 const RESULT_FIRST = encoder.encode('{"result":{')
@@ -73,6 +96,9 @@ export function createRequestIds(random: string): RequestIds {
   const idLast = encode(`,"id":"${prefix}`)
   const digitsPattern = new RegExp(`^[1-9][0-9]{0,${MAX_DIGITS - 1}}$`)
   const mention = new RegExp(`"id"\\s*:\\s*"${RegExp.escape(prefix)}([1-9][0-9]{0,${MAX_DIGITS - 1}})"`)
+  const firstMembers = new RegExp(
+    `^\\s*\\{\\s*(?:"jsonrpc"\\s*:\\s*"2\\.0"\\s*,\\s*)?"id"\\s*:\\s*"${RegExp.escape(prefix)}([1-9][0-9]{0,${MAX_DIGITS - 1}})"`,
+  )
   let last = 0
   /**
    * Matches a frame that begins with `idFirst`, for example this one, with start 22, end 31 and result 42:
@@ -120,6 +146,10 @@ export function createRequestIds(random: string): RequestIds {
     },
     findInEdges(edges) {
       const found = mention.exec(decode(edges))?.[1]
+      return found === undefined ? undefined : Number(found)
+    },
+    findInHead(head) {
+      const found = firstMembers.exec(decode(head.subarray(0, HEAD_BYTES)))?.[1]
       return found === undefined ? undefined : Number(found)
     },
     matchResponse(frame) {

@@ -1,6 +1,7 @@
 /**
  * The grammar of JSON over bytes: finds the end of a value without parsing it into objects. Faster than `JSON.parse` at any
- * size, and it sees nesting depth and repeated members, which `JSON.parse` hides. From: RFC 8259.
+ * size, and it sees nesting depth and repeated members, which `JSON.parse` hides. json-scanner.ts does the same for JSON that
+ * comes in chunks. From: RFC 8259.
  */
 
 /** The most levels of nesting: code that walks a parsed value must not run out of stack. */
@@ -34,7 +35,8 @@ export function endOfValue(bytes: Uint8Array, from: number, levels = MAX_DEPTH):
     else at = endOfLiteral(bytes, at)
     // A value is followed by the ends of the values around it, or by a comma and the next value.
     for (;;) {
-      if (depth === 0 || at < 0) return at
+      if (at < 0) return -1
+      if (depth === 0) return at
       at = skipSpace(bytes, at)
       const closer = closers[depth]
       if (bytes[at] === COMMA) {
@@ -133,7 +135,7 @@ function endOfSpace(bytes: Uint8Array, from: number): number {
 }
 
 /** 1 for each byte that is literal in a string: no quote, backslash or control character. */
-const PLAIN: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) =>
+export const PLAIN: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte < SPACE || byte === QUOTE || byte === BACKSLASH ? 0 : 1,
 )
 const ESCAPED: readonly number[] = [QUOTE, BACKSLASH, SLASH, LETTER_B, LETTER_F, LETTER_N, LETTER_R, LETTER_T]
@@ -143,35 +145,45 @@ const ESCAPES: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) => {
   return ESCAPED.includes(byte) ? 2 : 0
 })
 
-/** Returns the offset behind the string at `quote`, or -1. */
-function endOfString(bytes: Uint8Array, quote: number): number {
+/** Returns the offset behind the string at `quote`; `~at`, which is negative, if it is invalid at the offset `at`. */
+export function endOfString(bytes: Uint8Array, quote: number): number {
   let at = quote + 1
   for (;;) {
     while (PLAIN[bytes[at] as number] === 1) at++
     if (bytes[at] === QUOTE) return at + 1
-    if (bytes[at] !== BACKSLASH) return -1
-    const size = ESCAPES[bytes[at + 1] as number] ?? 0
-    if (size === 0) return -1
-    for (let digit = at + 2; digit < at + size; digit++) if (!isHex(bytes[digit])) return -1
-    at += size
+    if (bytes[at] !== BACKSLASH) return ~at
+    at = endOfEscape(bytes, at)
+    if (at < 0) return at
   }
+}
+
+/** Does the same for the escape at `backslash`. */
+export function endOfEscape(bytes: Uint8Array, backslash: number): number {
+  const size = ESCAPES[bytes[backslash + 1] as number] ?? 0
+  if (size === 0) return ~(backslash + 1)
+  const end = backslash + size
+  for (let digit = backslash + 2; digit < end; digit++) if (!isHex(bytes[digit])) return ~digit
+  return end
 }
 
 const isHex = (byte: number | undefined): boolean =>
   byte !== undefined &&
   ((byte >= DIGIT_0 && byte <= DIGIT_9) || ((byte | 0x20) >= LETTER_A && (byte | 0x20) <= LETTER_F))
 
-/** Returns the offset of the value of the member whose name begins at `quote`, or -1. */
-function endOfName(bytes: Uint8Array, quote: number): number {
-  if (bytes[quote] !== QUOTE) return -1
+/**
+ * Returns the offset of the value of the member whose name begins at `quote`; `~at`, which is negative, if the name is
+ * invalid at the offset `at`.
+ */
+export function endOfName(bytes: Uint8Array, quote: number): number {
+  if (bytes[quote] !== QUOTE) return ~quote
   const end = endOfString(bytes, quote)
-  if (end < 0) return -1
+  if (end < 0) return end
   const colon = skipSpace(bytes, end)
-  return bytes[colon] === COLON ? skipSpace(bytes, colon + 1) : -1
+  return bytes[colon] === COLON ? skipSpace(bytes, colon + 1) : ~colon
 }
 
 /** Returns the offset behind `true`, `false` or `null`, or -1. */
-function endOfLiteral(bytes: Uint8Array, at: number): number {
+export function endOfLiteral(bytes: Uint8Array, at: number): number {
   switch (bytes[at]) {
     case LETTER_T:
       return bytes[at + 1] === LETTER_R && bytes[at + 2] === LETTER_U && bytes[at + 3] === LETTER_E ? at + 4 : -1
@@ -189,7 +201,8 @@ function endOfLiteral(bytes: Uint8Array, at: number): number {
   }
 }
 
-function endOfNumber(bytes: Uint8Array, from: number): number {
+/** Returns the offset behind the number at `from`, or -1. */
+export function endOfNumber(bytes: Uint8Array, from: number): number {
   let at = from
   if (bytes[at] === MINUS) at++
   const first = bytes[at] ?? 0

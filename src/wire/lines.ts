@@ -1,5 +1,5 @@
 /** Newline-delimited frames: writes frames as lines, and splits a byte stream into lines without copying whole ones. */
-import { asBuffer, decode, encode } from "./frame.ts"
+import { asBuffer, decode, encode, type FrameSink, LOOK_AHEAD, type OfferFrame } from "./frame.ts"
 
 const LF = 0x0a
 const SPACE = 0x20
@@ -45,31 +45,25 @@ export function blankLineBreaks(bytes: Uint8Array, from: number): void {
 /**
  * Returns a function that takes chunks and calls `emit` with each line, without its break. Skips empty lines. Drops a line
  * longer than `limit` bytes, so that a peer cannot fill the memory: calls `onlong` when an unfinished line passes the limit,
- * and `ondropped` with the edges of the line at its end. Lines are views of the chunks: a chunk must not be reused.
+ * and `ondropped` with the edges of the line at its end. Lines are views of the chunks: a chunk must not be reused. `onlarge`
+ * is offered unfinished lines that are long; the function returns a promise if the owner of one asks to wait.
  */
 export function createSplitter(
   emit: (line: Uint8Array) => void,
   limit: number,
   ondropped: (edges: Uint8Array) => void,
   onlong: () => void = () => undefined,
-): (chunk: Uint8Array) => void {
-  let held: Uint8Array[] = []
-  let size = 0
-  let dropped: Edges | undefined
+  onlarge?: OfferFrame,
+): (chunk: Uint8Array) => Promise<void> | undefined {
+  /** The line that has begun in an earlier chunk. */
+  let partial: PartialFrame | undefined
 
   const end = (tail: Uint8Array) => {
-    let line = tail
-    if (held.length > 0) {
-      held.push(tail)
-      line = Buffer.concat(held, size + tail.length)
-      held = []
-      size = 0
-    }
-    if (line.length > limit) {
-      const edges = new Edges()
-      edges.push(line)
-      return ondropped(edges.bytes())
-    }
+    const whole = partial === undefined ? wholeOrEdges(tail, limit) : partial.end(tail)
+    partial = undefined
+    if (whole.kind === "dropped") return ondropped(whole.edges)
+    if (whole.kind === "taken") return
+    const { frame: line } = whole
     const to = line[line.length - 1] === CR ? line.length - 1 : line.length
     if (to > 0) emit(to === line.length ? line : line.subarray(0, to))
   }
@@ -77,27 +71,75 @@ export function createSplitter(
   return (chunk) => {
     let from = 0
     for (let at = chunk.indexOf(LF); at >= 0; at = chunk.indexOf(LF, from)) {
-      const tail = chunk.subarray(from, at)
-      if (dropped === undefined) end(tail)
-      else {
-        dropped.push(tail)
-        ondropped(dropped.bytes())
-        dropped = undefined
-      }
+      end(chunk.subarray(from, at))
       from = at + 1
     }
-    if (from === chunk.length) return
-    const rest = from === 0 ? chunk : chunk.subarray(from)
-    if (dropped !== undefined) return dropped.push(rest)
-    held.push(rest)
-    size += rest.length
-    if (size > limit) {
-      dropped = new Edges()
-      for (const part of held) dropped.push(part)
-      held = []
-      size = 0
-      onlong()
-    }
+    if (from === chunk.length) return undefined
+    partial ??= new PartialFrame(limit, onlong, onlarge)
+    return partial.push(from === 0 ? chunk : chunk.subarray(from))
+  }
+}
+
+/** What has become of a frame at its end: it is whole, its owner has taken it, or it was longer than the limit. */
+type EndedFrame =
+  | { readonly kind: "whole"; readonly frame: Uint8Array }
+  | { readonly kind: "taken" }
+  | { readonly kind: "dropped"; readonly edges: Uint8Array }
+
+/** A frame that comes in parts. Holds them until it is whole, unless an owner takes it or it passes the limit. */
+export class PartialFrame {
+  private parts: Uint8Array[] = []
+  private size = 0
+  /** The edges of a frame of which the parts are not held. */
+  private edges: Edges | undefined
+  private sink: FrameSink | undefined
+
+  constructor(
+    private readonly limit: number,
+    private readonly onlong: () => void,
+    private readonly onlarge: OfferFrame | undefined,
+  ) {}
+
+  /** Adds the next part. Returns a promise if the owner of the frame asks to wait. */
+  push(part: Uint8Array): Promise<void> | undefined {
+    const before = this.size
+    const waiting = this.add(part)
+    if (before <= this.limit && this.size > this.limit) this.onlong()
+    else if (before <= LOOK_AHEAD && this.size > LOOK_AHEAD) this.offer()
+    return waiting
+  }
+
+  /** Adds the last part, and ends the frame for its owner. */
+  end(tail?: Uint8Array): EndedFrame {
+    if (tail !== undefined) void this.add(tail)
+    if (this.size > this.limit) return { kind: "dropped", edges: this.keepEdges().bytes() }
+    if (this.sink === undefined) return { kind: "whole", frame: joined(this.parts, this.size) }
+    this.sink.end()
+    return { kind: "taken" }
+  }
+
+  // ---
+
+  private add(part: Uint8Array): Promise<void> | undefined {
+    this.size += part.length
+    if (this.edges === undefined) this.parts.push(part)
+    else this.edges.push(part)
+    if (this.size <= this.limit) return this.sink?.push(part)
+    this.keepEdges()
+    return undefined
+  }
+
+  private offer(): void {
+    const head = joined(this.parts, this.size)
+    this.parts = [head]
+    this.sink = this.onlarge?.(head)
+    if (this.sink !== undefined) this.keepEdges()
+  }
+
+  private keepEdges(): Edges {
+    this.edges ??= edgesOf(this.parts)
+    this.parts = []
+    return this.edges
   }
 }
 
@@ -117,6 +159,19 @@ export class Edges {
 }
 
 // ---
+
+/** Returns a frame that came at once, or its edges if it is longer than the limit. */
+const wholeOrEdges = (frame: Uint8Array, limit: number): EndedFrame =>
+  frame.length > limit ? { kind: "dropped", edges: edgesOf([frame]).bytes() } : { kind: "whole", frame }
+
+const joined = (parts: readonly Uint8Array[], size: number): Uint8Array =>
+  parts.length === 1 ? (parts[0] as Uint8Array) : Buffer.concat(parts, size)
+
+function edgesOf(parts: readonly Uint8Array[]): Edges {
+  const edges = new Edges()
+  for (const part of parts) edges.push(part)
+  return edges
+}
 
 const EDGE = 256
 const SEPARATORS = ["\u0085", "\u2028", "\u2029"]

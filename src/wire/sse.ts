@@ -2,7 +2,7 @@
  * Writes and reads server-sent events as bytes, so that a megabyte in one event is neither decoded nor copied more than
  * once. HTML standard: Server-sent events.
  */
-import { decode, encode } from "./frame.ts"
+import { decode, encode, type FrameSink, LOOK_AHEAD, type OfferFrame } from "./frame.ts"
 import { blankLineBreaks, Edges, escapeSeparators } from "./lines.ts"
 
 export type ServerSentEvent = {
@@ -18,6 +18,8 @@ const CR = 0x0d
 const LF = 0x0a
 const COLON = 0x3a
 const SPACE = 0x20
+const DATA = encode("data:")
+const LINE_BREAK = encode("\n")
 
 /**
  * Returns one event as bytes. `data` must hold no line break unless it is JSON: it becomes one line for every reader of
@@ -44,6 +46,8 @@ export type SseDecoderOptions = {
   ondropped(edges: Uint8Array): void
   /** Runs when an event passes the limit; may throw. */
   onlong?(): void
+  /** Offers unfinished data that are long. The event of data that are taken has none. */
+  readonly onlarge?: OfferFrame | undefined
 }
 
 /**
@@ -65,11 +69,20 @@ export class SseDecoder {
   private event: string | undefined
   private id: string | undefined
   private retry: number | undefined
+  /** Set while the owner of the event's data takes them as they come. */
+  private sink: FrameSink | undefined
+  /** Whether the owner takes the line that has begun. */
+  private passesLine = false
+  /** Set if the owner asks to wait. */
+  private waiting: Promise<void> | undefined
 
   constructor(private readonly options: SseDecoderOptions) {}
 
-  /** Decodes the next chunk. Copies what it holds over, because a chunk may be a view of a reused buffer. */
-  push(input: Uint8Array): void {
+  /**
+   * Decodes the next chunk. Copies what it holds over, because a chunk may be a view of a reused buffer. Returns a promise if
+   * the owner of large data asks to wait.
+   */
+  push(input: Uint8Array): Promise<void> | undefined {
     let chunk = input
     if (!this.started && chunk.length > 0) {
       this.started = true
@@ -94,6 +107,15 @@ export class SseDecoder {
       if (lf >= 0 && lf < from) lf = chunk.indexOf(LF, from)
     }
     if (from < chunk.length) this.hold(chunk.subarray(from))
+    const { waiting } = this
+    this.waiting = undefined
+    return waiting
+  }
+
+  /** Tells the owner of unfinished data that no more comes. */
+  fail(error: Error): void {
+    this.sink?.fail(error)
+    this.sink = undefined
   }
 
   // ---
@@ -104,9 +126,17 @@ export class SseDecoder {
       this.drop([part])
       return
     }
+    if (this.passesLine) {
+      this.pass(part)
+      return
+    }
     this.held.push(part.slice())
+    const before = this.heldBytes
     this.heldBytes += part.length
-    if (this.heldBytes <= this.options.limit) return
+    if (this.heldBytes <= this.options.limit) {
+      if (before <= LOOK_AHEAD && this.heldBytes > LOOK_AHEAD) this.offer()
+      return
+    }
     this.drop(this.held)
     this.held = []
     this.heldBytes = 0
@@ -117,6 +147,9 @@ export class SseDecoder {
     if (this.skipsLine) {
       this.skipsLine = false
       this.drop([tail])
+    } else if (this.passesLine) {
+      this.passesLine = false
+      this.pass(tail)
     } else if (this.held.length === 0) this.takeLine(tail)
     else {
       this.held.push(tail)
@@ -144,6 +177,11 @@ export class SseDecoder {
   private takeField(field: string, value: Uint8Array): void {
     switch (field) {
       case "data":
+        if (this.sink !== undefined) {
+          this.pass(LINE_BREAK)
+          this.pass(value)
+          return
+        }
         this.dataBytes += value.length + 1
         this.data.push(value)
         if (this.dropped !== undefined || this.dataBytes > this.options.limit) this.drop(this.data)
@@ -164,6 +202,40 @@ export class SseDecoder {
     }
   }
 
+  /** Offers the data that are held: the first line of an event's data, which has not ended. */
+  private offer(): void {
+    if (
+      this.options.onlarge === undefined ||
+      this.data.length > 0 ||
+      this.dropped !== undefined ||
+      this.sink !== undefined
+    )
+      return
+    const line = join(this.held, this.heldBytes, undefined)
+    this.held = [line]
+    if (!DATA.every((byte, at) => line[at] === byte)) return
+    const data = line.subarray(line[DATA.length] === SPACE ? DATA.length + 1 : DATA.length)
+    this.sink = this.options.onlarge(data)
+    if (this.sink === undefined) return
+    this.held = []
+    this.heldBytes = 0
+    this.passesLine = true
+    this.dataBytes = data.length
+  }
+
+  /** Gives data to their owner. */
+  private pass(part: Uint8Array): void {
+    this.dataBytes += part.length
+    if (this.dataBytes <= this.options.limit) {
+      this.waiting = this.sink?.push(part) ?? this.waiting
+      return
+    }
+    this.sink = undefined
+    this.skipsLine = this.passesLine
+    this.passesLine = false
+    this.drop([part])
+  }
+
   /** Drops parts of an event past the limit, all but its edges. */
   private drop(parts: readonly Uint8Array[]): void {
     const isFirst = this.dropped === undefined
@@ -175,8 +247,9 @@ export class SseDecoder {
   }
 
   private dispatch(): void {
-    const { dropped, event, id, retry, data, dataBytes } = this
+    const { dropped, event, id, retry, data, dataBytes, sink } = this
     this.dropped = undefined
+    this.sink = undefined
     this.data = []
     this.dataBytes = 0
     this.event = undefined
@@ -185,6 +258,7 @@ export class SseDecoder {
     if (dropped !== undefined) this.options.ondropped(dropped.bytes())
     else if (data.length > 0 || id !== undefined || retry !== undefined || event !== undefined)
       this.options.onevent({ event, id, retry, data: data.length === 0 ? undefined : join(data, dataBytes, LF) })
+    sink?.end()
   }
 }
 

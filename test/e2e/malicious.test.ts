@@ -69,7 +69,6 @@ test(
 )
 
 test.each([
-  ["a giant frame", "giant", /more than --max-result allows/],
   ["a frame without an end", "endless", /a line of more than 1048576 bytes/],
   ["an answer with a wrong id", "wrong-id", /no answer to tools\/call within 2 s/],
   ["an answer that is cut off", "cut", /sent a message that is not JSON/],
@@ -80,6 +79,19 @@ test.each([
     const body = await poke(how)
     expect(body.result?.isError).toBe(true)
     expect(textOf(body)).toMatch(reason)
+    await othersGoOn()
+    await isReady("evil")
+    expect(textOf(await poke())).toBe("well")
+  },
+  LIMIT_MS,
+)
+
+test(
+  "a giant frame that has begun to pass is broken off, and the log says why",
+  async () => {
+    await isReady("evil")
+    await expect(poke("giant")).rejects.toThrow()
+    await svc.said(/evil: .*broken off: .*more than --max-result allows/)
     await othersGoOn()
     await isReady("evil")
     expect(textOf(await poke())).toBe("well")

@@ -142,9 +142,11 @@ describe("[relay:numbers] a number is the same on the other side", () => {
         const body = `"content":[${block}],"structuredContent":{"r":${result}},"_meta":{"m":${meta}}`
         const ended = await answer(peer === "legacy" ? number : lastId(told), `{${body}}`)
         const shown = body.replace('"uri":"', '"uri":"svc://s/')
-        const complete = client === "modern" ? '"resultType":"complete",' : ""
         const to = client === "legacy" ? id : again
-        expect(ended.toClient).toBe(`{"jsonrpc":"2.0","id":${to},"result":{${complete}${shown}}}`)
+        const complete = '"resultType":"complete"'
+        const members = peer === "modern" && block !== "" ? [shown, complete] : [complete, shown]
+        const whole = client === "modern" ? members.join() : shown
+        expect(ended.toClient).toBe(`{"jsonrpc":"2.0","id":${to},"result":{${whole}}}`)
       }
       for (const odd of ODD_NUMBERS)
         await one(

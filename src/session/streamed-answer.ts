@@ -1,0 +1,98 @@
+/**
+ * Sends a large answer of a backend on to the client while it comes.
+ *
+ *  1. The large values of the result pass as they are (wire/large-values.ts). The rest of the frame takes the way of every
+ *     answer that is not relayed as bytes, with placeholders for the values: once for each value that begins, for what is
+ *     sent before it, and once at the end.
+ *  2. What was sent cannot be taken back. If the end of the frame changes anything before it, the answer fails.
+ *  3. An answer that fails is broken off: the client sees an error, and never a shorter answer.
+ */
+import type { AnswerTaker } from "../backend/connection.ts"
+import { BackendError } from "../lib/errors.ts"
+import { parseFrame, textOf } from "../wire/frame.ts"
+import { LargeValues, splitAtValues } from "../wire/large-values.ts"
+import { isObject, type Params, type Response } from "../wire/message.ts"
+import type { Answer } from "./answer.ts"
+import type { AnswerBody } from "./client.ts"
+
+export class StreamedAnswer implements AnswerTaker {
+  private readonly values = new LargeValues(this)
+  private body: AnswerBody | undefined
+  /** The parts of the answer's text that were sent, which large values follow. */
+  private readonly parts: string[] = []
+  private sent = 0
+  private waiting: Promise<void> | undefined
+
+  /** `server` names the backend in errors. `render` returns the client's answer for a backend's, if no more is to be done; `open` begins to send it. */
+  constructor(
+    private readonly server: string,
+    private readonly render: (message: Response) => Answer | undefined,
+    private readonly open: () => AnswerBody | undefined,
+  ) {}
+
+  /** Takes the beginning of the frame. Returns whether the answer is sent on from now on. */
+  begin(head: Uint8Array): boolean {
+    this.values.push(head)
+    return this.body !== undefined
+  }
+
+  push(bytes: Uint8Array): Promise<void> | undefined {
+    this.waiting = undefined
+    this.values.push(bytes)
+    return this.waiting
+  }
+
+  end(): Uint8Array {
+    return this.values.end()
+  }
+
+  /** Sends the rest of the answer and returns what is known of it. Throws a BackendError if something else was sent before. */
+  complete(answer: Answer): Answer {
+    const parts = splitAtValues(textOf(answer.frame))
+    if (parts.length !== this.parts.length + 1 || !this.isContinued(parts))
+      throw new BackendError(this.server, "answered with a large result that contradicts itself at its end")
+    this.write(parts.at(-1) ?? "")
+    this.body?.end()
+    return { frame: "", outcome: answer.outcome, sent: this.sent }
+  }
+
+  /** Called when a large value begins. */
+  onvalue(frame: Uint8Array): boolean {
+    const message = parseFrame(frame)
+    if (!isObject(message) || !isObject(message.result) || !hasKnownType(message.result)) return false
+    const answer = this.render(message as Response)
+    if (answer === undefined) return false
+    const parts = splitAtValues(textOf(answer.frame))
+    const part = parts[this.parts.length]
+    if (part === undefined || parts.length !== this.parts.length + 2 || !this.isContinued(parts)) return false
+    this.body ??= this.open()
+    if (this.body === undefined) return false
+    this.write(part)
+    this.parts.push(part)
+    return true
+  }
+
+  /** Called with the bytes of a large value. */
+  onbytes(bytes: Uint8Array): void {
+    this.write(bytes)
+  }
+
+  // ---
+
+  private isContinued(parts: readonly string[]): boolean {
+    return this.parts.every((part, at) => part === parts[at])
+  }
+
+  private write(part: Uint8Array | string): void {
+    this.sent += typeof part === "string" ? Buffer.byteLength(part) : part.length
+    this.waiting = this.body?.write(part) ?? this.waiting
+  }
+}
+
+// ---
+
+/** Whether the last block of a result's content, which may be incomplete, states its type: it decides what is renamed in it. */
+function hasKnownType({ content }: Params): boolean {
+  const last: unknown = Array.isArray(content) ? content.at(-1) : undefined
+  return last === undefined || (isObject(last) && typeof last.type === "string")
+}

@@ -1,0 +1,251 @@
+/**
+ * Checks JSON that comes in chunks, and knows where in the value a chunk ends. A string that is a value may be cut off
+ * anywhere. Of any other token that a chunk cuts off the scanner takes nothing: the caller gives it again with what follows.
+ * From: RFC 8259.
+ */
+import { asBuffer, decode } from "./frame.ts"
+import {
+  endOfEscape,
+  endOfLiteral,
+  endOfName,
+  endOfNumber,
+  endOfString,
+  MAX_DEPTH,
+  PLAIN,
+  skipSpace,
+} from "./grammar.ts"
+
+export class JsonScanner {
+  /** How many containers are open. */
+  depth = 0
+  /** Bytes taken so far. */
+  taken = 0
+  private next: Next = "value"
+  /** The closing bytes of the open containers, from index 1 on. */
+  private readonly closers = new Uint8Array(MAX_DEPTH + 1)
+  /**
+   * Where the entries that are open in the outer containers begin, from index 1 on, and where their values do. Not in a
+   * Float64Array: offsets that are doubles would make the shared functions of grammar.ts eight times as slow.
+   */
+  private readonly entries: number[] = []
+  private readonly values: number[] = []
+  /** The names that `path` has read, with the offset of their entry. */
+  private readonly names: { readonly entry: number; readonly name: string | undefined }[] = []
+
+  /** Whether the taken bytes end inside a string that is a value. */
+  get isInString(): boolean {
+    return this.next === "string"
+  }
+
+  /** Whether the taken bytes end behind a value of the innermost open container. */
+  get isAfterValue(): boolean {
+    return this.next === "after"
+  }
+
+  /** Returns where the value begins, in bytes taken, that is open in the container of this depth; 1 is the outermost. */
+  startAt(depth: number): number {
+    return this.values[depth] ?? 0
+  }
+
+  /** Returns the bytes that close the outer `depth` of the open containers, innermost first. */
+  closing(depth: number): Uint8Array {
+    return this.closers.slice(1, depth + 1).reverse()
+  }
+
+  /**
+   * Returns the names of the members whose values are open at the end of the taken bytes, outermost first, undefined for an
+   * element of an array. `bytes` are the last of the taken bytes; names that begin before them must be known from an earlier call.
+   * Returns undefined if there are more than NAMED_LEVELS.
+   */
+  path(bytes: Uint8Array): readonly (string | undefined)[] | undefined {
+    const open = this.isInString ? this.depth : this.depth - 1
+    if (open > NAMED_LEVELS) return undefined
+    const from = this.taken - bytes.length
+    const path: (string | undefined)[] = []
+    for (let depth = 1; depth <= open; depth++) {
+      const entry = this.entries[depth] ?? 0
+      if (entry >= from && this.names[depth]?.entry !== entry)
+        this.names[depth] = { entry, name: this.isObjectAt(depth) ? nameAt(bytes, entry - from) : undefined }
+      path.push(this.names[depth]?.name)
+    }
+    return path
+  }
+
+  /**
+   * Takes bytes from `from` on, and stops behind a value that stands in `floor` containers. The last byte must be a NUL, which
+   * is not taken: reading past the end of an array would be slow. Returns the offset behind what it took. Throws an Error for
+   * bytes that are not JSON or nested too deep. The caller checks that they are UTF-8; a character in a string is never cut
+   * off.
+   */
+  scan(bytes: Uint8Array, from: number, floor: number): number {
+    const string = this.next === "string" ? this.scanString(bytes, from, bytes.length - 1) : from
+    if (this.next === "string") return string
+    const base = this.taken - string
+    const at = this.scanEntries(bytes, string, floor, base)
+    this.taken = base + at
+    return at
+  }
+
+  /**
+   * Takes what there is of the string in which the taken bytes end, from `from` to `limit`. Returns the offset behind it.
+   * Throws as `scan` does.
+   */
+  scanString(bytes: Uint8Array, from: number, limit: number): number {
+    const end = endOfStringIn(bytes, from, limit)
+    const at = end < 0 ? ~end : end
+    if (end >= 0) this.next = "after"
+    this.taken += at - from
+    return at
+  }
+
+  // ---
+
+  /** Notes where the entry begins that is open in the container of a depth, and its value. */
+  private open(depth: number, entry: number, value: number): void {
+    if (depth > NAMED_LEVELS) return
+    this.entries[depth] = entry
+    this.values[depth] = value
+  }
+
+  private isObjectAt(depth: number): boolean {
+    return this.closers[depth] === CLOSE_BRACE
+  }
+
+  /** Takes whole entries, and the beginning of a string that is cut off. */
+  private scanEntries(bytes: Uint8Array, from: number, floor: number, base: number): number {
+    const { closers } = this
+    const limit = bytes.length - 1
+    let { depth, next } = this
+    let at = from
+    while (next !== "after" || depth !== floor) {
+      const closer = closers[depth]
+      let entry = skipSpace(bytes, at)
+      if (entry === limit) break
+      if (next !== "value" && bytes[entry] === closer) {
+        depth--
+        next = "after"
+        at = entry + 1
+        continue
+      }
+      if (next === "after") entry = bytes[entry] === COMMA ? skipSpace(bytes, entry + 1) : refuse()
+      const value = closer === CLOSE_BRACE ? endOfName(bytes, entry) : entry
+      if (value === limit || ~value === limit) break
+      if (value < 0) refuse()
+      const byte = bytes[value] as number
+      if (byte === QUOTE) {
+        const end = endOfStringIn(bytes, value + 1, limit)
+        at = end < 0 ? ~end : end
+        next = end < 0 ? "string" : "after"
+        if (end < 0) {
+          this.open(depth, base + entry, base + value)
+          break
+        }
+      } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+        if (depth === MAX_DEPTH) throw new Error(`sent JSON nested deeper than ${MAX_DEPTH} levels`)
+        this.open(depth, base + entry, base + value)
+        closers[++depth] = byte === OPEN_BRACE ? CLOSE_BRACE : CLOSE_BRACKET
+        at = value + 1
+        next = "first"
+      } else {
+        const end = isLetter(byte) ? endOfLiteral(bytes, value) : endOfNumber(bytes, value)
+        // More may follow of a word that reaches the end.
+        if ((end < 0 || end === limit) && endOfWord(bytes, value) === limit) break
+        at = end < 0 ? refuse() : end
+        next = "after"
+      }
+    }
+    this.depth = depth
+    this.next = next
+    return at
+  }
+}
+
+// ---
+
+/** What comes next: a value; the first entry of a container, or its end; what follows a value; the rest of a string. */
+type Next = "value" | "first" | "after" | "string"
+
+/** The outer containers of which the scanner knows where their open entries begin. */
+const NAMED_LEVELS = 8
+/** Bytes of an escape such as `\u0075`. */
+const UNICODE_ESCAPE = 6
+/** From this length on, a search finds the end of a run of plain characters sooner than a loop. */
+const SHORT_RUN = 64
+
+const QUOTE = 0x22
+const PLUS = 0x2b
+const COMMA = 0x2c
+const DIGIT_9 = 0x39
+const OPEN_BRACKET = 0x5b
+const BACKSLASH = 0x5c
+const CLOSE_BRACKET = 0x5d
+const LETTER_A = 0x61
+const LETTER_U = 0x75
+const LETTER_Z = 0x7a
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+/** What PLAIN excludes, in Latin-1. */
+const SPECIAL = /[^ !#-[\]-\xff]/
+
+const isLetter = (byte: number): boolean => (byte | 0x20) >= LETTER_A && (byte | 0x20) <= LETTER_Z
+
+function refuse(): never {
+  throw new Error("sent a message that is not JSON")
+}
+
+/** Returns the name that is written at `quote`. */
+const nameAt = (bytes: Uint8Array, quote: number): string =>
+  JSON.parse(decode(bytes.subarray(quote, endOfString(bytes, quote))))
+
+/**
+ * Returns the offset behind the string that goes on at `from`, in the bytes before `limit`; `~at` if only those before `at`
+ * can be taken so far.
+ */
+function endOfStringIn(bytes: Uint8Array, from: number, limit: number): number {
+  let at = from
+  for (;;) {
+    at = endOfPlain(bytes, at, limit)
+    if (at === limit) return ~startOfCharacter(bytes, from, limit)
+    if (bytes[at] === QUOTE) return at + 1
+    if (bytes[at] !== BACKSLASH) refuse()
+    if (at + 1 === limit || (bytes[at + 1] === LETTER_U && at + UNICODE_ESCAPE > limit)) return ~at
+    const end = endOfEscape(bytes, at)
+    at = end < 0 ? refuse() : end
+  }
+}
+
+/** Returns the offset of the first byte from `from` on that ends a string or is not literal in it; `limit` if there is none. */
+function endOfPlain(bytes: Uint8Array, from: number, limit: number): number {
+  const stop = Math.min(from + SHORT_RUN, limit)
+  let at = from
+  while (at < stop && PLAIN[bytes[at] as number] === 1) at++
+  if (at < stop || stop === limit) return at
+  const found = asBuffer(bytes).toString("latin1", at, limit).search(SPECIAL)
+  return found < 0 ? limit : at + found
+}
+
+/** Returns the offset behind the characters of a number or a literal. */
+function endOfWord(bytes: Uint8Array, from: number): number {
+  let at = from
+  for (;;) {
+    const byte = bytes[at] as number
+    if (!isLetter(byte) && (byte < PLUS || byte > DIGIT_9 || byte === COMMA)) return at
+    at++
+  }
+}
+
+/** Returns the end of the bytes, but for a UTF-8 character from `from` on that they cut off. */
+function startOfCharacter(bytes: Uint8Array, from: number, limit: number): number {
+  for (let at = limit - 1; at >= from && at >= limit - 3; at--) {
+    const byte = bytes[at] as number
+    if (byte < 0x80) return limit
+    if (byte >= 0xc0) return at + sizeOfCharacter(byte) > limit ? at : limit
+  }
+  return limit
+}
+
+/** Returns the bytes of the character that begins with a byte. */
+function sizeOfCharacter(first: number): number {
+  if (first >= 0xf0) return 4
+  return first >= 0xe0 ? 3 : 2
+}

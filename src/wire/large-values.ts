@@ -1,0 +1,169 @@
+/**
+ * Separates the large values of a result from the rest of its frame while the frame comes: the rest is kept and can be
+ * parsed and changed, the large values pass in chunks. In the rest a placeholder stands for each of them.
+ *
+ *     {"jsonrpc":"2.0","id":"svcX.42","result":{"content":[{"type":"text","text":"a megabyte"}]}}
+ *     {"jsonrpc":"2.0","id":"svcX.42","result":{"content":[{"type":"text","text":"PLACEHOLDER"}]}}
+ *
+ *  1. A value is large if it has begun and not ended when more than LARGE bytes are kept. Only texts, binary data and
+ *     `structuredContent` are separated: nothing in them is ever changed.
+ *  2. What passes is checked: it is JSON at its place, in UTF-8. The rest is checked by its reader.
+ *  3. At most MAX_VALUES values are separated: for each, the owner reads the rest anew.
+ */
+import { isUtf8 } from "node:buffer"
+import { encode } from "./frame.ts"
+import { JsonScanner } from "./json-scanner.ts"
+
+export type LargeValueEvents = {
+  /**
+   * A large value begins. `frame` is the frame so far, with a placeholder for the value, and completed by the ends of its
+   * containers. Returns whether the value is to be separated; false keeps it.
+   */
+  onvalue(frame: Uint8Array): boolean
+  /** Takes the next bytes of the value as they stand in the frame, a string with its quotes. They may be reused afterwards. */
+  onbytes(bytes: Uint8Array): void
+}
+
+/** Splits the text of a frame at its placeholders: the large values, in their order, belong between the parts. */
+export const splitAtValues = (text: string): readonly string[] => text.split(PLACEHOLDER)
+
+export class LargeValues {
+  private count = 0
+  private readonly scanner = new JsonScanner()
+  /** The frame up to the last large value, with placeholders. */
+  private rest: Uint8Array = NOTHING
+  /** What is kept since then, in parts. */
+  private kept: Uint8Array[] = []
+  private keptBytes = 0
+  /** What the scanner reads: bytes that it has not taken yet, and a NUL behind them. */
+  private buffer: Uint8Array = new Uint8Array(0)
+  private untaken = 0
+  /** How many containers stand around the value that passes; undefined while none does. */
+  private floor: number | undefined
+
+  constructor(private readonly events: LargeValueEvents) {}
+
+  /** Takes the next bytes of the frame, which may be reused afterwards. Throws an Error if they are not JSON. */
+  push(bytes: Uint8Array): void {
+    let at = 0
+    while (at < bytes.length) {
+      const end = at + (this.floor === undefined ? SEARCHED_CHUNK : MAX_CHUNK)
+      this.take(bytes.subarray(at, end))
+      at = end
+    }
+  }
+
+  /** Returns the frame with placeholders. Throws an Error if it ends inside a value. */
+  end(): Uint8Array {
+    if (this.floor !== undefined) throw new Error("sent a message that is not JSON")
+    return Buffer.concat([this.rest, ...this.kept, this.buffer.subarray(0, this.untaken)])
+  }
+
+  // ---
+
+  private take(given: Uint8Array): void {
+    const { scanner } = this
+    let bytes = given
+    if (this.floor !== undefined && scanner.isInString && this.untaken === 0) {
+      // Needs no copy.
+      const end = scanner.scanString(bytes, 0, bytes.length)
+      this.pass(bytes.subarray(0, end))
+      bytes = bytes.subarray(end)
+    }
+    const chunk = this.load(bytes)
+    let at = 0
+    while (this.floor !== undefined) {
+      const end = scanner.scan(chunk, at, this.floor)
+      this.pass(chunk.subarray(at, end))
+      at = end
+      if (!scanner.isAfterValue || scanner.depth !== this.floor) break
+      this.floor = undefined
+    }
+    if (this.floor === undefined) {
+      const end = scanner.scan(chunk, at, 0)
+      this.keep(chunk.subarray(at, end))
+      at = end
+    }
+    this.untaken = chunk.length - 1 - at
+    if (this.untaken > MAX_TOKEN) throw new Error("sent a number or a name of more than 64 KiB")
+    chunk.copyWithin(0, at)
+  }
+
+  /** Returns the bytes behind those that the scanner has not taken, and a NUL. */
+  private load(bytes: Uint8Array): Uint8Array {
+    const size = this.untaken + bytes.length + 1
+    if (this.buffer.length < size) {
+      const larger = new Uint8Array(size + SPARE)
+      larger.set(this.buffer.subarray(0, this.untaken))
+      this.buffer = larger
+    }
+    this.buffer.set(bytes, this.untaken)
+    this.buffer[size - 1] = 0
+    return this.buffer.subarray(0, size)
+  }
+
+  /** Keeps bytes that are no large value, or not known to be one yet. */
+  private keep(bytes: Uint8Array): void {
+    this.kept.push(bytes.slice())
+    this.keptBytes += bytes.length
+    if (this.keptBytes > LARGE && this.count < MAX_VALUES) this.separate()
+  }
+
+  /** Lets the value pass in which the kept bytes end, if it may be separated. */
+  private separate(): void {
+    const { scanner, keptBytes } = this
+    const kept = Buffer.concat(this.kept, keptBytes)
+    this.kept = [kept]
+    const floor = this.floorOfValue(scanner.path(kept) ?? [])
+    if (floor === undefined) return
+    const start = scanner.startAt(floor) - (scanner.taken - keptBytes)
+    const rest = Buffer.concat([this.rest, kept.subarray(0, start), PLACEHOLDER_BYTES])
+    this.count++
+    if (!this.events.onvalue(Buffer.concat([rest, scanner.closing(floor)]))) return
+    this.rest = rest
+    this.kept = []
+    this.keptBytes = 0
+    this.floor = floor
+    this.pass(kept.subarray(start))
+  }
+
+  /** Returns how many containers stand around the value that ends are open in, if it may be separated. */
+  private floorOfValue(path: readonly (string | undefined)[]): number | undefined {
+    const { depth, isInString } = this.scanner
+    if (path[0] === "result" && path[1] === "structuredContent") return 2
+    return isInString && TEXTS.has(path.join(".")) ? depth : undefined
+  }
+
+  /** Passes bytes of a value on, with U+FFFD for what is not UTF-8, as in a frame that is parsed. */
+  private pass(bytes: Uint8Array): void {
+    if (bytes.length > 0) this.events.onbytes(isUtf8(bytes) ? bytes : encode(decoder.decode(bytes)))
+  }
+}
+
+// ---
+
+const NOTHING = new Uint8Array()
+/** Bytes that are read at once. */
+const MAX_CHUNK = 256 * 1024
+/** Bytes that are read at once while no value passes: what is kept is copied. */
+const SEARCHED_CHUNK = 16 * 1024
+/** Room for what the scanner leaves: mostly a part of a token. */
+const SPARE = 256
+/** Noncharacters, which no text is exchanged with: a frame that has them anyway is refused by the number of its parts. */
+const PLACEHOLDER = '"\ufdd0large value\ufdd1"'
+const PLACEHOLDER_BYTES = encode(PLACEHOLDER)
+/** Bytes that are kept before a value in which they end is separated. */
+const LARGE = 16 * 1024
+const MAX_VALUES = 8
+/** Bytes of a number or a name at most: they are given to the scanner again with each chunk. */
+const MAX_TOKEN = 64 * 1024
+/** Where texts and binary data stand, with nothing for the elements of arrays. server: Tools; server: Resources. */
+const TEXTS: ReadonlySet<string> = new Set([
+  "result.content..text",
+  "result.content..data",
+  "result.content..resource.text",
+  "result.content..resource.blob",
+  "result.contents..text",
+  "result.contents..blob",
+])
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
