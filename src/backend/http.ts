@@ -7,7 +7,7 @@
  */
 import type { Clock } from "../lib/clock.ts"
 import { networkReason } from "../lib/network-error.ts"
-import { decode, LOOK_AHEAD, type OfferFrame, type RequestIds } from "../wire/frame.ts"
+import { decode, type OfferFrame, type RequestIds } from "../wire/frame.ts"
 import { PartialFrame } from "../wire/lines.ts"
 import { type ServerSentEvent, SseDecoder } from "../wire/sse.ts"
 import { HeadersRefusedError, type OversizeWatch, type TransportEvents, UnauthorizedError } from "./client-transport.ts"
@@ -205,7 +205,7 @@ export async function readFrame(
     throw new TooLargeError()
   }
   // The declared length of a compressed body is not its size.
-  const isWhole = onlarge === undefined || declared <= LOOK_AHEAD
+  const isWhole = onlarge === undefined || declared <= MAX_WHOLE_BYTES
   if (declared > 0 && isWhole && !response.headers.has("content-encoding"))
     return new Uint8Array(await response.arrayBuffer())
   const frame = new PartialFrame(limit, rejectOversize, onlarge)
@@ -219,6 +219,8 @@ export async function readFrame(
 
 // ---
 
+/** A body of known length up to this is read at once: the chunks of a larger one cost more than they save. */
+const MAX_WHOLE_BYTES = 2 * 1024 * 1024
 const MAX_REDIRECTS = 3
 const SNIPPET_LENGTH = 200
 /**

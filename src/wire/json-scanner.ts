@@ -133,13 +133,15 @@ export class JsonScanner {
       if (value < 0) refuse()
       const byte = bytes[value] as number
       if (byte === QUOTE) {
-        const end = endOfStringIn(bytes, value + 1, limit)
-        at = end < 0 ? ~end : end
-        next = end < 0 ? "string" : "after"
-        if (end < 0) {
+        const end = endOfString(bytes, value)
+        if (~end === limit) {
+          at = ~endOfStringIn(bytes, value + 1, limit)
+          next = "string"
           this.open(depth, base + entry, base + value)
           break
         }
+        at = end < 0 ? refuse() : end
+        next = "after"
       } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
         if (depth === MAX_DEPTH) throw new Error(`sent JSON nested deeper than ${MAX_DEPTH} levels`)
         this.open(depth, base + entry, base + value)

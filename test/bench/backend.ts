@@ -3,10 +3,11 @@
  * can be, and like any server in one thing: each answer is made anew with JSON.stringify.
  *
  *   echo                          gives its argument `m` back
- *   text, structured, base64      a result of a megabyte of that kind
+ *   text, structured, base64      a result of a megabyte of that kind, or of `--megabytes N`
  *   --tools N                     that many tools, all but these like echo
  */
-const MEGABYTE = 1024 * 1024
+const sized = process.argv.indexOf("--megabytes")
+const BYTES = (sized < 0 ? 1 : Number(process.argv[sized + 1])) * 1024 * 1024
 const at = process.argv.indexOf("--tools")
 const count = at < 0 ? 4 : Number(process.argv[at + 1])
 
@@ -18,12 +19,12 @@ type Incoming = {
 
 const prose = 'A line with "quotes", a tab\t, a path C:\\temp and a snowman ☃.\n'
 const record = { id: 1234567, name: "some name or other", tags: ["a", "b", "c"], ok: true, score: 0.12345, none: null }
-const text = prose.repeat(Math.ceil(MEGABYTE / JSON.stringify(prose).length))
-const rows = Array.from({ length: Math.ceil(MEGABYTE / JSON.stringify(record).length) }, (_, n) => ({
+const text = prose.repeat(Math.ceil(BYTES / JSON.stringify(prose).length))
+const rows = Array.from({ length: Math.ceil(BYTES / JSON.stringify(record).length) }, (_, n) => ({
   ...record,
   id: n,
 }))
-const base64 = Buffer.alloc((MEGABYTE * 3) / 4, 7).toString("base64")
+const base64 = Buffer.alloc((BYTES * 3) / 4, 7).toString("base64")
 
 const tools = ["echo", "text", "structured", "base64", ...Array.from({ length: count }, (_, n) => `echo${n}`)]
   .slice(0, count)

@@ -65,7 +65,7 @@ export async function openSession({ port, path }: Pick<Target, "port" | "path">)
 }
 
 /** An HTTP server that echoes, with nothing behind it: what HTTP itself costs. */
-export const startFloor = (): Promise<Target> => startPrinting(backend("--http"))
+export const startFloor = (...flags: string[]): Promise<Target> => startPrinting(backend("--http", ...flags))
 
 /** The least a relay can be. */
 export const startRaw = (): Promise<Target> =>
