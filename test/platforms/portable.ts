@@ -43,6 +43,7 @@ export const UNPORTABLE: readonly Unportable[] = [
   { title: "SIGTERM lets a running call finish", windows: NO_SIGNALS },
   { title: "no child outlives svc when it is killed", windows: SHELL },
   { title: "svc stop kills an svc that hangs", windows: NO_SIGNALS },
+  { title: "SIGHUP reloads, and stops an svc", windows: NO_TERMINAL },
   { title: "a second signal exits at once", windows: NO_SIGNALS },
   { title: "a control socket with a long path", windows: POSIX_FILES },
   { title: "of two instances that start at the same time", windows: NO_SIGNALS },
