@@ -8,8 +8,8 @@ export class Problem extends Error {
     detail: string,
     readonly code: string,
     readonly data: Readonly<Record<string, unknown>>,
-    /** Whether svc asks for a token of a client (`--auth`). */
-    readonly asksToken = false,
+    /** Whose token svc asks for (`--auth`): that of a client, or also of an issuer. */
+    readonly asks: "nothing" | "token" | "issuer" = "nothing",
   ) {
     super(detail)
   }
@@ -69,8 +69,8 @@ export function createApi(base: string, keys: KeyStore): Api {
     const body: unknown = await response.json().catch(() => ({}))
     if (response.ok) return body as T
     const { detail, code, data } = body as { detail?: string; code?: string; data?: Record<string, unknown> }
-    const asksToken = response.headers.has("www-authenticate")
-    throw new Problem(response.status, detail ?? `svc answered ${response.status}`, code ?? "", data ?? {}, asksToken)
+    const asks = askedBy(response.headers.get("www-authenticate"))
+    throw new Problem(response.status, detail ?? `svc answered ${response.status}`, code ?? "", data ?? {}, asks)
   }
   const get = <T>(path: string, query?: Query) => ask<T>(address(path, query), {})
   return {
@@ -130,3 +130,9 @@ export function createApi(base: string, keys: KeyStore): Api {
 // ---
 
 const KEY = "svc-admin-key"
+
+/** Reads what a challenge asks for; one of svc with an issuer names its metadata (RFC 9728). */
+function askedBy(challenge: string | null): Problem["asks"] {
+  if (challenge === null) return "nothing"
+  return challenge.includes("resource_metadata=") ? "issuer" : "token"
+}

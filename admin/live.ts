@@ -56,7 +56,7 @@ export function createLive(api: Api, store: Store<State>): Live {
       await readAll()
     } catch (error) {
       const isLogin = error instanceof Problem && (error.status === 401 || error.status === 403)
-      store.set(isLogin ? { phase: "login", asksToken: error.asksToken } : { phase: "lost", trouble: textOf(error) })
+      store.set(isLogin ? { phase: "login", ...refusalOf(error) } : { phase: "lost", trouble: textOf(error) })
       close()
       if (!isLogin) retry()
     }
@@ -134,3 +134,9 @@ export function createLive(api: Api, store: Store<State>): Live {
 const RETRY_MS = 1500
 const COUNT_MS = 1000
 const MAX_CALLS = 200
+
+/** Returns what a login needs, and why the one that the browser has does not do. */
+function refusalOf({ status, message, data, asks }: Problem): Pick<State, "asks" | "refusal"> {
+  if (status !== 403) return { asks, refusal: undefined }
+  return { asks: data.scope === undefined ? "token" : "issuer", refusal: message }
+}

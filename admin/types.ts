@@ -13,6 +13,7 @@ import type {
 import type { missingSchema } from "../src/tools/install-draft.ts"
 import type { entrySchema } from "../src/tools/registry-entries.ts"
 import type { ServerDetails } from "../src/tools/servers.ts"
+import type { Problem } from "./api.ts"
 
 export type Server = ServerDetails
 export type ServerInstance = ServerStatus
@@ -113,8 +114,10 @@ export type State = {
   /** "login": REST asks for a login. "lost": svc does not answer, or says in `trouble` why not. */
   readonly phase: "loading" | "login" | "ready" | "lost"
   readonly trouble: string
-  /** Whether a login needs a token of a client (`--auth`). */
-  readonly asksToken: boolean
+  /** What a login needs with `--auth`. */
+  readonly asks: Problem["asks"]
+  /** Why the login that the browser has does not do. */
+  readonly refusal: string | undefined
   readonly principal: string
   readonly status: Status | undefined
   readonly servers: readonly Server[]
@@ -132,7 +135,8 @@ export type State = {
 export const EMPTY_STATE: State = {
   phase: "loading",
   trouble: "",
-  asksToken: false,
+  asks: "nothing",
+  refusal: undefined,
   principal: "",
   status: undefined,
   servers: [],

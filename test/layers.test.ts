@@ -31,6 +31,7 @@ const LINE = [
 
 /** Files that may use the clock, processes, the disk, the network or randomness. Everything else is given them. */
 const WORLD = [
+  "app/admin-interface.ts",
   "app/background.ts",
   "app/client-connection.ts",
   "app/client-endpoint.ts",

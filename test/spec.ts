@@ -1632,6 +1632,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "an open browser must not make svc run programs for a page",
   },
+  "rest:issuer-login": {
+    says: "with an issuer that lets svc be a client, the admin page logs in there with PKCE, in the browser that began the login alone",
+    from: "choice",
+    why: "people have an account at the issuer, and no token to paste",
+  },
   "rest:authorize": {
     says: "POST /api/v1/servers/NAME/authorize starts the sign-in to a remote server as svc auth login does, and answers with the address to open",
     from: "choice",

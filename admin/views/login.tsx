@@ -2,19 +2,28 @@
 import { useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
 import { textOf } from "../hooks.ts"
-import { Button, Field } from "../parts.tsx"
+import { Button, Failure, Field } from "../parts.tsx"
 
 /** Says how to get in, and takes a token. */
 export function LoginView() {
   const { live } = useApp()
-  const asksToken = useStateOf((state) => state.asksToken)
+  const asks = useStateOf((state) => state.asks)
+  const refusal = useStateOf((state) => state.refusal)
   return (
     <main id="main" class="login" tabIndex={-1}>
       <h1>Log in to svc</h1>
-      {asksToken ? (
+      {refusal !== undefined && <Failure text={refusal} />}
+      {asks === "issuer" && (
+        <p>
+          <a class="button primary" href="login">
+            Log in at the issuer
+          </a>
+        </p>
+      )}
+      {asks !== "nothing" ? (
         <p>
           This svc takes the tokens of its clients (<code>--auth</code>). Log in with one that is not limited to tags:{" "}
-          <code>svc auth token create --name admin</code> prints it. A token of the issuer needs the scope{" "}
+          <code>svc auth token create --name admin</code> prints it. A token of an issuer needs the scope{" "}
           <code>svc:admin</code>.
         </p>
       ) : (
@@ -55,6 +64,7 @@ function TokenForm() {
   }
   return (
     <form
+      class="form"
       onSubmit={(event) => {
         event.preventDefault()
         void logIn()
@@ -72,9 +82,11 @@ function TokenForm() {
           />
         )}
       </Field>
-      <Button type="submit" isBusy={isBusy}>
-        Log in
-      </Button>
+      <div>
+        <Button type="submit" isBusy={isBusy}>
+          Log in
+        </Button>
+      </div>
     </form>
   )
 }

@@ -56,7 +56,7 @@ export function SessionsView() {
                   ),
                 },
                 { title: "Last seen", draw: ({ lastSeen }) => <Ago at={lastSeen} /> },
-                { title: "Running calls", kind: "number", draw: ({ inFlight }) => numberText(inFlight) },
+                { title: "Running calls", kind: "wide number", draw: ({ inFlight }) => numberText(inFlight) },
                 {
                   title: "Selection",
                   kind: "wide",

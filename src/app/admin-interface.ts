@@ -5,6 +5,8 @@ import { UnavailableError } from "../lib/errors.ts"
 import { AdminLogin } from "../serve/admin-login.ts"
 import type { OpenStream } from "../serve/http-exchange.ts"
 import type { Inbound } from "../serve/inbound.ts"
+import type { IssuerLogin } from "../serve/issuer-login.ts"
+import { CLIENT_PATH } from "../serve/oauth-callback.ts"
 import type { ApiRequest } from "../serve/server.ts"
 import type { Paths } from "../store/paths.ts"
 import type { InternalTools } from "./internal-tools.ts"
@@ -46,6 +48,21 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
   const restStreams = new Set<OpenStream>()
   let connection: AdminConnection | undefined
   let serving: Promise<(request: ApiRequest) => Promise<Response>> | undefined
+  let issuerLogin: Promise<IssuerLogin> | undefined
+  const openIssuerLogin = () => {
+    issuerLogin ??= import("../serve/issuer-login.ts").then(({ createIssuerLogin }) =>
+      createIssuerLogin({
+        issuer: options.authIssuer ?? "",
+        audience: options.authAudience,
+        clock: systemClock,
+        fetch: (url, init) => fetch(url, init),
+        newSecret,
+        base: () => (connection?.endpoint ?? "").replace(/\/mcp$/, ""),
+        metadataUrl: options.externalUrl?.startsWith("https:") ? `${options.externalUrl}${CLIENT_PATH}` : undefined,
+      }),
+    )
+    return issuerLogin
+  }
   const load = async () => {
     const [{ createRest }, { editPresets }] = await Promise.all([
       import("../rest/api.ts"),
@@ -86,6 +103,7 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
       clock: systemClock,
       login,
       auth,
+      issuerLogin: options.authIssuer === undefined ? undefined : openIssuerLogin,
       audit,
       maxBody: options.maxBody,
       ports,

@@ -6,6 +6,7 @@ import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { exposition } from "../report/metrics.ts"
 import { createAddressLimiter, createHealthLimit, HEALTH_LIMIT } from "../serve/address-rate-limit.ts"
+import { LOGIN_PATH } from "../serve/admin-login.ts"
 import { callControl } from "../serve/control-socket.ts"
 import { createCors } from "../serve/cors.ts"
 import { createHealth } from "../serve/health.ts"
@@ -75,7 +76,8 @@ export async function startHttp(
   const oauthCallback = createCallback({
     finish: (answer) => runtime.oauth.finish(answer),
     hide: (text) => redactor().maskKnown(text),
-    client: () => runtime.oauth.description(),
+    client: () =>
+      runtime.oauth.description(options.admin && options.authIssuer !== undefined ? [`${base()}${LOGIN_PATH}`] : []),
   })
   const base = () => (options.externalUrl ?? local).replace(/\/$/, "")
   const admin = options.admin ? createAdminInterface(runtime, options) : undefined

@@ -106,6 +106,17 @@ export async function discover(
   }
 }
 
+/** Describes an authorization server by its own address, for tokens that are for `resource`. Throws if it has no metadata. */
+export async function describeIssuer(
+  url: string,
+  resource: string | undefined,
+  fetch: FetchLike,
+): Promise<AuthorizationServer> {
+  const metadata = await discoverAuthorizationServerMetadata(url, { fetchFn: fetch })
+  if (metadata === undefined) throw new Error("it serves no metadata")
+  return { issuer: metadata.issuer, url, metadata, resource, scopes: undefined, takesDpop: false, dpopAlgorithms: [] }
+}
+
 /** Whether an authorization server accepts a client metadata document. */
 export const supportsMetadataUrl = ({ metadata }: AuthorizationServer): boolean =>
   metadata?.client_id_metadata_document_supported === true
@@ -146,10 +157,10 @@ export async function register(
 }
 
 /** Returns svc's client metadata document, whose address is the client id. */
-export const clientMetadata = (metadataUrl: string, redirectUrl: string) => ({
+export const clientMetadata = (metadataUrl: string, redirectUrls: readonly string[]) => ({
   ...DESCRIPTION,
   client_id: metadataUrl,
-  redirect_uris: [redirectUrl],
+  redirect_uris: redirectUrls,
   token_endpoint_auth_method: "none",
 })
 

@@ -122,12 +122,12 @@ export class OAuth {
     return source.end()
   }
 
-  /** Returns svc's client metadata document; undefined if authorization servers cannot read it. */
-  async description(): Promise<object | undefined> {
+  /** Returns svc's client metadata document with more redirect addresses; undefined if authorization servers cannot read it. */
+  async description(more: readonly string[]): Promise<object | undefined> {
     const { metadataUrl } = this.deps
     const redirectUrl = this.deps.callback()
     if (metadataUrl === undefined || redirectUrl === undefined) return undefined
-    return (await loadOAuthClient()).clientMetadata(metadataUrl, redirectUrl)
+    return (await loadOAuthClient()).clientMetadata(metadataUrl, [redirectUrl, ...more])
   }
 
   /** Returns the tokens to send. Rejects with an UnauthorizedError if they have expired and a grant for new ones is refused. */

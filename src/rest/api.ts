@@ -10,12 +10,14 @@
  */
 
 import type { Clock } from "../lib/clock.ts"
-import { HTTP_STATUS, RequestError, statusOfFault } from "../lib/errors.ts"
+import { codesOf, HTTP_STATUS, RequestError, UnavailableError } from "../lib/errors.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { percentDecoded } from "../lib/text.ts"
 import { createAddressLimiter } from "../serve/address-rate-limit.ts"
-import type { AdminLogin } from "../serve/admin-login.ts"
+import { type AdminLogin, LOGIN_PATH, type NewSession } from "../serve/admin-login.ts"
+import { ADMIN_SCOPE } from "../serve/challenge.ts"
 import type { Inbound } from "../serve/inbound.ts"
+import type { IssuerLogin } from "../serve/issuer-login.ts"
 import { messagePage } from "../serve/oauth-callback.ts"
 import { readJson } from "../serve/request-body.ts"
 import { errorResponse, jsonResponse, shapeOf } from "../serve/respond.ts"
@@ -48,6 +50,8 @@ export type RestDeps = {
   readonly login: AdminLogin
   /** Whether tokens of clients decide (`--auth`), which the listener has checked. */
   readonly auth: boolean
+  /** Undefined without an issuer. */
+  readonly issuerLogin: (() => Promise<IssuerLogin>) | undefined
   /** Undefined without `--audit-log`. */
   readonly audit: Audit | undefined
   /** Bytes of a body at most. */
@@ -76,7 +80,7 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
     if (path === LOGIN_PATH) {
       if (attempts(address()).retryAfter !== undefined)
         throw new RequestError("too_many", "Too many links were tried from this address; wait a minute")
-      return logIn(inbound, deps)
+      return logIn(inbound, deps, mask)
     }
     const found = await deps.ports()
     mask = found?.mask ?? mask
@@ -150,9 +154,6 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
   }
 }
 
-/** The path of the link that `svc admin` opens; its query has the code. */
-const LOGIN_PATH = "/admin/login"
-
 // ---
 
 const PREFIX = "/api/v1"
@@ -170,7 +171,8 @@ function requireAdmin(
     if (principal.admin && principal.tags === undefined) return undefined
     throw new RequestError(
       "forbidden",
-      "This token may not manage svc: use one without tags, or with the scope svc:admin",
+      `This token may not manage svc: use one without tags, or with the scope ${ADMIN_SCOPE}`,
+      principal.scoped ? { scope: ADMIN_SCOPE } : undefined,
     )
   }
   const session = login.admit(request)
@@ -181,19 +183,39 @@ function requireAdmin(
   )
 }
 
-/** Turns the code of a link into a session: its cookie, and for the page its key, which no server gets to see. */
-function logIn({ request, search, address }: Inbound, { login, auth, audit }: RestDeps): Response {
+/** Answers the address that leads to a login: the link of `svc admin`, or the way to the issuer and back. */
+async function logIn(inbound: Inbound, deps: RestDeps, mask: (text: string) => string): Promise<Response> {
+  const { request, search, address } = inbound
+  const { login, auth, audit, issuerLogin } = deps
   if (request.method !== "GET") throw new RequestError("wrong_method", "Open this address in a browser")
-  if (auth) throw new RequestError("not_found", "With --auth, the page asks for a token")
-  const session = login.redeem(new URLSearchParams(search).get("code") ?? "")
-  audit?.access("admin.login", session === undefined ? "error" : "ok", { principal: "local", address: address() })
-  if (session === undefined) {
-    const [what, next] = ["This link was used, or is older than 60 s", "run `svc admin` again"]
-    if (/\btext\/html\b/.test(request.headers.get("accept") ?? ""))
-      return messagePage(statusOfFault("forbidden"), what, `To log in, ${next}.`)
-    throw new RequestError("forbidden", `${what}: ${next}`)
+  const isPerson = /\btext\/html\b/.test(request.headers.get("accept") ?? "")
+  const query = new URLSearchParams(search)
+  const trace = (outcome: "ok" | "error") =>
+    audit?.access("admin.login", outcome, { principal: auth ? "issuer" : "local", address: address() })
+  try {
+    if (auth) {
+      if (issuerLogin === undefined) throw new RequestError("not_found", "With --auth, the page asks for a token")
+      const flow = await issuerLogin()
+      if (!query.has("state")) return await flow.begin(request)
+      const session = login.createSession(await flow.finish(request))
+      trace("ok")
+      return toPage(request, login, session)
+    }
+    const session = login.redeem(query.get("code") ?? "")
+    if (session === undefined)
+      throw new RequestError("forbidden", "This link was used, or is older than 60 s: run `svc admin` again")
+    trace("ok")
+    return toPage(request, login, session)
+  } catch (error) {
+    if (query.has("code") || query.has("error")) trace("error")
+    if (!isPerson || !(error instanceof RequestError || error instanceof UnavailableError)) throw error
+    return messagePage(codesOf(error).http, "Not logged in", mask(error.message))
   }
-  return new Response(null, {
+}
+
+/** Leads to the page with the cookie of a session and, for the page alone, its key: no server gets to see the fragment. */
+const toPage = (request: Request, login: AdminLogin, session: NewSession): Response =>
+  new Response(null, {
     status: HTTP_STATUS.seeOther,
     headers: {
       location: `./#key=${session.csrf}`,
@@ -202,7 +224,6 @@ function logIn({ request, search, address }: Inbound, { login, auth, audit }: Re
       "cache-control": "no-store",
     },
   })
-}
 
 /** Runs an endpoint; what changes something is audited. A call of a tool is audited like any other call. */
 async function audited(endpoint: Endpoint, call: EndpointCall): Promise<unknown> {

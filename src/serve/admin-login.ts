@@ -30,6 +30,9 @@ export type NewSession = AdminSession & { readonly secret: string }
 /** The client token of a session, and when it expires. */
 type Holder = { readonly token?: string | undefined; readonly until?: number | undefined }
 
+/** The path of the link of `svc admin`; with an issuer, what begins a login there, and what the issuer redirects to. */
+export const LOGIN_PATH = "/admin/login"
+
 export class AdminLogin {
   /** By the hash of the secret, so that a look-up takes no time that tells of a secret. */
   private readonly links = new BoundedMap<string, number>(MAX_LINKS)

@@ -19,7 +19,7 @@
  */
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { type ClientToken, describeToken, findToken, tokenId } from "../store/client-tokens.ts"
-import { type ChallengeCode, challenge, METADATA_PATH, TAG_SCOPE } from "./challenge.ts"
+import { ADMIN_SCOPE, type ChallengeCode, challenge, METADATA_PATH, TAG_SCOPE } from "./challenge.ts"
 import type { Inbound, Middleware } from "./inbound.ts"
 import type { Principal } from "./principal.ts"
 import { errorResponse, jsonResponse, shapeOf } from "./respond.ts"
@@ -171,15 +171,14 @@ export const createResourceMetadata =
 type Admission = Principal | Response
 
 /** RFC 6750, 3.1. */
-const ADMIN_SCOPE = "svc:admin"
 const MAX_ACCEPTED = 1000
 const ISSUER_RETRY_S = 5
 const BEARER = /^Bearer +([\w.~+/=-]{1,8192})$/i
 const TOKEN_IN_QUERY = /[?&](?:access_token|token|bearer|authorization)=/i
 const IN_QUERY = "A token in the query is refused, because URLs end up in logs; send it in the Authorization header"
 
-/** The admin page and its files, which show nothing; what the page shows comes from REST. */
-const PAGE_PATH = /^\/admin(?:\/(?:[\w-]+\.(?:js|css))?)?$/
+/** The admin page and its files, which show nothing, and what leads to a login; what the page shows comes from REST. */
+const PAGE_PATH = /^\/admin(?:\/(?:login|[\w-]+\.(?:js|css))?)?$/
 
 /** choice: /health, /health/live and /health/ready never need a token; /health/mcp does if it names servers. */
 function needsToken(path: string, detailed: boolean): boolean {

@@ -13,6 +13,9 @@ export const isScope = (text: string): boolean => /^[\x21\x23-\x5b\x5d-\x7e]{1,2
 /** The scope that opens the servers with a tag is this and the tag. */
 export const TAG_SCOPE = "tag:"
 
+/** The scope that opens all servers, svc's own tools and REST. */
+export const ADMIN_SCOPE = "svc:admin"
+
 /** Refuses a token that lacks scopes, and names them. RFC 6750, 3.1. */
 export function insufficientScope(scopes: readonly string[], path: string, base: string): Response {
   const scope = scopes.join(" ")

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import { type Authority, browse, startAuthority } from "../fixtures/authority.ts"
 import { connect, type Json, token } from "./api.ts"
 import { eventually, freshFolder, type Instance, runSvc, SVC, startSvc } from "./harness.ts"
 
@@ -205,5 +206,63 @@ describe("with --auth [rest:auth-login]", () => {
   test("the page learns that a token is needed", async () => {
     const refused = await fetch(`${auth.url}/api/v1/session`)
     expect([refused.status, refused.headers.has("www-authenticate")]).toEqual([401, true])
+  })
+})
+
+describe("with an issuer [rest:issuer-login]", () => {
+  const start = (authority: Authority) => startSvc({ config: CONFIG, flags: ["--auth-issuer", authority.issuer] })
+  const logIn = async (at: Instance, jar: Map<string, string>) => {
+    const { status, url } = await browse(`${at.url}/admin/login`, undefined, jar)
+    const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join("; ")
+    return { status, headers: { cookie, "x-csrf-token": /#key=(.*)$/.exec(url)?.[1] ?? "" } }
+  }
+
+  test("the page logs in there, and the login is the issuer's token", async () => {
+    await using authority = await startAuthority({ scope: "svc:admin" })
+    await using at = await start(authority)
+    const { status, headers } = await logIn(at, new Map())
+    expect(status).toBe(200)
+    const shown = (await (await fetch(`${at.url}/api/v1/session`, { headers })).json()) as {
+      principal: string
+      until: string
+    }
+    expect(shown.principal).toContain(authority.issuer)
+    expect(Date.parse(shown.until)).toBeLessThan(Date.now() + 11 * 60_000)
+    expect(await statusOf(at, "/servers", headers)).toBe(200)
+    // svc registers once.
+    await logIn(at, new Map())
+    expect(authority.asked.get("/reg")).toBe(1)
+  })
+
+  test("a login ends only in the browser that began it, and once", async () => {
+    await using authority = await startAuthority({ scope: "svc:admin" })
+    await using at = await start(authority)
+    const jar = new Map<string, string>()
+    const { url } = await browse(`${at.url}/admin/login`, `${at.url}/admin/login?code=`, jar)
+    const stranger = await fetch(url, { redirect: "manual", headers: { accept: "text/html" } })
+    expect([stranger.status, stranger.headers.has("set-cookie"), await stranger.text()]).toEqual([
+      403,
+      false,
+      expect.stringContaining("did not begin this login"),
+    ])
+    const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join("; ")
+    const own = () => fetch(url, { redirect: "manual", headers: { cookie } })
+    expect((await own()).status).toBe(303)
+    expect((await own()).status).toBe(403)
+  })
+
+  test("an issuer that knows no svc:admin, one that registers nobody, and one that is down say so", async () => {
+    await using plain = await startAuthority()
+    await using first = await start(plain)
+    const refused = await fetch(`${first.url}/admin/login`, { headers: { accept: "text/html" } })
+    expect(await refused.text()).toContain("Not logged in")
+    await plain.stop()
+    const down = await fetch(`${first.url}/admin/login`, { headers: { accept: "text/html" } })
+    expect([down.status, await down.text()]).toEqual([503, expect.stringContaining(plain.issuer)])
+    await plain.start()
+    await using closed = await startAuthority({ registers: false })
+    await using second = await start(closed)
+    const unknown = await fetch(`${second.url}/admin/login`)
+    expect([unknown.status, await unknown.text()]).toEqual([409, expect.stringContaining("registers no clients")])
   })
 })
