@@ -791,6 +791,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "clients cut large results without a word, and svc is where every result passes",
   },
+  "results:stream": {
+    says: "a result above its budget that comes in pieces is stored while it comes, and is never whole in memory",
+    from: "choice",
+    why: "one call must not take the memory of all",
+  },
   "results:error": {
     says: "a large result with isError keeps it, and the beginning of its message",
     from: "choice",

@@ -10,17 +10,18 @@
  *  5. A result that cannot be stored passes whole.
  */
 import { toolOf, viewOf } from "../catalog/catalog.ts"
-import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { BackendError, messageOf, UnavailableError } from "../lib/errors.ts"
 import { JsonNumber, parseExact } from "../lib/json.ts"
 import { counted, cutText } from "../lib/text.ts"
 import type { ResultStore } from "../store/result-store.ts"
 import { textOf } from "../wire/frame.ts"
+import { LARGE_VALUE } from "../wire/large-values.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
 import type { Answer } from "./answer.ts"
 import type { ClientCall, Target } from "./ports.ts"
 import { offersReading, READ_RESULT, resultOwner, resultUri } from "./result-budget.ts"
 import { shortened } from "./result-cut.ts"
-import { type LargeValue, type ResultIntake, takeWhole } from "./result-intake.ts"
+import { type LargeValue, pushWhole, ResultIntake, type TakenValues } from "./result-intake.ts"
 
 /**
  * Returns the answer of a tool call with `budget` characters at most; the same one if it fits, is no complete result, or
@@ -32,15 +33,21 @@ export async function fitResult(
   { spec }: Pick<Target, "spec">,
   tool: string,
   budget: number,
+  taken: TakenValues = NONE_TAKEN,
 ): Promise<Answer> {
-  const message: unknown = parseExact(textOf(answer.frame))
-  const result = isObject(message) ? message.result : undefined
-  if (!isObject(message) || !isObject(result) || isUnfinished(result)) return answer
-  if (charactersOf(result, budget) <= budget) return answer
+  const isWhole = taken === NONE_TAKEN
+  const parsed: unknown = parseExact(textOf(answer.frame))
+  const message = isObject(parsed) ? parsed : {}
+  const { result } = message
+  const isFinished = isObject(result) && !isUnfinished(result)
+  if (isWhole && (!isFinished || charactersOf(result, budget) <= budget)) return answer
   const { results } = call.gateway
+  let fitting: Fitting | undefined
   try {
-    const fitted = await new Fitting(call, await results.store(), tool, budget).fit(result)
+    fitting = new Fitting(call, await results.store(), tool, budget, taken)
+    const fitted = isFinished ? await fitting.fit(result) : undefined
     if (fitted === undefined) {
+      if (!isWhole) throw new BackendError(spec.name, "answered with a large result of which svc can send no part")
       results.warnOnce(
         `results of ${tool} of ${spec.name} exceed the budget of ${budget} characters and pass whole: its output schema does not allow a part of them`,
       )
@@ -50,12 +57,17 @@ export async function fitResult(
     return { frame: JSON.stringify({ ...message, result: fitted }), outcome: answer.outcome }
   } catch (error) {
     if (!(error instanceof UnavailableError)) throw error
+    if (!isWhole) throw new BackendError(spec.name, `answered with a large result, but svc ${error.message}`)
     results.warnOnce(`large results pass whole, because svc cannot store them: ${messageOf(error)}`)
     return answer
+  } finally {
+    await fitting?.close()
   }
 }
 
 // ---
+
+const NONE_TAKEN: TakenValues = { blocks: [], structured: undefined }
 
 /** The words around a stored value. */
 const WORDS = 1000
@@ -84,6 +96,7 @@ class Fitting {
     private readonly store: ResultStore,
     private readonly tool: string,
     private readonly budget: number,
+    private readonly values: TakenValues,
   ) {
     const { client, gateway } = call
     this.owner = resultOwner(client)
@@ -99,7 +112,7 @@ class Fitting {
     const { structuredContent, content, ...rest } = result
     const blocks: readonly unknown[] = Array.isArray(content) ? content : []
     const isError = result.isError === true
-    const isSmall = charactersOf(structuredContent, SMALL) <= SMALL
+    const isSmall = this.values.structured === undefined && charactersOf(structuredContent, SMALL) <= SMALL
     const promised = isSmall || isError ? undefined : this.outputSchema()
     const structured =
       promised === undefined ? undefined : shortened(structuredContent, promised, Math.floor(this.budget / 3))
@@ -108,14 +121,16 @@ class Fitting {
     const left = this.budget - charactersOf(rest, this.budget) - charactersOf(shown, this.budget)
     // Members that svc does not know take the place of the answer.
     if (left < this.budget / 2) return undefined
-    try {
-      const stored = isSmall ? undefined : { whole: structuredContent, isShown: structured !== undefined }
-      const fitted = { ...rest, content: await this.contentOf(blocks, stored, left) }
-      return shown === undefined ? fitted : { ...fitted, structuredContent: shown }
-    } catch (error) {
-      for (const intake of this.intakes) await intake.abort()
-      throw error
-    }
+    const stored = isSmall ? undefined : { whole: structuredContent, isShown: structured !== undefined }
+    const fitted = { ...rest, content: await this.contentOf(blocks, stored, left) }
+    return shown === undefined ? fitted : { ...fitted, structuredContent: shown }
+  }
+
+  /** Drops what was begun and not completed. */
+  async close(): Promise<void> {
+    const { blocks, structured } = this.values
+    for (const intake of [...this.intakes, ...blocks, ...(structured === undefined ? [] : [structured])])
+      await intake.abort()
   }
 
   // ---
@@ -125,17 +140,26 @@ class Fitting {
     structured: Structured | undefined,
     left: number,
   ): Promise<readonly unknown[]> {
-    const large = new Set(blocks.filter((block) => charactersOf(block, SMALL) > SMALL))
+    const taken = new Map<unknown, ResultIntake>()
+    const values = this.values.blocks.values()
+    for (const block of blocks) {
+      const value = largestOf(block).text === LARGE_VALUE ? values.next().value : undefined
+      if (value !== undefined) taken.set(block, value)
+    }
+    const large = new Set(blocks.filter((block) => taken.has(block) || charactersOf(block, SMALL) > SMALL))
     const smallCharacters = blocks.reduce<number>(
       (sum, block) => sum + (large.has(block) ? 0 : charactersOf(block, left)),
       0,
     )
     if (smallCharacters > left / 3 || large.size * WORDS > left * 0.8 || (large.size === 0 && structured === undefined))
-      return this.storeBlocks(blocks, structured, left)
-    const taken = new Map<unknown, ResultIntake>()
+      return this.storeBlocks(
+        await this.linked(blocks, taken),
+        this.values.structured === undefined ? structured : undefined,
+        left,
+      )
     for (const block of large) {
       const { encoding, text } = largestOf(block)
-      taken.set(block, await this.take(encoding, text))
+      if (!taken.has(block)) taken.set(block, await this.take(encoding, text))
     }
     const own = structured && (await this.takeStructured(structured.whole, [...taken.values()]))
     const withText = large.size + (own === undefined || structured?.isShown ? 0 : 1)
@@ -154,6 +178,23 @@ class Fitting {
       shown.push(...this.show({ value, about: "the structured content" }, structured?.isShown ? 0 : each))
     }
     return shown
+  }
+
+  /** Returns the blocks with links in place of those whose values were taken already. */
+  private async linked(
+    blocks: readonly unknown[],
+    taken: ReadonlyMap<unknown, ResultIntake>,
+  ): Promise<readonly unknown[]> {
+    if (taken.size === 0 && this.values.structured === undefined) return blocks
+    const linked: unknown[] = []
+    for (const block of blocks) {
+      const { mimeType, about } = largestOf(block)
+      const value = await taken.get(block)?.finish(this.budget, mimeType)
+      linked.push(...(value === undefined ? [block] : this.show({ value, about }, 0)))
+    }
+    const structured = await this.values.structured?.finish(this.budget, "application/json")
+    if (structured !== undefined) linked.push(...this.show({ value: structured, about: "the structured content" }, 0))
+    return linked
   }
 
   /** Stores all blocks as one JSON text, and shows as many of the first ones as fit. */
@@ -181,7 +222,7 @@ class Fitting {
 
   /** Stores structured content, unless one of the texts is the same JSON. */
   private async takeStructured(whole: unknown, texts: readonly ResultIntake[]): Promise<ResultIntake | undefined> {
-    const intake = await this.take("text", JSON.stringify(whole))
+    const intake = this.values.structured ?? (await this.take("text", JSON.stringify(whole)))
     const { compactDigest } = intake
     if (!texts.some((text) => text.compactDigest !== undefined && text.compactDigest === compactDigest)) return intake
     await intake.abort()
@@ -189,8 +230,9 @@ class Fitting {
   }
 
   private async take(encoding: "text" | "base64", text: string): Promise<ResultIntake> {
-    const intake = await takeWhole(this.store.create(this.owner), encoding, text)
+    const intake = new ResultIntake(Promise.resolve(this.store.create(this.owner)), encoding)
     this.intakes.push(intake)
+    await pushWhole(intake, text)
     return intake
   }
 

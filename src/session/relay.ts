@@ -36,6 +36,7 @@ import { fulfilInputRequired } from "./input-required.ts"
 import type { ClientCall, Target } from "./ports.ts"
 import { waitFor, whenPrepared } from "./ready.ts"
 import { budgetFor } from "./result-budget.ts"
+import type { StoredAnswer } from "./stored-answer.ts"
 import { StreamedAnswer } from "./streamed-answer.ts"
 import { isOwnProcess, namesFor, openTaskId } from "./task-id.ts"
 
@@ -161,8 +162,17 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
   // A legacy backend has made no state, and svc's own state never comes this far.
   if (client.era === "modern" && peer.era === "legacy" && params.requestState !== undefined) throw foreignState()
   const caller = new RelayCaller(target, call)
+  const budget = method === "tools/call" ? budgetFor(client.scope, spec, gateway) : undefined
+  const storing = budget === undefined ? undefined : await import("./stored-answer.ts")
   let streamed: StreamedAnswer | undefined
+  let stored: StoredAnswer | undefined
   const onlarge = (head: Uint8Array) => {
+    if (budget !== undefined) {
+      stored = storing?.storedAnswer(call, spec.name, budget)
+      // The next bytes wait for what is written of it.
+      void stored?.push(head)
+      return stored
+    }
     const answer = streamedAnswer(target, call)
     if (answer?.begin(head)) streamed = answer
     return streamed
@@ -201,29 +211,27 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
         continue
       }
       const answer = streamed?.complete(finished.answer) ?? finished.answer
-      return finished.kind === "done" && method === "tools/call" ? withinBudget(answer, target, call, route) : answer
+      if (finished.kind !== "done" || method !== "tools/call") return answer
+      const size =
+        stored !== undefined && outcome.kind === "message" ? outcome.size : (answer.sent ?? answer.frame.length)
+      if (route.unlisted === undefined) gateway.results.sizes.record(route.id, route.name, size)
+      if (budget === undefined || size <= budget || answer.code !== undefined) return answer
+      // The length alone shows that most answers fit.
+      const { fitResult } = await import("./fit-result.ts")
+      return await fitResult(answer, call, target, route.name, budget, await stored?.taken())
     }
   } catch (error) {
     if (error instanceof BackendError) return backendFailure(error, call)
     throw error
+  } finally {
+    await stored?.abort()
   }
-}
-
-/** Returns the answer of a tool call, or a part of it if it exceeds its budget. Its length alone shows that most answers fit. */
-function withinBudget(answer: Answer, target: Target, call: ClientCall, { id, name, unlisted }: Route): Answering {
-  const { client, gateway } = call
-  const size = answer.sent ?? answer.frame.length
-  if (unlisted === undefined) gateway.results.sizes.record(id, name, size)
-  const budget = budgetFor(client.scope, target.spec, gateway)
-  if (budget === undefined || answer.sent !== undefined || size <= budget || answer.code !== undefined) return answer
-  return import("./fit-result.ts").then(({ fitResult }) => fitResult(answer, call, target, name, budget))
 }
 
 /** Returns what sends a large answer on while it comes; undefined if the client must get it whole. */
 function streamedAnswer(target: Target, call: ClientCall): StreamedAnswer | undefined {
-  const { request, client, gateway, exchange, wrapper } = call
+  const { request, exchange, wrapper } = call
   if (!STREAMED.has(request.method) || wrapper !== undefined) return undefined
-  if (request.method === "tools/call" && budgetFor(client.scope, target.spec, gateway) !== undefined) return undefined
   const render = (message: Response) => {
     const finished = rewrite({ kind: "message", message, size: 0 }, target, call)
     return finished.kind === "done" ? finished.answer : undefined

@@ -13,6 +13,13 @@ export type LargeValue = {
   readonly tail: string
 }
 
+/** The values that were taken out of a result while it came, in their order; LARGE_VALUE stands for each in the rest. */
+export type TakenValues = {
+  /** Of content blocks. */
+  readonly blocks: readonly ResultIntake[]
+  readonly structured: ResultIntake | undefined
+}
+
 /** Takes a text, or a binary value in base64, in pieces. */
 export class ResultIntake {
   private readonly text: TextShape | undefined
@@ -22,7 +29,7 @@ export class ResultIntake {
   private rest = ""
 
   constructor(
-    private readonly writer: ResultWriter,
+    private readonly writer: Promise<ResultWriter>,
     private readonly encoding: "text" | "base64",
   ) {
     this.text = encoding === "text" ? new TextShape() : undefined
@@ -39,7 +46,7 @@ export class ResultIntake {
         ? plain.subarray(plain.length - EDGE_BYTES)
         : Buffer.concat([this.tail, plain]).subarray(-EDGE_BYTES),
     )
-    await this.writer.write(plain)
+    await (await this.writer).write(plain)
   }
 
   /** Returns a digest that is equal for the same JSON with other white space; undefined if the value is not JSON. */
@@ -52,16 +59,16 @@ export class ResultIntake {
     if (this.rest !== "") await this.push(Buffer.alloc(0))
     if (this.text === undefined) {
       const type = mimeType ?? "application/octet-stream"
-      const stored = await this.writer.finish({ mimeType: type, isText: false, budget })
+      const stored = await (await this.writer).finish({ mimeType: type, isText: false, budget })
       return { stored, kind: "binary", shape: describeBinary(this.head, type), head: "", tail: "" }
     }
     const { kind, mimeType: own, shape } = this.text.describe(Math.min(MAX_SHAPE, Math.floor(budget / 8)))
-    const stored = await this.writer.finish({ mimeType: mimeType ?? own, isText: true, budget })
+    const stored = await (await this.writer).finish({ mimeType: mimeType ?? own, isText: true, budget })
     return { stored, kind, shape, head: textOf(this.head, "start"), tail: textOf(this.tail, "end") }
   }
 
-  abort(): Promise<void> {
-    return this.writer.abort()
+  async abort(): Promise<void> {
+    await (await this.writer).abort()
   }
 
   // ---
@@ -74,13 +81,8 @@ export class ResultIntake {
   }
 }
 
-/** Stores a whole text, or the bytes of base64. The returned intake is to be finished or aborted. */
-export async function takeWhole(
-  writer: ResultWriter,
-  encoding: "text" | "base64",
-  text: string,
-): Promise<ResultIntake> {
-  const intake = new ResultIntake(writer, encoding)
+/** Gives an intake a whole text, or base64. */
+export async function pushWhole(intake: ResultIntake, text: string): Promise<void> {
   for (let at = 0; at < text.length; ) {
     let end = Math.min(at + PIECE, text.length)
     // Both halves of a surrogate pair stay together.
@@ -88,7 +90,6 @@ export async function takeWhole(
     await intake.push(Buffer.from(text.slice(at, end)))
     at = end
   }
-  return intake
 }
 
 /** Returns the text of bytes that may begin or end within a character: without the part of it. */

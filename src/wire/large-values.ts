@@ -24,6 +24,12 @@ export type LargeValueEvents = {
   onbytes(bytes: Uint8Array): void
 }
 
+/**
+ * The string that stands for a large value. Noncharacters, which no text is exchanged with: a frame that has them anyway is
+ * refused by the number of its parts.
+ */
+export const LARGE_VALUE = "\ufdd0large value\ufdd1"
+
 /** Splits the text of a frame at its placeholders: the large values, in their order, belong between the parts. */
 export const splitAtValues = (text: string): readonly string[] => text.split(PLACEHOLDER)
 
@@ -149,8 +155,7 @@ const MAX_CHUNK = 256 * 1024
 const SEARCHED_CHUNK = 16 * 1024
 /** Room for what the scanner leaves: mostly a part of a token. */
 const SPARE = 256
-/** Noncharacters, which no text is exchanged with: a frame that has them anyway is refused by the number of its parts. */
-const PLACEHOLDER = '"\ufdd0large value\ufdd1"'
+const PLACEHOLDER = `"${LARGE_VALUE}"`
 const PLACEHOLDER_BYTES = encode(PLACEHOLDER)
 /** Bytes that are kept before a value in which they end is separated. */
 const LARGE = 16 * 1024

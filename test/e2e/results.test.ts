@@ -80,6 +80,13 @@ const linkOf = (result: Result): Block & { uri: string; size: number } =>
   result.content.find(({ type }) => type === "resource_link") as never
 const idOf = (result: Result): string => /[0-9a-f]{32}/.exec(linkOf(result).uri)?.[0] ?? ""
 
+/** Returns the most memory that svc has had, in bytes; undefined where the system does not say. */
+function peakOf({ pid }: Instance): number | undefined {
+  const status = `/proc/${pid}/status`
+  const peak = existsSync(status) ? /VmHWM:\s+(\d+) kB/.exec(readFileSync(status, "utf8"))?.[1] : undefined
+  return peak === undefined ? undefined : Number(peak) * 1024
+}
+
 /** Reads every byte of a result, one range after the other. */
 async function readAll(agent: Agent, id: string): Promise<Buffer> {
   const parts: Buffer[] = []
@@ -169,6 +176,19 @@ describe("an agent", () => {
     expect(content[0]?.text).toBe('"block 2999"')
     expect((await agent.call("l_svc_small")).content).toEqual([{ type: "text", text: "ok" }])
   })
+
+  test("gets a part of a result that is never whole in memory [results:stream]", async () => {
+    await using svc = await serve(1000, { flags: ["--max-result", "1GiB"] })
+    await using agent = await connect(svc, "modern")
+    await agent.call("l_svc_huge", { megabytes: 4 })
+    const before = peakOf(svc)
+    const answer = await agent.call("l_svc_huge", { megabytes: 300 })
+    expect(linkOf(answer).size).toBeGreaterThan(300_000_000)
+    // The whole would take the size of the result at least.
+    if (before !== undefined) expect((peakOf(svc) ?? 0) - before).toBeLessThan(150_000_000)
+    const found = await agent.call("read_result", { id: idOf(answer), grep: "the fact-", context: 0 })
+    expect(found.content[0]?.text).toMatch(/^\d+: the fact-7319$/)
+  }, 120_000)
 
   test("reads through the search tools of a lazy view [results:lazy]", async () => {
     await using svc = await serve(300_000)

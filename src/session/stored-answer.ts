@@ -1,0 +1,139 @@
+/**
+ * Stores the large values of an answer while it comes, for a call with a budget: svc never has the whole in memory.
+ *
+ *  1. Nothing is stored before the answer is larger than its budget in any case. An answer that ends before that is whole.
+ *  2. A value is stored as fit-result.ts stores it: a text as UTF-8, binary data as its bytes, structured content as JSON.
+ *  3. What an answer that fails has stored is dropped.
+ */
+import type { AnswerTaker } from "../backend/connection.ts"
+import { toolOf, viewOf } from "../catalog/catalog.ts"
+import { BackendError, messageOf } from "../lib/errors.ts"
+import { parseFrame } from "../wire/frame.ts"
+import { JsonStringDecoder } from "../wire/json-string.ts"
+import { LARGE_VALUE, LargeValues } from "../wire/large-values.ts"
+import { asText, isObject } from "../wire/message.ts"
+import type { ClientCall } from "./ports.ts"
+import { resultOwner } from "./result-budget.ts"
+import { ResultIntake, type TakenValues } from "./result-intake.ts"
+
+/**
+ * Returns what stores the large values of a call's answer; undefined if the answer must be whole: that of a tool with an
+ * output schema is shortened as a whole, and one with a very large budget may fit.
+ */
+export function storedAnswer(call: ClientCall, server: string, budget: number): StoredAnswer | undefined {
+  const { client, gateway, request } = call
+  const view = viewOf(gateway.directory.catalogOf(client.session), client.scope)
+  const most = budget * BYTES_PER_CHARACTER + ENVELOPE_BYTES
+  if (most > MOST_BUFFERED || toolOf(view, asText(request.params?.name))?.outputSchema !== undefined) return undefined
+  const owner = resultOwner(client)
+  const store = gateway.results.store()
+  return new StoredAnswer(server, most, (encoding) => {
+    const writer = store.then((opened) => opened.create(owner))
+    // A failure is that of the first write.
+    writer.catch(() => undefined)
+    return new ResultIntake(writer, encoding)
+  })
+}
+
+export class StoredAnswer implements AnswerTaker {
+  private readonly blocks: ResultIntake[] = []
+  private structured: ResultIntake | undefined
+  private current: { readonly intake: ResultIntake; readonly decoder: JsonStringDecoder | undefined } | undefined
+  /** What has come while the answer may still fit. */
+  private first: Buffer[] = []
+  private firstBytes = 0
+  private values: LargeValues | undefined
+  private queue: { readonly intake: ResultIntake; readonly bytes: Buffer }[] = []
+  private writing: Promise<void> = Promise.resolve()
+
+  /** `server` names the backend in errors; `most` is the bytes that an answer within the budget may have; `take` begins to store a value. */
+  constructor(
+    private readonly server: string,
+    private readonly most: number,
+    private readonly take: (encoding: "text" | "base64") => ResultIntake,
+  ) {}
+
+  push(bytes: Uint8Array): Promise<void> | undefined {
+    if (this.values !== undefined) this.values.push(bytes)
+    else {
+      this.first.push(Buffer.from(bytes))
+      this.firstBytes += bytes.length
+      if (this.firstBytes <= this.most) return undefined
+      this.values = new LargeValues(this)
+      for (const part of this.first) this.values.push(part)
+      this.first = []
+    }
+    return this.write()
+  }
+
+  end(): Uint8Array {
+    return this.values === undefined ? Buffer.concat(this.first) : this.values.end()
+  }
+
+  /** Resolves with the stored values; undefined if the answer is whole. Rejects with a BackendError if svc cannot store them. */
+  async taken(): Promise<TakenValues | undefined> {
+    try {
+      await this.writing
+    } catch (cause) {
+      throw new BackendError(this.server, `answered with a large result, but svc ${messageOf(cause)}`, { cause })
+    }
+    const { blocks, structured } = this
+    return blocks.length === 0 && structured === undefined ? undefined : { blocks, structured }
+  }
+
+  /** Drops what was stored. */
+  async abort(): Promise<void> {
+    await this.writing.catch(() => undefined)
+    for (const intake of [...this.blocks, ...(this.structured === undefined ? [] : [this.structured])])
+      await intake.abort().catch(() => undefined)
+  }
+
+  /** Called when a large value begins. */
+  onvalue(frame: Uint8Array): boolean {
+    const message = parseFrame(frame)
+    const result = isObject(message) ? message.result : undefined
+    if (!isObject(result)) return false
+    if (result.structuredContent === LARGE_VALUE) {
+      this.structured = this.take("text")
+      this.current = { intake: this.structured, decoder: undefined }
+      return true
+    }
+    const block: unknown = Array.isArray(result.content) ? result.content.at(-1) : undefined
+    const { data, resource } = isObject(block) ? block : {}
+    const isBinary = data === LARGE_VALUE || (isObject(resource) && resource.blob === LARGE_VALUE)
+    const intake = this.take(isBinary ? "base64" : "text")
+    this.blocks.push(intake)
+    this.current = { intake, decoder: new JsonStringDecoder() }
+    return true
+  }
+
+  /** Called with the bytes of a large value, as they stand in the frame. */
+  onbytes(bytes: Uint8Array): void {
+    if (this.current === undefined) return
+    const { intake, decoder } = this.current
+    this.queue.push({ intake, bytes: decoder === undefined ? Buffer.from(bytes) : decoder.push(bytes) })
+  }
+
+  // ---
+
+  /** Writes what has come, after what came before. */
+  private write(): Promise<void> | undefined {
+    if (this.queue.length === 0) return undefined
+    const parts = this.queue
+    this.queue = []
+    this.writing = this.writing.then(async () => {
+      for (const { intake, bytes } of parts) await intake.push(bytes)
+    })
+    // A failure is reported by `taken` too.
+    return this.writing.catch(() => undefined)
+  }
+}
+
+// ---
+
+/** The most bytes of a character in JSON: an escape. */
+const BYTES_PER_CHARACTER = 6
+/** The members around a result. */
+const ENVELOPE_BYTES = 1024
+/** Bytes of an answer that are kept before svc begins to store it. */
+const MOST_BUFFERED = 4 * 1024 * 1024

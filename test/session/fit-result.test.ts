@@ -1,0 +1,172 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { createHash, randomBytes } from "node:crypto"
+import { mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { BackendError, UnavailableError } from "../../src/lib/errors.ts"
+import { fitResult } from "../../src/session/fit-result.ts"
+import type { ClientCall } from "../../src/session/ports.ts"
+import { resultOwner } from "../../src/session/result-budget.ts"
+import { ResultIntake, type TakenValues } from "../../src/session/result-intake.ts"
+import { StoredAnswer } from "../../src/session/stored-answer.ts"
+import { ResultStore } from "../../src/store/result-store.ts"
+import { textOf } from "../../src/wire/frame.ts"
+import { resultText } from "../../src/wire/message.ts"
+import { fakeClient, fakeExchange, fakeGateway, fakeSpec } from "../fakes.ts"
+
+const BUDGET = 5000
+let folder: string
+let store: ResultStore
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "svc-fit-"))
+  const clock = { now: () => Date.now(), after: () => () => undefined }
+  store = new ResultStore({ folder, clock, key: async () => new Uint8Array(32), ttl: 1e9, capacity: 1e9 })
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+type Block = { type: string; text?: string; uri?: string; _meta?: Record<string, string> }
+type Fitted = { content: Block[]; structuredContent?: unknown; isError?: boolean; [member: string]: unknown }
+
+function callOf(more: Parameters<typeof fakeGateway>[0] = {}): ClientCall {
+  const gateway = fakeGateway({ ...more, results: { budget: BUDGET, store: async () => store, ...more.results } })
+  const request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "s_svc_t" } } as const
+  return { request, client: fakeClient("legacy", { id: "session" }), exchange: fakeExchange(), gateway }
+}
+
+async function fit(
+  result: object,
+  call = callOf(),
+  taken?: TakenValues,
+  frame = resultText(1, JSON.stringify(result)),
+): Promise<Fitted> {
+  const answer = await fitResult({ frame, outcome: "ok" }, call, { spec: fakeSpec() }, "t", BUDGET, taken)
+  return JSON.parse(textOf(answer.frame)).result
+}
+
+/** Fits a result that comes in pieces. */
+async function fitStreamed(result: object, size: number, call = callOf()): Promise<Fitted> {
+  const answer = new StoredAnswer(
+    "s",
+    BUDGET * 6,
+    (encoding) => new ResultIntake(Promise.resolve(store.create(resultOwner(call.client))), encoding),
+  )
+  const frame = Buffer.from(resultText(1, JSON.stringify(result)))
+  for (let at = 0; at < frame.length; at += size) await answer.push(frame.subarray(at, at + size))
+  const rest = textOf(answer.end())
+  expect(rest.length).toBeLessThan(70_000)
+  return fit(result, call, await answer.taken(), rest)
+}
+
+/** The answer without what is new for each one. */
+const comparable = (fitted: Fitted): unknown => JSON.parse(JSON.stringify(fitted).replace(/[0-9a-f]{32}\b/g, "ID"))
+
+async function storedText({ uri = "" }: Block, call: ClientCall): Promise<Buffer> {
+  const reader = await store.open(uri.slice("svc://results/".length), resultOwner(call.client))
+  if (reader === undefined) throw new Error("nothing is stored")
+  const bytes = await reader.read(0, reader.about.size)
+  await reader.close()
+  return bytes
+}
+
+const items = Array.from({ length: 20_000 }, (_, id) => ({ id, name: `näme "${id}"\n`, exact: 0.5 }))
+const RESULTS: Readonly<Record<string, object>> = {
+  text: { content: [{ type: "text", text: 'line "one" \u2028 😀\\\n'.repeat(20_000) }] },
+  json: { content: [{ type: "text", text: JSON.stringify({ items }, null, 1) }] },
+  image: {
+    content: [
+      { type: "text", text: "see" },
+      { type: "image", data: randomBytes(100_001).toString("base64"), mimeType: "image/png" },
+    ],
+  },
+  resource: {
+    content: [
+      { type: "resource", resource: { uri: "file:///a", mimeType: "text/x-log", text: "log\n".repeat(50_000) } },
+    ],
+  },
+  "structured content and the same text": {
+    content: [{ type: "text", text: JSON.stringify({ items }) }],
+    structuredContent: { items },
+  },
+  "structured content alone": { structuredContent: { items }, content: [], _meta: { a: 1 } },
+  error: { isError: true, content: [{ type: "text", text: `failed ${"x".repeat(100_000)}` }] },
+  "several texts": { content: [1, 2].map((digit) => ({ type: "text", text: `${digit}`.repeat(90_000) })) },
+}
+
+describe("a result above its budget", () => {
+  test.each(Object.entries(RESULTS))(
+    "of %s is answered below it, the same way whether it comes whole or in pieces",
+    async (_, result) => {
+      const whole = await fit(result)
+      const texts = whole.content.reduce((sum, block) => sum + (block.text ?? JSON.stringify(block)).length, 0)
+      expect(texts).toBeLessThanOrEqual(BUDGET)
+      expect(whole.content.some(({ type }) => type === "resource_link")).toBe(true)
+      for (const size of [777, 65_536]) expect(comparable(await fitStreamed(result, size))).toEqual(comparable(whole))
+    },
+  )
+
+  test("is stored as the tool sent it", async () => {
+    const call = callOf()
+    const text = (RESULTS.text as { content: Block[] }).content[0]?.text ?? ""
+    for (const { content } of [
+      await fit(RESULTS.text ?? {}, call),
+      await fitStreamed(RESULTS.text ?? {}, 1000, call),
+    ]) {
+      const link = content[1] as Block
+      const bytes = await storedText(link, call)
+      expect(bytes.toString()).toBe(text)
+      expect(createHash("sha256").update(bytes).digest("hex")).toBe(link._meta?.["svc/sha256"] as string)
+      expect(content[0]?.text).toContain(`\n\n${text.slice(0, 500)}`)
+      expect(content[0]?.text).toEndWith(text.slice(-100))
+    }
+  })
+
+  test("of many blocks keeps the first ones, and all in one text", async () => {
+    const call = callOf()
+    const blocks = Array.from({ length: 900 }, (_, at) => ({ type: "text", text: `block ${at}` }))
+    const { content } = await fit({ content: blocks, structuredContent: { a: items } }, call)
+    expect(content[0]?.text).toContain("all 900 content blocks")
+    expect(content[1]).toEqual(blocks[0] as Block)
+    const stored = JSON.parse((await storedText(content.at(-1) as Block, call)).toString())
+    expect(stored).toEqual({ content: blocks, structuredContent: { a: items } })
+  })
+
+  test("has no link for a client of a revision without links", async () => {
+    const call = callOf()
+    const old = { ...call, client: { ...call.client, protocolVersion: "2025-03-26" } }
+    const { content } = await fit(RESULTS.text ?? {}, old)
+    expect(content).toHaveLength(1)
+    expect(content[0]?.text).toMatch(/svc:\/\/results\/[0-9a-f]{32}, SHA-256 [0-9a-f]{64}\]$/)
+  })
+
+  test("is unchanged if it fits, if it is a question, and if it cannot be stored", async () => {
+    const fitting = { content: [{ type: "text", text: "€".repeat(BUDGET - 100) }] }
+    expect(await fit(fitting)).toEqual(fitting as Fitted)
+    const question = { resultType: "input_required", inputRequests: { a: "x".repeat(BUDGET * 2) } }
+    expect(await fit(question)).toEqual(question as never)
+    const warnings: string[] = []
+    const results = {
+      store: () => Promise.reject(new UnavailableError("the disk is full")),
+      warnOnce: (text: string) => void warnings.push(text),
+    }
+    expect(await fit(RESULTS.json ?? {}, callOf({ results }))).toEqual(RESULTS.json as Fitted)
+    expect(warnings).toEqual(["large results pass whole, because svc cannot store them: the disk is full"])
+  })
+
+  test("fails if it was taken in pieces and is no result in the end, and leaves nothing", async () => {
+    const before = readdirSync(folder).length
+    const question = { content: [{ type: "text", text: "x".repeat(200_000) }], resultType: "input_required" }
+    await expect(fitStreamed(question, 65_536)).rejects.toBeInstanceOf(BackendError)
+    expect(readdirSync(folder).filter((name) => name.endsWith(".result"))).toHaveLength(before)
+  })
+})
+
+test("an answer that ends before it is too large in any case is whole", async () => {
+  const answer = new StoredAnswer("s", 1000, () => {
+    throw new Error("stores nothing")
+  })
+  const frame = Buffer.from(resultText(1, JSON.stringify({ content: [{ type: "text", text: "x".repeat(900) }] })))
+  await answer.push(frame.subarray(0, 500))
+  await answer.push(frame.subarray(500))
+  expect(Buffer.from(answer.end())).toEqual(frame)
+  expect(await answer.taken()).toBeUndefined()
+})
