@@ -1,5 +1,6 @@
 /** One server: how it runs, what is wrong and what to do, its tools, its settings and its log. */
 
+import { useState } from "preact/hooks"
 import { countsByServer } from "../activity-counts.ts"
 import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded } from "../hooks.ts"
@@ -67,7 +68,7 @@ export function ServerView({ route }: { route: Route }) {
       {tab === "tools" && <ToolPane key={name} server={name} route={route} />}
       {tab === "settings" && <ServerEditor key={name} name={name} />}
       {tab === "log" && <LogPane key={name} server={name} />}
-      {tab === "" && <Overview server={server} />}
+      {!TABS.slice(1).some(([id]) => id === tab) && <Overview server={server} />}
     </>
   )
 }
@@ -179,21 +180,31 @@ function Overview({ server }: { server: Server }) {
   )
 }
 
+/** Starts the sign-in. The link stays, because a browser may refuse to open a page that was not asked for at once. */
 function AuthorizeButton({ name }: { name: string }) {
   const { api } = useApp()
   const [busy, run] = useAction()
+  const [address, setAddress] = useState<string>()
   const authorize = () =>
     run("authorize", async () => {
       const { url } = await api.send<{ url?: string }>("POST", `/servers/${encodeURIComponent(name)}/authorize`)
       if (url === undefined) return `svc is authorized at ${name}`
-      if (!/^https?:/.test(url)) throw new Error("The server named an address that is no web page")
+      if (!/^https?:/.test(url)) throw new Error(`${name} named an address that is no web page; see its log`)
+      setAddress(url)
       window.open(url, "_blank", "noopener,noreferrer")
       return "Sign in on the page that has opened; svc connects by itself afterwards."
     })
   return (
-    <Button kind="primary" isBusy={busy !== undefined} label={`Authorize ${name}`} onClick={() => void authorize()}>
-      Authorize
-    </Button>
+    <div class="row">
+      <Button kind="primary" isBusy={busy !== undefined} label={`Authorize ${name}`} onClick={() => void authorize()}>
+        Authorize
+      </Button>
+      {address !== undefined && (
+        <a href={address} target="_blank" rel="noopener noreferrer">
+          Open the sign-in page
+        </a>
+      )}
+    </div>
   )
 }
 
