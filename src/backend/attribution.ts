@@ -88,6 +88,9 @@ export type PendingCall = {
   readonly since: number
 }
 
+/** The requests that are not answered yet, by number. */
+export type PendingCalls = { get(number: number): PendingCall | undefined; values(): Iterable<PendingCall> }
+
 /** What a message of the backend tells about its client. */
 export type MessageOrigin = {
   /** The number of the request on whose stream the message came. */
@@ -132,11 +135,7 @@ export class Attribution {
    * Returns the client of a message, "unknown" if it is one of several, "none" if no client is meant, "incapable" if none of
    * the client's calls can carry the server request. Learns from it.
    */
-  attribute(
-    origin: MessageOrigin,
-    pending: ReadonlyMap<number, PendingCall>,
-    now: number,
-  ): Caller | "unknown" | "none" | "incapable" {
+  attribute(origin: MessageOrigin, pending: PendingCalls, now: number): Caller | "unknown" | "none" | "incapable" {
     const { related, owner, task, message } = origin
     if (related !== undefined) {
       const call = pending.get(related)
@@ -169,7 +168,7 @@ export class Attribution {
   callerOf(
     client: ClientKey,
     message: Request | Notification,
-    pending: ReadonlyMap<number, PendingCall>,
+    pending: PendingCalls,
   ): Caller | "incapable" | undefined {
     const { method, params } = message
     const callers = [...pending.values()].flatMap(({ caller }) =>
@@ -182,7 +181,7 @@ export class Attribution {
   }
 
   /** Whether a message that names nothing could belong to several clients. */
-  isAmbiguous(pending: ReadonlyMap<number, PendingCall>, now: number): boolean {
+  isAmbiguous(pending: PendingCalls, now: number): boolean {
     const calls = [...[...pending.values()].filter(isClientCall), ...this.mayContinue(now)]
     return new Set(calls.map(clientOfCall)).size > 1
   }
@@ -225,7 +224,7 @@ export class Attribution {
   }
 
   /** Notes the answer to a call that was not cancelled. `asking`: a server request to its client is open. */
-  noteAnswer(call: PendingCall, pending: ReadonlyMap<number, PendingCall>, asking: boolean, now: number): void {
+  noteAnswer(call: PendingCall, pending: PendingCalls, asking: boolean, now: number): void {
     const { steadyRows } = this.learned
     if (this.cancelled.size === 0 && steadyRows.size === 0 && !this.serverRequests.has(call)) return
     // The open server request is another call's: a cancelled one's, unless the client has other calls.
@@ -236,7 +235,7 @@ export class Attribution {
 
   // ---
 
-  private hasCalls(client: ClientKey | undefined, pending: ReadonlyMap<number, PendingCall>): boolean {
+  private hasCalls(client: ClientKey | undefined, pending: PendingCalls): boolean {
     if (client === undefined) return true
     return [...pending.values(), ...this.cancelled.values()].some((call) => clientOfCall(call) === client)
   }

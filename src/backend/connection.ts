@@ -12,6 +12,7 @@
  *     disconnected for long while a server request waits for it gives up its call, so that other clients are unblocked.
  */
 import { isUtf8 } from "node:buffer"
+import { ArrayMap } from "../lib/array-map.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import { type Clock, formatDuration } from "../lib/clock.ts"
 import { BackendError, messageOf, RequestError, RPC_CODE } from "../lib/errors.ts"
@@ -141,7 +142,7 @@ export class Connection {
   /** When a client's request last went out or was answered, milliseconds since the epoch. */
   lastUsed: number
   /** svc's requests that wait for their answers, by number. */
-  private readonly pending = new Map<number, PendingRequest>()
+  private readonly pending = new ArrayMap<number, PendingRequest>()
   /** The backend's requests that wait for a client's answer, with the caller that carries each to it. */
   private readonly serverRequests = new Map<string, { readonly controller: AbortController; caller: Caller }>()
   private readonly attribution: Attribution
@@ -270,7 +271,7 @@ export class Connection {
     this.cancelSweep = undefined
     for (const { controller } of this.serverRequests.values()) controller.abort(this.lost)
     this.serverRequests.clear()
-    for (const number of [...this.pending.keys()]) this.remove(number)?.reject(this.lost)
+    for (const number of this.pending.keys()) this.remove(number)?.reject(this.lost)
   }
 
   /** Resolves when no client's request is pending, or the connection has ended. */
@@ -335,9 +336,8 @@ export class Connection {
 
   /** Removes a request from the table and returns it. */
   private remove(number: number): PendingRequest | undefined {
-    const pending = this.pending.get(number)
+    const pending = this.pending.take(number)
     if (pending === undefined) return undefined
-    this.pending.delete(number)
     if (pending.caller !== undefined && --this.clientRequests === 0) {
       this.drain?.resolve()
       this.drain = undefined
@@ -585,7 +585,7 @@ export class Connection {
       const others = now - this.ambiguousSince < AMBIGUOUS_MS
       // The call that carries a server request may have been answered already.
       const asked = new Set([...this.serverRequests.values()].map(({ caller }) => caller))
-      for (const [number, pending] of this.pending) {
+      for (const [number, pending] of this.pending.entries()) {
         // A call does not time out while the backend waits for its client's answer.
         if (pending.caller !== undefined && asked.size > 0 && this.hasServerRequest(pending.caller)) {
           pending.deadline = now + pending.timeout

@@ -1,10 +1,11 @@
 /** The requests of one client that run, so that the client can cancel them. basic: Cancellation. */
+import { ArrayMap } from "../lib/array-map.ts"
 import { type Id, isId, keyOfId, type Params } from "../wire/message.ts"
 import { type Answer, refusalAnswer } from "./answer.ts"
 import type { Exchange } from "./client.ts"
 
 export class RunningRequests {
-  private readonly exchanges = new Map<string, Exchange>()
+  private readonly exchanges = new ArrayMap<number | string, Exchange>()
   private readonly unwanted = new WeakSet<Exchange>()
 
   get size(): number {
@@ -16,19 +17,19 @@ export class RunningRequests {
    * Returns undefined if a request with this id runs that is not cancelled.
    */
   begin(id: Id, exchange: Exchange): (() => boolean) | undefined {
-    const key = keyOfId(id)
+    const key = keyOf(id)
     const before = this.exchanges.get(key)
     if (before !== undefined && !this.unwanted.has(before)) return undefined
     this.exchanges.set(key, exchange)
     return () => {
-      if (this.exchanges.get(key) === exchange) this.exchanges.delete(key)
+      if (this.exchanges.get(key) === exchange) this.exchanges.take(key)
       return !this.unwanted.has(exchange)
     }
   }
 
   /** Cancels the request that a client's `notifications/cancelled` names. Returns whether it runs here. */
   cancel({ requestId, reason }: Params): boolean {
-    const exchange = isId(requestId) ? this.exchanges.get(keyOfId(requestId)) : undefined
+    const exchange = isId(requestId) ? this.exchanges.get(keyOf(requestId)) : undefined
     if (exchange === undefined) return false
     this.unwanted.add(exchange)
     exchange.cancellation.cancel(typeof reason === "string" ? reason : "was cancelled by the client")
@@ -55,3 +56,8 @@ export const repeatedId = (id: Id): Answer =>
     "invalid_request",
     "A request with this id is in flight already; give each request an id of its own",
   )
+
+// ---
+
+/** Most ids are numbers, which need no text to be told apart; the text of any other id is no number. */
+const keyOf = (id: Id): number | string => (typeof id === "number" ? id : keyOfId(id))
