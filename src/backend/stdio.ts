@@ -254,12 +254,17 @@ class SharedPipeSink implements FrameSink {
   }
 }
 
-/** Writes the frames of one turn at once: under load, a system call for each frame would cost more than relaying it. */
+/**
+ * Writes a frame at once if none came with the one before it, else the frames of one turn of the event loop together: under
+ * load, a system call for each frame would cost more than relaying it.
+ */
 class StdinQueue {
   /** Bytes accepted and not yet read by the child. */
   bytes = 0
   private frames: (Uint8Array | string)[] = []
   private busy = false
+  /** Whether the last frame was the only one of its turn. */
+  private alone = true
 
   constructor(
     private readonly stdin: Bun.FileSink,
@@ -271,20 +276,30 @@ class StdinQueue {
     this.bytes += frame.length + 1
     if (this.busy) return
     this.busy = true
-    setImmediate(() => void this.flush())
+    if (this.alone) this.flush()
+    else setImmediate(this.flush)
   }
 
-  private async flush(): Promise<void> {
-    try {
-      while (this.frames.length > 0) {
-        const { frames, bytes } = this
-        this.frames = []
-        const written = this.write(frames)
-        // A number: the pipe has taken all. A promise: the child has to read first.
-        if (written instanceof Promise) await written
-        this.bytes -= bytes
-      }
+  /** A property, so that no function is made for each turn. */
+  private readonly flush = (): void => {
+    const { frames, bytes, alone } = this
+    if (frames.length === 0) {
+      this.alone = true
       this.busy = false
+      return
+    }
+    this.frames = []
+    this.alone = !alone && frames.length === 1
+    const next = () => {
+      this.bytes -= bytes
+      if (alone || this.frames.length > 0) setImmediate(this.flush)
+      else this.busy = false
+    }
+    try {
+      const written = this.write(frames)
+      // A number: the pipe has taken all. A promise: the child has to read first.
+      if (written instanceof Promise) written.then(next, this.onbroken)
+      else next()
     } catch {
       this.onbroken()
     }
