@@ -3,29 +3,18 @@ import { RequestError } from "../lib/errors.ts"
 import { parseJson } from "../wire/message.ts"
 
 /** Reads the body as text. Rejects with a RequestError past `limit` bytes, even if the body does not declare its length. */
-export async function readBodyText(request: Request, limit: number): Promise<string> {
+export function readBodyText(request: Request, limit: number): Promise<string> {
   try {
-    if (isBounded(request, limit)) return await request.text()
-    const parts: Uint8Array[] = []
-    let size = 0
-    for await (const chunk of request.body ?? []) {
-      size += chunk.length
-      if (size > limit) throw tooLarge(limit)
-      parts.push(chunk)
-    }
-    return Buffer.concat(parts).toString("utf8")
-  } catch (cause) {
-    if (cause instanceof RequestError) throw cause
-    throw new RequestError("invalid_request", "The connection ended before the whole body arrived", undefined, {
-      cause,
-    })
+    // No async function: this runs for every call.
+    return (isBounded(request, limit) ? request.text() : readUnbounded(request, limit)).catch(readFailed)
+  } catch (error) {
+    return Promise.reject(error)
   }
 }
 
 /** Reads the body as a JSON value. Rejects with a RequestError past `limit` bytes and for invalid JSON. */
-export async function readJson(request: Request, limit: number): Promise<unknown> {
-  return parseJson(await readBodyText(request, limit))
-}
+export const readJson = (request: Request, limit: number): Promise<unknown> =>
+  readBodyText(request, limit).then(parseJson)
 
 // ---
 
@@ -37,3 +26,20 @@ function isBounded(request: Request, limit: number): boolean {
 }
 
 const tooLarge = (limit: number) => new RequestError("too_large", `The body is larger than ${limit} bytes`)
+
+/** Reads a body that does not declare its length. */
+async function readUnbounded(request: Request, limit: number): Promise<string> {
+  const parts: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of request.body ?? []) {
+    size += chunk.length
+    if (size > limit) throw tooLarge(limit)
+    parts.push(chunk)
+  }
+  return Buffer.concat(parts).toString("utf8")
+}
+
+function readFailed(cause: unknown): never {
+  if (cause instanceof RequestError) throw cause
+  throw new RequestError("invalid_request", "The connection ended before the whole body arrived", undefined, { cause })
+}
