@@ -22,6 +22,8 @@ export type InstancesDeps = {
   readonly linger: number
   /** Whether this svc runs servers with these tags at all: `serve --filter`. */
   selects(tags: readonly string[]): boolean
+  /** Changes a plan to what this replica of a cluster runs. */
+  place?(plan: Plan): Plan
 }
 
 export class Instances {
@@ -81,6 +83,11 @@ export class Instances {
     return this.clients.get(client)?.rendering.ids ?? EMPTY_RENDERING.ids
   }
 
+  /** Applies the plan again, after `place` has changed its mind. */
+  reapply(): void {
+    this.apply()
+  }
+
   /** Cancels all timers and forgets all clients. */
   close(): void {
     for (const cancel of this.lingering.values()) cancel()
@@ -130,11 +137,12 @@ export class Instances {
     const order = new Map((this.templates?.order ?? []).map((name, index) => [name, index]))
     const rank = ({ name }: ServerSpec) => order.get(name) ?? -1
     const sorted = [...this.base.specs, ...specs.values()].sort((one, other) => rank(one) - rank(other))
-    return this.deps.agent.apply({
+    const plan: Plan = {
       ...this.base,
       specs: sorted.filter(({ tuning }) => this.deps.selects(tuning.tags)),
       issues: [...this.base.issues, ...[...problems].slice(0, MAX_PROBLEMS).map(issueOf)],
-    })
+    }
+    return this.deps.agent.apply(this.deps.place?.(plan) ?? plan)
   }
 
   private render(context: TemplateContext): Rendering {

@@ -44,7 +44,7 @@ export async function startHttp(
   options: ServeOptions,
   paths: Paths | undefined,
 ): Promise<HttpService> {
-  const { agent, mcp, metrics, log, redactor, facts } = runtime
+  const { agent, leases, mcp, metrics, log, redactor, facts } = runtime
   const { address, loopback, trustProxy, tls } = options
   const { promise: admitted, resolve: admit } = Promise.withResolvers<void>()
   let held: Promise<void> | undefined = admitted
@@ -84,6 +84,9 @@ export async function startHttp(
   const auth = options.auth
     ? await (await import("./inbound-auth.ts")).openInboundAuth(runtime, options, paths, base, admin?.tokenOf)
     : undefined
+  // A single svc does not load it.
+  const admission =
+    leases === undefined ? undefined : (await import("../serve/replica-access.ts")).createReplicaAccess(leases)
   const unix = "unix" in address ? address.unix : undefined
   if (unix !== undefined) await clearSocket(unix)
   let listening: Listening
@@ -118,6 +121,7 @@ export async function startHttp(
             auth: authentication(options),
           }),
         },
+        admitReplica: admission,
         api: admin?.serve,
         // Few open it, so a start does not load it.
         frontPage: async (request) => {

@@ -37,7 +37,7 @@ export async function createRuntime(
     options.cluster === undefined
       ? undefined
       : await (await import("./cluster.ts")).openCluster(options.cluster, logging)
-  const upstream = await openUpstream(options, paths, logging, openReaper)
+  const upstream = await openUpstream(options, paths, logging, cluster, openReaper)
   const auditLog = await openAuditLog(options, logging)
   const metrics = options.metrics ? new Metrics() : undefined
   const clients = await openClientSessions(options, paths, logging, upstream, {

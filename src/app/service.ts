@@ -148,6 +148,8 @@ async function serveUntil(
   await runtime.cluster?.close()
   runtime.instances.close()
   await agent.close()
+  // The next owner starts the server after its process here has ended.
+  await runtime.leases?.close()
   // An installation whose server has just been stopped takes its edit back.
   await loop?.idle()
   void listening?.stop(true)

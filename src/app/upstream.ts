@@ -5,9 +5,11 @@ import { Instances } from "../agent/instances.ts"
 import { createReaper, type Reaper } from "../backend/reaper.ts"
 import { ChildOutputLogger } from "../backend/stderr.ts"
 import { StdioTransport } from "../backend/stdio.ts"
+import type { ServerLeases } from "../agent/server-leases.ts"
 import { matchesFilter } from "../config/tag-filter.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
+import type { Log } from "../lib/log.ts"
 import { version } from "../lib/version.ts"
 import type { OAuth } from "../oauth/oauth.ts"
 import { CALLBACK_PATH, CLIENT_PATH } from "../serve/oauth-callback.ts"
@@ -15,6 +17,7 @@ import { createEraCache } from "../store/era-cache.ts"
 import { ownName, type Paths } from "../store/paths.ts"
 import { createToolPins, toolPinFiles } from "../store/tool-pins.ts"
 import { createRequestIds } from "../wire/frame.ts"
+import type { Cluster } from "./cluster.ts"
 import type { Logging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import { openUpstreamOAuth } from "./upstream-oauth.ts"
@@ -23,6 +26,8 @@ export type Upstream = {
   readonly agent: Agent
   readonly oauth: OAuth
   readonly instances: Instances
+  /** Which replica runs the servers that one at a time may run; undefined for a single svc. */
+  readonly leases: ServerLeases | undefined
   /** Sets the address under which browsers reach svc: authorization servers redirect them there. */
   setPublicUrl(url: string): void
 }
@@ -35,6 +40,7 @@ export async function openUpstream(
   options: Pick<ServeOptions, "externalUrl" | "maxResult" | "maxToolName" | "templateLinger" | "filter">,
   paths: Paths | undefined,
   { log, redactor, followSecrets }: Logging,
+  cluster?: Cluster,
   openReaper: OpenReaper = process.platform === "win32" ? openJobReaper : createReaper,
 ): Promise<Upstream> {
   const reaper = await openReaper((reason) => log.warn(`servers may keep running if svc is killed: ${reason}`))
@@ -77,17 +83,20 @@ export async function openUpstream(
   })
   onauthorized = (server) => agent.authorized(server)
   followSecrets([() => agent.secrets, () => oauth.secrets])
-  const instances = new Instances({
+  const leases = cluster === undefined ? undefined : await openLeases(cluster, log, agent, () => instances.reapply())
+  const instances: Instances = new Instances({
     agent,
     clock: systemClock,
     log,
     linger: options.templateLinger,
     selects: (tags) => matchesFilter(options.filter, tags),
+    ...(leases === undefined ? {} : { place: (plan) => leases.place(plan) }),
   })
   return {
     agent,
     oauth,
     instances,
+    leases,
     setPublicUrl(url) {
       callback = `${url.replace(/\/$/, "")}${CALLBACK_PATH}`
     },
@@ -95,6 +104,17 @@ export async function openUpstream(
 }
 
 // ---
+
+async function openLeases(
+  { state, replicas, mark }: Cluster,
+  log: Log,
+  agent: Agent,
+  onchange: () => void,
+): Promise<ServerLeases> {
+  const { ServerLeases } = await import("../agent/server-leases.ts")
+  const whenStopped = (id: string) => agent.whenStopped(id)
+  return new ServerLeases({ state, replicas, mark, clock: systemClock, log, whenStopped, onchange })
+}
 
 /** Imported on Windows alone: other systems do not pay for the foreign functions that it needs. */
 async function openJobReaper(onfail: (reason: string) => void): Promise<Reaper> {

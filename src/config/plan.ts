@@ -441,6 +441,7 @@ function planTuning(config: ServerConfig, transport: Launch["transport"]): Tunin
       delay: config.restartDelay ?? RESTART_MS,
     },
     isolation: config.isolation ?? "shared",
+    ...(config.replicas === "one" ? { replicas: "one" as const } : {}),
     idleTimeout: config.idleTimeout ?? IDLE_MS,
     maxProcesses: config.maxProcesses ?? MAX_PROCESSES,
     ...(config.rateLimit === undefined ? {} : { rateLimit: config.rateLimit }),

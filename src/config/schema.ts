@@ -239,6 +239,10 @@ export const serverSchema = lazy(() =>
       .enum(["shared", "session"])
       .optional()
       .describe("shared (default): one process for all clients; session: one process per client session"),
+    replicas: z
+      .enum(["all", "one"])
+      .optional()
+      .describe("With --cluster: all (default): each replica runs the server; one: one replica at a time runs it for all"),
     installedFrom: z
       .object({
         registry: z.string(),
@@ -321,7 +325,7 @@ export function transportOf(config: Pick<ServerConfig, "type" | "command" | "url
 }
 
 /** Keys whose values are a fixed set. In a template the value may be an expression, and is checked when it is rendered. */
-export const ENUM_KEYS = ["type", "stderr", "protocolVersion", "isolation", "toolPinning"] as const
+export const ENUM_KEYS = ["type", "stderr", "protocolVersion", "isolation", "replicas", "toolPinning"] as const
 
 // ---
 

@@ -98,6 +98,8 @@ export type Tuning = {
   readonly requestTimeout: number
   readonly restart: RestartPolicy
   readonly isolation: "shared" | "session"
+  /** The replicas of a cluster that run it: one at a time, or all; undefined for all. */
+  readonly replicas?: "one" | undefined
   /** Milliseconds without a call after which a session's dedicated process ends; 0 for never. */
   readonly idleTimeout: number
   /** Limit of dedicated processes at the same time. */

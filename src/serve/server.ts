@@ -22,7 +22,7 @@ import { insufficientScope, isScope, TAG_SCOPE } from "./challenge.ts"
 import { type OpenStream, type OpenStreams, SSE_HEADERS } from "./http-exchange.ts"
 import { compose, createInbound, type Inbound, type Middleware, type Respond } from "./inbound.ts"
 import { type McpDeps, serveMcp } from "./mcp.ts"
-import { createScopeNarrowing, maySee, type NarrowScope } from "./principal.ts"
+import { createScopeNarrowing, maySee, type NarrowScope, type Principal } from "./principal.ts"
 import type { ScopeOf } from "./query-scope.ts"
 import { errorResponse, shapeOf } from "./respond.ts"
 import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
@@ -72,6 +72,11 @@ export type ServerDeps = {
   /** Which tools clients are listed by default. */
   readonly tools: ToolListing
   readonly middleware: MiddlewareTable
+  /**
+   * Decides on the requests of other replicas, which pass no middleware: their principal, or their refusal. Returns undefined for
+   * the requests of clients.
+   */
+  readonly admitReplica?: ((inbound: Inbound) => Principal | Response | undefined) | undefined
   /** Serves REST and the admin page; undefined with `--no-admin`. */
   readonly api: ((request: ApiRequest) => Promise<Response>) | undefined
   /** Answers `GET /`. */
@@ -158,7 +163,15 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
 export function createRoute(deps: ServerDeps): Respond {
   const list = MIDDLEWARE_ORDER.map((name) => deps.middleware[name]).filter((middleware) => middleware !== undefined)
   const narrowScope = createScopeNarrowing(deps.tools)
-  return compose(list, (inbound) => serveRoute(inbound, deps, narrowScope))
+  const serve: Respond = (inbound) => serveRoute(inbound, deps, narrowScope)
+  const serveClient = compose(list, serve)
+  const { admitReplica } = deps
+  if (admitReplica === undefined) return serveClient
+  return (inbound) => {
+    const admitted = admitReplica(inbound)
+    if (admitted === undefined) return serveClient(inbound)
+    return admitted instanceof Response ? admitted : serve({ ...inbound, principal: admitted })
+  }
 }
 
 /** Keeps open streams in `streams` and closes each of them at a time, when the token it was opened with expires. */

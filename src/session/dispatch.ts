@@ -46,12 +46,15 @@ export async function dispatch(given: ClientCall): Promise<Answer> {
   return answer
 }
 
+/** The principal of requests from another replica, which has counted them for its own clients. */
+export const REPLICA = "replica"
+
 /**
  * Counts a call, or the opening of a session, against the rate limit of its client. Throws a RequestError for one too many.
  * `key` is the session, or the principal for a client without one.
  */
 export function enforceSessionRate({ limits }: Pick<Gateway, "limits">, key: object | string): void {
-  if (limits.sessionRate === undefined) return
+  if (limits.sessionRate === undefined || key === REPLICA) return
   const wait = limits.callRate.take(key, limits.sessionRate)
   if (wait !== undefined)
     throw new RequestError("too_many", `Too many calls; try again in ${wait} s`, { retryAfter: wait })

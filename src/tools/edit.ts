@@ -179,6 +179,7 @@ const HARMLESS: ReadonlySet<string> = new Set([
   "maxRestarts",
   "restartDelay",
   "isolation",
+  "replicas",
   "idleTimeout",
   "maxProcesses",
   "rateLimit",

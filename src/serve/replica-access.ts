@@ -1,0 +1,37 @@
+/**
+ * Admits requests by which another replica uses a server that runs here for all (agent/server-leases.ts). The replica has
+ * authenticated its client, and shows by a mark that it is of this cluster.
+ */
+import { REPLICA_HEADER, type ServerLeases } from "../agent/server-leases.ts"
+import { UnavailableError } from "../lib/errors.ts"
+import { percentDecoded } from "../lib/text.ts"
+import { REPLICA } from "../session/dispatch.ts"
+import type { Inbound } from "./inbound.ts"
+import type { Principal } from "./principal.ts"
+import { errorResponse } from "./respond.ts"
+
+/** Returns the function that admits them. It refuses one for a server that does not run here, or no longer under that lease. */
+export const createReplicaAccess =
+  (leases: Pick<ServerLeases, "admits">) =>
+  ({ request, path }: Inbound): Principal | Response | undefined => {
+    const credential = request.headers.get(REPLICA_HEADER)
+    if (credential === null) return undefined
+    const slug = SERVER_PATH.exec(path)?.[1]
+    if (slug !== undefined && leases.admits(percentDecoded(slug), credential)) return OTHER_REPLICA
+    return errorResponse(new UnavailableError("The server does not run on this replica", { retryAfter: 1 }), {
+      shape: "jsonrpc",
+    })
+  }
+
+// ---
+
+const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/
+
+const OTHER_REPLICA: Principal = {
+  name: REPLICA,
+  tags: undefined,
+  untagged: true,
+  admin: false,
+  scoped: false,
+  until: undefined,
+}

@@ -1,0 +1,108 @@
+/** Servers with `"replicas": "one"` on three replicas: one process for all, which passes on when its replica ends. */
+import { describe, expect, test } from "bun:test"
+import { NO_REDIS } from "../redis.ts"
+import { connect1, connect2 } from "./clients.ts"
+import { eventually, type Instance, modern, processes } from "./harness.ts"
+import { type ClusterUnderTest, REPLICA_SERVER, startCluster, WanderingClient } from "./replicas.ts"
+
+if (NO_REDIS !== undefined) test.skip(`servers that run once: ${NO_REDIS}`, () => {})
+
+type Three = readonly [Instance, Instance, Instance]
+
+const who = async ({ url }: Pick<Instance, "url">): Promise<string> => {
+  const { body } = await modern(`${url}/mcp`, "tools/call", { name: "only_svc_who", arguments: {} })
+  return body.result?.content?.[0]?.text ?? JSON.stringify(body)
+}
+
+/** Starts replicas, and returns when all call the one process. */
+async function startOne(count: number, mark: string, flags: readonly string[] = []): Promise<ClusterUnderTest> {
+  const only = { ...REPLICA_SERVER, args: [...REPLICA_SERVER.args, mark], replicas: "one" }
+  const cluster = await startCluster(count, { config: { mcpServers: { only } }, flags })
+  await settled(cluster.replicas)
+  return cluster
+}
+
+/** Returns the process that all these replicas call. */
+const settled = (replicas: readonly Instance[], ms?: number): Promise<string> =>
+  eventually(async () => {
+    const found = new Set(await Promise.all(replicas.map(who)))
+    const [pid = ""] = found
+    return found.size === 1 && /^\d+$/.test(pid) && pid
+  }, ms)
+
+/** Returns the replica whose child a process is. */
+const ownerOf = (pid: string, replicas: readonly Instance[]): Instance => {
+  const owner = replicas.find((replica) => Bun.spawnSync(["ps", "-o", "ppid=", "-p", pid]).stdout.toString().trim() === String(replica.pid))
+  if (owner === undefined) throw new Error(`no replica started ${pid}`)
+  return owner
+}
+
+describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
+  test("all replicas use its one process: calls, questions, progress, cancellation, changes [cluster:one]", async () => {
+    const mark = `svc-one-${crypto.randomUUID()}`
+    await using cluster = await startOne(3, mark, ["--auth", "off"])
+    const replicas = cluster.replicas as unknown as Three
+    expect(processes(mark).length).toBe(1)
+    const pid = await who(replicas[0])
+    for (const svc of replicas)
+      for (const connect of [connect1, connect2]) {
+        await using client = await connect(svc, () => "accept")
+        const { content } = await client.call("only_svc_ask")
+        expect(content[0]?.text).toStartWith(`${pid} heard {"action":"accept"`)
+      }
+    const client = new WanderingClient()
+    await client.open(replicas[0])
+    const tools = async (at: Instance) => JSON.stringify((await client.request(at, "tools/list")).result)
+    await client.call(replicas[1], "only_svc_grow")
+    for (const replica of replicas) await eventually(async () => (await tools(replica)).includes("only_svc_grown"))
+    const owner = ownerOf(pid, replicas)
+    const other = replicas.find((replica) => replica !== owner) as Instance
+    const meta = { _meta: { progressToken: 1 } }
+    const call = client.stream(other, "tools/call", { name: "only_svc_hold", arguments: {}, ...meta }, 77)
+    expect((await call.next()).value.message.params.message).toBe(`${pid} holds`)
+    await client.post(replicas[0], { method: "notifications/cancelled", params: { requestId: 77, reason: "enough" } })
+    expect((await call.next()).done).toBe(true)
+    await eventually(async () => (await client.call(replicas[2], "only_svc_heard")) !== "")
+  })
+
+  test("a replica shows no other's credential, and one without is refused", async () => {
+    const mark = `svc-one-${crypto.randomUUID()}`
+    await using cluster = await startOne(2, mark)
+    for (const { url } of cluster.replicas) {
+      const { status, body } = await modern(`${url}/servers/only/mcp`, "tools/list", {}, { "svc-replica": "1.forged" })
+      expect([status, JSON.stringify(body)]).toEqual([503, expect.stringContaining("does not run on this replica")])
+    }
+  })
+
+  test("when its replica is killed, another runs it within five seconds [cluster:one:passes]", async () => {
+    const mark = `svc-one-${crypto.randomUUID()}`
+    await using cluster = await startOne(3, mark)
+    const replicas = cluster.replicas as unknown as Three
+    const pid = await who(replicas[0])
+    const owner = ownerOf(pid, replicas)
+    owner.signal("SIGKILL")
+    await owner.exited
+    const rest = replicas.filter((replica) => replica !== owner)
+    const next = await settled(rest, 7000)
+    expect(next).not.toBe(pid)
+    expect(processes(mark).length).toBe(1)
+  })
+
+  test("a replica that stops passes it on at once; without Redis nobody runs it, and then one does again [cluster:one:away]", async () => {
+    const mark = `svc-one-${crypto.randomUUID()}`
+    await using cluster = await startOne(2, mark)
+    const pid = await who(cluster.replicas[0] as Instance)
+    const owner = ownerOf(pid, cluster.replicas)
+    const other = cluster.replicas.find((replica) => replica !== owner) as Instance
+    owner.signal("SIGTERM")
+    await owner.exited
+    const next = await settled([other])
+    expect(next).not.toBe(pid)
+    await cluster.redis.kill()
+    await eventually(() => processes(mark).length === 0)
+    expect(await who(other)).toContain("only")
+    await cluster.redis.start()
+    expect(await settled([other])).not.toBe(next)
+    expect(processes(mark).length).toBe(1)
+  })
+})
