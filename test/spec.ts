@@ -1857,6 +1857,21 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "clients would see servers come and go with each request",
   },
+  "cluster:one": {
+    says: 'a server with "replicas": "one" has one process in the cluster, and all replicas offer it: calls, questions, progress, cancellations and changes of lists cross',
+    from: "choice",
+    why: "some servers own what only one process may own: a file, a device, an account",
+  },
+  "cluster:one:passes": {
+    says: "when its replica dies, another replica runs it within five seconds plus its start; there are never two processes",
+    from: "choice",
+    why: "a lease that is not renewed runs out after four seconds; its owner stops the server after two",
+  },
+  "cluster:one:away": {
+    says: "a replica that stops gives the server to another at once; while the shared state is away no replica runs it",
+    from: "choice",
+    why: "replicas that cannot see each other must not both run it",
+  },
   "cluster:away": {
     says: "while the shared state is away, modern requests and known sessions go on; what needs it answers 503 with Retry-After; svc recovers by itself, even if the state lost all it held",
     from: "choice",

@@ -49,7 +49,8 @@ export class ServerLeases {
     }
     for (const { id, slug } of single) {
       const known = this.servers.get(id)
-      if (known === undefined) this.servers.set(id, { id, slug, lease: undefined, until: 0, at: undefined, isBusy: false })
+      if (known === undefined)
+        this.servers.set(id, { id, slug, lease: undefined, until: 0, at: undefined, isBusy: false })
       else known.slug = slug
     }
     if (single.length === 0) return plan

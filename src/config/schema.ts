@@ -242,7 +242,9 @@ export const serverSchema = lazy(() =>
     replicas: z
       .enum(["all", "one"])
       .optional()
-      .describe("With --cluster: all (default): each replica runs the server; one: one replica at a time runs it for all"),
+      .describe(
+        "With --cluster: all (default): each replica runs the server; one: one replica at a time runs it for all",
+      ),
     installedFrom: z
       .object({
         registry: z.string(),

@@ -28,7 +28,7 @@ import { type Id, isObject, metaOf, type Params, type Request } from "../wire/me
 import { type Answer, errorAnswer, failureAnswer, refusalAnswer, resultAnswer } from "./answer.ts"
 import { Cancellation } from "./cancellation.ts"
 import { type Client, type Exchange, missingCapability } from "./client.ts"
-import { dispatch } from "./dispatch.ts"
+import { dispatch, REPLICA } from "./dispatch.ts"
 import type { ClientCall } from "./ports.ts"
 
 /** The way back of one modern request. */
@@ -96,7 +96,7 @@ export class SuspendedCalls {
   /** Answers one modern request, new or taken up again. Never rejects. */
   serve(served: ClientCall): Promise<Answer> {
     const { request, client, gateway, verify, exchange: turn } = served
-    const opened = this.opened(request.params?.requestState)
+    const opened = this.opened(request.params?.requestState, prefixFor(client))
     // State that svc did not seal may be the backend's own: that of another svc looks the same.
     if (opened !== undefined) return this.resume(served, opened)
     const call: SuspendedCall = {
@@ -129,7 +129,7 @@ export class SuspendedCalls {
 
   /** Returns the replica that has the call of a `requestState`; undefined if svc did not seal it. */
   replicaOf(state: unknown): string | undefined {
-    const opened = this.opened(state)
+    const opened = this.opened(state, PREFIX)
     return opened === undefined ? undefined : ((JSON.parse(opened) as SealedCall)[5] ?? undefined)
   }
 
@@ -140,9 +140,9 @@ export class SuspendedCalls {
 
   // ---
 
-  private opened(state: unknown): string | undefined {
-    return typeof state === "string" && state.startsWith(PREFIX)
-      ? this.deps.sealer.open(state.slice(PREFIX.length))
+  private opened(state: unknown, prefix: string): string | undefined {
+    return typeof state === "string" && state.startsWith(prefix)
+      ? this.deps.sealer.open(state.slice(prefix.length))
       : undefined
   }
 
@@ -219,7 +219,7 @@ export class SuspendedCalls {
     const inputRequests = Object.fromEntries(
       [...questions].map(([key, { method, params }]) => [key, params === undefined ? { method } : { method, params }]),
     )
-    const requestState = PREFIX + sealer.seal(JSON.stringify(sealed))
+    const requestState = prefixFor(client) + sealer.seal(JSON.stringify(sealed))
     const result = { resultType: "input_required", inputRequests, requestState }
     resolvePhase(phase, resultAnswer(phase.request.id, JSON.stringify(result)))
   }
@@ -333,6 +333,13 @@ function rejectAll(questions: Map<string, SuspendedQuestion>, error: Error): voi
 const withdrawn = (): RequestError => new RequestError("invalid_request", "The server withdrew its request")
 
 const PREFIX = "svc."
+
+/**
+ * Returns what the state of a client starts with. That of a call from another replica, which shares the key, must be to it what a
+ * backend's state is: nothing of its own.
+ */
+const prefixFor = ({ principal }: Pick<Client, "principal">): string =>
+  principal === REPLICA ? `replica.${PREFIX}` : PREFIX
 const GATHER_MS = 25
 const WAIT_MS = 10 * 60_000
 const YIELD_MS = 60_000

@@ -15,9 +15,9 @@ const who = async ({ url }: Pick<Instance, "url">): Promise<string> => {
 }
 
 /** Starts replicas, and returns when all call the one process. */
-async function startOne(count: number, mark: string, flags: readonly string[] = []): Promise<ClusterUnderTest> {
+async function startOne(count: number, mark: string): Promise<ClusterUnderTest> {
   const only = { ...REPLICA_SERVER, args: [...REPLICA_SERVER.args, mark], replicas: "one" }
-  const cluster = await startCluster(count, { config: { mcpServers: { only } }, flags })
+  const cluster = await startCluster(count, { config: { mcpServers: { only } } })
   await settled(cluster.replicas)
   return cluster
 }
@@ -32,7 +32,9 @@ const settled = (replicas: readonly Instance[], ms?: number): Promise<string> =>
 
 /** Returns the replica whose child a process is. */
 const ownerOf = (pid: string, replicas: readonly Instance[]): Instance => {
-  const owner = replicas.find((replica) => Bun.spawnSync(["ps", "-o", "ppid=", "-p", pid]).stdout.toString().trim() === String(replica.pid))
+  const owner = replicas.find(
+    (replica) => Bun.spawnSync(["ps", "-o", "ppid=", "-p", pid]).stdout.toString().trim() === String(replica.pid),
+  )
   if (owner === undefined) throw new Error(`no replica started ${pid}`)
   return owner
 }
@@ -40,7 +42,7 @@ const ownerOf = (pid: string, replicas: readonly Instance[]): Instance => {
 describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
   test("all replicas use its one process: calls, questions, progress, cancellation, changes [cluster:one]", async () => {
     const mark = `svc-one-${crypto.randomUUID()}`
-    await using cluster = await startOne(3, mark, ["--auth", "off"])
+    await using cluster = await startOne(3, mark)
     const replicas = cluster.replicas as unknown as Three
     expect(processes(mark).length).toBe(1)
     const pid = await who(replicas[0])
