@@ -11,7 +11,8 @@ type Three = readonly [Instance, Instance, Instance]
 
 const who = async ({ url }: Pick<Instance, "url">): Promise<string> => {
   const { body } = await modern(`${url}/mcp`, "tools/call", { name: "only_svc_who", arguments: {} })
-  return body.result?.content?.[0]?.text ?? JSON.stringify(body)
+  const [content] = (body.result?.content ?? []) as readonly { readonly text: string }[]
+  return content?.text ?? JSON.stringify(body)
 }
 
 /** Starts replicas, and returns when all call the one process. */
