@@ -476,4 +476,4 @@ test("a control socket with a long path gets an unpredictable short one, which i
     expect((await status()).code).toBe(0)
   }
   expect(sockets()).toEqual([])
-}, 20_000)
+})

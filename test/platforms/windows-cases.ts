@@ -4,6 +4,8 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFi
 import { dirname, join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
+import { systemClock } from "../../src/lib/clock.ts"
+import { openSecretStore, systemKeychain } from "../../src/store/secret-store.ts"
 import {
   eventually,
   fixture,
@@ -430,6 +432,17 @@ test("svc proxy brings a client on stdio to the running svc, and --start starts 
   expect(await tools()).toBe(true)
   const { code, stdout } = await runSvc(["stop", "--config-dir", folder], freshEnv(folder))
   expect([code, stdout]).toEqual([0, expect.stringContaining("stopped process")])
+})
+
+test("tokens of remote servers are sealed with a key in the Credential Manager", async () => {
+  const directory = freshFolder()
+  const open = () => openSecretStore({ directory, stateKey: undefined, keychain: systemKeychain, clock: systemClock })
+  await open().put("one", { token: "grüß-secret" })
+  const written = readFileSync(join(directory, "secrets", "oauth.json"), "utf8")
+  const { key, id } = JSON.parse(written)
+  expect([key, written.includes('secret"')]).toEqual(["keychain", false])
+  expect(await open().read()).toEqual({ one: { token: "grüß-secret" } })
+  expect(await Bun.secrets.delete({ service: "svc", name: id })).toBe(true)
 })
 
 test("of commands that edit at once, each edit is kept", async () => {
