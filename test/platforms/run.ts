@@ -65,7 +65,7 @@ const NEEDS = {
 const MEASURED = /(<!-- measured: platforms -->\n)[\s\S]*?(<!-- \/measured -->)/
 /** How long a test, and a file of tests, may take. */
 const TEST_MS = 30_000
-const MAX_MS = 300_000
+const MAX_MS = 450_000
 const TESTS = { windows: testWindows, arm64: testArm64, musl: testMusl }
 
 const only = process.argv[process.argv.indexOf("--only") + 1]
