@@ -392,3 +392,98 @@ describe("an invalid message", () => {
     })
   })
 })
+
+describe("a large answer that has not ended", () => {
+  const HEAD = {
+    first: (number: number) => `{"jsonrpc":"2.0","id":"svcx.${number}","result":{"a`,
+    last: '{"result":{"a',
+  }
+  /** Makes a request whose owner takes large answers, and returns what becomes of it. */
+  const request = (end = () => encode("{}"), push = (_: Uint8Array): Promise<void> | undefined => undefined) => {
+    const taken: string[] = []
+    const take = (head: Uint8Array) => {
+      taken.push(new TextDecoder().decode(head))
+      return { push, end }
+    }
+    const flight = connection.request({
+      method: "tools/call",
+      params: {},
+      caller: ann.caller,
+      timeout: 1000,
+      onlarge: take,
+    })
+    const ended = flight.outcome.then(
+      (outcome) => (outcome.kind === "message" ? outcome.size : outcome.kind),
+      (error: Error) => error.message,
+    )
+    return { number: flight.number, taken, ended }
+  }
+  const offer = (head: string, related?: number) => connection.offer(encode(head), related)
+
+  test("is offered to the request of the id at its head, whichever else are open", () => {
+    const [one, two] = [request(), request()]
+    expect(offer(HEAD.first(two.number))).toBeDefined()
+    expect([one.taken, two.taken]).toEqual([[], [HEAD.first(two.number)]])
+    expect(offer(HEAD.first(99))).toBeUndefined()
+  })
+
+  test("is offered without that id only if it can be of no other request", () => {
+    const one = request()
+    expect(offer(HEAD.last)).toBeDefined()
+    const two = request()
+    expect(offer(HEAD.last)).toBeUndefined()
+    expect(offer(HEAD.last, two.number)).toBeDefined()
+    // A request that was given up may be answered after all: its answer must reach no other client.
+    connection.cancel(two.number, new Error("cancelled"))
+    receive({ id: sent.at(-1)?.id, result: {} })
+    expect(offer(HEAD.last)).toBeUndefined()
+    receive({ id: `svcx.${two.number}`, result: {} })
+    expect(offer(HEAD.last)).toBeDefined()
+    expect([one.taken.length, two.taken.length]).toEqual([2, 1])
+  })
+
+  test("answers its request with what its owner leaves of it, unless that is another's answer", async () => {
+    const one = request(() => encode('{"jsonrpc":"2.0","id":"svcx.1","result":{}}'))
+    const sink = offer(HEAD.first(one.number))
+    void sink?.push(encode("bcd"))
+    sink?.end()
+    expect(await one.ended).toBe(HEAD.first(one.number).length + 3)
+    for (const rest of [
+      '{"jsonrpc":"2.0","id":"svcx.1","result":{}}',
+      '{"jsonrpc":"2.0","id":1,"id":2,"result":{}}',
+      "{",
+    ]) {
+      const other = request(() => encode(rest))
+      offer(HEAD.first(other.number))?.end()
+      expect(await other.ended).toStartWith("s: sent ")
+    }
+  })
+
+  test("fails its request if it is invalid, broken off, past the limit, late, or its server is lost", async () => {
+    const invalid = request(undefined, () => {
+      throw new Error("sent nonsense")
+    })
+    void offer(HEAD.first(invalid.number))?.push(encode("x"))
+    expect(await invalid.ended).toBe("s: sent nonsense")
+    const broken = request()
+    offer(HEAD.first(broken.number))?.fail(new Error("closed the stream"))
+    expect(await broken.ended).toBe("s: closed the stream")
+    const long = request()
+    offer(HEAD.first(long.number))
+    connection.receiveOversized(encode(HEAD.first(long.number)))
+    expect(await long.ended).toBe("s: answered with more than --max-result allows")
+    const late = request()
+    const sink = offer(HEAD.first(late.number))
+    await clock.pass(900)
+    // What comes of an answer puts its time limit off.
+    void sink?.push(encode("x"))
+    await clock.pass(900)
+    expect(connection.isPending(late.number)).toBe(true)
+    await clock.pass(900)
+    expect(await late.ended).toBe("s: no answer to tools/call within 1 s")
+    const lost = request()
+    offer(HEAD.first(lost.number))
+    connection.end({ reason: "exited with code 3" })
+    expect(await lost.ended).toBe("s: exited with code 3")
+  })
+})

@@ -68,3 +68,41 @@ test("a frame is one line and one event for every reader of lines, and the same 
     }),
   )
 })
+
+test("a long line that has not ended is offered once, and goes to its taker up to its end", () => {
+  const taken: string[] = []
+  const lines: string[] = []
+  const dropped: string[] = []
+  let takes = true
+  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
+  const feed = createSplitter(
+    (line) => lines.push(text(line)),
+    1_000_000,
+    (edges) => dropped.push(text(edges)),
+    undefined,
+    (head) => {
+      taken.push(text(head))
+      if (!takes) return undefined
+      const add = (more: string) => void taken.push(`${taken.pop()}${more}`)
+      return { push: (bytes) => void add(text(bytes)), end: () => add("."), fail: () => add("!") }
+    },
+  )
+  const long = "<".padEnd(200_000, "x")
+  const give = (...chunks: string[]) => {
+    for (const chunk of chunks) feed(new TextEncoder().encode(chunk))
+  }
+  give("a\n", long, ">", "\nb\n")
+  expect([taken, lines]).toEqual([[`${long}>.`], ["a", "b"]])
+  // In one chunk it has ended, and below the look-ahead it is not offered.
+  give(`${long}\n`, "short", "er\n")
+  expect([taken.length, lines.slice(2)]).toEqual([1, [long, "shorter"]])
+  takes = false
+  give(long, long, ">\n")
+  expect([taken.length, lines.at(-1) === `${long}${long}>`]).toEqual([2, true])
+  // Past the limit its taker gets no more, and no end.
+  takes = true
+  give(...Array(6).fill(long), "the end>\nc\n")
+  expect(taken.at(-1)).toHaveLength(5 * long.length)
+  expect(dropped).toEqual([`${long.slice(0, 256)}${long.slice(-248)}the end>`])
+  expect(lines.at(-1)).toBe("c")
+})

@@ -74,3 +74,33 @@ test("drops an event past the limit, reports its edges, and keeps the events aro
       expect(dropped[0]).toMatch(/^(data: )?<.*>$/s)
     }
 })
+
+test("long data that have not ended are offered, and go to their taker up to the end of the event", () => {
+  const taken: string[] = []
+  const events: unknown[] = []
+  const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
+  const add = (more: string) => void taken.push(`${taken.pop()}${more}`)
+  const decoder = new SseDecoder({
+    onevent: ({ id, data }) => void events.push([id, data && text(data)]),
+    limit: 1_000_000,
+    ondropped: () => undefined,
+    onlarge(head) {
+      taken.push(text(head))
+      return { push: (bytes) => void add(text(bytes)), end: () => add("."), fail: () => add("!") }
+    },
+  })
+  const give = (...chunks: string[]) => {
+    for (const chunk of chunks) decoder.push(new TextEncoder().encode(chunk))
+  }
+  const long = "<".padEnd(200_000, "x")
+  give("event: message\nid: 1\ndata: ", long, ">\r", "\nid: 2\ndata: more\n\ndata: b\n\n")
+  expect(taken).toEqual([`${long}>\nmore.`])
+  expect(events).toEqual([
+    ["2", undefined],
+    [undefined, "b"],
+  ])
+  // The stream ends within the event.
+  give("data:", long)
+  decoder.fail(new Error("closed"))
+  expect(taken.at(-1)).toBe(`${long}!`)
+})
