@@ -139,6 +139,7 @@ describe("an answer that passes while it comes is whole, or seen to be broken of
       })
       expect((after as Shown).result).toEqual(shown(server, era, whole) as Record<string, unknown>)
       expect(svc.stderr()).not.toContain("internal error")
+      expect(svc.stderr()).not.toMatch(/^error: |^\s+at /m)
     },
     LIMIT_MS,
   )
