@@ -78,6 +78,10 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
     if (retryAfter !== undefined)
       throw new RequestError("too_many", "Too many requests from this address; try again later", { retryAfter })
     if (path === LOGIN_PATH) {
+      // The images and frames of a hostile page must not use up the limit that follows.
+      const target = request.headers.get("sec-fetch-dest")
+      if (target !== null && target !== "document")
+        throw new RequestError("forbidden", "Open this address in a tab of a browser")
       if (attempts(address()).retryAfter !== undefined)
         throw new RequestError("too_many", "Too many links were tried from this address; wait a minute")
       return logIn(inbound, deps, mask)

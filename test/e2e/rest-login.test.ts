@@ -57,8 +57,14 @@ describe("without --auth [rest:login]", () => {
     expect([page.status, await page.text()]).toEqual([403, expect.stringContaining("run `svc admin` again")])
   })
 
-  test("guessing links is slowed down, and each try is bounded", async () => {
+  test("guessing links is slowed down, and a hostile page cannot keep the person out by it", async () => {
     await using other = await startSvc({ config: CONFIG })
+    for (const target of ["image", "iframe", "empty"]) {
+      const headers = { "sec-fetch-dest": target }
+      const tries = Array.from({ length: 30 }, () => fetch(`${other.url}/admin/login?code=guess`, { headers }))
+      expect(new Set((await Promise.all(tries)).map(({ status }) => status))).toEqual(new Set([403]))
+    }
+    expect((await follow(other)).first.status).toBe(303)
     const tries = Array.from({ length: 30 }, () => fetch(`${other.url}/admin/login?code=guess`))
     const statuses = (await Promise.all(tries)).map(({ status }) => status)
     expect(new Set(statuses)).toEqual(new Set([403, 429]))
