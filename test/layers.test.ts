@@ -254,3 +254,21 @@ describe("layers", () => {
     expect(found).toEqual([])
   })
 })
+
+describe("the admin page", () => {
+  const folder = join(root, "..", "admin")
+  const pages = [...new Glob("**/*.{ts,tsx}").scanSync(folder)].sort()
+  const text = (file: string) => readFileSync(join(folder, file), "utf8")
+
+  test("it takes types alone from the program, whose code does not belong into a browser", () => {
+    const wrong = pages.flatMap((file) =>
+      [...text(file).matchAll(/^import (?!type )[^"]*"[./]*\/src\/[^"]+"/gms)].map(([line]) => `${file}: ${line}`),
+    )
+    expect(wrong).toEqual([])
+  })
+
+  test("it writes no HTML of its own: texts of servers stay texts", () => {
+    const writes = /\b(?:dangerouslySetInnerHTML|innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval|srcdoc)\b/
+    expect(pages.filter((file) => writes.test(text(file)))).toEqual([])
+  })
+})

@@ -246,6 +246,19 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await eventually(async () => (await page.getByLabel("What clients see").inputValue()) === "Returns its argument")
   })
 
+  test("a thousand tools are drawn in parts, and all of them are searched [admin:tools]", async () => {
+    const many = { command: "bun", args: [fixture("echo.ts"), "--tools", "1000"] }
+    await using large = await startSvc({ config: { mcpServers: { many } } })
+    await using tab = await visit(browser, large)
+    await tab.page.getByRole("link", { name: "1,000 tools of many" }).click()
+    await tab.page.getByText("Choose all 1,000 tools").waitFor()
+    expect(await tab.page.locator("tbody tr").count()).toBe(100)
+    await tab.page.getByRole("button", { name: "Show 400 more of 1000" }).click()
+    await eventually(async () => (await tab.page.locator("tbody tr").count()) === 500)
+    await tab.page.getByLabel("Search tools").fill("echo999")
+    await tab.page.getByText("Choose all 1 tool").waitFor()
+  })
+
   test("a tool is tried by a form made from its schema, and its result is shown by its kind [admin:try]", async () => {
     const result = page.getByRole("region", { name: "Result" })
     await admin.show("tools/every_svc_echo")
