@@ -23,8 +23,11 @@ export type TakenValues = {
 /** Takes a text, or a binary value in base64, in pieces. */
 export class ResultIntake {
   private readonly text: TextShape | undefined
+  private opened: ResultWriter | undefined
   private head: Buffer = Buffer.alloc(0)
-  private tail: Buffer = Buffer.alloc(0)
+  /** The last bytes. */
+  private readonly last: Buffer = Buffer.alloc(EDGE_BYTES)
+  private lastBytes = 0
   /** Characters of base64 that are no whole group yet. */
   private rest = ""
 
@@ -35,18 +38,26 @@ export class ResultIntake {
     this.text = encoding === "text" ? new TextShape() : undefined
   }
 
+  /** Opens the file, for `pushNow`. Rejects with an UnavailableError. */
+  async open(): Promise<void> {
+    const writer = await this.writer
+    await writer.open()
+    this.opened = writer
+  }
+
+  /** Whether the file is open. */
+  get isOpen(): boolean {
+    return this.opened !== undefined
+  }
+
+  /** Takes bytes as `push` does, and writes them at once. Throws an UnavailableError. */
+  pushNow(bytes: Buffer): void {
+    this.opened?.writeNow(this.seen(bytes))
+  }
+
   /** Takes bytes: UTF-8 of a text, or of base64. Rejects with an UnavailableError if they cannot be stored. */
   async push(bytes: Buffer): Promise<void> {
-    const plain = this.encoding === "text" ? bytes : this.decoded(bytes.toString("latin1"))
-    this.text?.push(plain)
-    if (this.head.length < EDGE_BYTES)
-      this.head = Buffer.concat([this.head, plain.subarray(0, EDGE_BYTES - this.head.length)])
-    this.tail = Buffer.from(
-      plain.length >= EDGE_BYTES
-        ? plain.subarray(plain.length - EDGE_BYTES)
-        : Buffer.concat([this.tail, plain]).subarray(-EDGE_BYTES),
-    )
-    await (await this.writer).write(plain)
+    await (await this.writer).write(this.seen(bytes))
   }
 
   /** Returns a digest that is equal for the same JSON with other white space; undefined if the value is not JSON. */
@@ -64,7 +75,13 @@ export class ResultIntake {
     }
     const { kind, mimeType: own, shape } = this.text.describe(Math.min(MAX_SHAPE, Math.floor(budget / 8)))
     const stored = await (await this.writer).finish({ mimeType: mimeType ?? own, isText: true, budget })
-    return { stored, kind, shape, head: textOf(this.head, "start"), tail: textOf(this.tail, "end") }
+    return {
+      stored,
+      kind,
+      shape,
+      head: textOf(this.head, "start"),
+      tail: textOf(this.last.subarray(0, this.lastBytes), "end"),
+    }
   }
 
   async abort(): Promise<void> {
@@ -72,6 +89,21 @@ export class ResultIntake {
   }
 
   // ---
+
+  /** Returns the bytes to store, and looks at them. */
+  private seen(bytes: Buffer): Buffer {
+    const plain = this.encoding === "text" ? bytes : this.decoded(bytes.toString("latin1"))
+    this.text?.push(plain)
+    if (this.head.length < EDGE_BYTES)
+      this.head = Buffer.concat([this.head, plain.subarray(0, EDGE_BYTES - this.head.length)])
+    // Moves what was last, and adds what comes, without a copy of all that passes.
+    const added = Math.min(plain.length, EDGE_BYTES)
+    const kept = Math.min(this.lastBytes, EDGE_BYTES - added)
+    this.last.copyWithin(0, this.lastBytes - kept, this.lastBytes)
+    plain.copy(this.last, kept, plain.length - added)
+    this.lastBytes = kept + added
+    return plain
+  }
 
   private decoded(text: string): Buffer {
     const all = this.rest + text.replace(/\s+/g, "")

@@ -8,7 +8,7 @@
 import type { AnswerTaker } from "../backend/connection.ts"
 import { toolOf, viewOf } from "../catalog/catalog.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
-import { parseFrame } from "../wire/frame.ts"
+import { asBuffer, parseFrame } from "../wire/frame.ts"
 import { JsonStringDecoder } from "../wire/json-string.ts"
 import { LARGE_VALUE, LargeValues } from "../wire/large-values.ts"
 import { asText, isObject } from "../wire/message.ts"
@@ -43,8 +43,9 @@ export class StoredAnswer implements AnswerTaker {
   private first: Buffer[] = []
   private firstBytes = 0
   private values: LargeValues | undefined
-  private queue: { readonly intake: ResultIntake; readonly bytes: Buffer }[] = []
-  private writing: Promise<void> = Promise.resolve()
+  private readonly queue: { readonly intake: ResultIntake; readonly bytes: Buffer }[] = []
+  private opening: Promise<void> | undefined
+  private failure: unknown
 
   /** `server` names the backend in errors; `most` is the bytes that an answer within the budget may have; `take` begins to store a value. */
   constructor(
@@ -72,18 +73,17 @@ export class StoredAnswer implements AnswerTaker {
 
   /** Resolves with the stored values; undefined if the answer is whole. Rejects with a BackendError if svc cannot store them. */
   async taken(): Promise<TakenValues | undefined> {
-    try {
-      await this.writing
-    } catch (cause) {
+    await this.opening
+    const { failure: cause } = this
+    if (cause !== undefined)
       throw new BackendError(this.server, `answered with a large result, but svc ${messageOf(cause)}`, { cause })
-    }
     const { blocks, structured } = this
     return blocks.length === 0 && structured === undefined ? undefined : { blocks, structured }
   }
 
   /** Drops what was stored. */
   async abort(): Promise<void> {
-    await this.writing.catch(() => undefined)
+    await this.opening
     for (const intake of [...this.blocks, ...(this.structured === undefined ? [] : [this.structured])])
       await intake.abort().catch(() => undefined)
   }
@@ -109,23 +109,57 @@ export class StoredAnswer implements AnswerTaker {
 
   /** Called with the bytes of a large value, as they stand in the frame. */
   onbytes(bytes: Uint8Array): void {
-    if (this.current === undefined) return
+    if (this.current === undefined || this.failure !== undefined) return
     const { intake, decoder } = this.current
-    this.queue.push({ intake, bytes: decoder === undefined ? Buffer.from(bytes) : decoder.push(bytes) })
+    const plain = decoder === undefined ? asBuffer(bytes) : decoder.push(bytes)
+    // What must wait for its file is copied: the next bytes take its place.
+    if (this.queue.length > 0 || !intake.isOpen) this.queue.push({ intake, bytes: Buffer.from(plain) })
+    else this.attempt(() => intake.pushNow(plain))
   }
 
   // ---
 
-  /** Writes what has come, after what came before. */
+  /** Writes what has come. Only the opening of a file is waited for, so that no more than a piece is in memory. */
   private write(): Promise<void> | undefined {
+    if (this.opening === undefined) this.drain()
     if (this.queue.length === 0) return undefined
-    const parts = this.queue
-    this.queue = []
-    this.writing = this.writing.then(async () => {
-      for (const { intake, bytes } of parts) await intake.push(bytes)
+    this.opening ??= this.openFiles()
+    return this.opening
+  }
+
+  /** Opens the files of what has come. Never rejects. */
+  private async openFiles(): Promise<void> {
+    try {
+      for (let next = this.queue[0]; next !== undefined; next = this.queue[0]) {
+        await next.intake.open()
+        this.drain()
+      }
+    } catch (error) {
+      this.fail(error)
+    }
+    this.opening = undefined
+  }
+
+  private drain(): void {
+    this.attempt(() => {
+      for (let next = this.queue[0]; next?.intake.isOpen === true; next = this.queue[0]) {
+        next.intake.pushNow(next.bytes)
+        this.queue.shift()
+      }
     })
-    // A failure is reported by `taken` too.
-    return this.writing.catch(() => undefined)
+  }
+
+  private attempt(write: () => void): void {
+    try {
+      write()
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
+  private fail(error: unknown): void {
+    this.failure ??= error
+    this.queue.length = 0
   }
 }
 

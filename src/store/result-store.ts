@@ -10,7 +10,7 @@
  *     magic (8) salt (16) { chunk, tag (16) }… description, tag (16), length of the description with its tag (4)
  */
 import { createCipheriv, createDecipheriv, createHash, createHmac, type Hash, randomBytes } from "node:crypto"
-import { lstatSync, statSync } from "node:fs"
+import { lstatSync, statSync, writeSync } from "node:fs"
 import { type FileHandle, open, rename, unlink } from "node:fs/promises"
 import { join } from "node:path"
 import type { Clock } from "../lib/clock.ts"
@@ -39,6 +39,10 @@ export type ResultWriter = {
   readonly id: string
   /** Appends bytes. Rejects with an UnavailableError if they cannot be written. */
   write(bytes: Uint8Array): Promise<void>
+  /** Opens the file, for `writeNow`. Rejects with an UnavailableError. */
+  open(): Promise<void>
+  /** Appends bytes at once, to an open file: what comes faster than it is written waits for no one. Throws an UnavailableError. */
+  writeNow(bytes: Uint8Array): void
   /** Completes the file: from now on the result can be opened. Rejects with an UnavailableError. */
   finish(about: Pick<StoredResult, "mimeType" | "isText" | "budget">): Promise<StoredResult>
   /** Drops what was written. */
@@ -204,11 +208,28 @@ class Writer implements ResultWriter {
 
   async write(bytes: Uint8Array): Promise<void> {
     for (let at = 0; at < bytes.length; ) {
-      const count = Math.min(CHUNK_BYTES - this.filled, bytes.length - at)
-      this.chunk.set(bytes.subarray(at, at + count), this.filled)
-      this.filled += count
-      at += count
+      at += this.fill(bytes, at)
       if (this.filled === CHUNK_BYTES) await this.flush()
+    }
+  }
+
+  async open(): Promise<void> {
+    await this.opened()
+  }
+
+  writeNow(bytes: Uint8Array): void {
+    if (this.file === undefined || this.isEnded) return
+    const { handle, key } = this.file
+    for (let at = 0; at < bytes.length; ) {
+      at += this.fill(bytes, at)
+      if (this.filled < CHUNK_BYTES) continue
+      this.sealChunk(key)
+      try {
+        for (const sealed of this.batch.splice(0))
+          for (let written = 0; written < sealed.length; ) written += writeSync(handle.fd, sealed, written)
+      } catch (cause) {
+        throw this.problem(cause)
+      }
     }
   }
 
@@ -217,7 +238,7 @@ class Writer implements ResultWriter {
     if (this.filled > 0) await this.flush()
     const sha256 = this.hash.digest("hex")
     const facts = { ...known, size: this.size, sha256, lineFeeds: this.lineFeeds }
-    const { handle, key } = await this.open()
+    const { handle, key } = await this.opened()
     const description: Description = { ...facts, owner: this.owner }
     const sealed = seal(key, this.id, -1, Buffer.from(JSON.stringify(description)))
     const length = Buffer.alloc(4)
@@ -241,18 +262,30 @@ class Writer implements ResultWriter {
     await unlink(this.temporary).catch(() => undefined)
   }
 
-  private async flush(): Promise<void> {
+  /** Adds bytes to the chunk; returns how many. */
+  private fill(bytes: Uint8Array, at: number): number {
+    const count = Math.min(CHUNK_BYTES - this.filled, bytes.length - at)
+    this.chunk.set(bytes.subarray(at, at + count), this.filled)
+    this.filled += count
+    return count
+  }
+
+  private sealChunk(key: Uint8Array): void {
     const plain = this.chunk.subarray(0, this.filled)
     this.hash.update(plain)
-    const { handle, key } = await this.open()
     this.batch.push(seal(key, this.id, this.lineFeeds.length, plain))
     this.lineFeeds.push(countLineFeeds(plain))
     this.size += this.filled
     this.filled = 0
+  }
+
+  private async flush(): Promise<void> {
+    const { handle, key } = await this.opened()
+    this.sealChunk(key)
     if (this.batch.length >= BATCH) await this.attempt(() => this.writeBatch(handle))
   }
 
-  private async open(): Promise<{ readonly handle: FileHandle; readonly key: Buffer }> {
+  private async opened(): Promise<{ readonly handle: FileHandle; readonly key: Buffer }> {
     if (this.file !== undefined) return this.file
     const key = ownKey(await this.hooks.key(), this.salt)
     makePrivateFolder(this.folder)
@@ -273,8 +306,12 @@ class Writer implements ResultWriter {
       return await task()
     } catch (cause) {
       await this.abort()
-      throw new UnavailableError(`cannot write to ${this.folder}: ${fileProblem(cause)}`, { cause })
+      throw this.problem(cause)
     }
+  }
+
+  private problem(cause: unknown): UnavailableError {
+    return new UnavailableError(`cannot write to ${this.folder}: ${fileProblem(cause)}`, { cause })
   }
 }
 

@@ -5,14 +5,16 @@ export class JsonStringDecoder {
   /** The beginning of an escape that is not complete. */
   private rest: Buffer = Buffer.alloc(0)
   private isBegun = false
+  private out: Buffer = Buffer.alloc(0)
 
-  /** Returns the text of the next bytes, in UTF-8. Half of a surrogate pair alone becomes U+FFFD. */
+  /** Returns the text of the next bytes, in UTF-8; the next call reuses it. Half of a surrogate pair alone becomes U+FFFD. */
   push(bytes: Uint8Array): Buffer {
     const given = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     const input = this.rest.length === 0 ? given : Buffer.concat([this.rest, given])
     this.rest = Buffer.alloc(0)
     // No escape is shorter than its character.
-    const out = Buffer.allocUnsafe(input.length)
+    if (this.out.length < input.length) this.out = Buffer.allocUnsafe(input.length)
+    const { out } = this
     let used = 0
     let at = 0
     if (!this.isBegun && input.length > 0) {

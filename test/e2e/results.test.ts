@@ -180,12 +180,12 @@ describe("an agent", () => {
   test("gets a part of a result that is never whole in memory [results:stream]", async () => {
     await using svc = await serve(1000, { flags: ["--max-result", "1GiB"] })
     await using agent = await connect(svc, "modern")
-    await agent.call("l_svc_huge", { megabytes: 4 })
+    await agent.call("l_svc_huge", { megabytes: 100 })
     const before = peakOf(svc)
-    const answer = await agent.call("l_svc_huge", { megabytes: 300 })
-    expect(linkOf(answer).size).toBeGreaterThan(300_000_000)
-    // The whole would take the size of the result at least.
-    if (before !== undefined) expect((peakOf(svc) ?? 0) - before).toBeLessThan(150_000_000)
+    const answer = await agent.call("l_svc_huge", { megabytes: 500 })
+    expect(linkOf(answer).size).toBeGreaterThan(500_000_000)
+    // 20 MB at most when nothing else runs; the garbage of a busy machine is collected later.
+    if (before !== undefined) expect((peakOf(svc) ?? 0) - before).toBeLessThan(60_000_000)
     const found = await agent.call("read_result", { id: idOf(answer), grep: "the fact-", context: 0 })
     expect(found.content[0]?.text).toMatch(/^\d+: the fact-7319$/)
   }, 120_000)

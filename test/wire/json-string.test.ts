@@ -6,7 +6,7 @@ function decode(written: string, size: number): string {
   const decoder = new JsonStringDecoder()
   const bytes = Buffer.from(written)
   const parts: Buffer[] = []
-  for (let at = 0; at < bytes.length; at += size) parts.push(decoder.push(bytes.subarray(at, at + size)))
+  for (let at = 0; at < bytes.length; at += size) parts.push(Buffer.from(decoder.push(bytes.subarray(at, at + size))))
   return Buffer.concat(parts).toString()
 }
 
