@@ -119,6 +119,8 @@ function metrics(): string {
   const lines = exposition(new Metrics(), nothing, {
     inFlight: 0,
     sessions: 0,
+    streams: 0,
+    replica: { id: "", connected: true, count: 1, owned: 0 },
     uptimeSeconds: 0,
     version: "",
     results: new ResultSizes(),

@@ -1872,6 +1872,21 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "replicas that cannot see each other must not both run it",
   },
+  "cluster:drain": {
+    says: "a replica that stops is not ready, still serves for --drain-delay, tells streams of sessions to reconnect, and lets open calls end",
+    from: "choice",
+    why: "a rolling update must not fail a call",
+  },
+  "cluster:status": {
+    says: "svc cluster status shows the replicas, their state and load, and where servers that run once are",
+    from: "choice",
+    why: "an operator must see what the load balancer chooses from",
+  },
+  "cluster:metrics": {
+    says: "/metrics of a replica has its calls in flight, streams, replicas, owned servers, and whether the shared state is connected",
+    from: "choice",
+    why: "autoscalers and alerts read them",
+  },
   "cluster:away": {
     says: "while the shared state is away, modern requests and known sessions go on; what needs it answers 503 with Retry-After; svc recovers by itself, even if the state lost all it held",
     from: "choice",

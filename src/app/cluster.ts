@@ -7,7 +7,7 @@ import { version } from "../lib/version.ts"
 import type { ClusterFacts } from "../report/health.ts"
 import { createForward, type Forward } from "../serve/forward.ts"
 import { openRedisState } from "../store/redis-state.ts"
-import { Replicas, replicaId } from "../store/replicas.ts"
+import { type ReplicaLoad, Replicas, replicaId } from "../store/replicas.ts"
 import type { SharedState } from "../store/shared-state.ts"
 import { watchConfigurations } from "./configuration-drift.ts"
 import type { Logging } from "./logging.ts"
@@ -26,8 +26,12 @@ export type Cluster = {
   /** Takes the text of the configuration that this replica applies. */
   configured(text: string): void
   facts(): ClusterFacts
-  /** Tells the other replicas where they reach this one, `listening` being the URL that it listens on. */
-  join(listening: URL): void
+  /** Tells the other replicas where they reach this one, `listening` being the URL that it listens on, and its load. */
+  join(listening: URL, load: () => Omit<ReplicaLoad, "draining">): void
+  /** Wants no new requests from now on. */
+  drain(): void
+  /** The host and port of the shared state. */
+  readonly place: string
   /** Says goodbye to the other replicas. */
   close(): Promise<void>
 }
@@ -62,6 +66,7 @@ export async function openCluster(
   const startedAt = systemClock.now()
   const drift = watchConfigurations(replicas, systemClock, log)
   let config = ""
+  let draining = false
   return {
     state,
     replicas,
@@ -73,10 +78,15 @@ export async function openCluster(
       // A call has a timeout of its own.
       send: (target, init) => fetch(target, { ...init, decompress: false, timeout: false } as RequestInit),
     }),
-    join(listening) {
+    drain() {
+      draining = true
+      replicas.greetNow()
+    },
+    place,
+    join(listening, load) {
       const own = address ?? reachable(listening)
       log.info(`replica ${id}: the others reach it at ${own}`)
-      replicas.join(() => ({ address: own, version, config, startedAt }))
+      replicas.join(() => ({ address: own, version, config, startedAt, load: { ...load(), draining } }))
     },
     onback: keys.onback,
     configured(text) {
@@ -88,6 +98,7 @@ export async function openCluster(
       replicas: replicas.all().length,
       configuration: config,
       differing: drift.differing,
+      draining,
     }),
     async close() {
       drift.close()

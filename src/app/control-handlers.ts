@@ -105,6 +105,18 @@ async function answerControl(
       if (found === undefined) throw new RequestError("invalid_params", `there is no health report at ${params.path}`)
       return { ok: found.status < 400, body: found.body }
     }
+    case "cluster": {
+      const { cluster, leases } = runtime
+      if (cluster === undefined)
+        throw new UnavailableError("this svc is no replica: start it with `svc serve --cluster URL`")
+      const { clusterReport } = await import("../report/cluster.ts")
+      return clusterReport({
+        state: { address: cluster.place, connected: cluster.state.connected },
+        replicas: cluster.replicas.all(),
+        owners: leases?.owners() ?? [],
+        now: systemClock.now(),
+      })
+    }
     case "restart": {
       await follow()
       const wanted = typeof params.name === "string" ? findBackends(runtime, params.name) : agent.all()

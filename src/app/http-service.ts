@@ -70,7 +70,21 @@ export async function startHttp(
       : createMetricsEndpoint(() => {
           const { uptimeSeconds, version } = facts()
           const results = runtime.mcp.gateway.results.sizes
-          const gauges = { inFlight: agent.inFlight, sessions: runtime.sessions.size, uptimeSeconds, version, results }
+          const replica = runtime.cluster && {
+            id: runtime.cluster.replicas.id,
+            connected: runtime.cluster.state.connected,
+            count: runtime.cluster.replicas.all().length,
+            owned: leases?.owners().filter(({ replica }) => replica === runtime.cluster?.replicas.id).length ?? 0,
+          }
+          const gauges = {
+            replica,
+            streams: runtime.streams.size,
+            inFlight: agent.inFlight,
+            sessions: runtime.sessions.size,
+            uptimeSeconds,
+            version,
+            results,
+          }
           return exposition(metrics, agent.snapshot(), gauges)
         })
   const oauthCallback = createCallback({
@@ -142,7 +156,11 @@ export async function startHttp(
     const place = "unix" in address ? address.unix : `${address.hostname}:${address.port}`
     throw new UnavailableError(`cannot listen on ${place}: ${messageOf(cause)}`, { cause })
   }
-  runtime.cluster?.join(listening.url)
+  runtime.cluster?.join(listening.url, () => ({
+    calls: agent.inFlight,
+    sessions: runtime.sessions.size,
+    streams: runtime.streams.size,
+  }))
   const local = unix === undefined ? localUrl(listening.url) : "http://localhost/"
   const certificate = tls === undefined ? undefined : watchTls(tls, listening, log)
   // A browser cannot be redirected to a Unix socket.

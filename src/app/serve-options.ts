@@ -69,6 +69,11 @@ export const SERVE_OPTIONS = {
     type: "string",
     description: "How long running calls may take to finish on shutdown (default 10s)",
   },
+  "drain-delay": {
+    type: "string",
+    description:
+      "With --cluster: how long a replica that stops still accepts requests, so that the load balancer sees it is not ready (default 3s)",
+  },
   "max-body": { type: "string", description: "Largest request body (default 4MiB)" },
   "receive-timeout": {
     type: "string",
@@ -220,6 +225,7 @@ export const OPTION_GROUPS = {
   "times and limits": [
     "startup-wait",
     "shutdown-grace",
+    "drain-delay",
     "receive-timeout",
     "session-ttl",
     "max-body",
@@ -269,6 +275,8 @@ export type ServeOptions = {
   readonly reload: boolean
   readonly healthLevel: HealthLevel
   readonly startupWait: number
+  /** Milliseconds for which a replica that stops accepts requests. */
+  readonly drainDelay: number
   readonly shutdownGrace: number
   readonly maxBody: number
   /** The time within which a request must arrive completely. */
@@ -397,6 +405,7 @@ export function readServeOptions(
     reload: option.flag("reload", true),
     healthLevel: option.choice("health-info-level", HEALTH_LEVELS, "minimal"),
     startupWait: option.duration("startup-wait", 5000),
+    drainDelay: option.duration("drain-delay", 3000),
     shutdownGrace: option.duration("shutdown-grace", 10_000),
     maxBody: option.size("max-body", 4 * 1024 * 1024),
     receiveTimeout: Math.min(option.duration("receive-timeout", 120_000), 240_000),

@@ -130,6 +130,10 @@ async function serveUntil(
   screen.close()
   notify?.stopping()
   log.info(`stopping: ${reason}`)
+  if (runtime.cluster !== undefined) {
+    runtime.cluster.drain()
+    await delay(systemClock, options.drainDelay)
+  }
   // In order: no new requests, then the running calls, then sessions, then backends.
   cancelKeepAlive()
   trim.close()
@@ -138,6 +142,7 @@ async function serveUntil(
   demoControl?.close()
   listening?.close()
   void listening?.stop(false)
+  if (runtime.cluster !== undefined) for (const stream of [...streams]) stream.moveOn?.()
   await withTimeout(systemClock, options.shutdownGrace, agent.drained())
   // The last answers are on their way to the clients: one turn of the event loop writes them.
   await delay(systemClock, 0)
@@ -145,11 +150,11 @@ async function serveUntil(
   sessions.close()
   suspendedCalls.close()
   await runtime.closeResults()
-  await runtime.cluster?.close()
   runtime.instances.close()
   await agent.close()
   // The next owner starts the server after its process here has ended.
   await runtime.leases?.close()
+  await runtime.cluster?.close()
   // An installation whose server has just been stopped takes its edit back.
   await loop?.idle()
   void listening?.stop(true)

@@ -21,6 +21,8 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   ],
   stop: [["svc stop --timeout 5s", "kill it if it takes longer"]],
   ps: [["svc ps --json", "print JSON for a script"]],
+  cluster: [["svc cluster status", "show the replicas, and where servers that run once are"]],
+  "cluster status": [["svc cluster status --json", "print JSON for a script"]],
   "service install": [
     ["svc service install --dry-run", "show the unit file and the commands"],
     ["svc service install --port 4000 --metrics", "set options of `svc serve`"],

@@ -9,6 +9,7 @@ export const root: CommandGroup = {
     stop: () => import("./stop.ts").then(({ stop }) => stop),
     ps: () => import("./ps.ts").then(({ ps }) => ps),
     service: () => import("./service.ts").then(({ service }) => service),
+    cluster: () => import("./cluster.ts").then(({ cluster }) => cluster),
     admin: () => import("./admin.ts").then(({ admin }) => admin),
     proxy: () => import("./proxy.ts").then(({ proxy }) => proxy),
     connect: () => import("./connect.ts").then(({ connect }) => connect),

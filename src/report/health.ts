@@ -42,6 +42,8 @@ export type ClusterFacts = {
   readonly configuration: string
   /** The replicas that have had another configuration for a minute. */
   readonly differing: readonly string[]
+  /** Whether this replica stops, and wants no new requests. */
+  readonly draining: boolean
 }
 
 /** A projection of the snapshot: what it comes to, and the fields that its readers may see. */
@@ -120,7 +122,9 @@ export function readinessReport(
   options: ReportOptions,
 ): Report<ReadinessVerdict> {
   const ready =
-    snapshot.loaded && !supervisedBackends(snapshot).some(({ state }) => STATUS_BY_STATE[state.kind].holdsReady)
+    facts.cluster?.draining !== true &&
+    snapshot.loaded &&
+    !supervisedBackends(snapshot).some(({ state }) => STATUS_BY_STATE[state.kind].holdsReady)
   const verdict = ready ? "ready" : "not_ready"
   return {
     verdict,

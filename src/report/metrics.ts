@@ -60,6 +60,12 @@ export class Metrics {
 export type Gauges = {
   readonly inFlight: number
   readonly sessions: number
+  /** Open responses that are streams. */
+  readonly streams: number
+  /** This replica in its cluster; undefined for a single svc. */
+  readonly replica:
+    | { readonly id: string; readonly connected: boolean; readonly count: number; readonly owned: number }
+    | undefined
   readonly uptimeSeconds: number
   readonly version: string
   readonly results: Pick<ResultSizes, "report">
@@ -107,6 +113,18 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
     `svc_calls_in_flight ${gauges.inFlight}`,
   ])
   family("svc_sessions", "gauge", "Sessions of legacy clients.", [`svc_sessions ${gauges.sessions}`])
+  family("svc_streams", "gauge", "Open responses that are streams.", [`svc_streams ${gauges.streams}`])
+  const { replica } = gauges
+  if (replica !== undefined) {
+    family("svc_replica_info", "gauge", "The id of this replica.", [`svc_replica_info{replica=${quote(replica.id)}} 1`])
+    family("svc_replicas", "gauge", "Replicas that this one knows, itself included.", [`svc_replicas ${replica.count}`])
+    family("svc_shared_state_connected", "gauge", "1 if the shared state can be reached.", [
+      `svc_shared_state_connected ${replica.connected ? 1 : 0}`,
+    ])
+    family("svc_servers_owned", "gauge", "Servers that run on this replica for all.", [
+      `svc_servers_owned ${replica.owned}`,
+    ])
+  }
   family(
     "svc_server_restarts_total",
     "counter",

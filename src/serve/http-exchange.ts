@@ -25,6 +25,8 @@ export type OpenStream = {
   keepAlive(): void
   /** Ends the stream: svc shuts down, or the token of its client expires. */
   close(): void
+  /** Ends the stream if its client can open it again at another replica without a loss. */
+  moveOn?(): void
 }
 
 /** The open streams. */

@@ -38,8 +38,13 @@ export function openSessionStream(session: Session, last: string | null, streams
         },
         end: () => stop(),
       }
-      const stream: OpenStream = { keepAlive: () => controller.enqueue(SSE_COMMENT), close: () => stop() }
       let number: number | undefined
+      const stream: OpenStream = {
+        keepAlive: () => controller.enqueue(SSE_COMMENT),
+        close: () => stop(),
+        // The answer of a call that runs here comes to this stream alone.
+        moveOn: () => number === session.standalone && stop(),
+      }
       const outlet = (text: string) => {
         if (open && number !== undefined) session.events.send(number, text)
         return open

@@ -22,6 +22,19 @@ export type ReplicaFacts = {
   readonly config: string
   /** Milliseconds since the epoch. */
   readonly startedAt: number
+  readonly load: ReplicaLoad
+}
+
+/** What a replica has to do at the moment. */
+export type ReplicaLoad = {
+  /** Requests to servers without a response yet. */
+  readonly calls: number
+  /** Legacy sessions that it serves a part of. */
+  readonly sessions: number
+  /** Open responses that are streams. */
+  readonly streams: number
+  /** Whether it stops, and wants no new requests. */
+  readonly draining: boolean
 }
 
 export type Replica = ReplicaFacts & {
@@ -67,6 +80,7 @@ export class Replicas {
   private readonly listeners = new Map<Kind, Set<MessageListener>>()
   private facts: ReplicaFacts | undefined
   private readonly ends: (() => void)[]
+  private beat: ((asks: boolean) => void) | undefined
   private cancelHello: () => void = () => undefined
 
   constructor(
@@ -89,11 +103,18 @@ export class Replicas {
   /** Starts to say hello. `facts` is called for each hello. */
   join(facts: () => ReplicaFacts): void {
     const beat = (asks: boolean) => {
+      this.cancelHello()
       this.facts = facts()
       this.greet(asks)
       this.cancelHello = this.clock.after(HELLO_MS, () => beat(false))
     }
+    this.beat = beat
     beat(true)
+  }
+
+  /** Says hello now: what it says of itself has changed. */
+  greetNow(): void {
+    this.beat?.(false)
   }
 
   /** All replicas that live, this one first if it has joined. */

@@ -12,6 +12,7 @@ test("svc warns once if replicas have had different configurations for a minute,
     address: "http://10.0.0.1:3050",
     version: "1",
     startedAt: 0,
+    load: { calls: 0, sessions: 0, streams: 0, draining: false },
   })
   let all = [replica("r1", "a"), replica("r2", "a"), replica("r3", "b")]
   const lines: string[] = []

@@ -20,7 +20,7 @@ export async function startCluster(count: number, options: Options = {}): Promis
     startSvc({
       config,
       flags: ["--health-info-level", "full", ...flags],
-      env: { SVC_CLUSTER: redis.url, SVC_KEYCHAIN: "off", ...env },
+      env: { SVC_CLUSTER: redis.url, SVC_KEYCHAIN: "off", SVC_DRAIN_DELAY: "0s", ...env },
     })
   const replicas = await Promise.all(Array.from({ length: count }, start))
   await Promise.all(

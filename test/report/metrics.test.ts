@@ -16,6 +16,8 @@ const text = (metrics: Metrics) =>
   exposition(metrics, EMPTY, {
     inFlight: 0,
     sessions: 0,
+    streams: 0,
+    replica: undefined,
     uptimeSeconds: 1,
     version: "1.2.3",
     results: new ResultSizes(),

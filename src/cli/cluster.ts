@@ -1,0 +1,51 @@
+/** `svc cluster`: what the replica of this configuration knows of its cluster. */
+import type { CommandDef } from "citty"
+import { CONTEXT_ARGS, notRunning, openContext } from "../app/command-context.ts"
+import { ago, print, table } from "../app/output.ts"
+import type { ClusterReport } from "../report/cluster.ts"
+
+const status: CommandDef = {
+  meta: { name: "status", description: "Show the replicas, their load, and where servers that run once are" },
+  args: { ...CONTEXT_ARGS, json: { type: "boolean", description: "Print JSON" } },
+  async run({ args }) {
+    const { paths, ask } = openContext(args)
+    const found = (await ask("cluster")) as ClusterReport | undefined
+    if (found === undefined) throw notRunning(paths)
+    print(args.json === true, found, () => textOf(found))
+    return 0
+  },
+}
+
+export const cluster: CommandDef = {
+  meta: { name: "cluster", description: "Show the replicas that share a Redis" },
+  subCommands: { status },
+}
+
+// ---
+
+function textOf({ state, replicas, servers }: ClusterReport): string {
+  const shown = replicas.map((one) => [
+    `${one.id}${one.self ? " (this)" : ""}`,
+    one.address,
+    one.state,
+    ago(one.uptimeSeconds * 1000),
+    String(one.calls),
+    String(one.sessions),
+    String(one.streams),
+    one.version,
+    one.config,
+  ])
+  const head = ["replica", { title: "address", fit: "whole" }, "state", "up", "calls", "sessions", "streams"] as const
+  const parts = [
+    `shared state: ${state.address}, ${state.connected ? "connected" : "away"}`,
+    table([...head, "version", "configuration"], shown),
+  ]
+  if (servers.length > 0)
+    parts.push(
+      table(
+        ["server that runs once", "replica"],
+        servers.map(({ server, replica }) => [server, replica ?? "none at the moment"]),
+      ),
+    )
+  return parts.join("\n\n")
+}

@@ -1,0 +1,50 @@
+/** The report of a cluster, as one of its replicas knows it. */
+import type { Replica } from "../store/replicas.ts"
+
+export type ClusterReport = {
+  /** `address`: host and port of the shared state. */
+  readonly state: { readonly address: string; readonly connected: boolean }
+  /** The replica that answers first. */
+  readonly replicas: readonly {
+    readonly id: string
+    /** Whether it is the one that answers. */
+    readonly self: boolean
+    readonly address: string
+    readonly version: string
+    /** A digest of its configuration. */
+    readonly config: string
+    readonly startedAt: string
+    readonly uptimeSeconds: number
+    readonly state: "ready" | "draining"
+    readonly calls: number
+    readonly sessions: number
+    readonly streams: number
+  }[]
+  /** Servers with `"replicas": "one"`, with the id of the replica that runs each; null while none does. */
+  readonly servers: readonly { readonly server: string; readonly replica: string | null }[]
+}
+
+type ClusterView = Pick<ClusterReport, "state"> & {
+  readonly replicas: readonly Replica[]
+  readonly owners: readonly { readonly server: string; readonly replica: string | undefined }[]
+  /** Milliseconds since the epoch. */
+  readonly now: number
+}
+
+export const clusterReport = ({ state, replicas, owners, now }: ClusterView): ClusterReport => ({
+  state,
+  replicas: replicas.map(({ id, self, address, version, config, startedAt, load }) => ({
+    id,
+    self,
+    address,
+    version,
+    config,
+    startedAt: new Date(startedAt).toISOString(),
+    uptimeSeconds: Math.max(0, Math.round((now - startedAt) / 1000)),
+    state: load.draining ? "draining" : "ready",
+    calls: load.calls,
+    sessions: load.sessions,
+    streams: load.streams,
+  })),
+  servers: owners.map(({ server, replica = null }) => ({ server, replica })),
+})

@@ -1,0 +1,85 @@
+/** Replicas in operation: a rolling update, what `svc cluster status` shows, and metrics. */
+import { describe, expect, test } from "bun:test"
+import type { ClusterReport } from "../../src/report/cluster.ts"
+import { NO_REDIS } from "../redis.ts"
+import { eventually, freshEnv, type Instance, runSvc } from "./harness.ts"
+import { eventsOf, REPLICA_SERVER, startCluster, WanderingClient } from "./replicas.ts"
+
+if (NO_REDIS !== undefined) test.skip(`replicas in operation: ${NO_REDIS}`, () => {})
+
+const readiness = async ({ url }: Instance): Promise<number> => (await fetch(`${url}/health/ready`)).status
+
+describe.skipIf(NO_REDIS !== undefined)("replicas in operation", () => {
+  test("a replica that stops ends its open calls, and its clients go on elsewhere [cluster:drain]", async () => {
+    await using cluster = await startCluster(2, { env: { SVC_DRAIN_DELAY: "3s" } })
+    const [one, other] = cluster.replicas as [Instance, Instance]
+    const client = new WanderingClient()
+    await client.open(one)
+    const standing = eventsOf(await client.get(one))
+    const params = { name: "one_svc_hold", arguments: {}, _meta: { progressToken: 1 } }
+    const call = client.stream(one, "tools/call", params, 7)
+    expect((await call.next()).value.message.method).toBe("notifications/progress")
+    one.signal("SIGTERM")
+    await eventually(async () => (await readiness(one)) === 503)
+    const status = await statusOf(other)
+    expect(status.replicas.map(({ self, state }) => [self, state])).toEqual([
+      [true, "ready"],
+      [false, "draining"],
+    ])
+    // The load balancer has not seen it yet.
+    await client.call(one, "one_svc_release")
+    expect((await call.next()).value.message.result.content[0].text).toContain("released")
+    expect((await standing.next()).done).toBe(true)
+    const again = eventsOf(await client.get(other))
+    await client.call(other, "one_svc_log")
+    expect((await again.next()).value.message.method).toBe("notifications/message")
+    expect(await one.exited).toBe(0)
+    expect(await client.call(other, "one_svc_who")).toMatch(/^\d+$/)
+  })
+
+  test("status and metrics show replicas, load and owners [cluster:status] [cluster:metrics]", async () => {
+    const only = { ...REPLICA_SERVER, replicas: "one" }
+    await using cluster = await startCluster(2, {
+      config: { mcpServers: { one: REPLICA_SERVER, only } },
+      flags: ["--metrics"],
+    })
+    const [one, other] = cluster.replicas as [Instance, Instance]
+    const client = new WanderingClient()
+    await client.open(one)
+    const params = { name: "one_svc_hold", arguments: {}, _meta: { progressToken: 1 } }
+    const call = client.stream(one, "tools/call", params)
+    await call.next()
+    const status = await eventually(async () => {
+      const found = await statusOf(other)
+      const busy = found.replicas.find(({ calls }) => calls === 1)
+      return busy !== undefined && found.servers[0]?.replica != null && found
+    })
+    expect(status).toMatchObject({
+      state: { address: `127.0.0.1:${cluster.redis.port}`, connected: true },
+      replicas: [
+        { self: true, address: other.url, state: "ready", calls: 0 },
+        { self: false, address: one.url, state: "ready", calls: 1, sessions: 1, streams: 1 },
+      ],
+      servers: [{ server: "only" }],
+    })
+    expect(status.replicas.map(({ id }) => id)).toContain(status.servers[0]?.replica ?? "")
+    const gauges = await Promise.all(
+      cluster.replicas.map(async ({ url }) => {
+        const text = await (await fetch(`${url}/metrics`)).text()
+        return (name: string) => Number(new RegExp(`^${name} (\\d+)$`, "m").exec(text)?.[1])
+      }),
+    )
+    expect(gauges.map((gauge) => gauge("svc_calls_in_flight"))).toEqual([1, 0])
+    expect(gauges.map((gauge) => gauge("svc_replicas"))).toEqual([2, 2])
+    expect(gauges.map((gauge) => gauge("svc_shared_state_connected"))).toEqual([1, 1])
+    expect(gauges.map((gauge) => gauge("svc_servers_owned")).sort()).toEqual([0, 1])
+    const { stdout } = await runSvc(["cluster", "status", "--config-dir", other.folder], freshEnv(other.folder))
+    for (const { id } of status.replicas) expect(stdout).toContain(id)
+    await client.call(one, "one_svc_release")
+  })
+})
+
+async function statusOf({ folder }: Instance): Promise<ClusterReport> {
+  const { stdout } = await runSvc(["cluster", "status", "--json", "--config-dir", folder], freshEnv(folder))
+  return JSON.parse(stdout) as ClusterReport
+}
