@@ -292,8 +292,8 @@ class PartialBody implements AnswerBody {
       this.early.push(typeof part === "string" ? part : part.slice())
       return undefined
     }
-    // A number unless the client has to read first.
-    const written: unknown = this.controller.write(part as string)
+    // Copied, because it is not documented whether Bun does before it sends. A number unless the client has to read first.
+    const written: unknown = this.controller.write((typeof part === "string" ? part : part.slice()) as string)
     return written instanceof Promise ? written.then(() => undefined) : undefined
   }
 
