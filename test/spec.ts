@@ -1852,6 +1852,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "if every replica left the load balancer with Redis, nothing would go on",
   },
+  "cluster:limits": {
+    says: "rate limits of sessions, principals and servers count the calls of all replicas; while the shared state is away, each replica counts its own",
+    from: "choice",
+    why: "a client must not get more calls from more replicas, and a limit must not become a failure",
+  },
+  "cluster:authorizations": {
+    says: "tokens of remote servers are shared, sealed with SVC_STATE_KEY, and one replica at a time renews them",
+    from: "choice",
+    why: "a refresh token may be valid only once",
+  },
   "cluster:drift": {
     says: "svc warns if replicas have had different configurations for a minute",
     from: "choice",

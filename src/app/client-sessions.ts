@@ -13,7 +13,7 @@ import type { OpenStream } from "../serve/http-exchange.ts"
 import type { McpDeps } from "../serve/mcp.ts"
 import { createScopes, type ScopeOf } from "../serve/query-scope.ts"
 import type { TrustedClientDeps } from "../serve/trusted-client.ts"
-import { createCallRateLimit } from "../session/call-rate-limit.ts"
+import { createCallRateLimit, createSharedRateLimit } from "../session/call-rate-limit.ts"
 import { createGateway } from "../session/gateway.ts"
 import type {
   Audit,
@@ -99,9 +99,11 @@ export async function openClientSessions(
     store,
     contexts === undefined ? undefined : (scope, params) => contexts.session(scope, params, params.clientInfo).scope,
   )
-  const callRate = createCallRateLimit(systemClock, () => {
+  const onrefuse = () => {
     if (metrics !== undefined) metrics.rateLimited++
-  })
+  }
+  const ownRate = createCallRateLimit(systemClock, onrefuse)
+  const callRate = cluster === undefined ? ownRate : createSharedRateLimit(cluster.state, ownRate, onrefuse)
   const counting = metrics === undefined ? undefined : meterOf(metrics)
   const watchers = new Set<(call: FinishedCall) => void>()
   const watching: Observers["meter"] = {

@@ -92,6 +92,7 @@ export async function startHttp(
     hide: (text) => redactor().maskKnown(text),
     client: () =>
       runtime.oauth.description(options.admin && options.authIssuer !== undefined ? [`${base()}${LOGIN_PATH}`] : []),
+    forward: runtime.cluster?.forward,
   })
   const base = () => (options.externalUrl ?? local).replace(/\/$/, "")
   const admin = options.admin ? createAdminInterface(runtime, options) : undefined

@@ -2,23 +2,45 @@
 import type { ServerSpec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
+import type { Log } from "../lib/log.ts"
 import { OAuth, type OAuthDeps } from "../oauth/oauth.ts"
 import type { Paths } from "../store/paths.ts"
 import { openSecretStore, type SecretStore, systemKeychain } from "../store/secret-store.ts"
 import type { Params } from "../wire/message.ts"
+import type { Cluster } from "./cluster.ts"
 
-/** Opens OAuth with its store of tokens. Without `paths`, tokens are kept in memory. */
+/**
+ * Opens OAuth with its store of tokens: `shared` in a cluster, whose replica `replica` is. Without `paths`, tokens are kept in
+ * memory.
+ */
 export function openUpstreamOAuth(
   paths: Paths | undefined,
   deps: Omit<OAuthDeps, "secrets" | "clock" | "fetch" | "newState">,
+  { secrets: shared, replica = "" }: { readonly secrets?: SecretStore; readonly replica?: string } = {},
 ): OAuth {
-  const secrets = paths === undefined ? inMemory() : openSecrets(paths)
+  const secrets = shared ?? (paths === undefined ? inMemory() : openSecrets(paths))
   return new OAuth({
     ...deps,
     secrets,
     clock: systemClock,
     fetch: (url, init) => fetch(url, init),
-    newState: () => Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("base64url"),
+    newState: () => replica + Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("base64url"),
+  })
+}
+
+/** Opens the store of secrets that the replicas of a cluster share. */
+export async function openSharedSecrets({ state, replicas }: Cluster, log: Log): Promise<SecretStore> {
+  const { createSharedSecrets } = await import("../store/shared-secrets.ts")
+  const { SVC_STATE_KEY } = process.env
+  return createSharedSecrets({
+    state,
+    replica: replicas.id,
+    stateKey: SVC_STATE_KEY === "" ? undefined : SVC_STATE_KEY,
+    clock: systemClock,
+    onunsealed: () =>
+      log.warn(
+        "who can read Redis can read the tokens of remote servers: set SVC_STATE_KEY to the same secret on all replicas",
+      ),
   })
 }
 

@@ -20,7 +20,7 @@ import { createRequestIds } from "../wire/frame.ts"
 import type { Cluster } from "./cluster.ts"
 import type { Logging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
-import { openUpstreamOAuth } from "./upstream-oauth.ts"
+import { openSharedSecrets, openUpstreamOAuth } from "./upstream-oauth.ts"
 
 export type Upstream = {
   readonly agent: Agent
@@ -49,13 +49,23 @@ export async function openUpstream(
   // Bound late: the address is known when svc listens, and the agent is created after the credentials that it uses.
   let callback: string | undefined
   let onauthorized: (server: string) => void = () => undefined
-  const oauth = openUpstreamOAuth(paths, {
-    log,
-    callback: () => callback,
-    metadataUrl: options.externalUrl?.startsWith("https:") ? `${options.externalUrl}${CLIENT_PATH}` : undefined,
-    onchange: (server) => onauthorized(server),
-    mask: (text) => redactor().maskKnown(text),
-  })
+  const tell = (server: string) => cluster?.replicas.send({ kind: "authorization", server })
+  const oauth = openUpstreamOAuth(
+    paths,
+    {
+      log,
+      callback: () => callback,
+      metadataUrl: options.externalUrl?.startsWith("https:") ? `${options.externalUrl}${CLIENT_PATH}` : undefined,
+      onchange(server) {
+        tell(server)
+        onauthorized(server)
+      },
+      onlogout: tell,
+      mask: (text) => redactor().maskKnown(text),
+    },
+    cluster === undefined ? {} : { secrets: await openSharedSecrets(cluster, log), replica: cluster.replicas.id },
+  )
+  cluster?.replicas.on("authorization", ({ server }) => void oauth.reload(server).then(() => onauthorized(server)))
   // Caches belong to one configuration file: another file's servers may share names.
   const eraFile = paths === undefined ? undefined : join(paths.directory, `${ownName("eras", paths)}.json`)
   const agent = new Agent({

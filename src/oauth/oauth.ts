@@ -29,6 +29,8 @@ export type OAuthDeps = Omit<TokenSourceDeps & AuthorizationFlowDeps, "loadOAuth
   readonly log: Log
   /** The authorization of a server was granted, changed or removed. */
   onchange(server: string): void
+  /** Called after a logout from a server. */
+  onlogout?(server: string): void
 }
 
 /** The address to open in a browser, and the state of the authorization; undefined if no person is needed. */
@@ -119,7 +121,14 @@ export class OAuth {
   async logout(spec: ServerSpec): Promise<string | undefined> {
     const source = this.sourceOf(spec.name, remote(spec).launch)
     await source.load()
-    return source.end()
+    const note = await source.end()
+    this.deps.onlogout?.(spec.name)
+    return note
+  }
+
+  /** Reads the stored authorization of a server again, because another replica has changed it. */
+  async reload(name: string): Promise<void> {
+    await Promise.all([...this.sources.values()].filter((source) => source.name === name).map((one) => one.reload()))
   }
 
   /** Returns svc's client metadata document with more redirect addresses; undefined if authorization servers cannot read it. */

@@ -118,6 +118,12 @@ export class TokenSource {
     return this.loaded
   }
 
+  /** Reads the stored authorization again. */
+  reload(): Promise<void> {
+    this.loaded = this.read().then((found) => this.take(found ?? { name: this.name, url: this.launch.url }))
+    return this.loaded
+  }
+
   /** Returns the tokens to send, renewed if they are about to expire. Rejects if they have expired and cannot be renewed now. */
   async usable(): Promise<TokenSet | undefined> {
     await this.load()

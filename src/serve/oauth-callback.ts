@@ -5,6 +5,8 @@
  *   /oauth/client.json    the client ID metadata document, if svc's external address is https
  */
 import { HTTP_STATUS, publicMessage, RequestError, statusOfFault } from "../lib/errors.ts"
+import { replicaIn } from "../store/replicas.ts"
+import type { Forward } from "./forward.ts"
 import type { Middleware } from "./inbound.ts"
 import { errorResponse, escapeHtml, jsonResponse, shapeOf } from "./respond.ts"
 
@@ -19,15 +21,22 @@ export type CallbackDeps = {
   hide(text: string): string
   /** Returns the client ID metadata document; undefined if authorization servers could not fetch it. */
   client(): Promise<object | undefined>
+  /** Sends a request on to the replica that began the authorization; undefined for a single svc. */
+  readonly forward?: Forward | undefined
 }
 
 /** Returns middleware that answers the OAuth paths. */
-export function createCallback({ finish, hide, client }: CallbackDeps): Middleware {
+export function createCallback({ finish, hide, client, forward }: CallbackDeps): Middleware {
   return (inbound, next) => {
     const { request, path, search } = inbound
     switch (path) {
-      case CALLBACK_PATH:
-        return request.method === "GET" ? takeAnswer(new URLSearchParams(search), finish, hide) : wrongMethod()
+      case CALLBACK_PATH: {
+        if (request.method !== "GET") return wrongMethod()
+        const answer = new URLSearchParams(search)
+        const forwarding = forward?.(replicaIn(answer.get("state") ?? ""), request)
+        const here = () => takeAnswer(answer, finish, hide)
+        return forwarding === undefined ? here() : forwarding.then((forwarded) => forwarded ?? here())
+      }
       case CLIENT_PATH:
         return describe(client)
       default:

@@ -2,6 +2,7 @@
 import type { Scope } from "../catalog/scope.ts"
 import { RequestError } from "../lib/errors.ts"
 import { Pipe } from "../session/pipe.ts"
+import { replicaIn } from "../store/replicas.ts"
 import { formatEvent } from "../wire/sse.ts"
 import { BYTE_STRATEGY, isUnread, SSE_COMMENT, SSE_HEADERS } from "./http-exchange.ts"
 import type { McpDeps } from "./mcp.ts"
@@ -14,7 +15,7 @@ export type SsePipes = Map<string, { readonly pipe: Pipe; readonly principal: Pr
 
 /** Answers `GET /sse`: opens the stream and names the endpoint to post to. */
 export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipes, deps: McpDeps): Response {
-  const id = deps.newId()
+  const id = `${deps.gateway.peers?.replica ?? ""}${deps.newId()}`
   let stop: () => void = () => undefined
   const source = {
     start(controller: ReadableStreamDefaultController<Uint8Array>) {
@@ -51,11 +52,16 @@ export async function postSseMessage(
   request: Request,
   principal: Principal,
   pipes: SsePipes,
-  { maxBody, onbug }: McpDeps,
+  { maxBody, onbug, forward }: McpDeps,
 ): Promise<Response> {
   const id = new URL(request.url, "http://localhost").searchParams.get("sessionId") ?? ""
   try {
     const found = pipes.get(id)
+    const home = found === undefined ? replicaIn(id) : undefined
+    if (forward !== undefined && home !== undefined) {
+      const forwarded = await forward(home, request, await readBodyText(request, maxBody))
+      if (forwarded !== undefined) return forwarded
+    }
     if (found === undefined || !isSame(found.principal, principal))
       throw new RequestError("not_found", "No stream has this sessionId: open /sse first")
     found.pipe.receive(await readBodyText(request, maxBody))

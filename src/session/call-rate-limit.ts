@@ -1,13 +1,25 @@
 /** Calls per minute: a bucket for each server and each session, filled evenly, in a bounded table. */
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
+import { hashOfSession } from "../store/session-store.ts"
+import type { SharedState } from "../store/shared-state.ts"
+
+/** Seconds to wait; undefined for none. */
+type Wait = number | undefined
 
 export type CallRateLimit = {
-  /** Takes one call from a bucket. Returns the seconds to wait if the bucket is empty. */
-  take(key: object | string, perMinute: number): number | undefined
+  /**
+   * Takes one call from a bucket. Returns the seconds to wait if the bucket is empty: at once, or later if replicas share the
+   * bucket.
+   */
+  take(key: object | string, perMinute: number): Wait | Promise<Wait>
 }
 
-export function createCallRateLimit(clock: Pick<Clock, "now">, onrefuse: () => void = () => undefined): CallRateLimit {
+/** Creates the limit of one svc. `onrefuse` is called for each call that must wait. */
+export function createCallRateLimit(
+  clock: Pick<Clock, "now">,
+  onrefuse: () => void = () => undefined,
+): { take(key: object | string, perMinute: number): Wait } {
   const named = new BoundedMap<string, Bucket>(MAX_NAMED)
   // A session's bucket ends with the session.
   const held = new WeakMap<object, Bucket>()
@@ -35,7 +47,31 @@ export function createCallRateLimit(clock: Pick<Clock, "now">, onrefuse: () => v
   }
 }
 
+/** Creates the limit of all replicas. While the shared state is away, each replica counts for itself with `own`. */
+export function createSharedRateLimit(
+  state: Pick<SharedState, "take">,
+  own: CallRateLimit,
+  onrefuse: () => void = () => undefined,
+): CallRateLimit {
+  return {
+    async take(key, perMinute) {
+      const name = typeof key === "string" ? key : sessionName(key)
+      if (name === undefined) return own.take(key, perMinute)
+      try {
+        const wait = await state.take(name, perMinute)
+        if (wait !== undefined) onrefuse()
+        return wait
+      } catch {
+        return own.take(key, perMinute)
+      }
+    },
+  }
+}
+
 // ---
+
+const sessionName = (session: object): string | undefined =>
+  "id" in session && typeof session.id === "string" ? `session ${hashOfSession(session.id)}` : undefined
 
 type Bucket = { left: number; at: number }
 

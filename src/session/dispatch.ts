@@ -50,17 +50,27 @@ export async function dispatch(given: ClientCall): Promise<Answer> {
 export const REPLICA = "replica"
 
 /**
- * Counts a call, or the opening of a session, against the rate limit of its client. Throws a RequestError for one too many.
- * `key` is the session, or the principal for a client without one.
+ * Counts a call, or the opening of a session, against the rate limit of its client. Throws, or rejects with, a RequestError for
+ * one too many; makes a promise only if replicas count together. `key` is the session, or the principal for a client without
+ * one.
  */
-export function enforceSessionRate({ limits }: Pick<Gateway, "limits">, key: object | string): void {
-  if (limits.sessionRate === undefined || key === REPLICA) return
-  const wait = limits.callRate.take(key, limits.sessionRate)
-  if (wait !== undefined)
-    throw new RequestError("too_many", `Too many calls; try again in ${wait} s`, { retryAfter: wait })
+export function enforceSessionRate(
+  { limits }: Pick<Gateway, "limits">,
+  key: object | string,
+): Promise<void> | undefined {
+  if (limits.sessionRate === undefined || key === REPLICA) return undefined
+  const waiting = limits.callRate.take(key, limits.sessionRate)
+  if (waiting instanceof Promise) return waiting.then(refuseUntil)
+  refuseUntil(waiting)
+  return undefined
 }
 
 // ---
+
+function refuseUntil(wait: number | undefined): void {
+  if (wait !== undefined)
+    throw new RequestError("too_many", `Too many calls; try again in ${wait} s`, { retryAfter: wait })
+}
 
 /** Methods of the legacy era that the modern era does not have. */
 const LEGACY_ONLY: ReadonlySet<string> = new Set([
@@ -79,9 +89,10 @@ function begin(call: ClientCall): Answering {
   const { method, id } = request
   if (client.era === "modern" && LEGACY_ONLY.has(method)) throw unknownMethod(method)
   if (method === "ping") return resultAnswer(id, "{}")
-  if (CALLS.has(method))
-    enforceSessionRate(gateway, client.owner === undefined ? `principal ${client.principal}` : client.session)
-  return ready(call, route)
+  const counting = CALLS.has(method)
+    ? enforceSessionRate(gateway, client.owner === undefined ? `principal ${client.principal}` : client.session)
+    : undefined
+  return counting === undefined ? ready(call, route) : counting.then(() => ready(call, route))
 }
 
 function route(call: ClientCall, view: View): Answering {

@@ -127,7 +127,7 @@ async function dedicatedTarget(shared: Target, owner: Exchange, call: ClientCall
 }
 
 function relayTo(target: Target | string, call: ClientCall, params: Params, route: Route): Answering {
-  const { request, client, gateway } = call
+  const { request, gateway } = call
   const { maxInFlight, callRate } = gateway.limits
   const fail = (reason: string) => backendFailure(new BackendError(route.slug, reason), call)
   if (typeof target === "string") return fail(target)
@@ -135,9 +135,19 @@ function relayTo(target: Target | string, call: ClientCall, params: Params, rout
     return fail(`has ${maxInFlight} requests in flight already; try again later`)
   const { id, tuning } = target.spec
   if (tuning.rateLimit !== undefined && CALLS.has(request.method)) {
-    const wait = callRate.take(`server ${id}`, tuning.rateLimit)
-    if (wait !== undefined) return fail(`is called more often than it may be; try again in ${wait} s`)
+    const tooOften = (wait: number) => fail(`is called more often than it may be; try again in ${wait} s`)
+    const waiting = callRate.take(`server ${id}`, tuning.rateLimit)
+    if (waiting instanceof Promise)
+      return waiting.then((wait) => (wait === undefined ? admitted(target, call, params, route) : tooOften(wait)))
+    if (waiting !== undefined) return tooOften(waiting)
   }
+  return admitted(target, call, params, route)
+}
+
+/** Relays a request that the limits of its server admit. Throws a RequestError if its session has too many. */
+function admitted(target: Target, call: ClientCall, params: Params, route: Route): Answering {
+  const { client, gateway } = call
+  const { maxInFlight } = gateway.limits
   if ((client.inFlight ?? 0) > maxInFlight)
     throw new RequestError(
       "too_many",

@@ -64,6 +64,8 @@ export type ReplicaMessage =
   | { readonly kind: "interests"; readonly interests: readonly (readonly [server: string, uri: string, era: Era])[] }
   /** A resource was updated at the sender, for the clients of `to`. */
   | { readonly kind: "updated"; readonly to: string; readonly server: string; readonly params: Params }
+  /** svc was authorized at a server, or logged out. */
+  | { readonly kind: "authorization"; readonly server: string }
 
 type Kind = ReplicaMessage["kind"]
 type MessageOf<K extends Kind> = Extract<ReplicaMessage, { kind: K }>

@@ -52,6 +52,10 @@ export const systemKeychain: Keychain = {
   set: (name, value) => Bun.secrets.set({ service: "svc", name, value }),
 }
 
+/** Returns a sealer whose key is derived from a pass phrase and a salt. */
+export const derivedSealer = async (passphrase: string, salt: string): Promise<Sealer> =>
+  createSealer(await derive(passphrase, salt))
+
 /** Opens a store. Reads and writes nothing until a method is called. */
 export function openSecretStore({ directory, stateKey, keychain, clock }: SecretStoreOptions): SecretStore {
   const folder = join(directory, "secrets")
@@ -68,7 +72,7 @@ export function openSecretStore({ directory, stateKey, keychain, clock }: Secret
   }
   const fromState = async (salt: string): Promise<Sealer> => {
     if (stateKey === undefined) throw new UnavailableError(`${file} is sealed with SVC_STATE_KEY, which is not set`)
-    return createSealer(await derive(stateKey, salt))
+    return derivedSealer(stateKey, salt)
   }
   const fromKeychain = async (id: string): Promise<Sealer> => {
     const key = await within(READ_MS, clock, async () => keychain?.get(id)).catch(() => undefined)

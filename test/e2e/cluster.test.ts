@@ -200,6 +200,23 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
   })
 })
 
+describe.skipIf(NO_REDIS !== undefined)("two replicas", () => {
+  test("replicas count the calls of a client together [cluster:limits]", async () => {
+    await using cluster = await startCluster(2, { flags: ["--session-rate-limit", "4"] })
+    const client = new WanderingClient()
+    const [one, other] = cluster.replicas as [Instance, Instance]
+    await client.open(one)
+    const statuses: number[] = []
+    for (const replica of [one, other, one, other, one, other]) {
+      const params = { name: "one_svc_who", arguments: {} }
+      statuses.push((await client.post(replica, { id: statuses.length, method: "tools/call", params })).status)
+    }
+    expect(statuses).toEqual([200, 200, 200, 200, 429, 429])
+    await cluster.redis.kill()
+    expect(await client.call(other, "one_svc_who")).toMatch(/^\d+$/)
+  })
+})
+
 describe.skipIf(NO_REDIS !== undefined)("while Redis is away", () => {
   test("what needs no shared state goes on, the rest says when to try again, and all is back by itself [cluster:away]", async () => {
     await using cluster = await startCluster(2)

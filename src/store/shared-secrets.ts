@@ -1,0 +1,105 @@
+/**
+ * Secrets in the state that replicas share: OAuth tokens and registered clients of svc.
+ *
+ *  1. Each entry is sealed with a key from SVC_STATE_KEY, which all replicas have. Without it, who can read Redis can read them:
+ *     `onunsealed` says so once.
+ *  2. One replica at a time runs a task for a name: a refresh token may be valid only once. The right passes on LEASE_MS after
+ *     its holder died.
+ */
+import { type Clock, delay } from "../lib/clock.ts"
+import { sha256 } from "../lib/digest.ts"
+import { UnavailableError } from "../lib/errors.ts"
+import { isObject } from "../wire/message.ts"
+import { derivedSealer, type SecretStore } from "./secret-store.ts"
+import type { Lease, SharedState } from "./shared-state.ts"
+
+export type SharedSecretsDeps = {
+  readonly state: SharedState
+  /** The id of this replica. */
+  readonly replica: string
+  /** SVC_STATE_KEY */
+  readonly stateKey: string | undefined
+  readonly clock: Clock
+  onunsealed(): void
+}
+
+/** Opens the store. Reads and writes nothing until a method is called. */
+export function createSharedSecrets({ state, replica, stateKey, clock, onunsealed }: SharedSecretsDeps): SecretStore {
+  // The cluster is the salt: all replicas derive the same key without asking for one.
+  const sealing = stateKey === undefined ? undefined : derivedSealer(stateKey, SALT)
+  let hasWarned = false
+  const open = async (text: string): Promise<unknown> => {
+    const { sealed, entry } = JSON.parse(text) as { sealed?: string; entry?: unknown }
+    if (sealed === undefined) return entry
+    const opened = (await sealing)?.open(sealed)
+    if (opened === undefined)
+      throw new UnavailableError(
+        "authorizations in the shared state are sealed with another SVC_STATE_KEY; give all replicas the same one",
+      )
+    return JSON.parse(opened)
+  }
+  return {
+    async read() {
+      const record = (await state.read(KEY)) ?? {}
+      const entries = await Promise.all(Object.values(record).map(open))
+      return Object.fromEntries(entries.flatMap((one) => (isNamed(one) ? [[one.name, one.entry]] : [])))
+    },
+    async put(name, entry) {
+      // A name may contain a secret, for example in a URL.
+      const field = sha256(name, "base64url")
+      if (entry === undefined) {
+        await state.write(KEY, { [field]: undefined })
+        return
+      }
+      if (sealing === undefined && !hasWarned) onunsealed()
+      hasWarned = true
+      const named = { name, entry }
+      const sealer = await sealing
+      const text = JSON.stringify(
+        sealer === undefined ? { entry: named } : { sealed: sealer.seal(JSON.stringify(named)) },
+      )
+      await state.write(KEY, { [field]: text })
+    },
+    async exclusive(name, task) {
+      const lease = await acquire(`secret:${sha256(name, "base64url")}`)
+      let cancel: () => void = () => undefined
+      const renew = () => {
+        cancel = clock.after(RENEW_MS, () => {
+          // A lease that is lost while the state is away: the task's own outcome counts.
+          lease.renew().catch(() => false)
+          renew()
+        })
+      }
+      renew()
+      try {
+        return await task()
+      } finally {
+        cancel()
+        await lease.release().catch(() => undefined)
+      }
+    },
+  }
+
+  async function acquire(name: string): Promise<Lease> {
+    for (let waited = 0; ; waited += PAUSE_MS) {
+      const lease = await state.lease(name, replica, LEASE_MS)
+      if (lease !== undefined) return lease
+      if (waited >= WAIT_MS)
+        throw new UnavailableError("another replica has been renewing this authorization for too long")
+      await delay(clock, PAUSE_MS)
+    }
+  }
+}
+
+// ---
+
+const KEY = "authorizations"
+const SALT = "svc cluster"
+const LEASE_MS = 5000
+const RENEW_MS = 1500
+const PAUSE_MS = 100
+/** Longer than the timeout of an authorization server. */
+const WAIT_MS = 60_000
+
+const isNamed = (value: unknown): value is { readonly name: string; readonly entry: unknown } =>
+  isObject(value) && typeof value.name === "string"
