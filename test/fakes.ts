@@ -88,6 +88,8 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
       budget: 0,
       sizes: new ResultSizes(),
       store: () => Promise.reject(new Error("this gateway stores no results")),
+      storing: undefined,
+      loadStoring: async () => (await import("../src/session/stored-answer.ts")).storedAnswer,
       warnOnce(text) {
         throw new Error(text)
       },

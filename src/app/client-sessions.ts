@@ -237,6 +237,7 @@ function openResults(
   }
   const folder = paths && join(paths.directory, ownName("results", paths))
   let opened: Promise<ResultStore> | undefined
+  let storing: ResultPort["storing"]
   const store = () => {
     opened ??= import("./stored-results.ts").then(({ openStoredResults }) =>
       openStoredResults({ paths, folder, ttl, persist }, warnOnce),
@@ -244,7 +245,19 @@ function openResults(
     return opened
   }
   return {
-    port: { budget: resultBudget, sizes: new ResultSizes(), store, warnOnce },
+    port: {
+      budget: resultBudget,
+      sizes: new ResultSizes(),
+      store,
+      get storing() {
+        return storing
+      },
+      async loadStoring() {
+        storing = (await import("../session/stored-answer.ts")).storedAnswer
+        return storing
+      },
+      warnOnce,
+    },
     sweep() {
       if (folder !== undefined && existsSync(folder)) void store().then((found) => found.sweep())
     },

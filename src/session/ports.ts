@@ -1,7 +1,7 @@
 /** What the path of a call needs of the rest of svc, as small ports; `createGateway` connects them to the agent. */
 import type { TaskOwners } from "../agent/task-owners.ts"
 import type { Caller } from "../backend/attribution.ts"
-import type { Connection } from "../backend/connection.ts"
+import type { AnswerTaker, Connection } from "../backend/connection.ts"
 import type { Pair } from "../backend/established-connection.ts"
 import type { Peer } from "../backend/negotiate.ts"
 import type { Catalog, View } from "../catalog/catalog.ts"
@@ -22,6 +22,7 @@ import type { Params, Request } from "../wire/message.ts"
 import type { Answer } from "./answer.ts"
 import type { CallRateLimit } from "./call-rate-limit.ts"
 import type { Client, Exchange } from "./client.ts"
+import type { TakenValues } from "./result-intake.ts"
 
 /** One request of a client, made once where the transport receives it. */
 export type ClientCall = {
@@ -182,8 +183,22 @@ export type ResultPort = {
   readonly sizes: ResultSizes
   /** Opens the store of results that were too large. Rejects with an UnavailableError if there can be none. */
   store(): Promise<ResultStore>
+  /** Makes what stores an answer while it comes; undefined until `loadStoring` has loaded it, so that no call waits twice. */
+  readonly storing: StoreAnswer | undefined
+  loadStoring(): Promise<StoreAnswer>
   /** Logs a text the first time. */
   warnOnce(text: string): void
+}
+
+/** Returns what stores the large values of a call's answer; undefined if the answer must be whole. `server` names the backend in errors. */
+type StoreAnswer = (call: ClientCall, server: string, budget: number) => AnswerStorage | undefined
+
+/** Stores the large values of an answer while it comes. */
+export type AnswerStorage = AnswerTaker & {
+  /** Resolves with the stored values; undefined if the answer is whole. Rejects with a BackendError. */
+  taken(): Promise<TakenValues | undefined>
+  /** Drops what was stored and not completed. */
+  abort(): Promise<void>
 }
 
 /** Ownership of tasks and other ids of servers. */

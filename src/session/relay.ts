@@ -33,10 +33,9 @@ import { type Answer, bytesOf, errorAnswer, RelayedResult, resultAnswer } from "
 import { type Client, type Exchange, missingCapability, ownerOf, supportsTasks } from "./client.ts"
 import { adaptCode, adaptParams } from "./era-params.ts"
 import { fulfilInputRequired } from "./input-required.ts"
-import type { ClientCall, Target } from "./ports.ts"
+import type { AnswerStorage, ClientCall, Target } from "./ports.ts"
 import { waitFor, whenPrepared } from "./ready.ts"
 import { budgetFor } from "./result-budget.ts"
-import type { StoredAnswer } from "./stored-answer.ts"
 import { StreamedAnswer } from "./streamed-answer.ts"
 import { isOwnProcess, namesFor, openTaskId } from "./task-id.ts"
 
@@ -173,12 +172,13 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
   if (client.era === "modern" && peer.era === "legacy" && params.requestState !== undefined) throw foreignState()
   const caller = new RelayCaller(target, call)
   const budget = method === "tools/call" ? budgetFor(client.scope, spec, gateway) : undefined
-  const storing = budget === undefined ? undefined : await import("./stored-answer.ts")
+  const storing = budget === undefined ? undefined : (gateway.results.storing ?? (await gateway.results.loadStoring()))
   let streamed: StreamedAnswer | undefined
-  let stored: StoredAnswer | undefined
+  let stored: AnswerStorage | undefined
   const onlarge = (head: Uint8Array) => {
     if (budget !== undefined) {
-      stored = storing?.storedAnswer(call, spec.name, budget)
+      if (stored !== undefined) return undefined
+      stored = storing?.(call, spec.name, budget)
       // The next bytes wait for what is written of it.
       void stored?.push(head)
       return stored
@@ -216,7 +216,9 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
           connection.keepProgress(flight.number, owner, progressToken)
       }
       if (finished.kind === "input") {
-        if (streamed !== undefined) throw new BackendError(spec.name, "requested input at the end of a large result")
+        if (streamed !== undefined || (await stored?.taken()) !== undefined)
+          throw new BackendError(spec.name, "requested input at the end of a large result")
+        stored = undefined
         sent = await fulfilInputRequired(sent, finished.result, call.exchange, connection.clock)
         continue
       }
@@ -234,7 +236,7 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
     if (error instanceof BackendError) return backendFailure(error, call)
     throw error
   } finally {
-    await stored?.abort()
+    if (stored !== undefined) await stored.abort()
   }
 }
 

@@ -5,14 +5,13 @@
  *  2. A value is stored as fit-result.ts stores it: a text as UTF-8, binary data as its bytes, structured content as JSON.
  *  3. What an answer that fails has stored is dropped.
  */
-import type { AnswerTaker } from "../backend/connection.ts"
 import { toolOf, viewOf } from "../catalog/catalog.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import { asBuffer, parseFrame } from "../wire/frame.ts"
 import { JsonStringDecoder } from "../wire/json-string.ts"
 import { LARGE_VALUE, LargeValues } from "../wire/large-values.ts"
 import { asText, isObject } from "../wire/message.ts"
-import type { ClientCall } from "./ports.ts"
+import type { AnswerStorage, ClientCall } from "./ports.ts"
 import { resultOwner } from "./result-budget.ts"
 import { ResultIntake, type TakenValues } from "./result-intake.ts"
 
@@ -35,7 +34,7 @@ export function storedAnswer(call: ClientCall, server: string, budget: number): 
   })
 }
 
-export class StoredAnswer implements AnswerTaker {
+export class StoredAnswer implements AnswerStorage {
   private readonly blocks: ResultIntake[] = []
   private structured: ResultIntake | undefined
   private current: { readonly intake: ResultIntake; readonly decoder: JsonStringDecoder | undefined } | undefined
