@@ -12,6 +12,7 @@ export function containerFiles(facts: Facts): ReadonlyMap<string, string> {
     ["Dockerfile", dockerfile(facts)],
     ["compose.yaml", compose(facts)],
     ["kubernetes.yaml", kubernetes(facts)],
+    ["kubernetes-replicas.yaml", kubernetesReplicas(facts)],
   ])
 }
 
@@ -192,6 +193,189 @@ spec:
     - name: http
       port: 80
       targetPort: http
+`
+}
+
+function kubernetesReplicas(facts: Facts): string {
+  return `# Replicas that share a Redis or Valkey. It needs the secret svc-redis with the key password, and in mcp.json the servers.
+# The autoscaler needs an adapter that serves the metric svc_calls_in_flight of pods, such as prometheus-adapter or KEDA.
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: svc
+data:
+  mcp.json: |
+    { "mcpServers": {} }
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: svc
+spec:
+  replicas: 3
+  strategy:
+    type: RollingUpdate
+    rollingUpdate:
+      maxUnavailable: 0
+      maxSurge: 1
+  selector:
+    matchLabels:
+      app: svc
+  template:
+    metadata:
+      labels:
+        app: svc
+      annotations:
+        prometheus.io/scrape: "true"
+        prometheus.io/port: "${PORT}"
+    spec:
+      automountServiceAccountToken: false
+      # Longer than --drain-delay and --shutdown-grace together.
+      terminationGracePeriodSeconds: 40
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: ${USER}
+        runAsGroup: ${USER}
+        fsGroup: ${USER}
+        seccompProfile:
+          type: RuntimeDefault
+      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector:
+            matchLabels:
+              app: svc
+      containers:
+        - name: svc
+          image: ${imageOf(facts)}-node
+          args: [serve, --config, /etc/svc/mcp.json, --log-format, json, --metrics, --drain-delay, 5s, --shutdown-grace, 25s]
+          env:
+            - name: POD_IP
+              valueFrom:
+                fieldRef:
+                  fieldPath: status.podIP
+            - name: REDIS_PASSWORD
+              valueFrom:
+                secretKeyRef:
+                  name: svc-redis
+                  key: password
+            # svc itself reads the password, so that it is in no list of processes.
+            - name: SVC_CLUSTER
+              value: redis://:\${REDIS_PASSWORD}@redis:6379
+            - name: SVC_CLUSTER_ADDRESS
+              value: http://$(POD_IP):${PORT}
+          ports:
+            - name: http
+              containerPort: ${PORT}
+          livenessProbe:
+            httpGet:
+              path: /health/live
+              port: http
+          readinessProbe:
+            httpGet:
+              path: /health/ready
+              port: http
+            periodSeconds: 2
+          startupProbe:
+            httpGet:
+              path: /health/live
+              port: http
+            failureThreshold: 30
+            periodSeconds: 1
+          resources:
+            requests:
+              cpu: 250m
+              memory: 256Mi
+          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities:
+              drop: [ALL]
+          volumeMounts:
+            - name: configuration
+              mountPath: /etc/svc
+            - name: state
+              mountPath: /config
+            - name: tmp
+              mountPath: /tmp
+      volumes:
+        - name: configuration
+          configMap:
+            name: svc
+        - name: state
+          emptyDir: {}
+        - name: tmp
+          emptyDir: {}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: svc
+spec:
+  selector:
+    app: svc
+  ports:
+    - name: http
+      port: 80
+      targetPort: http
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  name: svc
+spec:
+  scaleTargetRef:
+    apiVersion: apps/v1
+    kind: Deployment
+    name: svc
+  minReplicas: 3
+  maxReplicas: 12
+  metrics:
+    - type: Pods
+      pods:
+        metric:
+          name: svc_calls_in_flight
+        target:
+          type: AverageValue
+          averageValue: "100"
+  behavior:
+    scaleDown:
+      stabilizationWindowSeconds: 300
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: svc
+spec:
+  maxUnavailable: 1
+  selector:
+    matchLabels:
+      app: svc
+---
+# Clients come through the ingress controller, and the replicas reach each other. What servers reach is not limited here.
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: svc
+spec:
+  podSelector:
+    matchLabels:
+      app: svc
+  policyTypes: [Ingress]
+  ingress:
+    - from:
+        - podSelector:
+            matchLabels:
+              app: svc
+        - namespaceSelector:
+            matchLabels:
+              kubernetes.io/metadata.name: ingress-nginx
+        - namespaceSelector:
+            matchLabels:
+              kubernetes.io/metadata.name: monitoring
+      ports:
+        - port: http
 `
 }
 

@@ -1897,6 +1897,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "autoscalers and alerts read them",
   },
+  "release:kubernetes": {
+    says: "each release has manifests for Kubernetes, for one svc and for replicas, that follow the schemas of its API",
+    from: "choice",
+    why: "what is pasted into a cluster must work there",
+  },
   "cluster:away": {
     says: "while the shared state is away, modern requests and known sessions go on; what needs it answers 503 with Retry-After; svc recovers by itself, even if the state lost all it held",
     from: "choice",

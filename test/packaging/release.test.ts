@@ -69,7 +69,16 @@ describe("files", () => {
         ...["aarch64", "x86_64"].map((cpu) => `svc-${version}-1.${cpu}.rpm`),
         ...["", ".installer", ".locale.en-US"].map((part) => `own.svc${part}.yaml`),
         ...["CHANGES.md", "LICENSE", "SHA256SUMS", "SHA256SUMS.minisig", "THIRD-PARTY-NOTICES.txt", "svc.cdx.json"],
-        ...["Dockerfile", "compose.yaml", "kubernetes.yaml", "install.ps1", "install.sh", "svc.json", "svc.rb"],
+        ...[
+          "Dockerfile",
+          "compose.yaml",
+          "kubernetes-replicas.yaml",
+          "kubernetes.yaml",
+          "install.ps1",
+          "install.sh",
+          "svc.json",
+          "svc.rb",
+        ],
         `own-svc-${version}.tgz`,
       ].sort(),
     )
