@@ -1902,6 +1902,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "what is pasted into a cluster must work there",
   },
+  "cluster:isolation": {
+    says: "a session's own process of a server with isolation \"session\" is used through any replica; if its replica died, the session's next call starts another and is told that what the old one held is lost",
+    from: "choice",
+    why: "the state of a session must not depend on where the load balancer sends a request",
+  },
   "cluster:away": {
     says: "while the shared state is away, modern requests and known sessions go on; what needs it answers 503 with Retry-After; svc recovers by itself, even if the state lost all it held",
     from: "choice",

@@ -111,6 +111,13 @@ export class SessionBackends {
     return reason
   }
 
+  /** Notes that the processes of a session ended with the replica that ran them: its next calls say so. */
+  noteLost(ids: readonly string[], session: object): void {
+    const own = this.lost.get(session) ?? new Map<string, string>()
+    this.lost.set(session, own)
+    for (const id of ids) own.set(id, "ended with the replica of svc that ran it")
+  }
+
   /** Marks a process as used by a call that is about to be sent, so that it is not stopped to make room meanwhile. */
   use({ published }: Backend): void {
     if (published !== undefined) published.open.connection.lastUsed = this.deps.clock.now() + SOON_MS

@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync } from "node:fs"
 import { join } from "node:path"
 import type { Agent } from "../agent/agent.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -10,7 +11,7 @@ import { version } from "../lib/version.ts"
 import type { Metrics } from "../report/metrics.ts"
 import { ResultSizes } from "../report/result-sizes.ts"
 import type { OpenStream } from "../serve/http-exchange.ts"
-import type { McpDeps } from "../serve/mcp.ts"
+import type { McpDeps, SessionHomes } from "../serve/mcp.ts"
 import { createScopes, type ScopeOf } from "../serve/query-scope.ts"
 import type { TrustedClientDeps } from "../serve/trusted-client.ts"
 import { createCallRateLimit, createSharedRateLimit } from "../session/call-rate-limit.ts"
@@ -24,6 +25,7 @@ import type {
   ResultPort,
   SessionPeers,
 } from "../session/ports.ts"
+import type { Session } from "../session/session.ts"
 import { Sessions } from "../session/sessions.ts"
 import { SuspendedCalls } from "../session/suspended-calls.ts"
 import { ownName, type Paths } from "../store/paths.ts"
@@ -159,6 +161,7 @@ export async function openClientSessions(
       onbug,
       streams,
       forward: cluster?.forward,
+      homes: cluster === undefined ? undefined : sessionHomes(cluster.replicas.id, agent, sessions),
     },
     scopeOf: createScopes(() => agent.presets),
     watchCalls(onfinished) {
@@ -175,6 +178,24 @@ export async function openClientSessions(
 }
 
 // ---
+
+/** Returns where sessions have processes of their own: only those that see a server with `isolation: "session"`. */
+function sessionHomes(replica: string, agent: Agent, sessions: Sessions): SessionHomes {
+  const isIsolated = ({ scope }: Session, { id, tuning }: ServerSpec): boolean =>
+    tuning.isolation === "session" && (scope.kind === "server" ? scope.id === id : scope.selects(tuning.tags))
+  return {
+    of: (session) =>
+      session.home !== replica && agent.all().some(({ spec }) => isIsolated(session, spec)) ? session.home : undefined,
+    adopt(session) {
+      sessions.adopt(session, replica)
+      const lost = agent.all().filter(({ spec }) => isIsolated(session, spec))
+      agent.dedicated.noteLost(
+        lost.map(({ spec }) => spec.id),
+        session,
+      )
+    },
+  }
+}
 
 const MAX_SESSIONS = 10_000
 

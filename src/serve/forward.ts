@@ -56,6 +56,9 @@ export function createForward({ replica, find, send }: ForwardDeps): Forward {
   }
 }
 
+/** Whether another replica has sent a request on. */
+export const isForwarded = ({ headers }: Request): boolean => headers.has(FORWARDED_BY)
+
 // ---
 
 const FORWARDED_BY = "svc-forwarded-by"

@@ -36,7 +36,7 @@ import {
   type Request as RpcRequest,
 } from "../wire/message.ts"
 import type { ClientContexts } from "./client-context.ts"
-import type { Forward } from "./forward.ts"
+import { type Forward, isForwarded } from "./forward.ts"
 import { type AskClient, HttpExchange, type OpenStreams } from "./http-exchange.ts"
 import { ANONYMOUS, identityOfPrincipal, type Principal } from "./principal.ts"
 import { readBodyText } from "./request-body.ts"
@@ -62,6 +62,16 @@ export type McpDeps = EndpointDeps & {
   readonly streams: OpenStreams
   /** Sends a request on to the replica that it belongs to; undefined for a single svc. */
   readonly forward?: Forward | undefined
+  /** Finds the replica that runs a session's own processes; undefined for a single svc. */
+  readonly homes?: SessionHomes | undefined
+}
+
+/** Where sessions have processes of their own, in a cluster. */
+export type SessionHomes = {
+  /** Returns another replica that runs, or ran, the processes of a session; undefined if this one does or it has none. */
+  of(session: Session): string | undefined
+  /** Takes over a session whose replica is gone. */
+  adopt(session: Session): void
 }
 
 /** Serves one HTTP request on an MCP path, for `principal` and `scope`. Never rejects. */
@@ -130,10 +140,31 @@ function replicaOf(value: unknown, { suspendedCalls }: McpDeps): string | undefi
 function post(value: unknown, body: string, received: Received): Response | Promise<Response> {
   const { http, deps } = received
   if (Array.isArray(value)) return postBatch(value, received)
-  const forwarding = deps.forward?.(replicaOf(value, deps), http, body)
+  const to = replicaOf(value, deps)
+  if (to === undefined && deps.homes !== undefined && http.headers.has("mcp-session-id"))
+    return postAtHome(value, body, received, deps.homes)
+  const forwarding = deps.forward?.(to, http, body)
   return forwarding === undefined
     ? postHere(value, received)
     : forwarding.then((forwarded) => forwarded ?? postHere(value, received))
+}
+
+/** Answers a message of a session where its own processes run, if it has any. If that replica is gone, it is here from now on. */
+function postAtHome(
+  value: unknown,
+  body: string,
+  received: Received,
+  homes: SessionHomes,
+): Response | Promise<Response> {
+  const { http, deps } = received
+  const session = sessionOf(received)
+  const home = homes.of(session)
+  if (home === undefined) return postHere(value, received)
+  const here = () => {
+    if (session.home === home && !isForwarded(http)) homes.adopt(session)
+    return postHere(value, received)
+  }
+  return deps.forward?.(home, http, body)?.then((forwarded) => forwarded ?? here()) ?? here()
 }
 
 function postHere(value: unknown, received: Received): Response | Promise<Response> {

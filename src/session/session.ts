@@ -46,6 +46,8 @@ export class Session implements Client, SessionMemory, SessionPart {
   /** The number of that stream in the log. */
   standalone: number | undefined
   streamAt: string | undefined
+  /** The replica that runs its own processes; undefined for a single svc. */
+  home: string | undefined
   /** The requests of the client that run. */
   readonly running = new RunningRequests()
   private readonly clientRequests = new Map<Id, ClientQuestion>()

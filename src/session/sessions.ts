@@ -48,6 +48,7 @@ export class Sessions {
       this.release(oldest.id, "made room for another session")
     }
     session.lastSeen = this.clock.now()
+    session.home ??= gateway.peers?.replica
     session.begin(gateway, () => this.save(session))
     this.byId.set(session.id, session)
     this.save(session)
@@ -78,6 +79,12 @@ export class Sessions {
     return this.byId.has(id) ? undefined : this.memory?.shared?.bring(id)
   }
 
+  /** Makes this replica the home of a session whose replica is gone. */
+  adopt(session: Session, replica: string): void {
+    session.home = replica
+    this.save(session)
+  }
+
   /** Waits until a new session is stored, if other replicas use it too. Rejects with an UnavailableError, and ends it. */
   stored(session: Session): Promise<void> | undefined {
     return this.memory?.shared?.stored(session.id).catch((error: unknown) => {
@@ -106,12 +113,12 @@ export class Sessions {
 
   /** Stores a session. */
   save(session: Session): void {
-    const { principal, params, logLevel, streamAt: stream } = session
+    const { principal, params, logLevel, streamAt: stream, home } = session
     const scope = identityOf(session.scope)
     const [subscriptions, tasks] = [[...session.subscriptions.values()], [...session.tasks.values()]]
     this.memory?.save(
       session.id,
-      { principal, scope, params, logLevel, subscriptions, tasks, stream },
+      { principal, scope, params, logLevel, subscriptions, tasks, stream, home },
       session.lastSeen,
     )
   }
@@ -166,6 +173,7 @@ export class Sessions {
   /** Gives a session what is stored of it; none of that is a change to store. */
   private recall(session: Session, found: StoredSession, gateway: Gateway): void {
     session.streamAt = found.stream
+    session.home = found.home
     session.logLevel = found.logLevel
     if (found.logLevel !== undefined) gateway.notifications.setLogLevel(session, found.logLevel)
     const gone = new Map(session.subscriptions)

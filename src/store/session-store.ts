@@ -25,6 +25,8 @@ export type StoredSession = {
   readonly tasks?: readonly (readonly [id: string, task: string])[]
   /** The replica that has, or had last, the client's stream. */
   readonly stream?: string | undefined
+  /** The replica that runs the session's own processes. */
+  readonly home?: string | undefined
 }
 
 export type SessionStore = {

@@ -107,11 +107,13 @@ function recordOf({
   subscriptions,
   tasks = [],
   stream,
+  home,
 }: StoredSession): SharedRecord {
   return {
     body: JSON.stringify({ principal, scope, params }),
     ...(logLevel === undefined ? {} : { level: logLevel }),
     ...(stream === undefined ? {} : { stream }),
+    ...(home === undefined ? {} : { home }),
     ...Object.fromEntries(subscriptions.map((one) => [`s${JSON.stringify(one)}`, ""])),
     ...Object.fromEntries(tasks.map((one) => [`t${JSON.stringify(one)}`, ""])),
   }
@@ -126,6 +128,7 @@ function sessionIn(record: SharedRecord): StoredSession | undefined {
     ...(body as unknown as Pick<StoredSession, "principal" | "scope" | "params">),
     logLevel: record.level,
     stream: record.stream,
+    home: record.home,
     subscriptions: pairs("s["),
     tasks: pairs("t["),
   }
