@@ -147,7 +147,8 @@ const rateOf = (count: Count | undefined): number => count?.rate ?? Number.NaN
 const framesOf = (target: Pick<Target, "tool">, callers: number): string[] =>
   Array.from({ length: callers }, (_, index) => callFrame(index + 1, target.tool("echo"), NEEDLE))
 
-async function callsOf(
+/** Prepares calls of one legacy session from `callers` connections; the returned function measures them once. */
+export async function callsOf(
   rig: Rig,
   target: Target,
   callers: number,

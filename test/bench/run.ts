@@ -1,5 +1,5 @@
 /**
- * Measures the built binary: `bun run bench [--check] [--json] [group …]`; groups are calls, peers, results, lists, cold,
+ * Measures the built binary: `bun run bench [--check] [--json] [group …]`; groups are calls, peers, cluster, results, lists, cold,
  * memory. Prints a table, or JSON; with --check ends with 1 where an aim is missed.
  *
  *  1. What is compared is measured in the same run, in interleaved rounds; a ratio is taken within a round, and the median
@@ -9,6 +9,7 @@
 import { existsSync } from "node:fs"
 import { availableParallelism, cpus, loadavg, release, totalmem } from "node:os"
 import { measureCalls, measurePeers } from "./calls.ts"
+import { measureCluster } from "./cluster.ts"
 import { measureCold } from "./cold.ts"
 import { type Figure, isReached, type Measured, tableOf } from "./figure.ts"
 import { measureLists } from "./lists.ts"
@@ -29,6 +30,7 @@ await using rig = startRig()
 const groups: Readonly<Record<string, () => Promise<Measured>>> = {
   calls: () => measureCalls(rig, ROUNDS),
   peers: () => measurePeers(rig, ROUNDS),
+  cluster: () => measureCluster(rig, ROUNDS),
   results: () => measureResults(rig, ROUNDS),
   lists: () => measureLists(rig, ROUNDS),
   cold: () => measureCold(ROUNDS),
