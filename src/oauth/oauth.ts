@@ -234,8 +234,13 @@ export class OAuth {
   ): Promise<UnauthorizedError> {
     const { name } = source
     const redirectUrl = this.ownRedirect(source)
-    if (redirectUrl === undefined) return new UnauthorizedError(loginHint(name))
     try {
+      if (redirectUrl === undefined) {
+        const { metadata, resource } = await source.discover()
+        if (metadata === undefined && resource === undefined && source.launch.oauth === undefined)
+          throw new TokenRequiredError(name)
+        return new UnauthorizedError(loginHint(name))
+      }
       const { url, authority } = await this.flow.start(source, redirectUrl, scope)
       if (refused !== undefined && refused.issuer === authority.issuer) return newTokenRefused(refused)
       return new UnauthorizedError(`${loginHint(name)}, or open this address`, url)

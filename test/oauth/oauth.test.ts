@@ -179,3 +179,17 @@ test("a new token that expired in transit is renewed", async () => {
     expect(tokenRequests()).toBe(before + 1)
   }
 })
+
+test("without a redirect address of its own, a server without OAuth needs a token, and one with OAuth a sign-in", async () => {
+  const refusalAt = (url: string) =>
+    simulateProcess({ directory, url, callback: undefined })
+      .request()
+      .catch((error: unknown) => (error as UnauthorizedError).refusal)
+  expect(await refusalAt(resource.url)).toBe("sign-in needed")
+  using keyed = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch: ({ url }) => new Response(null, { status: url.endsWith("/mcp") ? 401 : 404 }),
+  })
+  expect(await refusalAt(`${keyed.url.href}mcp`)).toBe("token needed")
+})

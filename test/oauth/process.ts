@@ -29,14 +29,13 @@ export type ProcessOptions = {
   readonly url: string
   readonly settings?: OAuthSettings
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>
+  /** The redirect address that leads to this process; undefined for an svc on stdio. */
+  readonly callback?: string | undefined
 }
 
-export function simulateProcess({
-  directory,
-  url,
-  settings,
-  fetch: talk = (address, init) => fetch(address, init),
-}: ProcessOptions): Process {
+export function simulateProcess(options: ProcessOptions): Process {
+  const { directory, url, settings, fetch: talk = (address, init) => fetch(address, init) } = options
+  const callback = "callback" in options ? options.callback : CALLBACK
   let later = 0
   const clock = { ...systemClock, now: () => Date.now() + later }
   const oauth = new OAuth({
@@ -44,7 +43,7 @@ export function simulateProcess({
     log: silentLog,
     secrets: openSecretStore({ directory, stateKey: undefined, keychain: undefined, clock: systemClock }),
     fetch: talk,
-    callback: () => CALLBACK,
+    callback: () => callback,
     metadataUrl: undefined,
     newState: () => crypto.randomUUID(),
     onchange() {},
