@@ -1393,7 +1393,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "rule 4 inherits what the server does not have, although it meant to set it",
   },
   "cli:health": {
-    says: "svc health names the servers in their first start, says starting instead of unhealthy while there are any, and exits with 75 if it would exit with 69; it shows the issues of the configuration, and an svc without servers as running; --wait names the servers that it does not wait for",
+    says: "svc health names the servers in their first start, says starting instead of unhealthy, and exits with 75 instead of 69, if their connecting would change that; it shows the issues of the configuration, and an svc without servers as running; --wait names the servers that it does not wait for",
     from: "choice",
     why: "a person must not take a start for a failure, nor a refused file for health",
   },

@@ -17,7 +17,7 @@ import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { networkReason } from "../lib/network-error.ts"
 import { paint, type Tone } from "../lib/terminal.ts"
 import { counted } from "../lib/text.ts"
-import { HEALTH_LEVELS, type HealthLevel } from "../report/health.ts"
+import { HEALTH_LEVELS, type HealthLevel, overallHealth } from "../report/health.ts"
 import { type ServerState, stateCell } from "../report/server-state.ts"
 import type { Status } from "../report/status.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -66,11 +66,12 @@ export const health: CommandDef = {
     }
     const { body } = await ask("/health")
     const ready = await ask("/health/ready")
-    const loading = startingOf(await ask("/health/mcp"))
+    const starting = startingOf(await ask("/health/mcp"))
+    const isStarting = body.status === "unhealthy" && ready.ok && starting?.mayHelp === true
     const status = args.json !== true && (await isOwn()) ? await statusOf(context) : undefined
-    print(args.json === true, body, () => describe(body, loading, status))
+    print(args.json === true, body, () => describe(body, isStarting, starting?.text, status))
     if (body.status !== "unhealthy" && ready.ok) return 0
-    return loading === undefined ? 69 : STARTING_EXIT
+    return isStarting ? STARTING_EXIT : 69
   },
 }
 
@@ -132,10 +133,10 @@ async function statusOf({ ask }: CommandContext): Promise<Status | undefined> {
 }
 
 /**
- * Returns how many servers are ready and which are in their first start, such as `1 of 2 servers ready (starting: web)`;
- * undefined once none is.
+ * Returns how many servers are ready and which are in their first start, such as `1 of 2 servers ready (starting: web)`, and
+ * whether svc is no longer unhealthy if all of these connect; undefined once no server is in its first start.
  */
-function startingOf({ ok, body }: HealthReply): string | undefined {
+function startingOf({ ok, body }: HealthReply): { readonly text: string; readonly mayHelp: boolean } | undefined {
   const { loading, summary, servers } = body
   if (!ok || !isObject(loading) || loading.isComplete !== false || !isObject(summary)) return undefined
   const byState = isObject(servers) && isObject(servers.byState) ? servers.byState : {}
@@ -144,7 +145,12 @@ function startingOf({ ok, body }: HealthReply): string | undefined {
     names.length === 0
       ? `${Number(summary.pending) + Number(summary.loading)} starting`
       : `starting: ${names.slice(0, MOST_NAMED).join(", ")}${names.length > MOST_NAMED ? ", …" : ""}`
-  return `${summary.ready} of ${counted(Number(summary.total), "server")} ready (${starting})`
+  const total = Number(summary.total)
+  const atBest = [summary.ready, summary.pending, summary.loading].reduce((sum: number, one) => sum + Number(one), 0)
+  return {
+    text: `${summary.ready} of ${counted(total, "server")} ready (${starting})`,
+    mayHelp: overallHealth(true, total, atBest) !== "unhealthy",
+  }
 }
 
 /** Says which servers `--wait` does not wait for: by name if the report has names, else in numbers. */
@@ -224,10 +230,16 @@ function describeHeld(supervision: unknown): string {
 }
 
 /**
- * Describes a health report. `starting`: how many servers are ready. Without the status of the svc, the states follow from the
+ * Describes a health report. `isStarting`: whether it is unhealthy only until the servers in their first start connect;
+ * `starting`: how many servers are ready, while any is in its first start. Without the status of the svc, the states follow from the
  * report, which has fewer words.
  */
-function describe(body: Record<string, unknown>, starting: string | undefined, live: Status | undefined): string {
+function describe(
+  body: Record<string, unknown>,
+  isStarting: boolean,
+  starting: string | undefined,
+  live: Status | undefined,
+): string {
   const { status, version, system, servers, configuration } = body
   const pid = isObject(system) && isObject(system.process) ? system.process.pid : undefined
   const states = new Map(live?.servers.map(({ id, state }) => [id, state]))
@@ -235,7 +247,8 @@ function describe(body: Record<string, unknown>, starting: string | undefined, l
     isObject(configuration) && Number(configuration.disabledCount) > 0
       ? `, ${configuration.disabledCount} disabled`
       : ""
-  const [word, facts] = verdictOf(String(status), isObject(servers) ? servers : {}, off !== "", starting)
+  const verdict = isStarting ? "starting" : String(status)
+  const [word, facts] = verdictOf(verdict, isObject(servers) ? servers : {}, off !== "", starting)
   const details = isObject(servers) && Array.isArray(servers.details) ? servers.details.filter(isObject) : []
   const rows = details.map((one) => [
     String(one.name),
@@ -260,9 +273,7 @@ function verdictOf(
   // Without a server nothing is wrong.
   if (total === 0 && status === "degraded")
     return ["running", someDisabled ? "no server is enabled" : "no servers yet; add one with `svc mcp add`"]
-  // A single slow server among many does not make svc one that starts.
-  if (starting !== undefined) return [status === "unhealthy" ? "starting" : status, starting]
-  return [status, `${healthy} of ${counted(Number(total), "server")} healthy`]
+  return [status, starting ?? `${healthy} of ${counted(Number(total), "server")} healthy`]
 }
 
 const VERDICT_TONES: Readonly<Record<string, Tone>> = {

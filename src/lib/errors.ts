@@ -112,7 +112,7 @@ export const EXIT_CODES: readonly { readonly code: number; readonly meaning: str
   { code: 69, meaning: "unavailable: no running svc, a port in use, an unhealthy or unreachable server" },
   { code: 70, meaning: "internal error: a fault of svc" },
   { code: OUTPUT_FAILED, meaning: "the output could not be written: a full disk" },
-  { code: 75, meaning: "`svc health` while servers are starting" },
+  { code: 75, meaning: "`svc health`: unhealthy only until the servers that are starting connect" },
   { code: 78, meaning: "configuration error: `svc config check` shows where" },
   { code: 130, meaning: "Ctrl-C at a prompt, or in `svc run`" },
 ]

@@ -137,6 +137,15 @@ test("svc health names the servers that are starting, and calls svc starting onl
     75,
     expect.stringMatching(/^starting \(.*\): 1 of 2 servers ready \(starting: mute\)\n/),
   ])
+  const broken = { command: "svc-test-no-such-command" }
+  svc.write({ mcpServers: { a: echo(), mute, c: broken, d: broken } })
+  await eventually(async () => (await readJson(svc, "/health/mcp/d")).state === "failed")
+  // Both would not be more than half.
+  const lost = await health()
+  expect([lost.code, lost.stdout]).toEqual([
+    69,
+    expect.stringMatching(/^unhealthy \(.*\): 1 of 4 servers ready \(starting: mute\)\n/),
+  ])
 })
 
 /**
