@@ -58,10 +58,7 @@ export const proxy: CommandDef = {
     const session: ProxySession = new ProxySession(findProjectContext(directory, queries, note), {
       clock: systemClock,
       send: (line) => write(lineOf(line)),
-      connect: connectOrStart(args.start === true, paths, note, (reason) => {
-        note(reason)
-        session.startFailed(reason)
-      }),
+      connect: connectOrStart(args.start === true, paths, note, (reason) => session.startFailed(reason)),
       note,
     })
     session.start()

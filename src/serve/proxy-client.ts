@@ -138,8 +138,13 @@ export class ProxySession {
     else this.hold(line)
   }
 
-  /** Fails the requests that wait for an instance, which did not start for this reason. A later instance serves all others. */
+  /**
+   * Fails the requests that wait for an instance, which did not start for this reason. A later instance serves all others.
+   * Does nothing if the session was connected since the start: the instance has ended later.
+   */
   startFailed(reason: string): void {
+    if (!this.isStarting) return
+    this.deps.note(reason)
     this.absence = reason
     if (!this.isWelcome) this.fail(reason)
     this.started()

@@ -304,10 +304,15 @@ test("--start starts svc where none is running, and again where it was killed [p
   writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpTemplates: { fs: template(mark()) } }))
   const env = { ...freshEnv(folder), SVC_PORT: "0" }
   const pid = async (): Promise<number> => JSON.parse(await Bun.file(join(folder, "control.json")).text()).pid
+  let said = ""
   const start = async () => {
     const client = new Client({ name: "starter", version: "1" })
     const args = ["proxy", "--start", "--config-dir", folder, "--project", project]
-    await client.connect(new StdioClientTransport({ command: SVC, args, env }) as never)
+    const transport = new StdioClientTransport({ command: SVC, args, env, stderr: "pipe" })
+    transport.stderr?.on("data", (chunk) => {
+      said += chunk
+    })
+    await client.connect(transport as never)
     return client
   }
   const [one, two] = [await start(), await start()]
@@ -323,6 +328,8 @@ test("--start starts svc where none is running, and again where it was killed [p
   process.kill(killed, "SIGKILL")
   await eventually(async () => (await pid()) !== killed)
   for (const client of [one, two]) expect((await client.listTools()).tools).toHaveLength(2)
+  expect(said).toContain("connection to svc lost")
+  expect(said).not.toContain("did not start")
 
   // Killed while nobody was there: what it left behind is not taken for a svc that runs.
   await Promise.all([one.close(), two.close()])
