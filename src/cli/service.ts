@@ -13,7 +13,7 @@ import { digest } from "../lib/digest.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
-import { instancePid } from "../serve/control-socket.ts"
+import { describeInstance, instancePid } from "../serve/control-socket.ts"
 import { readFolder, removeAll, replaceFile } from "../store/files.ts"
 import { ownName, type Paths, standardDirectory } from "../store/paths.ts"
 
@@ -53,7 +53,7 @@ export const service: CommandDef = {
         const before = existsSync(file) ? readFileSync(file, encoding).replace(/^\ufeff/, "") : undefined
         const running = before === undefined && args.system !== true ? await instancePid(paths) : undefined
         if (running !== undefined) {
-          const refusal = `process ${running} serves ${paths.file} already; stop it with \`svc stop\` first`
+          const refusal = `${await describeInstance(paths, running)}; stop it with \`svc stop\` first`
           if (args["dry-run"] !== true) throw new UnavailableError(refusal)
           say(refusal)
         }

@@ -93,6 +93,14 @@ export async function instancePid(paths: Paths): Promise<number | undefined> {
   return undefined
 }
 
+/** Says that a process serves a configuration already, or that it is a demo in the place of one. */
+export async function describeInstance(paths: Paths, pid: number): Promise<string> {
+  const status = await callControl(paths, "status", {}, HELLO_MS).catch(() => undefined)
+  return isObject(status) && status.demo === true
+    ? `the demo runs already, at ${status.endpoint}`
+    : `process ${pid} serves ${paths.file} already`
+}
+
 /** Returns where `svc proxy` finds the instance; undefined if there is no endpoint file. `lost`: the instance was killed. */
 export function proxyEndpoint(
   paths: Paths,
@@ -154,10 +162,11 @@ async function acquireInstanceLock(paths: Paths, clock: Clock): Promise<Release>
     const other = await callControl(paths, "hello", {}, HELLO_MS).catch(() => undefined)
     const pid = isObject(other) ? other.pid : undefined
     if (pid !== undefined || clock.now() >= until) {
-      const holder = pid === undefined ? `another svc, which holds ${lock} and does not answer,` : `process ${pid}`
-      throw new UnavailableError(
-        `${holder} serves ${paths.file} already; \`svc stop\` stops it, or choose another --config-dir`,
-      )
+      const taken =
+        pid === undefined
+          ? `another svc, which holds ${lock} and does not answer, serves ${paths.file} already`
+          : await describeInstance(paths, Number(pid))
+      throw new UnavailableError(`${taken}; \`svc stop\` stops it, or choose another --config-dir`)
     }
     await delay(clock, LOCK_PAUSE_MS)
   }

@@ -57,7 +57,9 @@ describe("a first run", () => {
       `the demo runs already, at ${address}; \`svc stop\` ends it`,
     )
     await using second = await startSvc({ flags: ["--demo"], folder: home, env })
-    await second.said("svc's commands do not see this demo: ")
+    const taken = `the demo runs already, at ${address}; `
+    await second.said(`svc's commands do not see this demo: ${taken}`)
+    expect((await runSvc(["serve", "--config-dir", home, "--port", "0"], env)).stderr).toContain(taken)
     expect((await fetch(`${second.url}/health/live`)).status).toBe(200)
     expect(await run("stop")).toContain("stopped")
     await demo.exited
