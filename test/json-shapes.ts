@@ -51,6 +51,10 @@ export const JSON_SHAPES = {
     file: z.string().describe("The definition of the service"),
     pid: z.int().optional().describe("The process that serves the configuration; absent if none does"),
   }),
+  removal: z.strictObject({
+    changed: z.boolean().describe("Whether svc is removed; false with `--dry-run`"),
+    removed: strings.describe("The paths that are removed, or with `--dry-run` would be"),
+  }),
   version: z.strictObject({ version: z.string(), commit: z.string() }),
   error: z.strictObject({
     error: z.strictObject({

@@ -4,6 +4,7 @@ import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, realpathSync,
 import { join } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
 import { releaseFile } from "../../src/app/release-download.ts"
+import { JSON_SHAPES } from "../json-shapes.ts"
 import { freshEnv, freshFolder, SVC } from "./harness.ts"
 
 const FILE = releaseFile(process.platform, process.arch, false)
@@ -110,7 +111,7 @@ test("svc uninstall shows what it removes, keeps the configuration, and removes 
   const dry = await run("uninstall", "--dry-run")
   expect(dry.stdout).toBe(`remove ${program}\nkeep ${join(config, "..")}\n`)
   const planned = await run("uninstall", "--dry-run", "--json")
-  expect(JSON.parse(planned.stdout)).toEqual({ changed: false, removed: [program] })
+  expect(JSON_SHAPES.removal.parse(JSON.parse(planned.stdout))).toEqual({ changed: false, removed: [program] })
   const unasked = await run("uninstall")
   expect([unasked.code, unasked.stderr]).toEqual([64, expect.stringContaining("add --yes")])
   const server = await run("uninstall", "memory")
