@@ -99,7 +99,7 @@ export function summaryScreen(
   const rows = wanting
     .slice(0, MOST_ROWS)
     .map(([name, state, note]) => [`  ${name}`, { text: state, tone: TONE_BY_STATE[state] }, note])
-  const token = auth ? " --header 'Authorization: Bearer TOKEN'" : ""
+  const token = auth ? ' --header "Authorization: Bearer TOKEN"' : ""
   const next: (readonly [string, string])[] = [
     ...(endpoint === undefined
       ? []
@@ -151,7 +151,7 @@ const COMMAND_INDENT = 20
 function shellLines(command: string, width: number): readonly string[] {
   if (command.length <= width) return [command]
   const lines: string[] = []
-  for (const word of command.match(/(?:'[^']*'|[^\s'])+/g) ?? []) {
+  for (const word of command.match(/(?:'[^']*'|"[^"]*"|[^\s'"])+/g) ?? []) {
     const line = lines.at(-1)
     if (line !== undefined && `${line} ${word} \\`.length <= width) lines[lines.length - 1] = `${line} ${word}`
     else lines.push(line === undefined ? word : `  ${word}`)

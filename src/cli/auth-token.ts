@@ -183,7 +183,7 @@ async function snippet({ ask }: CommandContext): Promise<string> {
   const url = isObject(status) && typeof status.endpoint === "string" ? status.endpoint : `${defaultAddress()}mcp`
   return [
     "use it, in place of TOKEN:",
-    `  claude mcp add --transport http svc ${url} --header "Authorization: Bearer TOKEN"`,
+    `  claude mcp add -t http svc ${url} --header "Authorization: Bearer TOKEN"`,
     `  { "mcpServers": { "svc": { "url": "${url}", "headers": { "Authorization": "Bearer TOKEN" } } } }`,
   ].join("\n")
 }

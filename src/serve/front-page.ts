@@ -69,7 +69,7 @@ ${auth ? "<p>Clients need a token: replace TOKEN below with one that <code>svc a
 <pre>svc connect --list
 svc connect cursor</pre>
 <h2>Claude Code</h2>
-<pre>claude mcp add --transport http svc ${mcp}${escapeHtml(option)}</pre>
+<pre>claude mcp add -t http svc ${mcp}${escapeHtml(option)}</pre>
 <h2>Cursor (<code>~/.cursor/mcp.json</code>) and clients with the same format</h2>
 <pre>${json({ url: `${base}/mcp`, ...headers })}</pre>
 <h2>VS Code</h2>

@@ -56,7 +56,7 @@ needing attention:
   const demo = summaryScreen(statusOf(snapshot([]), NOW, String), { ...start, isDemo: true, auth: true }, look)
   expect(demo).toContain("no servers yet")
   expect(demo).toContain(
-    "claude mcp add -t http svc http://127.0.0.1:3050/mcp \\\n                      --header 'Authorization: Bearer TOKEN'\n  create a token    svc auth token create USER\n",
+    'claude mcp add -t http svc http://127.0.0.1:3050/mcp \\\n                      --header "Authorization: Bearer TOKEN"\n  create a token    svc auth token create USER\n',
   )
   expect(demo).toContain("  serve them        svc serve\n")
   const hidden = summaryScreen(statusOf(snapshot([]), NOW, String), { ...start, isReachable: false }, look)

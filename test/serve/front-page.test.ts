@@ -14,7 +14,7 @@ test("a browser gets a page with the address it opened and how clients connect t
   const response = ask(BROWSER)
   expect(response.headers.get("content-type")).toBe("text/html; charset=utf-8")
   const html = await response.text()
-  expect(html).toContain("claude mcp add --transport http svc http://127.0.0.1:3050/mcp")
+  expect(html).toContain("claude mcp add -t http svc http://127.0.0.1:3050/mcp")
   expect(html).toContain("/api/v1/openapi.json")
   expect(html).not.toContain("TOKEN")
 })
