@@ -1872,6 +1872,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "some servers own what only one process may own: a file, a device, an account",
   },
+  "cluster:one:limits": {
+    says: "the replica that runs a server for all does not count calls of other replicas against --session-rate-limit",
+    from: "choice",
+    why: "the replica that received a call has counted it for its client",
+  },
   "cluster:one:passes": {
     says: "when its replica dies, another replica runs it within five seconds plus its start; there are never two processes",
     from: "choice",

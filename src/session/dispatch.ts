@@ -51,15 +51,15 @@ export const REPLICA = "replica"
 
 /**
  * Counts a call, or the opening of a session, against the rate limit of its client. Throws, or rejects with, a RequestError for
- * one too many; makes a promise only if replicas count together. `key` is the session, or the principal for a client without
- * one.
+ * one too many; makes a promise only if replicas count together. A client without a session is counted by its principal.
  */
 export function enforceSessionRate(
   { limits }: Pick<Gateway, "limits">,
-  key: object | string,
+  principal: string,
+  session?: object,
 ): Promise<void> | undefined {
-  if (limits.sessionRate === undefined || key === REPLICA) return undefined
-  const waiting = limits.callRate.take(key, limits.sessionRate)
+  if (limits.sessionRate === undefined || principal === REPLICA) return undefined
+  const waiting = limits.callRate.take(session ?? `principal ${principal}`, limits.sessionRate)
   if (waiting instanceof Promise) return waiting.then(refuseUntil)
   refuseUntil(waiting)
   return undefined
@@ -90,7 +90,7 @@ function begin(call: ClientCall): Answering {
   if (client.era === "modern" && LEGACY_ONLY.has(method)) throw unknownMethod(method)
   if (method === "ping") return resultAnswer(id, "{}")
   const counting = CALLS.has(method)
-    ? enforceSessionRate(gateway, client.owner === undefined ? `principal ${client.principal}` : client.session)
+    ? enforceSessionRate(gateway, client.principal, client.owner === undefined ? undefined : client.session)
     : undefined
   return counting === undefined ? ready(call, route) : counting.then(() => ready(call, route))
 }

@@ -44,7 +44,7 @@ export async function initialize(
   { gateway, sessions }: EndpointDeps,
 ): Promise<{ readonly session: Session; readonly answer: Answer }> {
   // A client over its rate limit must not escape it by opening a new session.
-  await enforceSessionRate(gateway, `principal ${principal}`)
+  await enforceSessionRate(gateway, principal)
   // Both waits run at once: the client's own servers start while the others load.
   const [scope] = await Promise.all([cancellation.race(identify()), whenLoaded(gateway, cancellation)])
   // A session of a client that is gone would stay for good.

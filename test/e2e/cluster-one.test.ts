@@ -68,6 +68,24 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     await eventually(async () => (await client.call(replicas[2], "only_svc_heard")) !== "")
   })
 
+  test("the replica that runs it counts no calls that another replica has counted [cluster:one:limits]", async () => {
+    const limit = 6
+    const mark = `svc-one-${crypto.randomUUID()}`
+    const only = { ...REPLICA_SERVER, args: [...REPLICA_SERVER.args, mark], replicas: "one" }
+    const flags = ["--session-rate-limit", String(limit)]
+    await using cluster = await startCluster(3, { config: { mcpServers: { only } }, flags })
+    const answers = new Set<string>()
+    for (const replica of cluster.replicas) {
+      // Each session may make so many calls; together they are more than one client may make.
+      const client = new WanderingClient()
+      await client.open(replica)
+      const tools = async () => JSON.stringify((await client.request(replica, "tools/list")).result)
+      await eventually(async () => (await tools()).includes("only_svc_who"))
+      for (let count = 0; count < limit; count++) answers.add(await client.call(replica, "only_svc_who"))
+    }
+    expect([...answers]).toEqual(processes(mark).map(String))
+  })
+
   test("a replica shows no other's credential, and one without is refused", async () => {
     const mark = `svc-one-${crypto.randomUUID()}`
     await using cluster = await startOne(2, mark)
