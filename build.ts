@@ -33,6 +33,8 @@ async function build(
     minify: true,
     bytecode: true,
     format: "esm",
+    // A command loads the chunks that it uses. With one file, each paid for all of it: 6 ms of `svc --version`.
+    splitting: true,
     define: {
       SVC_VERSION: JSON.stringify(version),
       SVC_COMMIT: JSON.stringify(commit),
