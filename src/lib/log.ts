@@ -69,7 +69,12 @@ export function printable(text: string): string {
  * Escapes characters that JSON allows but that are invisible or blank, affect a terminal, or have no agreed shape (private
  * use, unassigned). The Braille blank and the null notehead are symbols to Unicode.
  */
-export const escaped = (json: string): string =>
+export const escaped = (json: string): string => (ASCII.test(json) ? json : escapedUnicode(json))
+
+/** Most texts are that, and the search for Unicode properties takes longer than everything else about a line of the audit log. */
+const ASCII = /^[\n -~]*$/
+
+const escapedUnicode = (json: string): string =>
   json.replace(
     /[\u007f-\u009f\u2800\u{1d159}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|(?! )\p{Zs}/gu,
     code,

@@ -6,8 +6,8 @@ import { type Route, type View, viewOf } from "../catalog/catalog.ts"
 import { isLazyTool } from "../catalog/lazy-tools.ts"
 import type { Clock } from "../lib/clock.ts"
 import { escaped } from "../lib/log.ts"
-import { isObject, type Params } from "../wire/message.ts"
-import { bytesOf } from "./answer.ts"
+import { isObject, type Params, type Request } from "../wire/message.ts"
+import { type Answer, bytesOf } from "./answer.ts"
 import { toolboxFor } from "./internal-call.ts"
 import type { Audit, ClientCall } from "./ports.ts"
 
@@ -30,6 +30,28 @@ export function createAudit({ clock, ticks, write, mask, nameOf, withArguments }
     typeof name !== "string" ? undefined : short(typeof version === "string" ? `${name}/${version}` : name)
   const took = (started: number) => Math.round((ticks() - started) * 1000) / 1000
   const put = (entry: () => Params) => write(() => escaped(JSON.stringify(entry())))
+  /** Made outside of the call: until it is written, an entry would keep all that the call has made from the garbage collector. */
+  const callEntry =
+    ({ time, principal, name, info, request, server, tool, outcome, ms, sent }: CallFacts) =>
+    (): Params => {
+      const { method, params, id } = request
+      const args = params?.arguments
+      return {
+        time: new Date(time).toISOString(),
+        principal,
+        name: short(name),
+        client: clientName(info),
+        method,
+        server,
+        tool: short(tool),
+        outcome,
+        ms,
+        sent,
+        received: sizeOf(params ?? {}),
+        id: typeof id === "string" ? short(id) : id,
+        ...(withArguments && args !== undefined ? { arguments: cleaned(args, mask) } : {}),
+      }
+    }
   return {
     call(call) {
       const { request, client } = call
@@ -38,28 +60,23 @@ export function createAudit({ clock, ticks, write, mask, nameOf, withArguments }
       // Now, because the token may be revoked when the call ends.
       const name = nameOf(client.principal)
       return (answer) => {
-        const ms = took(started)
-        const target = targetOf(call)
+        const { server, name: tool } = targetOf(call)
         const { outcome } = answer
-        const sent = bytesOf(answer)
-        put(() => {
-          const args = request.params?.arguments
-          return {
-            time: new Date(time).toISOString(),
-            principal: client.principal,
-            name: short(name),
-            client: clientName(client.info),
-            method: request.method,
-            server: target.server,
-            tool: short(target.name),
+        const { principal, info } = client
+        put(
+          callEntry({
+            time,
+            principal,
+            name,
+            info,
+            request,
+            server,
+            tool,
             outcome,
-            ms,
-            sent,
-            received: sizeOf(request.params ?? {}),
-            id: typeof request.id === "string" ? short(request.id) : request.id,
-            ...(withArguments && args !== undefined ? { arguments: cleaned(args, mask) } : {}),
-          }
-        })
+            ms: took(started),
+            sent: bytesOf(answer),
+          }),
+        )
       }
     },
     action(action, about, principal = "local") {
@@ -119,6 +136,20 @@ export function cleaned(value: unknown, mask: (text: string) => string, depth = 
 }
 
 // ---
+
+/** What the entry of a call is made of. Times are in milliseconds, sizes in bytes. */
+type CallFacts = {
+  readonly time: number
+  readonly principal: string
+  readonly name: string | undefined
+  readonly info: Params
+  readonly request: Request
+  readonly server: string | undefined
+  readonly tool: unknown
+  readonly outcome: Answer["outcome"]
+  readonly ms: number
+  readonly sent: number
+}
 
 /** Whether any value of a key would be masked. */
 const isKeyOfSecret = (key: string, mask: (text: string) => string): boolean => mask(`${key}=x`) !== `${key}=x`
