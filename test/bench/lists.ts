@@ -1,10 +1,13 @@
-/** `tools/list` of a thousand tools, and whether its cost depends on how many servers they come from. */
-import { digits, type Measured } from "./figure.ts"
-import { interleave, over, type Rig } from "./rig.ts"
-import { openSession, requestsOf, startSvc, stdio, type Target } from "./targets.ts"
+/** `tools/list` of a thousand tools beside a file of the same bytes, and whether its cost depends on how many servers they come from. */
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { digits, type Figure, type Measured } from "./figure.ts"
+import type { Count } from "./load.ts"
+import { interleave, over, quantile, type Rig } from "./rig.ts"
+import { type Instance, openSession, requestsOf, startStatic, startSvc, stdio, type Target } from "./targets.ts"
 
-const WARM_MS = 300
-const ROUND_MS = 1000
+const WARM_MS = 200
+const ROUND_MS = 600
 const CALLERS = 8
 const TOOLS = 1000
 const SERVERS = 50
@@ -12,33 +15,62 @@ const SERVERS = 50
 export async function measureLists(rig: Rig, rounds: number): Promise<Measured> {
   await using many = await startSvc(serversOf(SERVERS, TOOLS / SERVERS))
   await using one = await startSvc(serversOf(1, TOOLS))
-  const lists = async (target: Target) => {
-    const frames = Array.from({ length: CALLERS }, (_, id) =>
-      JSON.stringify({ jsonrpc: "2.0", id, method: "tools/list" }),
-    )
-    const requests = requestsOf(target, await openSession(target), frames)
-    return () =>
-      rig.run({ kind: "http", port: target.port, needle: "_svc_echo", requests, warm: WARM_MS, ms: ROUND_MS })
-  }
-  const counts = await interleave(rounds, { many: await lists(many), one: await lists(one) })
+  const counts = await interleave(rounds, { many: await listsOf(rig, many), one: await listsOf(rig, one) })
   return {
     figures: [
+      await measureListRatio(rig, rounds, many),
       {
-        what: `tools/list of ${digits(TOOLS)} tools, ${SERVERS} servers, ${CALLERS} callers`,
-        value: over(counts.many, ({ rate }) => rate),
-        unit: "/s",
-        aim: { least: 3000 },
-      },
-      {
-        what: `the same against as many tools of one server`,
+        what: `the same, ${SERVERS} servers, against as many tools of one server`,
         value: over(counts.many, ({ rate }, n) => rate / (counts.one[n]?.rate ?? Number.NaN)),
         unit: "",
         aim: { least: 0.9 },
-        from: `one server: ${digits(over(counts.one, ({ rate }) => rate))}/s`,
+        from: `${digits(over(counts.many, ({ rate }) => rate))}/s of ${digits(over(counts.one, ({ rate }) => rate))}/s`,
       },
     ],
   }
 }
 
+/** The time of a list beside that of a file of the same bytes. */
+export async function measureListRatio(rig: Rig, rounds: number, known?: Instance): Promise<Figure> {
+  await using started = known === undefined ? await startSvc(serversOf(2, TOOLS / 2)) : undefined
+  const svc = known ?? (started as Instance)
+  const file = join(svc.folder, "list.json")
+  writeFileSync(file, await bodyOf(svc, listFrame(1)))
+  await using still = await startStatic(file)
+  const counts = await interleave(rounds, { still: await listsOf(rig, still, {}), svc: await listsOf(rig, svc) })
+  const time = (of: readonly Count[]) =>
+    quantile(
+      of.map(({ rate }) => 1000 / rate),
+      0.2,
+    )
+  return {
+    what: `tools/list of ${digits(TOOLS)} tools, against a static file`,
+    value: time(counts.svc) / time(counts.still),
+    unit: "",
+    aim: { most: 1.1 },
+    from: `${digits(time(counts.svc))} ms of ${digits(time(counts.still))} ms, ${CALLERS} callers`,
+  }
+}
+
 export const serversOf = (servers: number, tools: number): Record<string, unknown> =>
   Object.fromEntries(Array.from({ length: servers }, (_, n) => [`s${n}`, stdio("--tools", String(tools))]))
+
+// ---
+
+const listFrame = (id: number): string => JSON.stringify({ jsonrpc: "2.0", id, method: "tools/list" })
+
+async function listsOf(rig: Rig, target: Target, headers?: Record<string, string>): Promise<() => Promise<Count>> {
+  const frames = Array.from({ length: CALLERS }, (_, id) => listFrame(id))
+  const requests = requestsOf(target, headers ?? (await openSession(target)), frames)
+  return () => rig.run({ kind: "http", port: target.port, needle: "_svc_echo", requests, warm: WARM_MS, ms: ROUND_MS })
+}
+
+/** Returns the body of one answer. */
+async function bodyOf(target: Target, body: string): Promise<string> {
+  const headers = {
+    ...(await openSession(target)),
+    "content-type": "application/json",
+    accept: "application/json, text/event-stream",
+  }
+  return (await fetch(`http://127.0.0.1:${target.port}${target.path}`, { method: "POST", headers, body })).text()
+}

@@ -29,6 +29,8 @@ export type Job = Window &
         /** The frames that open the session, each answered before the next, and one frame for each caller. */
         readonly opening: readonly string[]
         readonly frames: readonly string[]
+        /** How many sessions the callers share. */
+        readonly sessions: number
       }
     /** A stdio server with nothing between. */
     | {
@@ -220,14 +222,44 @@ const endsChunked = (parts: Buffer[], chunk: Buffer): boolean =>
   (chunk.length >= LAST_CHUNK.length ? chunk : Buffer.concat(parts)).subarray(-LAST_CHUNK.length).toString("latin1") ===
   LAST_CHUNK
 
-async function runSse({ port, needle, path, opening, frames, ...window }: Job & { kind: "sse" }): Promise<Count> {
+async function runSse({
+  port,
+  needle,
+  path,
+  opening,
+  frames,
+  sessions,
+  ...window
+}: Job & { kind: "sse" }): Promise<Count> {
+  const opened = await Promise.all(Array.from({ length: sessions }, () => openSse(port, path, opening)))
+  const meter = createMeter(window)
+  await Promise.all(
+    frames.map(async (frame, index) => {
+      const { target, waiting } = opened[index % sessions] as SseSession
+      const post = await createPosts(port, target).open(frame)
+      for (let started = performance.now(); ; ) {
+        const answer = new Promise<string>((resolve) => waiting.set(index + 1, resolve))
+        await Promise.all([post.send(), answer])
+        if (!(await answer).includes(needle)) throw new Error(`answered ${(await answer).slice(0, 300)}`)
+        const now = performance.now()
+        if (!meter.done(started, now)) break
+        started = now
+      }
+      post.close()
+    }),
+  )
+  for (const { close } of opened) await close()
+  return meter.result()
+}
+
+type SseSession = Awaited<ReturnType<typeof openSse>>
+
+/** Opens a session of the old HTTP+SSE transport. `waiting` takes its answers by their ids. */
+async function openSse(port: number, path: string, opening: readonly string[]) {
   const stream = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { accept: "text/event-stream" } })
   const waiting = new Map<number, (text: string) => void>()
-  let endpoint: (path: string) => void = () => undefined
-  const named = new Promise<string>((resolve) => {
-    endpoint = resolve
-  })
-  const reading = (async () => {
+  const { promise: named, resolve: endpoint } = Promise.withResolvers<string>()
+  void (async () => {
     let rest = ""
     const decoder = new TextDecoder()
     for await (const chunk of stream.body ?? []) {
@@ -243,30 +275,11 @@ async function runSse({ port, needle, path, opening, frames, ...window }: Job & 
   const target = await named
   for (const [index, frame] of opening.entries()) {
     const answered = new Promise((resolve) => waiting.set(index + 1, resolve))
-    await (
-      await fetch(new URL(target, `http://127.0.0.1:${port}`), { method: "POST", headers: JSON_TYPE, body: frame })
-    ).text()
+    const url = new URL(target, `http://127.0.0.1:${port}`)
+    await (await fetch(url, { method: "POST", headers: JSON_TYPE, body: frame })).text()
     if (frame.includes('"id":')) await answered
   }
-  const meter = createMeter(window)
-  const posts = { ...createPosts(port, target) }
-  await Promise.all(
-    frames.map(async (frame, index) => {
-      const post = await posts.open(frame)
-      for (let started = performance.now(); ; ) {
-        const answer = new Promise<string>((resolve) => waiting.set(index + 1, resolve))
-        await Promise.all([post.send(), answer])
-        if (!(await answer).includes(needle)) throw new Error(`answered ${(await answer).slice(0, 300)}`)
-        const now = performance.now()
-        if (!meter.done(started, now)) break
-        started = now
-      }
-      post.close()
-    }),
-  )
-  await stream.body?.cancel().catch(() => undefined)
-  void reading
-  return meter.result()
+  return { target, waiting, close: async () => void (await stream.body?.cancel().catch(() => undefined)) }
 }
 
 const JSON_TYPE = { "content-type": "application/json" }

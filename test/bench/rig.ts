@@ -43,6 +43,10 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? (sorted[middle] ?? 0) : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2
 }
 
+/** Returns the value below which a share (0 to 1) of the values lies. */
+export const quantile = (values: readonly number[], share: number): number =>
+  [...values].sort((a, b) => a - b)[Math.round((values.length - 1) * share)] ?? Number.NaN
+
 /** The median over rounds of one figure of each round. Ratios are taken within a round, then their median. */
 export const over = (counts: readonly Count[], figure: (count: Count, round: number) => number): number =>
   median(counts.map(figure))

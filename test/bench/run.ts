@@ -1,6 +1,7 @@
 /**
  * Measures the built binary: `bun run bench [--check] [--json] [group …]`; groups are calls, peers, cluster, results, lists, cold,
- * memory. Prints a table, or JSON; with --check ends with 1 where an aim is missed.
+ * memory. Prints a table, or JSON; with --check ends with 1 where an aim is missed. `--guard` measures a few ratios for half a
+ * minute and ends with 1 if one is worse than recorded; `--record` records them.
  *
  *  1. What is compared is measured in the same run, in interleaved rounds; a ratio is taken within a round, and the median
  *     of the rounds counts. Ratios travel from machine to machine, absolute figures do not.
@@ -22,11 +23,20 @@ const ROUNDS = 5
 
 const args = process.argv.slice(2)
 const flags = args.filter((arg) => arg.startsWith("--"))
-const unknown = flags.filter((flag) => flag !== "--check" && flag !== "--json")
+const unknown = flags.filter((flag) => !["--check", "--json", "--guard", "--record"].includes(flag))
 if (unknown.length > 0) throw new Error(`unknown option ${unknown.join(" ")}`)
 if (!existsSync(SVC)) throw new Error("there is no binary: run `bun run build` first")
 
 await using rig = startRig()
+if (flags.includes("--guard") || flags.includes("--record")) {
+  const { guard, record } = await import("./guard.ts")
+  if (flags.includes("--record")) await record(rig)
+  const { lines, holds } = await guard(rig)
+  process.stdout.write(`${lines.join("\n")}\n`)
+  if (!holds) process.stderr.write("svc is more than 15 % slower than recorded in test/bench/recorded.json\n")
+  await rig[Symbol.asyncDispose]()
+  process.exit(holds ? 0 : 1)
+}
 const groups: Readonly<Record<string, () => Promise<Measured>>> = {
   calls: () => measureCalls(rig, ROUNDS),
   peers: () => measurePeers(rig, ROUNDS),

@@ -1,5 +1,5 @@
 /** What is measured, each as processes on loopback: started here, and ended by their pid. */
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -67,11 +67,23 @@ export async function openSession({ port, path }: Pick<Target, "port" | "path">)
 /** An HTTP server that echoes, with nothing behind it: what HTTP itself costs. */
 export const startFloor = (...flags: string[]): Promise<Target> => startPrinting(backend("--http", ...flags))
 
+/** A server that answers every request with a file. */
+export const startStatic = (file: string): Promise<Target> =>
+  startPrinting([
+    process.execPath,
+    "-e",
+    `const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response(Bun.file(${JSON.stringify(file)})) })
+process.stdout.write(server.port + "\\n")`,
+  ])
+
 /** The least a relay can be. */
 export const startRaw = (): Promise<Target> =>
   startPrinting([process.execPath, join(import.meta.dir, "raw.ts"), ...backend()])
 
 export type Instance = Target & { readonly folder: string }
+
+/** Stands for the folder of the instance in its flags. */
+export const FOLDER = "{folder}"
 
 /** svc with these servers, when `connected` of them are (all where it is not said). */
 export async function startSvc(
@@ -82,7 +94,7 @@ export async function startSvc(
   const folder = mkdtempSync(join(tmpdir(), "svc-bench-"))
   writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: servers, ...extra }))
   const child = Bun.spawn({
-    cmd: [SVC, "serve", "--config-dir", folder, "--port", "0", ...flags],
+    cmd: [SVC, "serve", "--config-dir", folder, "--port", "0", ...flags.map((flag) => flag.replace(FOLDER, folder))],
     env: { PATH: process.env.PATH ?? "", HOME: folder },
     stdin: "ignore",
     stdout: "ignore",
@@ -123,85 +135,100 @@ export const stdio = (...flags: string[]) => {
 export type Peer = {
   readonly name: string
   readonly version: string
-  readonly kind: "http" | "sse"
-  start(bin: string, port: number, folder: string): { cmd: string[]; path: string; tool: (name: string) => string }
+  /** The ways to call it; the fastest of them is compared with svc. */
+  readonly ways: readonly Way[]
 }
+
+/** One way to start and to call a peer. `sessions`: whether the callers share one session, or have one each. */
+export type Way = {
+  readonly kind: "http" | "sse"
+  readonly sessions: "one" | "each"
+  /** Returns its arguments. */
+  args(port: number, folder: string): readonly string[]
+  readonly path: string
+  tool(name: string): string
+}
+
+const plain = (name: string): string => name
+
+function hub(port: number, folder: string): readonly string[] {
+  const config = join(folder, "hub.json")
+  writeFileSync(config, JSON.stringify({ mcpServers: { echo: stdio() } }))
+  return ["--port", String(port), "--config", config]
+}
+
+const gateway =
+  (...transport: string[]) =>
+  (port: number) => [
+    ...["--stdio", backend().join(" "), "--logLevel", "none", "--port", String(port)],
+    ...["--outputTransport", ...transport],
+  ]
+
+const proxy = (server: string) => (port: number) => [
+  ...["--port", String(port), "--host", "127.0.0.1", "--server", server, "--no-eventStore", "--"],
+  ...backend(),
+]
 
 export const PEERS: readonly Peer[] = [
   {
     name: "mcp-hub",
     version: "4.2.1",
-    kind: "sse",
-    start(bin, port, folder) {
-      const config = join(folder, "hub.json")
-      writeFileSync(config, JSON.stringify({ mcpServers: { echo: stdio() } }))
-      return { cmd: [bin, "--port", String(port), "--config", config], path: "/mcp", tool: (name) => `echo__${name}` }
-    },
+    ways: (["one", "each"] as const).map((sessions) => ({
+      kind: "sse",
+      sessions,
+      args: hub,
+      path: "/mcp",
+      tool: (name) => `echo__${name}`,
+    })),
   },
   {
     name: "supergateway",
     version: "4.0.0",
-    kind: "http",
-    start: (bin, port) => ({
-      cmd: [
-        bin,
-        "--stdio",
-        backend().join(" "),
-        "--outputTransport",
-        "streamableHttp",
-        "--stateful",
-        "--logLevel",
-        "none",
-        "--port",
-        String(port),
-      ],
-      path: "/mcp",
-      tool: (name) => name,
-    }),
+    ways: [
+      { kind: "http", sessions: "one", args: gateway("streamableHttp", "--stateful"), path: "/mcp", tool: plain },
+      { kind: "sse", sessions: "one", args: gateway("sse"), path: "/sse", tool: plain },
+    ],
   },
   {
     name: "mcp-proxy",
     version: "6.7.19",
-    kind: "http",
-    start: (bin, port) => ({
-      cmd: [
-        bin,
-        "--port",
-        String(port),
-        "--host",
-        "127.0.0.1",
-        "--server",
-        "stream",
-        "--no-eventStore",
-        "--",
-        ...backend(),
-      ],
-      path: "/mcp",
-      tool: (name) => name,
-    }),
+    ways: [
+      { kind: "http", sessions: "one", args: proxy("stream"), path: "/mcp", tool: plain },
+      { kind: "sse", sessions: "one", args: proxy("sse"), path: "/sse", tool: plain },
+    ],
   },
 ]
 
-/** Installs a peer below `folder`. Throws where npm cannot. */
+/** The Node.js that runs the peers. */
+export const NODE = "24.9.0"
+
+/** Installs the peers' Node.js from npm below `folder` and returns its path. Throws where npm cannot. */
+export function installNode(folder: string): string {
+  const name = `node-${process.platform === "win32" ? "win" : process.platform}-${process.arch}`
+  return join(installPackage(name, NODE, folder), "node_modules", name, "bin", "node")
+}
+
+/** Installs a peer below `folder` and returns its script. Throws where npm cannot. */
 export function installPeer({ name, version }: Peer, folder: string): string {
-  const home = join(folder, name)
-  mkdirSync(home, { recursive: true })
-  writeFileSync(join(home, "package.json"), '{"private":true}')
-  const npm = Bun.spawnSync(["npm", "install", "--no-audit", "--no-fund", "--silent", `${name}@${version}`], {
-    cwd: home,
-    timeout: INSTALL_MS,
-    stderr: "pipe",
-  })
-  const bin = join(home, "node_modules", ".bin", name)
-  if (!existsSync(bin)) throw new Error(`npm could not install it: ${npm.stderr.toString().trim().slice(0, 200)}`)
-  return bin
+  const bin = join(installPackage(name, version, folder), "node_modules", ".bin", name)
+  if (!existsSync(bin)) throw new Error(`npm installed no command ${name}`)
+  return realpathSync(bin)
 }
 
 /** Starts a peer and waits until it listens. */
-export async function startPeer(peer: Peer, bin: string, folder: string): Promise<Target> {
+export async function startPeer(
+  { args, path, tool }: Way,
+  command: readonly string[],
+  folder: string,
+): Promise<Target> {
   const port = await freePort()
-  const { cmd, path, tool } = peer.start(bin, port, folder)
-  const child = Bun.spawn({ cmd, cwd: folder, stdin: "ignore", stdout: "ignore", stderr: "ignore" })
+  const child = Bun.spawn({
+    cmd: [...command, ...args(port, folder)],
+    cwd: folder,
+    stdin: "ignore",
+    stdout: "ignore",
+    stderr: "ignore",
+  })
   const end = async () => {
     child.kill("SIGTERM")
     const late = setTimeout(() => child.kill("SIGKILL"), STOP_MS)
@@ -236,6 +263,20 @@ const STOP_MS = 3000
 const POLL_MS = 20
 
 const POST_HEADERS = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" }
+
+/** Installs a package below `folder` and returns its folder. Throws where npm cannot. */
+function installPackage(name: string, version: string, folder: string): string {
+  const home = join(folder, name)
+  mkdirSync(home, { recursive: true })
+  writeFileSync(join(home, "package.json"), '{"private":true}')
+  const npm = Bun.spawnSync(["npm", "install", "--no-audit", "--no-fund", "--silent", `${name}@${version}`], {
+    cwd: home,
+    timeout: INSTALL_MS,
+    stderr: "pipe",
+  })
+  if (!npm.success) throw new Error(`npm could not install it: ${npm.stderr.toString().trim().slice(0, 200)}`)
+  return home
+}
 
 /** A server that prints its port first, and ends with its stdin. */
 async function startPrinting(cmd: string[]): Promise<Target> {
