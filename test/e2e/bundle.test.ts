@@ -129,7 +129,7 @@ test.each([
     })
     // What is learned of a server is written a moment after it runs.
     const lasting = () =>
-      Object.entries(documents(svc.folder)).filter(([path]) => !/\/(?:eras|tools)\.json$/.test(path))
+      Object.entries(documents(svc.folder)).filter(([path]) => !/\/\.?(?:eras|tools|tool-definitions)\.json/.test(path))
 
     expect((await client.call("mcp_install", install)).structuredContent).toMatchObject({
       error: { code: "invalid_argument", message: expect.stringContaining("api_key (API key; Your key)") },
