@@ -104,7 +104,8 @@ export function documents(folder: string): Record<string, string> {
 
 /** What was learned of the servers that run is written a moment after they do. */
 export async function remembered(folder: string): Promise<void> {
-  for (const name of ["eras.json", "tools.json", "tool-definitions.json"]) await eventually(() => readIfThere(join(folder, name)))
+  for (const name of ["eras.json", "tools.json", "tool-definitions.json"])
+    await eventually(() => readIfThere(join(folder, name)))
 }
 
 /** What every program on Windows needs, with the user's own folders in `home`. */
