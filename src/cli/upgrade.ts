@@ -1,5 +1,5 @@
 /** `svc upgrade`: replaces this program with another release, or restores the previous one. */
-import { existsSync, readdirSync, realpathSync } from "node:fs"
+import { existsSync, readFileSync, realpathSync } from "node:fs"
 import type { CommandDef } from "citty"
 import { print, say } from "../app/output.ts"
 import { ownCommand } from "../app/own-command.ts"
@@ -95,12 +95,14 @@ export function ownProgram(verb: "upgrade" | "uninstall"): string {
 
 // ---
 
+/** Whether this process runs with musl. That its loader is installed proves nothing: Debian has a package with it. */
 function isMusl(): boolean {
-  return (
-    process.platform === "linux" &&
-    existsSync("/lib") &&
-    readdirSync("/lib").some((name) => /^ld-musl-.*\.so\.1$/.test(name))
-  )
+  try {
+    return readFileSync("/proc/self/maps", "utf8").includes("/ld-musl-")
+  } catch {
+    // Not Linux.
+    return false
+  }
 }
 
 /** Says that an svc which runs is still the old program. */
