@@ -4,6 +4,7 @@ import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../a
 import { editServers } from "../app/edit-servers.ts"
 import { FOLLOW_ARGS } from "../app/follow.ts"
 import { print, say, table } from "../app/output.ts"
+import { firstSentence, oneLine } from "../catalog/signature.ts"
 import {
   hidesEveryTool,
   namesOf,
@@ -19,6 +20,8 @@ import { usageError, type VariadicCommand } from "../lib/command-line.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
+import { runningServers } from "../report/servers.ts"
+import type { Status } from "../report/status.ts"
 import { readTexts } from "../store/documents.ts"
 import { pinnedTools, toolPinsFile } from "../store/tool-pins.ts"
 import { isObject } from "../wire/message.ts"
@@ -60,10 +63,12 @@ export const tools: CommandDef = {
         }
         if (unknownOverrides.length > 0) say(`warning: ${unknownOverridesText(unknownOverrides)}`)
         print(args.json === true, shown, () =>
-          table(
-            ["tool", "state", "description"],
-            shown.map((tool) => [tool.name, toolState(tool), firstLine(tool.description)]),
-          ),
+          shown.length === 0
+            ? `${args.server} ${args.disabled === true ? "has no hidden tools" : "offers no tools"}`
+            : table(
+                ["tool", "state", "description"],
+                shown.map((tool) => [tool.name, toolState(tool), sentence(tool.description)]),
+              ),
         )
         return 0
       },
@@ -102,20 +107,27 @@ type FoundTools = {
 
 /** Prints the tools of all servers. Throws the reason if none are known because no running svc could answer. */
 async function listAll(context: CommandContext, args: Readonly<Record<string, unknown>>): Promise<number> {
-  const names = [...writtenServers(readTexts(context.paths).config() ?? "").keys()]
+  const status = await context.ask("status").catch(() => undefined)
+  const isDemo = isObject(status) && status.demo === true
+  // The file does not name the server of the demo.
+  const names = isDemo
+    ? [...runningServers(status as Status).keys()]
+    : [...writtenServers(readTexts(context.paths).config() ?? "").keys()]
   const found = await Promise.all(names.map(async (server) => ({ server, ...(await findTools(context, server)) })))
   const shown = found.flatMap(({ server, tools }) =>
     tools.filter((tool) => args.disabled !== true || tool.disabled).map((tool) => ({ server, ...tool })),
   )
   const reasons = found.flatMap(({ offline }) => (offline === undefined ? [] : [offline]))
   if (shown.length === 0 && reasons[0] !== undefined && args.disabled !== true) throw reasons[0]
-  for (const reason of new Set(reasons.map(messageOf))) say(`${reason}; of its servers, only the known tools are shown`)
-  print(args.json === true, shown, () =>
-    table(
+  for (const reason of new Set(reasons.map(messageOf))) say(`${reason}; only the tools that svc has seen are shown`)
+  print(args.json === true, shown, () => {
+    if (names.length === 0) return "no servers yet; add one with `svc mcp add`"
+    if (shown.length === 0) return args.disabled === true ? "no tools are hidden" : "no server offers tools"
+    return table(
       ["server", "tool", "state", "description"],
-      shown.map((tool) => [tool.server, tool.name, toolState(tool), firstLine(tool.description)]),
-    ),
-  )
+      shown.map((tool) => [tool.server, tool.name, toolState(tool), sentence(tool.description)]),
+    )
+  })
   return 0
 }
 
@@ -202,7 +214,6 @@ async function switchTools(
   return editServers(args, edit, `${disabled ? "disabled" : "enabled"} ${listed} of ${name}`)
 }
 
-const firstLine = (text: unknown): string =>
-  String(text ?? "")
-    .split("\n", 1)[0]
-    ?.slice(0, 100) ?? ""
+/** As long as those of `svc search`: a table is no place for a whole description. */
+const DESCRIPTION_TOKENS = 60
+const sentence = (text: unknown): string => oneLine(firstSentence(String(text ?? "")), DESCRIPTION_TOKENS)

@@ -71,6 +71,8 @@ test("tools of all servers are listed, and several are hidden at once [tools:sev
   expect(rows).toContain("a echo1 true")
   expect(rows.some((row: string) => row.startsWith("b "))).toBe(true)
   expect((await svc("mcp", "tools", "list")).stdout).toMatch(/^SERVER +TOOL +STATE/)
+  expect((await svc("tools", "b", "--disabled")).stdout).toBe("b has no hidden tools\n")
+  expect((await inFolder(freshFolder())("tools")).stdout).toBe("no servers yet; add one with `svc mcp add`\n")
   const rest = rows.flatMap((row: string) => (/^a (\S+) false$/.exec(row) ?? []).slice(1))
   const last = await svc("mcp", "tools", "disable", "a", ...rest)
   expect([last.code, last.stderr]).toEqual([64, expect.stringContaining("that a offers; add --yes to hide")])

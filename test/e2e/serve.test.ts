@@ -47,6 +47,7 @@ describe("a first run", () => {
     expect((await runSvc(["ps"], env)).stdout).toMatch(new RegExp(`none +${address} .* demo\n`))
     expect(await run("mcp", "status")).toMatch(/demo +connected/)
     expect(await run("mcp", "list")).toMatch(/demo +stdio +connected/)
+    expect(await run("tools")).toMatch(/demo +echo +Returns its message/)
     expect(await run("search", "add", "numbers")).toContain("demo/add")
     expect(await run("run", "demo/add", "a=2", "b=40")).toBe("42\n")
     expect(await run("connect", "cursor", "--dry-run")).toContain(address)
