@@ -4,7 +4,7 @@
  *
  * A Map is unfit for that in JavaScriptCore: it replaces its table after a few additions and deletions, and each old table
  * refers to the next. Once one of them is old to the garbage collector, all later tables and their entries survive until the
- * next full collection, which cost a third of relaying a call.
+ * next full collection, which cost a tenth of the CPU time of a call.
  */
 export class ArrayMap<K extends number | string, V> {
   private readonly held: K[] = []

@@ -248,7 +248,7 @@ async function runSse({
       post.close()
     }),
   )
-  for (const { close } of opened) await close()
+  for (const { close } of opened) close()
   return meter.result()
 }
 
@@ -256,7 +256,10 @@ type SseSession = Awaited<ReturnType<typeof openSse>>
 
 /** Opens a session of the old HTTP+SSE transport. `waiting` takes its answers by their ids. */
 async function openSse(port: number, path: string, opening: readonly string[]) {
-  const stream = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { accept: "text/event-stream" } })
+  // A body that is being read cannot be cancelled, and Bun holds 256 connections at most.
+  const controller = new AbortController()
+  const { signal } = controller
+  const stream = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { accept: "text/event-stream" }, signal })
   const waiting = new Map<number, (text: string) => void>()
   const { promise: named, resolve: endpoint } = Promise.withResolvers<string>()
   void (async () => {
@@ -279,7 +282,7 @@ async function openSse(port: number, path: string, opening: readonly string[]) {
     await (await fetch(url, { method: "POST", headers: JSON_TYPE, body: frame })).text()
     if (frame.includes('"id":')) await answered
   }
-  return { target, waiting, close: async () => void (await stream.body?.cancel().catch(() => undefined)) }
+  return { target, waiting, close: () => controller.abort() }
 }
 
 const JSON_TYPE = { "content-type": "application/json" }
