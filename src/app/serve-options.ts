@@ -401,7 +401,8 @@ export function readServeOptions(
     authAudience: option.text("auth-audience"),
     authByScope: option.choice("auth-scopes", ["on", "off"], "on") === "on",
     demo: option.flag("demo"),
-    admin: option.flag("admin", true),
+    // The demo has no configuration to manage.
+    admin: option.flag("admin", true) && !option.flag("demo"),
     reload: option.flag("reload", true),
     healthLevel: option.choice("health-info-level", HEALTH_LEVELS, "minimal"),
     startupWait: option.duration("startup-wait", 5000),

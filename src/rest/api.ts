@@ -56,7 +56,7 @@ export type RestDeps = {
   readonly audit: Audit | undefined
   /** Bytes of a body at most. */
   readonly maxBody: number
-  /** Undefined until the configuration has been read, and for a demo. */
+  /** Undefined until the configuration has been read. */
   ports(): Promise<Omit<RestPorts, "history"> | undefined>
   watchCalls: RestPorts["watchCalls"]
   onbug(error: unknown): void
@@ -88,8 +88,7 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
     }
     const found = await deps.ports()
     mask = found?.mask ?? mask
-    if (found === undefined)
-      throw new RequestError("not_found", "This svc has no configuration to manage, or is still reading it")
+    if (found === undefined) throw new UnavailableError("svc is still reading its configuration; try again in a moment")
     const ports = { ...found, history, streams: rest.streams }
     if (!path.startsWith(PREFIX)) return serveView(rest, ports, deps.maxBody)
     const until = requireAdmin(inbound, deps)

@@ -35,6 +35,9 @@ describe("a first run", () => {
       content: [{ text: 'echo needs "message", a text; it got "text"' }],
     })
     expect(readIfThere(join(svc.folder, "mcp.json"))).toBeUndefined()
+    // There is no configuration to manage: a page that fails helps nobody.
+    for (const path of ["/admin", "/api/v1/servers"]) expect((await fetch(`${svc.url}${path}`)).status).toBe(404)
+    expect(await (await fetch(svc.url, { headers: { accept: "text/html" } })).text()).not.toContain("/admin")
   })
 
   test("svc's commands find a demo; a second one says how to reach it [cli:demo]", async () => {
