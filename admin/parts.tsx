@@ -1,6 +1,6 @@
 /** The parts that all views are made of. Texts of servers are drawn as text alone. */
 import type { ComponentChildren, JSX } from "preact"
-import { useEffect, useId, useRef, useState } from "preact/hooks"
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks"
 import { useNow } from "./hooks.ts"
 import type { ServerState } from "./types.ts"
 
@@ -57,16 +57,17 @@ type ButtonProps = {
   onClick?(): void
 }
 
-/** A button. `label` names it where its text alone does not. */
+/** A button. `label` names it where its text alone does not. A busy one does nothing, but keeps the focus. */
 export const Button = ({ children, kind = "plain", type = "button", isBusy = false, ...rest }: ButtonProps) => (
   <button
     type={type}
     class={`button ${kind}`}
-    disabled={rest.disabled === true || isBusy}
+    disabled={rest.disabled}
+    aria-disabled={isBusy || undefined}
     aria-busy={isBusy}
     aria-label={rest.label}
     aria-pressed={rest.pressed}
-    onClick={rest.onClick}
+    onClick={(event) => (isBusy ? event.preventDefault() : rest.onClick?.())}
   >
     {children}
   </button>
@@ -146,11 +147,13 @@ export const Choice = ({ label, value, options, isBare = true, onChange }: Choic
 /** What is shown where a list has no entries. */
 export const Empty = ({ children }: { children: ComponentChildren }) => <p class="empty">{children}</p>
 
+type FailureProps = { readonly text: string; readonly label?: string; retry?(): void }
+
 /** A failure, with what to do. */
-export const Failure = ({ text, retry }: { text: string; retry?: () => void }) => (
+export const Failure = ({ text, retry, label = "Try again" }: FailureProps) => (
   <div class="note bad" role="alert">
     <p>{text}</p>
-    {retry !== undefined && <Button onClick={retry}>Try again</Button>}
+    {retry !== undefined && <Button onClick={retry}>{label}</Button>}
   </div>
 )
 
@@ -237,13 +240,29 @@ type DialogProps = {
   onClose(): void
 }
 
-/** A dialog. The browser keeps the focus inside and closes it on Escape. */
+/** A dialog. The browser keeps the focus inside, closes it on Escape, and then gives the focus back. */
 export function Dialog({ title, isWide = false, children, onClose }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null)
   const id = useId()
-  useEffect(() => element.current?.showModal(), [])
+  const isGone = useRef(false)
+  useLayoutEffect(() => {
+    const dialog = element.current
+    dialog?.showModal()
+    return () => {
+      // The focus goes back if a dialog is closed, not if it is only removed.
+      isGone.current = true
+      dialog?.close()
+    }
+  }, [])
   return (
-    <dialog ref={element} class={isWide ? "wide" : ""} aria-labelledby={id} onClose={onClose}>
+    <dialog
+      ref={element}
+      class={isWide ? "wide" : ""}
+      aria-labelledby={id}
+      onClose={() => {
+        if (!isGone.current) onClose()
+      }}
+    >
       <header class="head">
         <h2 id={id}>{title}</h2>
         <Button kind="quiet" label="Close" onClick={() => element.current?.close()}>

@@ -60,7 +60,7 @@ export function SchemaForm({ schema, value, first, onChange }: FormProps) {
   )
 }
 
-/** A value as JSON text. Calls `onChange` when the text is valid. */
+/** A value as JSON text. Calls `onChange` when the text is valid; until then, its form cannot be sent. */
 export function JsonField({ label, value, hint, rows = 8, onChange }: JsonFieldProps) {
   const [text, setText] = useState(() => (value === undefined ? "" : JSON.stringify(value, null, 2)))
   const [problem, setProblem] = useState<string>()
@@ -77,12 +77,12 @@ export function JsonField({ label, value, hint, rows = 8, onChange }: JsonFieldP
             value={text}
             onInput={({ currentTarget }) => {
               setText(currentTarget.value)
-              try {
+              const found = jsonProblem(currentTarget.value)
+              setProblem(found)
+              // The browser then refuses to send the form: it would send the last text that was valid.
+              currentTarget.setCustomValidity(found ?? "")
+              if (found === undefined)
                 onChange(currentTarget.value.trim() === "" ? undefined : JSON.parse(currentTarget.value))
-                setProblem(undefined)
-              } catch (error) {
-                setProblem(`This is not JSON: ${error instanceof Error ? error.message : ""}`)
-              }
             }}
           />
           {problem !== undefined && (
@@ -119,6 +119,16 @@ export const isForm = (schema: Schema): boolean => Object.keys(propertiesOf(sche
 
 const MAX_MEMBERS = 80
 const MAX_REFERENCES = 5
+
+/** Returns why a text is not JSON; undefined if it is, or is empty. */
+function jsonProblem(text: string): string | undefined {
+  try {
+    if (text.trim() !== "") JSON.parse(text)
+    return undefined
+  } catch (error) {
+    return `This is not JSON: ${error instanceof Error ? error.message : ""}`
+  }
+}
 
 function Control(props: ControlProps) {
   const { name, schema, value, isRequired, onChange } = props
@@ -221,11 +231,12 @@ function ListControl({ name, schema, value, label, hint, isRequired, onChange }:
         <div key={at} class="item">
           <input
             aria-label={`${name} ${at + 1}`}
-            inputMode={isNumber ? "decimal" : "text"}
+            {...(isNumber ? { type: "number", step: "any" } : {})}
             spellcheck={false}
             value={String(item)}
-            onInput={({ currentTarget }) =>
-              set(items.with(at, isNumber ? Number(currentTarget.value) : currentTarget.value))
+            onInput={({ currentTarget: { value: text } }) =>
+              // An empty field stays empty while a person types another number.
+              set(items.with(at, isNumber && text !== "" ? Number(text) : text))
             }
           />
           <Button kind="quiet" label={`Remove ${name} ${at + 1}`} onClick={() => set(items.toSpliced(at, 1))}>

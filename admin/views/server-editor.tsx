@@ -66,7 +66,10 @@ export function ServerCreator() {
               void add()
             }}
           >
-            <Field label="Name" hint="Letters, digits, - and _; it stands in front of the names of its tools.">
+            <Field
+              label="Name"
+              hint="Use letters, digits, hyphens and underscores: clients see the name in front of each tool."
+            >
               {(id, describedBy) => (
                 <input
                   id={id}
@@ -160,7 +163,8 @@ function Editor({ written, schema, onReload }: EditorProps) {
       </div>
       {isStale && (
         <Failure
-          text="The server was changed in the meantime. Reload it, and apply your change to what it is now."
+          text="The server was changed in the meantime. Reload it, then make your change again."
+          label="Reload"
           retry={onReload}
         />
       )}

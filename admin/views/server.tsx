@@ -74,7 +74,7 @@ export function ServerView({ route }: { route: Route }) {
 }
 
 /** Restart, enable and disable. */
-export function ServerControls({ server: { name, enabled } }: { server: Server }) {
+export function ServerControls({ server: { name, enabled, instances } }: { server: Server }) {
   const { api } = useApp()
   const [busy, run] = useAction()
   const change = (word: "restart" | "enable" | "disable") =>
@@ -84,7 +84,7 @@ export function ServerControls({ server: { name, enabled } }: { server: Server }
     })
   return (
     <div class="row">
-      {enabled && (
+      {enabled && instances.length > 0 && (
         <Button isBusy={busy === "restart"} label={`Restart ${name}`} onClick={() => void change("restart")}>
           Restart
         </Button>

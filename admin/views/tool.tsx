@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded } from "../hooks.ts"
-import { Button, countText, Facts, Field, Head, Json, numberText, Shown } from "../parts.tsx"
+import { Button, countText, Facts, Failure, Field, Head, Json, numberText, Shown } from "../parts.tsx"
 import { type CallResult, Result } from "../result.tsx"
 import { linkTo } from "../router.ts"
 import { defaultsOf, isForm, JsonField, type Schema, SchemaForm } from "../schema-form.tsx"
@@ -38,7 +38,7 @@ export function ToolView({ name }: { name: string }) {
       <Shown loaded={loaded}>
         {(shown) => (
           <>
-            <Description key={shown.description} tool={shown} onChanged={loaded.reload} />
+            <Description tool={shown} onChanged={loaded.reload} />
             <TryIt tool={shown} />
             <Definition tool={shown} />
           </>
@@ -77,12 +77,19 @@ function Visibility({ tool, onChanged }: ToolProps) {
 /** The text that clients see, beside the server's own. */
 function Description({ tool, onChanged }: ToolProps) {
   const { api } = useApp()
-  const [text, setText] = useState(tool.description ?? "")
+  // What the person types stays when the text is changed elsewhere.
+  const [draft, setDraft] = useState<{ readonly text: string; readonly from: string | undefined }>()
+  const text = draft?.text ?? tool.description ?? ""
+  const isStale = draft !== undefined && draft.from !== tool.description && draft.text !== tool.description
+  useEffect(() => {
+    if (draft?.text === tool.description) setDraft(undefined)
+  }, [tool.description])
   const [busy, run] = useAction()
   const isReplaced = tool.upstreamDescription !== undefined
   const save = (description: string | null) =>
     run("save", async () => {
       await api.send("PATCH", "/tools", { changes: [{ server: tool.server, tool: tool.name, description }] })
+      setDraft(description === null ? undefined : { text: description, from: tool.description })
       onChanged()
       return description === null ? "Clients see the server's own text again" : "Clients see the new text"
     })
@@ -97,7 +104,9 @@ function Description({ tool, onChanged }: ToolProps) {
               rows={6}
               aria-describedby={describedBy}
               value={text}
-              onInput={({ currentTarget }) => setText(currentTarget.value)}
+              onInput={({ currentTarget }) =>
+                setDraft({ text: currentTarget.value, from: draft === undefined ? tool.description : draft.from })
+              }
             />
           )}
         </Field>
@@ -106,12 +115,19 @@ function Description({ tool, onChanged }: ToolProps) {
           <p class="prose-text soft">{isReplaced ? tool.upstreamDescription : (tool.description ?? "nothing")}</p>
         </div>
       </div>
+      {isStale && (
+        <Failure
+          text={`The text was changed elsewhere in the meantime. Clients now see: ${tool.description ?? "nothing"}`}
+          label="Take that text"
+          retry={() => setDraft(undefined)}
+        />
+      )}
       <div class="row">
         <Button
           kind="primary"
           isBusy={busy !== undefined}
           disabled={text.trim() === "" || text === tool.description}
-          onClick={() => void save(text)}
+          onClick={() => void save(text.trim())}
         >
           Save
         </Button>
@@ -191,8 +207,8 @@ const Definition = ({ tool }: { tool: Tool }) => (
     <Facts
       rows={[
         ["Name for clients", <code key="name">{tool.qualifiedName}</code>],
-        ["Context", tokensOf(tool) === 0 ? undefined : `about ${countText(tokensOf(tool), "token")}`],
-        ["Size", tool.characters === undefined ? undefined : `${numberText(tool.characters)} characters`],
+        ["Size", tool.characters === undefined ? undefined : countText(tool.characters, "character")],
+        ["Tokens, estimated", tokensOf(tool) === 0 ? undefined : `about ${numberText(tokensOf(tool))}`],
       ]}
     />
     {tool.definition === undefined ? (

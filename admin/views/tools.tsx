@@ -88,7 +88,8 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
                   Show {marked.length > 0 ? numberText(marked.length) : ""}
                 </Button>
                 <span class="soft">
-                  Clients see {countText(visible.length, "tool")}, about {countText(tokens, "token")}
+                  Clients see {countText(visible.length, "tool")}: about {countText(tokens, "token")}, estimated at four
+                  characters each
                 </span>
               </div>
               {found.length === 0 ? (
@@ -120,7 +121,7 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
                     },
                     { title: "Clients see", draw: (tool) => <ToolState tool={tool} /> },
                     {
-                      title: "Tokens",
+                      title: "Tokens (estimate)",
                       kind: "wide number",
                       draw: (tool) => numberText(tokensOf(tool)),
                     },
@@ -152,8 +153,8 @@ export function ToolState({ tool: { disabled, held, gone } }: { tool: Tool }) {
 
 const SHOWS = [
   ["", "All tools"],
-  ["visible", "Visible alone"],
-  ["hidden", "Hidden alone"],
+  ["visible", "Visible only"],
+  ["hidden", "Hidden only"],
 ] as const
 
 type ToolNameProps = {

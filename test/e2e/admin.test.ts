@@ -1,6 +1,6 @@
 /** The admin page of the built binary, in Chromium: every flow of a person who manages servers. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Browser, Page } from "playwright-core"
 import { startAuthority, startResource } from "../fixtures/authority.ts"
@@ -19,6 +19,7 @@ const serversOf = (registry: Registry) => ({
     echo: { ...ECHO, tags: ["play"], env: { API_KEY: SECRET } },
     off: { ...DEMO, disabled: true },
     crashing: { ...CRASHING, restartDelay: 10 },
+    "a-name-that-is-far-too-long-for-the-screen-of-a-telephone": { ...DEMO, disabled: true },
   },
   mcpTemplates: { project: { command: "echo", args: ["{{project.name}}"] } },
   registries: [{ name: "local", url: registry.url }],
@@ -143,6 +144,12 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await button("Enable echo").click()
     await row(/^echo/).getByText("connected").waitFor()
     expect(written().echo?.disabled).not.toBe(true)
+    // Nothing runs of it that could be restarted.
+    expect(
+      await row(/^project/)
+        .getByRole("button")
+        .allTextContents(),
+    ).toEqual(["Disable"])
   })
 
   test("svc is authorized at a remote server through its own sign-in page [admin:servers]", async () => {
@@ -194,13 +201,33 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await button("Save").click()
     await page.getByText(/was changed in the meantime/).waitFor()
     expect(written().echo?.tags).toEqual(["play"])
-    await button("Try again").click()
+    await button("Reload").click()
     await page.getByText(/was changed in the meantime/).waitFor({ state: "detached" })
     await button("Add to tags").click()
     await page.getByLabel("tags 2", { exact: true }).fill("fun")
     await button("Save").click()
     await isSaid("echo was saved")
     expect(written().echo).toMatchObject({ tags: ["play", "fun"], requestTimeout: 9000, env: { API_KEY: SECRET } })
+  })
+
+  test("a text that is not JSON is not sent, and nothing in its place [admin:edit]", async () => {
+    await admin.show("servers/echo/settings")
+    await button("JSON").click()
+    const settings = page.getByLabel("echo, as JSON")
+    const valid = JSON.stringify({ ...JSON.parse(await settings.inputValue()), requestTimeout: 7777 })
+    await settings.fill(valid)
+    await settings.fill(valid.slice(0, -1))
+    await page.getByText(/This is not JSON/).waitFor()
+    await button("Save").click()
+    expect(
+      await settings.evaluate((field) => (field as unknown as { validationMessage: string }).validationMessage),
+    ).toMatch(/This is not JSON/)
+    await settings.fill(valid.replace("7777", "5555"))
+    await button("Save").click()
+    await isSaid("echo was saved")
+    expect(written().echo?.requestTimeout).toBe(5555)
+    const backups = readdirSync(join(svc.folder, "backups")).map((name) => join(svc.folder, "backups", name))
+    expect(backups.filter((file) => readFileSync(file, "utf8").includes("7777"))).toEqual([])
   })
 
   test("tools are hidden in bulk, and the last ones after a question alone [admin:zero-tools]", async () => {
@@ -246,6 +273,23 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await eventually(async () => (await page.getByLabel("What clients see").inputValue()) === "Returns its argument")
   })
 
+  test("a description that is being typed stays when another tab changes it [admin:tools]", async () => {
+    await using other = await visit(browser, svc)
+    const fieldOf = (tab: Page) => tab.getByLabel("What clients see")
+    for (const tab of [admin, other]) await tab.show("tools/echo_svc_echo1")
+    await fieldOf(page).fill("Mine")
+    await fieldOf(other.page).fill("Theirs ")
+    await other.page.getByRole("button", { name: "Save" }).click()
+    await page.getByText(/changed elsewhere in the meantime. Clients now see: Theirs/).waitFor()
+    expect(await fieldOf(page).inputValue()).toBe("Mine")
+    await button("Take that text").click()
+    expect(await fieldOf(page).inputValue()).toBe("Theirs")
+    await button("Restore the server's text").click()
+    await isSaid("Clients see the server's own text again")
+    await eventually(async () => (await fieldOf(other.page).inputValue()) === "Returns its argument")
+    expect(await other.page.getByText(/changed elsewhere/).count()).toBe(0)
+  })
+
   test("a thousand tools are drawn in parts, and all of them are searched [admin:tools]", async () => {
     const many = { command: "bun", args: [fixture("echo.ts"), "--tools", "1000"] }
     await using large = await startSvc({ config: { mcpServers: { many } } })
@@ -282,6 +326,24 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await result.getByText("humidity").waitFor()
     await page.getByText("Schemas and annotations").click()
     await page.getByText(/"inputSchema"/).waitFor()
+  })
+
+  test("a list of numbers takes fractions and negative numbers [admin:try]", async () => {
+    const config = { mcpServers: { sums: { command: "bun", args: [fixture("echo.ts"), "--numbers"] } } }
+    await using sums = await startSvc({ config })
+    await using tab = await visit(browser, sums)
+    await tab.show("tools/sums_svc_echo")
+    for (const [at, text] of ["-1.5", "0.25"].entries()) {
+      await tab.page.getByRole("button", { name: "Add to m" }).click()
+      const field = tab.page.getByLabel(`m ${at + 1}`, { exact: true })
+      await field.press("Control+A")
+      await field.pressSequentially(text)
+    }
+    await tab.page.getByRole("button", { name: "Call echo" }).click()
+    await tab.page
+      .getByRole("region", { name: "Result" })
+      .getByText(/-1\.5,\s*0\.25/)
+      .waitFor()
   })
 
   test("the log follows, and filters by server, level and text [admin:logs]", async () => {
@@ -356,6 +418,20 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await page.keyboard.press("Tab")
     await page.keyboard.press("Enter")
     expect(await page.evaluate("document.activeElement?.id")).toBe("main")
+    await admin.show("servers/echo")
+    const removing = button("Remove echo")
+    for (const key of ["Enter", "Escape"]) {
+      await removing.focus()
+      await page.keyboard.press("Enter")
+      if (key === "Enter") await button("Cancel").focus()
+      await page.keyboard.press(key)
+      await page.getByRole("dialog").waitFor({ state: "detached" })
+      expect([key, await page.evaluate("document.activeElement?.ariaLabel")]).toEqual([key, "Remove echo"])
+    }
+    await button("Restart echo").focus()
+    await page.keyboard.press("Enter")
+    await isSaid("echo: restarted")
+    expect(await page.evaluate("document.activeElement?.ariaLabel")).toBe("Restart echo")
     await page.getByLabel("dark").check({ force: true })
     expect(await page.evaluate("getComputedStyle(document.documentElement).colorScheme")).toBe("dark")
     await page.getByLabel("system").check({ force: true })
