@@ -1912,6 +1912,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the state of a session must not depend on where the load balancer sends a request",
   },
+  "cluster:chaos": {
+    says: "with replicas and Redis killed at random, no call is executed twice or answered to another client, and calls fail only around a kill",
+    from: "choice",
+    why: "what clients cannot see they cannot repair",
+  },
   "cluster:away": {
     says: "while the shared state is away, modern requests and known sessions go on; what needs it answers 503 with Retry-After; svc recovers by itself, even if the state lost all it held",
     from: "choice",

@@ -41,11 +41,16 @@ export async function startCluster(count: number, options: Options = {}): Promis
           headers: request.headers,
           signal: request.signal,
           timeout: false,
+          // A connection to a replica that was killed since is no use.
+          keepalive: false,
           ...(body === undefined ? {} : { body }),
         } as RequestInit).catch((error: unknown) => error)
         if (response instanceof Response)
           return new Response(response.body, { status: response.status, headers: response.headers })
-        if (!(response instanceof Error && "code" in response && response.code === "ConnectionRefused")) throw response
+        const code = response instanceof Error && "code" in response ? response.code : undefined
+        // The request did not reach a replica.
+        if (code === "ConnectionRefused" || code === "ECONNREFUSED") continue
+        return new Response(`the replica ended: ${code}`, { status: 502 })
       }
       return new Response("no replica", { status: 502 })
     },
