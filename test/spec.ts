@@ -1862,6 +1862,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a refresh token may be valid only once",
   },
+  "cluster:tokens": {
+    says: "a token that is created, changed or revoked on one replica while svc runs is that on all within a second; a revoked one is refused for good, and each replica's commands show all",
+    from: "choice",
+    why: "whoever revokes a token must not have to find all replicas",
+  },
+  "cluster:tokens:sealed": {
+    says: "with SVC_STATE_KEY, tokens in the shared state are sealed, and others are refused",
+    from: "choice",
+    why: "who can write to Redis must not be able to create a token",
+  },
   "cluster:drift": {
     says: "svc warns if replicas have had different configurations for a minute",
     from: "choice",

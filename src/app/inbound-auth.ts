@@ -1,13 +1,15 @@
 import { join } from "node:path"
 import { isDeepStrictEqual } from "node:util"
-import { systemClock } from "../lib/clock.ts"
+import { systemClock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { type AuthOptions, createAuthentication, createResourceMetadata } from "../serve/auth.ts"
 import type { Middleware } from "../serve/inbound.ts"
-import { type ClientToken, describeToken, readTokens } from "../store/client-tokens.ts"
+import { type ClientToken, describeToken, printTokens, readTokens } from "../store/client-tokens.ts"
 import type { Paths } from "../store/paths.ts"
+import type { SharedTokens } from "../store/shared-tokens.ts"
 import { watchFiles } from "../store/watch.ts"
+import type { Cluster } from "./cluster.ts"
 import { createRefusedLogins } from "./refused-logins.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
@@ -28,7 +30,7 @@ export type InboundAuth = {
  * that the login of a browser stands for.
  */
 export async function openInboundAuth(
-  { agent, audit, log, mcp, metrics, nameHolders, streams }: Runtime,
+  { agent, audit, cluster, log, mcp, metrics, nameHolders, streams }: Runtime,
   { auth, authIssuer, authAudience, authByScope, healthLevel, trustProxy }: ServeOptions,
   paths: Paths | undefined,
   base: () => string,
@@ -49,7 +51,10 @@ export async function openInboundAuth(
       expires,
     })
   }
-  const tokens = watchTokens(paths, log, authIssuer === undefined, onrevoked, onchange)
+  const tokens = watchTokens(paths, log, onrevoked, onchange)
+  if (cluster !== undefined) await tokens.share(cluster)
+  if (authIssuer === undefined && paths !== undefined && tokens.current().size === 0)
+    log.warn("no client can connect yet: create a token with `svc auth token create`")
   nameHolders((principal) => tokens.current().get(principal.replace(/^token /, ""))?.name || undefined)
   const refused = createRefusedLogins({ log, audit, metrics, clock: systemClock, trustProxy })
   // Imported for an issuer alone: without one, a start does not load the cryptography.
@@ -100,6 +105,14 @@ const CHANGED = { verb: "change", past: "changed" } as const
 const REVOKED = { verb: "revoke", past: "revoked" } as const
 type TokenChange = typeof CREATED | typeof CHANGED | typeof REVOKED
 
+type WatchedTokens = {
+  current(): ReadonlyMap<string, ClientToken>
+  follow(): void
+  /** Shares the tokens with the other replicas. Resolves when theirs are known, or cannot be reached. */
+  share(cluster: Cluster): Promise<void>
+  close(): void
+}
+
 /**
  * Follows the tokens file. A file that cannot be trusted counts as empty, and the log says so. `onchange` gets each difference
  * between two states of the file that can be trusted, so that a command, an editor and a restored file all leave a trace.
@@ -107,37 +120,100 @@ type TokenChange = typeof CREATED | typeof CHANGED | typeof REVOKED
 function watchTokens(
   paths: Paths | undefined,
   log: Log,
-  needed: boolean,
   onrevoked: () => void,
   onchange: (change: TokenChange, token: ClientToken) => void,
-): { current(): ReadonlyMap<string, ClientToken>; follow(): void; close(): void } {
-  let tokens: ReadonlyMap<string, ClientToken> = new Map()
-  if (paths === undefined) return { current: () => tokens, follow: () => undefined, close: () => undefined }
+): WatchedTokens {
+  type Tokens = ReadonlyMap<string, ClientToken>
+  let tokens: Tokens = new Map()
+  if (paths === undefined)
+    return { current: () => tokens, follow: () => undefined, share: async () => undefined, close: () => undefined }
   const file = tokensFile(paths)
-  let trusted: typeof tokens | undefined
-  const read = () => {
+  let trusted: Tokens | undefined
+  let shared: SharedTokens | undefined
+  const accept = (next: Tokens) => {
     const before = tokens
-    try {
-      tokens = readTokens(file, process.platform)
-      if (trusted !== undefined) compare(trusted, tokens)
-      trusted = tokens
-    } catch (error) {
-      tokens = new Map()
-      log.error(`all tokens are refused: ${messageOf(error)}`)
-    }
+    tokens = next
     if ([...before].some(([id, token]) => !isDeepStrictEqual(tokens.get(id), token))) onrevoked()
   }
-  const compare = (old: typeof tokens, now: typeof tokens) => {
+  const read = () => {
+    try {
+      const filed = readTokens(file, process.platform)
+      if (trusted !== undefined) compare(trusted, filed)
+      trusted = filed
+      accept(shared?.merge(filed) ?? filed)
+    } catch (error) {
+      accept(new Map())
+      log.error(`all tokens are refused: ${messageOf(error)}`)
+    }
+  }
+  const compare = (old: Tokens, now: Tokens) => {
     for (const [id, token] of old) {
       const next = now.get(id)
+      if (isDeepStrictEqual(next, token)) continue
+      shared?.changed(id, next)
       if (next === undefined) onchange(REVOKED, token)
-      else if (!isDeepStrictEqual(next, token)) onchange(CHANGED, next)
+      else onchange(CHANGED, next)
     }
-    for (const [id, token] of now) if (!old.has(id)) onchange(CREATED, token)
+    for (const [id, token] of now) {
+      if (old.has(id)) continue
+      shared?.changed(id, token)
+      onchange(CREATED, token)
+    }
+  }
+  /** Applies the changes of other replicas, and writes them to the file: the commands of each replica show all tokens. */
+  const takeShared = async () => {
+    read()
+    const merged = () => printTokens((shared?.merge(readTokens(file, process.platform)) ?? tokens).values())
+    try {
+      const { editTokens } = await import("../store/documents.ts")
+      await editTokens(paths, file, merged, systemClock)
+    } catch (error) {
+      log.debug(`tokens of other replicas are not written to ${file}: ${messageOf(error)}`)
+    }
   }
   // Watched before it is read: a change in between is seen.
   const watcher = watchFiles([file], systemClock, read)
   read()
-  if (needed && tokens.size === 0) log.warn("no client can connect yet: create a token with `svc auth token create`")
-  return { current: () => tokens, follow: watcher.check, close: watcher.close }
+  return {
+    current: () => tokens,
+    follow: watcher.check,
+    async share(cluster) {
+      shared = await openSharedTokens(cluster, log, () => void takeShared())
+      await withTimeout(systemClock, SYNC_MS, shared.sync())
+    },
+    close() {
+      watcher.close()
+      shared?.close()
+    },
+  }
+}
+
+/** How long a start waits for the tokens of other replicas. */
+const SYNC_MS = 1000
+
+async function openSharedTokens({ state, replicas }: Cluster, log: Log, onchange: () => void): Promise<SharedTokens> {
+  const { createSharedTokens } = await import("../store/shared-tokens.ts")
+  const { SVC_STATE_KEY } = process.env
+  const tokens = createSharedTokens({
+    state,
+    stateKey: SVC_STATE_KEY === "" ? undefined : SVC_STATE_KEY,
+    tell: () => replicas.send({ kind: "tokens" }),
+    onchange,
+    onunsealed: () =>
+      log.warn(
+        "who can write to Redis can create tokens of clients: set SVC_STATE_KEY to the same secret on all replicas",
+      ),
+    onforeign: () =>
+      log.error(
+        "tokens of another replica are refused: they are not sealed with this replica's SVC_STATE_KEY; give all replicas the same one",
+      ),
+  })
+  const end = replicas.on("tokens", () => void tokens.sync())
+  return {
+    ...tokens,
+    close() {
+      end()
+      tokens.close()
+    },
+  }
 }

@@ -86,6 +86,15 @@ export function readTokens(file: string, platform: string): ReadonlyMap<string, 
   return text === undefined ? new Map() : parseTokens(text, file)
 }
 
+/** Returns the token of a text of JSON; undefined if it is none. */
+export function parseToken(text: string): ClientToken | undefined {
+  try {
+    return tokenSchema().safeParse(JSON.parse(text)).data
+  } catch {
+    return undefined
+  }
+}
+
 /** Returns the text of a file with these tokens. */
 export const printTokens = (tokens: Iterable<ClientToken>): string =>
   `${JSON.stringify({ tokens: [...tokens] }, null, 2)}\n`
@@ -123,26 +132,24 @@ function parseTokens(text: string, file: string): ReadonlyMap<string, ClientToke
   return new Map(parsed.data.tokens.map((token) => [token.id, token]))
 }
 
-const fileSchema = lazy(() =>
+const tokenSchema = lazy(() =>
   z.object({
-    tokens: z.array(
-      z.object({
-        id: z.string().regex(/^[0-9a-f]{12}$/),
-        name: z.string(),
-        tags: z.array(z.string()).optional(),
-        tools: z.enum(TOOL_LISTINGS).optional(),
-        resultBudget: z
-          .number()
-          .int()
-          .refine((budget) => budget === 0 || budget >= LEAST_RESULT_BUDGET)
-          .optional(),
-        created: z.iso.datetime(),
-        expires: z.iso.datetime().optional(),
-        hash: z.string().regex(/^[0-9a-f]{64}$/),
-      }),
-    ),
+    id: z.string().regex(/^[0-9a-f]{12}$/),
+    name: z.string(),
+    tags: z.array(z.string()).optional(),
+    tools: z.enum(TOOL_LISTINGS).optional(),
+    resultBudget: z
+      .number()
+      .int()
+      .refine((budget) => budget === 0 || budget >= LEAST_RESULT_BUDGET)
+      .optional(),
+    created: z.iso.datetime(),
+    expires: z.iso.datetime().optional(),
+    hash: z.string().regex(/^[0-9a-f]{64}$/),
   }),
 )
+
+const fileSchema = lazy(() => z.object({ tokens: z.array(tokenSchema()) }))
 
 const hashOf = (text: string): string => sha256(text, "hex")
 
