@@ -1872,6 +1872,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "who can write to Redis must not be able to create a token",
   },
+  "cluster:results": {
+    says: "a stored result is read through any replica while the one that stored it lives; afterwards svc says that it is gone",
+    from: "choice",
+    why: "its id names the replica that stored it; copies of large results would cost Redis more than all else",
+  },
   "cluster:drift": {
     says: "svc warns if replicas have had different configurations for a minute",
     from: "choice",

@@ -124,7 +124,7 @@ export async function openClientSessions(
     onbug,
   }
   let toolbox: Toolbox | undefined
-  const { port: results, ...stored } = openResults(options, paths, log)
+  const { port: results, ...stored } = openResults(options, paths, log, cluster?.replicas.id)
   const gateway: Gateway = createGateway({
     agent,
     clock: systemClock,
@@ -249,6 +249,7 @@ function openResults(
   { resultBudget, resultTtl: ttl, persist }: ServeOptions,
   paths: Paths | undefined,
   log: Log,
+  replica: string | undefined,
 ): { readonly port: ResultPort; sweep(): void; close(): Promise<void> } {
   const warned = new Set<string>()
   const warnOnce = (text: string) => {
@@ -261,7 +262,7 @@ function openResults(
   let storing: ResultPort["storing"]
   const store = () => {
     opened ??= import("./stored-results.ts").then(({ openStoredResults }) =>
-      openStoredResults({ paths, folder, ttl, persist }, warnOnce),
+      openStoredResults({ paths, folder, ttl, persist, replica }, warnOnce),
     )
     return opened
   }

@@ -13,11 +13,13 @@ export type StoredResultOptions = {
   readonly ttl: number
   /** Whether results can be read after a restart of svc. */
   readonly persist: boolean
+  /** The id of this replica in a cluster. */
+  readonly replica: string | undefined
 }
 
 /** Opens the store. Reads and writes nothing yet. Throws an UnavailableError if svc keeps nothing on disk. */
 export function openStoredResults(
-  { paths, folder, ttl, persist }: StoredResultOptions,
+  { paths, folder, ttl, persist, replica }: StoredResultOptions,
   warn: (text: string) => void,
 ): ResultStore {
   if (paths === undefined || folder === undefined)
@@ -31,7 +33,7 @@ export function openStoredResults(
       return randomKey()
     }
   }
-  return new ResultStore({ folder, clock: systemClock, key, ttl, capacity: CAPACITY_BYTES })
+  return new ResultStore({ folder, clock: systemClock, key, ttl, capacity: CAPACITY_BYTES, replica })
 }
 
 // ---

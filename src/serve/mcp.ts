@@ -11,6 +11,7 @@ import { Cancellation } from "../session/cancellation.ts"
 import type { Client, Exchange } from "../session/client.ts"
 import { accept, acceptModern, type EndpointDeps, initialize, serve } from "../session/endpoint.ts"
 import { identityOfClient, type Refusal, requestClient } from "../session/request-client.ts"
+import { replicaOfResult } from "../session/result-budget.ts"
 import type { Session } from "../session/session.ts"
 import { replicaOfTask } from "../session/task-id.ts"
 import { replicaIn } from "../store/replicas.ts"
@@ -125,7 +126,7 @@ async function bringSession({ http, deps }: Received): Promise<void> {
   if (id !== null) await deps.sessions.bring(id)
 }
 
-/** Returns the replica whose call or task a message is about; undefined if any replica can take it. */
+/** Returns the replica whose call, task or stored result a message is about; undefined if any replica can take it. */
 function replicaOf(value: unknown, { suspendedCalls }: McpDeps): string | undefined {
   if (!isObject(value)) return undefined
   const { id, method, params } = value
@@ -133,7 +134,9 @@ function replicaOf(value: unknown, { suspendedCalls }: McpDeps): string | undefi
   if (!isObject(params)) return undefined
   if (method === "notifications/progress")
     return typeof params.progressToken === "string" ? replicaIn(params.progressToken) : undefined
-  return suspendedCalls.replicaOf(params.requestState) ?? replicaOfTask(params.taskId)
+  return (
+    suspendedCalls.replicaOf(params.requestState) ?? replicaOfTask(params.taskId) ?? replicaOfResult(method, params)
+  )
 }
 
 /** Answers what was posted. Makes a promise only if something is waited for: this runs for every call. */

@@ -1,6 +1,7 @@
 /** Answers `read_result`, and `resources/read` of `svc://results/…`: parts of a stored result, for its owner alone. */
 import { RequestError, UnavailableError } from "../lib/errors.ts"
 import { cutText } from "../lib/text.ts"
+import { replicaIn } from "../store/replicas.ts"
 import type { ResultReader } from "../store/result-store.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
 import { type Answer, resultAnswer } from "./answer.ts"
@@ -22,7 +23,7 @@ export async function answerReadResult(call: ClientCall): Promise<Answer> {
         [
           {
             type: "text",
-            text: `No stored result has the ID ${cutText(named.id, 60)}: it is of another client, or its time is over. Call the tool again.`,
+            text: `No stored result has the ID ${cutText(named.id, 60)}: ${whyMissing(named.id, call)}. Call the tool again.`,
           },
         ],
         true,
@@ -65,6 +66,14 @@ function toolAnswer({ request, client }: ClientCall, content: readonly Params[],
   return isError ? { ...answer, outcome: "tool_error" } : answer
 }
 
+/** A request for a result of another replica arrives here if that does not live. */
+function whyMissing(id: string, { gateway }: ClientCall): string {
+  const replica = replicaIn(id)
+  return replica === undefined || replica === gateway.peers?.replica
+    ? "it is of another client, or its time is over"
+    : "the replica of svc that stored it is gone"
+}
+
 /** The note around what was read. */
 const NOTE = 300
 
@@ -87,6 +96,6 @@ async function readOf(call: ClientCall, id: string, args: Params): Promise<Read 
 
 /** Reads an id, or a URI with the part in its query. */
 function namedIn(written: string): { readonly id: string; readonly query: Params } {
-  const [, id = written.trim(), search = ""] = /^\s*svc:\/\/results\/([0-9a-f]*)(?:\?(.*))?$/s.exec(written) ?? []
+  const [, id = written.trim(), search = ""] = /^\s*svc:\/\/results\/(r?[0-9a-f]*)(?:\?(.*))?$/s.exec(written) ?? []
   return { id, query: Object.fromEntries(new URLSearchParams(search)) }
 }

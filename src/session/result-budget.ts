@@ -1,11 +1,14 @@
 /** Which budget a result has, and who may read what was stored. Loaded by every session, so small. choice: Large results. */
 import type { View } from "../catalog/catalog.ts"
+import { isWrapper } from "../catalog/lazy-tools.ts"
 import type { Scope } from "../catalog/scope.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { sha256 } from "../lib/digest.ts"
 import { parseExact } from "../lib/json.ts"
-import { isObject, metaOf } from "../wire/message.ts"
+import { replicaIn } from "../store/replicas.ts"
+import { asText, isObject, metaOf, type Params } from "../wire/message.ts"
 import type { Client } from "./client.ts"
+import { objectOf } from "./lazy-call.ts"
 import type { Gateway } from "./ports.ts"
 
 /**
@@ -53,6 +56,16 @@ export const resultOwner = ({ era, principal, id }: Client): string =>
 /** Whether a URI is that of a stored result. */
 export const isResultUri = (uri: unknown): uri is string => typeof uri === "string" && RESULT_URI.test(uri)
 
+/** Returns the replica that stored what a request reads, by its id; undefined for a single svc's and for other requests. */
+export function replicaOfResult(method: unknown, { name, uri, arguments: args }: Params): string | undefined {
+  if (method === "resources/read") return isResultUri(uri) ? replicaIn(uri.slice(RESULTS.length)) : undefined
+  if (method !== "tools/call" || (name !== READ_RESULT && !isWrapper(name))) return undefined
+  const given = objectOf(args)
+  const named = name === READ_RESULT ? given : objectOf(given?.arguments)
+  const id = asText(named?.id ?? named?.uri ?? "").trim()
+  return replicaIn(id.startsWith(RESULTS) ? id.slice(RESULTS.length) : id)
+}
+
 export const resultUri = (id: string): string => `${RESULTS}${id}`
 
 export const READ_RESULT = "read_result"
@@ -85,4 +98,4 @@ const META_MAX_RESULT = "anthropic/maxResultSizeChars"
 const MOST_STATED = 500_000
 const RESULTS = "svc://results/"
 /** A server may be named `results`, but its resources have URIs behind its name. */
-const RESULT_URI = /^svc:\/\/results\/[0-9a-f]{32}(?:\?|$)/
+const RESULT_URI = /^svc:\/\/results\/(?:r[0-9a-f]{8})?[0-9a-f]{32}(?:\?|$)/

@@ -65,6 +65,8 @@ export type ResultStoreOptions = {
   readonly ttl: number
   /** Bytes of all results together. */
   readonly capacity: number
+  /** The id of the replica that stores; ids of results name it. Undefined for a single svc. */
+  readonly replica?: string | undefined
 }
 
 export const CHUNK_BYTES = 64 * 1024
@@ -78,7 +80,8 @@ export class ResultStore {
 
   /** Begins a result of an owner. Nothing is written before the first chunk is full. */
   create(owner: string): ResultWriter {
-    return new Writer(this.options.folder, randomBytes(16).toString("hex"), owner, this.options.clock.now(), {
+    const { folder, clock, replica = "" } = this.options
+    return new Writer(folder, replica + randomBytes(16).toString("hex"), owner, clock.now(), {
       key: () => this.key(),
       onfinished: (bytes) => this.grown(bytes),
     })
@@ -143,7 +146,7 @@ export class ResultStore {
 
 // ---
 
-const RESULT_ID = /^[0-9a-f]{32}$/
+const RESULT_ID = /^(?:r[0-9a-f]{8})?[0-9a-f]{32}$/
 const SUFFIX = ".result"
 const MAGIC = Buffer.from("svcres1\n")
 const SALT_BYTES = 16

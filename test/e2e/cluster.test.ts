@@ -275,3 +275,41 @@ describe.skipIf(NO_REDIS !== undefined)("while Redis is away", () => {
     expect(await client.call(svc, "one_svc_who")).toMatch(/^\d+$/)
   })
 })
+
+describe.skipIf(NO_REDIS !== undefined)("three replicas with a budget for results", () => {
+  test("a large result is read through any replica while the one that stored it lives [cluster:results]", async () => {
+    const large = { command: "bun", args: [fixture("large.ts"), "--size", "60000"] }
+    await using cluster = await startCluster(3, {
+      config: { mcpServers: { large } },
+      flags: ["--result-budget", "4000", "--tools", "search"],
+    })
+    const replicas = cluster.replicas as unknown as readonly [Instance, Instance, Instance]
+    const client = new WanderingClient()
+    await client.open(replicas[0])
+    const textOf = (answer: unknown) => JSON.stringify(answer)
+    const idIn = (answer: unknown) => /r[0-9a-f]{40}/.exec(textOf(answer))?.[0] ?? ""
+    const call = { name: "call_tool", arguments: { name: "large_svc_text", arguments: {} } }
+    const id = idIn(await client.request(replicas[0], "tools/call", call))
+    const args = { id, range: "0-99" }
+    const whole = { name: "read_result", arguments: args }
+    const parts = await Promise.all(replicas.map((replica) => client.request(replica, "tools/call", whole)))
+    const wrapped = { name: "call_tool", arguments: { name: "read_result", arguments: args } }
+    parts.push(await client.request(replicas[1], "tools/call", wrapped))
+    expect(new Set(parts.map(({ result }) => textOf(result))).size).toBe(1)
+    expect(parts[0]?.result?.content?.[0]?.text.length).toBe(100)
+    for (const replica of replicas) {
+      const { result } = await client.request(replica, "resources/read", { uri: `svc://results/${id}?range=0-99` })
+      expect(textOf(result)).toContain('"svc/size"')
+    }
+    // A modern client is known by its principal; others have no such result.
+    const modernId = idIn((await modern(`${replicas[2].url}/mcp`, "tools/call", call)).body)
+    const read = { name: "read_result", arguments: { id: modernId, range: "0-99" } }
+    expect(textOf((await modern(`${replicas[1].url}/mcp`, "tools/call", read)).body)).toContain("bytes 0-99 of")
+    const stranger = new WanderingClient()
+    await stranger.open(replicas[1])
+    expect(textOf(await stranger.request(replicas[1], "tools/call", whole))).toContain("of another client")
+    replicas[0].signal("SIGKILL")
+    await replicas[0].exited
+    expect(textOf(await client.request(replicas[1], "tools/call", whole))).toContain("that stored it is gone")
+  })
+})
