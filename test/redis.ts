@@ -13,16 +13,21 @@ export type RedisServer = AsyncDisposable & {
   resume(): void
 }
 
-const COMMAND = Bun.which("redis-server") ?? Bun.which("valkey-server")
+/** Redis's redis-check-rdb is the server under another name; Debian's redis-tools has it alone. */
+const COMMAND = Bun.which("redis-server") ?? Bun.which("valkey-server") ?? Bun.which("redis-check-rdb")
 
 /** Why there is no Redis here; undefined if there is. */
 export const NO_REDIS = COMMAND === null ? "needs redis-server or valkey-server" : undefined
+
+if (NO_REDIS !== undefined)
+  process.stderr.write("the tests of replicas are skipped: there is no Redis or Valkey (apt-get install redis-tools)\n")
 
 export async function startRedis(...args: readonly string[]): Promise<RedisServer> {
   const port = await freePort()
   const spawn = () =>
     Bun.spawn({
       cmd: [COMMAND ?? "redis-server", "--port", String(port), "--bind", "127.0.0.1", "--save", "", ...args],
+      argv0: "redis-server",
       stdin: "ignore",
       stdout: "pipe",
       stderr: "inherit",

@@ -1877,6 +1877,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "its id names the replica that stored it; copies of large results would cost Redis more than all else",
   },
+  "cluster:sse": {
+    says: "a message that is posted to /messages reaches the /sse stream of its client, whichever replica receives it",
+    from: "choice",
+    why: "the id of the stream names the replica that has it",
+  },
   "cluster:drift": {
     says: "svc warns if replicas have had different configurations for a minute",
     from: "choice",

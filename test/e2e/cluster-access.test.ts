@@ -1,5 +1,6 @@
-/** What lets clients and svc in, over replicas: tokens of clients. */
+/** What lets clients and svc in, over replicas: tokens of clients, sign-ins to remote servers, streams of /sse. */
 import { describe, expect, test } from "bun:test"
+import { browse, startAuthority, startResource } from "../fixtures/authority.ts"
 import { NO_REDIS } from "../redis.ts"
 import { eventually, freshEnv, type Instance, modern, runSvc } from "./harness.ts"
 import { startCluster, WanderingClient } from "./replicas.ts"
@@ -58,5 +59,70 @@ describe.skipIf(NO_REDIS !== undefined)("tokens of clients on three replicas", (
     await eventually(async () => (await statuses(replicas, kept)).every((status) => status === 401))
     expect(await statuses(replicas, made)).toEqual([401, 401, 401])
     for (const replica of replicas) expect(replica.stderr()).not.toContain(made)
+  })
+})
+
+describe.skipIf(NO_REDIS !== undefined)("a remote server that wants a sign-in, on three replicas", () => {
+  test("a redirect that another replica receives signs in all; tokens are renewed once for all [cluster:authorizations]", async () => {
+    await using authority = await startAuthority()
+    using resource = startResource(authority)
+    await using cluster = await startCluster(3, {
+      config: { mcpServers: { web: { url: resource.url } } },
+      flags: ["--health-rate-limit", "off"],
+      env: { SVC_STATE_KEY: "a secret of the cluster" },
+    })
+    const [one, other] = cluster.replicas as unknown as readonly [Instance, Instance]
+    const addressOf = async ({ url }: Instance) =>
+      ((await (await fetch(`${url}/health/mcp/web`)).json()) as { authorizationUrl?: string }).authorizationUrl
+    const address = await eventually(() => addressOf(one))
+    const { url: redirect } = await browse(address, one.url)
+    const page = await fetch(redirect.replace(one.url, other.url))
+    expect([page.status, await page.text()]).toEqual([200, expect.stringContaining("web is authorized")])
+    const call = async ({ url }: Instance) =>
+      (await modern(`${url}/mcp`, "tools/call", { name: "web_svc_whoami", arguments: {} })).body.result
+    const answersOfAll = () => Promise.all([...cluster.replicas, ...cluster.replicas].map(call))
+    const areGood = async () => (await answersOfAll()).every((result) => result !== undefined && !result.isError)
+    await eventually(areGood)
+    // What was signed with the old keys is refused everywhere at once.
+    await authority.stop()
+    await authority.start("new")
+    const before = authority.asked.get("/token") ?? 0
+    await eventually(areGood)
+    expect((authority.asked.get("/token") ?? 0) - before).toBe(1)
+  })
+})
+
+/** Returns the data of the events of a stream. */
+async function* dataOf(response: Response): AsyncGenerator<string, void> {
+  let text = ""
+  for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    const lines = `${text}${chunk}`.split("\n")
+    text = lines.pop() ?? ""
+    for (const line of lines) if (line.startsWith("data: ")) yield line.slice("data: ".length)
+  }
+}
+
+describe.skipIf(NO_REDIS !== undefined)("a stream of /sse on one of three replicas", () => {
+  test("is answered there, whichever replica a message is posted to [cluster:sse]", async () => {
+    await using cluster = await startCluster(3)
+    const [home] = cluster.replicas as unknown as readonly [Instance]
+    const stream = await fetch(`${home.url}/sse`)
+    const data = dataOf(stream)
+    const next = async (): Promise<string> => (await data.next()).value ?? ""
+    const path = await next()
+    const post = ({ url }: Instance, message: object) =>
+      fetch(`${url}${path}`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ jsonrpc: "2.0", ...message }),
+      })
+    const params = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "old", version: "1" } }
+    let id = 0
+    for (const replica of cluster.replicas) {
+      const request = id === 0 ? { method: "initialize", params } : { method: "ping" }
+      expect((await post(replica, { id: ++id, ...request })).status).toBe(202)
+      expect(JSON.parse(await next())).toMatchObject({ id, result: {} })
+    }
+    await data.return(undefined)
   })
 })
