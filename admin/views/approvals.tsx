@@ -87,9 +87,7 @@ function Change({ approval, onDone }: { approval: Approval; onDone(): void }) {
           {suspicious && <StateMark state="invisible characters" tone="bad" />}
         </div>
       </div>
-      {before === undefined && (
-        <p class="soft">svc has not kept the text before, so that all lines are shown as new.</p>
-      )}
+      {before === undefined && <p class="soft">svc has not kept the previous text, so it shows all lines as new.</p>}
       <DiffLines lines={diff} />
       <details>
         <summary>The whole definition now</summary>

@@ -50,7 +50,7 @@ export function createControlDispatch({
   return audited(runtime, async (method, params, gone) => {
     if (method === "tool") return (await tools()).run(params, gone)
     if (method === "admin") {
-      if (demo) throw new UnavailableError("the demo has no administration; stop it and start `svc serve`")
+      if (demo) throw new UnavailableError("the demo has no admin page; stop it and start `svc serve`")
       if (admin === undefined) throw new UnavailableError("this svc serves no REST: it was started with --no-admin")
       return admin.invite(endpoint, params.token === true)
     }

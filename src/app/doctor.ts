@@ -227,7 +227,7 @@ function checkServers({ live }: Installation): readonly Finding[] {
             ...about,
             severity: "error",
             why: "svc does not offer its tools, and does not start it again",
-            fix: `see \`svc logs ${name}\` and correct the cause; svc starts it again when you save a change of its entry, or at \`svc mcp restart ${name}\``,
+            fix: `see \`svc logs ${name}\` and correct the cause; a change to its entry, or \`svc mcp restart ${name}\`, starts it again`,
           },
         ]
       case "restarting":

@@ -97,7 +97,7 @@ const orIfMissing = (text: string) => (cause: unknown) => {
 }
 
 const unsignedText = (folder: string): string =>
-  `the release at ${folder} is unsigned: it has no SHA256SUMS.minisig, so svc cannot tell whether its makers have published it; nothing was changed. Choose a signed release with --version or --releases, or, if you trust this one, replace the program by hand`
+  `the release at ${folder} is unsigned: it has no SHA256SUMS.minisig, so svc cannot verify its origin; nothing was changed. Choose a signed release with --version or --releases, or, if you trust this one, replace the program by hand`
 
 /** Returns the folder of a version. Throws unless the releases are laid out as GitHub's. */
 function folderOfVersion(releases: string, version: string): string {

@@ -369,7 +369,9 @@ export class Backend {
     if (times > 1) return isPowerOfTwo(times) ? `${line} (${times} times)` : ""
     const different = ++this.invalid.different
     if (different <= MAX_INVALID) return line
-    return isPowerOfTwo(different) ? `${line} (${different} different ones so far, most of which are not logged)` : ""
+    return isPowerOfTwo(different)
+      ? `${line} (${different} different messages so far; svc does not log most of them)`
+      : ""
   }
 
   /** Reports a problem that affects no state. */

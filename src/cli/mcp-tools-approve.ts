@@ -68,7 +68,7 @@ async function findChanges(context: CommandContext, server: string): Promise<rea
 function describe({ server, instance, tool, held, before, diff }: Approval, look: Look): string {
   const notes = [
     held ? "held until you approve it" : "clients see the new definition already",
-    ...(before === undefined ? ["svc has not kept the text before, so all lines are shown as new"] : []),
+    ...(before === undefined ? ["svc has not kept the previous text, so it shows all lines as new"] : []),
   ]
   return [
     `${paint(`${instance ?? server}: ${tool}`, "strong", look)} (${notes.join("; ")})`,

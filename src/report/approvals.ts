@@ -59,7 +59,7 @@ export function approveTools(
   if (hash !== undefined && approved.length === 0)
     throw new RequestError(
       "conflict",
-      `${tool ?? "the tools"} of ${server} ${tool === undefined ? "have" : "has"} another definition by now, or none to approve: look at what has changed again`,
+      `${tool ?? "the tools"} of ${server} changed again, or ${tool === undefined ? "need" : "needs"} no approval: look at the changes once more`,
     )
   return approved
 }

@@ -134,7 +134,7 @@ function relayTo(target: Target | string, call: ClientCall, params: Params, rout
     return fail(`has ${maxInFlight} requests in flight already; try again later`)
   const { id, tuning } = target.spec
   if (tuning.rateLimit !== undefined && CALLS.has(request.method)) {
-    const tooOften = (wait: number) => fail(`is called more often than it may be; try again in ${wait} s`)
+    const tooOften = (wait: number) => fail(`has reached its rate limit; try again in ${wait} s`)
     const waiting = callRate.take(`server ${id}`, tuning.rateLimit)
     if (waiting instanceof Promise)
       return waiting.then((wait) => (wait === undefined ? admitted(target, call, params, route) : tooOften(wait)))

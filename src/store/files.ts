@@ -151,7 +151,7 @@ export function removeAll(files: readonly string[]): void {
 
 // ---
 
-const DIRECTORY = "a directory is in the place of this file: move it away, or choose another file"
+const DIRECTORY = "this is a directory: move it away, or choose a file"
 
 /** As many as Linux follows. */
 const MAX_LINKS = 40

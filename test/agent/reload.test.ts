@@ -85,7 +85,7 @@ test("a .env that is not UTF-8 or cannot be read is refused under its own name; 
   unlinkSync(paths.dotenv)
   mkdirSync(paths.dotenv)
   const { applied, issues } = await reload()
-  expect(issues).toEqual([expect.stringMatching(/^\.env: a directory is in the place of this file/)])
+  expect(issues).toEqual([expect.stringMatching(/^\.env: this is a directory/)])
   expect(applied).toMatchObject({ replaced: [] })
   // The configuration is applied nevertheless, with the last values.
   write(document({ args: ["new"] }))

@@ -150,7 +150,7 @@ test("documents in the encoding of Windows PowerShell are read and edited", asyn
 
 test("a directory in the place of a document is an error of the configuration, which names it", async () => {
   mkdirSync(paths.file)
-  const problem = `${paths.file}: a directory is in the place of this file`
+  const problem = `${paths.file}: this is a directory`
   expect(() => readTexts(paths).config()).toThrow(ConfigError)
   expect(() => readTexts(paths).config()).toThrow(problem)
   await expect(editConfig(paths, () => "{}", systemClock)).rejects.toThrow(problem)
