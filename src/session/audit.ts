@@ -2,7 +2,7 @@
  * The audit log: one JSON line for each call, each management action, each refused login and each change of a token. Lines are written after the answer has gone out.
  * They contain arguments only with `--audit-arguments`, and then without values that look secret.
  */
-import { type Route, type View, viewOf } from "../catalog/catalog.ts"
+import type { Route, View } from "../catalog/catalog.ts"
 import { isLazyTool } from "../catalog/lazy-tools.ts"
 import type { Clock } from "../lib/clock.ts"
 import { escaped } from "../lib/log.ts"
@@ -10,6 +10,7 @@ import { isObject, type Params, type Request } from "../wire/message.ts"
 import { type Answer, bytesOf } from "./answer.ts"
 import { toolboxFor } from "./internal-call.ts"
 import type { Audit, ClientCall } from "./ports.ts"
+import { viewFor } from "./ready.ts"
 
 export type AuditOptions = {
   readonly clock: Clock
@@ -185,14 +186,14 @@ function routeOf(method: string, name: string, view: View): Route | undefined {
 }
 
 /** Returns the server of a call and its own name for the tool, prompt or resource; svc itself is `svc`. */
-function targetOf({ request, client, gateway, wrapper }: ClientCall): { server: string | undefined; name: unknown } {
+function targetOf(call: ClientCall): { server: string | undefined; name: unknown } {
+  const { request, client, gateway, wrapper } = call
   const params = isObject(request.params) ? request.params : {}
   const name = request.method === "resources/read" ? params.uri : params.name
   if (typeof name !== "string") return { server: undefined, name }
   const isLazy = client.scope.tools === "search" && wrapper === undefined && isLazyTool(name)
   const isOwn = isLazy || toolboxFor(client.scope, gateway)?.names.includes(name) === true
   if (request.method === "tools/call" && isOwn) return { server: "svc", name }
-  const view = viewOf(gateway.directory.catalogOf(client.session), client.scope)
-  const route = routeOf(request.method, name, view)
+  const route = routeOf(request.method, name, viewFor(call))
   return route === undefined ? { server: undefined, name } : { server: route.id, name: route.name }
 }

@@ -9,7 +9,6 @@
  *     fits the promise; a tool for which that fails keeps its whole result.
  *  5. A result that cannot be stored passes whole.
  */
-import { toolOf, viewOf } from "../catalog/catalog.ts"
 import { BackendError, messageOf, UnavailableError } from "../lib/errors.ts"
 import { JsonNumber, parseExact } from "../lib/json.ts"
 import { counted, cutText } from "../lib/text.ts"
@@ -19,9 +18,11 @@ import { LARGE_VALUE } from "../wire/large-values.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
 import type { Answer } from "./answer.ts"
 import type { ClientCall, Target } from "./ports.ts"
+import { viewFor } from "./ready.ts"
 import { offersReading, READ_RESULT, resultOwner, resultUri } from "./result-budget.ts"
 import { shortened } from "./result-cut.ts"
 import { type LargeValue, pushWhole, ResultIntake, type TakenValues } from "./result-intake.ts"
+import { outputSchemaOf } from "./stored-answer.ts"
 
 /**
  * Returns the answer of a tool call with `budget` characters at most; the same one if it fits, is no complete result, or
@@ -100,11 +101,7 @@ class Fitting {
   ) {
     const { client, gateway } = call
     this.owner = resultOwner(client)
-    this.isReadable = offersReading(
-      client.scope,
-      viewOf(gateway.directory.catalogOf(client.session), client.scope),
-      gateway,
-    )
+    this.isReadable = offersReading(client.scope, viewFor(call), gateway)
   }
 
   /** Returns the part that is answered; undefined if the result must stay whole. Rejects with an UnavailableError. */
@@ -113,7 +110,7 @@ class Fitting {
     const blocks: readonly unknown[] = Array.isArray(content) ? content : []
     const isError = result.isError === true
     const isSmall = this.values.structured === undefined && charactersOf(structuredContent, SMALL) <= SMALL
-    const promised = isSmall || isError ? undefined : this.outputSchema()
+    const promised = isSmall || isError ? undefined : outputSchemaOf(this.call)
     const structured =
       promised === undefined ? undefined : shortened(structuredContent, promised, Math.floor(this.budget / 3))
     if (promised !== undefined && structured === undefined) return undefined
@@ -272,13 +269,6 @@ class Fitting {
       return `Read its bytes with ${READ_RESULT} {"id": "${id}", "range": "0-2999"}, or open the link.`
     const ways = kind === "json" ? '"path": "$.…"' : '"lines": "100-150"'
     return `Read the parts that you need with ${READ_RESULT} {"id": "${id}", "grep": "…"}, or ${ways} or "range": "0-3999" in place of grep.`
-  }
-
-  /** Returns the output schema of the tool as its client sees it. */
-  private outputSchema(): unknown {
-    const { client, gateway, request } = this.call
-    const name = asText(request.params?.name)
-    return toolOf(viewOf(gateway.directory.catalogOf(client.session), client.scope), name)?.outputSchema
   }
 }
 

@@ -7,7 +7,7 @@
  *  2. No argument is dropped: what stands beside the arguments joins them, and two values of one argument are refused.
  *  3. A server that is named beside the tool is the tool's server, or the call is refused.
  */
-import { nameIn, toolOf, type View, viewOf } from "../catalog/catalog.ts"
+import { nameIn, toolOf, type View } from "../catalog/catalog.ts"
 import { isWrapper, type LazyWrapper, OWN } from "../catalog/lazy-tools.ts"
 import { type Parameters, parametersOf } from "../catalog/signature.ts"
 import { slugOf } from "../config/server-spec.ts"
@@ -15,18 +15,15 @@ import { parseExact } from "../lib/json.ts"
 import { cutText } from "../lib/text.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
 import type { ClientCall } from "./ports.ts"
+import { viewFor } from "./ready.ts"
 
 /** Returns the direct call that a call holds; the call itself if it holds none, or none that can be read. */
 export function unwrapCall(call: ClientCall): ClientCall {
-  const { request, client, gateway } = call
+  const { request, client } = call
   if (request.method !== "tools/call" || client.scope.tools !== "search") return call
   const { params = {} } = request
   if (!isWrapper(params.name)) return call
-  const inner = innerCall(
-    params.name,
-    params.arguments,
-    viewOf(gateway.directory.catalogOf(client.session), client.scope),
-  )
+  const inner = innerCall(params.name, params.arguments, viewFor(call))
   if ("problem" in inner) return call
   return {
     ...call,

@@ -62,6 +62,10 @@ export async function waitFor<T>(wait: Promise<T>, gateway: Gateway, cancellatio
   return value
 }
 
+/** Returns what the client of a call sees now. */
+export const viewFor = ({ client, gateway }: Pick<ClientCall, "client" | "gateway">): View =>
+  viewOf(gateway.directory.catalogOf(client.session), client.scope)
+
 // ---
 
 type Serve<T> = (call: ClientCall, view: View) => T | Promise<T>
@@ -73,9 +77,6 @@ function serveLoaded<T>(call: ClientCall, serve: Serve<T>): T | Promise<T> {
   if (back === undefined) return serve(call, view)
   return waitFor(back, call.gateway, call.exchange.cancellation).then(() => serve(call, viewFor(call)))
 }
-
-const viewFor = ({ client, gateway }: ClientCall): View =>
-  viewOf(gateway.directory.catalogOf(client.session), client.scope)
 
 /** Returns the id of the server to wait for; undefined if it is connected, or svc answers the request by itself. */
 function serverOf(call: ClientCall, view: View): string | undefined {

@@ -9,7 +9,7 @@
 import type { Ownership } from "../agent/task-owners.ts"
 import type { Caller, Reach } from "../backend/attribution.ts"
 import { peerError, type RequestOutcome, responseOf } from "../backend/connection.ts"
-import { type Route, viewOf, type Withheld } from "../catalog/catalog.ts"
+import type { Route, Withheld } from "../catalog/catalog.ts"
 import { type ListMethod, withoutServerInfo } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
 import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
@@ -34,7 +34,7 @@ import { type Client, type Exchange, missingCapability, ownerOf, supportsTasks }
 import { adaptCode, adaptParams } from "./era-params.ts"
 import { fulfilInputRequired } from "./input-required.ts"
 import type { AnswerStorage, ClientCall, Target } from "./ports.ts"
-import { waitFor, whenPrepared } from "./ready.ts"
+import { viewFor, waitFor, whenPrepared } from "./ready.ts"
 import { budgetFor } from "./result-budget.ts"
 import { StreamedAnswer } from "./streamed-answer.ts"
 import { isOwnProcess, namesFor, openTaskId } from "./task-id.ts"
@@ -119,7 +119,7 @@ async function dedicatedTarget(shared: Target, owner: Exchange, call: ClientCall
   )
   const target = await waitFor(opened, gateway, exchange.cancellation)
   if (request.method !== "tools/call" || typeof target === "string") return target
-  const { tools } = viewOf(gateway.directory.catalogOf(client.session), client.scope)
+  const { tools } = viewFor(call)
   const name = request.params?.name
   if (typeof name !== "string" || !tools.has(name)) throw unknownName("tool", name, undefined)
   return target

@@ -5,13 +5,14 @@
  *  2. A value is stored as fit-result.ts stores it: a text as UTF-8, binary data as its bytes, structured content as JSON.
  *  3. What an answer that fails has stored is dropped.
  */
-import { toolOf, viewOf } from "../catalog/catalog.ts"
+import { toolOf } from "../catalog/catalog.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import { asBuffer, parseFrame } from "../wire/frame.ts"
 import { JsonStringDecoder } from "../wire/json-string.ts"
 import { LARGE_VALUE, LargeValues } from "../wire/large-values.ts"
 import { asText, isObject } from "../wire/message.ts"
 import type { AnswerStorage, ClientCall } from "./ports.ts"
+import { viewFor } from "./ready.ts"
 import { resultOwner } from "./result-budget.ts"
 import { ResultIntake, type TakenValues } from "./result-intake.ts"
 
@@ -20,10 +21,9 @@ import { ResultIntake, type TakenValues } from "./result-intake.ts"
  * output schema is shortened as a whole, and one with a very large budget may fit.
  */
 export function storedAnswer(call: ClientCall, server: string, budget: number): StoredAnswer | undefined {
-  const { client, gateway, request } = call
-  const view = viewOf(gateway.directory.catalogOf(client.session), client.scope)
+  const { client, gateway } = call
   const most = budget * BYTES_PER_CHARACTER + ENVELOPE_BYTES
-  if (most > MOST_BUFFERED || toolOf(view, asText(request.params?.name))?.outputSchema !== undefined) return undefined
+  if (most > MOST_BUFFERED || outputSchemaOf(call) !== undefined) return undefined
   const owner = resultOwner(client)
   const store = gateway.results.store()
   return new StoredAnswer(server, most, (encoding) => {
@@ -33,6 +33,10 @@ export function storedAnswer(call: ClientCall, server: string, budget: number): 
     return new ResultIntake(writer, encoding)
   })
 }
+
+/** Returns the output schema of the tool that a call names, as its client sees it. */
+export const outputSchemaOf = (call: ClientCall): unknown =>
+  toolOf(viewFor(call), asText(call.request.params?.name))?.outputSchema
 
 export class StoredAnswer implements AnswerStorage {
   private readonly blocks: ResultIntake[] = []

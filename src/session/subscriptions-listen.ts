@@ -1,13 +1,14 @@
 /**
  * Serves `subscriptions/listen`: a modern client's stream of changes. patterns: Subscriptions.
  */
-import { hasChanged, type View, viewOf } from "../catalog/catalog.ts"
+import { hasChanged, type View } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import { isWithin } from "../catalog/name.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
 import { isObject, notificationText, type Params } from "../wire/message.ts"
 import { type Answer, resultAnswer } from "./answer.ts"
 import type { ClientCall, Listener } from "./ports.ts"
+import { viewFor } from "./ready.ts"
 import { watchTasks } from "./task-watch.ts"
 
 /**
@@ -35,7 +36,7 @@ export function openSubscription(call: ClientCall, opened: View): Promise<Answer
     client,
     catalogChanged() {
       const before = view
-      view = viewOf(gateway.directory.catalogOf(client.session), client.scope)
+      view = viewFor(call)
       if (before === view) return
       for (const { method, notification } of kinds)
         if (method.some((list) => hasChanged(before, view, list))) notify(notification, {})

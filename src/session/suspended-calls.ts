@@ -15,7 +15,6 @@
  */
 import { CallEndedError } from "../backend/attribution.ts"
 import { PeerError } from "../backend/connection.ts"
-import { viewOf } from "../catalog/catalog.ts"
 import { identityOf } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { sha256 } from "../lib/digest.ts"
@@ -30,6 +29,7 @@ import { Cancellation } from "./cancellation.ts"
 import { type Client, type Exchange, missingCapability } from "./client.ts"
 import { dispatch, REPLICA } from "./dispatch.ts"
 import type { ClientCall } from "./ports.ts"
+import { viewFor } from "./ready.ts"
 
 /** The way back of one modern request. */
 type Turn = Pick<Exchange, "notify" | "openBody" | "cancellation">
@@ -225,7 +225,7 @@ export class SuspendedCalls {
   }
 
   private async resume({ request, client, gateway, verify, exchange }: ClientCall, opened: string): Promise<Answer> {
-    const refusal = verify?.(viewOf(gateway.directory.catalogOf(client.session), client.scope))
+    const refusal = verify?.(viewFor({ client, gateway }))
     if (refusal !== undefined) return refusal
     const refuse = (message: string) => refusalAnswer(request.id, "invalid_params", message)
     const [id, principal, scope, digest, expires] = JSON.parse(opened) as SealedCall
