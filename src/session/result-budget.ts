@@ -37,14 +37,19 @@ export function withSizes(view: View, scope: Scope, gateway: Pick<Gateway, "resu
   const { sizes } = gateway.results
   if (sizes.large === 0) return entries
   const specs = new Map(view.parts.map(({ spec }) => [spec.id, spec]))
+  const large = [...view.tools].flatMap(([name, route]) => {
+    const spec = specs.get(route.id)
+    const largest = sizes.largeOf(route.id, route.name)
+    const isStated = largest !== undefined && spec !== undefined && budgetFor(scope, spec, gateway) === undefined
+    return isStated ? [{ name, largest, member: `"name":${JSON.stringify(name)}` }] : []
+  })
   return entries.map((entry) => {
+    // Only these tools are parsed: the list may have thousands of others.
+    if (!large.some(({ member }) => entry.includes(member))) return entry
     const tool: unknown = parseExact(entry)
-    const route = isObject(tool) && typeof tool.name === "string" ? view.tools.get(tool.name) : undefined
-    const spec = route && specs.get(route.id)
-    const largest = route && sizes.largeOf(route.id, route.name)
-    if (!isObject(tool) || spec === undefined || largest === undefined || budgetFor(scope, spec, gateway) !== undefined)
-      return entry
-    const stated = { [META_MAX_RESULT]: Math.min(largest, MOST_STATED), ...metaOf(tool) }
+    const found = large.find(({ name }) => isObject(tool) && tool.name === name)
+    if (!isObject(tool) || found === undefined) return entry
+    const stated = { [META_MAX_RESULT]: Math.min(found.largest, MOST_STATED), ...metaOf(tool) }
     return JSON.stringify({ ...tool, _meta: stated })
   })
 }
