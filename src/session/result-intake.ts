@@ -1,5 +1,7 @@
 /** Stores one large value of a result, and keeps what the answer shows of it: its beginning, its end and its shape. */
+import { cutText } from "../lib/text.ts"
 import type { ResultWriter, StoredResult } from "../store/result-store.ts"
+import { sizeOfCharacter } from "../wire/json-scanner.ts"
 import { describeBinary, TextShape } from "./result-shape.ts"
 
 /** A large value that is stored, with what the answer shows of it. */
@@ -116,11 +118,9 @@ export class ResultIntake {
 /** Gives an intake a whole text, or base64. */
 export async function pushWhole(intake: ResultIntake, text: string): Promise<void> {
   for (let at = 0; at < text.length; ) {
-    let end = Math.min(at + PIECE, text.length)
-    // Both halves of a surrogate pair stay together.
-    if (end < text.length && isHighSurrogate(text.charCodeAt(end - 1))) end--
-    await intake.push(Buffer.from(text.slice(at, end)))
-    at = end
+    const piece = cutText(text.slice(at, at + PIECE + 1), PIECE)
+    await intake.push(Buffer.from(piece))
+    at += piece.length
   }
 }
 
@@ -131,7 +131,7 @@ export function textOf(bytes: Buffer, edge: "start" | "end"): string {
   else {
     let lead = end - 1
     while (lead >= Math.max(0, end - 4) && isContinuation(bytes[lead])) lead--
-    if (lead >= 0 && lead + sizeOf(bytes[lead] as number) > end) end = lead
+    if (lead >= 0 && lead + sizeOfCharacter(bytes[lead] as number) > end) end = lead
   }
   return bytes.toString("utf8", start, end)
 }
@@ -145,12 +145,3 @@ export const isContinuation = (byte: number | undefined): boolean => byte !== un
 const EDGE_BYTES = 64 * 1024
 const PIECE = 64 * 1024
 const MAX_SHAPE = 1500
-
-const isHighSurrogate = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff
-
-/** Returns the length of the character that begins with a byte. */
-function sizeOf(byte: number): number {
-  if (byte < 0x80) return 1
-  if (byte < 0xe0) return 2
-  return byte < 0xf0 ? 3 : 4
-}

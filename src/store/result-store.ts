@@ -9,11 +9,12 @@
  *
  *     magic (8) salt (16) { chunk, tag (16) }… description, tag (16), length of the description with its tag (4)
  */
-import { createCipheriv, createDecipheriv, createHash, createHmac, type Hash, randomBytes } from "node:crypto"
+import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:crypto"
 import { lstatSync, statSync, writeSync } from "node:fs"
 import { type FileHandle, open, rename, unlink } from "node:fs/promises"
 import { join } from "node:path"
 import type { Clock } from "../lib/clock.ts"
+import { incrementalSha256 } from "../lib/digest.ts"
 import { fileProblem, UnavailableError } from "../lib/errors.ts"
 import { findTemporaries, isAlive, makePrivateFolder, readFolder, removeAll } from "./files.ts"
 
@@ -187,7 +188,7 @@ function nonceOf(place: number): Buffer {
 }
 
 class Writer implements ResultWriter {
-  private readonly hash: Hash = createHash("sha256")
+  private readonly hash = incrementalSha256()
   private readonly salt = randomBytes(SALT_BYTES)
   private readonly chunk = Buffer.allocUnsafe(CHUNK_BYTES)
   private readonly lineFeeds: number[] = []

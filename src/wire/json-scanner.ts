@@ -162,6 +162,13 @@ export class JsonScanner {
   }
 }
 
+/** Returns the bytes of the UTF-8 character that begins with a byte. */
+export function sizeOfCharacter(first: number): number {
+  if (first < 0x80) return 1
+  if (first >= 0xf0) return 4
+  return first >= 0xe0 ? 3 : 2
+}
+
 // ---
 
 /** What comes next: a value; the first entry of a container, or its end; what follows a value; the rest of a string. */
@@ -244,10 +251,4 @@ function startOfCharacter(bytes: Uint8Array, from: number, limit: number): numbe
     if (byte >= 0xc0) return at + sizeOfCharacter(byte) > limit ? at : limit
   }
   return limit
-}
-
-/** Returns the bytes of the character that begins with a byte. */
-function sizeOfCharacter(first: number): number {
-  if (first >= 0xf0) return 4
-  return first >= 0xe0 ? 3 : 2
 }

@@ -1,4 +1,5 @@
 /** Decodes a JSON string that comes in pieces, which is too long to be decoded whole. */
+import { asBuffer } from "./frame.ts"
 
 /** Takes the bytes of one string, with its quotes, which must be valid JSON; gives the UTF-8 of its characters. */
 export class JsonStringDecoder {
@@ -9,7 +10,7 @@ export class JsonStringDecoder {
 
   /** Returns the text of the next bytes, in UTF-8; the next call reuses it. Half of a surrogate pair alone becomes U+FFFD. */
   push(bytes: Uint8Array): Buffer {
-    const given = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    const given = asBuffer(bytes)
     const input = this.rest.length === 0 ? given : Buffer.concat([this.rest, given])
     this.rest = Buffer.alloc(0)
     // No escape is shorter than its character.
