@@ -411,7 +411,7 @@ export function readServeOptions(
     maxBody: option.size("max-body", 4 * 1024 * 1024),
     receiveTimeout: Math.min(option.duration("receive-timeout", 120_000), 240_000),
     maxResult: option.size("max-result", 64 * 1024 * 1024),
-    resultBudget: readBudget(option.text("result-budget") ?? "0"),
+    resultBudget: readResultBudget(option.text("result-budget") ?? "0"),
     resultTtl: option.duration("result-ttl", 3_600_000),
     sessionTtl: option.duration("session-ttl", 24 * 3_600_000),
     maxInFlight: option.integer("max-in-flight", 1000, 1, 1_000_000),
@@ -448,6 +448,13 @@ export function readServeOptions(
   }
 }
 
+/** Reads the value of `--result-budget`. Throws a RequestError (usage) if it is not valid. */
+export function readResultBudget(text: string): ResultBudget {
+  const budget = parseResultBudget(text)
+  if (budget === undefined) throw usageError(`--result-budget ${RESULT_BUDGET_FORM}, not ${text}`)
+  return budget
+}
+
 // ---
 
 function readAddress(text: string | undefined, platform: string): ServerOptions["address"] | undefined {
@@ -461,12 +468,6 @@ function readAddress(text: string | undefined, platform: string): ServerOptions[
   if (hostname === undefined || Number(port) > 65_535)
     throw usageError(`--listen must be HOST:PORT or unix:/path, not ${text}`)
   return { hostname: hostname.replace(/^\[|\]$/g, ""), port: Number(port) }
-}
-
-function readBudget(text: string): ResultBudget {
-  const budget = parseResultBudget(text)
-  if (budget === undefined) throw usageError(`--result-budget ${RESULT_BUDGET_FORM}, not ${text}`)
-  return budget
 }
 
 /** Reads the URL of Redis. `typed`: it comes from the command line, which other users of the machine can read. */

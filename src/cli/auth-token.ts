@@ -11,7 +11,7 @@ import {
 import { FOLLOW_ARGS, followChange } from "../app/follow.ts"
 import { tokensFile } from "../app/inbound-auth.ts"
 import { print, say, table } from "../app/output.ts"
-import { parseResultBudget, RESULT_BUDGET_FORM } from "../config/result-budget.ts"
+import { readResultBudget } from "../app/serve-options.ts"
 import { readSections } from "../config/sections.ts"
 import { TOOL_LISTINGS } from "../config/tool-listing.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -66,9 +66,7 @@ export const token: CommandDef = {
         const tags = given.length === 0 ? undefined : given
         const tools = option.text("tools") === undefined ? undefined : option.choice("tools", TOOL_LISTINGS, "all")
         const budget = option.text("result-budget")
-        const resultBudget = budget === undefined ? undefined : parseResultBudget(budget)
-        if (budget !== undefined && resultBudget === undefined)
-          throw usageError(`--result-budget ${RESULT_BUDGET_FORM}, not ${budget}`)
+        const resultBudget = budget === undefined ? undefined : readResultBudget(budget)
         const expires = option.text("expires") === undefined ? undefined : now + option.duration("expires", 0)
         const named = option.text("name")
         if (named !== undefined && args.user !== undefined)

@@ -3,11 +3,11 @@ import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, defaultAddress, openContext } from "../app/command-context.ts"
 import { FOLLOW_ARGS, finishChange } from "../app/follow.ts"
 import { print, say, table } from "../app/output.ts"
+import { readResultBudget } from "../app/serve-options.ts"
 import { selectServers } from "../catalog/selection.ts"
 import { parseDocument } from "../config/document.ts"
 import type { Edit } from "../config/edit.ts"
 import { createPreset, deletePreset, editPreset, type Presets, readPresets } from "../config/presets.ts"
-import { parseResultBudget, RESULT_BUDGET_FORM } from "../config/result-budget.ts"
 import { readSections } from "../config/sections.ts"
 import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -56,8 +56,7 @@ const toolsOf = (args: Readonly<Record<string, unknown>>): ToolListing | undefin
 
 const budgetOf = (args: Readonly<Record<string, unknown>>): string | undefined => {
   const written = text(args["result-budget"])
-  if (written !== undefined && parseResultBudget(written) === undefined)
-    throw usageError(`--result-budget ${RESULT_BUDGET_FORM}, not ${written}`)
+  if (written !== undefined) readResultBudget(written)
   return written
 }
 

@@ -1,4 +1,5 @@
 /** How large a tool's result may be before svc keeps it and answers with a part of it. */
+
 /** The characters of an answer at most; 0 for any number. */
 export type ResultBudget = number
 
