@@ -2,11 +2,11 @@
 import type { ServerSpec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { UnavailableError } from "../lib/errors.ts"
+import { lazy } from "../lib/lazy.ts"
 import { AdminLogin } from "../serve/admin-login.ts"
 import type { OpenStream } from "../serve/http-exchange.ts"
 import type { Inbound } from "../serve/inbound.ts"
-import type { IssuerLogin } from "../serve/issuer-login.ts"
-import { CLIENT_PATH } from "../serve/oauth-callback.ts"
+import { clientMetadataUrl } from "../serve/oauth-callback.ts"
 import type { ApiRequest } from "../serve/server.ts"
 import type { Paths } from "../store/paths.ts"
 import type { InternalTools } from "./internal-tools.ts"
@@ -48,9 +48,8 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
   const restStreams = new Set<OpenStream>()
   let connection: AdminConnection | undefined
   let serving: Promise<(request: ApiRequest) => Promise<Response>> | undefined
-  let issuerLogin: Promise<IssuerLogin> | undefined
-  const openIssuerLogin = () => {
-    issuerLogin ??= import("../serve/issuer-login.ts").then(({ createIssuerLogin }) =>
+  const openIssuerLogin = lazy(() =>
+    import("../serve/issuer-login.ts").then(({ createIssuerLogin }) =>
       createIssuerLogin({
         issuer: options.authIssuer ?? "",
         audience: options.authAudience,
@@ -58,11 +57,10 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
         fetch: (url, init) => fetch(url, init),
         newSecret,
         base: () => (connection?.endpoint ?? "").replace(/\/mcp$/, ""),
-        metadataUrl: options.externalUrl?.startsWith("https:") ? `${options.externalUrl}${CLIENT_PATH}` : undefined,
+        metadataUrl: clientMetadataUrl(options.externalUrl),
       }),
-    )
-    return issuerLogin
-  }
+    ),
+  )
   const load = async () => {
     const [{ createRest }, { editPresets }] = await Promise.all([
       import("../rest/api.ts"),

@@ -12,7 +12,7 @@ import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { version } from "../lib/version.ts"
 import type { OAuth } from "../oauth/oauth.ts"
-import { CALLBACK_PATH, CLIENT_PATH } from "../serve/oauth-callback.ts"
+import { CALLBACK_PATH, clientMetadataUrl } from "../serve/oauth-callback.ts"
 import { createEraCache } from "../store/era-cache.ts"
 import { ownName, type Paths } from "../store/paths.ts"
 import { createToolPins, toolPinFiles } from "../store/tool-pins.ts"
@@ -55,7 +55,7 @@ export async function openUpstream(
     {
       log,
       callback: () => callback,
-      metadataUrl: options.externalUrl?.startsWith("https:") ? `${options.externalUrl}${CLIENT_PATH}` : undefined,
+      metadataUrl: clientMetadataUrl(options.externalUrl),
       onchange(server) {
         tell(server)
         onauthorized(server)

@@ -142,10 +142,14 @@ export class AdminLogin {
   }
 
   private cookieOf(request: Request): string {
-    const name = this.cookieName(request)
-    const pairs = (request.headers.get("cookie") ?? "").split(";").map((pair) => pair.trim().split("="))
-    return pairs.find(([key]) => key === name)?.[1] ?? ""
+    return cookieNamed(this.cookieName(request), request)
   }
+}
+
+/** Returns the value of a cookie of a request; empty if it has none of this name. */
+export function cookieNamed(name: string, { headers }: Request): string {
+  const pairs = (headers.get("cookie") ?? "").split(";").map((pair) => pair.trim().split("="))
+  return pairs.find(([key]) => key === name)?.[1] ?? ""
 }
 
 // ---

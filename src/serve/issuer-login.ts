@@ -21,7 +21,7 @@ import {
   supportsMetadataUrl,
 } from "../oauth/oauth-client.ts"
 import { boundedFetch } from "../oauth/ssrf.ts"
-import { LOGIN_PATH } from "./admin-login.ts"
+import { cookieNamed, LOGIN_PATH } from "./admin-login.ts"
 import { ADMIN_SCOPE } from "./challenge.ts"
 
 export type IssuerLoginOptions = {
@@ -98,7 +98,7 @@ export function createIssuerLogin(options: IssuerLoginOptions): IssuerLogin {
       const answer = new URL(request.url).searchParams
       const state = answer.get("state") ?? ""
       const found = waiting.get(state)
-      const browser = new RegExp(`(?:^|; *)${COOKIE}=([\\w-]+)`).exec(request.headers.get("cookie") ?? "")?.[1] ?? ""
+      const browser = cookieNamed(COOKIE, request)
       if (found === undefined || found.until <= clock.now() || found.browser !== sha256(browser, "base64url"))
         throw new RequestError(
           "forbidden",

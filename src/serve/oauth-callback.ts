@@ -12,7 +12,11 @@ import { errorResponse, escapeHtml, jsonResponse, shapeOf } from "./respond.ts"
 
 /** Paths below the address that svc is reached under. */
 export const CALLBACK_PATH = "/oauth/callback"
-export const CLIENT_PATH = "/oauth/client.json"
+const CLIENT_PATH = "/oauth/client.json"
+
+/** Returns the address of svc's client ID metadata document; undefined if authorization servers could not fetch it. */
+export const clientMetadataUrl = (externalUrl: string | undefined): string | undefined =>
+  externalUrl?.startsWith("https:") ? `${externalUrl}${CLIENT_PATH}` : undefined
 
 export type CallbackDeps = {
   /** Completes the authorization with the redirect's query and resolves with the server's name. Rejects with a typed error. */
