@@ -62,7 +62,7 @@ export function createApi(base: string, keys: KeyStore): Api {
   }
   const open = (url: string, init: RequestInit): Promise<Response> =>
     fetch(url, { ...init, headers: { "x-csrf-token": keys.getItem(KEY) ?? "", ...init.headers } }).catch(() => {
-      throw new Problem(0, "svc does not answer. Is it still running? `svc status` shows it.", "unreachable", {})
+      throw new Problem(0, "svc does not answer. Is it still running? `svc ps` shows it.", "unreachable", {})
     })
   const ask = async <T>(url: string, init: RequestInit): Promise<T> => {
     const response = await open(url, init)

@@ -34,7 +34,7 @@ export function print(asJson: boolean, value: unknown, text: () => string): void
 
 /** Prints a message to stderr; on a terminal, long lines wrap at words. */
 export const say = (text: string): void => {
-  const look = lookOf(process.stderr, process.env)
+  const look = stderrLook()
   const lines = printableLines(text).split("\n")
   process.stderr.write(`${lines.map((line) => wrap(line, look)).join("\n")}\n`)
 }

@@ -24,9 +24,9 @@ import type { ServeOptions } from "./serve-options.ts"
 export type ReloadLoop = { close(): void; idle(): Promise<void> }
 
 /**
- * Loads the files, and reloads them when they change or at SIGHUP, unless that says
- * that its terminal is closed: then svc stops. For an svc that listens, opens the control socket, too: of
- * several svc on stdio in one directory none can own it. Throws a ConfigError if the first load fails in strict template mode.
+ * Loads the files, and reloads them when they change or at SIGHUP. If SIGHUP means that the terminal is closed, svc stops.
+ * For an svc that listens, opens the control socket, too: of several svc on stdio in one directory none can own it. Throws a
+ * ConfigError if the first load fails in strict template mode.
  */
 export async function startReloadLoop(
   runtime: Runtime,

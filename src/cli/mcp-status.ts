@@ -191,10 +191,10 @@ function notesOf(one: ServerStatus): readonly string[] {
 const restartsText = ({ type, restarts }: ServerStatus): string =>
   type === "stdio" ? `restarted ${times(restarts)}` : `${restarts} ${restarts === 1 ? "try" : "tries"}`
 
-/** The detail view of a server: all that is known of it, uncut. */
 const resultsText = ({ tool, count, p50, p99, cut }: ToolResultSizes): string =>
   `${tool}: ${counted(count, "result")}, median ${p50} bytes, p99 ${p99} bytes${cut === 0 ? "" : `, ${cut} cut`}`
 
+/** The detail view of a server: all that is known of it, uncut. */
 function detailsOf(
   { name, instances }: { readonly name: string; readonly instances: readonly ServerStatus[] },
   live: Status,
