@@ -86,7 +86,7 @@ export function createIssuerLogin(options: IssuerLoginOptions): IssuerLogin {
         )
         const until = clock.now() + WAIT_MS
         waiting.set(state, { authority, client, verifier, browser: sha256(browser, "base64url"), until })
-        return redirect(url, cookie(request, browser))
+        return redirect(url, cookie(base(), browser))
       } catch (error) {
         if (error instanceof RequestError) throw error
         throw new UnavailableError(`${issuer} lets nobody log in now: ${messageOf(error).slice(0, MAX_REASON)}`, {
@@ -142,8 +142,8 @@ function resourceOf(audience: string | undefined, base: string): string | undefi
 }
 
 /** The redirect that comes back is the issuer's: a stricter cookie would not come with it. */
-function cookie(request: Request, browser: string): Readonly<Record<string, string>> {
-  const secure = new URL(request.url).protocol === "https:" ? "; Secure" : ""
+function cookie(base: string, browser: string): Readonly<Record<string, string>> {
+  const secure = new URL(base).protocol === "https:" ? "; Secure" : ""
   return { "set-cookie": `${COOKIE}=${browser}; Path=/; HttpOnly; SameSite=Lax; Max-Age=${WAIT_MS / 1000}${secure}` }
 }
 
