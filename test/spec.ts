@@ -1797,6 +1797,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "other users of a machine can read command lines",
   },
+  "cluster:tls": {
+    says: "svc reaches a Redis with a certificate of a private authority that NODE_EXTRA_CA_CERTS names, and says so where it is missing",
+    from: "choice",
+    why: "a Redis of one's own seldom has a public certificate",
+  },
   "cluster:state": {
     says: "shared state behaves the same in Redis and in the stand-in of the tests: records by field, compare and set, buckets, leases with fencing tokens, messages in order",
     from: "choice",

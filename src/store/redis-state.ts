@@ -230,6 +230,9 @@ async function explain(text: string, clock: Clock): Promise<string | undefined> 
     tls: protocol === "rediss:",
     socket: {
       open: (opened) => void opened.write(command),
+      handshake(_, isTrusted, error) {
+        if (!isTrusted) resolve(networkReason(text, error))
+      },
       data(_, bytes) {
         const line = bytes.toString("utf8").split("\r\n", 1)[0] ?? ""
         resolve(line.startsWith("-") ? line.slice(1) : undefined)

@@ -1,9 +1,10 @@
 /** What lets clients and svc in, over replicas: tokens of clients, sign-ins to remote servers, streams of /sse. */
 import { describe, expect, test } from "bun:test"
+import { join } from "node:path"
 import { browse, startAuthority, startResource } from "../fixtures/authority.ts"
-import { NO_REDIS } from "../redis.ts"
-import { eventually, freshEnv, type Instance, modern, runSvc } from "./harness.ts"
-import { startCluster, WanderingClient } from "./replicas.ts"
+import { NO_REDIS, startRedis } from "../redis.ts"
+import { eventually, freePort, freshEnv, freshFolder, type Instance, modern, runSvc, startSvc } from "./harness.ts"
+import { REPLICA_SERVER, startCluster, WanderingClient } from "./replicas.ts"
 
 if (NO_REDIS !== undefined) test.skip(`access to replicas: ${NO_REDIS}`, () => {})
 
@@ -89,6 +90,32 @@ describe.skipIf(NO_REDIS !== undefined)("a remote server that wants a sign-in, o
     const before = authority.asked.get("/token") ?? 0
     await eventually(areGood)
     expect((authority.asked.get("/token") ?? 0) - before).toBe(1)
+  })
+})
+
+describe.skipIf(NO_REDIS !== undefined)("a Redis with a certificate of a private authority", () => {
+  test("is reached over TLS with NODE_EXTRA_CA_CERTS, and without it svc says why not [cluster:tls]", async () => {
+    const folder = freshFolder()
+    const [cert, key] = [join(folder, "cert.pem"), join(folder, "key.pem")]
+    Bun.spawnSync([
+      ...["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"],
+      ...["-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=redis", "-addext", "subjectAltName=IP:127.0.0.1"],
+    ])
+    const port = await freePort()
+    const files = ["--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert]
+    await using _redis = await startRedis("--tls-port", String(port), ...files, "--tls-auth-clients", "no")
+    const start = (env: Record<string, string>) =>
+      startSvc({
+        config: { mcpServers: { one: REPLICA_SERVER } },
+        env: { SVC_CLUSTER: `rediss://127.0.0.1:${port}`, ...env },
+      })
+    await using trusting = await start({ NODE_EXTRA_CA_CERTS: cert })
+    await using other = await start({ NODE_EXTRA_CA_CERTS: cert })
+    const client = new WanderingClient()
+    await client.open(trusting)
+    expect(await client.call(other, "one_svc_who")).toMatch(/^\d+$/)
+    await using doubting = await start({})
+    await doubting.said("NODE_EXTRA_CA_CERTS names a file of further authorities")
   })
 })
 
