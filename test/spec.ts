@@ -1887,6 +1887,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the id of the stream names the replica that has it",
   },
+  "cluster:approvals": {
+    says: "a changed tool that is approved on one replica is approved on all, also on one that sees the change later",
+    from: "choice",
+    why: "an operator must not have to approve it as often as there are replicas",
+  },
   "cluster:drift": {
     says: "svc warns if replicas have had different configurations for a minute",
     from: "choice",

@@ -15,7 +15,7 @@ import type { OAuth } from "../oauth/oauth.ts"
 import { CALLBACK_PATH, clientMetadataUrl } from "../serve/oauth-callback.ts"
 import { createEraCache } from "../store/era-cache.ts"
 import { ownName, type Paths } from "../store/paths.ts"
-import { createToolPins, toolPinFiles } from "../store/tool-pins.ts"
+import { createToolPins, type ToolPins, toolPinFiles } from "../store/tool-pins.ts"
 import { createRequestIds } from "../wire/frame.ts"
 import type { Cluster } from "./cluster.ts"
 import type { Logging } from "./logging.ts"
@@ -68,7 +68,10 @@ export async function openUpstream(
   cluster?.replicas.on("authorization", ({ server }) => void oauth.reload(server).then(() => onauthorized(server)))
   // Caches belong to one configuration file: another file's servers may share names.
   const eraFile = paths === undefined ? undefined : join(paths.directory, `${ownName("eras", paths)}.json`)
-  const agent = new Agent({
+  const ownPins = createToolPins(paths === undefined ? undefined : toolPinFiles(paths), systemClock)
+  const approve = (server: string, tool: string, hash: string) => void agent.approve(serverOf(server), tool, hash)
+  const pins = cluster === undefined ? ownPins : await openSharedApprovals(cluster, ownPins, approve)
+  const agent: Agent = new Agent({
     clock: systemClock,
     log,
     startedAt: systemClock.now(),
@@ -77,7 +80,7 @@ export async function openUpstream(
     maxToolName: options.maxToolName,
     version,
     eras: createEraCache(eraFile, systemClock),
-    pins: createToolPins(paths === undefined ? undefined : toolPinFiles(paths), systemClock),
+    pins,
     credentials: (spec, launch) => oauth.credentials(spec, launch),
     // Each call has a timeout of its own.
     fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),
@@ -114,6 +117,21 @@ export async function openUpstream(
 }
 
 // ---
+
+async function openSharedApprovals(
+  { state, replicas }: Cluster,
+  own: ToolPins,
+  onapproved: (server: string, tool: string, hash: string) => void,
+): Promise<ToolPins> {
+  const { createSharedApprovals } = await import("../store/shared-approvals.ts")
+  const tell = () => replicas.send({ kind: "approvals" })
+  const pins = createSharedApprovals({ own, state, tell, onapproved })
+  replicas.on("approvals", () => void pins.sync())
+  return pins
+}
+
+/** Returns the name of the server or template of an id. */
+const serverOf = (id: string): string => id.split("#", 1)[0] ?? id
 
 async function openLeases(
   { state, replicas, mark }: Cluster,
