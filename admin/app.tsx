@@ -15,7 +15,7 @@ export function App() {
   return (
     <>
       <button type="button" class="skip" onClick={() => document.getElementById("main")?.focus()}>
-        Skip to the content
+        Skip to content
       </button>
       {phase === "login" ? <LoginView /> : <Frame />}
       <Notices />
@@ -60,12 +60,12 @@ function Trouble({ view }: { view: string }) {
   const trouble = useStateOf((state) => state.trouble)
   const issues = useStateOf((state) => state.issues)
   const broken = issues.find(({ severity, server }) => severity === "error" && server === undefined)
-  if (phase === "lost") return <Failure text={`${trouble}\nThe page tries again by itself.`} />
+  if (phase === "lost") return <Failure text={`${trouble}\nThe page retries by itself.`} />
   if (broken === undefined || view === "issues") return null
   return (
     <div class="note bad" role="alert">
       <p>
-        {broken.message} <a href={linkTo(["issues"])}>Issues of the configuration</a>
+        {broken.message} <a href={linkTo(["issues"])}>Configuration issues</a>
       </p>
     </div>
   )

@@ -74,7 +74,7 @@ export function BarChart({ title, summary, bars, format }: BarChartProps) {
               {name}
             </span>
           ))}
-          <span>scale to {format(top)}</span>
+          {top > 0 && <span>scale to {format(top)}</span>}
         </span>
         <span>now</span>
       </div>

@@ -13,7 +13,7 @@ export async function askForZeroTools(ui: Ui, send: (confirmZeroTools: boolean) 
     const names = Array.isArray(servers) ? servers.map(String).join(", ") : "The server"
     const isAgreed = await ui.ask({
       title: "Hide the last tool too?",
-      text: `${names} would offer no tool any more: clients would see nothing of it.`,
+      text: `${names} would no longer offer any tool, so clients would see nothing of it.`,
       action: "Hide all tools",
       isDangerous: true,
     })

@@ -27,7 +27,10 @@ export function ActivityView({ route }: { route: Route }) {
           onChange={(name) => goTo(["activity", ...(name === "" ? [] : [name])])}
         />
       </Head>
-      <p class="soft">The last hour. svc counts in memory alone, from the first request of this page or of REST on.</p>
+      <p class="soft">
+        Calls of the last hour. svc keeps the counts in memory only, and starts counting when this page or REST is first
+        used.
+      </p>
       <div class="beside">
         <BarChart
           title="Calls per minute"

@@ -16,9 +16,9 @@ export function ApprovalsView() {
     <>
       <Head title="Approvals" />
       <p class="soft">
-        A server may change what its tools say, and a model reads that as instructions. svc compares each definition
-        with the one that was first seen or approved. With <code>"toolPinning": "strict"</code>, a changed tool is kept
-        from clients until it is approved.
+        A server can change the definitions of its tools at any time, and models read them as instructions. svc compares
+        each definition with the one that it saw first or that you approved last. With{" "}
+        <code>"toolPinning": "strict"</code>, clients do not see a changed tool until you approve it.
       </p>
       <Shown loaded={loaded}>
         {(approvals) =>
@@ -90,7 +90,7 @@ function Change({ approval, onDone }: { approval: Approval; onDone(): void }) {
       {before === undefined && <p class="soft">svc has not kept the previous text, so it shows all lines as new.</p>}
       <DiffLines lines={diff} />
       <details>
-        <summary>The whole definition now</summary>
+        <summary>The full definition now</summary>
         <Json value={definition} />
       </details>
       <div class="actions">

@@ -14,8 +14,8 @@ export function IssuesView() {
     <>
       <Head title="Issues" />
       <p class="soft">
-        Of <code>{file}</code> and the files beside it.{" "}
-        {errors > 0 && "Where the configuration is broken, svc goes on with the last one that was valid."}
+        Issues in <code>{file}</code> and the files beside it.{" "}
+        {errors > 0 && "If svc cannot read the file at all, it keeps the last valid configuration."}
       </p>
       {status?.warnings.map((warning) => (
         <div key={warning} class="note notice">

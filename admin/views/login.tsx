@@ -22,8 +22,8 @@ export function LoginView() {
       )}
       {asks !== "nothing" ? (
         <p>
-          This svc takes the tokens of its clients (<code>--auth</code>). Log in with one that is not limited to tags:{" "}
-          <code>svc auth token create --name admin</code> prints it. A token of an issuer needs the scope{" "}
+          This svc requires a token (<code>--auth</code>). Log in with one that is not limited to tags:{" "}
+          <code>svc auth token create --name admin</code> prints one. A token from an issuer needs the scope{" "}
           <code>svc:admin</code>.
         </p>
       ) : (

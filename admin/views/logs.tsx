@@ -68,7 +68,7 @@ const LEVELS = [
   ["debug", "All levels"],
   ["info", "info and above"],
   ["warn", "warn and above"],
-  ["error", "error alone"],
+  ["error", "error only"],
 ] as const
 const TONES: Readonly<Record<LogLine["level"], string>> = { debug: "faint", info: "", warn: "notice", error: "bad" }
 const KEPT_LINES = 1000

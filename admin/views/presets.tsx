@@ -18,7 +18,7 @@ export function PresetsView() {
   const remove = async (name: string) => {
     const isAgreed = await ui.ask({
       title: `Delete the preset ${name}?`,
-      text: "Clients that connect with it are refused from then on.",
+      text: "svc will refuse clients that connect with it.",
       action: "Delete",
       isDangerous: true,
     })
@@ -39,7 +39,7 @@ export function PresetsView() {
       <Shown loaded={loaded}>
         {(presets) =>
           presets.length === 0 ? (
-            <Empty>No preset yet. A preset offers a client the servers with certain tags alone.</Empty>
+            <Empty>No presets yet. A preset limits a client to the servers with certain tags.</Empty>
           ) : (
             <Table
               caption="Presets"
@@ -136,7 +136,7 @@ function PresetDialog({ preset, onClose }: { preset: Preset | undefined; onClose
             )}
           </Field>
         )}
-        <Field label="Filter" hint="Tags with and, or, not and parentheses: web and not slow">
+        <Field label="Filter" hint="Tags combined with and, or, not and parentheses. For example: web and not slow">
           {(id, describedBy) => (
             <input
               id={id}
@@ -185,13 +185,13 @@ function PresetDialog({ preset, onClose }: { preset: Preset | undefined; onClose
           )}
         </Field>
         <Choice
-          label="Tools that clients are listed"
+          label="What clients see in the list of tools"
           isBare={false}
           value={tools}
           options={[
-            ["", preset === undefined ? "As svc serve is set" : "Unchanged"],
+            ["", preset === undefined ? "As set for svc serve" : "Unchanged"],
             ["all", "All tools"],
-            ["search", "A search over the tools"],
+            ["search", "A search tool, in place of the list"],
           ]}
           onChange={setTools}
         />

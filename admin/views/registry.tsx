@@ -180,8 +180,7 @@ function Installation({ info }: { info: RegistryInfo }) {
           key={variable}
           label={info.required.some((one) => one.name === variable) ? `${variable} (required)` : variable}
           hint={
-            [description, secret ? "a secret, which svc keeps in .env" : undefined].filter(Boolean).join("; ") ||
-            undefined
+            [description, secret ? "a secret; svc keeps it in .env" : undefined].filter(Boolean).join("; ") || undefined
           }
         >
           {(id, describedBy) =>

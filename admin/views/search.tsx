@@ -22,8 +22,8 @@ export function SearchView({ route }: { route: Route }) {
         <Search label="What should the tool do?" value={q} onInput={(value) => goTo(["search"], { q: value }, true)} />
       </Head>
       <p class="soft">
-        Clients with many tools find them by this search. It ranks by the words of names, titles, descriptions, hints
-        and parameters; a word that few tools have weighs more.
+        Clients with many tools find them through this search. It matches words in names, titles, descriptions, hints
+        and parameters; rarer words weigh more.
       </p>
       <Shown loaded={loaded}>
         {(items) => {

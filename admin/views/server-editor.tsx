@@ -155,7 +155,8 @@ function Editor({ written, schema, onReload }: EditorProps) {
     <section class="panel">
       <div class="head">
         <p class="soft">
-          {written.section}.{written.name} in <code>{file}</code>. ••• stands for a hidden secret and keeps it.
+          {written.section}.{written.name} in <code>{file}</code>. ••• is a hidden secret, which stays unless you
+          replace it.
         </p>
         <Button pressed={isJson} onClick={() => setJson(!isJson)}>
           JSON

@@ -112,16 +112,16 @@ const TABS = [
 /** What a person can do about a state. */
 const REMEDIES: Readonly<Partial<Record<ServerState, string>>> = {
   "crash-loop":
-    "svc has given up restarting it. Its log shows what the process wrote. Mend the cause, then restart the server.",
-  failed: "svc does not restart it, because restartOnExit is off. Mend the cause, then restart the server.",
+    "svc has given up restarting it. Its log shows what the process wrote. Fix the cause, then restart the server.",
+  failed: "svc does not restart it, because restartOnExit is off. Fix the cause, then restart the server.",
   invalid: "Correct the value in Settings or in the file. svc applies the file when it is saved.",
   "sign-in needed": "Authorize svc, and it connects by itself.",
-  "token needed": "The server wants a token. Put it into the header Authorization, in Settings.",
-  "credentials refused": "The server refused the configured headers. Put a valid token into Settings.",
-  "not loaded": "svc has not applied the file yet: see the issues of the configuration.",
+  "token needed": "The server needs a token. Add the header Authorization in Settings.",
+  "credentials refused": "The server refused the configured headers. Enter a valid token in Settings.",
+  "not loaded": "svc has not applied the file yet: see Issues.",
   "not in use": "svc starts an instance when a client with a project connects.",
-  reconnecting: "svc tries again by itself. Restart the server to try at once.",
-  restarting: "svc starts it again by itself. Restart it to try at once.",
+  reconnecting: "svc retries by itself. Restart the server to retry now.",
+  restarting: "svc restarts it by itself. Restart it yourself to retry now.",
 }
 
 function RemoveButton({ name }: { name: string }) {
@@ -189,10 +189,10 @@ function AuthorizeButton({ name }: { name: string }) {
     run("authorize", async () => {
       const { url } = await api.send<{ url?: string }>("POST", `/servers/${encodeURIComponent(name)}/authorize`)
       if (url === undefined) return `svc is authorized at ${name}`
-      if (!/^https?:/.test(url)) throw new Error(`${name} named an address that is no web page; see its log`)
+      if (!/^https?:/.test(url)) throw new Error(`the sign-in address of ${name} is not a web page; see its log`)
       setAddress(url)
       window.open(url, "_blank", "noopener,noreferrer")
-      return "Sign in on the page that has opened; svc connects by itself afterwards."
+      return "Sign in on the page that has opened; svc then connects by itself."
     })
   return (
     <div class="row">
@@ -215,7 +215,7 @@ function Instance({ instance, isTemplate }: { instance: ServerInstance; isTempla
   const notes = [
     ...issues,
     ...warnings,
-    ...(changedTools.length === 0 ? [] : [`The definition has changed of: ${changedTools.join(", ")}`]),
+    ...(changedTools.length === 0 ? [] : [`Tools whose definition has changed: ${changedTools.join(", ")}`]),
     ...(suspiciousTools.length === 0 ? [] : [`Invisible characters in: ${suspiciousTools.join(", ")}`]),
   ]
   return (
@@ -280,8 +280,8 @@ function Effective({ name }: { name: string }) {
             <>
               <Values caption="Effective settings" values={given} />
               <details>
-                <summary>What svc assumes ({assumed.length})</summary>
-                <Values caption="Settings that svc assumes" values={assumed} />
+                <summary>Defaults ({assumed.length})</summary>
+                <Values caption="Default settings" values={assumed} />
               </details>
             </>
           )

@@ -33,7 +33,7 @@ export function ServerCount() {
   const bad = servers.filter(({ state }) => toneOf(state) === "bad").length
   return bad > 0 ? (
     <span class="count bad">
-      {bad} bad / {servers.length}
+      {bad} failing / {servers.length}
     </span>
   ) : (
     <span class="count">{servers.length}</span>

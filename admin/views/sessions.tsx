@@ -23,15 +23,15 @@ export function SessionsView() {
     <>
       <Head title="Sessions" />
       <p class="soft">
-        A session is one connection of a client. Clients of the 2026-07-28 revision have none: their calls are counted
-        under Activity.
+        A session is the connection of one client. Clients that speak the 2026-07-28 revision have no session: their
+        calls appear under Activity.
       </p>
       <Shown loaded={loaded}>
         {(sessions) =>
           sessions.length === 0 ? (
             <Empty>
               No client has a session. Clients connect to <code>{endpoint ?? "/mcp"}</code>; <code>svc connect</code>{" "}
-              writes that into their settings.
+              adds it to their settings.
             </Empty>
           ) : (
             <Table

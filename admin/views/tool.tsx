@@ -96,7 +96,7 @@ function Description({ tool, onChanged }: ToolProps) {
   return (
     <section class="panel">
       <div class="beside">
-        <Field label="What clients see" hint="Stored in toolDescriptionOverrides of mcp.json.">
+        <Field label="What clients see" hint="Saved in mcp.json, as toolDescriptionOverrides.">
           {(id, describedBy) => (
             <textarea
               id={id}
@@ -212,7 +212,7 @@ const Definition = ({ tool }: { tool: Tool }) => (
       ]}
     />
     {tool.definition === undefined ? (
-      <p class="soft">Its server lists no such tool now.</p>
+      <p class="soft">The server no longer lists this tool.</p>
     ) : (
       <details>
         <summary>Schemas and annotations, as clients receive them</summary>
@@ -231,8 +231,8 @@ function inputSchemaOf({ definition }: Tool): Schema {
 function annotationTexts({ definition }: Tool): readonly string[] {
   const hints = (definition?.annotations ?? {}) as Readonly<Record<string, unknown>>
   return [
-    ...(hints.readOnlyHint === true ? ["says it only reads"] : []),
-    ...(hints.destructiveHint === true && hints.readOnlyHint !== true ? ["may destroy data"] : []),
-    ...(hints.openWorldHint === true ? ["reaches outside systems"] : []),
+    ...(hints.readOnlyHint === true ? ["declared read-only"] : []),
+    ...(hints.destructiveHint === true && hints.readOnlyHint !== true ? ["declared destructive"] : []),
+    ...(hints.openWorldHint === true ? ["reaches external systems"] : []),
   ]
 }

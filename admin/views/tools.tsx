@@ -71,7 +71,7 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
                       setChosen(new Set(currentTarget.checked ? found.map(({ qualifiedName }) => qualifiedName) : []))
                     }
                   />
-                  Choose all {countText(found.length, "tool")}
+                  Select all {countText(found.length, "tool")}
                 </label>
                 <Button
                   disabled={marked.length === 0}
@@ -94,7 +94,7 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
               </div>
               {found.length === 0 ? (
                 <Empty>
-                  {all.length === 0 ? "No tool is known: the server is not connected." : "No tool matches."}
+                  {all.length === 0 ? "No tools are known: the server is not connected." : "No tool matches."}
                 </Empty>
               ) : (
                 <Table
@@ -168,7 +168,7 @@ const ToolName = ({ tool, isChosen, showsServer, onChoose }: ToolNameProps) => (
   <div class="check">
     <input
       type="checkbox"
-      aria-label={`Choose ${tool.name}`}
+      aria-label={`Select ${tool.name}`}
       checked={isChosen}
       onChange={({ currentTarget }) => onChoose(currentTarget.checked)}
     />
@@ -179,7 +179,7 @@ const ToolName = ({ tool, isChosen, showsServer, onChoose }: ToolNameProps) => (
         </a>
       )}
       <a href={linkTo(["tools", tool.qualifiedName])}>{tool.name}</a>
-      {tool.upstreamDescription !== undefined && <span class="tag">own description</span>}
+      {tool.upstreamDescription !== undefined && <span class="tag">description replaced</span>}
       <span class="sub clamp">{tool.description}</span>
     </div>
   </div>
