@@ -50,7 +50,7 @@ export async function fitResult(
     if (fitted === undefined) {
       if (!isWhole) throw new BackendError(spec.name, "answered with a large result of which svc can send no part")
       results.warnOnce(
-        `results of ${tool} of ${spec.name} exceed the budget of ${budget} characters and pass whole: its output schema does not allow a part of them`,
+        `results of ${tool} of ${spec.name} exceed the budget of ${budget} characters and pass whole: its output schema, or a member besides the content, does not allow a part of them`,
       )
       return answer
     }
@@ -74,6 +74,9 @@ const NONE_TAKEN: TakenValues = { blocks: [], structured: undefined }
 const WORDS = 1000
 /** Blocks that are shorter stay in the answer: the words for a stored one would be longer. */
 const SMALL = WORDS
+
+/** A longer media type says nothing more. */
+const MAX_MIME_TYPE = 100
 
 /** A part of the answer that is shown for a stored value. */
 type Shown = {
@@ -154,13 +157,26 @@ class Fitting {
         this.values.structured === undefined ? structured : undefined,
         left,
       )
+    let characters = smallCharacters
+    /** Returns the characters of each stored text that the answer shows. */
+    const share = (isStored: boolean): number => {
+      const texts = large.size + (isStored && structured?.isShown === false ? 1 : 0)
+      return Math.floor((left - characters - (isStored ? WORDS : 0)) / Math.max(1, texts) - WORDS)
+    }
+    // Blocks that are no longer than what is shown of a stored one stay in the answer, the shortest first.
+    for (const { block, length } of [...large]
+      .map((block) => ({ block, length: charactersOf(block, left) }))
+      .sort((one, other) => one.length - other.length)) {
+      if (taken.has(block) || length > share(structured !== undefined) + WORDS) continue
+      large.delete(block)
+      characters += length
+    }
     for (const block of large) {
       const { encoding, text } = largestOf(block)
       if (!taken.has(block)) taken.set(block, await this.take(encoding, text))
     }
     const own = structured && (await this.takeStructured(structured.whole, [...taken.values()]))
-    const withText = large.size + (own === undefined || structured?.isShown ? 0 : 1)
-    const each = Math.floor((left - smallCharacters - (own === undefined ? 0 : WORDS)) / Math.max(1, withText) - WORDS)
+    const each = share(own !== undefined)
     const shown: unknown[] = []
     for (const block of blocks) {
       const intake = taken.get(block)
@@ -242,7 +258,7 @@ class Fitting {
     const end =
       kind === "binary" || characters <= 0
         ? ""
-        : tail.slice(-Math.floor(characters * 0.2)).replace(/^[\uDC00-\uDFFF]/, "")
+        : tail.slice(Math.max(0, tail.length - Math.floor(characters * 0.2))).replace(/^[\uDC00-\uDFFF]/, "")
     const shownBytes = Buffer.byteLength(start) + Buffer.byteLength(end)
     const hidden = size - shownBytes
     const rest = shownBytes === 0 ? "not in this answer" : `of which ${hidden} in the middle are left out here`
@@ -287,13 +303,13 @@ function largestOf(block: unknown): {
   readonly about: string
 } {
   const { type, text, data, mimeType, resource } = isObject(block) ? block : {}
-  const media = typeof mimeType === "string" ? mimeType : undefined
+  const media = typeof mimeType === "string" ? cutText(mimeType, MAX_MIME_TYPE) : undefined
   if (type === "text" && typeof text === "string")
     return { encoding: "text", text, mimeType: undefined, about: "this text" }
   if ((type === "image" || type === "audio") && typeof data === "string")
     return { encoding: "base64", text: data, mimeType: media, about: `this ${type}` }
   if (type === "resource" && isObject(resource)) {
-    const own = typeof resource.mimeType === "string" ? resource.mimeType : undefined
+    const own = typeof resource.mimeType === "string" ? cutText(resource.mimeType, MAX_MIME_TYPE) : undefined
     const about = `the resource ${cutText(asText(resource.uri ?? ""), 200)}`
     if (typeof resource.text === "string") return { encoding: "text", text: resource.text, mimeType: own, about }
     if (typeof resource.blob === "string") return { encoding: "base64", text: resource.blob, mimeType: own, about }

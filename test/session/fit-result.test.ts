@@ -130,6 +130,33 @@ describe("a result above its budget", () => {
     expect(stored).toEqual({ content: blocks, structuredContent: { a: items } })
   })
 
+  test("keeps the blocks that are no longer than what it shows of a stored one", async () => {
+    for (const length of [1100, 1400]) {
+      const short = { type: "text", text: "s".repeat(length) }
+      const { content } = await fit({ content: [short, { type: "text", text: "L".repeat(90_000) }, short] })
+      expect([content[0], content.at(-1)]).toEqual([short, short])
+      expect(content[1]?.text).toContain("[svc stored this text: 90000 bytes, of which 8")
+      expect(content).toHaveLength(4)
+    }
+  })
+
+  test("never shows more than there is room for, whatever its blocks leave", async () => {
+    for (let length = 2880; length < 3020; length++) {
+      const { content } = await fit({
+        content: [1, 2].map((digit) => ({ type: "text", text: `${digit}`.repeat(90_000) })),
+        _meta: { rest: "m".repeat(length - 1990) },
+      })
+      const shown = content.reduce((sum, { text = "" }) => sum + text.length, 0)
+      expect(shown).toBeLessThanOrEqual(BUDGET)
+    }
+  })
+
+  test("of a kind with a very long name says the beginning of it", async () => {
+    const data = Buffer.alloc(30_000).toString("base64")
+    const fitted = await fit({ content: [{ type: "image", data, mimeType: `image/${"p".repeat(20_000)}` }] })
+    expect(JSON.stringify(fitted).length).toBeLessThan(BUDGET)
+  })
+
   test("has no link for a client of a revision without links", async () => {
     const call = callOf()
     const old = { ...call, client: { ...call.client, protocolVersion: "2025-03-26" } }
