@@ -14,6 +14,7 @@ import { Cancellation } from "./cancellation.ts"
 import { type Client, type Exchange, missingCapability, type SessionMemory } from "./client.ts"
 import { EventLog } from "./event-log.ts"
 import type { Gateway, SessionPart, SessionPeers } from "./ports.ts"
+import { offersReading } from "./result-budget.ts"
 import { RunningRequests } from "./running-requests.ts"
 
 /** Takes frames that belong to no request. Returns false if no stream is open. */
@@ -54,6 +55,8 @@ export class Session implements Client, SessionMemory, SessionPart {
   private readonly queued: string[] = []
   private lastQuestion = 0
   private lastView: View | undefined
+  /** Whether the last view's tools had `read_result` among them. */
+  private couldRead = false
   private onchange: () => void = () => undefined
   private peers: SessionPeers | undefined
 
@@ -231,9 +234,12 @@ export class Session implements Client, SessionMemory, SessionPart {
     const before = this.lastView
     const view = viewOf(gateway.directory.catalogOf(this), this.scope)
     this.lastView = view
-    if (before === undefined || before === view || this.peers?.isStreamElsewhere(this) === true) return
+    const canRead = offersReading(this.scope, view, gateway)
+    const isRead = canRead !== this.couldRead ? "tools/list" : undefined
+    this.couldRead = canRead
+    if (before === undefined || this.peers?.isStreamElsewhere(this) === true) return
     for (const [notification, lists] of LIST_CHANGES)
-      if (lists.some((method) => hasChanged(before, view, method))) this.notify(notification)
+      if (lists.some((method) => method === isRead || hasChanged(before, view, method))) this.notify(notification)
   }
 
   /** Notifies the client of a list that has changed on another replica. */
@@ -247,6 +253,7 @@ export class Session implements Client, SessionMemory, SessionPart {
     this.peers = gateway.peers
     this.peers?.begin(this)
     this.lastView = viewOf(gateway.directory.catalogOf(this), this.scope)
+    this.couldRead = offersReading(this.scope, this.lastView, gateway)
     gateway.notifications.setLogLevel(this, this.logLevel)
   }
 

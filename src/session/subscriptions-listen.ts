@@ -9,6 +9,7 @@ import { isObject, notificationText, type Params } from "../wire/message.ts"
 import { type Answer, resultAnswer } from "./answer.ts"
 import type { ClientCall, Listener } from "./ports.ts"
 import { viewFor } from "./ready.ts"
+import { offersReading } from "./result-budget.ts"
 import { watchTasks } from "./task-watch.ts"
 
 /**
@@ -28,6 +29,7 @@ export function openSubscription(call: ClientCall, opened: View): Promise<Answer
       notificationText(method, { ...params, _meta: { ...(isObject(params._meta) ? params._meta : {}), ...meta } }),
     )
   let view = opened
+  let canRead = offersReading(client.scope, view, gateway)
   const routes = uris.flatMap((uri) => {
     const route = view.resource(uri)
     return route === undefined ? [] : [{ uri, route }]
@@ -37,9 +39,11 @@ export function openSubscription(call: ClientCall, opened: View): Promise<Answer
     catalogChanged() {
       const before = view
       view = viewFor(call)
-      if (before === view) return
+      const couldRead = canRead
+      canRead = offersReading(client.scope, view, gateway)
+      const isRead = canRead !== couldRead ? "tools/list" : undefined
       for (const { method, notification } of kinds)
-        if (method.some((list) => hasChanged(before, view, list))) notify(notification, {})
+        if (method.some((list) => list === isRead || hasChanged(before, view, list))) notify(notification, {})
     },
     listChanged(changed) {
       for (const { method, notification } of kinds) if (method.includes(changed)) notify(notification, {})

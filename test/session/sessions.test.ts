@@ -131,3 +131,22 @@ test("a session is notified once of each list that a restart of its own process 
   // A process may have a reason to list again that the list does not show.
   expect(change({ ...second, prompts: [entry] })).toEqual(["notifications/prompts/list_changed"])
 })
+
+test("a session is told to list its tools again when they gain or lose the one that reads stored results [results:reload]", () => {
+  const spec = fakeSpec()
+  const listing = { ...fakePeer("legacy"), tools: [], prompts: [], resources: [], resourceTemplates: [] }
+  let catalog = buildCatalog([{ spec, listing }], emptyCatalog())
+  const gateway = fakeGateway({ directory: { catalogOf: () => catalog } })
+  const session = sessionOf("p")
+  const seen: unknown[] = []
+  session.open((text) => seen.push(JSON.parse(text).method) > 0)
+  session.begin(gateway, () => undefined)
+  const change = (resultBudget: number) => {
+    catalog = buildCatalog([{ spec: { ...spec, tuning: { ...spec.tuning, resultBudget } }, listing }], catalog)
+    session.catalogChanged(gateway)
+    return seen.splice(0)
+  }
+  expect(change(20_000)).toEqual(["notifications/tools/list_changed"])
+  expect(change(30_000)).toEqual([])
+  expect(change(0)).toEqual(["notifications/tools/list_changed"])
+})
