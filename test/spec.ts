@@ -811,6 +811,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a model needs a part of the whole, and must not be able to ask for too much",
   },
+  "results:read-time": {
+    says: "a long grep or path lets other requests pass, and ends after 30 s with what it found or how to narrow it",
+    from: "choice",
+    why: "a model chooses the expression, and must not stop svc for all others",
+  },
+  "results:reload": {
+    says: "clients are notified that their tools have changed when a reload adds or removes read_result",
+    from: "choice",
+    why: "a budget without the tool that reads the rest loses it",
+  },
   "results:exact": {
     says: "ranges of read_result and of resources/read give exactly the stored bytes, with the SHA-256 of the link",
     from: "choice",

@@ -23,7 +23,10 @@ export async function answerReadResult(call: ClientCall): Promise<Answer> {
         [
           {
             type: "text",
-            text: `No stored result has the ID ${cutText(named.id, 60)}: ${whyMissing(named.id, call)}. Call the tool again.`,
+            text:
+              named.id === ""
+                ? "id is missing: give the ID in svc://results/<id>."
+                : `No stored result has the ID ${cutText(named.id, 60)}: ${whyMissing(named.id, call)}. Call the tool again.`,
           },
         ],
         true,
@@ -88,7 +91,8 @@ async function readOf(call: ClientCall, id: string, args: Params): Promise<Read 
   try {
     const { budget, mimeType, size, sha256 } = reader.about
     const room = (client.scope.resultBudget || budget) - NOTE
-    return { ...(await readPart(reader, args, room, exchange.cancellation.signal)), mimeType, size, sha256 }
+    const work = { clock: store.clock, signal: exchange.cancellation.signal }
+    return { ...(await readPart(reader, args, room, work)), mimeType, size, sha256 }
   } finally {
     await reader.close()
   }

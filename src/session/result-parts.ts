@@ -4,7 +4,10 @@
  *  1. A part has `room` characters at most, and its note says what comes next.
  *  2. Text and values are the stored bytes, and are not written anew.
  *  3. The work is linear in the size of the result: RE2 does not backtrack, and paths that could multiply are refused.
+ *     Other requests pass in between, and what takes too long ends.
  */
+import type { JSONPathNode, JSONPathQuery } from "json-p3"
+import { type Clock, delay } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import { cutText } from "../lib/text.ts"
@@ -21,13 +24,11 @@ export type ResultPart =
 /** The ways to name a part; one call names one. */
 const WAYS = ["range", "lines", "path", "grep"] as const
 
+/** What a long read needs: the time, and the client's cancellation. */
+type Work = { readonly clock: Clock; readonly signal: AbortSignal }
+
 /** Reads the part that `args` name, the beginning if they name none. Rejects with a RequestError for what cannot be read. */
-export async function readPart(
-  reader: ResultReader,
-  args: Params,
-  room: number,
-  signal: AbortSignal,
-): Promise<ResultPart> {
+export async function readPart(reader: ResultReader, args: Params, room: number, work: Work): Promise<ResultPart> {
   const given = WAYS.filter((way) => args[way] !== undefined && args[way] !== null && args[way] !== "")
   const [way = "range", other] = given
   if (other !== undefined) throw invalid(`give one of ${WAYS.join(", ")}, and not ${given.join(" and ")}`)
@@ -39,10 +40,11 @@ export async function readPart(
     case "lines":
       return readLines(reader, written, limit, room)
     case "path":
-      return readPath(reader, written, limit, room)
+      return readPath(reader, written, { limit, room, pace: new Pace(work) })
     case "grep": {
       const context = wholeNumber(args.context, "context") ?? DEFAULT_CONTEXT
-      return grep(reader, written, { limit, room, signal, context: Math.min(context, MAX_CONTEXT) })
+      const options = { limit, room, context: Math.min(context, MAX_CONTEXT) }
+      return grep(reader, written, options, new Pace(work))
     }
   }
 }
@@ -65,11 +67,38 @@ function wholeNumber(value: unknown, name: string): number | undefined {
   return number
 }
 
+/** A read ends after that. */
+const MAX_WORK_MS = 30_000
+/** How long a read works before others have their turn. */
+const TURN_MS = 20
+
+/** Divides the time of a long read. */
+class Pace {
+  private readonly end: number
+  private next: number
+
+  constructor(private readonly work: Work) {
+    const now = work.clock.now()
+    this.end = now + MAX_WORK_MS
+    this.next = now + TURN_MS
+  }
+
+  /** Resolves with whether the read has taken its time, after others had their turn. Rejects if it was cancelled. */
+  async isOver(): Promise<boolean> {
+    const { clock, signal } = this.work
+    if (clock.now() >= this.next) await delay(clock, 0, signal)
+    else if (!signal.aborted) return false
+    if (signal.aborted) throw invalid("the read was cancelled")
+    this.next = clock.now() + TURN_MS
+    return clock.now() >= this.end
+  }
+}
+
 /** Reads `5`, `5-9`, `5-` or `-9` (the last 9 of `count`, which begin at `first`). Both ends are included. */
 function readSpan(written: string, name: string, first: number, count: number): readonly [number, number] {
   const [, from = "", dash = "", to = ""] = /^\s*(\d{0,15})\s*(-?)\s*(\d{0,15})\s*$/.exec(written) ?? []
   const last = first + count - 1
-  if (from === "" && to === "")
+  if (from === "" && Number(to) === 0)
     throw invalid(`${name} must be like "100-150", "100-" or "-20", not ${cutText(written, 60)}`)
   if (from === "") return [Math.max(first, last - Number(to) + 1), last]
   const open = dash === "" ? Number(from) : last
@@ -173,13 +202,12 @@ const MAX_PARSED = 64 * 1024 * 1024
 async function readPath(
   reader: ResultReader,
   path: string,
-  limit: number | undefined,
-  room: number,
+  { limit, room, pace }: { readonly limit: number | undefined; readonly room: number; readonly pace: Pace },
 ): Promise<ResultPart> {
   const { size } = reader.about
   if (size > MAX_PARSED) throw invalid(`the result is too large for a path (${size} bytes): use grep, lines or range`)
   refuseCostly(path)
-  const { JSONPathEnvironment } = await import("json-p3")
+  const { JSONPathEnvironment, JSONPathNode } = await import("json-p3")
   const environment = new JSONPathEnvironment({ maxRecursionDepth: 512 })
   // They use regular expressions that backtrack.
   for (const name of ["match", "search"]) environment.functionRegister.delete(name)
@@ -190,9 +218,18 @@ async function readPath(
   const found: { readonly path: string; readonly location: readonly (string | number)[] }[] = []
   let total = 0
   try {
-    for (const node of environment.compile(path).lazyQuery(JSON.parse(bytes.toString())))
+    const { segments } = environment.compile(path)
+    if (segments.some(({ selectors }) => selectors.some((selector) => unquoted(String(selector)).includes(".."))))
+      throw new Error("a filter may have no ..")
+    const value = JSON.parse(bytes.toString())
+    let steps = 0
+    for (const node of nodesOf(segments, new JSONPathNode(value, [], value))) {
+      if (++steps % STEPS === 0 && (await pace.isOver()))
+        throw new Error(`it took more than ${MAX_WORK_MS / 1000} s: narrow the path, or use grep`)
+      if (node === undefined) continue
       if (total++ < most) found.push({ path: node.path, location: node.location })
       else if (total > MAX_COUNTED) break
+    }
   } catch (cause) {
     throw invalid(`path: ${cutText(cause instanceof Error ? cause.message : String(cause), 200)}`)
   }
@@ -226,10 +263,40 @@ async function readPath(
 /** Values beyond that are not counted. */
 const MAX_COUNTED = 100_000
 const MAX_PATH = 500
+/** Steps of a path between two looks at the time. */
+const STEPS = 256
+
+type Segments = JSONPathQuery["segments"]
+
+/** Yields the nodes that segments select below a node, and undefined for each step between them: it may be the caller's last. */
+function* nodesOf(segments: Segments, node: JSONPathNode): Generator<JSONPathNode | undefined> {
+  const [segment, ...rest] = segments
+  if (segment === undefined) {
+    yield node
+    return
+  }
+  for (const at of String(segment).startsWith("..") ? descendantsOf(node) : [node]) {
+    yield undefined
+    for (const selector of segment.selectors) for (const found of selector.lazyResolve(at)) yield* nodesOf(rest, found)
+  }
+}
+
+/** Yields a node and all nodes below it, in the order of the text. */
+function* descendantsOf(node: JSONPathNode): Generator<JSONPathNode> {
+  yield node
+  const { value, location, root } = node
+  if (typeof value !== "object" || value === null) return
+  const Node = node.constructor as typeof JSONPathNode
+  for (const key of Array.isArray(value) ? value.keys() : Object.keys(value))
+    yield* descendantsOf(new Node((value as Record<string | number, never>)[key] as never, [...location, key], root))
+}
+
+/** Returns a path with empty texts in place of those that it quotes. */
+const unquoted = (path: string): string => path.replace(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g, "''")
 
 /** Throws a RequestError for a path whose work may be more than a few passes over the result. */
 function refuseCostly(path: string): void {
-  const bare = path.replace(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g, "''")
+  const bare = unquoted(path)
   const count = (pattern: RegExp) => bare.match(pattern)?.length ?? 0
   if (path.length > MAX_PATH) throw invalid(`path must have ${MAX_PATH} characters at most`)
   if (count(/\.\./g) > 1 || count(/\?/g) > 2 || count(/\$/g) > 1 || count(/,/g) > 8)
@@ -277,11 +344,12 @@ type GrepOptions = {
   readonly limit: number | undefined
   readonly room: number
   readonly context: number
-  readonly signal: AbortSignal
 }
 
 /** A longer line is searched in pieces, and shown around its matches. */
 const LONG_LINE = 2000
+/** What is searched at once: the time for it grows with the expression. */
+const PIECE_BYTES = 8 * 1024
 /** What two pieces of a long line share: a longer match across them may be missed. */
 const OVERLAP = 1024
 const AROUND = 150
@@ -292,7 +360,7 @@ type CompiledPattern = {
   matcher(text: string): { find(): boolean; start(): number; end(): number }
 }
 
-async function grep(reader: ResultReader, written: string, options: GrepOptions): Promise<ResultPart> {
+async function grep(reader: ResultReader, written: string, options: GrepOptions, pace: Pace): Promise<ResultPart> {
   if (written.length > MAX_PATTERN) throw invalid(`grep must have ${MAX_PATTERN} characters at most`)
   const { RE2JS } = await import("re2js")
   let pattern: CompiledPattern
@@ -305,23 +373,39 @@ async function grep(reader: ResultReader, written: string, options: GrepOptions)
   const { size } = reader.about
   let carry: Buffer = Buffer.alloc(0)
   for (let at = 0; at < size; at += CHUNK_BYTES) {
-    if (options.signal.aborted) throw invalid("the read was cancelled")
     const chunk = await reader.read(at, at + CHUNK_BYTES)
-    const bytes = carry.length === 0 ? chunk : Buffer.concat([carry, chunk])
-    const offset = at - carry.length
-    const end = bytes.lastIndexOf(LF) + 1
-    if (end > 0) hits.lines(bytes.subarray(0, end), offset)
-    carry = bytes.subarray(end)
-    // A line without an end so far.
-    if (carry.length >= CHUNK_BYTES) {
-      const kept = Math.min(OVERLAP, carry.length)
-      hits.piece(carry, offset + end, carry.length - kept)
-      carry = carry.subarray(carry.length - kept)
+    for (let within = 0; within < chunk.length; within += PIECE_BYTES) {
+      const place = at + within
+      if (await pace.isOver())
+        return hits.part(written, `; stopped after ${MAX_WORK_MS / 1000} s at byte ${place} of ${size}`)
+      const piece = chunk.subarray(within, within + PIECE_BYTES)
+      const bytes = carry.length === 0 ? piece : Buffer.concat([carry, piece])
+      const offset = place - carry.length
+      const end = bytes.lastIndexOf(LF) + 1
+      if (end > 0) hits.lines(bytes.subarray(0, end), offset)
+      carry = bytes.subarray(end)
+      // A line without an end so far.
+      if (carry.length >= PIECE_BYTES) {
+        const until = startOfCharacter(carry, carry.length - OVERLAP)
+        hits.piece(carry, offset + end, until)
+        // With the character before it: the next piece does not begin the line.
+        carry = carry.subarray(startOfCharacter(carry, until - 1))
+      }
     }
   }
   if (carry.length > 0) hits.last(carry, size - carry.length)
   return hits.part(written)
 }
+
+/** Returns where the character of UTF-8 begins that a byte belongs to. */
+function startOfCharacter(bytes: Buffer, at: number): number {
+  let start = at
+  while (start > 0 && isContinuation(bytes[start])) start--
+  return start
+}
+
+/** Stands for the rest of a line behind a piece, so that `$` does not match there. */
+const REST = "\uffff"
 
 class Hits {
   private readonly shown: string[] = []
@@ -345,7 +429,8 @@ class Hits {
   lines(bytes: Buffer, offset: number): void {
     const texts = bytes.toString("utf8", 0, bytes.length - 1).split("\n")
     let at = offset
-    for (const text of texts) {
+    for (const raw of texts) {
+      const text = raw.endsWith("\r") ? raw.slice(0, -1) : raw
       // Only long lines need their offsets.
       if (text.length <= LONG_LINE && !this.isWithin) this.short(text)
       else {
@@ -353,14 +438,14 @@ class Hits {
         this.before.length = 0
       }
       this.isWithin = false
-      at += text.length > 0 ? Buffer.byteLength(text) + 1 : 1
+      at += raw.length > 0 ? Buffer.byteLength(raw) + 1 : 1
       this.line++
     }
   }
 
   /** Takes a piece of a line that goes on; matches that begin behind `until` belong to the next piece. */
   piece(bytes: Buffer, offset: number, until: number): void {
-    this.long(bytes.toString(), offset, until)
+    this.long(`${bytes.toString()}${REST}`, offset, until)
     this.isWithin = true
   }
 
@@ -371,12 +456,13 @@ class Hits {
     else this.long(text, offset, Number.POSITIVE_INFINITY)
   }
 
-  part(pattern: string): ResultPart {
+  /** Returns what was found; `end` says where the search stopped early. */
+  part(pattern: string, end = ""): ResultPart {
     const what = this.total === 1 ? "1 match" : `${this.total} matches`
-    if (this.total === 0) return { text: "", note: `no match for ${cutText(pattern, 200)}` }
+    if (this.total === 0) return { text: "", note: `no match for ${cutText(pattern, 200)}${end}` }
     const rest =
       this.listed < this.total ? `${this.listed} of ${what} shown; use a narrower expression for others` : what
-    return { text: this.shown.join("\n"), note: `${rest}; read around a match with lines or range` }
+    return { text: this.shown.join("\n"), note: `${rest}${end}; read around a match with lines or range` }
   }
 
   // ---
@@ -419,9 +505,11 @@ class Hits {
       bytes += Buffer.byteLength(text.slice(at, start))
       at = start
       if (bytes - offset >= until) break
+      // It began in the piece before.
+      if (start === 0 && this.isWithin) continue
       this.total++
       if (this.canList()) {
-        const around = text.slice(Math.max(0, start - AROUND), Math.min(text.length, end + AROUND))
+        const around = text.slice(Math.max(0, start - AROUND), Math.min(text.length, end + AROUND)).replace(REST, "")
         this.listed += this.show(`${this.line} (byte ${bytes}): …${cutText(around, LONG_LINE)}…`) ? 1 : 0
       }
     }

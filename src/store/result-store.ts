@@ -79,6 +79,10 @@ export class ResultStore {
 
   constructor(private readonly options: ResultStoreOptions) {}
 
+  get clock(): Clock {
+    return this.options.clock
+  }
+
   /** Begins a result of an owner. Nothing is written before the first chunk is full. */
   create(owner: string): ResultWriter {
     const { folder, clock, replica = "" } = this.options

@@ -3,16 +3,17 @@ import { randomBytes } from "node:crypto"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { systemClock } from "../../src/lib/clock.ts"
 import { readPart } from "../../src/session/result-parts.ts"
 import { CHUNK_BYTES, type ResultReader, ResultStore } from "../../src/store/result-store.ts"
 
 const ROOM = 2000
 const opened: ResultReader[] = []
+const clock = systemClock
 let folder: string
 let store: ResultStore
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "svc-parts-"))
-  const clock = { now: () => Date.now(), after: () => () => undefined }
   store = new ResultStore({ folder, clock, key: async () => new Uint8Array(32), ttl: 1e9, capacity: 1e9 })
 })
 afterAll(async () => {
@@ -31,7 +32,7 @@ async function stored(content: string | Buffer): Promise<ResultReader> {
 }
 
 async function read(reader: ResultReader, args: object, room = ROOM): Promise<{ text: string; note: string }> {
-  const part = await readPart(reader, { ...args }, room, new AbortController().signal)
+  const part = await readPart(reader, { ...args }, room, { clock, signal: new AbortController().signal })
   expect("text" in part ? part.text.length : part.blob.length).toBeLessThanOrEqual(room)
   return part as { text: string; note: string }
 }
@@ -59,7 +60,7 @@ describe("range", () => {
   test("of a binary value are its bytes", async () => {
     const bytes = randomBytes(10_000)
     const reader = await stored(bytes)
-    const part = await readPart(reader, { range: "100-9999" }, ROOM, new AbortController().signal)
+    const part = await readPart(reader, { range: "100-9999" }, ROOM, { clock, signal: new AbortController().signal })
     expect("blob" in part && part.blob).toEqual(bytes.subarray(100, 1600))
     expect(part.note).toBe('bytes 100-1599 of 10000; next: range "1600-"')
     await expect(read(reader, { grep: "x" })).rejects.toThrow("not text")
@@ -203,6 +204,17 @@ describe("grep", () => {
     expect((await read(reader, { grep: "(a+)+$" })).note).toStartWith("no match")
   })
 
+  test("finds ^ and $ at the ends of a long line alone, and each match once", async () => {
+    const reader = await stored(`${"ab".repeat(30_000)}`)
+    for (const [pattern, count] of [
+      ["^a", "1 match;"],
+      ["b$", "1 match;"],
+      ["ab", "20 of 30000 matches"],
+      ["^b", "no match"],
+    ] as const)
+      expect((await read(reader, { grep: pattern }, 20_000)).note).toStartWith(count)
+  })
+
   test("an expression that is not one is refused", async () => {
     await expect(read(await stored("a"), { grep: "(" })).rejects.toThrow("RE2")
     await expect(read(await stored("a"), { grep: "(a)\\1" })).rejects.toThrow("RE2")
@@ -210,8 +222,60 @@ describe("grep", () => {
 
   test("ends when the client gives up", async () => {
     const reader = await stored(lines.join("\n"))
-    await expect(readPart(reader, { grep: "x" }, ROOM, AbortSignal.abort())).rejects.toThrow("cancelled")
+    await expect(readPart(reader, { grep: "x" }, ROOM, { clock, signal: AbortSignal.abort() })).rejects.toThrow(
+      "cancelled",
+    )
   })
+})
+
+describe("a long read", () => {
+  /** A clock that a second passes on at each look; `turns` counts how often others had their turn. */
+  function passing() {
+    const seen = { turns: 0, time: 0 }
+    const clock = {
+      now: () => (seen.time += 1000),
+      after(_ms: number, run: () => void) {
+        seen.turns++
+        queueMicrotask(run)
+        return () => undefined
+      },
+    }
+    return { seen, work: { clock, signal: new AbortController().signal } }
+  }
+
+  test("lets others work in between, and ends [results:read-time]", async () => {
+    const { seen, work } = passing()
+    const text = JSON.stringify(Array.from({ length: 60_000 }, (_, id) => ({ id, a: { b: [1, 2] } })))
+    const reader = await stored(text)
+    await expect(readPart(reader, { path: "$..*[*,*][*,*].zz" }, ROOM, work)).rejects.toThrow(
+      "path: it took more than 30 s: narrow the path, or use grep",
+    )
+    expect(seen.turns).toBeGreaterThan(5)
+    const later = passing()
+    const { note } = await readPart(reader, { grep: "a{900}[^a]" }, ROOM, later.work)
+    expect(note).toMatch(/^no match for .*; stopped after 30 s at byte \d+ of \d+$/)
+    expect(later.seen.turns).toBeGreaterThan(5)
+  })
+
+  test("of a path with .. within a filter is refused", async () => {
+    const reader = await stored('{"a":[{"b":".."}]}')
+    await expect(read(reader, { path: "$.a[?@..b]" })).rejects.toThrow("a filter may have no ..")
+    expect((await read(reader, { path: "$..[?@.b=='..']" })).text).toBe('{"b":".."}')
+  })
+})
+
+test("grep finds the end of a line that ends with CR LF, and the byte of a match among longer characters", async () => {
+  expect((await read(await stored("one\r\ntwo\r\nthree"), { grep: "two$", context: 1 })).text).toBe(
+    "1- one\n2: two\n3- three",
+  )
+  const reader = await stored(`${"é€😀".repeat(30_000)}NEEDLE${"é€😀".repeat(30_000)}`)
+  const byte = /byte (\d+)/.exec((await read(reader, { grep: "NEEDLE" })).text)?.[1]
+  expect((await read(reader, { range: `${byte}-`, limit: 6 })).text).toBe("NEEDLE")
+})
+
+test("the last 0 lines and bytes are refused", async () => {
+  const reader = await stored("a\nb")
+  for (const way of ["lines", "range"]) await expect(read(reader, { [way]: "-0" })).rejects.toThrow("must be like")
 })
 
 test("two ways at once are refused, and none is the beginning", async () => {
