@@ -264,7 +264,9 @@ async function readPath(
 const MAX_COUNTED = 100_000
 const MAX_PATH = 500
 /** Steps of a path between two looks at the time. */
-const STEPS = 256
+const STEPS = 16
+/** Elements that a filter looks at in one step. */
+const ELEMENTS = 256
 
 type Segments = JSONPathQuery["segments"]
 
@@ -278,6 +280,24 @@ function* nodesOf(segments: Segments, node: JSONPathNode): Generator<JSONPathNod
   for (const at of String(segment).startsWith("..") ? descendantsOf(node) : [node]) {
     yield undefined
     for (const selector of segment.selectors) for (const found of selector.lazyResolve(at)) yield* nodesOf(rest, found)
+  }
+}
+
+/** Yields what a selector selects of a node. A filter looks at a long array in pieces, with undefined between them. */
+function* selected(
+  selector: Segments[number]["selectors"][number],
+  node: JSONPathNode,
+): Generator<JSONPathNode | undefined> {
+  const { value, location, root } = node
+  if (!Array.isArray(value) || value.length <= ELEMENTS || !String(selector).startsWith("?")) {
+    yield* selector.lazyResolve(node)
+    return
+  }
+  const Node = node.constructor as typeof JSONPathNode
+  for (let first = 0; first < value.length; first += ELEMENTS) {
+    yield undefined
+    for (const found of selector.lazyResolve(new Node(value.slice(first, first + ELEMENTS), location, root)))
+      yield new Node(found.value, [...location, first + Number(found.location.at(-1))], root)
   }
 }
 
@@ -354,8 +374,11 @@ const PIECE_BYTES = 8 * 1024
 const OVERLAP = 1024
 const AROUND = 150
 const MAX_PATTERN = 1000
+const MAX_PROGRAM = 500
 
 type CompiledPattern = {
+  /** Steps, of which each character may take all. */
+  programSize(): number
   test(text: string): boolean
   matcher(text: string): { find(): boolean; start(): number; end(): number }
 }
@@ -369,6 +392,7 @@ async function grep(reader: ResultReader, written: string, options: GrepOptions,
   } catch (cause) {
     throw invalid(`grep is no valid regular expression (RE2 syntax): ${cause instanceof Error ? cause.message : ""}`)
   }
+  if (pattern.programSize() > MAX_PROGRAM) throw invalid("grep repeats too much: write fewer or smaller {counts}")
   const hits = new Hits(pattern, options)
   const { size } = reader.about
   let carry: Buffer = Buffer.alloc(0)

@@ -252,9 +252,21 @@ describe("a long read", () => {
     )
     expect(seen.turns).toBeGreaterThan(5)
     const later = passing()
-    const { note } = await readPart(reader, { grep: "a{900}[^a]" }, ROOM, later.work)
+    const { note } = await readPart(reader, { grep: "[a-z]{300}[^a]" }, ROOM, later.work)
     expect(note).toMatch(/^no match for .*; stopped after 30 s at byte \d+ of \d+$/)
     expect(later.seen.turns).toBeGreaterThan(5)
+  })
+
+  test("of a path finds elements far behind in an array by their true place", async () => {
+    const reader = await stored(JSON.stringify({ a: Array.from({ length: 3000 }, (_, id) => ({ id })) }))
+    expect((await read(reader, { path: "$.a[?@.id==2047]" })).note).toEndWith("$['a'][2047]")
+    expect((await read(reader, { path: "$..[?@.id>=2998].id" })).text).toBe(
+      "$['a'][2998]['id']: 2998\n$['a'][2999]['id']: 2999",
+    )
+  })
+
+  test("of an expression with many steps is refused", async () => {
+    await expect(read(await stored("abc"), { grep: "[ab]{900}[^a]" })).rejects.toThrow("repeats too much")
   })
 
   test("of a path with .. within a filter is refused", async () => {
