@@ -279,7 +279,11 @@ function* nodesOf(segments: Segments, node: JSONPathNode): Generator<JSONPathNod
   }
   for (const at of String(segment).startsWith("..") ? descendantsOf(node) : [node]) {
     yield undefined
-    for (const selector of segment.selectors) for (const found of selector.lazyResolve(at)) yield* nodesOf(rest, found)
+    for (const selector of segment.selectors)
+      for (const found of selected(selector, at)) {
+        if (found === undefined) yield undefined
+        else yield* nodesOf(rest, found)
+      }
   }
 }
 
