@@ -332,8 +332,9 @@ export const ENUM_KEYS = ["type", "stderr", "protocolVersion", "isolation", "rep
 // ---
 
 /** The units of WRITTEN_TIME in milliseconds, in the order of its groups. */
-const UNITS_MS = [1, 1000, 60_000, 3_600_000]
-const WRITTEN_TIME = /^\s*(\d{1,9})\s*(?:(ms|milli)|(s)|(m)|(h))?[a-z]*\s*$/i
+const UNITS_MS = [1, 1000, 60_000, 3_600_000, 86_400_000]
+const WRITTEN_TIME =
+  /^\s*(\d{1,9})\s*(?:(ms|milli[a-z]*)|(s|secs?|seconds?)|(m|mins?|minutes?)|(h|hrs?|hours?)|(d|days?))?\s*$/i
 
 /** Words the mistake of a time written with its unit, which other programs accept: "5 minutes". */
 function millisecondsProblem(text: string): string {

@@ -267,7 +267,8 @@ describe("a server", () => {
     expect(wrong("1500ms")).toEqual([`${why}: 1500, without quotes`])
     expect(wrong("30s")).toEqual([`${why}: 30000, without quotes`])
     expect(wrong("300")).toEqual([`${why}: 300, without quotes`])
-    expect(wrong("$SECRET")).toEqual([why])
+    expect(wrong("2 days")).toEqual([`${why}: 172800000, without quotes`])
+    for (const other of ["$SECRET", "5 parsecs", "3 months"]) expect(wrong(other)).toEqual([why])
     expect(problems(server({ timeout: "soon", envFiltr: [] }))).toEqual([
       expect.stringContaining('unknown key "envFiltr" is ignored; did you mean "envFilter"?'),
       expect.stringContaining("a is not loaded"),
