@@ -26,7 +26,7 @@ import { RequestError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { canonical } from "../lib/json.ts"
 import { visible } from "../lib/log.ts"
-import { unknownNameError } from "../lib/nearest.ts"
+import { didYouMean } from "../lib/nearest.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { createRedactor } from "../lib/redact.ts"
 import { isSecretName } from "../lib/secret-names.ts"
@@ -89,9 +89,11 @@ export function targetOf(args: Readonly<Record<string, unknown>>): ClientTarget 
   const client = CLIENTS.find((one) => one === args.client)
   if (client === undefined) {
     const meant = MEANT_BY[args.client.toLowerCase()]
-    if (meant !== undefined)
-      throw new RequestError("not_found", `no client is named ${args.client}; did you mean ${meant}?`)
-    throw unknownNameError("client", args.client, CLIENTS)
+    const hint = meant === undefined ? didYouMean(args.client, CLIENTS) : `; did you mean ${meant}?`
+    throw new RequestError(
+      "not_found",
+      `no client is named ${args.client}${hint || "; `svc connect --list` lists the clients"}`,
+    )
   }
   const scope = readOptions(args, {}).choice("scope", ["user", "project"], "user")
   const file = clientFiles(client, clientHost()).find((one) => one.scope === scope)

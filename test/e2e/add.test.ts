@@ -79,6 +79,7 @@ test("a line that svc cannot take is answered with the one that it takes [cli:ad
     ["mcp edit it --type htp", "--type must be stdio, http or sse, not htp"],
     ["connect claude", "no client is named claude; did you mean claude-code?"],
     ["connect code", "no client is named code; did you mean vscode?"],
+    ["connect netscape", "no client is named netscape; `svc connect --list` lists the clients"],
     ["clients", "`svc connect --list` lists the clients"],
     ["init", "`svc serve --init` creates the configuration"],
     ["validate", "`svc config check` checks the configuration"],
