@@ -136,7 +136,7 @@ test("a server and a session have their calls of a minute [limit:rate]", async (
   expect([(await call("a")).isError, (await call("a")).isError]).toEqual([undefined, undefined])
   const third = await call("a")
   expect(third.isError).toBe(true)
-  expect(third.content[0]?.text).toMatch(/a.*try again in \d+ s/)
+  expect(third.content[0]?.text).toMatch(/^a has reached its rate limit; try again in \d+ s/)
   expect([(await ask("b")).status, (await ask("b")).status]).toEqual([200, 200])
   const { status, body } = await ask("b")
   expect([status, body.error?.message]).toEqual([429, expect.stringMatching(/^Too many calls; try again in \d+ s$/)])

@@ -590,6 +590,7 @@ test("a failure under --json is an object on stdout, with the exit code of the f
   for (const [args, code, exit] of [
     [["mcp", "status", "nope"], "not_found", 64],
     [["mcp", "list", "--nope"], "usage", 64],
+    [["serve", "--port", "0"], "usage", 64],
     [["mcp", "restart", "a"], "unavailable", 69],
   ] as const) {
     const failed = await svc(...args, "--json")

@@ -56,6 +56,8 @@ describe("a first run", () => {
     expect(await run("connect", "cursor", "--dry-run")).toContain(address)
     const added = await runSvc(["mcp", "add", "late", "--config-dir", home, "--", "bun"], env)
     expect(added.stderr).toContain("the running svc serves the demo; stop it")
+    const page = await runSvc(["admin", "--config-dir", home], env)
+    expect([page.code, page.stderr]).toEqual([69, expect.stringContaining("the demo has no admin page; stop it")])
     const { port } = new URL(demo.url)
     expect((await runSvc(["serve", "--config-dir", home, "--port", port], env)).stderr).toContain(
       `the demo runs already, at ${address}; \`svc stop\` ends it`,
