@@ -151,7 +151,7 @@ describe("an answer that passes while it comes is whole, or seen to be broken of
       const wrong: readonly Large[] = [
         { ...text, at: 0.5, insert: "01" },
         { ...text, at: 0.5, insert: "22" },
-        { kind: "structured", bytes: MB, at: 0.5, insert: "2c2c" },
+        { kind: "structured", bytes: MB, at: 0.5, insert: "22" },
         { ...text, tail: ',"id":"other"' },
         { ...text, tail: ',"jsonrpc":"2.0"' },
         { ...text, tail: ',"error":{"code":1,"message":"m"}' },
