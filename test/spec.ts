@@ -1917,6 +1917,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the replica that received a call has counted it for its client",
   },
+  "cluster:one:clients": {
+    says: "a requestState from a server that another replica runs is of use only to the client that was given it",
+    from: "choice",
+    why: "to the replica with the server, the calls of all clients of another replica come from that replica",
+  },
   "cluster:one:passes": {
     says: "when its replica dies, another replica runs it within five seconds plus its start; there are never two processes",
     from: "choice",

@@ -9,7 +9,7 @@
  *     owner refuses other tokens: a replica that is behind must not reach a server that was started since.
  *  4. Without an owner a server keeps the form that it had; at the start it does not run.
  */
-import type { IdleServer, Plan, ServerSpec } from "../config/server-spec.ts"
+import { type IdleServer, type Plan, REPLICA_HEADER, type ServerSpec } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { Log } from "../lib/log.ts"
 import { isSameMark, type Marker } from "../lib/seal.ts"
@@ -27,9 +27,6 @@ export type ServerLeasesDeps = {
   /** Called when a server has another form than before: the plan must be placed and applied again. */
   onchange(): void
 }
-
-/** The header in which a replica shows that it may reach a server of another. */
-export const REPLICA_HEADER = "svc-replica"
 
 export class ServerLeases {
   private readonly servers = new Map<string, Server>()

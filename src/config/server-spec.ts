@@ -159,3 +159,13 @@ export const isCalled = ({ name, slug, id }: Pick<ServerSpec, "name" | "slug" | 
 
 /** Returns a server's name as it appears in tool names and URLs. */
 export const slugOf = (name: string): string => name.replace(/[^A-Za-z0-9._-]/g, "-")
+
+/** The header in which a replica shows that it may reach a server of another. */
+export const REPLICA_HEADER = "svc-replica"
+
+/** The header in which a replica says for which of its clients a request to another is: its id, a space, a digest. */
+export const REPLICA_CLIENT_HEADER = "svc-replica-client"
+
+/** Returns whether a server runs on another replica, which answers for it. */
+export const runsElsewhere = ({ launch }: Pick<ServerSpec, "launch">): boolean =>
+  launch.transport !== "stdio" && REPLICA_HEADER in launch.headers

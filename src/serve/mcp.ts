@@ -5,10 +5,12 @@
 
 import type { View } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
+import { REPLICA_CLIENT_HEADER } from "../config/server-spec.ts"
 import { RequestError, RPC_CODE, statusOfFault } from "../lib/errors.ts"
 import { type Answer, errorAnswer } from "../session/answer.ts"
 import { Cancellation } from "../session/cancellation.ts"
 import type { Client, Exchange } from "../session/client.ts"
+import { REPLICA } from "../session/dispatch.ts"
 import { accept, acceptModern, type EndpointDeps, initialize, serve } from "../session/endpoint.ts"
 import { identityOfClient, type Refusal, requestClient } from "../session/request-client.ts"
 import { replicaOfResult } from "../session/result-budget.ts"
@@ -127,23 +129,24 @@ async function bringSession({ http, deps }: Received): Promise<void> {
 }
 
 /** Returns the replica whose call, task or stored result a message is about; undefined if any replica can take it. */
-function replicaOf(value: unknown, { suspendedCalls }: McpDeps): string | undefined {
+function replicaOf(value: unknown, { principal, deps }: Received): string | undefined {
   if (!isObject(value)) return undefined
   const { id, method, params } = value
   if (method === undefined) return typeof id === "string" ? replicaIn(id) : undefined
   if (!isObject(params)) return undefined
   if (method === "notifications/progress")
     return typeof params.progressToken === "string" ? replicaIn(params.progressToken) : undefined
-  return (
-    suspendedCalls.replicaOf(params.requestState) ?? replicaOfTask(params.taskId) ?? replicaOfResult(method, params)
-  )
+  const { requestState } = params
+  // The other replica has sent it here because the call is here.
+  const asked = principal.name === REPLICA ? undefined : deps.suspendedCalls.replicaOf(requestState)
+  return asked ?? replicaOfTask(params.taskId) ?? replicaOfResult(method, params)
 }
 
 /** Answers what was posted. Makes a promise only if something is waited for: this runs for every call. */
 function post(value: unknown, body: string, received: Received): Response | Promise<Response> {
   const { http, deps } = received
   if (Array.isArray(value)) return postBatch(value, received)
-  const to = replicaOf(value, deps)
+  const to = replicaOf(value, received)
   if (to === undefined && deps.homes !== undefined && http.headers.has("mcp-session-id"))
     return postAtHome(value, body, received, deps.homes)
   const forwarding = deps.forward?.(to, http, body)
@@ -235,7 +238,7 @@ async function postBatch(values: readonly unknown[], received: Received): Promis
       )
     else {
       const here = () => accept(message, session, gateway)
-      const forwarding = deps.forward?.(replicaOf(message, deps), http, JSON.stringify(message))
+      const forwarding = deps.forward?.(replicaOf(message, received), http, JSON.stringify(message))
       if (forwarding === undefined) here()
       // The replica that asked has ended, and its question with it.
       else void forwarding.then((forwarded) => forwarded ?? here()).catch(() => undefined)
@@ -280,6 +283,7 @@ async function postModern(request: RpcRequest, version: string | undefined, rece
   if (own !== undefined) await own.ready
   const client: Client = {
     ...found.client,
+    behalf: principal.name === REPLICA ? (http.headers.get(REPLICA_CLIENT_HEADER) ?? undefined) : undefined,
     scope: own?.scope ?? scope,
     identity: isRecognizable(received, found.client)
       ? () => identityOfClient(client, identityOfPrincipal(principal), metaOf(params)?.[META_CONTEXT])

@@ -2,7 +2,8 @@
  * Admits requests by which another replica uses a server that runs here for all (agent/server-leases.ts). The replica has
  * authenticated its client, and shows by a mark that it is of this cluster.
  */
-import { REPLICA_HEADER, type ServerLeases } from "../agent/server-leases.ts"
+import type { ServerLeases } from "../agent/server-leases.ts"
+import { REPLICA_HEADER } from "../config/server-spec.ts"
 import { UnavailableError } from "../lib/errors.ts"
 import { percentDecoded } from "../lib/text.ts"
 import { REPLICA } from "../session/dispatch.ts"

@@ -14,6 +14,8 @@ export type Client = {
   readonly capabilities: Params
   /** The authenticated identity. */
   readonly principal: string
+  /** The id of the replica and a digest of its client that the request is for; absent for a client of this replica. */
+  readonly behalf?: string | undefined
   /** The id of its session; undefined for a client without a session. */
   readonly id?: string
   /** The same object for all requests that share the way back to their client. */

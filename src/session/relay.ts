@@ -13,6 +13,9 @@ import type { Route, Withheld } from "../catalog/catalog.ts"
 import { type ListMethod, withoutServerInfo } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
 import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
+import { identityOf } from "../catalog/scope.ts"
+import { REPLICA_CLIENT_HEADER, runsElsewhere } from "../config/server-spec.ts"
+import { sha256 } from "../lib/digest.ts"
 import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
 import { cutText } from "../lib/text.ts"
 import type { Era } from "../wire/era.ts"
@@ -199,7 +202,7 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
         progressToken,
         // `tasks/result` waits for the end of the task.
         timeout: method === "tasks/result" ? Number.POSITIVE_INFINITY : spec.tuning.requestTimeout,
-        headers: peer.era === "modern" ? mirrorHeaders(method, sent, route.mirrored) : undefined,
+        headers: peer.era === "modern" ? headersFor(target, call, method, sent, route.mirrored) : undefined,
         onlarge,
         onsent: meter && ((text) => meter.passed("in", Buffer.byteLength(text))),
       })
@@ -462,6 +465,22 @@ function mirrorHeaders(
   if (typeof name !== "string") return undefined
   return { "mcp-name": encodeHeader(name), ...paramHeaders(params.arguments, mirrored) }
 }
+
+/** Returns the headers of a modern request: to another replica also the client, to which that replica binds what it seals. */
+function headersFor(
+  { spec }: Target,
+  { client, gateway }: CallContext,
+  ...request: Parameters<typeof mirrorHeaders>
+): Record<string, string> | undefined {
+  const headers = mirrorHeaders(...request)
+  const { peers } = gateway
+  if (peers === undefined || !runsElsewhere(spec)) return headers
+  return { ...headers, [REPLICA_CLIENT_HEADER]: `${peers.replica} ${clientDigest(client)}` }
+}
+
+/** Returns the same text for all requests that may continue one another. */
+const clientDigest = ({ principal, scope }: Client): string =>
+  sha256(JSON.stringify([principal, identityOf(scope)]), "base64url")
 
 /** The parts of a request that its messages need. */
 type CallContext = Pick<ClientCall, "gateway" | "client" | "exchange"> & { readonly request?: Request }

@@ -127,9 +127,12 @@ export class SuspendedCalls {
     return promise
   }
 
-  /** Returns the replica that has the call of a `requestState`; undefined if svc did not seal it. */
+  /**
+   * Returns the replica that a request with this `requestState` belongs to: the one with the call, or the one that was asked
+   * before it sent the call to the replica that runs the server. Returns undefined if svc did not seal it.
+   */
   replicaOf(state: unknown): string | undefined {
-    const opened = this.opened(state, PREFIX)
+    const opened = this.opened(state, PREFIX) ?? this.opened(state, PREFIX_FOR_REPLICA)
     return opened === undefined ? undefined : ((JSON.parse(opened) as SealedCall)[5] ?? undefined)
   }
 
@@ -208,11 +211,11 @@ export class SuspendedCalls {
     const since = clock.now()
     const sealed: SealedCall = [
       call.id,
-      client.principal,
+      boundTo(client),
       identityOf(client.scope),
       digestOf(phase.request),
       since + WAIT_MS,
-      replica ?? null,
+      client.behalf?.split(" ")[0] ?? replica ?? null,
     ]
     const cancelExpiry = clock.after(WAIT_MS, () => this.drop(call, "the client did not answer in time"))
     call.phase = { kind: "away", since, cancelExpiry, answer: undefined }
@@ -229,7 +232,7 @@ export class SuspendedCalls {
     if (refusal !== undefined) return refusal
     const refuse = (message: string) => refusalAnswer(request.id, "invalid_params", message)
     const [id, principal, scope, digest, expires] = JSON.parse(opened) as SealedCall
-    if (principal !== client.principal || scope !== identityOf(client.scope) || digest !== digestOf(request))
+    if (principal !== boundTo(client) || scope !== identityOf(client.scope) || digest !== digestOf(request))
       return refuse("requestState belongs to another request")
     const call = this.waiting.get(id)
     if (call === undefined || expires < this.deps.clock.now())
@@ -333,13 +336,17 @@ function rejectAll(questions: Map<string, SuspendedQuestion>, error: Error): voi
 const withdrawn = (): RequestError => new RequestError("invalid_request", "The server withdrew its request")
 
 const PREFIX = "svc."
+const PREFIX_FOR_REPLICA = `replica.${PREFIX}`
 
 /**
  * Returns what the state of a client starts with. That of a call from another replica, which shares the key, must be to it what a
  * backend's state is: nothing of its own.
  */
 const prefixFor = ({ principal }: Pick<Client, "principal">): string =>
-  principal === REPLICA ? `replica.${PREFIX}` : PREFIX
+  principal === REPLICA ? PREFIX_FOR_REPLICA : PREFIX
+
+/** Returns whom the state of a client belongs to. The clients of another replica all come as the same principal. */
+const boundTo = ({ principal, behalf }: Client): string => (behalf === undefined ? principal : `${principal} ${behalf}`)
 const GATHER_MS = 25
 const WAIT_MS = 10 * 60_000
 const YIELD_MS = 60_000

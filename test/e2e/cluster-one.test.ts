@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import { NO_REDIS } from "../redis.ts"
 import { connect1, connect2 } from "./clients.ts"
-import { eventually, type Instance, modern, processes } from "./harness.ts"
+import { eventually, freshEnv, type Instance, modern, processes, runSvc } from "./harness.ts"
 import { type ClusterUnderTest, REPLICA_SERVER, startCluster, WanderingClient } from "./replicas.ts"
 
 if (NO_REDIS !== undefined) test.skip(`servers that run once: ${NO_REDIS}`, () => {})
@@ -84,6 +84,29 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
       for (let count = 0; count < limit; count++) answers.add(await client.call(replica, "only_svc_who"))
     }
     expect([...answers]).toEqual(processes(mark).map(String))
+  })
+
+  test("a client's question is no other client's to answer [cluster:one:clients]", async () => {
+    const only = { ...REPLICA_SERVER, replicas: "one" }
+    await using cluster = await startCluster(2, { config: { mcpServers: { only } }, flags: ["--auth"] })
+    const [one, other] = cluster.replicas as [Instance, Instance]
+    const bearer = async (name: string) => {
+      const args = ["auth", "token", "create", name, "--config-dir", one.folder]
+      return { authorization: `Bearer ${(await runSvc(args, freshEnv(one.folder))).stdout.trim()}` }
+    }
+    const [mine, yours] = [await bearer("mine"), await bearer("yours")]
+    const _meta = { "io.modelcontextprotocol/clientCapabilities": { elicitation: {} } }
+    const ask = (at: Instance, who: Record<string, string>, more: object = {}) =>
+      modern(`${at.url}/mcp`, "tools/call", { name: "only_svc_ask", arguments: {}, _meta, ...more }, who)
+    for (const at of [one, other]) {
+      const { requestState } = await eventually(async () => {
+        const { result } = (await ask(at, mine)).body
+        return result?.resultType === "input_required" && result
+      })
+      const answer = { requestState, inputResponses: { q1: { action: "accept", content: { name: "me" } } } }
+      for (const to of [one, other]) expect((await ask(to, yours, answer)).body.error?.code).toBe(-32602)
+      expect(JSON.stringify((await ask(other, mine, answer)).body)).toContain("heard")
+    }
   })
 
   test("a replica shows no other's credential, and one without is refused", async () => {

@@ -191,6 +191,14 @@ test("a server request without a response is given to the client again", async (
   expect(again.result?.inputRequests).toEqual(first.result?.inputRequests as never)
 })
 
+test("a state for a client of another replica is refused for another client of it [cluster:one:clients]", async () => {
+  const [mine, yours] = ["mine", "yours"].map((behalf) => ({ ...client, principal: "replica", behalf }))
+  const { result } = await serve(request(1), mine)
+  const state = result?.requestState ?? ""
+  expect((await serve(request(2, { requestState: state }), yours)).error?.code).toBe(-32602)
+  expect((await serve(request(3, { requestState: state }), mine)).result).toBeDefined()
+})
+
 test("a state that was changed, of another principal or scope, or on another request is refused", async () => {
   const { result } = await serve(request(1))
   const state = result?.requestState ?? ""
