@@ -211,6 +211,9 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
   })
 
   test("a text that is not JSON is not sent, and nothing in its place [admin:edit]", async () => {
+    // The form of the test before may still be reading what it saved.
+    await admin.show("servers")
+    await row(/^echo/).waitFor()
     await admin.show("servers/echo/settings")
     await button("JSON").click()
     const settings = page.getByLabel("echo, as JSON")
