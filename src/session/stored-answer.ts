@@ -26,12 +26,17 @@ export function storedAnswer(call: ClientCall, server: string, budget: number): 
   if (most > MOST_BUFFERED || outputSchemaOf(call) !== undefined) return undefined
   const owner = resultOwner(client)
   const store = gateway.results.store()
-  return new StoredAnswer(server, most, (encoding) => {
+  const take = (encoding: "text" | "base64") => {
     const writer = store.then((opened) => opened.create(owner))
     // A failure is that of the first write.
     writer.catch(() => undefined)
     return new ResultIntake(writer, encoding)
-  })
+  }
+  return new StoredAnswer(server, most, take, (error) =>
+    gateway.results.warnOnce(
+      `calls with large results fail, because svc cannot store them: ${messageOf(error)}; correct that, or remove the result budget`,
+    ),
+  )
 }
 
 /** Returns the output schema of the tool that a call names, as its client sees it. */
@@ -50,11 +55,12 @@ export class StoredAnswer implements AnswerStorage {
   private opening: Promise<void> | undefined
   private failure: unknown
 
-  /** `server` names the backend in errors; `most` is the bytes that an answer within the budget may have; `take` begins to store a value. */
+  /** `server` names the backend in errors; `most` is the bytes that an answer within the budget may have; `take` begins to store a value, and `onfailure` hears why that failed. */
   constructor(
     private readonly server: string,
     private readonly most: number,
     private readonly take: (encoding: "text" | "base64") => ResultIntake,
+    private readonly onfailure: (error: unknown) => void = () => undefined,
   ) {}
 
   push(bytes: Uint8Array): Promise<void> | undefined {
@@ -79,7 +85,11 @@ export class StoredAnswer implements AnswerStorage {
     await this.opening
     const { failure: cause } = this
     if (cause !== undefined)
-      throw new BackendError(this.server, `answered with a large result, but svc ${messageOf(cause)}`, { cause })
+      throw new BackendError(
+        this.server,
+        `answered with a large result, but svc ${messageOf(cause)}; ask for less of it`,
+        { cause },
+      )
     const { blocks, structured } = this
     return blocks.length === 0 && structured === undefined ? undefined : { blocks, structured }
   }
@@ -161,6 +171,7 @@ export class StoredAnswer implements AnswerStorage {
   }
 
   private fail(error: unknown): void {
+    if (this.failure === undefined) this.onfailure(error)
     this.failure ??= error
     this.queue.length = 0
   }

@@ -187,6 +187,24 @@ describe("a result above its budget", () => {
   })
 })
 
+test("a result that cannot be stored while it comes fails with the reason, which is logged", async () => {
+  const failures: unknown[] = []
+  const failing = Promise.reject(new UnavailableError("cannot write: the disk is full"))
+  failing.catch(() => undefined)
+  const answer = new StoredAnswer(
+    "s",
+    1000,
+    (encoding) => new ResultIntake(failing, encoding),
+    (error) => void failures.push(error),
+  )
+  const frame = Buffer.from(resultText(1, JSON.stringify({ content: [{ type: "text", text: "x".repeat(200_000) }] })))
+  await answer.push(frame.subarray(0, 100_000))
+  await answer.push(frame.subarray(100_000))
+  answer.end()
+  await expect(answer.taken()).rejects.toThrow("cannot write: the disk is full; ask for less of it")
+  expect(failures).toHaveLength(1)
+})
+
 test("an answer that ends before it is too large in any case is whole", async () => {
   const answer = new StoredAnswer("s", 1000, () => {
     throw new Error("stores nothing")
