@@ -1842,6 +1842,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a client has one such stream",
   },
+  "cluster:stream:dies": {
+    says: "when the replica with a client's stream dies, the client opens the stream on another and is told there what belongs to no request",
+    from: "choice",
+    why: "the session goes on elsewhere",
+  },
   "cluster:balanced": {
     says: "clients of both SDKs and both eras call and answer questions through a load balancer that distributes each request anew",
     from: "choice",
@@ -1861,6 +1866,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "a task is found through any replica, and stays unknown to other clients",
     from: "choice",
     why: "its id names the replica whose server has it",
+  },
+  "cluster:tasks:listen": {
+    says: "a modern client that listens to a task hears of it on any replica",
+    from: "choice",
+    why: "the request goes on to the replica whose server has the task",
   },
   "cluster:health": {
     says: "health shows the replica, the number of replicas, the digest of the configuration and the replicas that differ; readiness shows whether the shared state is away, and stays 200",

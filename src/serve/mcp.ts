@@ -15,7 +15,7 @@ import { accept, acceptModern, type EndpointDeps, initialize, serve } from "../s
 import { identityOfClient, type Refusal, requestClient } from "../session/request-client.ts"
 import { replicaOfResult } from "../session/result-budget.ts"
 import type { Session } from "../session/session.ts"
-import { replicaOfTask } from "../session/task-id.ts"
+import { replicaOfListening, replicaOfTask } from "../session/task-id.ts"
 import { replicaIn } from "../store/replicas.ts"
 import {
   HEADER_MISMATCH,
@@ -136,6 +136,7 @@ function replicaOf(value: unknown, { principal, deps }: Received): string | unde
   if (!isObject(params)) return undefined
   if (method === "notifications/progress")
     return typeof params.progressToken === "string" ? replicaIn(params.progressToken) : undefined
+  if (method === "subscriptions/listen") return replicaOfListening(params)
   const { requestState } = params
   // The other replica has sent it here because the call is here.
   const asked = principal.name === REPLICA ? undefined : deps.suspendedCalls.replicaOf(requestState)

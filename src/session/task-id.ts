@@ -16,6 +16,7 @@ import { type Names, qualifiedNames } from "../catalog/rewrite.ts"
 import { isSameMark, MARK_CHARS } from "../lib/seal.ts"
 import { replicaIn } from "../store/replicas.ts"
 import type { Era } from "../wire/era.ts"
+import { isObject, type Params } from "../wire/message.ts"
 import type { Client } from "./client.ts"
 import type { ClientCall, Target } from "./ports.ts"
 
@@ -55,6 +56,12 @@ export function openTaskId(
 export function replicaOfTask(marked: unknown): string | undefined {
   if (typeof marked !== "string") return undefined
   return replicaIn(marked.slice(marked.lastIndexOf(".") + 1 + MARK_CHARS))
+}
+
+/** Returns the replica that made the first task that a client listens to; undefined if it listens to none of a cluster. */
+export function replicaOfListening({ notifications }: Params): string | undefined {
+  const ids: unknown = isObject(notifications) ? notifications.taskIds : undefined
+  return Array.isArray(ids) ? ids.map(replicaOfTask).find((replica) => replica !== undefined) : undefined
 }
 
 // ---

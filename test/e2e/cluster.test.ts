@@ -19,7 +19,8 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
   let replicas: readonly [Instance, Instance, Instance]
   beforeAll(async () => {
     const work = { command: "bun", args: [fixture("tasks.ts")] }
-    cluster = await startCluster(3, { config: { mcpServers: { one: REPLICA_SERVER, work } } })
+    const later = { command: "bun", args: [fixture("tasks.ts"), "--modern"], protocolVersion: "2026-07-28" }
+    cluster = await startCluster(3, { config: { mcpServers: { one: REPLICA_SERVER, work, later } } })
     replicas = cluster.replicas as unknown as typeof replicas
   })
   afterAll(() => cluster?.[Symbol.asyncDispose]())
@@ -31,7 +32,7 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
   }
 
   /** Opens a modern client's stream of changes. */
-  const listen = ({ url }: Pick<Instance, "url">, notifications: object): Promise<Response> =>
+  const listen = ({ url }: Pick<Instance, "url">, notifications: object, capabilities = {}): Promise<Response> =>
     fetch(`${url}/mcp`, {
       method: "POST",
       headers: {
@@ -48,7 +49,7 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
           notifications,
           _meta: {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
           },
         },
       }),
@@ -170,6 +171,24 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
     expect((await stranger.request(replicas[1], "tasks/get", { taskId })).error?.code).toBe(-32602)
   })
 
+  test("a modern client hears of its task on whichever replica it listens [cluster:tasks:listen]", async () => {
+    const capabilities = { elicitation: {}, extensions: { "io.modelcontextprotocol/tasks": {} } }
+    const _meta = {
+      "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+      "io.modelcontextprotocol/clientCapabilities": capabilities,
+    }
+    const ask = async (at: Instance, method: string, params: object) =>
+      (await modern(`${at.url}/mcp`, method, { ...params, _meta })).body.result
+    const made = await ask(replicas[0], "tools/call", { name: "later_svc_work", arguments: { ask: true } })
+    const taskId = String(made?.taskId)
+    const events = eventsOf(await listen(replicas[1], { taskIds: [taskId] }, capabilities))
+    expect((await next(events)).message.params).toMatchObject({ notifications: { taskIds: [taskId] } })
+    expect((await next(events)).message.params).toMatchObject({ taskId, status: "input_required" })
+    await ask(replicas[2], "tasks/update", { taskId, inputResponses: { q: { action: "accept" } } })
+    expect((await next(events)).message.params).toMatchObject({ taskId, status: "completed" })
+    await events.return(undefined)
+  })
+
   test("health says what a replica knows of its cluster [cluster:health]", async () => {
     const bodies = await Promise.all(
       replicas.map(
@@ -273,6 +292,28 @@ describe.skipIf(NO_REDIS !== undefined)("while Redis is away", () => {
       ),
     )
     expect(await client.call(svc, "one_svc_who")).toMatch(/^\d+$/)
+  })
+})
+
+describe.skipIf(NO_REDIS !== undefined)("three replicas of which one dies", () => {
+  test("a client whose stream was there opens it on another, and is told what belongs to no request [cluster:stream:dies]", async () => {
+    await using cluster = await startCluster(3)
+    const [one, holder, next] = cluster.replicas as unknown as readonly [Instance, Instance, Instance]
+    const client = new WanderingClient()
+    await client.open(one)
+    const before = eventsOf(await client.get(holder))
+    await client.call(one, "one_svc_log")
+    expect((await before.next()).value?.message.method).toBe("notifications/message")
+    const broken = before.next().catch((error: Error) => error)
+    holder.signal("SIGKILL")
+    await holder.exited
+    await broken
+    const after = eventsOf(await client.get(next))
+    const pid = await client.call(one, "one_svc_who")
+    await client.call(one, "one_svc_log")
+    expect((await after.next()).value?.message.params).toMatchObject({ data: pid })
+    expect((await client.end(one)).status).toBe(204)
+    expect((await after.next()).done).toBe(true)
   })
 })
 
