@@ -117,7 +117,7 @@ describe.skipIf(NO_REDIS !== undefined)("a Redis with a certificate of a private
     const start = (env: Record<string, string>) =>
       startSvc({
         config: { mcpServers: { one: REPLICA_SERVER } },
-        env: { SVC_CLUSTER: `rediss://127.0.0.1:${port}`, ...env },
+        env: { SVC_CLUSTER: `rediss://127.0.0.1:${port}`, SVC_DRAIN_DELAY: "0s", ...env },
       })
     await using trusting = await start({ NODE_EXTRA_CA_CERTS: cert })
     await using other = await start({ NODE_EXTRA_CA_CERTS: cert })
