@@ -576,6 +576,14 @@ export class Connection {
     else this.notify("notifications/cancelled", { requestId: this.ids.text(number), reason })
   }
 
+  /** Cancels a request that has reached its time limit. */
+  private timeOut(number: number, pending: PendingRequest): void {
+    const error = new BackendError(this.server, timeoutMessage(pending))
+    // Its client sees a closed connection, without a reason.
+    if (pending.isPassing) this.hooks.onprotocolerror(`an answer was broken off: ${error.message}`)
+    this.cancel(number, error)
+  }
+
   /** Starts one coarse timer for all requests: a timer for each would cost more than relaying it. */
   private armSweep(): void {
     if (this.cancelSweep !== undefined) return
@@ -590,7 +598,7 @@ export class Connection {
         if (pending.caller !== undefined && asked.size > 0 && this.hasServerRequest(pending.caller)) {
           pending.deadline = now + pending.timeout
           asked.add(pending.caller)
-        } else if (pending.deadline <= now) this.cancel(number, new BackendError(this.server, timeoutMessage(pending)))
+        } else if (pending.deadline <= now) this.timeOut(number, pending)
       }
       for (const caller of asked) caller.giveUpIfStale?.(now, others)
       if (this.pending.size > 0) this.armSweep()
@@ -658,8 +666,10 @@ function requestText(id: string, { method, params, progressToken }: OutboundRequ
   return `{"jsonrpc":"2.0","id":"${id}","method":${JSON.stringify(method)},"params":${JSON.stringify(own)}}`
 }
 
-const timeoutMessage = ({ method, timeout }: PendingRequest): string =>
-  `no answer to ${method} within ${formatDuration(timeout)}`
+const timeoutMessage = ({ method, timeout, isPassing }: PendingRequest): string =>
+  isPassing
+    ? `nothing more of its answer to ${method} within ${formatDuration(timeout)}: the server has stopped, or the client does not read`
+    : `no answer to ${method} within ${formatDuration(timeout)}`
 
 const unattributedMessage = (caller: Caller | undefined): string =>
   caller === undefined

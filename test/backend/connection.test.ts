@@ -480,7 +480,9 @@ describe("a large answer that has not ended", () => {
     await clock.pass(900)
     expect(connection.isPending(late.number)).toBe(true)
     await clock.pass(900)
-    expect(await late.ended).toBe("s: no answer to tools/call within 1 s")
+    expect(await late.ended).toBe(
+      "s: nothing more of its answer to tools/call within 1 s: the server has stopped, or the client does not read",
+    )
     const lost = request()
     offer(HEAD.first(lost.number))
     connection.end({ reason: "exited with code 3" })

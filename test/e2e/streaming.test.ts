@@ -179,6 +179,7 @@ describe("an answer that passes while it comes is whole, or seen to be broken of
     async (server, era) => {
       const answer = await call(server, era, { kind: "text", bytes: MB, at: 0.5, end: "stop" })
       expect(answer).toBe("broken")
+      await svc.said(`${server}: nothing more of its answer to tools/call within 2 s`)
     },
     LIMIT_MS,
   )
