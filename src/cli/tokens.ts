@@ -108,7 +108,7 @@ async function printResults(
 /** Those of prose. */
 const BYTES_PER_TOKEN = 4
 const RESULTS_NOTE =
-  "A token is counted as 4 bytes. Percentiles may be a fifth too large. Cut are the results that exceeded a budget (`svc serve --result-budget`)."
+  'A token is counted as 4 bytes. Percentiles may be up to a fifth too large. The column "cut" counts the results above a budget (`svc serve --result-budget`).'
 
 const ANSWER_MS = 60_000
 const ESTIMATOR = "cl100k_base"
