@@ -1932,6 +1932,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "to the replica with the server, the calls of all clients of another replica come from that replica",
   },
+  "cluster:one:refused": {
+    says: 'a template, or a server with "isolation": "session", that has "replicas": "one" is not loaded, and svc says what to change',
+    from: "choice",
+    why: "each replica renders instances for its own clients: an operator who believes that only one process runs could lose data",
+  },
   "cluster:one:passes": {
     says: "when its replica dies, another replica runs it within five seconds plus its start; there are never two processes",
     from: "choice",
@@ -1943,7 +1948,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "replicas that cannot see each other must not both run it",
   },
   "cluster:drain": {
-    says: "a replica that stops is not ready, still serves for --drain-delay, tells streams of sessions to reconnect, and lets open calls end",
+    says: "a replica that stops is not ready, still serves for --drain-delay, ends streams of both eras so that their clients reconnect elsewhere, and lets open calls end",
     from: "choice",
     why: "a rolling update must not fail a call",
   },

@@ -122,7 +122,8 @@ export class ServerLeases {
           server.isBusy = false
         })
     }
-    this.cancelBeat = this.deps.clock.after(BEAT_MS, () => this.beat())
+    const isSettled = [...this.servers.values()].every(({ lease, at }) => lease !== undefined || at !== undefined)
+    this.cancelBeat = this.deps.clock.after(isSettled ? BEAT_MS : FIRST_BEAT_MS, () => this.beat())
   }
 
   /** Rule 1. */
@@ -192,6 +193,8 @@ type Server = {
 }
 
 const BEAT_MS = 500
+/** Until this replica has found the owner of each server. */
+const FIRST_BEAT_MS = 100
 const SAFE_MS = 2000
 const TTL_MS = 4000
 const RECONNECT_MS = 200

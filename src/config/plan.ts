@@ -128,6 +128,12 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
     const problem = nameProblem(name)
     if (problem !== undefined) reject(template, "server", problem)
     else if (isDisabled(config)) disabled.push(name)
+    else if (config.replicas === "one")
+      reject(
+        template,
+        "server",
+        'each replica runs its own instances of a template; remove "replicas": "one", or move the server to mcpServers',
+      )
     else if (claim(template)) rendered.push(name)
   }
   // A template shadows a server of the same name, even if the template is disabled or faulty.
@@ -201,6 +207,10 @@ export function planServer(
     transport === "stdio"
       ? planChild(config, world, resolve, problems, secrets)
       : planRemote(transport, config, world, resolve, problems, secrets)
+  if (config.replicas === "one" && config.isolation === "session")
+    problems.push(
+      '"replicas": "one" needs one process for all clients, and "isolation": "session" starts one for each; remove one of the two keys',
+    )
   const self =
     launch === undefined || world.own === undefined ? undefined : selfProblem(launch, world.own, world.folder)
   if (self !== undefined) problems.push(self)

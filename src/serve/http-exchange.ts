@@ -159,6 +159,10 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
     this.closeStream?.()
   }
 
+  moveOn(): void {
+    this.closeStream?.()
+  }
+
   keepAlive(): void {
     if (!this.disconnected) this.stream?.enqueue(SSE_COMMENT)
   }

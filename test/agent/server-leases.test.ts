@@ -66,7 +66,7 @@ describe("leases of servers", () => {
     other.leases.place(PLAN)
     await clock.pass(500)
     network.connected = false
-    await clock.pass(1900)
+    await clock.pass(1500)
     expect(one.runsHere()).toBe(true)
     await clock.pass(600)
     expect([one.runsHere(), other.runsHere()]).toEqual([false, false])

@@ -664,3 +664,12 @@ describe("a child's environment", () => {
     expect(child(server({ env: { PATH: "D:\\" } }), windows).env).toEqual({ PATH: "D:\\", SystemRoot: "C:\\W" })
   })
 })
+
+test.each([
+  ["mcpServers", { isolation: "session" }, "starts one for each; remove one of the two keys"],
+  ["mcpTemplates", {}, "each replica runs its own instances of a template"],
+])("what cannot run once for all replicas is not loaded: %s [cluster:one:refused]", (section, more, says) => {
+  const { specs, templates, issues } = planned({ [section]: { a: { command: "x", replicas: "one", ...more } } })
+  expect([specs, templates]).toEqual([[], []])
+  expect(issues.map(({ message }) => message)).toEqual([expect.stringContaining(says)])
+})

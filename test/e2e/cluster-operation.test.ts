@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test"
 import type { ClusterReport } from "../../src/report/cluster.ts"
 import { NO_REDIS } from "../redis.ts"
 import { eventually, freshEnv, type Instance, runSvc } from "./harness.ts"
-import { eventsOf, REPLICA_SERVER, startCluster, WanderingClient } from "./replicas.ts"
+import { eventsOf, listen, REPLICA_SERVER, startCluster, WanderingClient } from "./replicas.ts"
 
 if (NO_REDIS !== undefined) test.skip(`replicas in operation: ${NO_REDIS}`, () => {})
 
@@ -11,14 +11,17 @@ const readiness = async ({ url }: Instance): Promise<number> => (await fetch(`${
 
 describe.skipIf(NO_REDIS !== undefined)("replicas in operation", () => {
   test("a replica that stops ends its open calls, and its clients go on elsewhere [cluster:drain]", async () => {
-    await using cluster = await startCluster(2, { env: { SVC_DRAIN_DELAY: "3s" } })
+    await using cluster = await startCluster(2, { env: { SVC_DRAIN_DELAY: "3s", SVC_SHUTDOWN_GRACE: "60s" } })
     const [one, other] = cluster.replicas as [Instance, Instance]
     const client = new WanderingClient()
     await client.open(one)
     const standing = eventsOf(await client.get(one))
+    const changes = eventsOf(await listen(one, { toolsListChanged: true }))
+    await changes.next()
     const params = { name: "one_svc_hold", arguments: {}, _meta: { progressToken: 1 } }
     const call = client.stream(one, "tools/call", params, 7)
-    expect((await call.next()).value.message.method).toBe("notifications/progress")
+    const slow = client.stream(one, "tools/call", params, 8)
+    for (const each of [call, slow]) expect((await each.next()).value.message.method).toBe("notifications/progress")
     one.signal("SIGTERM")
     await eventually(async () => (await readiness(one)) === 503)
     const status = await statusOf(other)
@@ -27,9 +30,13 @@ describe.skipIf(NO_REDIS !== undefined)("replicas in operation", () => {
       [false, "draining"],
     ])
     // The load balancer has not seen it yet.
-    await client.call(one, "one_svc_release")
-    expect((await call.next()).value.message.result.content[0].text).toContain("released")
+    await client.post(other, { method: "notifications/cancelled", params: { requestId: 7 } })
+    expect((await call.next()).done).toBe(true)
+    // Streams are told to go elsewhere while a call still runs.
     expect((await standing.next()).done).toBe(true)
+    expect((await changes.next()).value.message.result.resultType).toBe("complete")
+    await client.post(other, { method: "notifications/cancelled", params: { requestId: 8 } })
+    expect((await slow.next()).done).toBe(true)
     const again = eventsOf(await client.get(other))
     await client.call(other, "one_svc_log")
     expect((await again.next()).value.message.method).toBe("notifications/message")

@@ -7,6 +7,7 @@ import {
   type ClusterUnderTest,
   type Event,
   eventsOf,
+  listen,
   REPLICA_SERVER,
   startCluster,
   WanderingClient,
@@ -30,30 +31,6 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
     if (done === true) throw new Error("the stream ended")
     return value
   }
-
-  /** Opens a modern client's stream of changes. */
-  const listen = ({ url }: Pick<Instance, "url">, notifications: object, capabilities = {}): Promise<Response> =>
-    fetch(`${url}/mcp`, {
-      method: "POST",
-      headers: {
-        "content-type": "application/json",
-        accept: "application/json, text/event-stream",
-        "mcp-protocol-version": "2026-07-28",
-        "mcp-method": "subscriptions/listen",
-      },
-      body: JSON.stringify({
-        jsonrpc: "2.0",
-        id: 1,
-        method: "subscriptions/listen",
-        params: {
-          notifications,
-          _meta: {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": capabilities,
-          },
-        },
-      }),
-    })
 
   test("a session that one replica opened is used on all, and ends on all [cluster:sessions]", async () => {
     const client = new WanderingClient()

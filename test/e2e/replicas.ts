@@ -14,7 +14,8 @@ export const REPLICA_SERVER = { command: "bun", args: [fixture("replica.ts")] }
 
 /** Starts replicas of one configuration, and waits until they know each other. */
 export async function startCluster(count: number, options: Options = {}): Promise<ClusterUnderTest> {
-  const redis = await startRedis()
+  await using opened = new AsyncDisposableStack()
+  const redis = opened.use(await startRedis())
   const { config = { mcpServers: { one: REPLICA_SERVER } }, flags = [], env = {} } = options
   const start = () =>
     startSvc({
@@ -22,7 +23,9 @@ export async function startCluster(count: number, options: Options = {}): Promis
       flags: ["--health-info-level", "full", ...flags],
       env: { SVC_CLUSTER: redis.url, SVC_KEYCHAIN: "off", SVC_DRAIN_DELAY: "0s", ...env },
     })
-  const replicas = await Promise.all(Array.from({ length: count }, start))
+  const starts = await Promise.allSettled(Array.from({ length: count }, start))
+  const replicas = starts.flatMap((one) => (one.status === "fulfilled" ? [opened.use(one.value)] : []))
+  for (const one of starts) if (one.status === "rejected") throw one.reason
   await Promise.all(
     replicas.map(({ url }) => eventually(async () => (await fetch(`${url}/health/ready`).catch(() => undefined))?.ok)),
   )
@@ -55,15 +58,13 @@ export async function startCluster(count: number, options: Options = {}): Promis
       return new Response("no replica", { status: 502 })
     },
   })
+  opened.defer(() => proxy.stop(true))
+  const all = opened.move()
   return {
     url: `http://127.0.0.1:${proxy.port}`,
     replicas,
     redis,
-    async [Symbol.asyncDispose]() {
-      await proxy.stop(true)
-      await Promise.all(replicas.map((replica) => replica[Symbol.asyncDispose]()))
-      await redis[Symbol.asyncDispose]()
-    },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
   }
 }
 
@@ -142,6 +143,30 @@ export type Message = {
   readonly error?: { readonly code: number; readonly message: string }
 }
 export type Event = { readonly id: string | undefined; readonly message: Message }
+
+/** Opens a modern client's stream of changes. */
+export const listen = ({ url }: Pick<Instance, "url">, notifications: object, capabilities = {}): Promise<Response> =>
+  fetch(`${url}/mcp`, {
+    method: "POST",
+    headers: {
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+      "mcp-protocol-version": "2026-07-28",
+      "mcp-method": "subscriptions/listen",
+    },
+    body: JSON.stringify({
+      jsonrpc: "2.0",
+      id: 1,
+      method: "subscriptions/listen",
+      params: {
+        notifications,
+        _meta: {
+          "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+          "io.modelcontextprotocol/clientCapabilities": capabilities,
+        },
+      },
+    }),
+  })
 
 /** Returns the messages of a response, JSON or a stream, with the ids of their events. Events without data are left out. */
 export async function* eventsOf(response: Response): AsyncGenerator<Event> {
