@@ -37,8 +37,10 @@ export async function startCluster(count: number, options: Options = {}): Promis
     async fetch(request) {
       const { pathname, search } = new URL(request.url)
       const body = request.body === null ? undefined : await request.arrayBuffer()
+      // Each replica once, whatever other requests do meanwhile.
+      const first = next++
       for (let tries = 0; tries < count; tries++) {
-        const { url } = replicas[next++ % count] as Instance
+        const { url } = replicas[(first + tries) % count] as Instance
         const response = await fetch(`${url}${pathname}${search}`, {
           method: request.method,
           headers: request.headers,
