@@ -8,6 +8,8 @@
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { eventually, fixture, freePort, type Instance, ROOT, SVC, startHttp, startSvc } from "../e2e/harness.ts"
+import { startCluster } from "../e2e/replicas.ts"
+import { NO_REDIS } from "../redis.ts"
 import { DIFFERENCES, type Difference } from "./differences.ts"
 import { clientRowLine, renderPage, serverRowLine } from "./page.ts"
 import { referenceServers } from "./reference-servers.ts"
@@ -70,6 +72,7 @@ const launches = Object.values(
 ).filter((rows) => rows !== undefined)
 const measured = new Map<ServerRow, readonly string[]>()
 await inParallel(launches, measureServer)
+if (only === undefined && NO_REDIS === undefined) await measureReplicas()
 const serverLines = serverRows.map((row) => serverRowLine(row, measured.get(row) ?? []))
 const passed = new Map<ClientRow, string>()
 await inParallel(clientRows, async (row) => {
@@ -166,6 +169,18 @@ async function measureServer(rows: readonly ServerRow[]): Promise<void> {
     const cells = [count(direct.get(`${server} ${row.revision}`) ?? new Map()), ...(found.get(row) ?? [])]
     measured.set(row, cells)
     process.stdout.write(`${serverRowLine(row, cells)}\n`)
+  }
+}
+
+/** Measures three replicas behind a load balancer, with a server that runs on one of them: every scenario must pass. */
+async function measureReplicas(): Promise<void> {
+  const config = { mcpServers: { [NAME]: { ...stdio("own-2x"), replicas: "one" } } }
+  await using cluster = await startCluster(3, { config, flags: FLAGS })
+  for (const { url } of cluster.replicas) await eventually(async () => (await settled(url)) === "ready", 20_000)
+  for (const revision of REVISIONS) {
+    const outcome = await serverOutcome(`${cluster.url}/mcp`, revision, required.server[revision], { alias: NAME })
+    process.stdout.write(`own-2x over three replicas, ${revision}: ${count(new Map(outcome))}\n`)
+    for (const [scenario, passes] of outcome) judge(`${revision} ${scenario} over three replicas`, passes, [])
   }
 }
 
