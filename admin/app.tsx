@@ -1,5 +1,5 @@
 /** The frame of the page: navigation, the current view, notices and questions. */
-import { useEffect, useRef, useState } from "preact/hooks"
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks"
 import { useApp, useStateOf } from "./context.ts"
 import { useAction } from "./hooks.ts"
 import { Button, Dialog, Failure } from "./parts.tsx"
@@ -35,7 +35,8 @@ function Frame() {
   const main = useRef<HTMLElement>(null)
   const place = route.path.join("/")
   const before = useRef(place)
-  useEffect(() => {
+  // Before the view is painted: a key that the person presses then is not lost to another element.
+  useLayoutEffect(() => {
     document.title = `${view?.title ?? "svc"} · svc`
     // A screen reader learns of a new view by the focus; the first one is read anyway.
     if (before.current !== place) main.current?.querySelector("h1")?.focus()
