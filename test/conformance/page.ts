@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { ROOT } from "../e2e/harness.ts"
 import { DIFFERENCES } from "./differences.ts"
-import type { ClientRow, ServerRow } from "./rows.ts"
+import type { ClientRow, ReplicaRow, ServerRow } from "./rows.ts"
 import { suiteVersion } from "./suite.ts"
 
 /** One line of the table of servers. `cells`: directly, at its own address, at `/mcp` of one, at `/mcp` of three. */
@@ -20,9 +20,21 @@ export function clientRowLine({ revision, mode, client, backends }: ClientRow, c
   return tableLine([revision, `\`${mode}\``, client, String(backends), ...(cell === "" ? [] : [cell])])
 }
 
+/** One line of the table of replicas. `cells`: at `/mcp` of one svc, and of three replicas. */
+export function replicaRowLine({ server, processes, revision }: ReplicaRow, cells: readonly string[]): string {
+  return tableLine([server, processes, revision, ...cells])
+}
+
 /** Returns the page with its generated parts replaced. */
-export function renderPage(page: string, servers: readonly string[], clients: readonly string[]): string {
-  const parts: Readonly<Record<string, readonly string[]>> = {
+export function renderPage(
+  page: string,
+  {
+    servers,
+    replicas,
+    clients,
+  }: Readonly<Record<"servers" | "clients", readonly string[]>> & { readonly replicas: readonly string[] | undefined },
+): string {
+  const parts: Readonly<Record<string, readonly string[] | undefined>> = {
     versions: versions(),
     servers: [
       ...tableHead([
@@ -37,6 +49,7 @@ export function renderPage(page: string, servers: readonly string[], clients: re
       ]),
       ...servers,
     ],
+    replicas: replicas && [...tableHead(["server", "processes", "client", "one svc", "three replicas"]), ...replicas],
     clients: [...tableHead(["scenarios", "`protocolVersion`", "client of svc", "servers", "passed"]), ...clients],
     differences: [
       ...tableHead(["scenarios", "where", "kind", "reason"]),

@@ -25,6 +25,13 @@ export type ClientRow = {
   readonly backends: 1 | 3
 }
 
+/** A server over stdio behind three replicas of svc: each runs its own process, or one runs the only one. */
+export type ReplicaRow = {
+  readonly server: "own-1x" | "own-2x"
+  readonly processes: "one each" | "one"
+  readonly revision: Revision
+}
+
 const MODES = ["auto", "legacy", "2026-07-28"] as const
 
 const PLAIN_ROWS: readonly ServerRow[] = (
@@ -65,6 +72,10 @@ export const CLIENT_ROWS: readonly ClientRow[] = ([...REVISIONS, "extensions"] a
       ([1, 3] as const).map((backends) => ({ revision, mode, client, backends })),
     ),
   ),
+)
+
+export const REPLICA_ROWS: readonly ReplicaRow[] = (["own-1x", "own-2x"] as const).flatMap((server) =>
+  (["one each", "one"] as const).flatMap((processes) => REVISIONS.map((revision) => ({ server, processes, revision }))),
 )
 
 /** The rows that CI runs: our own servers of both generations over both transports, in the default mode. */
