@@ -1812,6 +1812,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a Redis of one's own seldom has a public certificate",
   },
+  "cluster:unfit": {
+    says: "svc does not start with a node of a Redis Cluster or a Sentinel as its shared state, and says so",
+    from: "choice",
+    why: "such a Redis refuses commands only for some keys, and thus only some sessions",
+  },
   "cluster:state": {
     says: "shared state behaves the same in Redis and in the stand-in of the tests: records by field, compare and set, buckets, leases with fencing tokens, messages in order",
     from: "choice",

@@ -1,6 +1,7 @@
 /** What makes a running svc one replica of several: the state that they share, the keys in it, and the other replicas. */
 import { networkInterfaces } from "node:os"
 import { systemClock, withTimeout } from "../lib/clock.ts"
+import { usageError } from "../lib/command-line.ts"
 import { digest } from "../lib/digest.ts"
 import { createMarker, createSealer, type Marker, type Sealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
@@ -36,7 +37,10 @@ export type Cluster = {
   close(): Promise<void>
 }
 
-/** Connects to the shared state. Waits for it for a moment: svc starts without it, and serves what needs none. */
+/**
+ * Connects to the shared state. Waits for it for a moment: svc starts without it, and serves what needs none. Rejects if what
+ * answers there can never be it.
+ */
 export async function openCluster(
   { url, prefix, address }: ClusterOptions,
   { log, followSecrets }: Pick<Logging, "log" | "followSecrets">,
@@ -44,6 +48,7 @@ export async function openCluster(
   const secrets = [decodeURIComponent(new URL(url).password)].filter((password) => password !== "")
   followSecrets([() => secrets])
   const place = new URL(url).host
+  const unfit = Promise.withResolvers<never>()
   const state = openRedisState({
     url,
     prefix,
@@ -53,6 +58,7 @@ export async function openCluster(
       log.warn(
         `the shared state at ${place} is away: ${reason}; sessions that this replica does not know, and new ones, are refused until it is back`,
       ),
+    onunfit: (reason) => unfit.reject(usageError(`--cluster cannot be ${place}: ${reason}`)),
   })
   const id = replicaId(() => crypto.randomUUID())
   const replicas = new Replicas(id, state, systemClock)
@@ -62,7 +68,12 @@ export async function openCluster(
     if (connected && wasAway) log.info(`the shared state at ${place} is back`)
     wasAway = !connected
   })
-  await withTimeout(systemClock, CONNECT_MS, keys.ready)
+  // Later, another kind of Redis at that address is reported as one that is away.
+  const settled = Promise.race([keys.ready, unfit.promise])
+  await withTimeout(systemClock, CONNECT_MS, settled).catch((error: unknown) => {
+    state.close()
+    throw error
+  })
   const startedAt = systemClock.now()
   const drift = watchConfigurations(replicas, systemClock, log)
   let config = ""

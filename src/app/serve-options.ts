@@ -477,7 +477,7 @@ function readClusterUrl(
   env: Readonly<Record<string, string | undefined>>,
 ): Pick<ClusterOptions, "url" | "prefix"> {
   const shape =
-    "--cluster must be the URL of one Redis or Valkey, such as rediss://user:${REDIS_PASSWORD}@redis.example.com:6379"
+    "--cluster must be the URL of one Redis or Valkey, not of a Sentinel or a Redis Cluster, such as rediss://user:${REDIS_PASSWORD}@redis.example.com:6379"
   const filled = text.replace(/\$\{(\w+)\}/g, (_, name: string) => {
     const value = env[name]
     if (value === undefined || value === "") throw usageError(`--cluster refers to ${name}, which is not set`)

@@ -25,6 +25,8 @@ export type RedisOptions = {
   newId(): string
   /** Called when the connection is lost or refused, with the reason; once for each reason until it is back. */
   onproblem(reason: string): void
+  /** Called when it answers but is of a kind that svc cannot use, with the reason. svc tries again as after a loss. */
+  onunfit(reason: string): void
 }
 
 /** Starts to connect, and keeps connected until it is closed. */
@@ -152,6 +154,11 @@ class RedisState implements SharedState {
     this.attempt = link
     try {
       await Promise.all([link.commands.connect(), link.subscriber.connect()])
+      const unfit = UNFIT[await modeOf(link.commands)]
+      if (unfit !== undefined) {
+        if (this.attempt === link) this.options.onunfit(unfit)
+        throw new Error(unfit)
+      }
       await link.subscriber.subscribe(this.channel, (text) => {
         for (const listener of this.messageListeners) listener(text)
       })
@@ -211,6 +218,20 @@ class RedisState implements SharedState {
     this.lastProblem = reason
     this.options.onproblem(reason)
   }
+}
+
+/** Modes of Redis in which it refuses commands of svc, some of them only for some keys. */
+const UNFIT: Readonly<Record<string, string>> = {
+  cluster:
+    "it is a node of a Redis Cluster, which holds only a part of the keys; name a Redis or Valkey that is not in a cluster",
+  sentinel: "it is a Sentinel, which holds no keys; name the primary that it watches, or a proxy that follows it",
+}
+
+/** Returns the mode in which Redis (or, with its own word, Valkey) runs; "" if it does not tell. */
+async function modeOf(client: RedisClient): Promise<string> {
+  // A user may be forbidden to ask.
+  const text = await client.send("INFO", ["server"]).catch(() => "")
+  return /^(?:redis|server)_mode:(\w+)/m.exec(String(text))?.[1] ?? ""
 }
 
 /**

@@ -129,6 +129,17 @@ describe.skipIf(NO_REDIS !== undefined)("a Redis with a certificate of a private
   })
 })
 
+describe.skipIf(NO_REDIS !== undefined)("a node of a Redis Cluster", () => {
+  test("svc does not start with it, and says what it needs instead [cluster:unfit]", async () => {
+    const folder = freshFolder()
+    const nodes = join(folder, "nodes.conf")
+    await using redis = await startRedis("--cluster-enabled", "yes", "--cluster-config-file", nodes)
+    const { code, stderr } = await runSvc(["serve", "--port", "0", "--cluster", redis.url], freshEnv(folder))
+    expect(code).toBe(64)
+    expect(stderr).toContain(`--cluster cannot be 127.0.0.1:${redis.port}: it is a node of a Redis Cluster`)
+  })
+})
+
 /** Returns the data of the events of a stream. */
 async function* dataOf(response: Response): AsyncGenerator<string, void> {
   let text = ""

@@ -15,6 +15,7 @@ const open = (url: string, prefix = "t:") =>
     clock: systemClock,
     newId: () => crypto.randomUUID(),
     onproblem: (reason) => problems.push(reason),
+    onunfit: (reason) => problems.push(`unfit: ${reason}`),
   })
 const connected = (state: SharedState) => until(() => state.connected, "a connection")
 
