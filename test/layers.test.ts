@@ -43,6 +43,7 @@ const WORLD = [
   "app/doctor-files.ts",
   "app/doctor-remotes.ts",
   "app/doctor.ts",
+  "app/executable-pages.ts",
   "app/http-service.ts",
   "app/inbound-auth.ts",
   "app/internal-tools.ts",

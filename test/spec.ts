@@ -362,6 +362,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a killed svc must leave nothing that holds ports, files and memory",
   },
+  "process:idle": {
+    says: "an idle svc gives the pages of its executable back to the system, on Linux",
+    from: "choice",
+    why: "most of an idle svc's resident memory is code that the start alone has used; getting it back takes no time that a call notices",
+  },
   "secrets:errors": {
     says: "no configured secret is in an error that svc makes, not even where a server repeats what it was sent",
     from: "choice",

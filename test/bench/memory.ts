@@ -23,12 +23,12 @@ export async function measureMemory(rig: Rig): Promise<Measured> {
   const perSession = await openStreams(fresh)
   return {
     figures: [
-      { what: `memory (PSS) of svc, idle, ${SERVERS} servers`, value: idle / MB, unit: "MB", aim: { most: 70 } },
+      { what: `memory (PSS) of svc, idle, ${SERVERS} servers`, value: idle / MB, unit: "MB", aim: { most: 55 } },
       {
         what: "its growth after 1,000,000 calls and half a minute of rest",
         value: (after - idle) / MB,
         unit: "MB",
-        aim: { most: 10 },
+        aim: { most: 5 },
         from: `${(after / MB).toFixed(1)} MB after`,
       },
       {
