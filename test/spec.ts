@@ -1807,6 +1807,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   },
 
   // Replicas
+  "cluster:off": {
+    says: "without --cluster svc loads no code of a cluster",
+    from: "choice",
+    why: "a feature that is off costs nothing",
+  },
   "cluster:option": {
     says: "--cluster takes the URL of one Redis or Valkey; a password on the command line must be a reference to a variable",
     from: "choice",

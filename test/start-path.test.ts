@@ -1,7 +1,7 @@
 /** Packages that a start loads before it can answer: every other one is imported where it is used. A cold start pays for each. */
 import { expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
-import { dirname, join } from "node:path"
+import { dirname, join, relative } from "node:path"
 
 const SRC = join(import.meta.dir, "..", "src")
 
@@ -16,8 +16,32 @@ test("the walk finds a package that is loaded through other files", () => {
   expect(packagesOf([join(SRC, "app", "reload-loop.ts")])).toContain("zod")
 })
 
-/** Returns the packages that the files load with static imports, their own and those of the files that they import. */
-function packagesOf(entries: readonly string[]): readonly string[] {
+test("a svc without --cluster loads nothing of a cluster, neither at its start nor later [cluster:off]", () => {
+  const ofCluster =
+    /^(?:app\/cluster|store\/(?:redis-state|replicas|shared-[a-z-]+)|agent\/server-leases|session\/(?:session|change)-peers|serve\/(?:replica-access|task-lists))\.ts$/
+  const files = (entries: readonly string[]) =>
+    loadedBy(entries.map((entry) => join(SRC, entry))).files.map((file) => relative(SRC, file).replaceAll("\\", "/"))
+  // What a running svc imports when it is needed.
+  const later = [
+    "app/service.ts",
+    "app/reload-loop.ts",
+    "app/inbound-auth.ts",
+    "app/internal-tools.ts",
+    "app/stored-results.ts",
+    "rest/api.ts",
+    "session/read-result.ts",
+  ]
+  expect(files(["main.ts", "cli/serve.ts", ...later]).filter((file) => ofCluster.test(file))).toEqual([])
+  expect(files(["app/cluster.ts"]).filter((file) => ofCluster.test(file))).toContain("store/redis-state.ts")
+})
+
+const packagesOf = (entries: readonly string[]): readonly string[] => loadedBy(entries).packages
+
+/** Returns the packages and files that the files load with static imports, their own and those of the files that they import. */
+function loadedBy(entries: readonly string[]): {
+  readonly packages: readonly string[]
+  readonly files: readonly string[]
+} {
   const transpiler = new Bun.Transpiler({ loader: "ts" })
   const files = new Set(entries)
   const packages = new Set<string>()
@@ -30,5 +54,5 @@ function packagesOf(entries: readonly string[]): readonly string[] {
       else if (!/^(?:node|bun)(?::|$)/.test(path)) packages.add(path)
     }
   }
-  return [...packages].sort()
+  return { packages: [...packages].sort(), files: [...files] }
 }

@@ -16,7 +16,7 @@ import { identityOfClient, type Refusal, requestClient } from "../session/reques
 import { replicaOfResult } from "../session/result-budget.ts"
 import type { Session } from "../session/session.ts"
 import { replicaOfListening, replicaOfTask } from "../session/task-id.ts"
-import { replicaIn } from "../store/replicas.ts"
+import { replicaIn } from "../store/replica-id.ts"
 import {
   HEADER_MISMATCH,
   LEGACY_VERSIONS,

@@ -5,7 +5,7 @@
  *   /oauth/client.json    the client ID metadata document, if svc's external address is https
  */
 import { HTTP_STATUS, publicMessage, RequestError, statusOfFault } from "../lib/errors.ts"
-import { replicaIn } from "../store/replicas.ts"
+import { replicaIn } from "../store/replica-id.ts"
 import type { Forward } from "./forward.ts"
 import type { Middleware } from "./inbound.ts"
 import { errorResponse, escapeHtml, jsonResponse, shapeOf } from "./respond.ts"

@@ -2,7 +2,7 @@
 import type { Scope } from "../catalog/scope.ts"
 import { RequestError } from "../lib/errors.ts"
 import { Pipe } from "../session/pipe.ts"
-import { replicaIn } from "../store/replicas.ts"
+import { replicaIn } from "../store/replica-id.ts"
 import { formatEvent } from "../wire/sse.ts"
 import { BYTE_STRATEGY, isUnread, SSE_COMMENT, SSE_HEADERS } from "./http-exchange.ts"
 import type { McpDeps } from "./mcp.ts"

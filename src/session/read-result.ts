@@ -1,7 +1,7 @@
 /** Answers `read_result`, and `resources/read` of `svc://results/…`: parts of a stored result, for its owner alone. */
 import { RequestError, UnavailableError } from "../lib/errors.ts"
 import { cutText } from "../lib/text.ts"
-import { replicaIn } from "../store/replicas.ts"
+import { replicaIn } from "../store/replica-id.ts"
 import type { ResultReader } from "../store/result-store.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
 import { type Answer, resultAnswer } from "./answer.ts"

@@ -14,7 +14,7 @@
  */
 import { type Names, qualifiedNames } from "../catalog/rewrite.ts"
 import { isSameMark, MARK_CHARS } from "../lib/seal.ts"
-import { replicaIn } from "../store/replicas.ts"
+import { replicaIn } from "../store/replica-id.ts"
 import type { Era } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Client } from "./client.ts"

@@ -6,7 +6,6 @@
  *  2. While the shared state is away nobody can be heard, so nobody is taken for gone.
  *  3. A message is sent at most once and not stored. A kind that a replica does not know, from another version of svc, is
  *     ignored.
- *  4. Ids that clients bring back name the replica that made them, as `r` and its eight digits.
  */
 import type { Clock } from "../lib/clock.ts"
 import type { Era } from "../wire/era.ts"
@@ -74,12 +73,6 @@ export type ReplicaMessage =
 type Kind = ReplicaMessage["kind"]
 type MessageOf<K extends Kind> = Extract<ReplicaMessage, { kind: K }>
 type MessageListener = (message: ReplicaMessage, from: string) => void
-
-/** Returns a new id of a replica; `random` returns unguessable hexadecimal text. */
-export const replicaId = (random: () => string): string => `r${random().slice(0, 8)}`
-
-/** Returns the id of a replica at the start of a text; undefined if there is none. */
-export const replicaIn = (text: string): string | undefined => /^r[0-9a-f]{8}/.exec(text)?.[0]
 
 export class Replicas {
   private readonly others = new Map<string, { replica: Replica; heard: number }>()
