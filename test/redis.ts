@@ -1,5 +1,9 @@
 /** A real Redis (or Valkey) for tests, on a free port of this machine, without files. */
+import { systemClock } from "../src/lib/clock.ts"
+import { openRedisState } from "../src/store/redis-state.ts"
+import type { SharedState } from "../src/store/shared-state.ts"
 import { freePort } from "./e2e/harness.ts"
+import { until } from "./process.ts"
 
 export type RedisServer = AsyncDisposable & {
   readonly url: string
@@ -58,3 +62,99 @@ export async function startRedis(...args: readonly string[]): Promise<RedisServe
     [Symbol.asyncDispose]: kill,
   }
 }
+
+/** A Redis of its own, and the network between it and replicas, which a test can cut. */
+export type SharedNetwork = AsyncDisposable & {
+  /** Opens the state for one more replica. */
+  open(): Promise<SharedState>
+  /** Ends all connections and refuses new ones, until `mend`. */
+  cut(): Promise<void>
+  mend(): Promise<void>
+  /** Lets everything run that waits for nothing but Redis. */
+  settle(): Promise<void>
+}
+
+export async function sharedNetwork(): Promise<SharedNetwork> {
+  await using opened = new AsyncDisposableStack()
+  const redis = opened.use(await startRedis())
+  const states = new Set<SharedState>()
+  type Data = { readonly peer: Promise<Bun.Socket> }
+  const sockets = new Set<Bun.Socket<Data>>()
+  const listen = (port: number) =>
+    Bun.listen<Data>({
+      hostname: "127.0.0.1",
+      port,
+      socket: {
+        open(socket) {
+          sockets.add(socket)
+          const peer = Bun.connect({
+            hostname: "127.0.0.1",
+            port: redis.port,
+            socket: { data: (_, bytes) => void socket.write(bytes), close: () => void socket.end() },
+          })
+          socket.data = { peer }
+        },
+        data: ({ data: { peer } }, bytes) => void peer.then((to) => to.write(bytes)),
+        close(socket) {
+          sockets.delete(socket)
+          void socket.data.peer.then((to) => to.end())
+        },
+      },
+    })
+  let listener: ReturnType<typeof listen> | undefined = listen(0)
+  const { port } = listener
+  const agree = (connected: boolean) =>
+    until(() => [...states].every((state) => state.connected === connected), "the state of the network")
+  opened.defer(() => {
+    for (const state of states) state.close()
+    listener?.stop(true)
+  })
+  const all = opened.move()
+  return {
+    async open() {
+      const state = openRedisState({
+        url: `redis://127.0.0.1:${port}`,
+        prefix: "t:",
+        clock: systemClock,
+        newId: () => crypto.randomUUID(),
+        onproblem() {},
+        onunfit() {},
+      })
+      states.add(state)
+      await agree(true)
+      return state
+    },
+    async cut() {
+      listener?.stop(true)
+      listener = undefined
+      for (const socket of sockets) socket.terminate()
+      await agree(false)
+    },
+    async mend() {
+      listener = listen(port)
+      await agree(true)
+    },
+    async settle() {
+      // The answers of a connection come in order, and so do its messages; what one sets going takes another turn.
+      for (let turn = 0; turn < SETTLE_TURNS; turn++) {
+        await Promise.all([...states].map((state) => state.read("nothing").catch(() => undefined)))
+        const marker = `settled ${crypto.randomUUID()}`
+        const heard = [...states].map((state) => whenHeard(state, marker))
+        const sent = await [...states][0]?.publish(marker).catch((error: unknown) => error)
+        if (sent === undefined) await Promise.all(heard)
+      }
+    },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  }
+}
+
+const SETTLE_TURNS = 4
+
+const whenHeard = (state: SharedState, marker: string): Promise<void> =>
+  new Promise((resolve) => {
+    const end = state.onmessage((text) => {
+      if (text !== marker) return
+      end()
+      resolve()
+    })
+  })

@@ -1828,9 +1828,9 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "such a Redis refuses commands only for some keys, and thus only some sessions",
   },
   "cluster:state": {
-    says: "shared state behaves the same in Redis and in the stand-in of the tests: records by field, compare and set, buckets, leases with fencing tokens, messages in order",
+    says: "replicas that share a Redis have records by field, compare and set, buckets, windows, leases with fencing tokens, and messages in order",
     from: "choice",
-    why: "what replicas agree on must not depend on who stores it",
+    why: "what replicas agree on rests on these",
   },
   "cluster:sessions": {
     says: "a session that one replica opened is used on all replicas, and ends on all",
@@ -1906,6 +1906,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "a token that is created, changed or revoked on one replica while svc runs is that on all within a second; a revoked one is refused for good, and each replica's commands show all",
     from: "choice",
     why: "whoever revokes a token must not have to find all replicas",
+  },
+  "cluster:tokens:bounded": {
+    says: "a revocation that replicas share is kept until the token would have expired, at least for a day; for a year if it does not expire",
+    from: "choice",
+    why: "everything that is kept needs an end; an older copy of tokens.json must not be brought back",
   },
   "cluster:tokens:sealed": {
     says: "with SVC_STATE_KEY, tokens in the shared state are sealed, and others are refused",

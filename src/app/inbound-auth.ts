@@ -150,13 +150,17 @@ function watchTokens(
     for (const [id, token] of old) {
       const next = now.get(id)
       if (isDeepStrictEqual(next, token)) continue
-      shared?.changed(id, next)
-      if (next === undefined) onchange(REVOKED, token)
-      else onchange(CHANGED, next)
+      if (next === undefined) {
+        shared?.revoked(token)
+        onchange(REVOKED, token)
+      } else {
+        shared?.changed(next)
+        onchange(CHANGED, next)
+      }
     }
     for (const [id, token] of now) {
       if (old.has(id)) continue
-      shared?.changed(id, token)
+      shared?.changed(token)
       onchange(CREATED, token)
     }
   }
@@ -197,6 +201,7 @@ async function openSharedTokens({ state, replicas }: Cluster, log: Log, onchange
   const tokens = createSharedTokens({
     state,
     stateKey: SVC_STATE_KEY === "" ? undefined : SVC_STATE_KEY,
+    clock: systemClock,
     tell: () => replicas.send({ kind: "tokens" }),
     onchange,
     onunsealed: () =>

@@ -1,107 +1,156 @@
-import { expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { type ClientToken, createToken } from "../../src/store/client-tokens.ts"
 import { createSharedTokens, type SharedTokens } from "../../src/store/shared-tokens.ts"
-import { manualClock } from "../clock.ts"
-import { type LocalNetwork, localNetwork } from "../shared-state.ts"
+import { type ManualClock, manualClock } from "../clock.ts"
+import { NO_REDIS, type SharedNetwork, sharedNetwork } from "../redis.ts"
 
 type Opened = SharedTokens & { readonly said: string[]; ids(filed?: readonly ClientToken[]): readonly string[] }
 
 /** Opens the tokens of replicas that tell each other of changes. */
-function cluster(...stateKeys: readonly (string | undefined)[]): {
-  readonly network: LocalNetwork
-  readonly replicas: readonly [Opened, Opened]
-  open(stateKey?: string): Opened
-} {
-  const network = localNetwork(manualClock())
-  const open = (stateKey?: string): Opened => {
+async function cluster(...stateKeys: readonly (string | undefined)[]): Promise<
+  AsyncDisposable & {
+    readonly network: SharedNetwork
+    readonly clock: ManualClock
+    readonly replicas: readonly [Opened, Opened]
+    open(stateKey?: string): Promise<Opened>
+  }
+> {
+  const network = await sharedNetwork()
+  const clock = manualClock()
+  const open = async (stateKey?: string): Promise<Opened> => {
     const said: string[] = []
-    const state = network.open()
+    const state = await network.open()
     const tokens = createSharedTokens({
       state,
       stateKey,
+      clock,
       tell: () => void state.publish("tokens").catch(() => undefined),
       onchange: () => void said.push("changed"),
       onunsealed: () => void said.push("unsealed"),
       onforeign: () => void said.push("foreign"),
     })
-    state.onmessage(() => void tokens.sync())
+    state.onmessage((text) => void (text === "tokens" && tokens.sync()))
     const ids = (filed: readonly ClientToken[] = []) => [
       ...tokens.merge(new Map(filed.map((token) => [token.id, token]))).keys(),
     ]
     return { ...tokens, said, ids }
   }
-  return { network, replicas: [open(stateKeys[0]), open(stateKeys[1])], open }
+  const close = () => network[Symbol.asyncDispose]()
+  const replicas = [await open(stateKeys[0]), await open(stateKeys[1])] as const
+  return { network, clock, replicas, open, [Symbol.asyncDispose]: close }
 }
 
 const make = (name: string): ClientToken => createToken(name, { now: 0 }).token
 
-test("a token that one replica creates or changes is that of all; a revoked one is refused, whatever a file says [cluster:tokens]", async () => {
-  const { replicas, open } = cluster()
-  const [one, other] = replicas
-  const token = make("a")
-  one.changed(token.id, token)
-  await one.sync()
-  await other.sync()
-  expect(other.ids()).toEqual([token.id])
-  const limited = { ...token, tags: ["web"] }
-  other.changed(token.id, limited)
-  await other.sync()
-  await one.sync()
-  expect(one.merge(new Map([[token.id, token]])).get(token.id)).toEqual(limited)
-  other.changed(token.id, undefined)
-  await other.sync()
-  await one.sync()
-  expect([one.ids([token]), other.ids([token])]).toEqual([[], []])
-  // A file that has it again changes nothing, nor does a replica that starts with one.
-  one.changed(token.id, token)
-  const third = open()
-  await third.sync()
-  expect([one.ids([token]), third.ids([token])]).toEqual([[], []])
-  expect(one.said).toEqual(["unsealed", "changed", "changed"])
-})
+const DAY_MS = 24 * 3_600_000
 
-test("what changes while the state is away holds here at once, and everywhere when it is back", async () => {
-  const { network, replicas } = cluster()
-  const [one, other] = replicas
-  const [kept, created] = [make("kept"), make("created")]
-  network.connected = false
-  one.changed(created.id, created)
-  other.changed(kept.id, undefined)
-  await Promise.all(replicas.map((tokens) => tokens.sync()))
-  expect(one.ids([kept])).toEqual([kept.id, created.id])
-  expect(other.ids([kept])).toEqual([])
-  network.connected = true
-  for (const tokens of [...replicas, ...replicas]) await tokens.sync()
-  for (const tokens of replicas) expect(tokens.ids([kept])).toEqual([created.id])
-})
+if (NO_REDIS !== undefined) test.skip(`tokens in Redis: ${NO_REDIS}`, () => {})
 
-test("a state that has lost what it held gets it back from the replicas", async () => {
-  const { network, replicas, open } = cluster()
-  const [kept, revoked] = [make("kept"), make("revoked")]
-  replicas[0].changed(kept.id, kept)
-  replicas[0].changed(revoked.id, undefined)
-  await replicas[0].sync()
-  await network.open().remove("tokens")
-  await replicas[0].sync()
-  const third = open()
-  await third.sync()
-  expect(third.ids([revoked])).toEqual([kept.id])
-})
+describe.skipIf(NO_REDIS !== undefined)("tokens of replicas", () => {
+  test("a token that one replica creates or changes is that of all; a revoked one is refused, whatever a file says [cluster:tokens]", async () => {
+    await using all = await cluster()
+    const { replicas, open } = all
+    const [one, other] = replicas
+    const token = make("a")
+    one.changed(token)
+    await one.sync()
+    await other.sync()
+    expect(other.ids()).toEqual([token.id])
+    const limited = { ...token, tags: ["web"] }
+    other.changed(limited)
+    await other.sync()
+    await one.sync()
+    expect(one.merge(new Map([[token.id, token]])).get(token.id)).toEqual(limited)
+    other.revoked(token)
+    await other.sync()
+    await one.sync()
+    expect([one.ids([token]), other.ids([token])]).toEqual([[], []])
+    // A file that has it again changes nothing, nor does a replica that starts with one.
+    one.changed(token)
+    const third = await open()
+    await third.sync()
+    expect([one.ids([token]), third.ids([token])]).toEqual([[], []])
+    expect(one.said).toEqual(["unsealed", "changed", "changed"])
+  })
 
-test("with SVC_STATE_KEY nobody else creates a token in Redis [cluster:tokens:sealed]", async () => {
-  const { network, replicas, open } = cluster("one secret", "one secret")
-  const [one, other] = replicas
-  const [token, forged] = [make("a"), make("forged")]
-  one.changed(token.id, token)
-  await one.sync()
-  const state = network.open()
-  const stored = (await state.read("tokens"))?.[token.id] ?? ""
-  expect(stored).not.toContain(token.hash)
-  await state.write("tokens", { [forged.id]: JSON.stringify(forged), [make("moved").id]: stored })
-  await other.sync()
-  expect(other.ids()).toEqual([token.id])
-  const stranger = open("another secret")
-  await stranger.sync()
-  expect(stranger.ids()).toEqual([])
-  expect([one.said, other.said, stranger.said].map((said) => said.includes("foreign"))).toEqual([false, true, true])
+  test("what changes while the state is away holds here at once, and everywhere when it is back", async () => {
+    await using all = await cluster()
+    const { network, replicas } = all
+    const [one, other] = replicas
+    const [kept, created] = [make("kept"), make("created")]
+    await network.cut()
+    one.changed(created)
+    other.revoked(kept)
+    await Promise.all(replicas.map((tokens) => tokens.sync()))
+    expect(one.ids([kept])).toEqual([kept.id, created.id])
+    expect(other.ids([kept])).toEqual([])
+    await network.mend()
+    for (const tokens of [...replicas, ...replicas]) await tokens.sync()
+    for (const tokens of replicas) expect(tokens.ids([kept])).toEqual([created.id])
+  })
+
+  test("a state that has lost what it held gets it back from the replicas", async () => {
+    await using all = await cluster()
+    const { network, replicas, open } = all
+    const [kept, revoked] = [make("kept"), make("revoked")]
+    replicas[0].changed(kept)
+    replicas[0].revoked(revoked)
+    await replicas[0].sync()
+    const state = await network.open()
+    await state.remove("tokens")
+    await replicas[0].sync()
+    const third = await open()
+    await third.sync()
+    expect(third.ids([revoked])).toEqual([kept.id])
+  })
+
+  test("with SVC_STATE_KEY nobody else creates a token in Redis [cluster:tokens:sealed]", async () => {
+    await using all = await cluster("one secret", "one secret")
+    const { network, replicas, open } = all
+    const [one, other] = replicas
+    const [token, forged] = [make("a"), make("forged")]
+    one.changed(token)
+    await one.sync()
+    const state = await network.open()
+    const stored = (await state.read("tokens"))?.[token.id] ?? ""
+    expect(stored).not.toContain(token.hash)
+    await state.write("tokens", { [forged.id]: JSON.stringify(forged), [make("moved").id]: stored })
+    await other.sync()
+    expect(other.ids()).toEqual([token.id])
+    const stranger = await open("another secret")
+    await stranger.sync()
+    expect(stranger.ids()).toEqual([])
+    expect([one.said, other.said, stranger.said].map((said) => said.includes("foreign"))).toEqual([false, true, true])
+  })
+
+  test("a revocation is kept until the token would have expired, and for a year if it does not expire [cluster:tokens:bounded]", async () => {
+    await using all = await cluster()
+    const { clock, network, replicas, open } = all
+    const [one, other] = replicas
+    const [endless, short] = [
+      make("endless"),
+      createToken("short", { now: 0, expires: clock.now() + 2 * DAY_MS }).token,
+    ]
+    for (const token of [endless, short]) one.revoked(token)
+    await network.settle()
+    const state = await network.open()
+    const stored = async () => Object.keys((await state.read("tokens")) ?? {}).sort()
+    const ids = (...tokens: readonly ClientToken[]) => tokens.map(({ id }) => id).sort()
+    expect(await stored()).toEqual(ids(endless, short))
+    await clock.pass(DAY_MS)
+    await one.sync()
+    expect(await stored()).toEqual(ids(endless, short))
+    await clock.pass(DAY_MS)
+    await one.sync()
+    await other.sync()
+    expect(await stored()).toEqual(ids(endless))
+    await clock.pass(362 * DAY_MS)
+    expect((await open()).ids([endless])).toEqual([endless.id])
+    const late = await open()
+    await late.sync()
+    expect(late.ids([endless])).toEqual([])
+    await clock.pass(2 * DAY_MS)
+    for (const replica of [one, other, late]) await replica.sync()
+    expect(await stored()).toEqual([])
+  })
 })

@@ -5,7 +5,6 @@ import { openRedisState } from "../../src/store/redis-state.ts"
 import { leaseKey, type SharedState } from "../../src/store/shared-state.ts"
 import { until } from "../process.ts"
 import { NO_REDIS, type RedisServer, startRedis } from "../redis.ts"
-import { localNetwork } from "../shared-state.ts"
 
 const problems: string[] = []
 const open = (url: string, prefix = "t:") =>
@@ -27,22 +26,11 @@ afterAll(async () => {
   await redis?.[Symbol.asyncDispose]()
 })
 
-const network = localNetwork(systemClock)
-const kinds: [string, () => Promise<SharedState>][] = [["within the process", async () => network.open()]]
-if (NO_REDIS === undefined)
-  kinds.push([
-    "in Redis",
-    async () => {
-      const state = open(redis.url)
-      await connected(state)
-      return state
-    },
-  ])
-else test.skip(`shared state in Redis: ${NO_REDIS}`, () => {})
-
-describe.each(kinds)("shared state %s", (_, opened) => {
+describe.skipIf(NO_REDIS !== undefined)("replicas that share a Redis", () => {
   const pair = async () => {
-    const [one, other] = [await opened(), await opened()]
+    const [one, other] = [open(redis.url), open(redis.url)]
+    await connected(one)
+    await connected(other)
     return {
       one,
       other,

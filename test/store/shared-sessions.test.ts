@@ -1,0 +1,89 @@
+/** What replicas that serve the same sessions do beyond the contract of a store (contract.test.ts). */
+import { describe, expect, test } from "bun:test"
+import { systemClock } from "../../src/lib/clock.ts"
+import { UnavailableError } from "../../src/lib/errors.ts"
+import type { SessionStore, StoredSession } from "../../src/store/session-store.ts"
+import { createSharedSessions } from "../../src/store/shared-sessions.ts"
+import { NO_REDIS, sharedNetwork } from "../redis.ts"
+
+const session: StoredSession = {
+  principal: "token a",
+  scope: "/mcp",
+  params: { protocolVersion: "2025-11-25", clientInfo: { name: "ü", version: "1" } },
+  logLevel: "warning",
+  subscriptions: [],
+  tasks: [],
+}
+
+if (NO_REDIS !== undefined) test.skip(`sessions in Redis: ${NO_REDIS}`, () => {})
+
+describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
+  const pair = async (ttl = 60_000) => {
+    const network = await sharedNetwork()
+    const heard: string[] = []
+    const open = async (name: string) =>
+      createSharedSessions({
+        state: await network.open(),
+        ttl,
+        onchange: (id) => heard.push(`${name} changed ${id}`),
+        onended: (id) => heard.push(`${name} ended ${id}`),
+      })
+    /** Reads a session as a request does. */
+    const read = async (store: SessionStore, id: string) => {
+      await network.settle()
+      await store.shared?.bring(id)
+      return store.load(id)
+    }
+    const close = () => network[Symbol.asyncDispose]()
+    return { network, heard, read, one: await open("one"), other: await open("other"), [Symbol.asyncDispose]: close }
+  }
+
+  test("replicas that change different parts of a session do not undo each other's changes", async () => {
+    await using both = await pair()
+    const { one, other, heard, read } = both
+    one.save("a", session, 1)
+    await read(other, "a")
+    one.save("a", { ...session, subscriptions: [["s", "x"]] }, 2)
+    other.save("a", { ...session, logLevel: "debug" }, 2)
+    expect(await read(one, "a")).toMatchObject({ logLevel: "debug", subscriptions: [["s", "x"]] })
+    expect(heard).toEqual(["one changed a", "other changed a"])
+  })
+
+  test("a session that was ended elsewhere does not come back by a late change", async () => {
+    await using both = await pair()
+    const { one, other, heard, read } = both
+    one.save("a", session, 1)
+    await read(other, "a")
+    await one.shared?.end("a")
+    other.save("a", { ...session, logLevel: "debug" }, 2)
+    expect(await read(one, "a")).toBeUndefined()
+    expect(heard).toEqual(["other ended a"])
+  })
+
+  test("a session that nobody uses expires; each use of any replica prolongs it", async () => {
+    await using both = await pair(150)
+    const { one, other, read } = both
+    one.save("a", session, 1)
+    await read(other, "a")
+    const started = systemClock.now()
+    // Longer than a session lives without a use.
+    while (systemClock.now() - started < 400) {
+      other.save("a", session, 900)
+      expect(await read(one, "a")).toMatchObject(session)
+    }
+    while ((await read(one, "a")) !== undefined);
+  })
+
+  test("a change that could not be written is written with the next one", async () => {
+    await using both = await pair()
+    const { one, other, network, read } = both
+    one.save("a", session, 1)
+    await network.settle()
+    await network.cut()
+    one.save("a", { ...session, logLevel: "info" }, 2)
+    expect(await one.shared?.stored("a").catch((error: unknown) => error)).toBeInstanceOf(UnavailableError)
+    await network.mend()
+    one.save("a", { ...session, logLevel: "info" }, 3)
+    expect(await read(other, "a")).toMatchObject({ logLevel: "info" })
+  })
+})
