@@ -1832,6 +1832,21 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "what replicas agree on rests on these",
   },
+  "store:contract": {
+    says: "sessions, secrets, eras, pins and rate limits behave the same in svc's own files and in Redis",
+    from: "choice",
+    why: "--cluster must not change what is kept",
+  },
+  "cluster:eras": {
+    says: "what one replica learns of a server's era, or that it was wrong, all know; a replica that starts probes no server that another has probed within a day",
+    from: "choice",
+    why: "a failed probe costs time, and some servers a start",
+  },
+  "cluster:pins": {
+    says: "the first replica that sees a tool pins it for all: on a replica to which the server lists another definition the tool has changed",
+    from: "choice",
+    why: "a server that lies to one replica must not be believed there because that replica is new",
+  },
   "cluster:sessions": {
     says: "a session that one replica opened is used on all replicas, and ends on all",
     from: "choice",

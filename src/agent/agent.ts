@@ -280,6 +280,16 @@ export class Agent {
     return approved
   }
 
+  /** Compares the tools with their pins again, after other replicas have pinned some, with the fingerprints `hash`. */
+  pinnedElsewhere(pins: readonly { readonly server: string; readonly tool: string; readonly hash: string }[]): void {
+    for (const { server, tool, hash } of pins) {
+      // What was approved of one instance of a template holds for all.
+      const [name = server] = server.split("#", 1)
+      this.toolPinning.approve([server, ...this.find(name).map(({ spec }) => spec.id)], tool, hash)
+    }
+    this.changed()
+  }
+
   snapshot(): Snapshot {
     this.currentSnapshot ??= this.takeSnapshot()
     return this.currentSnapshot

@@ -7,15 +7,15 @@ import { createReaper, type Reaper } from "../backend/reaper.ts"
 import { ChildOutputLogger } from "../backend/stderr.ts"
 import { StdioTransport } from "../backend/stdio.ts"
 import { matchesFilter } from "../config/tag-filter.ts"
-import { systemClock } from "../lib/clock.ts"
+import { systemClock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { version } from "../lib/version.ts"
 import type { OAuth } from "../oauth/oauth.ts"
 import { CALLBACK_PATH, clientMetadataUrl } from "../serve/oauth-callback.ts"
-import { createEraCache } from "../store/era-cache.ts"
+import { createEraCache, type EraCache } from "../store/era-cache.ts"
 import { ownName, type Paths } from "../store/paths.ts"
-import { createToolPins, type ToolPins, toolPinFiles } from "../store/tool-pins.ts"
+import { createToolPins, type OwnToolPins, type ToolPins, toolPinFiles } from "../store/tool-pins.ts"
 import { createRequestIds } from "../wire/frame.ts"
 import type { Cluster } from "./cluster.ts"
 import type { Logging } from "./logging.ts"
@@ -49,6 +49,7 @@ export async function openUpstream(
   // Bound late: the address is known when svc listens, and the agent is created after the credentials that it uses.
   let callback: string | undefined
   let onauthorized: (server: string) => void = () => undefined
+  let onpinned: Agent["pinnedElsewhere"] = () => undefined
   const tell = (server: string) => cluster?.replicas.send({ kind: "authorization", server })
   const oauth = openUpstreamOAuth(
     paths,
@@ -69,8 +70,8 @@ export async function openUpstream(
   // Caches belong to one configuration file: another file's servers may share names.
   const eraFile = paths === undefined ? undefined : join(paths.directory, `${ownName("eras", paths)}.json`)
   const ownPins = createToolPins(paths === undefined ? undefined : toolPinFiles(paths), systemClock)
-  const approve = (server: string, tool: string, hash: string) => void agent.approve(serverOf(server), tool, hash)
-  const pins = cluster === undefined ? ownPins : await openSharedApprovals(cluster, ownPins, approve)
+  const shared =
+    cluster === undefined ? undefined : await openSharedKnowledge(cluster, ownPins, (pinned) => void onpinned(pinned))
   const agent: Agent = new Agent({
     clock: systemClock,
     log,
@@ -79,8 +80,8 @@ export async function openUpstream(
     limit: options.maxResult,
     maxToolName: options.maxToolName,
     version,
-    eras: createEraCache(eraFile, systemClock),
-    pins,
+    eras: shared?.eras ?? createEraCache(eraFile, systemClock),
+    pins: shared?.pins ?? ownPins,
     credentials: (spec, launch) => oauth.credentials(spec, launch),
     // Each call has a timeout of its own.
     fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),
@@ -95,6 +96,7 @@ export async function openUpstream(
       }),
   })
   onauthorized = (server) => agent.authorized(server)
+  onpinned = (pinned) => agent.pinnedElsewhere(pinned)
   followSecrets([() => agent.secrets, () => oauth.secrets])
   const leases = cluster === undefined ? undefined : await openLeases(cluster, log, agent, () => instances.reapply())
   const instances: Instances = new Instances({
@@ -118,20 +120,23 @@ export async function openUpstream(
 
 // ---
 
-async function openSharedApprovals(
+/** Opens what replicas learn of servers for each other. Waits for a moment for what the others know. */
+async function openSharedKnowledge(
   { state, replicas }: Cluster,
-  own: ToolPins,
-  onapproved: (server: string, tool: string, hash: string) => void,
-): Promise<ToolPins> {
-  const { createSharedApprovals } = await import("../store/shared-approvals.ts")
-  const tell = () => replicas.send({ kind: "approvals" })
-  const pins = createSharedApprovals({ own, state, tell, onapproved })
-  replicas.on("approvals", () => void pins.sync())
-  return pins
+  own: OwnToolPins,
+  onpinned: Agent["pinnedElsewhere"],
+): Promise<{ readonly eras: EraCache; readonly pins: ToolPins }> {
+  const [{ createSharedEras }, { createSharedPins }] = await Promise.all([
+    import("../store/shared-eras.ts"),
+    import("../store/shared-pins.ts"),
+  ])
+  const eras = createSharedEras({ state, clock: systemClock, tell: () => replicas.send({ kind: "eras" }) })
+  const pins = createSharedPins({ own, state, tell: () => replicas.send({ kind: "pins" }), onpinned })
+  replicas.on("eras", () => void eras.sync())
+  replicas.on("pins", () => void pins.sync())
+  await withTimeout(systemClock, SYNC_MS, Promise.all([eras.sync(), pins.sync()]))
+  return { eras, pins }
 }
-
-/** Returns the name of the server or template of an id. */
-const serverOf = (id: string): string => id.split("#", 1)[0] ?? id
 
 async function openLeases(
   { state, replicas, mark }: Cluster,
@@ -157,3 +162,5 @@ async function openJobReaper(onfail: (reason: string) => void): Promise<Reaper> 
 }
 
 const STOP_GRACE_MS = 2000
+/** How long a start waits for what other replicas know. */
+const SYNC_MS = 1000

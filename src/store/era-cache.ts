@@ -12,7 +12,7 @@ import { isObject } from "../wire/message.ts"
 import { replaceState } from "./files.ts"
 
 /** `at` is milliseconds since the epoch. */
-type KnownEra = { readonly era: Era; readonly at: number }
+export type KnownEra = { readonly era: Era; readonly at: number }
 
 /** The eras of launches. */
 export type EraCache = {
@@ -45,24 +45,43 @@ export function createEraCache(file: string | undefined, clock: Clock): EraCache
   const save = () => {
     if (file !== undefined) cancelSave ??= clock.after(SAVE_MS, write)
   }
-  return {
-    get(launch) {
-      const found = known.get(keyOf(launch))
-      return found !== undefined && clock.now() - found.at < DAY_MS ? found.era : undefined
-    },
-    set(launch, era) {
-      const key = keyOf(launch)
-      const found = known.get(key)
-      if (found?.era === era && clock.now() - found.at < DAY_MS) return
-      known.delete(key)
-      known.set(key, { era, at: clock.now() })
-      save()
-    },
-    forget(launch) {
-      if (known.delete(keyOf(launch))) write()
-    },
-  }
+  return rememberEras(known, clock, (key) => (known.has(key) ? save() : write()))
 }
+
+/** Returns a cache over the eras in `known`. `onchange` is called after each change, with the key of the launch. */
+export const rememberEras = (
+  known: Map<string, KnownEra>,
+  clock: Clock,
+  onchange: (key: string) => void,
+): EraCache => ({
+  get(launch) {
+    const found = known.get(keyOf(launch))
+    return found !== undefined && clock.now() - found.at < DAY_MS ? found.era : undefined
+  },
+  set(launch, era) {
+    const key = keyOf(launch)
+    const found = known.get(key)
+    if (found?.era === era && clock.now() - found.at < DAY_MS) return
+    known.delete(key)
+    known.set(key, { era, at: clock.now() })
+    onchange(key)
+  },
+  forget(launch) {
+    const key = keyOf(launch)
+    if (known.delete(key)) onchange(key)
+  },
+})
+
+/** Returns the entries that are eras. */
+export const parseKnownEras = (entries: readonly (readonly [string, unknown])[]): [string, KnownEra][] =>
+  entries.flatMap(([key, found]) =>
+    isObject(found) && ERAS.has(String(found.era)) && typeof found.at === "number"
+      ? [[key, { era: ERAS.get(String(found.era)) as Era, at: found.at }]]
+      : [],
+  )
+
+export const DAY_MS = 24 * 3_600_000
+export const MAX_LAUNCHES = 1000
 
 // ---
 
@@ -73,9 +92,7 @@ const ERAS: ReadonlyMap<string, Era> = new Map([
   ["2025", "legacy"],
   ["2026", "modern"],
 ])
-const DAY_MS = 24 * 3_600_000
 const SAVE_MS = 500
-const MAX_LAUNCHES = 1000
 
 /** Returns the key of a launch: a hash, because a launch contains secrets. */
 const keyOf = (launch: Launch): string => sha256(JSON.stringify(launch), "base64url")
@@ -84,11 +101,7 @@ function read(file: string | undefined): [string, KnownEra][] {
   if (file === undefined) return []
   try {
     const value: unknown = JSON.parse(readFileSync(file, "utf8"))
-    return Object.entries(isObject(value) ? value : {}).flatMap(([key, found]) =>
-      isObject(found) && ERAS.has(String(found.era)) && typeof found.at === "number"
-        ? [[key, { era: ERAS.get(String(found.era)) as Era, at: found.at }]]
-        : [],
-    )
+    return parseKnownEras(Object.entries(isObject(value) ? value : {}))
   } catch {
     return []
   }

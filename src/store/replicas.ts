@@ -63,8 +63,10 @@ export type ReplicaMessage =
   | { readonly kind: "interests"; readonly interests: readonly (readonly [server: string, uri: string, era: Era])[] }
   /** A resource was updated at the sender, for the clients of `to`. */
   | { readonly kind: "updated"; readonly to: string; readonly server: string; readonly params: Params }
-  /** A changed tool was approved. */
-  | { readonly kind: "approvals" }
+  /** Tools were seen first, or changed ones approved. */
+  | { readonly kind: "pins" }
+  /** Eras of servers were learned or forgotten. */
+  | { readonly kind: "eras" }
   /** Tokens of clients have changed. */
   | { readonly kind: "tokens" }
   /** svc was authorized at a server, or logged out. */

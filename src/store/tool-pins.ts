@@ -37,6 +37,14 @@ export type ToolPins = {
   definitions(server: string): ReadonlyMap<string, Params>
 }
 
+/** The pins of one svc, which a cluster compares with those of the other replicas. */
+export type OwnToolPins = ToolPins & {
+  /** Returns the pinned hashes of a server's tools as they are now. */
+  pinned(server: string): ReadonlyMap<string, string>
+  /** Pins a hash in place of the pinned one, if any: as the tool was first seen elsewhere. */
+  pin(server: string, tool: string, hash: string): void
+}
+
 /** The files of the pins of a configuration. */
 export type ToolPinFiles = { readonly pins: string; readonly definitions: string }
 
@@ -56,7 +64,7 @@ export const pinnedTools = (file: string, server: string): readonly string[] => 
 ]
 
 /** Creates the pins; in memory alone, and without definitions, if `files` is undefined. */
-export function createToolPins(files: ToolPinFiles | undefined, clock: Clock): ToolPins {
+export function createToolPins(files: ToolPinFiles | undefined, clock: Clock): OwnToolPins {
   const known = new BoundedMap<string, Map<string, Pin>>(MAX_SERVERS, read(files?.pins))
   // Servers whose definitions are not kept as they are pinned: those of versions that kept none, and newly approved ones.
   const incomplete = new Set(files === undefined || existsSync(files.definitions) ? [] : known.keys())
@@ -126,6 +134,13 @@ export function createToolPins(files: ToolPinFiles | undefined, clock: Clock): T
         save()
       }
       return approved
+    },
+    pinned: (server) => new Map([...(known.get(server) ?? [])].map(([tool, { hash }]) => [tool, hash])),
+    pin(server, tool, hash) {
+      const pins = known.get(server) ?? new Map<string, Pin>()
+      const seen = pins.get(tool)?.hash
+      known.set(server, pins.set(tool, seen === undefined ? { hash } : { hash, seen }))
+      save()
     },
     definitions(server) {
       const pins = known.get(server)

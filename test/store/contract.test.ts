@@ -1,0 +1,224 @@
+/**
+ * What svc keeps beyond a request has one interface and two implementations: in files of its own (SQLite, or a document), and
+ * with `--cluster` in Redis. Both pass these tests.
+ */
+import { describe, expect, test } from "bun:test"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import type { Launch } from "../../src/config/server-spec.ts"
+import { systemClock } from "../../src/lib/clock.ts"
+import { createCallRateLimit, createSharedRateLimit } from "../../src/session/call-rate-limit.ts"
+import { createEraCache, type EraCache } from "../../src/store/era-cache.ts"
+import { openSecretStore, type SecretStore } from "../../src/store/secret-store.ts"
+import { openSessionStore, type SessionStore, type StoredSession } from "../../src/store/session-store.ts"
+import { createSharedEras } from "../../src/store/shared-eras.ts"
+import { createSharedPins } from "../../src/store/shared-pins.ts"
+import { createSharedSecrets } from "../../src/store/shared-secrets.ts"
+import { createSharedSessions } from "../../src/store/shared-sessions.ts"
+import { createToolPins, type ToolPins } from "../../src/store/tool-pins.ts"
+import { type ManualClock, manualClock } from "../clock.ts"
+import { NO_REDIS, sharedNetwork } from "../redis.ts"
+
+/** Each method opens a store again: as a restart of svc does, or another replica. */
+type Stores = AsyncDisposable & {
+  readonly clock: ManualClock
+  sessions(): Promise<SessionStore>
+  secrets(stateKey?: string): Promise<SecretStore>
+  eras(): Promise<EraCache>
+  pins(): Promise<ToolPins>
+  /** Waits until what was changed is stored. */
+  stored(): Promise<void>
+}
+
+async function inFiles(): Promise<Stores> {
+  const directory = mkdtempSync(join(tmpdir(), "svc-stores-"))
+  const file = (name: string) => join(directory, name)
+  const clock = manualClock()
+  const opened: SessionStore[] = []
+  return {
+    clock,
+    async sessions() {
+      const store = openSessionStore(file("sessions.sqlite"), 0)
+      opened.push(store)
+      return store
+    },
+    secrets: async (stateKey) => openSecretStore({ directory, stateKey, keychain: undefined, clock: systemClock }),
+    eras: async () => createEraCache(file("eras.json"), clock),
+    pins: async () => createToolPins({ pins: file("tools.json"), definitions: file("definitions.json") }, clock),
+    stored: () => clock.pass(1000),
+    async [Symbol.asyncDispose]() {
+      for (const store of opened) store.close()
+      rmSync(directory, { recursive: true })
+    },
+  }
+}
+
+async function inRedis(): Promise<Stores> {
+  const network = await sharedNetwork()
+  const clock = manualClock()
+  const tell = () => undefined
+  return {
+    clock,
+    sessions: async () =>
+      createSharedSessions({ state: await network.open(), ttl: 60_000, onchange() {}, onended() {} }),
+    secrets: async (stateKey) =>
+      createSharedSecrets({
+        state: await network.open(),
+        replica: "r1",
+        stateKey,
+        clock: systemClock,
+        onunsealed() {},
+      }),
+    async eras() {
+      const eras = createSharedEras({ state: await network.open(), clock, tell })
+      await eras.sync()
+      return eras
+    },
+    async pins() {
+      const own = createToolPins(undefined, clock)
+      const pins = createSharedPins({ own, state: await network.open(), tell, onpinned() {} })
+      await pins.sync()
+      return pins
+    },
+    async stored() {
+      await clock.pass(1000)
+      await network.settle()
+    },
+    [Symbol.asyncDispose]: () => network[Symbol.asyncDispose](),
+  }
+}
+
+const kinds: [string, () => Promise<Stores>][] = [["in files", inFiles]]
+if (NO_REDIS === undefined) kinds.push(["in Redis", inRedis])
+else test.skip(`stores in Redis: ${NO_REDIS}`, () => {})
+
+describe.each(kinds)("%s", (_, open) => {
+  test("a session is as it was saved last, and gone once it was removed [store:contract]", async () => {
+    await using stores = await open()
+    const [one, other] = [await stores.sessions(), await stores.sessions()]
+    const read = async (id: string) => {
+      await stores.stored()
+      await other.shared?.bring(id)
+      return other.load(id)
+    }
+    const session: StoredSession = {
+      principal: "token a",
+      scope: "/mcp",
+      params: { protocolVersion: "2025-11-25", clientInfo: { name: "ü", version: "1" } },
+      logLevel: "warning",
+      subscriptions: [],
+      tasks: [],
+    }
+    expect(await read("a")).toBeUndefined()
+    one.save("a", session, 1)
+    expect(await read("a")).toMatchObject(session)
+    const changed = { ...session, logLevel: "info", subscriptions: [["files", "file:///ü"]] as const }
+    one.save("a", changed, 2)
+    one.save("b", session, 2)
+    expect(await read("a")).toMatchObject(changed)
+    one.save("a", { ...session, logLevel: undefined, tasks: [["files", "t1"]] }, 3)
+    const last = await read("a")
+    expect([last?.logLevel, last?.subscriptions, last?.tasks]).toEqual([undefined, [], [["files", "t1"]]])
+    await one.shared?.end("a")
+    one.remove("a")
+    expect(await read("a")).toBeUndefined()
+    expect(await read("b")).toMatchObject(session)
+  })
+
+  test("a secret is there for the next one, opens only with the same SVC_STATE_KEY, and one task at a time runs for it [store:contract]", async () => {
+    await using stores = await open()
+    const [one, other] = [await stores.secrets("correct horse"), await stores.secrets("correct horse")]
+    expect(await one.read()).toEqual({})
+    await one.put("web https://me:secret@example.com", { token: "t" })
+    await other.put("other", 1)
+    expect(await one.read()).toEqual({ "web https://me:secret@example.com": { token: "t" }, other: 1 })
+    await one.put("other", undefined)
+    expect(await other.read()).toEqual({ "web https://me:secret@example.com": { token: "t" } })
+    const stranger = await stores.secrets("battery staple")
+    await expect(stranger.read()).rejects.toThrow("SVC_STATE_KEY")
+    let running = 0
+    const task = async () => {
+      expect(++running).toBe(1)
+      await other.put("last", running)
+      running--
+    }
+    await Promise.all([one.exclusive("x", task), other.exclusive("x", task)])
+    expect((await one.read()).last).toBe(1)
+  })
+
+  test("an era is known for a day, until it is forgotten [store:contract]", async () => {
+    await using stores = await open()
+    const launch = (command: string) => ({ transport: "stdio", command, args: ["--token", "t"] }) as unknown as Launch
+    const one = await stores.eras()
+    one.set(launch("a"), "legacy")
+    one.set(launch("b"), "modern")
+    await stores.stored()
+    const next = await stores.eras()
+    expect(["a", "b", "c"].map((command) => next.get(launch(command)))).toEqual(["legacy", "modern", undefined])
+    next.forget(launch("a"))
+    next.set(launch("b"), "legacy")
+    await stores.stored()
+    const last = await stores.eras()
+    expect(["a", "b"].map((command) => last.get(launch(command)))).toEqual([undefined, "legacy"])
+    await stores.clock.pass(24 * 3_600_000)
+    expect((await stores.eras()).get(launch("b"))).toBeUndefined()
+  })
+
+  test("a tool is pinned as it was first seen, until another definition is approved [store:contract]", async () => {
+    await using stores = await open()
+    const list = (pins: ToolPins, tools: Record<string, string>) =>
+      pins.check("a", new Map(Object.entries(tools)), (name) => ({ name }))
+    const one = await stores.pins()
+    expect(list(one, { one: "1", two: "2" })).toEqual([])
+    await stores.stored()
+    const next = await stores.pins()
+    expect(list(next, { one: "1", two: "changed", three: "3" })).toEqual(["two"])
+    expect(list(next, { two: "2" })).toEqual([])
+    expect(list(next, { two: "changed" })).toEqual(["two"])
+    await stores.stored()
+    const approving = await stores.pins()
+    expect(list(approving, { one: "1", two: "changed" })).toEqual(["two"])
+    expect(approving.approve("a", "one")).toEqual([])
+    expect(approving.approve("a", "two", "other")).toEqual([])
+    expect(approving.approve("a", undefined)).toEqual(["two"])
+    await stores.stored()
+    const last = await stores.pins()
+    expect(list(last, { one: "1", two: "changed", three: "3" })).toEqual([])
+    expect(list(last, { three: "4" })).toEqual(["three"])
+  })
+})
+
+const limits: [string, () => Promise<AsyncDisposable & { take(): Promise<number | undefined> }>][] = [
+  [
+    "in the process",
+    async () => {
+      const { take } = createCallRateLimit(manualClock())
+      return { take: async () => take("principal a", 3), async [Symbol.asyncDispose]() {} }
+    },
+  ],
+]
+if (NO_REDIS === undefined)
+  limits.push([
+    "in Redis",
+    async () => {
+      const network = await sharedNetwork()
+      const never = { take: () => 0 }
+      const replicas = [await network.open(), await network.open()].map((state) => createSharedRateLimit(state, never))
+      let calls = 0
+      return {
+        take: async () => replicas[calls++ % replicas.length]?.take("principal a", 3),
+        [Symbol.asyncDispose]: () => network[Symbol.asyncDispose](),
+      }
+    },
+  ])
+
+describe.each(limits)("a rate limit %s", (_, open) => {
+  test("gives the calls of a minute at once, then says how long to wait [store:contract]", async () => {
+    await using limit = await open()
+    const waits = [await limit.take(), await limit.take(), await limit.take(), await limit.take()]
+    expect(waits.slice(0, 3)).toEqual([undefined, undefined, undefined])
+    expect(waits[3]).toBeGreaterThan(0)
+    expect(waits[3]).toBeLessThanOrEqual(20)
+  })
+})
