@@ -32,7 +32,7 @@ export async function openAuditLog(
     clock: systemClock,
     ticks: () => performance.now(),
     write: journal.add,
-    mask: rememberingMask(redactor),
+    masker: () => redactor().maskCredentials,
     nameOf: (principal) => nameOf(principal),
     withArguments: auditArguments,
   })
@@ -40,25 +40,4 @@ export async function openAuditLog(
     nameOf = lookup
   }
   return { audit, nameHolders, closeAudit: () => journal.close() }
-}
-
-// ---
-
-/** Names of tools and clients come again with every call; a text of arguments is longer, mostly. */
-const MAX_REMEMBERED_CHARS = 200
-const MAX_REMEMBERED = 1000
-
-/** Returns a function that masks secrets in text, and remembers its results for short texts while the secrets are the same. */
-function rememberingMask(redactor: Logging["redactor"]): (text: string) => string {
-  const known = new Map<string, string>()
-  let of = redactor()
-  return (text) => {
-    const current = redactor()
-    if (text.length > MAX_REMEMBERED_CHARS) return current.maskCredentials(text)
-    if (current !== of || known.size > MAX_REMEMBERED) known.clear()
-    of = current
-    const masked = known.get(text) ?? current.maskCredentials(text)
-    known.set(text, masked)
-    return masked
-  }
 }

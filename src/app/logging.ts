@@ -34,7 +34,7 @@ export async function openLogFile(path: string): Promise<LogFile> {
     onfail: say,
     lost: (count) => `${new Date(systemClock.now()).toISOString()} warn  ${counted(count, "line")} of the log lost`,
   })
-  return { write: (line) => journal.add(() => line.trimEnd()), close: () => journal.close() }
+  return { write: (line) => journal.add({ text: () => line.trimEnd() }), close: () => journal.close() }
 }
 
 /** Opens the log. Without `paths`, the journals of servers are kept in memory alone. */

@@ -53,7 +53,12 @@ export type Catalog = {
   readonly maxName: number
   /** The views made so far, by the key of their scope; bounded. */
   readonly views: Map<string, View>
+  /** The keys of the scopes that were asked for. */
+  readonly viewKeys: WeakMap<Scope, ViewKey>
 }
+
+/** The key of a view, and what it was made of. */
+type ViewKey = Pick<Aggregate, "key" | "tools" | "pinned"> & { readonly text: string }
 
 /** The target of a name in a view: the backend's id and slug, and the name (or URI, or task id) that the backend knows. */
 export type Route = {
@@ -105,6 +110,7 @@ export const emptyCatalog = (): Catalog => ({
   parts: [],
   maxName: Number.POSITIVE_INFINITY,
   views: new BoundedMap(MAX_VIEWS),
+  viewKeys: new WeakMap(),
 })
 
 export const LIST_KEYS = {
@@ -125,7 +131,13 @@ export function buildCatalog(
 ): Catalog {
   const before = new Map(previous.parts.map((part) => [part.spec.id, part]))
   const parts = sources.map((source) => partOf(source, before.get(source.spec.id), maxName))
-  return { generation: previous.generation + 1, parts, maxName, views: new BoundedMap(MAX_VIEWS) }
+  return {
+    generation: previous.generation + 1,
+    parts,
+    maxName,
+    views: new BoundedMap(MAX_VIEWS),
+    viewKeys: new WeakMap(),
+  }
 }
 
 /**
@@ -138,23 +150,31 @@ export function withOwn(shared: Catalog, own: ReadonlyMap<string, CatalogSource>
     const source = own.get(part.spec.id)
     return source === undefined ? part : partOf({ ...source, own: true }, before.get(part.spec.id), shared.maxName)
   })
-  return { generation: shared.generation, parts, maxName: shared.maxName, views: new BoundedMap(MAX_VIEWS) }
+  return {
+    generation: shared.generation,
+    parts,
+    maxName: shared.maxName,
+    views: new BoundedMap(MAX_VIEWS),
+    viewKeys: new WeakMap(),
+  }
 }
 
 /** Returns the view of a scope; made once per catalog and kept, at most MAX_VIEWS of them. */
 export function viewOf(catalog: Catalog, scope: Scope): View {
-  const pinned = scope.kind === "server" ? [] : scope.pinned
-  const lazily = scope.tools === "search" ? { pinned } : undefined
-  const suffix = lazily === undefined ? "" : ` search ${JSON.stringify(pinned)}`
-  const key = scope.kind === "server" ? identityOf(scope) : `aggregate ${scope.key}${suffix}`
-  const known = catalog.views.get(key)
+  const { key, tools, pinned } = scope.kind === "server" ? ONE_SERVER : scope
+  const last = catalog.viewKeys.get(scope)
+  // Each call asks twice: a text that is made anew would have to be hashed anew.
+  const isSame = last !== undefined && last.key === key && last.tools === tools && last.pinned === pinned
+  const text = isSame ? last.text : viewKey(scope, pinned)
+  if (!isSame) catalog.viewKeys.set(scope, { key, tools, pinned, text })
+  const known = catalog.views.get(text)
   if (known !== undefined) return known
   const view = createView(
     catalog.parts.filter((part) => scopeIncludes(scope, part.spec)),
     scope.kind === "server" ? "plain" : "qualified",
-    { maxName: catalog.maxName, lazily },
+    { maxName: catalog.maxName, lazily: scope.tools === "search" ? { pinned } : undefined },
   )
-  catalog.views.set(key, view)
+  catalog.views.set(text, view)
   return view
 }
 
@@ -241,6 +261,15 @@ export type ContextCharacters = { readonly tools: number; readonly instructions:
 // ---
 
 const MAX_VIEWS = 256
+
+type Aggregate = Extract<Scope, { kind: "aggregate" }>
+/** A scope of one server never changes. */
+const ONE_SERVER: Pick<Aggregate, "key" | "tools" | "pinned"> = { key: "", tools: undefined, pinned: [] }
+
+function viewKey(scope: Scope, pinned: readonly string[]): string {
+  if (scope.kind === "server") return identityOf(scope)
+  return `aggregate ${scope.key}${scope.tools === "search" ? ` search ${JSON.stringify(pinned)}` : ""}`
+}
 
 /** The entries of one backend under one naming: JSON texts by list, and the routes of its names. */
 type EntryTexts = {

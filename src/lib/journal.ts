@@ -1,7 +1,8 @@
 /**
  * An append-only file of lines, rotated by size.
  *
- *  1. Writing never blocks the caller: lines are rendered and written in batches, in their order.
+ *  1. Writing never blocks the caller: lines are rendered in batches soon after they were added, and written in larger
+ *     ones, in their order.
  *  2. Bounded: number and size of files, number of pending lines. Dropped lines are counted in a line of their own.
  *  3. Readable by its owner alone, and never written through a link. The file is opened for each batch, so that logrotate and
  *     the like may move it.
@@ -14,10 +15,13 @@ import type { Clock } from "./clock.ts"
 import { fileProblem, UnavailableError } from "./errors.ts"
 
 export type Journal = {
-  /** Appends a line. `line` is called when the line is written, and returns it without a line break. */
-  add(line: () => string): void
+  /** Appends a line. */
+  add(line: JournalLine): void
   close(): Promise<void>
 }
+
+/** A line whose text, without a line break, is asked for soon after it was added. */
+export type JournalLine = { text(): string }
 
 export type JournalOptions = {
   readonly path: string
@@ -34,28 +38,31 @@ export type JournalOptions = {
 /** Opens a journal. Rejects with an UnavailableError if the file cannot be written. */
 export async function openJournal(options: JournalOptions): Promise<Journal> {
   const { path, clock, onfail, lost, maxFileBytes = 16 * 1024 * 1024, maxFiles = 5 } = options
-  let pending: (() => string)[] = []
+  let pending: JournalLine[] = []
+  let batch = emptyBatch()
+  let spare = emptyBatch()
   let missing = 0
   let failing = false
+  let rendering: (() => void) | undefined
   let timer: (() => void) | undefined
-  let writing: Promise<void> = Promise.resolve()
+  /** One batch at a time, so that all lines that wait are counted. */
+  let writing: Promise<void> | undefined
 
-  const write = async (lines: readonly (() => string)[], sync: boolean) => {
+  const write = async ({ bytes, length, lines }: Batch, sync: boolean) => {
     const dropped = missing
     try {
-      const text = [...(dropped > 0 ? [lost(dropped)] : []), ...lines.map((make) => make())]
-        .map((line) => `${line}\n`)
-        .join("")
+      const whole = bytes.subarray(0, length)
+      const written = dropped > 0 ? Buffer.concat([Buffer.from(`${lost(dropped)}\n`), whole]) : whole
       let file = await openPrivate(path)
       try {
         const { size } = await file.stat()
-        if (size > 0 && size + Buffer.byteLength(text) > maxFileBytes) {
+        if (size > 0 && size + written.length > maxFileBytes) {
           await file.close()
           for (let number = maxFiles - 1; number > 0; number--)
             await rename(nameOf(path, number - 1), nameOf(path, number)).catch(() => undefined)
           file = await openPrivate(path)
         }
-        await file.writeFile(text)
+        await file.writeFile(written)
         if (sync) await file.sync()
       } finally {
         await file.close()
@@ -63,18 +70,32 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
       missing -= dropped
       failing = false
     } catch (error) {
-      missing += lines.length
+      missing += lines
       if (!failing) onfail(`${path} cannot be written: ${fileProblem(error)}`)
       failing = true
     }
   }
-  const flush = (sync: boolean) => {
-    timer?.()
-    timer = undefined
+  const render = () => {
+    rendering?.()
+    rendering = undefined
     const lines = pending
     pending = []
-    writing = writing.then(() => write(lines, sync))
-    return writing
+    append(batch, lines)
+    schedule()
+  }
+  const schedule = () => {
+    if (writing === undefined && batch.lines > 0) timer ??= clock.after(WRITE_MS, () => void flush(false))
+  }
+  const flush = async (sync: boolean) => {
+    timer?.()
+    timer = undefined
+    const full = batch
+    batch = spare
+    writing = write(full, sync)
+    await writing
+    writing = undefined
+    spare = reused(full)
+    schedule()
   }
 
   try {
@@ -85,21 +106,57 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   }
   return {
     add(line) {
-      if (pending.length >= MAX_PENDING) {
+      if (pending.length + batch.lines >= MAX_PENDING) {
         missing++
         return
       }
       pending.push(line)
-      timer ??= clock.after(WRITE_MS, () => void flush(false))
+      rendering ??= clock.after(RENDER_MS, render)
     },
-    close: () => flush(true),
+    async close() {
+      await writing
+      render()
+      await flush(true)
+    },
   }
 }
 
 // ---
 
-const WRITE_MS = 200
+/** Soon, while what a line tells of is in the processor's caches: to render lines of calls later takes twice as long. */
+const RENDER_MS = 1
+const WRITE_MS = 200 - RENDER_MS
 const MAX_PENDING = 20_000
+
+/** Rendered lines. The bytes are kept for the next ones: for each new array the garbage collector would run more often. */
+type Batch = { bytes: Buffer; length: number; lines: number }
+
+const emptyBatch = (): Batch => ({ bytes: Buffer.alloc(0), length: 0, lines: 0 })
+
+/** Returns a batch for further lines, without bytes if it had been unusually large. */
+const reused = ({ bytes }: Batch): Batch =>
+  bytes.length > MAX_KEPT_BYTES ? emptyBatch() : { bytes, length: 0, lines: 0 }
+
+const MAX_KEPT_BYTES = 4 * 1024 * 1024
+
+/** Renders lines into a batch, few at a time: a text of thousands of parts takes longer to put together. */
+function append(batch: Batch, lines: readonly JournalLine[]): void {
+  for (let from = 0; from < lines.length; from += CHUNK) {
+    let text = ""
+    for (const line of lines.slice(from, from + CHUNK)) text += `${line.text()}\n`
+    const needed = batch.length + Buffer.byteLength(text)
+    if (needed > batch.bytes.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(MIN_BYTES, 2 * needed))
+      batch.bytes.copy(larger, 0, 0, batch.length)
+      batch.bytes = larger
+    }
+    batch.length += batch.bytes.write(text, batch.length)
+  }
+  batch.lines += lines.length
+}
+
+const CHUNK = 32
+const MIN_BYTES = 16 * 1024
 
 const nameOf = (path: string, number: number): string => (number === 0 ? path : `${path}.${number}`)
 

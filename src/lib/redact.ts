@@ -34,12 +34,13 @@ export function createLiveRedactor(): {
   let sources: readonly (() => readonly string[])[] = []
   let known: readonly (readonly string[])[] = []
   let current = createRedactor([])
+  const isChanged = (secrets: () => readonly string[], at: number) => secrets() !== known[at]
   return {
     cleaner() {
-      const now = sources.map((secrets) => secrets())
-      if (now.some((secrets, at) => secrets !== known[at])) {
-        known = now
-        current = createRedactor(now.flat())
+      // Nothing is allocated while nothing has changed: it is asked for each line.
+      if (sources.some(isChanged)) {
+        known = sources.map((secrets) => secrets())
+        current = createRedactor(known.flat())
       }
       return current
     },

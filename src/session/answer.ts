@@ -4,7 +4,7 @@
  */
 import { codesOf, isBug, publicMessage, RequestError, type RequestFault } from "../lib/errors.ts"
 import type { CallOutcome } from "../report/metrics.ts"
-import { asBuffer, encode } from "../wire/frame.ts"
+import { asBuffer, encode, indexOf } from "../wire/frame.ts"
 import { type ErrorObject, errorText, type Id, isObject, resultText } from "../wire/message.ts"
 
 export type Answer = {
@@ -58,7 +58,7 @@ export class RelayedResult implements Answer {
   constructor(readonly frame: Uint8Array) {}
 
   get outcome(): CallOutcome {
-    this.known ??= statesError(asBuffer(this.frame)) ? "tool_error" : "ok"
+    this.known ??= statesError(this.frame) ? "tool_error" : "ok"
     return this.known
   }
 }
@@ -68,10 +68,10 @@ export class RelayedResult implements Answer {
 const NAME = encode('"isError"')
 
 /** Accepts the spellings that servers use, with or without spaces. A name that stands deeper in the result counts too. */
-function statesError(frame: Buffer): boolean {
-  for (let at = frame.indexOf(NAME); at >= 0; at = frame.indexOf(NAME, at)) {
+function statesError(frame: Uint8Array): boolean {
+  for (let at = indexOf(frame, NAME); at >= 0; at = indexOf(frame, NAME, at)) {
     at += NAME.length
-    if (/^\s{0,4}:\s{0,4}true/.test(frame.toString("latin1", at, at + 16))) return true
+    if (/^\s{0,4}:\s{0,4}true/.test(asBuffer(frame).toString("latin1", at, at + 16))) return true
   }
   return false
 }

@@ -5,88 +5,43 @@
 import type { Route, View } from "../catalog/catalog.ts"
 import { isLazyTool } from "../catalog/lazy-tools.ts"
 import type { Clock } from "../lib/clock.ts"
+import type { JournalLine } from "../lib/journal.ts"
 import { escaped } from "../lib/log.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
 import { type Answer, bytesOf } from "./answer.ts"
 import { toolboxFor } from "./internal-call.ts"
-import type { Audit, ClientCall } from "./ports.ts"
+import type { Audit, AuditedCall, ClientCall } from "./ports.ts"
 import { viewFor } from "./ready.ts"
+
+/** Masks secrets in text. */
+type Mask = (text: string) => string
 
 export type AuditOptions = {
   readonly clock: Clock
   /** Milliseconds that only grow. */
   ticks(): number
-  write(line: () => string): void
-  /** Masks secrets in text. */
-  mask(text: string): string
+  write(line: JournalLine): void
+  /** Returns what masks secrets now: the same function while the secrets are the same. */
+  masker(): Mask
   /** Returns the name of the token of a principal. */
   nameOf(principal: string): string | undefined
   readonly withArguments: boolean
 }
 
-export function createAudit({ clock, ticks, write, mask, nameOf, withArguments }: AuditOptions): Audit {
-  // What a client states about itself may be wrong, but must be bounded.
-  const short = (value: unknown) => (typeof value === "string" ? masked(value, mask, MAX_NAME) : undefined)
-  const clientName = ({ name, version }: Params) =>
-    typeof name !== "string" ? undefined : short(typeof version === "string" ? `${name}/${version}` : name)
-  const took = (started: number) => Math.round((ticks() - started) * 1000) / 1000
-  const put = (entry: () => Params) => write(() => escaped(JSON.stringify(entry())))
-  /** Made outside of the call: until it is written, an entry would keep all that the call has made from the garbage collector. */
-  const callEntry =
-    ({ time, principal, name, info, request, server, tool, outcome, ms, sent }: CallFacts) =>
-    (): Params => {
-      const { method, params, id } = request
-      const args = params?.arguments
-      return {
-        time: new Date(time).toISOString(),
-        principal,
-        name: short(name),
-        client: clientName(info),
-        method,
-        server,
-        tool: short(tool),
-        outcome,
-        ms,
-        sent,
-        received: sizeOf(params ?? {}),
-        id: typeof id === "string" ? short(id) : id,
-        ...(withArguments && args !== undefined ? { arguments: cleaned(args, mask) } : {}),
-      }
-    }
+export function createAudit({ clock, ticks, write, masker, nameOf, withArguments }: AuditOptions): Audit {
+  const texts = followingTexts(masker)
+  const timeText = rememberingTime()
+  const put = (entry: (texts: Texts) => Params) => write({ text: () => json(entry(texts())) })
+  const deps = { clock, ticks, write, texts, timeText, nameOf, withArguments }
   return {
-    call(call) {
-      const { request, client } = call
-      const time = clock.now()
-      const started = ticks()
-      // Now, because the token may be revoked when the call ends.
-      const name = nameOf(client.principal)
-      return (answer) => {
-        const { server, name: tool } = targetOf(call)
-        const { outcome } = answer
-        const { principal, info } = client
-        put(
-          callEntry({
-            time,
-            principal,
-            name,
-            info,
-            request,
-            server,
-            tool,
-            outcome,
-            ms: took(started),
-            sent: bytesOf(answer),
-          }),
-        )
-      }
-    },
+    call: (call) => new CallEntry(call, deps),
     action(action, about, principal = "local") {
       const time = clock.now()
       const started = ticks()
       return (outcome) => {
-        const ms = took(started)
-        put(() => ({
-          time: new Date(time).toISOString(),
+        const ms = took(started, deps)
+        put(({ short, mask }) => ({
+          time: timeText(time),
           principal,
           name: short(nameOf(principal)),
           method: `svc/${action}`,
@@ -100,8 +55,8 @@ export function createAudit({ clock, ticks, write, mask, nameOf, withArguments }
     },
     access(event, outcome, about) {
       const time = clock.now()
-      put(() => ({
-        time: new Date(time).toISOString(),
+      put(({ short }) => ({
+        time: timeText(time),
         method: `svc/${event}`,
         outcome,
         ...Object.fromEntries(
@@ -113,7 +68,7 @@ export function createAudit({ clock, ticks, write, mask, nameOf, withArguments }
 }
 
 /** Masks what looks secret in a JSON value by its key or its form, and bounds its depth, width and length. */
-export function cleaned(value: unknown, mask: (text: string) => string, depth = 0): unknown {
+export function cleaned(value: unknown, mask: Mask, depth = 0): unknown {
   if (typeof value === "string") return masked(value, mask, MAX_TEXT)
   if (!isObject(value) && !Array.isArray(value)) return value
   if (depth >= MAX_DEPTH) return "…"
@@ -138,29 +93,161 @@ export function cleaned(value: unknown, mask: (text: string) => string, depth = 
 
 // ---
 
-/** What the entry of a call is made of. Times are in milliseconds, sizes in bytes. */
-type CallFacts = {
-  readonly time: number
-  readonly principal: string
-  readonly name: string | undefined
-  readonly info: Params
-  readonly request: Request
-  readonly server: string | undefined
-  readonly tool: unknown
-  readonly outcome: Answer["outcome"]
-  readonly ms: number
-  readonly sent: number
+type EntryDeps = Pick<AuditOptions, "clock" | "ticks" | "write" | "nameOf" | "withArguments"> & {
+  texts(): Texts
+  timeText(time: number): string
 }
 
+/**
+ * The entry of a call, which is its line in the end: one object, and a text of parts that are remembered, because each call has
+ * one. A finished entry does not keep its call, or all that the call has made would stay until the line is rendered.
+ */
+class CallEntry implements AuditedCall {
+  private readonly time: number
+  private readonly started: number
+  private readonly principal: string
+  private readonly name: string | undefined
+  private call: ClientCall | undefined
+  private readonly request: Request
+  private readonly info: Params
+  private server: string | undefined
+  private tool: unknown
+  private outcome: Answer["outcome"] = "ok"
+  private ms = 0
+  private sent = 0
+
+  constructor(
+    call: ClientCall,
+    private readonly deps: EntryDeps,
+  ) {
+    const { principal, info } = call.client
+    this.time = deps.clock.now()
+    this.started = deps.ticks()
+    this.principal = principal
+    // Now, because the token may be revoked when the call ends.
+    this.name = deps.nameOf(principal)
+    this.call = call
+    this.request = call.request
+    this.info = info
+  }
+
+  end(answer: Answer): void {
+    const { call, deps, started } = this
+    if (call === undefined) return
+    const { server, name } = targetOf(call)
+    this.call = undefined
+    this.server = server
+    this.tool = name
+    this.outcome = answer.outcome
+    this.ms = took(started, deps)
+    this.sent = bytesOf(answer)
+    deps.write(this)
+  }
+
+  text(): string {
+    const { deps, principal, name, info, request, server, tool, outcome, ms, sent } = this
+    const { quoted, shortQuoted, mask } = deps.texts()
+    const { method, params, id } = request
+    const args = deps.withArguments ? params?.arguments : undefined
+    const who = `${member("principal", quoted(principal))}${member("name", shortQuoted(name))}${member("client", shortQuoted(clientName(info)))}`
+    const what = `${member("method", quoted(method))}${member("server", quoted(server))}${member("tool", shortQuoted(tool))}`
+    const how = `,"outcome":"${outcome}","ms":${ms},"sent":${sent}${member("received", sizeOf(params ?? {}))}`
+    const idText = typeof id === "string" ? shortQuoted(id) : JSON.stringify(id)
+    const argumentsText = args === undefined ? undefined : json(cleaned(args, mask))
+    return `{"time":"${deps.timeText(this.time)}"${who}${what}${how}${member("id", idText)}${member("arguments", argumentsText)}}`
+  }
+}
+
+/** Returns the milliseconds since a moment, to the microsecond. */
+const took = (started: number, { ticks }: Pick<AuditOptions, "ticks">): number =>
+  Math.round((ticks() - started) * 1000) / 1000
+
+/** How texts of clients are shown. What stands in JSON is undefined for a value that is no text. */
+type Texts = {
+  readonly mask: Mask
+  /** Masks and cuts a text: what a client states about itself may be wrong, but must be bounded. */
+  short(value: unknown): string | undefined
+  /** The same as JSON. */
+  shortQuoted(value: unknown): string | undefined
+  /** Returns a text as JSON. */
+  quoted(text: string | undefined): string | undefined
+}
+
+/** Returns a function that returns the texts for the secrets of the moment. */
+function followingTexts(masker: () => Mask): () => Texts {
+  let current = masker()
+  let texts = createTexts(current)
+  return () => {
+    const now = masker()
+    if (now !== current) {
+      current = now
+      texts = createTexts(now)
+    }
+    return texts
+  }
+}
+
+function createTexts(given: Mask): Texts {
+  const mask = remembering(given)
+  const short = (text: string) => masked(text, mask, MAX_NAME)
+  const shortQuoted = remembering((text) => json(short(text)))
+  const quoted = remembering(json)
+  return {
+    mask,
+    short: (value) => (typeof value === "string" ? short(value) : undefined),
+    shortQuoted: (value) => (typeof value === "string" ? shortQuoted(value) : undefined),
+    quoted: (text) => (text === undefined ? undefined : quoted(text)),
+  }
+}
+
+/** Returns a function that remembers its results for short texts: names come again with every call, arguments mostly do not. */
+function remembering(render: (text: string) => string): (text: string) => string {
+  const known = new Map<string, string>()
+  return (text) => {
+    if (text.length > MAX_REMEMBERED_CHARS) return render(text)
+    const found = known.get(text)
+    if (found !== undefined) return found
+    if (known.size >= MAX_REMEMBERED) known.clear()
+    const rendered = render(text)
+    known.set(text, rendered)
+    return rendered
+  }
+}
+
+const MAX_REMEMBERED_CHARS = 200
+const MAX_REMEMBERED = 1000
+
+/** Returns a function that writes a time, and remembers the last: many calls end in one millisecond. */
+function rememberingTime(): (time: number) => string {
+  let last = Number.NaN
+  let text = ""
+  return (time) => {
+    if (time !== last) {
+      last = time
+      text = new Date(time).toISOString()
+    }
+    return text
+  }
+}
+
+const json = (value: unknown): string => escaped(JSON.stringify(value))
+
+/** Returns a member of an object after others; nothing for a value that is undefined. */
+const member = (name: string, value: string | number | undefined): string =>
+  value === undefined ? "" : `,"${name}":${value}`
+
+const clientName = ({ name, version }: Params): unknown =>
+  typeof name === "string" && typeof version === "string" ? `${name}/${version}` : name
+
 /** Whether any value of a key would be masked. */
-const isKeyOfSecret = (key: string, mask: (text: string) => string): boolean => mask(`${key}=x`) !== `${key}=x`
+const isKeyOfSecret = (key: string, mask: Mask): boolean => mask(`${key}=x`) !== `${key}=x`
 
 /** Whether a value is the name of a key or a flag of which any value would be masked. */
-const namesSecret = (name: unknown, mask: (text: string) => string): boolean =>
+const namesSecret = (name: unknown, mask: Mask): boolean =>
   typeof name === "string" && /^[\w.-]{1,200}$/.test(name) && isKeyOfSecret(name, mask)
 
 /** Masks a text before it is cut: half a secret would not be recognized. */
-const masked = (text: string, mask: (text: string) => string, length: number): string =>
+const masked = (text: string, mask: Mask, length: number): string =>
   mask(text.slice(0, length + MAX_SECRET)).slice(0, length)
 
 /** Characters beyond the cut in which a secret is still recognized. */
@@ -192,8 +279,10 @@ function targetOf(call: ClientCall): { server: string | undefined; name: unknown
   const name = request.method === "resources/read" ? params.uri : params.name
   if (typeof name !== "string") return { server: undefined, name }
   const isLazy = client.scope.tools === "search" && wrapper === undefined && isLazyTool(name)
-  const isOwn = isLazy || toolboxFor(client.scope, gateway)?.names.includes(name) === true
-  if (request.method === "tools/call" && isOwn) return { server: "svc", name }
-  const route = routeOf(request.method, name, viewFor(call))
-  return route === undefined ? { server: undefined, name } : { server: route.id, name: route.name }
+  const isTool = request.method === "tools/call"
+  // No qualified name is that of a tool of svc, and the name of a route is known at once.
+  const route = isTool && isLazy ? undefined : routeOf(request.method, name, viewFor(call))
+  if (route !== undefined) return { server: route.id, name: route.name }
+  const isOwn = isTool && (isLazy || toolboxFor(client.scope, gateway)?.names.includes(name) === true)
+  return { server: isOwn ? "svc" : undefined, name }
 }

@@ -32,7 +32,7 @@ export async function dispatch(given: ClientCall): Promise<Answer> {
   const call = unwrapCall(given)
   const { request, gateway } = call
   const { audit, onbug } = gateway.observers
-  const record = audit !== undefined && CALLS.has(request.method) ? audit.call(call) : undefined
+  const entry = audit !== undefined && CALLS.has(request.method) ? audit.call(call) : undefined
   let answer: Answer
   try {
     answer = await begin(call)
@@ -42,7 +42,7 @@ export async function dispatch(given: ClientCall): Promise<Answer> {
         ? errorAnswer(request.id, error.written, error.message, error.data)
         : failureAnswer(request.id, error, { hide: gateway.hide, onbug })
   }
-  record?.(answer)
+  entry?.end(answer)
   return answer
 }
 

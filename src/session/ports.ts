@@ -247,10 +247,16 @@ type Meter = {
   passed(direction: "in" | "out", bytes: number): void
 }
 
+/** The entry of a call. */
+export type AuditedCall = {
+  /** Completes the entry with the call's answer. */
+  end(answer: Answer): void
+}
+
 /** Writes the audit log. */
 export type Audit = {
-  /** Begins the entry of a call; the returned function completes it with the call's answer. */
-  call(call: ClientCall): (answer: Answer) => void
+  /** Begins the entry of a call. */
+  call(call: ClientCall): AuditedCall
   /** Begins the entry of an operator's action; the returned function completes it. `principal` is "local" for a command. */
   action(action: string, about: Params, principal?: string): (outcome: "ok" | "error") => void
   /** Writes an entry about access: a refused login, a token that was created or revoked. */

@@ -260,6 +260,10 @@ export function hasEscapedLetters(frame: Buffer): boolean {
   return false
 }
 
+/** Returns the first offset of `needle` in `frame` from `start` on; -1 if there is none. A search without a Buffer: that takes longer to make. */
+export const indexOf = (frame: Uint8Array, needle: Uint8Array, start = 0): number =>
+  Buffer.prototype.indexOf.call(frame, needle, start)
+
 /** Whether `frame` contains `needle`. */
 export const contains = (frame: Buffer, needle: Uint8Array): boolean => frame.indexOf(needle) >= 0
 

@@ -14,7 +14,7 @@ function open() {
   const logins = createRefusedLogins({
     log: { ...silentLog, warn: (line) => lines.push(line) },
     audit: {
-      call: () => () => undefined,
+      call: () => ({ end: () => undefined }),
       action: () => () => undefined,
       access: (event, outcome, about) => entries.push({ event, outcome, ...about }),
     },

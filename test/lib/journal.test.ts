@@ -32,17 +32,17 @@ const lines = (path: string) => readFileSync(path, "utf8").split("\n").slice(0, 
 test("lines are in order and private, and complete once the journal is closed", async () => {
   const path = place()
   const journal = await open(path)
-  for (let number = 0; number < 1000; number++) journal.add(() => `line ${number}`)
+  for (let number = 0; number < 1000; number++) journal.add({ text: () => `line ${number}` })
   await journal.close()
   expect(lines(path)).toEqual(Array.from({ length: 1000 }, (_, number) => `line ${number}`))
   expect(statSync(path).mode & 0o777).toBe(0o600)
 })
 
-test("lines are rendered when they are written, not when they are added", async () => {
+test("a line is not rendered while its caller adds it", async () => {
   const path = place()
   let made = 0
   const journal = await open(path)
-  journal.add(() => `made ${++made}`)
+  journal.add({ text: () => `made ${++made}` })
   expect(made).toBe(0)
   await journal.close()
   expect(lines(path)).toEqual(["made 1"])
@@ -52,7 +52,7 @@ test("files are rotated by size, and their number is bounded", async () => {
   const path = place()
   for (let number = 0; number < 6; number++) {
     const journal = await open(path, { maxFileBytes: 100, maxFiles: 3 })
-    journal.add(() => `${number} ${"x".repeat(80)}`)
+    journal.add({ text: () => `${number} ${"x".repeat(80)}` })
     await journal.close()
   }
   expect(readdirSync(join(path, "..")).sort()).toEqual(["audit.log", "audit.log.1", "audit.log.2"])
@@ -87,12 +87,27 @@ test("a failure is reported once, and dropped lines are counted in a line afterw
   })
   renameSync(path, `${path}.away`)
   mkdirSync(path)
-  journal.add(() => "one")
-  journal.add(() => "two")
+  journal.add({ text: () => "one" })
+  journal.add({ text: () => "two" })
   await clock.pass(1000)
   await failed.promise
   rmSync(path, { recursive: true })
-  journal.add(() => "three")
+  journal.add({ text: () => "three" })
   await journal.close()
   expect([count, lines(path)]).toEqual([1, ["lost 2", "three"]])
+})
+
+test("lines that are added while others are written are bounded too", async () => {
+  const path = place()
+  const clock = manualClock()
+  const journal = await open(path, { clock })
+  const text = () => "x"
+  for (let round = 0; round < 3; round++) {
+    for (let number = 0; number < 15_000; number++) journal.add({ text })
+    // The first write has begun, and the disk has not answered yet.
+    await clock.pass(1000)
+  }
+  await journal.close()
+  expect(lines(path).length).toBe(15_000 + 20_000 + 1)
+  expect(lines(path)).toContain("lost 10000")
 })

@@ -1,7 +1,13 @@
 import { expect, test } from "bun:test"
+import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import { parseExact } from "../../src/lib/json.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
-import { cleaned } from "../../src/session/audit.ts"
+import type { Answer } from "../../src/session/answer.ts"
+import { cleaned, createAudit } from "../../src/session/audit.ts"
+import type { Client } from "../../src/session/client.ts"
+import type { Request } from "../../src/wire/message.ts"
+import { manualClock } from "../clock.ts"
+import { fakeClient, fakeExchange, fakeGateway, fakeSpec } from "../fakes.ts"
 
 const { maskCredentials: mask } = createRedactor(["hunter2hunter2"])
 
@@ -61,4 +67,106 @@ test("arguments are bounded in depth, width and length, and a key named __proto_
   const poison = cleaned(JSON.parse('{"__proto__": {"polluted": 1}}'), mask)
   expect(Object.hasOwn(poison as object, "__proto__")).toBe(true)
   expect(({} as { polluted?: unknown }).polluted).toBeUndefined()
+})
+
+const LONG = "x".repeat(200)
+// Bun escapes these in raw texts.
+const ACUTE = "é"
+const CUT = "…"
+
+/** An audit log of a server `s` with a tool `x`: what it has written, and how to make it write. */
+function logged(secrets: () => readonly string[] = () => []) {
+  const lines: string[] = []
+  let known = secrets()
+  let masker = createRedactor(known).maskCredentials
+  const clock = manualClock()
+  let ticks = 0
+  const audit = createAudit({
+    clock,
+    ticks() {
+      ticks += 12.345_678
+      return ticks
+    },
+    write: (line) => void lines.push(line.text()),
+    masker() {
+      if (secrets() !== known) {
+        known = secrets()
+        masker = createRedactor(known).maskCredentials
+      }
+      return masker
+    },
+    nameOf: (principal) => (principal === "token 1" ? "bob\u202e" : undefined),
+    withArguments: true,
+  })
+  const tool = { name: "x", inputSchema: { type: "object" as const } }
+  const listing = { era: "modern" as const, tools: [tool], prompts: [], resources: [], resourceTemplates: [] }
+  const catalog = buildCatalog(
+    [{ spec: fakeSpec(), listing: { ...listing, capabilities: {} } as never }],
+    emptyCatalog(),
+  )
+  const gateway = fakeGateway({
+    directory: { catalogOf: () => catalog },
+    toolbox: () => ({ names: ["mcp_list"] }) as never,
+  })
+  const call = (
+    request: Partial<Request>,
+    client: Partial<Client> = {},
+    answer: Answer = { frame: "{}", outcome: "ok" },
+  ) => {
+    const whole = { jsonrpc: "2.0", id: 1, method: "tools/call", ...request } as Request
+    const exchange = fakeExchange()
+    audit.call({ request: whole, client: fakeClient("modern", client), exchange, gateway }).end(answer)
+  }
+  return { lines, audit, call, clock }
+}
+
+test("lines are the same bytes as ever [audit:log]", async () => {
+  const { lines, audit, call, clock } = logged()
+  const info = { name: "test", version: "1.2" }
+  call({ params: { name: "s_svc_x", arguments: { m: "hello" } } }, { info })
+  call({ params: { name: "s_svc_x" } }, { principal: "token 1", info: { name: "té\u200b", version: 2 } })
+  await clock.pass(1)
+  call(
+    { id: 'a\u2028"b', params: { name: "mcp_list", arguments: { password: "short" } } },
+    {},
+    { frame: "é", outcome: "error" },
+  )
+  call({ id: parseExact("1.0") as never, params: { name: "ghp_abcdefghijklmnopqrstuvwxyz0123456789", arguments: [] } })
+  call(
+    { id: -0.5, method: "resources/read", params: { uri: "svc://s/file:///a?token=abcdefgh" } },
+    {},
+    { frame: "", sent: 7, outcome: "tool_error" },
+  )
+  call({ method: "prompts/get", params: { name: 7 } as never }, { info: { version: "1" } })
+  call({}, { info: { name: `${LONG}${LONG}` } })
+  let deep: unknown = "x"
+  for (let depth = 0; depth < 100_000; depth++) deep = [deep]
+  call({ params: { name: "s_svc_none", arguments: { deep } } }, { info: { name: "\ud800 Bearer abcdefgh" } })
+  audit.action("restart", { name: "s", tool: 7, arguments: { token: "x" } })("ok")
+  audit.action("reload", {}, "token 1")("error")
+  audit.access("login", "error", { address: "127.0.0.1", reason: "\u001b[31m", count: 3, more: undefined })
+  expect(lines).toEqual([
+    String.raw`{"time":"2027-01-15T08:00:00.000Z","principal":"me","client":"test/1.2","method":"tools/call","server":"s","tool":"x","outcome":"ok","ms":12.346,"sent":2,"received":44,"id":1,"arguments":{"m":"hello"}}`,
+    String.raw`{"time":"2027-01-15T08:00:00.000Z","principal":"token 1","name":"bob\u202e","client":"t${ACUTE}\u200b","method":"tools/call","server":"s","tool":"x","outcome":"ok","ms":12.346,"sent":2,"received":18,"id":1}`,
+    String.raw`{"time":"2027-01-15T08:00:00.001Z","principal":"me","method":"tools/call","server":"svc","tool":"mcp_list","outcome":"error","ms":12.346,"sent":2,"received":52,"id":"a\u2028\"b","arguments":{"password":"[REDACTED]"}}`,
+    String.raw`{"time":"2027-01-15T08:00:00.001Z","principal":"me","method":"tools/call","tool":"[REDACTED]","outcome":"ok","ms":12.346,"sent":2,"received":66,"id":1.0,"arguments":[]}`,
+    String.raw`{"time":"2027-01-15T08:00:00.001Z","principal":"me","method":"resources/read","server":"s","tool":"file:///a?token=[REDACTED]","outcome":"tool_error","ms":12.346,"sent":7,"received":42,"id":-0.5}`,
+    String.raw`{"time":"2027-01-15T08:00:00.001Z","principal":"me","method":"prompts/get","outcome":"ok","ms":12.346,"sent":2,"received":10,"id":1}`,
+    String.raw`{"time":"2027-01-15T08:00:00.001Z","principal":"me","client":"${LONG}","method":"tools/call","outcome":"ok","ms":12.346,"sent":2,"received":2,"id":1}`,
+    String.raw`{"time":"2027-01-15T08:00:00.001Z","principal":"me","client":"\ud800 Bearer [REDACTED]","method":"tools/call","tool":"s_svc_none","outcome":"ok","ms":12.346,"sent":2,"id":1,"arguments":{"deep":[[[[[[["${CUT}"]]]]]]]}}`,
+    String.raw`{"time":"2027-01-15T08:00:00.001Z","principal":"local","method":"svc/restart","server":"s","outcome":"ok","ms":12.346,"arguments":{"token":"[REDACTED]"}}`,
+    String.raw`{"time":"2027-01-15T08:00:00.001Z","principal":"token 1","name":"bob\u202e","method":"svc/reload","outcome":"error","ms":12.346}`,
+    String.raw`{"time":"2027-01-15T08:00:00.001Z","method":"svc/login","outcome":"error","address":"127.0.0.1","reason":"\u001b[31m","count":3}`,
+  ])
+})
+
+test("texts are masked anew once the secrets have changed", () => {
+  let secrets = ["hunter1-hunter1"]
+  const { lines, call } = logged(() => secrets)
+  const ask = () =>
+    call({ params: { name: "s_svc_x", arguments: { m: "hunter2-hunter2" } } }, { info: { name: "hunter2-hunter2" } })
+  ask()
+  secrets = ["hunter2-hunter2"]
+  ask()
+  expect(lines.map((line) => line.split("hunter2-hunter2").length - 1)).toEqual([2, 0])
 })

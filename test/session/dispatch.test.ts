@@ -226,10 +226,9 @@ test("a bug of svc is reported, and its client is told nothing of it", async () 
 describe("the audit log", () => {
   const entries: string[] = []
   const audit = {
-    call:
-      ({ request }: { request: { method: string } }) =>
-      ({ outcome }: Answer) =>
-        void entries.push(`${request.method} ${outcome}`),
+    call: ({ request }: { request: { method: string } }) => ({
+      end: ({ outcome }: Answer) => void entries.push(`${request.method} ${outcome}`),
+    }),
     action: () => () => undefined,
     access: () => undefined,
   }

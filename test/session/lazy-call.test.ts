@@ -72,12 +72,14 @@ const catalogOf = (servers: Readonly<Record<string, readonly { readonly name: st
     maxName,
   )
 
+const unmasked = (text: string) => text
+
 const auditInto = (lines: string[]) =>
   createAudit({
     clock: manualClock(),
     ticks: () => 0,
-    write: (line) => void lines.push(line()),
-    mask: (text) => text,
+    write: (line) => void lines.push(line.text()),
+    masker: () => unmasked,
     nameOf: () => undefined,
     withArguments: true,
   })
