@@ -2008,7 +2008,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "the state of a session must not depend on where the load balancer sends a request",
   },
   "cluster:chaos": {
-    says: "with replicas and Redis killed at random, no call is executed twice or answered to another client, and calls fail only around a kill",
+    says: "with replicas and Redis killed at random, no call is executed twice, nothing of a client is given to another, sessions go on, and calls, questions, cancellations, tasks, stored results, resumptions and changes of lists fail only around a kill",
     from: "choice",
     why: "what clients cannot see they cannot repair",
   },

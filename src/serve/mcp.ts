@@ -183,8 +183,8 @@ function postHere(value: unknown, received: Received): Response | Promise<Respon
   const header = http.headers.get("mcp-protocol-version")
   if (!isRequest(message)) {
     if (isResponse(message) || header === null || !isModernHeader(header))
-      accept(message, sessionOf(received), deps.gateway)
-    else acceptModern(message, scope, deps.gateway)
+      return accept(message, sessionOf(received), deps.gateway)?.then(accepted) ?? accepted()
+    acceptModern(message, scope, deps.gateway)
     return accepted()
   }
   const version = modernVersionOf(message.params)
@@ -238,7 +238,7 @@ async function postBatch(values: readonly unknown[], received: Received): Promis
         serve({ request: message, client: session, exchange: partOf(whole), gateway }, deps, session.running),
       )
     else {
-      const here = () => accept(message, session, gateway)
+      const here = () => void accept(message, session, gateway)?.catch(() => undefined)
       const forwarding = deps.forward?.(replicaOf(message, received), http, JSON.stringify(message))
       if (forwarding === undefined) here()
       // The replica that asked has ended, and its question with it.

@@ -79,10 +79,15 @@ export function serve(
   return answerOf(call, suspendedCalls).then((answer) => (end() ? answer : undefined))
 }
 
-/** Takes a notification of a session's client, or its response to a server request. */
-export function accept(message: Notification | Response, session: Session, gateway: Gateway): void {
-  if (isResponse(message)) session.answered(message)
-  else session.notified(message.method, message.params ?? {}, gateway)
+/** Takes a notification of a session's client, or its response to a server request. Returns a promise if other replicas are told. */
+export function accept(
+  message: Notification | Response,
+  session: Session,
+  gateway: Gateway,
+): Promise<void> | undefined {
+  if (!isResponse(message)) return session.notified(message.method, message.params ?? {}, gateway)
+  session.answered(message)
+  return undefined
 }
 
 /** Takes a notification of a modern client over HTTP, which has nothing to notify svc itself of: passes it to the only backend of its scope. */

@@ -109,7 +109,7 @@ export class Pipe {
       return
     }
     if (!isResponse(message) && message.method === "notifications/cancelled") this.running.cancel(message.params ?? {})
-    if (this.session !== undefined) accept(message, this.session, this.deps.gateway)
+    if (this.session !== undefined) accept(message, this.session, this.deps.gateway)?.catch(() => undefined)
   }
 
   /** Refuses a message, under its id if it may have been a request: its client waits for the answer. */

@@ -76,8 +76,8 @@ export type SessionPeers = {
   end(part: SessionPart): void
   /** Sends a text to the replica that has the session's stream. Returns false if that is this one, or there is none. */
   pass(part: SessionPart, text: string): boolean
-  /** Cancels a request of the session that runs on another replica. */
-  cancel(part: SessionPart, params: Params): void
+  /** Cancels a request of the session that runs on another replica. Rejects with an UnavailableError if none can be told. */
+  cancel(part: SessionPart, params: Params): Promise<void>
   /** The client opened its stream here. */
   opened(part: SessionPart): void
   /** The client ended the session. */

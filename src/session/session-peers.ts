@@ -57,7 +57,8 @@ export function createSessionPeers({ replicas, sessions, gateway }: SessionPeers
       replicas.send({ kind: "session.text", session: hashOfSession(part.id), to, text })
       return true
     },
-    cancel: ({ id }, params: Params) => replicas.send({ kind: "session.cancel", session: hashOfSession(id), params }),
+    cancel: ({ id }, params: Params) =>
+      replicas.deliver({ kind: "session.cancel", session: hashOfSession(id), params }),
     opened(part) {
       part.streamAt = replicas.id
       const own = sessions().part(part.id)

@@ -101,21 +101,24 @@ export class Session implements Client, SessionMemory, SessionPart {
     return this.running.size
   }
 
-  /** Takes a notification of the client. One that svc does not know goes to the only backend of its scope. */
-  notified(method: string, params: Params, gateway: Gateway): void {
+  /**
+   * Takes a notification of the client. One that svc does not know goes to the only backend of its scope. Returns a promise if
+   * it goes to other replicas, which rejects with an UnavailableError.
+   */
+  notified(method: string, params: Params, gateway: Gateway): Promise<void> | undefined {
     switch (method) {
       case "notifications/initialized":
-        return
+        return undefined
       case "notifications/cancelled":
-        if (!this.running.cancel(params)) this.peers?.cancel(this, params)
-        return
+        return this.running.cancel(params) ? undefined : this.peers?.cancel(this, params)
       case "notifications/progress": {
         const token = params.progressToken
         if (typeof token === "string") this.clientRequests.get(token)?.onprogress?.(params)
-        return
+        return undefined
       }
       default:
         gateway.notifications.toBackend(this, method, params)
+        return undefined
     }
   }
 

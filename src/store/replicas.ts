@@ -136,7 +136,12 @@ export class Replicas {
 
   /** Sends a message to all replicas. It is lost while the shared state is away. */
   send(message: ReplicaMessage): void {
-    void this.publish(message)
+    void this.deliver(message).catch(() => undefined)
+  }
+
+  /** Sends a message to all replicas. Rejects with an UnavailableError while the shared state is away. */
+  deliver(message: ReplicaMessage): Promise<void> {
+    return this.state.publish(JSON.stringify({ ...message, from: this.id }))
   }
 
   /** Calls `listener` with each message of a kind from another replica; the returned function ends that. */
@@ -154,14 +159,10 @@ export class Replicas {
     const hasJoined = this.facts !== undefined
     this.facts = undefined
     for (const end of this.ends.splice(0)) end()
-    if (hasJoined) await this.publish({ kind: "bye" })
+    if (hasJoined) await this.deliver({ kind: "bye" }).catch(() => undefined)
   }
 
   // ---
-
-  private publish(message: ReplicaMessage): Promise<void> {
-    return this.state.publish(JSON.stringify({ ...message, from: this.id })).catch(() => undefined)
-  }
 
   private greet(asks: boolean): void {
     if (this.facts === undefined) return

@@ -226,8 +226,10 @@ describe.skipIf(NO_REDIS !== undefined)("while Redis is away", () => {
       const { status, body } = await modern(`${url}/mcp`, "tools/call", { name: "one_svc_who", arguments: {} })
       expect([status, body.error]).toEqual([200, undefined])
     }
-    // A session that the replica does not know, a new one, and the end of one.
+    // What the replica does not know: a session, a new one, the end of one, and a call to cancel.
+    const cancelled = { method: "notifications/cancelled", params: { requestId: 12345 } }
     const refused = [
+      await client.post(one, cancelled),
       await client.post(other, { id: 1, method: "ping" }),
       await new WanderingClient().post(one, { id: 1, method: "initialize", params: { protocolVersion: "2025-11-25" } }),
       await client.end(one),

@@ -13,9 +13,12 @@ export type ClusterUnderTest = AsyncDisposable & {
 export const REPLICA_SERVER = { command: "bun", args: [fixture("replica.ts")] }
 
 /** Starts replicas of one configuration, and waits until they know each other. */
-export async function startCluster(count: number, options: Options = {}): Promise<ClusterUnderTest> {
+export async function startCluster(
+  count: number,
+  options: Options & { readonly redis?: readonly string[] } = {},
+): Promise<ClusterUnderTest> {
   await using opened = new AsyncDisposableStack()
-  const redis = opened.use(await startRedis())
+  const redis = opened.use(await startRedis(...(options.redis ?? [])))
   const { config = { mcpServers: { one: REPLICA_SERVER } }, flags = [], env = {} } = options
   const start = () =>
     startSvc({
@@ -147,7 +150,12 @@ export type Message = {
 export type Event = { readonly id: string | undefined; readonly message: Message }
 
 /** Opens a modern client's stream of changes. */
-export const listen = ({ url }: Pick<Instance, "url">, notifications: object, capabilities = {}): Promise<Response> =>
+export const listen = (
+  { url }: Pick<Instance, "url">,
+  notifications: object,
+  capabilities = {},
+  { headers, signal }: { readonly headers?: Record<string, string>; readonly signal?: AbortSignal } = {},
+): Promise<Response> =>
   fetch(`${url}/mcp`, {
     method: "POST",
     headers: {
@@ -155,7 +163,9 @@ export const listen = ({ url }: Pick<Instance, "url">, notifications: object, ca
       accept: "application/json, text/event-stream",
       "mcp-protocol-version": "2026-07-28",
       "mcp-method": "subscriptions/listen",
+      ...headers,
     },
+    signal: signal ?? null,
     body: JSON.stringify({
       jsonrpc: "2.0",
       id: 1,
