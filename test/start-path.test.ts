@@ -1,4 +1,7 @@
-/** Packages that a start loads before it can answer: every other one is imported where it is used. A cold start pays for each. */
+/**
+ * Packages, and modules of Node.js, that a start loads before it can answer: every other one is imported where it is used. A cold
+ * start pays for each; `node:crypto`, `node:net`, `node:tls` and `node:zlib` take 4 ms, because they load Node's streams.
+ */
 import { expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { dirname, join, relative } from "node:path"
@@ -6,14 +9,18 @@ import { dirname, join, relative } from "node:path"
 const SRC = join(import.meta.dir, "..", "src")
 
 test.each([
-  ["svc --version", ["main.ts"]],
-  ["svc serve, before it listens", ["main.ts", "cli/serve.ts"]],
-])("%s loads no packages but those for arguments and the log", (_, entries) => {
-  expect(packagesOf(entries.map((entry) => join(SRC, entry)))).toEqual(["citty", "consola/core"])
+  ["svc --version", ["main.ts"], ["node:fs"]],
+  [
+    "svc serve, before it listens",
+    ["main.ts", "cli/serve.ts"],
+    ["bun:sqlite", "node:buffer", "node:fs", "node:os", "node:path", "node:util"],
+  ],
+])("%s loads no packages but those for arguments and the log", (_, entries, builtin) => {
+  expect(importsOf(entries.map((entry) => join(SRC, entry)))).toEqual([...builtin, "citty", "consola/core"].sort())
 })
 
 test("the walk finds a package that is loaded through other files", () => {
-  expect(packagesOf([join(SRC, "app", "reload-loop.ts")])).toContain("zod")
+  expect(importsOf([join(SRC, "app", "reload-loop.ts")])).toContain("zod")
 })
 
 test("a svc without --cluster loads nothing of a cluster, neither at its start nor later [cluster:off]", () => {
@@ -35,24 +42,24 @@ test("a svc without --cluster loads nothing of a cluster, neither at its start n
   expect(files(["app/cluster.ts"]).filter((file) => ofCluster.test(file))).toContain("store/redis-state.ts")
 })
 
-const packagesOf = (entries: readonly string[]): readonly string[] => loadedBy(entries).packages
+const importsOf = (entries: readonly string[]): readonly string[] => loadedBy(entries).imports
 
-/** Returns the packages and files that the files load with static imports, their own and those of the files that they import. */
+/** Returns the packages, modules and files that the files load with static imports, their own and those of the files that they import. */
 function loadedBy(entries: readonly string[]): {
-  readonly packages: readonly string[]
+  readonly imports: readonly string[]
   readonly files: readonly string[]
 } {
   const transpiler = new Bun.Transpiler({ loader: "ts" })
   const files = new Set(entries)
-  const packages = new Set<string>()
+  const imports = new Set<string>()
   // A set also visits what is added on the way.
   for (const file of files) {
     if (!file.endsWith(".ts")) continue
     for (const { kind, path } of transpiler.scanImports(readFileSync(file, "utf8"))) {
       if (kind !== "import-statement") continue
       if (path.startsWith(".")) files.add(join(dirname(file), path))
-      else if (!/^(?:node|bun)(?::|$)/.test(path)) packages.add(path)
+      else imports.add(path)
     }
   }
-  return { packages: [...packages].sort(), files: [...files] }
+  return { imports: [...imports].sort(), files: [...files] }
 }

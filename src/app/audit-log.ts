@@ -1,6 +1,5 @@
 /** The audit log of a running svc, as `--audit-log` names it. */
 import { systemClock } from "../lib/clock.ts"
-import { openJournal } from "../lib/journal.ts"
 import { createAudit } from "../session/audit.ts"
 import type { Audit } from "../session/ports.ts"
 import type { Logging } from "./logging.ts"
@@ -22,6 +21,7 @@ export async function openAuditLog(
 ): Promise<AuditLog> {
   if (auditLog === undefined) return { audit: undefined, nameHolders() {}, closeAudit: async () => undefined }
   let nameOf: (principal: string) => string | undefined = () => undefined
+  const { openJournal } = await import("../lib/journal.ts")
   const journal = await openJournal({
     path: auditLog,
     clock: systemClock,

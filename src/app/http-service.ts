@@ -1,7 +1,5 @@
 /** Serves clients over HTTP: the listener with its routes, authentication, certificate and socket. */
-import { lookup } from "node:dns/promises"
 import { existsSync, lstatSync, unlinkSync } from "node:fs"
-import { isIPv6 } from "node:net"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { exposition } from "../report/metrics.ts"
@@ -204,7 +202,7 @@ export async function describePortInUse(
   if (paths !== undefined && isObject(own) && typeof own.url === "string")
     return `svc runs for ${paths.file} already, at ${own.endpoint ?? own.url}; \`svc stop\` ends it, or choose another --config-dir`
   const { hostname } = new URL(
-    localUrl(new URL(`http://${isIPv6(address.hostname) ? `[${address.hostname}]` : address.hostname}`)),
+    localUrl(new URL(`http://${address.hostname.includes(":") ? `[${address.hostname}]` : address.hostname}`)),
   )
   const answers = await Promise.all(
     ["http", "https"].map((scheme) =>
@@ -242,10 +240,13 @@ async function clearSocket(path: string): Promise<void> {
 const PROBE_MS = 1000
 
 const hasAddress = (hostname: string): Promise<boolean> =>
-  lookup(hostname).then(
-    () => true,
-    () => false,
-  )
+  process
+    .getBuiltinModule("node:dns/promises")
+    .lookup(hostname)
+    .then(
+      () => true,
+      () => false,
+    )
 
 /** Returns the address of a listener as a browser on this machine reaches it. */
 function localUrl(url: URL): string {

@@ -1,6 +1,5 @@
 /** The log of a running svc: lines to stderr, the journal of each server, and the redaction of both. */
 import { systemClock } from "../lib/clock.ts"
-import { openJournal } from "../lib/journal.ts"
 import { type Log, openLog } from "../lib/log.ts"
 import { createLiveRedactor, type Redactor } from "../lib/redact.ts"
 import { createLiveOutput, type LiveOutput, type Look } from "../lib/terminal.ts"
@@ -28,6 +27,7 @@ export type LogFile = { write(line: string): void; close(): Promise<void> }
 
 /** Opens the file of the log. Rejects with an UnavailableError if it cannot be written. */
 export async function openLogFile(path: string): Promise<LogFile> {
+  const { openJournal } = await import("../lib/journal.ts")
   const journal = await openJournal({
     path,
     clock: systemClock,

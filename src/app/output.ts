@@ -1,5 +1,6 @@
 /** What commands print: results to stdout, as tables for people or JSON for programs, and messages to stderr. */
 
+import { fstatSync, statSync } from "node:fs"
 import { escaped } from "../lib/log.ts"
 import { type Cell, type Column, formatFacts, formatTable, printableLines, wrap } from "../lib/table.ts"
 import { type Look, lookOf } from "../lib/terminal.ts"
@@ -12,7 +13,10 @@ export const stderrLook = (): Look => lookOf(process.stderr, process.env)
 
 /** Returns how stderr is shown if it is a terminal that can replace a line in place. */
 export const terminalLook = (): Look | undefined =>
-  process.stderr.isTTY === true && process.env.TERM !== "dumb" ? stderrLook() : undefined
+  isTerminal() && process.env.TERM !== "dumb" ? stderrLook() : undefined
+
+/** Whether stderr is a terminal. Asks its kind first: `process.stderr` loads Node's streams, which takes 5 ms of a start. */
+export const isTerminal = (): boolean => isDevice(STDERR) && process.stderr.isTTY === true
 
 /** Formats rows for stdout as a table with a head: see `lib/table.ts`. */
 export const table = (head: readonly Column[], rows: readonly (readonly Cell[])[]): string =>
@@ -55,10 +59,12 @@ export function createStdoutWriter(limit: number, onend: (reason: string) => voi
 /** Returns a writer to stderr. Drops lines while more than `limit` bytes are unread: many programs that start svc never read them. */
 export function createStderrWriter(limit: number): (line: string) => void {
   let waiting = 0
+  // Bun's writer fails outside of its promises if a terminal closes. Elsewhere it saves loading Node's streams.
+  const write = isTerminal() ? writeToTerminal : createWriter(Bun.stderr.writer())
   return (line) => {
     if (waiting > limit) return
     waiting += line.length
-    process.stderr.write(line, () => {
+    write(line, () => {
       waiting -= line.length
     })
   }
@@ -74,4 +80,36 @@ export function ago(ms: number): string {
   ] as const)
     if (seconds >= size) return `${Math.floor(seconds / size)} ${name}`
   return `${seconds} s`
+}
+
+// ---
+
+const STDERR = 2
+
+type WriteLine = (line: string, ondone: () => void) => void
+
+const writeToTerminal: WriteLine = (line, ondone) => process.stderr.write(line, ondone)
+
+const createWriter =
+  (sink: Bun.FileSink): WriteLine =>
+  (line, ondone) => {
+    try {
+      // Either waits if the reader is slow, and fails if it is gone.
+      const unread = [sink.write(line), sink.flush()].filter((written) => written instanceof Promise)
+      if (unread.length === 0) ondone()
+      else void Promise.allSettled(unread).then(ondone)
+    } catch {
+      ondone()
+    }
+  }
+
+/** Whether a file may be a terminal: a device, but not the null device. Windows does not tell. */
+function isDevice(file: number): boolean {
+  if (process.platform === "win32") return true
+  try {
+    const found = fstatSync(file)
+    return found.isCharacterDevice() && found.rdev !== statSync("/dev/null").rdev
+  } catch {
+    return false
+  }
 }

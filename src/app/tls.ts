@@ -1,6 +1,5 @@
 /** The certificate of a running svc: read, checked, and replaced when its files change. */
 import { readFileSync } from "node:fs"
-import { createSecureContext } from "node:tls"
 import { systemClock } from "../lib/clock.ts"
 import { fileProblem, messageOf, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -18,7 +17,7 @@ export function readTls({ cert, key }: Tls): Tls {
   }
   const tls = { cert: read(cert), key: read(key) }
   try {
-    createSecureContext(tls)
+    process.getBuiltinModule("node:tls").createSecureContext(tls)
   } catch (cause) {
     throw new UnavailableError(`${cert} and ${key} are not a certificate and its private key: ${messageOf(cause)}`, {
       cause,

@@ -2,7 +2,7 @@
 import type { CommandDef } from "citty"
 import { STARTER_VARIABLE, startInBackground } from "../app/background.ts"
 import { findPaths } from "../app/config-paths.ts"
-import { facts, print } from "../app/output.ts"
+import { facts, isTerminal, print } from "../app/output.ts"
 import { readServeOptions, SERVE_OPTIONS, type ServeOptions } from "../app/serve-options.ts"
 import { runService } from "../app/service.ts"
 import { delay, systemClock } from "../lib/clock.ts"
@@ -31,7 +31,7 @@ export const serve: CommandDef = {
     if (args.background === true) return serveInBackground(options, paths, rawArgs, configFlags, args.json === true)
     const startedBy = options.demo
       ? "demo"
-      : starterOf(process.env[STARTER_VARIABLE] ?? (process.stderr.isTTY === true ? "terminal" : "program"))
+      : starterOf(process.env[STARTER_VARIABLE] ?? (isTerminal() ? "terminal" : "program"))
     return runService(options, paths, { configFlags, startedBy })
   },
 }

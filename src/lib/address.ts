@@ -1,5 +1,9 @@
-/** Addresses and host names: loopback, private networks, and ranges (CIDR). */
-import { BlockList, isIP } from "node:net"
+/**
+ * Addresses and host names: loopback, private networks, and ranges (CIDR). Every command and the first request need this file,
+ * so it loads node:net, which takes 4 ms, for ranges alone.
+ */
+import type { BlockList } from "node:net"
+import { lazy } from "./lazy.ts"
 
 /** The usual names and addresses of the loopback interface. */
 export const LOOPBACK_HOSTS: readonly string[] = ["localhost", "127.0.0.1", "::1"]
@@ -14,7 +18,7 @@ export function plainHost(host: string): string {
     .replace(/%.*$/, "")
     .replace(/\.$/, "")
     .toLowerCase()
-  if (isIP(bare) !== 6) return bare
+  if (familyOf(bare) !== "ipv6") return bare
   const shortest = new URL(`http://[${bare}]`).hostname.slice(1, -1)
   const [, high, low] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(shortest) ?? []
   if (high === undefined || low === undefined) return shortest
@@ -23,31 +27,33 @@ export function plainHost(host: string): string {
 }
 
 /** Whether a host is an IP address, not a name. */
-export const isAddress = (host: string): boolean => isIP(plainHost(host)) !== 0
+export const isAddress = (host: string): boolean => familyOf(plainHost(host)) !== undefined
 
 /** Whether a host is this machine, without asking a resolver. RFC 6761: Domain Name Reservations. */
-export const isLoopback = (host: string): boolean => isIn(LOOPBACK, host) || isLocalName(plainHost(host))
+export function isLoopback(host: string): boolean {
+  const plain = plainHost(host)
+  return plain === "::1" || isLocalName(plain) || (plain.startsWith("127.") && familyOf(plain) === "ipv4")
+}
 
 /** Whether a host is a loopback, private, link-local or shared address, or a name of this machine. RFC 6890. */
-export const isPrivate = (host: string): boolean => isIn(PRIVATE, host) || isLoopback(host)
+export const isPrivate = (host: string): boolean => isIn(PRIVATE(), host) || isLoopback(host)
 
 /** Parses an address or a CIDR range. Returns a function that checks addresses, or undefined for any other text. */
 export function parseRange(text: string): ((address: string) => boolean) | undefined {
   const [address = "", length, ...more] = text.split("/")
-  const family = isIP(address)
-  const longest = family === 6 ? 128 : 32
-  if (family === 0 || more.length > 0 || !/^\d{1,3}$/.test(length ?? "0")) return undefined
+  const family = familyOf(address)
+  const longest = family === "ipv6" ? 128 : 32
+  if (family === undefined || more.length > 0 || !/^\d{1,3}$/.test(length ?? "0")) return undefined
   const prefix = length === undefined ? longest : Number(length)
   if (prefix > longest) return undefined
-  const range = new BlockList()
-  range.addSubnet(address, prefix, familyOf(address))
+  const range = listOf([address, prefix])
   return (other) => isIn(range, other)
 }
 
 /** Returns the network that one client owns: the /64 of an IPv6 address, or the IPv4 address itself. */
 export function clientNetworkOf(address: string): string {
   const plain = plainHost(address)
-  if (isIP(plain) !== 6) return plain
+  if (familyOf(plain) !== "ipv6") return plain
   const [head = [], tail = []] = plain.split("::").map((part) => part.split(":").filter((group) => group !== ""))
   const zeros = Array.from({ length: 8 - head.length - tail.length }, () => "0")
   return `${[...head, ...zeros, ...tail].slice(0, 4).join(":")}::/64`
@@ -55,32 +61,37 @@ export function clientNetworkOf(address: string): string {
 
 // ---
 
-const LOOPBACK = listOf(["127.0.0.0", 8], ["::1", 128])
-const PRIVATE = listOf(
-  ["0.0.0.0", 8],
-  ["10.0.0.0", 8],
-  ["100.64.0.0", 10],
-  ["169.254.0.0", 16],
-  ["172.16.0.0", 12],
-  ["192.168.0.0", 16],
-  ["::", 128],
-  ["fc00::", 7],
-  ["fe80::", 10],
+const PRIVATE = lazy(() =>
+  listOf(
+    ["0.0.0.0", 8],
+    ["10.0.0.0", 8],
+    ["100.64.0.0", 10],
+    ["169.254.0.0", 16],
+    ["172.16.0.0", 12],
+    ["192.168.0.0", 16],
+    ["::", 128],
+    ["fc00::", 7],
+    ["fe80::", 10],
+  ),
 )
+const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/
 
 function listOf(...ranges: readonly (readonly [net: string, prefix: number])[]): BlockList {
-  const list = new BlockList()
+  const list = new (process.getBuiltinModule("node:net").BlockList)()
   for (const [net, prefix] of ranges) list.addSubnet(net, prefix, familyOf(net))
   return list
 }
 
-function familyOf(address: string): "ipv4" | "ipv6" {
-  return isIP(address) === 6 ? "ipv6" : "ipv4"
+/** Returns the family of an address without brackets and zone; undefined if the text is none. */
+function familyOf(text: string): "ipv4" | "ipv6" | undefined {
+  if (IPV4.test(text)) return "ipv4"
+  return text.includes(":") && /^[\da-f:.]+$/i.test(text) && URL.canParse(`http://[${text}]`) ? "ipv6" : undefined
 }
 
 const isLocalName = (name: string): boolean => name === "localhost" || name.endsWith(".localhost")
 
 function isIn(list: BlockList, host: string): boolean {
   const plain = plainHost(host)
-  return isIP(plain) !== 0 && list.check(plain, familyOf(plain))
+  const family = familyOf(plain)
+  return family !== undefined && list.check(plain, family)
 }

@@ -2,7 +2,6 @@
  * The control socket of a running instance, for svc's own commands: a Unix socket in the configuration directory that only
  * its user can open (on Windows a loopback port with a token in a file that only its user can read).
  */
-import { randomBytes } from "node:crypto"
 import { existsSync, lstatSync, readdirSync, readFileSync, unlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -181,7 +180,7 @@ function open(
 ): { close(): void } {
   const file = endpointFile(paths)
   const windows = process.platform === "win32"
-  const token = randomBytes(24).toString("base64url")
+  const token = Buffer.from(crypto.getRandomValues(new Uint8Array(24))).toString("base64url")
   const socket = windows ? undefined : socketPath(file, ".sock")
   const linesSocket = windows ? undefined : socketPath(file, "-lines.sock")
   const sockets = [socket, linesSocket].filter((path) => path !== undefined)
@@ -251,7 +250,7 @@ function socketPath(endpoint: string, ending: string): string {
   const path = endpoint.replace(/\.json$/, ending)
   if (Buffer.byteLength(path) <= MAX_SOCKET_PATH) return path
   // Every user can write there, so the name must not be predictable.
-  return join(tmpdir(), `svc-${randomBytes(8).toString("hex")}${ending}`)
+  return join(tmpdir(), `svc-${crypto.getRandomValues(new Uint8Array(8)).toHex()}${ending}`)
 }
 
 function proxyAddress({ socket, port }: NonNullable<ControlEndpoint["lines"]> = {}): ProxyAddress | undefined {

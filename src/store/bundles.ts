@@ -5,7 +5,6 @@
  *  2. mcp.json decides what stays: a change removes the server's bundles that it no longer names.
  *  3. The next start removes what a killed process left, unless a backup still names it.
  */
-import { randomUUID } from "node:crypto"
 import { existsSync, readdirSync, readFileSync, renameSync, rmdirSync } from "node:fs"
 import { chmod, mkdir, rm, writeFile } from "node:fs/promises"
 import { dirname, join, sep } from "node:path"
@@ -94,7 +93,7 @@ async function unpackBundle(
   files: readonly BundleFile[],
   signal: AbortSignal,
 ): Promise<StagedBundle> {
-  const staging = join(bundlesOf(paths), `${STAGING}${randomUUID()}`)
+  const staging = join(bundlesOf(paths), `${STAGING}${crypto.randomUUID()}`)
   let release: Release | undefined
   const discard = async () => {
     await rm(staging, { recursive: true, force: true })

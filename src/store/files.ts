@@ -1,5 +1,4 @@
 /** Reads and atomically writes files, in folders that only their user can open. */
-import { randomBytes } from "node:crypto"
 import {
   accessSync,
   chmodSync,
@@ -176,7 +175,10 @@ function writeAtomically(
   isCurrent: () => boolean,
   owner?: { readonly uid: number; readonly gid: number },
 ): boolean {
-  const temporary = join(dirname(target), `.${basename(target)}.${randomBytes(6).toString("hex")}.tmp`)
+  const temporary = join(
+    dirname(target),
+    `.${basename(target)}.${crypto.getRandomValues(new Uint8Array(6)).toHex()}.tmp`,
+  )
   try {
     const handle = openSync(temporary, "wx", kept)
     try {

@@ -7,7 +7,6 @@
  *  2. Files that other users could have read or planted are rejected: modes, owners and symbolic links are checked first.
  *  3. Processes share the document: a change applies to the current text, under a lock, and is written atomically.
  */
-import { randomBytes, scrypt } from "node:crypto"
 import { lstatSync, mkdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Clock } from "../lib/clock.ts"
@@ -85,11 +84,11 @@ export function openSecretStore({ directory, stateKey, keychain, clock }: Secret
 
   /** Creates a key for a new document; undefined if there is none to seal with. */
   const newKey = async (): Promise<KeyRef | undefined> => {
-    const id = randomBytes(16).toString("base64url")
+    const id = randomText(16)
     if (stateKey !== undefined) return { key: "state", id }
     if (keychain === undefined) return undefined
     try {
-      const key = randomBytes(KEY_BYTES).toString("base64url")
+      const key = randomText(KEY_BYTES)
       const kept = await within(TRY_MS, clock, async () => {
         await keychain.set(id, key)
         return keychain.get(id)
@@ -197,9 +196,13 @@ function checkPrivate(path: string, mode: number): void {
     throw problem(`can be read by others (mode ${(found.mode & 0o777).toString(8)}): chmod ${mode.toString(8)} it`)
 }
 
+const randomText = (bytes: number): string =>
+  Buffer.from(crypto.getRandomValues(new Uint8Array(bytes))).toString("base64url")
+
 /** Derives a key. scrypt is slow, because the pass phrase may be weak. */
 function derive(passphrase: string, salt: string): Promise<Buffer> {
   return new Promise((resolve, reject) => {
+    const { scrypt } = process.getBuiltinModule("node:crypto")
     scrypt(passphrase, salt, KEY_BYTES, { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * 1024 * 1024 }, (error, key) =>
       error ? reject(error) : resolve(key),
     )

@@ -3,7 +3,6 @@
  * use a session.
  */
 import { Database } from "bun:sqlite"
-import { randomBytes } from "node:crypto"
 import { chmodSync, lstatSync } from "node:fs"
 import { sha256 } from "../lib/digest.ts"
 import { UnavailableError } from "../lib/errors.ts"
@@ -63,7 +62,7 @@ export function keepKey(file: string): Uint8Array {
   const database = openDatabase(file)
   try {
     database.run("CREATE TABLE IF NOT EXISTS keys (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
-    database.run("INSERT OR IGNORE INTO keys VALUES ('mark', ?)", [randomBytes(KEY_BYTES)])
+    database.run("INSERT OR IGNORE INTO keys VALUES ('mark', ?)", [crypto.getRandomValues(new Uint8Array(KEY_BYTES))])
     const row = database.query<{ value: Uint8Array }, []>("SELECT value FROM keys WHERE name = 'mark'").get()
     if (row?.value.length !== KEY_BYTES)
       throw new UnavailableError(`${file} has no valid key; remove the file, and svc creates a new one`)

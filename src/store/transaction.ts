@@ -8,7 +8,6 @@
  *  4. A named change is on trial until it is kept or undone. A note on disk has the texts from before: if the process ends
  *     first, the next one takes the change back. A lock shows that the process is alive.
  */
-import { randomUUID } from "node:crypto"
 import { existsSync, readdirSync, readFileSync, rmdirSync, statSync, unlinkSync } from "node:fs"
 import { join } from "node:path"
 import type { Clock } from "../lib/clock.ts"
@@ -108,7 +107,7 @@ const lockOfTrial = ({ directory }: Paths, id: string): string => join(directory
 type Trial = { readonly name: string; readonly note: string; end(): void }
 
 async function beginTrial(paths: Paths, name: string): Promise<Trial> {
-  const id = randomUUID()
+  const id = crypto.randomUUID()
   const note = noteOfTrial(paths, id)
   let release: Release | undefined = await tryAcquireOnce(lockOfTrial(paths, id))
   return {

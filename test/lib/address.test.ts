@@ -1,4 +1,6 @@
 import { expect, test } from "bun:test"
+import { isIP } from "node:net"
+import fc from "fast-check"
 import { clientNetworkOf, isAddress, isLoopback, isPrivate, parseRange, plainHost } from "../../src/lib/address.ts"
 
 const THIS_MACHINE = [
@@ -37,6 +39,15 @@ test("each host has one canonical spelling", () => {
     false,
     false,
   ])
+})
+
+test("what is an address agrees with Node.js", () => {
+  const almost = fc.string({ unit: fc.constantFrom(..."0125f:.["), maxLength: 12 })
+  fc.assert(
+    fc.property(fc.oneof(almost, fc.ipV4(), fc.ipV4Extended(), fc.ipV6(), fc.domain()), (text) => {
+      expect(isAddress(text)).toBe(isIP(text.replace(/^\[(.*)\]$/, "$1").replace(/\.$/, "")) !== 0)
+    }),
+  )
 })
 
 test("a range includes addresses of its family, and no name", () => {
