@@ -59,7 +59,10 @@ const MAX_LENGTH = 64 * 1024
 const MIN_SECRET = 6
 
 function apply(patterns: readonly Pattern[], text: string): string {
-  return patterns.reduce((cleaned, { find, put }) => cleaned.replace(find, put), text)
+  return patterns.reduce(
+    (cleaned, { find, put, needs }) => (needs?.test(cleaned) === false ? cleaned : cleaned.replace(find, put)),
+    text,
+  )
 }
 
 /** Undoes percent-encoding, three times at most; `hide` sees the text of each round. */

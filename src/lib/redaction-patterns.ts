@@ -10,7 +10,13 @@
  */
 import { secretWord } from "./secret-names.ts"
 
-export type Pattern = { readonly name: string; readonly find: RegExp; readonly put: string }
+export type Pattern = {
+  readonly name: string
+  readonly find: RegExp
+  readonly put: string
+  /** Matches each text that `find` matches: most texts need no more, and compiling all the large expressions takes 5 ms of a start. */
+  readonly needs?: RegExp
+}
 
 export const HIDDEN = "[REDACTED]"
 
@@ -59,11 +65,14 @@ const GAP = `(?:\\s{1,4}|["'],\\s{0,2}["'])`
 const before = (command: string, flag: string) =>
   `(?:${command})(?:${GAP}(?!${flag})[^\\s|;&"',]{1,128}){0,12}?${GAP}${flag}`
 
-const pattern = (name: string, source: string, put: string = HIDDEN): Pattern => ({
+const pattern = (name: string, source: string, put: string = HIDDEN, needs?: RegExp): Pattern => ({
   name,
   find: new RegExp(source, "gi"),
   put,
+  ...(needs === undefined ? {} : { needs }),
 })
+
+const NEEDS_SECRET_WORD = new RegExp(SECRET_WORD, "i")
 
 export const CREDENTIALS: readonly Pattern[] = [
   pattern(
@@ -105,6 +114,7 @@ export const CREDENTIALS: readonly Pattern[] = [
       `(authorization["']?${SEPARATOR}\\[?\\s?["']?(?!(?:bearer|basic|negotiate)\\s)[a-z][\\w-]{1,31}\\s{1,8})(?!${PLACEHOLDER}|${WORD}${END})[^\\s"',;]{1,8192}(?:"[^"\\r\\n]{0,4096}")?(?:,\\s{0,8}[\\w-]{1,32}=(?:"[^"\\r\\n]{0,4096}"|[^\\s"',]{0,4096})){0,32}`,
       "gi",
     ),
+    needs: /authorization/i,
     put: `$1${HIDDEN}`,
   },
   {
@@ -114,6 +124,7 @@ export const CREDENTIALS: readonly Pattern[] = [
       `\\b(bearer(?!\\s{1,8}(?:${WORD}|[A-Z]{2,9})${END})|(?:basic|digest|negotiate)(?!\\s{1,8}(?-i:[A-Z]?[a-z]{1,40})(?:[.:,]?\\s|[.:]?$)))(\\s{1,8}|%20)(?!${PLACEHOLDER}|(?:realm|scope|error\\w{0,16}|resource_metadata)=)[\\w.~+/=:-]{4,8192}`,
       "gi",
     ),
+    needs: /bearer|basic|digest|negotiate/i,
     put: `$1$2${HIDDEN}`,
   },
   {
@@ -142,11 +153,13 @@ export const CREDENTIALS: readonly Pattern[] = [
     "key and quoted value",
     `(${NAME}\\\\{0,8}["']?${SEPARATOR}\\[?\\s?[bru]?)(\\\\{0,8}["'\`])(?!${PLACEHOLDER}|\\2)(?:(?!(?<!\\\\)\\2)[^\\r\\n])+(?:\\2|(?=[\\r\\n]|$))`,
     `$1$2${HIDDEN}$2`,
+    NEEDS_SECRET_WORD,
   ),
   pattern(
     "key and value",
     `(${NAME}["']?(?:\\s{0,8}(?:=>|:=|->|==|=(?![=>]))\\s{0,8}|\\s{0,8}:(?!=)(?:\\s{1,8}(?!${SENTENCE}))?)\\[?)(?!\\s|\\[?\\s?[bru]?\\\\{0,8}["'\`]|${PLACEHOLDER}|${FUNCTION}|//|[\\w-]{2,32}(?:\\s{1,8}|%20)\\[REDACTED|(?:bearer|basic|token)\\s{1,8}\\$\\{)${VALUE}`,
     `$1${HIDDEN}`,
+    NEEDS_SECRET_WORD,
   ),
   pattern(
     "key and random value",
@@ -157,16 +170,19 @@ export const CREDENTIALS: readonly Pattern[] = [
     "names and values apart",
     `(["']${NAME}["']\\s{0,8}(?:,\\s{0,8}|(?=value))(?:["']?value["']?\\s{0,8}[:=]\\s{0,8})?["'])(?!(?:${PLACEHOLDER}|${WORD}|${IDENTIFIER})${END})${RANDOM}`,
     `$1${HIDDEN}`,
+    NEEDS_SECRET_WORD,
   ),
   pattern(
     "element and value",
     `(<[\\w:-]{0,32}?(?:${SECRET_WORD})[\\w-]{0,32}>)(?!${PLACEHOLDER})[^<\\r\\n]{1,4096}(?=<)`,
     `$1${HIDDEN}`,
+    NEEDS_SECRET_WORD,
   ),
   pattern(
     "name, space and value",
     `((?<!(?:unexpected|illegal|reserved)\\s{1,4})(?<![a-z0-9-])[\\w-]{0,32}?(?:${SECRET_WORD})(?:ord|d|s)?\\s{1,4}(?:(?:is|was|value|provided|given|used|sent|received|of|for \\S{1,64}|starting with|ending (?:in|with))\\b:?\\s{1,4}){0,2}["'\`(]?)(?!(?:${PLACEHOLDER}|(?:${WORD}|${IDENTIFIER})${END}))(?!--?[a-z]|[a-z][\\w-]{0,64}[=:][\\s"'])${RANDOM}`,
     `$1${HIDDEN}`,
+    NEEDS_SECRET_WORD,
   ),
   pattern(
     "name of a key, space and value",
@@ -183,6 +199,7 @@ export const CREDENTIALS: readonly Pattern[] = [
     "phrase",
     `((?<![a-z0-9])(?:pass[ -]?phrase|(?:seed|recovery|secret|backup|mnemonic)[ -]phrase)(?:\\s(?:for|of)\\s(?:\\S{1,128}\\s){1,3}?)?\\s{0,4}(?:is|was|[:=])\\s{1,4}["'\`]?)(?!${PLACEHOLDER}|${COMMON_WORD}${END}|${WORD}(?:\\s{0,4}(?:$|[.,;:!?)\\r\\n])|\\s{1,4}${FUNCTION_WORD}${END}))[^\\r\\n.,;"'\`]{4,1024}`,
     `$1${HIDDEN}`,
+    /phrase/i,
   ),
   pattern(
     "recovery words",
@@ -193,11 +210,13 @@ export const CREDENTIALS: readonly Pattern[] = [
     "password of a person",
     `((?<![a-z0-9])(?:password|passwd|pwd|passcode)s?\\s{1,4}(?:for|of)\\s{1,4}(?:(?:the\\s)?(?:user|account|role|login|host|realm)\\s{1,4})?(?:[^\\s"'\`:]{1,128}|(["'\`])[^\\r\\n"'\`]{1,256}\\2)(?:\\s{1,4}(?:is|was)|\\s{0,2}[:=])\\s{1,4}["'\`]?)(?!${PLACEHOLDER}|${SENTENCE}|${WORD}${END})[^\\s"'\`,;]{1,512}`,
     `$1${HIDDEN}`,
+    /passw|pwd|passcode/i,
   ),
   pattern(
     "passwords in a list",
     `((?<![a-z0-9])(?:pass(?:word|code|phrase)|token|secret|api[ _-]key)s\\s{1,4}(?:(?:are|were|tried|used|and|or)\\s{1,4}){0,2}["'\`]?)(?!(?:${PLACEHOLDER}|(?:${WORD}|${IDENTIFIER})${END}))(?=[^\\s,;]{0,64}\\d)(?=[^\\s,;]{0,64}[a-z])[^\\s,;"'\`<>()]{6,512}(?:(?:,\\s|\\s(?:and|or)\\s|,?\\s(?:and|or)\\s)["'\`]?(?=[^\\s,;]{0,64}\\d)[^\\s,;"'\`<>()]{6,512}["'\`]?){0,16}`,
     `$1${HIDDEN}`,
+    /(?:pass(?:word|code|phrase)|token|secret|key)s/i,
   ),
   {
     // `-p` is a port or a folder elsewhere; after a user it is a password, and in commands whose only `-p` is one.
@@ -206,6 +225,7 @@ export const CREDENTIALS: readonly Pattern[] = [
       `((?:^|[\\s"'\`])(?:(?<!\\b(?:mysql|mariadb)[^|;&\\r\\n]{0,200})(?:-u|-U|--user(?:name)?)(?:${GAP}|=)?[^\\s"',-][^\\s"',]{0,127}(?:${GAP}-[\\w=./:-]{1,64}){0,4}${GAP}-p(?!${GAP}(?:[\\d.]{1,15}:)?\\d{1,5}(?::\\d{1,5})?(?:/\\w{3})?(?![\\w.:]))|${before(`sshpass|mongo\\w{0,8}|(?:docker|podman|nerdctl|buildah|skopeo|oc|registry)${GAP}login`, "-p")}|${before("redis-cli", "-a")}|${before("plink|pscp|psftp", "-pw")}|${before("sqlcmd|bcp|unzip|zip", "-P")}|${before("ldap\\w{3,8}", "-w")})(?:${GAP}["']?|["']))(?!-|${PLACEHOLDER})[^\\s"'\`]{1,512}`,
       "g",
     ),
+    needs: /-[pawP]/,
     put: `$1${HIDDEN}`,
   },
   {
@@ -214,12 +234,14 @@ export const CREDENTIALS: readonly Pattern[] = [
       `((?:^|[\\s"'\`])${before("mysql\\w{0,8}|mariadb[\\w-]{0,8}|sshpass|7z[ar]?", "-p")}["']?)(?![\\s"']|\\[REDACTED|\\$|<)[^\\s"'\`]{1,512}`,
       "g",
     ),
+    needs: /-p/,
     put: `$1${HIDDEN}`,
   },
   pattern(
     "flag and value",
     `(--[\\w-]{0,32}?(?:${SECRET_WORD}|key)[\\w-]{0,32}(?:\\s{1,8}|=)["']?)(?!-|${PLACEHOLDER}|${WORD}${END})[^\\s"',]+`,
     `$1${HIDDEN}`,
+    /--/,
   ),
   pattern(
     "secret parameter",

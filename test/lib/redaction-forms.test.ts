@@ -1,7 +1,9 @@
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import fc from "fast-check"
 import { createRedactor } from "../../src/lib/redact.ts"
+import { CREDENTIALS } from "../../src/lib/redaction-patterns.ts"
 
 const { maskCredentials, redactAll } = createRedactor([])
 
@@ -41,4 +43,17 @@ describe("nothing is taken of harmless texts [health:sanitize:harmless]", () => 
     expect(redactAll(line)).toBe(line)
     expect(maskCredentials(line)).toBe(line)
   })
+})
+
+test("a pattern that needs a word hides nothing in texts without it [health:sanitize:credentials]", () => {
+  const texts = ["credentials", "harmless", "places"].flatMap(lines).map(([line]) => line.replace(/[«»]/g, ""))
+  const words = fc.array(fc.constantFrom(...new Set(texts.flatMap((text) => text.split(/(?=[\s"'=:-])/)))))
+  const untouched = (text: string) => {
+    for (const { name, find, needs } of CREDENTIALS)
+      if (needs?.test(text) === false && text.search(find) >= 0) throw new Error(`${name} hides a part of: ${text}`)
+  }
+  texts.forEach(untouched)
+  fc.assert(fc.property(words, (parts) => untouched(parts.join(""))))
+  // Each is in use.
+  expect(CREDENTIALS.filter(({ needs }) => needs !== undefined && texts.every((text) => needs.test(text)))).toEqual([])
 })
