@@ -41,12 +41,16 @@ test("each host has one canonical spelling", () => {
   ])
 })
 
-test("what is an address agrees with Node.js", () => {
+test("what is an address agrees with Node.js, as far as a URL can hold it", () => {
   const almost = fc.string({ unit: fc.constantFrom(..."0125f:.["), maxLength: 12 })
   fc.assert(
     fc.property(fc.oneof(almost, fc.ipV4(), fc.ipV4Extended(), fc.ipV6(), fc.domain()), (text) => {
-      expect(isAddress(text)).toBe(isIP(text.replace(/^\[(.*)\]$/, "$1").replace(/\.$/, "")) !== 0)
+      const bare = text.replace(/^\[(.*)\]$/, "$1").replace(/\.$/, "")
+      // WebKit refuses some spellings, such as 0::0:0:0:1.2.3.4.
+      const family = isIP(bare) === 6 && !URL.canParse(`http://[${bare}]`) ? 0 : isIP(bare)
+      expect(isAddress(text)).toBe(family !== 0)
     }),
+    { numRuns: 1000 },
   )
 })
 
