@@ -3,6 +3,7 @@
  * size, and it sees nesting depth and repeated members, which `JSON.parse` hides. json-scanner.ts does the same for JSON that
  * comes in chunks. From: RFC 8259.
  */
+import { isAscii } from "node:buffer"
 
 /** The most levels of nesting: code that walks a parsed value must not run out of stack. */
 export const MAX_DEPTH = 512
@@ -135,9 +136,18 @@ function endOfSpace(bytes: Uint8Array, from: number): number {
 }
 
 /** 1 for each byte that is literal in a string: no quote, backslash or control character. */
-export const PLAIN: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) =>
+const PLAIN: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte < SPACE || byte === QUOTE || byte === BACKSLASH ? 0 : 1,
 )
+/** Matches what PLAIN excludes. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches them
+const SPECIAL = /["\\\x00-\x1f]/
+/** The bytes of a string that are read without looking for a long run. */
+const SHORT_STRING = 64
+/** From this many plain bytes on, a search finds the end of the run sooner than the loop. */
+const LONG_RUN = 512
+/** Bytes that are searched at once. */
+const MAX_WINDOW = 64 * 1024
 const ESCAPED: readonly number[] = [QUOTE, BACKSLASH, SLASH, LETTER_B, LETTER_F, LETTER_N, LETTER_R, LETTER_T]
 /** The length of an escape by the byte behind its backslash; 0 if there is no such escape. */
 const ESCAPES: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) => {
@@ -148,13 +158,63 @@ const ESCAPES: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) => {
 /** Returns the offset behind the string at `quote`; `~at`, which is negative, if it is invalid at the offset `at`. */
 export function endOfString(bytes: Uint8Array, quote: number): number {
   let at = quote + 1
+  const stop = at + SHORT_STRING
+  while (at < stop && PLAIN[bytes[at] as number] === 1) at++
+  return bytes[at] === QUOTE ? at + 1 : endOfLongString(bytes, at)
+}
+
+/** Does the same for the rest of a string from `from` on. */
+function endOfLongString(bytes: Uint8Array, from: number): number {
+  let at = from
   for (;;) {
-    while (PLAIN[bytes[at] as number] === 1) at++
+    at = endOfPlain(bytes, at, bytes.length)
     if (bytes[at] === QUOTE) return at + 1
     if (bytes[at] !== BACKSLASH) return ~at
     at = endOfEscape(bytes, at)
     if (at < 0) return at
   }
+}
+
+/** Returns the offset of the first byte from `from` on that ends a string or is not literal in it; `limit` if there is none. */
+export function endOfPlain(bytes: Uint8Array, from: number, limit: number): number {
+  const stop = Math.min(from + LONG_RUN, limit)
+  const at = endOfRun(bytes, from, stop)
+  return at < stop || stop === limit ? at : endOfLongRun(bytes, at, limit)
+}
+
+/** Does the same by a loop, four bytes at a time. */
+function endOfRun(bytes: Uint8Array, from: number, limit: number): number {
+  const last = limit - 4
+  let at = from
+  while (at <= last && (plain(bytes, at) & plain(bytes, at + 1) & plain(bytes, at + 2) & plain(bytes, at + 3)) === 1)
+    at += 4
+  while (at < limit && plain(bytes, at) === 1) at++
+  return at
+}
+
+const plain = (bytes: Uint8Array, at: number): number => PLAIN[bytes[at] as number] as number
+
+/**
+ * Does the same by searches in windows. Each is at most as long as what was plain before it, so that a string that is plain
+ * in parts costs no more than the loop would.
+ */
+function endOfLongRun(bytes: Uint8Array, from: number, limit: number): number {
+  let at = from
+  for (let size = LONG_RUN; at < limit; size = Math.min(2 * size, MAX_WINDOW)) {
+    const end = Math.min(at + size, limit)
+    const found = endOfWindow(bytes, at, end)
+    if (found < end) return found
+    at = end
+  }
+  return limit
+}
+
+function endOfWindow(bytes: Uint8Array, from: number, end: number): number {
+  const window = Buffer.from(bytes.buffer, bytes.byteOffset + from, end - from)
+  // The search is four times as fast as the loop for ASCII, and slower for other text.
+  if (!isAscii(window)) return endOfRun(bytes, from, end)
+  const found = window.toString("latin1").search(SPECIAL)
+  return found < 0 ? end : from + found
 }
 
 /** Does the same for the escape at `backslash`. */

@@ -3,15 +3,15 @@
  * anywhere. Of any other token that a chunk cuts off the scanner takes nothing: the caller gives it again with what follows.
  * From: RFC 8259.
  */
-import { asBuffer, decode } from "./frame.ts"
+import { decode } from "./frame.ts"
 import {
   endOfEscape,
   endOfLiteral,
   endOfName,
   endOfNumber,
+  endOfPlain,
   endOfString,
   MAX_DEPTH,
-  PLAIN,
   skipSpace,
 } from "./grammar.ts"
 
@@ -178,8 +178,6 @@ type Next = "value" | "first" | "after" | "string"
 const NAMED_LEVELS = 8
 /** Bytes of an escape such as `\u0075`. */
 const UNICODE_ESCAPE = 6
-/** From this length on, a search finds the end of a run of plain characters sooner than a loop. */
-const SHORT_RUN = 64
 
 const QUOTE = 0x22
 const PLUS = 0x2b
@@ -193,8 +191,6 @@ const LETTER_U = 0x75
 const LETTER_Z = 0x7a
 const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
-/** What PLAIN excludes, in Latin-1. */
-const SPECIAL = /[^ !#-[\]-\xff]/
 
 const isLetter = (byte: number): boolean => (byte | 0x20) >= LETTER_A && (byte | 0x20) <= LETTER_Z
 
@@ -221,16 +217,6 @@ function endOfStringIn(bytes: Uint8Array, from: number, limit: number): number {
     const end = endOfEscape(bytes, at)
     at = end < 0 ? refuse() : end
   }
-}
-
-/** Returns the offset of the first byte from `from` on that ends a string or is not literal in it; `limit` if there is none. */
-function endOfPlain(bytes: Uint8Array, from: number, limit: number): number {
-  const stop = Math.min(from + SHORT_RUN, limit)
-  let at = from
-  while (at < stop && PLAIN[bytes[at] as number] === 1) at++
-  if (at < stop || stop === limit) return at
-  const found = asBuffer(bytes).toString("latin1", at, limit).search(SPECIAL)
-  return found < 0 ? limit : at + found
 }
 
 /** Returns the offset behind the characters of a number or a literal. */

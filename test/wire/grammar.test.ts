@@ -82,3 +82,13 @@ test("elements and member names are found as written", () => {
   const names = Array.from(memberNamesOf(encode('{ "a" : {"b":1} , "\\u0061":"}", "c,":[] }'), 0))
   expect(names).toEqual([encode('"a"'), encode('"\\u0061"'), encode('"c,"')])
 })
+
+test("a byte that no string has is found anywhere in a long one, in ASCII and in other text", () => {
+  const edges = [0, 1, 63, 64, 511, 512, 513, 1023, 1024, 2047, 2048, 4096, 70_000, 140_000]
+  for (const filling of ["a", "я", "☃"])
+    for (const chars of edges)
+      for (const put of ["\u0000", "\u001f", "\\x", "\\u12", '"', "\n", "", '\\"', "\\u00e9", "\u007f", "\u0080"]) {
+        const text = `["${filling.repeat(chars)}${put}${filling.repeat(700)}"]`
+        expect([filling, chars, put, isWhole(text)]).toEqual([filling, chars, put, parses(text)])
+      }
+})
