@@ -81,7 +81,7 @@ export type OutboundRequest = {
  * with any failure.
  */
 export type AnswerTaker = {
-  /** Takes the next bytes, which may be reused afterwards. A promise asks to wait. Throws an Error for an invalid frame. */
+  /** Takes the next bytes, which must not change afterwards. A promise asks to wait. Throws an Error for an invalid frame. */
   push(bytes: Uint8Array): Promise<void> | undefined
   /** Returns the frame without what was taken, as a response that can be parsed. Throws an Error if the frame is incomplete. */
   end(): Uint8Array

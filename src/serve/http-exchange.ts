@@ -293,11 +293,11 @@ class PartialBody implements AnswerBody {
   write(part: Uint8Array | string): Promise<void> | undefined {
     if (this.isOver) return undefined
     if (this.controller === undefined) {
-      this.early.push(typeof part === "string" ? part : part.slice())
+      this.early.push(part)
       return undefined
     }
-    // Copied, because it is not documented whether Bun does before it sends. A number unless the client has to read first.
-    const written: unknown = this.controller.write((typeof part === "string" ? part : part.slice()) as string)
+    // A number unless the client has to read first.
+    const written: unknown = this.controller.write(part as string)
     return written instanceof Promise ? written.then(() => undefined) : undefined
   }
 

@@ -80,7 +80,7 @@ export function missingCapability(
 
 /** An answer that is sent in parts. */
 export type AnswerBody = {
-  /** Sends the next part, which may be reused afterwards. A promise asks to wait, because the client has not read enough. */
+  /** Sends the next part, which must not change afterwards. A promise asks to wait, because the client has not read enough. */
   write(part: Uint8Array | string): Promise<void> | undefined
   /** The answer is complete. */
   end(): void

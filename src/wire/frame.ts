@@ -33,7 +33,7 @@ export type FramedResponse = {
 
 /** Takes one frame while it comes. */
 export type FrameSink = {
-  /** Takes the next bytes, which may be reused afterwards. A promise asks to wait before more is given. */
+  /** Takes the next bytes, which must not change afterwards. A promise asks to wait before more is given. */
   push(bytes: Uint8Array): Promise<void> | undefined
   /** The frame is complete. */
   end(): void

@@ -20,7 +20,7 @@ export type LargeValueEvents = {
    * containers. Returns whether the value is to be separated; false keeps it.
    */
   onvalue(frame: Uint8Array): boolean
-  /** Takes the next bytes of the value as they stand in the frame, a string with its quotes. They may be reused afterwards. */
+  /** Takes the next bytes of the value as they stand in the frame, a string with its quotes. They do not change afterwards. */
   onbytes(bytes: Uint8Array): void
 }
 
@@ -41,15 +41,14 @@ export class LargeValues {
   /** What is kept since then, in parts. */
   private kept: Uint8Array[] = []
   private keptBytes = 0
-  /** What the scanner reads: bytes that it has not taken yet, and a NUL behind them. */
-  private buffer: Uint8Array = new Uint8Array(0)
-  private untaken = 0
+  /** Bytes that the scanner has not taken yet. */
+  private untaken: Uint8Array = NOTHING
   /** How many containers stand around the value that passes; undefined while none does. */
   private floor: number | undefined
 
   constructor(private readonly events: LargeValueEvents) {}
 
-  /** Takes the next bytes of the frame, which may be reused afterwards. Throws an Error if they are not JSON. */
+  /** Takes the next bytes of the frame, which must not change afterwards. Throws an Error if they are not JSON. */
   push(bytes: Uint8Array): void {
     let at = 0
     while (at < bytes.length) {
@@ -62,7 +61,7 @@ export class LargeValues {
   /** Returns the frame with placeholders. Throws an Error if it ends inside a value. */
   end(): Uint8Array {
     if (this.floor !== undefined) throw new Error("sent a message that is not JSON")
-    return Buffer.concat([this.rest, ...this.kept, this.buffer.subarray(0, this.untaken)])
+    return Buffer.concat([this.rest, ...this.kept, this.untaken])
   }
 
   // ---
@@ -70,7 +69,7 @@ export class LargeValues {
   private take(given: Uint8Array): void {
     const { scanner } = this
     let bytes = given
-    if (this.floor !== undefined && scanner.isInString && this.untaken === 0) {
+    if (this.floor !== undefined && scanner.isInString && this.untaken.length === 0) {
       // Needs no copy.
       const end = scanner.scanString(bytes, 0, bytes.length)
       this.pass(bytes.subarray(0, end))
@@ -90,22 +89,16 @@ export class LargeValues {
       this.keep(chunk.subarray(at, end))
       at = end
     }
-    this.untaken = chunk.length - 1 - at
-    if (this.untaken > MAX_TOKEN) throw new Error("sent a number or a name of more than 64 KiB")
-    chunk.copyWithin(0, at)
+    this.untaken = chunk.subarray(at, -1)
+    if (this.untaken.length > MAX_TOKEN) throw new Error("sent a number or a name of more than 64 KiB")
   }
 
   /** Returns the bytes behind those that the scanner has not taken, and a NUL. */
   private load(bytes: Uint8Array): Uint8Array {
-    const size = this.untaken + bytes.length + 1
-    if (this.buffer.length < size) {
-      const larger = new Uint8Array(size + SPARE)
-      larger.set(this.buffer.subarray(0, this.untaken))
-      this.buffer = larger
-    }
-    this.buffer.set(bytes, this.untaken)
-    this.buffer[size - 1] = 0
-    return this.buffer.subarray(0, size)
+    const chunk = new Uint8Array(this.untaken.length + bytes.length + 1)
+    chunk.set(this.untaken)
+    chunk.set(bytes, this.untaken.length)
+    return chunk
   }
 
   /** Keeps bytes that are no large value, or not known to be one yet. */
@@ -153,8 +146,6 @@ const NOTHING = new Uint8Array()
 const MAX_CHUNK = 256 * 1024
 /** Bytes that are read at once while no value passes: what is kept is copied. */
 const SEARCHED_CHUNK = 16 * 1024
-/** Room for what the scanner leaves: mostly a part of a token. */
-const SPARE = 256
 const PLACEHOLDER = `"${LARGE_VALUE}"`
 const PLACEHOLDER_BYTES = encode(PLACEHOLDER)
 /** Bytes that are kept before a value in which they end is separated. */

