@@ -113,6 +113,7 @@ function callsOf(seed: number, largest: number): (id: number) => Call {
     args: {
       ...pick(answers),
       idLast: one() < 0.3,
+      length: one() < 0.5,
       ...(one() < 0.3 ? { piece: Math.ceil(one() * (one() < 0.5 ? 300_000 : 20_000)) } : {}),
     },
     pause: Math.round(one() * 30),

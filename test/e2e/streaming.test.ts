@@ -2,10 +2,14 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { connect } from "node:net"
 import { type Large, resultOf } from "../fixtures/streamed.ts"
+import { random } from "../random.ts"
 import { eventually, fixture, type Instance, type Remote, startHttp, startSvc } from "./harness.ts"
 
 const LIMIT_MS = 120_000
 const MB = 1024 * 1024
+/** Places in an answer, chosen at random, at which each server dies. */
+const DEATHS = Number(process.env.SVC_DEATHS ?? 12)
+const SEED = Number(process.env.SVC_SEED ?? 20_261_123)
 const SERVERS = ["stdio", "json", "events", "modern"] as const
 type Server = (typeof SERVERS)[number]
 const ERAS = ["legacy", "modern"] as const
@@ -107,9 +111,12 @@ describe("an answer that passes while it comes is whole, or seen to be broken of
     "results of %s arrive whole at a client of the %s era, wherever the id stands",
     async (server, era) => {
       for (const kind of ["text", "structured", "base64", "link"] as const)
-        for (const idLast of [false, true])
+        for (const [idLast, length] of [
+          [false, true],
+          [true, false],
+        ] as const)
           for (const bytes of [70_000, MB, 3 * MB]) {
-            const args = { kind, bytes, idLast }
+            const args = { kind, bytes, idLast, length }
             const answer = await call(server, era, args, "the client's own, which is longer than svc's")
             if (answer === "broken") throw new Error(JSON.stringify(args))
             expect(answer.id).toBe("the client's own, which is longer than svc's")
@@ -130,6 +137,12 @@ describe("an answer that passes while it comes is whole, or seen to be broken of
           if (answer === "broken") broken++
           expect([at, kind, isFailure(answer)]).toEqual([at, kind, true])
         }
+      const one = random(SEED)
+      for (let death = 0; death < DEATHS; death++) {
+        const kind = (["text", "structured", "base64"] as const)[death % 3] ?? "text"
+        const args = { kind, bytes: MB, at: one(), idLast: one() < 0.3, length: one() < 0.6, end: "exit" } as const
+        expect([args, isFailure(await call(server, era, args))]).toEqual([args, true])
+      }
       // Most have begun to pass.
       expect(broken).toBeGreaterThan(6)
       const whole = { kind: "text", bytes: 100_000 } as const
