@@ -3,13 +3,14 @@
  * can be, and like any server in one thing: each answer is made anew with JSON.stringify.
  *
  *   echo                          gives its argument `m` back
- *   text, structured, base64      a result of a megabyte of that kind, or of `--megabytes N`
+ *   text, lines, structured, base64   a result of a megabyte of that kind, or of `--megabytes N`; text has an escape in
+ *                                 every tenth byte, lines have one in a hundred
  *   --tools N                     that many tools, all but these like echo
  */
 const sized = process.argv.indexOf("--megabytes")
 const BYTES = (sized < 0 ? 1 : Number(process.argv[sized + 1])) * 1024 * 1024
 const at = process.argv.indexOf("--tools")
-const count = at < 0 ? 4 : Number(process.argv[at + 1])
+const count = at < 0 ? 5 : Number(process.argv[at + 1])
 
 type Incoming = {
   id?: unknown
@@ -18,15 +19,18 @@ type Incoming = {
 }
 
 const prose = 'A line with "quotes", a tab\t, a path C:\\temp and a snowman ☃.\n'
+const plain =
+  "A line without quotes, as a text of prose or the log of a build has them, one after the other, for pages.\n"
 const record = { id: 1234567, name: "some name or other", tags: ["a", "b", "c"], ok: true, score: 0.12345, none: null }
 const text = prose.repeat(Math.ceil(BYTES / JSON.stringify(prose).length))
+const lines = plain.repeat(Math.ceil(BYTES / JSON.stringify(plain).length))
 const rows = Array.from({ length: Math.ceil(BYTES / JSON.stringify(record).length) }, (_, n) => ({
   ...record,
   id: n,
 }))
 const base64 = Buffer.alloc((BYTES * 3) / 4, 7).toString("base64")
 
-const tools = ["echo", "text", "structured", "base64", ...Array.from({ length: count }, (_, n) => `echo${n}`)]
+const tools = ["echo", "text", "lines", "structured", "base64", ...Array.from({ length: count }, (_, n) => `echo${n}`)]
   .slice(0, count)
   .map((name) => ({
     name,
@@ -38,6 +42,8 @@ function call(name: string | undefined, m: string | undefined): unknown {
   switch (name) {
     case "text":
       return { content: [{ type: "text", text }] }
+    case "lines":
+      return { content: [{ type: "text", text: lines }] }
     case "structured":
       return { content: [], structuredContent: { rows } }
     case "base64":

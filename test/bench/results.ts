@@ -1,54 +1,89 @@
-/** Results of one and ten megabytes: through svc beside the same server asked directly. */
+/** Results of one and ten megabytes: through svc, and through what only passes bytes on, beside the same server asked directly. */
 import type { Figure, Measured } from "./figure.ts"
 import { interleave, over, type Rig } from "./rig.ts"
-import { callFrame, openSession, requestsOf, startFloor, startSvc, stdio, type Target } from "./targets.ts"
+import {
+  backend,
+  callFrame,
+  openSession,
+  requestsOf,
+  startFloor,
+  startNginx,
+  startPass,
+  startSvc,
+  stdio,
+  type Target,
+} from "./targets.ts"
 
-const WARM_MS = 200
-const ROUND_MS = 600
+const WARM_MS = 100
+const ROUND_MS = 300
 
 /** What each result is, and text that it holds. */
-const KINDS = { text: "snowman", structured: "score", base64: "BwcHBwcHBwc" } as const
+const KINDS = {
+  text: "snowman",
+  lines: "without quotes",
+  structured: "score",
+  base64: "BwcHBwcHBwc",
+} as const
+
+/** What a result goes through, and what it may cost. */
+type Way = { readonly what: string; readonly target: Target; readonly aim?: Figure["aim"] }
 
 export async function measureResults(rig: Rig, rounds: number): Promise<Measured> {
   const figures: Figure[] = []
-  for (const megabytes of [1, 10]) figures.push(...(await measureSize(rig, rounds, megabytes)))
-  return { figures }
+  const missing = new Set<string>()
+  for (const megabytes of [1, 10]) {
+    const measured = await measureSize(rig, rounds, megabytes)
+    figures.push(...measured.figures)
+    for (const line of measured.missing ?? []) missing.add(line)
+  }
+  return { figures, missing: [...missing] }
 }
 
 // ---
 
-async function measureSize(rig: Rig, rounds: number, megabytes: number): Promise<Figure[]> {
+async function measureSize(rig: Rig, rounds: number, megabytes: number): Promise<Measured> {
   const size = ["--megabytes", String(megabytes)]
   await using direct = await startFloor(...size)
   await using remote = await startSvc({ big: { type: "streamableHttp", url: `http://127.0.0.1:${direct.port}/mcp` } })
   await using piped = await startSvc({ big: stdio(...size) })
-  const sessions = new Map<Target, Record<string, string>>()
-  for (const target of [direct, remote, piped]) sessions.set(target, await openSession(target))
+  await using nginx = await startNginx(direct)
+  await using tcp = await startPass("tcp", String(direct.port))
+  await using http = await startPass("fetch", String(direct.port))
+  await using pipe = await startPass("pipe", ...backend(...size))
+  const aim = { most: 1.3 }
+  const ways: readonly Way[] = [
+    { what: "server over HTTP", target: remote, aim },
+    { what: "server over stdio", target: piped, aim },
+    ...(nginx === undefined ? [] : [{ what: "nginx", target: nginx }]),
+    { what: "sockets that pass it on", target: tcp },
+    { what: "`fetch` and `Bun.serve` that pass it on", target: http },
+    { what: "a pipe and `Bun.serve` that pass it on", target: pipe },
+  ]
   const figures: Figure[] = []
   for (const kind of Object.keys(KINDS) as (keyof typeof KINDS)[]) {
-    const measure = (target: Target) => () =>
-      rig.run({
-        kind: "http",
-        port: target.port,
-        needle: KINDS[kind],
-        requests: requestsOf(target, sessions.get(target) ?? {}, [callFrame(1, target.tool(kind))]),
-        warm: WARM_MS,
-        ms: ROUND_MS,
-      })
-    const counts = await interleave(rounds, {
-      direct: measure(direct),
-      remote: measure(remote),
-      piped: measure(piped),
-    })
-    const ms = (key: keyof typeof counts) => `${over(counts[key], ({ p50 }) => p50).toFixed(2)} ms`
-    for (const key of ["remote", "piped"] as const)
+    const measures: Record<string, () => ReturnType<Rig["run"]>> = {}
+    for (const { what, target } of [{ what: "direct", target: direct }, ...ways]) {
+      const session = await openSession(target)
+      measures[what] = () =>
+        rig.run({
+          kind: "http",
+          port: target.port,
+          needle: KINDS[kind],
+          requests: requestsOf(target, session, [callFrame(1, target.tool(kind))]),
+          warm: WARM_MS,
+          ms: ROUND_MS,
+        })
+    }
+    const counts = await interleave(rounds, measures)
+    const ms = (what: string) => `${over(counts[what] ?? [], ({ p50 }) => p50).toFixed(2)} ms`
+    for (const { what, aim } of ways)
       figures.push({
-        what: `a result of ${megabytes} MB (${kind}), server over ${key === "remote" ? "HTTP" : "stdio"}, against direct HTTP`,
-        value: over(counts[key], ({ p50 }, n) => p50 / (counts.direct[n]?.p50 ?? Number.NaN)),
+        what: `a result of ${megabytes} MB (${kind}), ${what}, against direct HTTP`,
+        value: over(counts[what] ?? [], ({ p50 }, n) => p50 / (counts.direct?.[n]?.p50 ?? Number.NaN)),
         unit: "×",
-        aim: { most: 1.3 },
-        from: `${ms(key)} of ${ms("direct")}`,
+        ...(aim === undefined ? {} : { aim }),
+        from: `${ms(what)} of ${ms("direct")}`,
       })
   }
-  return figures
+  return { figures, missing: nginx === undefined ? ["large results through nginx: it is not installed"] : [] }
 }

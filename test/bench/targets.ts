@@ -80,6 +80,51 @@ process.stdout.write(server.port + "\\n")`,
 export const startRaw = (): Promise<Target> =>
   startPrinting([process.execPath, join(import.meta.dir, "raw.ts"), ...backend()])
 
+/** Passes to a server over HTTP, or to one over stdio, without reading what passes. */
+export const startPass = (mode: "tcp" | "fetch" | "pipe", ...to: string[]): Promise<Target> =>
+  startPrinting([process.execPath, join(import.meta.dir, "pass.ts"), mode, ...to])
+
+/** nginx as a reverse proxy of a server, with buffers for a whole megabyte; undefined where it is not installed. */
+export async function startNginx(to: Target): Promise<Target | undefined> {
+  const nginx = Bun.which("nginx", { PATH: `${process.env.PATH}:/usr/sbin:/usr/local/sbin` })
+  if (nginx === null) return undefined
+  const folder = mkdtempSync(join(tmpdir(), "svc-bench-nginx-"))
+  const port = await freePort()
+  const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
+    (name) => `${name}_temp_path ${folder}/${name};`,
+  )
+  writeFileSync(
+    join(folder, "nginx.conf"),
+    `daemon off; worker_processes 1; pid ${folder}/pid; error_log ${folder}/error.log;
+events {}
+http {
+  access_log off; keepalive_requests 10000000; ${paths.join(" ")}
+  proxy_buffer_size 128k; proxy_buffers 64 128k; proxy_busy_buffers_size 1m; proxy_max_temp_file_size 0;
+  upstream server { server 127.0.0.1:${to.port}; keepalive 8; keepalive_requests 10000000; }
+  server {
+    listen 127.0.0.1:${port};
+    location / { proxy_pass http://server; proxy_http_version 1.1; proxy_set_header Connection ""; }
+  }
+}
+`,
+  )
+  const child = Bun.spawn({
+    cmd: [nginx, "-e", join(folder, "error.log"), "-p", folder, "-c", join(folder, "nginx.conf")],
+    stdout: "ignore",
+    stderr: "ignore",
+  })
+  const end = async () => {
+    child.kill("SIGTERM")
+    await child.exited
+    rmSync(folder, { recursive: true, force: true })
+  }
+  if (!(await listens(port, () => child.exitCode !== null))) {
+    await end()
+    return undefined
+  }
+  return { ...to, port, pid: child.pid, [Symbol.asyncDispose]: end }
+}
+
 export type Instance = Target & { readonly folder: string }
 
 /** Stands for the folder of the instance in its flags. */
@@ -230,19 +275,9 @@ export async function startPeer(
     await child.exited
     clearTimeout(late)
   }
-  const until = performance.now() + START_MS
-  for (;;) {
-    try {
-      const socket = await Bun.connect({ hostname: "127.0.0.1", port, socket: { data() {} } })
-      socket.end()
-      break
-    } catch {
-      if (child.exitCode !== null || performance.now() > until) {
-        await end()
-        throw new Error(`it did not listen within ${START_MS} ms`)
-      }
-      await Bun.sleep(POLL_MS)
-    }
+  if (!(await listens(port, () => child.exitCode !== null))) {
+    await end()
+    throw new Error(`it did not listen within ${START_MS} ms`)
   }
   // It listens before its server is there.
   await Bun.sleep(SETTLE_MS)
@@ -287,6 +322,21 @@ async function startPrinting(cmd: string[]): Promise<Target> {
       child.kill("SIGTERM")
       await child.exited
     },
+  }
+}
+
+/** Waits until a process listens on a port. Returns false if it has ended, or does not in time. */
+async function listens(port: number, hasEnded: () => boolean): Promise<boolean> {
+  const until = performance.now() + START_MS
+  for (;;) {
+    try {
+      const socket = await Bun.connect({ hostname: "127.0.0.1", port, socket: { data() {} } })
+      socket.end()
+      return true
+    } catch {
+      if (hasEnded() || performance.now() > until) return false
+      await Bun.sleep(POLL_MS)
+    }
   }
 }
 

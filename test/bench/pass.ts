@@ -1,0 +1,134 @@
+/**
+ * The least that a hop costs a large result, for comparison: passes bytes on and reads nothing in them. Prints its port.
+ *
+ *     bun pass.ts tcp PORT           sockets: what comes on one is written to the other
+ *     bun pass.ts fetch PORT         HTTP: the body of a `fetch` is the body of the answer
+ *     bun pass.ts pipe COMMAND ARGS  a line to the child, and a line back; one request at a time
+ */
+const [mode = "", ...rest] = process.argv.slice(2)
+const target = Number(rest[0])
+
+function passSockets(): number {
+  type Peer = { other: Bun.Socket<Peer> | undefined; waiting: Buffer[] }
+  const write = (socket: Bun.Socket<Peer> | undefined, chunk: Buffer) => {
+    if (socket === undefined) return
+    const { waiting } = socket.data
+    const written = waiting.length > 0 ? 0 : Math.max(0, socket.write(chunk))
+    if (written === chunk.length) return
+    waiting.push(Buffer.from(chunk.subarray(written)))
+    socket.data.other?.pause()
+  }
+  const drain = (socket: Bun.Socket<Peer>) => {
+    const { waiting } = socket.data
+    for (let part = waiting.shift(); part !== undefined; part = waiting.shift()) {
+      const written = Math.max(0, socket.write(part))
+      if (written < part.length) {
+        waiting.unshift(part.subarray(written))
+        return
+      }
+    }
+    socket.data.other?.resume()
+  }
+  const data = (socket: Bun.Socket<Peer>, chunk: Buffer) => write(socket.data.other, chunk)
+  const close = (socket: Bun.Socket<Peer>) => void socket.data.other?.end()
+  const listener = Bun.listen<Peer>({
+    hostname: "127.0.0.1",
+    port: 0,
+    socket: {
+      open(client) {
+        client.data = { other: undefined, waiting: [] }
+        client.pause()
+        void Bun.connect<Peer>({
+          hostname: "127.0.0.1",
+          port: target,
+          data: { other: client, waiting: [] },
+          socket: { data, drain, close },
+        }).then((server) => {
+          client.data.other = server
+          client.resume()
+        })
+      },
+      data,
+      drain,
+      close,
+    },
+  })
+  return listener.port
+}
+
+function passHttp(): number {
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    idleTimeout: 0,
+    async fetch(request) {
+      const { method, headers } = request
+      const body = await request.text()
+      const { status, body: answer } = await fetch(`http://127.0.0.1:${target}/mcp`, { method, headers, body })
+      return new Response(answer, { status, headers: { "content-type": "application/json" } })
+    },
+  })
+  return server.port ?? 0
+}
+
+function passPipe(): number {
+  const child = Bun.spawn({ cmd: rest, stdin: "pipe", stdout: "pipe", stderr: "ignore" })
+  let answer: ReadableStreamDirectController | undefined
+  let early: Uint8Array[] = []
+  let end: () => void = () => undefined
+  void (async () => {
+    for await (const chunk of child.stdout) {
+      const isLast = chunk[chunk.length - 1] === 0x0a
+      if (answer === undefined) early.push(chunk)
+      else answer.write(chunk)
+      if (isLast) end()
+    }
+  })()
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    idleTimeout: 0,
+    async fetch(request) {
+      const text = await request.text()
+      child.stdin.write(`${text}\n`)
+      child.stdin.flush()
+      if (JSON.parse(text).id === undefined) return new Response(null, { status: 202 })
+      const body = new ReadableStream({
+        type: "direct",
+        pull(controller) {
+          return new Promise<void>((resolve) => {
+            end = () => {
+              answer = undefined
+              controller.close()
+              resolve()
+            }
+            const parts = early
+            early = []
+            answer = controller
+            for (const part of parts) controller.write(part as Uint8Array<ArrayBuffer>)
+            if (parts.at(-1)?.at(-1) === 0x0a) end()
+          })
+        },
+      })
+      return new Response(body, { headers: { "content-type": "application/json" } })
+    },
+  })
+  return server.port ?? 0
+}
+
+function start(): number {
+  switch (mode) {
+    case "tcp":
+      return passSockets()
+    case "fetch":
+      return passHttp()
+    case "pipe":
+      return passPipe()
+    default:
+      throw new Error(`unknown mode ${mode}`)
+  }
+}
+
+process.stdout.write(`${start()}\n`)
+process.stdin.on("end", () => process.exit(0))
+process.stdin.resume()
