@@ -1,4 +1,6 @@
 /** A real Redis (or Valkey) for tests, on a free port of this machine, without files. */
+
+import { RedisClient } from "bun"
 import { systemClock } from "../src/lib/clock.ts"
 import { openRedisState } from "../src/store/redis-state.ts"
 import type { SharedState } from "../src/store/shared-state.ts"
@@ -70,6 +72,8 @@ export type SharedNetwork = AsyncDisposable & {
   /** Ends all connections and refuses new ones, until `mend`. */
   cut(): Promise<void>
   mend(): Promise<void>
+  /** Removes all that Redis holds. */
+  clear(): Promise<void>
   /** Lets everything run that waits for nothing but Redis. */
   settle(): Promise<void>
 }
@@ -133,6 +137,11 @@ export async function sharedNetwork(): Promise<SharedNetwork> {
     async mend() {
       listener = listen(port)
       await agree(true)
+    },
+    async clear() {
+      const client = new RedisClient(redis.url)
+      await client.send("FLUSHALL", [])
+      client.close()
     },
     async settle() {
       // The answers of a connection come in order, and so do its messages; what one sets going takes another turn.

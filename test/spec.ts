@@ -1975,7 +1975,17 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "cluster:one:passes": {
     says: "when its replica dies, another replica runs it within five seconds plus its start; there are never two processes",
     from: "choice",
-    why: "a lease that is not renewed runs out after four seconds; its owner stops the server after two",
+    why: "a lease that is not renewed runs out after three and a half seconds; its owner stops the server after two",
+  },
+  "cluster:one:waits": {
+    says: "a replica is ready when it knows who runs each server that one may run, at the latest after --startup-wait; calls that arrive while nobody runs it, or its replica has died, wait that long for the next owner",
+    from: "choice",
+    why: "what is not yet in flight need not fail",
+  },
+  "cluster:one:fencing": {
+    says: "an owner that was suspended stops the server before it uses it again, what comes late from it reaches nobody, and its replicas' old credentials are refused; a shared state that lost everything leaves servers to their owners",
+    from: "choice",
+    why: "two processes of such a server would damage what they write",
   },
   "cluster:one:away": {
     says: "a replica that stops gives the server to another at once; while the shared state is away no replica runs it",

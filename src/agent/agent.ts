@@ -10,7 +10,7 @@ import { openConnection } from "../backend/open-connection.ts"
 import type { Catalog } from "../catalog/catalog.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import type { Preset } from "../config/presets.ts"
-import type { IdleServer, Launch, Plan, ServerSpec } from "../config/server-spec.ts"
+import { type IdleServer, type Launch, type Plan, runsElsewhere, type ServerSpec } from "../config/server-spec.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -305,6 +305,7 @@ export class Agent {
   awaitInitialLoad(ms: number): void {
     this.initialLoad = this.whenLoaded(undefined, ms).then(() => {
       this.initialLoad = undefined
+      this.currentSnapshot = undefined
     })
   }
 
@@ -320,17 +321,20 @@ export class Agent {
 
   /**
    * Resolves when a lost backend, or the one that replaces it meanwhile, is connected again, when it will not be within `ms`
-   * milliseconds, or after them; for a connected backend, when its first lists are answered. Undefined if there is nothing
-   * to wait for.
+   * milliseconds, or after them; for a connected backend, when its first lists are answered; for a server that a replica is
+   * about to run, when it can be used. Undefined if there is nothing to wait for.
    */
   whenBack(id: string, ms: number): Promise<void> | undefined {
     const backend = this.backends.get(id)
-    if (backend === undefined || ms <= 0) return undefined
-    if (backend.published !== undefined) return this.readiness.whenListed(backend, ms)
+    if (ms <= 0) return undefined
     const until = this.deps.clock.now() + ms
-    return this.readiness
-      .whenBack(backend, ms)
-      ?.then(() => (this.backends.get(id) === backend ? undefined : this.whenBack(id, until - this.deps.clock.now())))
+    const again = () => this.whenBack(id, until - this.deps.clock.now())
+    if (backend === undefined)
+      return this.isStartingElsewhere(id) && !this.readiness.isFull
+        ? this.whenLoaded(new Set([id]), ms).then(again)
+        : undefined
+    if (backend.published !== undefined) return this.readiness.whenListed(backend, ms)
+    return this.readiness.whenBack(backend, ms)?.then(() => (this.backends.get(id) === backend ? undefined : again()))
   }
 
   /** Returns what a session is offered: of a server of which it has its own process, what that process lists. */
@@ -365,7 +369,8 @@ export class Agent {
       return "added"
     }
     if (!isDeepStrictEqual(backend.spec.launch, spec.launch)) {
-      if (backend.spec.launch.transport === "stdio") this.remove(spec.id, backend)
+      // What another replica ran under a lease is over: a late answer of it must not reach anybody.
+      if (backend.spec.launch.transport === "stdio" || runsElsewhere(backend.spec)) this.remove(spec.id, backend)
       else this.retire(spec.id, backend)
       this.add(spec)
       return "replaced"
@@ -374,6 +379,11 @@ export class Agent {
     backend.retune(spec)
     this.dedicated.retune(spec.id)
     return "retuned"
+  }
+
+  /** Whether a replica of the cluster is about to run a server: it is not known which. */
+  private isStartingElsewhere(id: string): boolean {
+    return this.idle().some(({ name, state }) => name === id && state === "starting")
   }
 
   /** Returns all backends, those of single sessions included. */
@@ -543,7 +553,10 @@ export class Agent {
 
   private checkFirstAttempts(): void {
     if (!this.loaded) return
-    const untried = this.all().flatMap(({ spec, facts }) => (facts.loadingEndedAt === undefined ? [spec.id] : []))
+    const untried = [
+      ...this.all().flatMap(({ spec, facts }) => (facts.loadingEndedAt === undefined ? [spec.id] : [])),
+      ...this.idle().flatMap(({ name, state }) => (state === "starting" ? [name] : [])),
+    ]
     // A wait ends with the catalog of what has just been connected.
     this.readiness.endFirstAttempts(untried, () => this.catalogs.flush())
   }
@@ -567,6 +580,7 @@ export class Agent {
     return {
       startedAt: this.deps.startedAt,
       loaded: this.loaded,
+      isPlaced: this.initialLoad === undefined || !this.idle().some(({ state }) => state === "starting"),
       backends: this.all().map((backend) =>
         describeBackend(backend, this.findings(backend), parts.get(backend.spec.id)),
       ),

@@ -1,6 +1,7 @@
 /** Waits for backends: for the end of a start, for the return of a lost one, for the first attempt of several. */
 import type { Backend } from "../backend/backend.ts"
 import { awaitsAnswer } from "../catalog/listing.ts"
+import { runsElsewhere } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 
 export class Readiness {
@@ -21,7 +22,9 @@ export class Readiness {
   whenBack(backend: Backend, ms: number): Promise<void> | undefined {
     const deadline = this.clock.now() + ms
     const isReturning = () =>
-      isOpening(backend) || (backend.state.kind === "waiting" && backend.state.retryAt < deadline)
+      isOpening(backend) ||
+      // A server whose replica is gone is replaced by that of the next one, before any retry.
+      (backend.state.kind === "waiting" && (backend.state.retryAt < deadline || runsElsewhere(backend.spec)))
     return this.while(backend, isReturning, ms)
   }
 
@@ -51,6 +54,11 @@ export class Readiness {
       const cancel = this.clock.after(ms, wait.end)
       this.firstAttempts.add(wait)
     })
+  }
+
+  /** Whether so many requests wait for first attempts that no further one may. */
+  get isFull(): boolean {
+    return this.firstAttempts.size >= MAX_WAITING
   }
 
   /** Ends each wait for first attempts that needs none of the `untried` backends; calls `before` ahead of each end. */

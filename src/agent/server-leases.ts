@@ -3,22 +3,24 @@
  * replica that holds it, the owner, runs the server as configured. To the others it is a remote server at the owner's address.
  *
  *  1. The owner renews its lease each BEAT_MS. If it cannot for SAFE_MS, it stops the server. The lease runs out TTL_MS after the
- *     last renewal, which leaves a process the time to end before another replica starts its own: there are never two.
- *  2. The others look at the lease each BEAT_MS and take it when it is free, so it passes on within TTL_MS + BEAT_MS.
+ *     last renewal, and by then the process has ended or is killed (`graceFor`), before another replica starts its own. Only an
+ *     owner that is itself suspended, with its process, notices later: at the latest when it is to use the server.
+ *  2. The others look at the lease each BEAT_MS, when it runs out, and when its owner says that it has changed hands. So it
+ *     passes on TTL_MS after the last renewal, and at once if the owner gives it away.
  *  3. A request from another replica carries the fencing token of the lease that it saw, marked with the key of the cluster. The
  *     owner refuses other tokens: a replica that is behind must not reach a server that was started since.
- *  4. Without an owner a server keeps the form that it had; at the start it does not run.
+ *  4. Without an owner a server keeps the form that it had; at the start, and after this replica has lost it, it does not run.
  */
 import { type IdleServer, type Plan, REPLICA_HEADER, type ServerSpec } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { Log } from "../lib/log.ts"
 import { isSameMark, type Marker } from "../lib/seal.ts"
-import type { Replica } from "../store/replicas.ts"
-import { type Lease, leaseKey, type SharedState } from "../store/shared-state.ts"
+import type { Replica, Replicas } from "../store/replicas.ts"
+import type { Lease, SharedState } from "../store/shared-state.ts"
 
 export type ServerLeasesDeps = {
-  readonly state: Pick<SharedState, "lease" | "read">
-  readonly replicas: { readonly id: string; find(id: string): Pick<Replica, "address"> | undefined }
+  readonly state: Pick<SharedState, "lease" | "connected" | "onstate">
+  readonly replicas: Pick<Replicas, "id" | "send" | "on"> & { find(id: string): Pick<Replica, "address"> | undefined }
   readonly mark: Marker
   readonly clock: Clock
   readonly log: Log
@@ -30,10 +32,21 @@ export type ServerLeasesDeps = {
 
 export class ServerLeases {
   private readonly servers = new Map<string, Server>()
-  private cancelBeat: (() => void) | undefined
-  private isClosed = false
+  private readonly ends: (() => void)[]
+  /** Whether this replica stops, and takes no lease any more. */
+  private isDraining = false
 
-  constructor(private readonly deps: ServerLeasesDeps) {}
+  constructor(private readonly deps: ServerLeasesDeps) {
+    const { state, replicas } = deps
+    this.ends = [
+      replicas.on("lease", ({ server }) => this.lookNow(this.servers.get(server))),
+      state.onstate(() => {
+        for (const server of this.servers.values()) this.lookNow(server)
+        // What a call of a server without an owner is told depends on it.
+        if ([...this.servers.values()].some((server) => isUnowned(server))) deps.onchange()
+      }),
+    ]
+  }
 
   /** Returns a plan as this replica runs it. Servers that it names for the first time get their owner a moment later. */
   place(plan: Plan): Plan {
@@ -42,23 +55,20 @@ export class ServerLeases {
     for (const [id, server] of this.servers) {
       if (wanted.has(id)) continue
       this.servers.delete(id)
-      this.give(server)
+      void this.give(server)
     }
     for (const { id, slug } of single) {
       const known = this.servers.get(id)
-      if (known === undefined)
-        this.servers.set(id, { id, slug, lease: undefined, until: 0, at: undefined, isBusy: false })
+      if (known === undefined) this.follow(id, slug)
       else known.slug = slug
     }
     if (single.length === 0) return plan
-    if (this.cancelBeat === undefined) this.beat()
     const specs: ServerSpec[] = []
     const idle: IdleServer[] = []
     for (const spec of plan.specs) {
       const server = this.servers.get(spec.id)
       if (server === undefined || this.holds(server)) specs.push(spec)
-      else if (server.at === undefined)
-        idle.push({ name: spec.name, slug: spec.slug, tags: spec.tuning.tags, state: "invalid", reason: NO_OWNER })
+      else if (server.at === undefined) idle.push(this.unowned(spec))
       else {
         const { url, credential } = server.at
         const launch = {
@@ -83,6 +93,18 @@ export class ServerLeases {
     return isSameMark(credential, this.credentialFor(server.id, server.lease.token))
   }
 
+  /** Stops a server whose lease has run out while this process was suspended, before it is used again. */
+  check(id: string): void {
+    const server = this.servers.get(id)
+    if (server !== undefined) this.expire(server)
+  }
+
+  /** Returns the milliseconds that the process of a server may take to end; undefined if another may not run yet. */
+  graceFor(id: string): number | undefined {
+    const endBy = this.servers.get(id)?.endBy
+    return endBy === undefined ? undefined : Math.max(0, endBy - this.deps.clock.now())
+  }
+
   /** Returns the servers with their owner, this replica included; undefined while there is none. */
   owners(): readonly { readonly server: string; readonly replica: string | undefined }[] {
     return [...this.servers.values()].map((server) => ({
@@ -91,12 +113,18 @@ export class ServerLeases {
     }))
   }
 
+  /** Takes no lease any more, and keeps those that it has. */
+  drain(): void {
+    this.isDraining = true
+  }
+
   /** Gives all leases to whoever wants them. Call it when the servers have stopped. */
   async close(): Promise<void> {
-    this.isClosed = true
-    this.cancelBeat?.()
-    await Promise.all([...this.servers.values()].map((server) => this.give(server)))
+    this.drain()
+    for (const end of this.ends.splice(0)) end()
+    const all = [...this.servers.values()]
     this.servers.clear()
+    await Promise.all(all.map((server) => this.give(server)))
   }
 
   // ---
@@ -106,60 +134,101 @@ export class ServerLeases {
     return lease !== undefined && this.deps.clock.now() < until
   }
 
+  private unowned({ name, slug, tuning: { tags } }: ServerSpec): IdleServer {
+    return this.deps.state.connected
+      ? { name, slug, tags, state: "starting", reason: NO_OWNER }
+      : { name, slug, tags, state: "invalid", reason: NO_STATE }
+  }
+
   private credentialFor(id: string, token: number): string {
     return `${token}.${this.deps.mark("replica", id, String(token))}`
   }
 
-  private beat(): void {
-    for (const server of this.servers.values()) {
-      this.expire(server)
-      if (server.isBusy) continue
-      server.isBusy = true
-      void (server.lease === undefined ? this.look(server) : this.renew(server, server.lease))
-        // The state is away: the next beat tries again.
-        .catch(() => undefined)
-        .finally(() => {
-          server.isBusy = false
-        })
+  /** Starts to look for the owner of a server. */
+  private follow(id: string, slug: string): void {
+    const server: Server = {
+      id,
+      slug,
+      lease: undefined,
+      until: 0,
+      endBy: undefined,
+      at: undefined,
+      seen: 0,
+      isBusy: false,
+      cancel: () => undefined,
     }
-    const isSettled = [...this.servers.values()].every(({ lease, at }) => lease !== undefined || at !== undefined)
-    this.cancelBeat = this.deps.clock.after(isSettled ? BEAT_MS : FIRST_BEAT_MS, () => this.beat())
+    this.servers.set(id, server)
+    this.beat(server)
+  }
+
+  private beat(server: Server): void {
+    this.expire(server)
+    this.beatAfter(server, isUnowned(server) ? FIRST_BEAT_MS : BEAT_MS)
+    // The next beat notices a server that cannot be renewed: Redis may not answer.
+    if (server.isBusy) return
+    server.isBusy = true
+    void (server.lease === undefined ? this.look(server) : this.renew(server, server.lease))
+      // The state is away: the next beat tries again.
+      .catch(() => undefined)
+      .finally(() => {
+        server.isBusy = false
+      })
+  }
+
+  private beatAfter(server: Server, ms: number): void {
+    server.cancel()
+    server.cancel = this.deps.clock.after(ms, () => this.beat(server))
+  }
+
+  /** Looks whether a server that does not run here has another owner. */
+  private lookNow(server: Server | undefined): void {
+    if (server === undefined || server.lease !== undefined) return
+    // A look that is under way may have seen the state before.
+    server.isBusy = false
+    this.beat(server)
   }
 
   /** Rule 1. */
   private expire(server: Server): void {
     if (server.lease === undefined || this.holds(server)) return
     server.lease = undefined
+    server.endBy = server.until + (TTL_MS - SAFE_MS)
     this.deps.log.warn("stops on this replica: its lease could not be renewed", { server: server.id })
     this.deps.onchange()
   }
 
   private async renew(server: Server, lease: Lease): Promise<void> {
     const from = this.deps.clock.now()
-    if (await lease.renew()) server.until = from + SAFE_MS
-    else server.until = 0
-    if (server.lease === lease) this.expire(server)
+    const isHeld = await lease.renew()
+    if (server.lease !== lease) return
+    server.until = isHeld ? from + SAFE_MS : 0
+    this.expire(server)
   }
 
   private async look(server: Server): Promise<void> {
     const { state, replicas, clock, log, onchange } = this.deps
-    const found = await state.read(leaseKey(server.id))
-    if (found === undefined) {
-      const from = clock.now()
-      const lease = await state.lease(server.id, replicas.id, TTL_MS)
-      if (lease === undefined) return
-      if (this.isClosed || this.servers.get(server.id) !== server) return lease.release()
-      Object.assign(server, { lease, until: from + SAFE_MS, at: undefined })
+    const from = clock.now()
+    const found = await state.lease(server.id, replicas.id, TTL_MS, server.seen)
+    if (found.kind === "own") {
+      if (this.isDraining || server.lease !== undefined || this.servers.get(server.id) !== server)
+        return found.release()
+      const { token } = found
+      Object.assign(server, { lease: found, until: from + SAFE_MS, endBy: undefined, at: undefined, seen: token })
+      this.beatAfter(server, BEAT_MS)
       log.info("runs on this replica, for all", { server: server.id })
+      replicas.send({ kind: "lease", server: server.id })
       return onchange()
     }
-    const { holder = "", token = "" } = found
+    const { holder, token, remaining } = found
+    if (server.lease !== undefined || token < server.seen || this.servers.get(server.id) !== server) return
+    server.seen = token
+    if (remaining < BEAT_MS) this.beatAfter(server, remaining + 1)
     const address = replicas.find(holder)?.address
-    if (address === undefined || this.isClosed) return
+    if (address === undefined) return
     const at = {
       replica: holder,
       url: `${address}/servers/${encodeURIComponent(server.slug)}/mcp`,
-      credential: this.credentialFor(server.id, Number(token)),
+      credential: this.credentialFor(server.id, token),
     }
     if (server.at?.url === at.url && server.at.credential === at.credential) return
     server.at = at
@@ -167,13 +236,17 @@ export class ServerLeases {
     onchange()
   }
 
+  /** Gives the lease of a server away that is wanted here no more, after its process has ended. Until then it is renewed. */
   private async give(server: Server): Promise<void> {
-    const { lease } = server
-    server.lease = undefined
     // The plan without the server is applied first.
     await Promise.resolve()
     await this.deps.whenStopped(server.id)
-    await lease?.release().catch(() => undefined)
+    const { lease } = server
+    server.lease = undefined
+    server.cancel()
+    if (lease === undefined) return
+    await lease.release().catch(() => undefined)
+    this.deps.replicas.send({ kind: "lease", server: server.id })
   }
 }
 
@@ -186,16 +259,27 @@ type Server = {
   lease: Lease | undefined
   /** Until when the owner may run the server without a further renewal. */
   until: number
+  /** Set if this replica has lost the lease: when another may start the server. */
+  endBy: number | undefined
   /** Where another replica offers it. */
   at: { readonly replica: string; readonly url: string; readonly credential: string } | undefined
+  /** The largest token that was seen. */
+  seen: number
   /** Whether a look or a renewal is under way. */
   isBusy: boolean
+  /** Cancels the next beat. */
+  cancel(): void
 }
 
+/** Whether it is not known where a server runs. */
+const isUnowned = ({ lease, at }: Server): boolean => lease === undefined && at === undefined
+
 const BEAT_MS = 500
-/** Until this replica has found the owner of each server. */
+/** Until this replica has found the owner of a server. */
 const FIRST_BEAT_MS = 100
 const SAFE_MS = 2000
-const TTL_MS = 4000
+const TTL_MS = 3500
 const RECONNECT_MS = 200
 const NO_OWNER = "runs on one replica at a time, and none runs it at the moment; try again in a moment"
+const NO_STATE =
+  "runs on one replica at a time, and the shared state that says which cannot be reached; try again in a moment"

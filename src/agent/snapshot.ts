@@ -69,6 +69,8 @@ export type Snapshot = {
   readonly startedAt: number
   /** False until a configuration has been loaded for the first time. */
   readonly loaded: boolean
+  /** False while svc waits, at its start, to learn which replica runs each server that one may run. */
+  readonly isPlaced: boolean
   readonly backends: readonly BackendSnapshot[]
   /** Names of the templates that can have instances. */
   readonly templates: readonly string[]

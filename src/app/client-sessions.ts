@@ -66,7 +66,7 @@ export async function openClientSessions(
   options: ServeOptions,
   paths: Paths | undefined,
   { log, redactor, onbug }: Logging,
-  { agent, instances }: Upstream,
+  { agent, instances, leases }: Upstream,
   { metrics, audit, cluster }: ClientSessionsDeps,
 ): Promise<ClientSessions> {
   const { maxInFlight, pageSize, sessionRate, sessionTtl, startupWait, persist, transport } = options
@@ -130,6 +130,7 @@ export async function openClientSessions(
     clock: systemClock,
     sessions: () => sessions.all(),
     startupWaitMs: startupWait,
+    checkLease: leases && ((id) => leases.check(id)),
     mark: cluster?.mark ?? createMarker(() => markKey(persist ? paths : undefined, log)),
     peers: shared?.peers,
     changes: shared?.changes,

@@ -131,6 +131,7 @@ async function serveUntil(
   notify?.stopping()
   log.info(`stopping: ${reason}`)
   if (runtime.cluster !== undefined) {
+    runtime.leases?.drain()
     runtime.cluster.drain()
     await delay(systemClock, options.drainDelay)
   }

@@ -85,12 +85,12 @@ export async function openUpstream(
     credentials: (spec, launch) => oauth.credentials(spec, launch),
     // Each call has a timeout of its own.
     fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),
-    openChild: (launch, events, { name: server }) =>
+    openChild: (launch, events, { id, name: server }) =>
       StdioTransport.open(launch, events, {
         server,
         clock: systemClock,
         limit: options.maxResult,
-        grace: STOP_GRACE_MS,
+        grace: () => Math.min(STOP_GRACE_MS, (leases?.graceFor(id) ?? Number.POSITIVE_INFINITY) / 2),
         reaper,
         output: new ChildOutputLogger(systemClock, log, server, (text) => redactor().maskCredentials(text)),
       }),

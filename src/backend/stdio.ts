@@ -24,8 +24,8 @@ export type StdioDeps = {
   readonly clock: Clock
   /** Bytes of one frame at most, and of all frames that wait for the child to read. */
   readonly limit: number
-  /** Milliseconds from closing stdin to SIGTERM, and from SIGTERM to SIGKILL. */
-  readonly grace: number
+  /** Returns the milliseconds from closing stdin to SIGTERM, and from SIGTERM to SIGKILL. */
+  grace(): number
   readonly reaper: Reaper
   /** Receives what the child writes beside its messages. */
   readonly output: ChildOutput
@@ -88,7 +88,7 @@ export class StdioTransport implements ClientTransport {
 
   private async end(): Promise<void> {
     const { clock, grace } = this.deps
-    await endTree(this.child, this.group, clock, grace)
+    await endTree(this.child, this.group, clock, grace())
     this.group.close()
     // Takes the last output, and lets go of a pipe that a process outside the group holds open.
     void withTimeout(clock, SETTLE_MS, Promise.all([this.stdoutEnd, this.stderrEnd])).then(() =>

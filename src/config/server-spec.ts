@@ -131,7 +131,8 @@ export type IdleServer = {
   readonly name: string
   readonly slug: string
   readonly tags: readonly string[]
-  readonly state: "disabled" | "invalid"
+  /** `starting`: another replica of the cluster is about to run it, or this one. */
+  readonly state: "disabled" | "invalid" | "starting"
   /** Why it does not run, as the end of a sentence that its name begins. Never contains a value. */
   readonly reason: string
 }

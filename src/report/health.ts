@@ -124,6 +124,7 @@ export function readinessReport(
   const ready =
     facts.cluster?.draining !== true &&
     snapshot.loaded &&
+    snapshot.isPlaced &&
     !supervisedBackends(snapshot).some(({ state }) => STATUS_BY_STATE[state.kind].holdsReady)
   const verdict = ready ? "ready" : "not_ready"
   return {

@@ -28,6 +28,8 @@ export type GatewayDeps = Pick<
   sessions(): Iterable<Session>
   /** Milliseconds that a call waits for a server that is starting or about to be back. */
   readonly startupWaitMs: number
+  /** Stops a server that may not run on this replica any more; undefined for a single svc. */
+  readonly checkLease?: ((id: string) => void) | undefined
   /** Masks secrets and places in the text of a server's failure. */
   redact(text: string): string
 }
@@ -89,7 +91,7 @@ export function absenceReason(
 
 // ---
 
-function createDirectory({ agent, clock, startupWaitMs, redact, hide }: GatewayDeps): Directory {
+function createDirectory({ agent, clock, startupWaitMs, checkLease, redact, hide }: GatewayDeps): Directory {
   /** Keeps the host of the server's own address: which of several servers is down is no secret to its clients. */
   const cause = (error: string | undefined, { launch }: ServerSpec) => {
     if (error === undefined) return ""
@@ -150,7 +152,10 @@ function createDirectory({ agent, clock, startupWaitMs, redact, hide }: GatewayD
       }
       return undefined
     },
-    isConnected: (id) => agent.backend(id)?.published !== undefined,
+    isConnected(id) {
+      if (agent.backend(id)?.spec.tuning.replicas === "one") checkLease?.(id)
+      return agent.backend(id)?.published !== undefined
+    },
     whenBack: (id) => agent.whenBack(id, startupWaitMs),
     async dedicated(id, owner, caller, capabilities) {
       const backend = await agent.dedicated.open(id, owner, caller, capabilities)

@@ -12,8 +12,7 @@ import { Backoff } from "../lib/backoff.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { networkReason } from "../lib/network-error.ts"
-import type { Lease, SharedRecord, SharedState } from "./shared-state.ts"
-import { leaseKey } from "./shared-state.ts"
+import type { Lease, SharedRecord, SharedState, TakenLease } from "./shared-state.ts"
 
 export type RedisOptions = {
   /** With its port, and with user, password and database, if any. */
@@ -89,14 +88,18 @@ class RedisState implements SharedState {
     return wait === 0 ? undefined : Number(wait)
   }
 
-  async lease(name: string, holder: string, ttl: number): Promise<Lease | undefined> {
-    const key = leaseKey(name)
-    const token = Number(await this.run(ACQUIRE, [key, `fence:${name}`], [holder, String(ttl)]))
-    if (token === 0) return undefined
+  async lease(name: string, holder: string, ttl: number, seen = 0): Promise<Lease | TakenLease> {
+    const keys = [`lease:${name}`, `fence:${name}`]
+    const found = await this.run(ACQUIRE, keys, [holder, String(ttl), String(seen)])
+    const [token, by, remaining] = found as readonly [number | string, string?, number?]
+    if (by !== undefined)
+      return { kind: "taken", token: Number(token), holder: by, remaining: Math.max(0, remaining ?? 0) }
+    const own = [String(token), String(ttl), holder]
     return {
-      token,
-      renew: async () => (await this.run(RENEW, [key], [String(token), String(ttl)])) === 1,
-      release: async () => void (await this.run(RELEASE, [key], [String(token)])),
+      kind: "own",
+      token: Number(token),
+      renew: async () => (await this.run(RENEW, keys, own)) === 1,
+      release: async () => void (await this.run(RELEASE, keys.slice(0, 1), own.slice(0, 1))),
     }
   }
 
@@ -203,7 +206,10 @@ class RedisState implements SharedState {
 
   private watch(link: Link): void {
     const { clock } = this.options
+    const from = clock.now()
     this.cancelTimer = clock.after(BEAT_MS, () => {
+      // A process that was suspended has heard nobody.
+      if (clock.now() - from > SILENT_MS) this.lastHeard = clock.now()
       if (clock.now() - this.lastHeard > SILENT_MS) {
         this.lose(link, "no answer")
         return
@@ -318,17 +324,38 @@ redis.call('HSET', KEYS[1], 'left', tostring(left), 'at', string.format('%.0f', 
 redis.call('PEXPIRE', KEYS[1], 120000)
 return wait`
 
-/** KEYS: lease, counter. ARGV: holder, ttl. Returns the token, 0 if the lease is taken. */
+/**
+ * KEYS: lease, counter. ARGV: holder, ttl, the largest token that the caller has seen. Returns the token; of a lease that is
+ * taken also its holder and what is left of it.
+ */
 const ACQUIRE = `
-if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
-local token = redis.call('INCR', KEYS[2])
-redis.call('HSET', KEYS[1], 'token', token, 'holder', ARGV[1])
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
-return token`
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  local holder, token = ARGV[1], nil
+  if tonumber(redis.call('GET', KEYS[2]) or '0') >= tonumber(ARGV[3]) then
+    token = redis.call('INCR', KEYS[2])
+  else
+    holder, token = '', ARGV[3]
+    redis.call('SET', KEYS[2], token)
+  end
+  redis.call('HSET', KEYS[1], 'token', token, 'holder', holder)
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  if holder ~= '' then return {token} end
+end
+return {redis.call('HGET', KEYS[1], 'token'), redis.call('HGET', KEYS[1], 'holder'), redis.call('PTTL', KEYS[1])}`
 
-/** ARGV: token, ttl. */
+/**
+ * KEYS: lease, counter. ARGV: token, ttl, holder. In the usual case it writes nothing that a Redis without free memory
+ * refuses.
+ */
 const RENEW = `
-if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return 0 end
+local token = redis.call('HGET', KEYS[1], 'token')
+if token ~= ARGV[1] then
+  if token or tonumber(redis.call('GET', KEYS[2]) or '0') >= tonumber(ARGV[1]) then return 0 end
+  redis.call('SET', KEYS[2], ARGV[1])
+  redis.call('HSET', KEYS[1], 'token', ARGV[1], 'holder', ARGV[3])
+elseif redis.call('HGET', KEYS[1], 'holder') ~= ARGV[3] then
+  redis.call('HSET', KEYS[1], 'holder', ARGV[3])
+end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])`
 
 /** ARGV: token. */

@@ -67,6 +67,8 @@ export type ReplicaMessage =
   | { readonly kind: "pins" }
   /** Eras of servers were learned or forgotten. */
   | { readonly kind: "eras" }
+  /** The lease of a server has changed hands, or is free. */
+  | { readonly kind: "lease"; readonly server: string }
   /** Tokens of clients have changed. */
   | { readonly kind: "tokens" }
   /** svc was authorized at a server, or logged out. */

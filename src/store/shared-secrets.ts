@@ -83,7 +83,7 @@ export function createSharedSecrets({ state, replica, stateKey, clock, onunseale
   async function acquire(name: string): Promise<Lease> {
     for (let waited = 0; ; waited += PAUSE_MS) {
       const lease = await state.lease(name, replica, LEASE_MS)
-      if (lease !== undefined) return lease
+      if (lease.kind === "own") return lease
       if (waited >= WAIT_MS)
         throw new UnavailableError("another replica has been renewing this authorization for too long")
       await delay(clock, PAUSE_MS)

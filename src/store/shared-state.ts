@@ -25,11 +25,22 @@ type WriteOptions = {
 
 /** A right that one replica has at a time. It ends by itself when the replica no longer renews it. */
 export type Lease = {
+  readonly kind: "own"
   /** Grows with each lease of the name: what takes orders refuses those with a smaller token than it has seen (fencing). */
   readonly token: number
   /** Extends the lease by its ttl. Resolves with false if it is lost. */
   renew(): Promise<boolean>
   release(): Promise<void>
+}
+
+/** A lease that another replica has. */
+export type TakenLease = {
+  readonly kind: "taken"
+  readonly token: number
+  /** Empty if the state has lost who has it. */
+  readonly holder: string
+  /** Milliseconds after which it is free, unless it is renewed. */
+  readonly remaining: number
 }
 
 export type SharedState = {
@@ -49,10 +60,11 @@ export type SharedState = {
    */
   take(key: string, perMinute: number): Promise<number | undefined>
   /**
-   * Takes the lease of a name for `ttl` milliseconds if it is free. Its record, `leaseKey(name)`, has the fields `token` and
-   * `holder`.
+   * Takes the lease of a name for `ttl` milliseconds if it is free. `seen`: the largest token of it that the caller has seen.
+   * If the state has lost that token, the lease is free only after another `ttl`: until then the holder of that token, who
+   * may know nothing of the loss, gets it back by renewing it.
    */
-  lease(name: string, holder: string, ttl: number): Promise<Lease | undefined>
+  lease(name: string, holder: string, ttl: number, seen?: number): Promise<Lease | TakenLease>
   /** Sends a message to all replicas. */
   publish(text: string): Promise<void>
   /** Calls `listener` with each message; the returned function ends that. */
@@ -61,6 +73,3 @@ export type SharedState = {
   onstate(listener: (connected: boolean) => void): () => void
   close(): void
 }
-
-/** Returns the key of a lease's record. */
-export const leaseKey = (name: string): string => `lease:${name}`

@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test"
 import { ServerLeases } from "../../src/agent/server-leases.ts"
 import { EMPTY_PLAN, type Launch, type Plan } from "../../src/config/server-spec.ts"
+import type { Clock } from "../../src/lib/clock.ts"
 import { silentLog } from "../../src/lib/log.ts"
 import { createMarker } from "../../src/lib/seal.ts"
-import { leaseKey } from "../../src/store/shared-state.ts"
+import { Replicas } from "../../src/store/replicas.ts"
 import { manualClock } from "../clock.ts"
 import { fakeSpec } from "../fakes.ts"
 import { NO_REDIS, sharedNetwork } from "../redis.ts"
@@ -14,27 +15,59 @@ const PLAN: Plan = { ...EMPTY_PLAN, specs: [{ ...spec, launch }] }
 const KEY = new Uint8Array(32)
 const STEP_MS = 100
 
+/** A clock whose timers wait while its process is suspended. */
+function suspendable(clock: Clock) {
+  const late: (() => void)[] = []
+  let isSuspended = false
+  return {
+    now: clock.now,
+    after: (ms: number, run: () => void) => clock.after(ms, () => (isSuspended ? void late.push(run) : run())),
+    suspend() {
+      isSuspended = true
+    },
+    resume() {
+      isSuspended = false
+      for (const run of late.splice(0)) run()
+    },
+  }
+}
+
 async function twoReplicas() {
   const clock = manualClock()
   const network = await sharedNetwork()
   const open = async (id: string) => {
     const state = await network.open()
-    const own = {
+    const own = suspendable(clock)
+    const replicas = new Replicas(id, state, own)
+    const stopped = { promise: Promise.resolve() }
+    const replica = {
+      clock: own,
+      stopped,
+      changes: 0,
       leases: new ServerLeases({
         state,
-        replicas: { id, find: (other) => ({ address: `http://${other}` }) },
+        replicas: {
+          id,
+          send: (message) => replicas.send(message),
+          on: (kind, listener) => replicas.on(kind, listener),
+          find: (other) => (other === "" ? undefined : { address: `http://${other}` }),
+        },
         mark: createMarker(() => KEY),
-        clock,
+        clock: own,
         log: silentLog,
-        whenStopped: async () => undefined,
+        whenStopped: () => stopped.promise,
         onchange: () => {
-          own.changes++
+          replica.changes++
         },
       }),
-      changes: 0,
-      runsHere: () => own.leases.place(PLAN).specs[0]?.launch.transport === "stdio",
+      placed: () => replica.leases.place(PLAN),
+      runsHere: () => replica.placed().specs[0]?.launch.transport === "stdio",
+      credential: () => {
+        const reached = replica.placed().specs[0]?.launch as { headers: Record<string, string> } | undefined
+        return reached?.headers["svc-replica"] ?? ""
+      },
     }
-    return own
+    return replica
   }
   const [one, other, state] = [await open("r1"), await open("r2"), await network.open()]
   /** Lets time pass, in steps in which Redis answers; its own time stands almost still. */
@@ -44,8 +77,26 @@ async function twoReplicas() {
       await network.settle()
     }
   }
-  await network.settle()
-  return { clock, pass, network, state, one, other, [Symbol.asyncDispose]: () => network[Symbol.asyncDispose]() }
+  return {
+    clock,
+    pass,
+    network,
+    one,
+    other,
+    /** What Redis does when a lease runs out. */
+    expire: () => state.remove(`lease:${spec.id}`),
+    [Symbol.asyncDispose]: () => network[Symbol.asyncDispose](),
+  }
+}
+
+/** Two replicas of which `one` is the owner. */
+async function owned() {
+  const both = await twoReplicas()
+  both.one.placed()
+  await both.network.settle()
+  both.other.placed()
+  await both.pass(500)
+  return both
 }
 
 if (NO_REDIS !== undefined) test.skip(`leases of servers: ${NO_REDIS}`, () => {})
@@ -54,14 +105,14 @@ describe.skipIf(NO_REDIS !== undefined)("leases of servers", () => {
   test("one replica runs the server, and to the other it is a remote server there [cluster:one]", async () => {
     await using both = await twoReplicas()
     const { clock, network, pass, one, other } = both
-    expect(one.leases.place(PLAN)).toMatchObject({ specs: [], idle: [{ name: spec.name }] })
+    expect(one.placed()).toMatchObject({ specs: [], idle: [{ name: spec.name, state: "starting" }] })
     await network.settle()
-    other.leases.place(PLAN)
+    other.placed()
     await pass(500)
     expect([one.runsHere(), other.runsHere()]).toEqual([true, false])
-    const reached = other.leases.place(PLAN).specs[0]?.launch
+    const reached = other.placed().specs[0]?.launch
     expect(reached).toMatchObject({ transport: "http", url: `http://r1/servers/${spec.slug}/mcp` })
-    const credential = (reached as { headers: Record<string, string> }).headers["svc-replica"] ?? ""
+    const credential = other.credential()
     expect(one.leases.admits(spec.slug, credential)).toBe(true)
     expect(one.leases.admits("other", credential)).toBe(false)
     expect(one.leases.admits(spec.slug, credential.replace(/^\d+/, "9"))).toBe(false)
@@ -75,22 +126,23 @@ describe.skipIf(NO_REDIS !== undefined)("leases of servers", () => {
   })
 
   test("an owner that cannot renew its lease stops before another replica may start [cluster:one:passes]", async () => {
-    await using both = await twoReplicas()
-    const { network, pass, state, one, other } = both
-    one.leases.place(PLAN)
-    await network.settle()
-    other.leases.place(PLAN)
-    await pass(500)
+    await using both = await owned()
+    const { network, pass, one, other, expire } = both
     await network.cut()
     await pass(1500)
-    expect(one.runsHere()).toBe(true)
+    expect([one.runsHere(), one.leases.graceFor(spec.id)]).toEqual([true, undefined])
     await pass(600)
     expect([one.runsHere(), other.runsHere()]).toEqual([false, false])
+    // Nobody waits for an owner that cannot be found.
+    expect(one.placed().idle).toMatchObject([{ state: "invalid" }])
+    // The process has ended when the lease runs out.
+    expect(one.leases.graceFor(spec.id)).toBeGreaterThan(0)
+    expect(one.leases.graceFor(spec.id)).toBeLessThanOrEqual(3500 - 2100)
     await network.mend()
     await pass(1000)
     // Redis keeps the lease for its whole time.
     expect([one.runsHere(), other.runsHere()]).toEqual([false, false])
-    await state.remove(leaseKey(spec.id))
+    await expire()
     let atOnce = false
     for (let count = 0; count < 20; count++) {
       await pass(100)
@@ -99,18 +151,73 @@ describe.skipIf(NO_REDIS !== undefined)("leases of servers", () => {
     expect([atOnce, one.runsHere() || other.runsHere()]).toEqual([false, true])
   })
 
-  test("a released lease passes on at the next look, and the old credential no longer opens [cluster:one:away]", async () => {
-    await using both = await twoReplicas()
-    const { network, pass, one, other } = both
-    one.leases.place(PLAN)
-    await network.settle()
-    other.leases.place(PLAN)
-    await pass(500)
-    const reached = other.leases.place(PLAN).specs[0]?.launch as { headers: Record<string, string> }
-    await one.leases.close()
-    await pass(500)
+  test("an owner that was suspended does not use the server again, and nobody reaches it with the old credential [cluster:one:fencing]", async () => {
+    await using both = await owned()
+    const { pass, one, other, expire } = both
+    const credential = other.credential()
+    one.clock.suspend()
+    await pass(3500)
+    await expire()
+    await pass(600)
     expect(other.runsHere()).toBe(true)
-    expect(other.leases.admits(spec.slug, reached.headers["svc-replica"] ?? "")).toBe(false)
+    // It is asked before its own timers have run.
+    expect(one.leases.admits(spec.slug, credential)).toBe(false)
+    const { changes } = one
+    one.leases.check(spec.id)
+    expect([one.changes - changes, one.runsHere(), one.leases.graceFor(spec.id)]).toEqual([1, false, 0])
+    one.clock.resume()
+    await pass(1000)
+    expect([one.runsHere(), other.runsHere()]).toEqual([false, true])
+    expect(one.credential()).not.toBe(credential)
+  })
+
+  test("a state that has lost the lease leaves it to its owner, unless that is gone [cluster:one:fencing]", async () => {
+    await using both = await owned()
+    const { network, pass, one, other, expire } = both
+    const credential = other.credential()
+    for (const ms of [100, 400, 500]) {
+      await network.clear()
+      for (let waited = 0; waited < ms; waited += STEP_MS) {
+        await pass(STEP_MS)
+        expect([one.runsHere(), other.runsHere()]).toEqual([true, false])
+      }
+    }
+    await pass(1000)
+    expect(other.credential()).toBe(credential)
+    one.clock.suspend()
+    await network.clear()
+    await pass(1000)
+    expect(other.runsHere()).toBe(false)
+    await expire()
+    await pass(1000)
+    expect(other.runsHere()).toBe(true)
+    expect(one.leases.admits(spec.slug, credential)).toBe(false)
+  })
+
+  test("a released lease passes on at once, and the old credential no longer opens [cluster:one:away]", async () => {
+    await using both = await owned()
+    const { clock, network, one, other } = both
+    const credential = other.credential()
+    await one.leases.close()
+    await network.settle()
+    expect(other.runsHere()).toBe(true)
+    expect(other.leases.admits(spec.slug, credential)).toBe(false)
     await other.leases.close()
+    expect(clock.timers).toBe(0)
+  })
+
+  test("a server that leaves the configuration keeps its lease until its process has ended; a replica that stops takes none", async () => {
+    await using both = await owned()
+    const { network, pass, one, other } = both
+    const { promise, resolve } = Promise.withResolvers<void>()
+    one.stopped.promise = promise
+    one.leases.place(EMPTY_PLAN)
+    await pass(4000)
+    expect(other.runsHere()).toBe(false)
+    other.leases.drain()
+    resolve()
+    await network.settle()
+    await pass(1000)
+    expect(other.runsHere()).toBe(false)
   })
 })

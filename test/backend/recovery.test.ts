@@ -71,7 +71,7 @@ function start(
               server: "dying",
               clock,
               limit: 1 << 20,
-              grace: 200,
+              grace: () => 200,
               reaper,
               output: { onstderr() {}, onstderrend() {}, onstdoutnoise() {}, exitReason: () => "Error: no such thing" },
             }),

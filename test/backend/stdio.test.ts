@@ -49,7 +49,7 @@ function start(launch: StdioLaunch, more: Partial<StdioDeps> = {}) {
       server: "web",
       clock: systemClock,
       limit: 1 << 20,
-      grace: 150,
+      grace: () => 150,
       reaper,
       output: {
         onstderr(chunk) {

@@ -9,11 +9,12 @@ if (NO_REDIS !== undefined) test.skip(`servers that run once: ${NO_REDIS}`, () =
 
 type Three = readonly [Instance, Instance, Instance]
 
-const who = async ({ url }: Pick<Instance, "url">): Promise<string> => {
-  const { body } = await modern(`${url}/mcp`, "tools/call", { name: "only_svc_who", arguments: {} })
+const call = async ({ url }: Pick<Instance, "url">, tool: string): Promise<string> => {
+  const { body } = await modern(`${url}/mcp`, "tools/call", { name: `only_svc_${tool}`, arguments: {} })
   const [content] = (body.result?.content ?? []) as readonly { readonly text: string }[]
   return content?.text ?? JSON.stringify(body)
 }
+const who = (at: Pick<Instance, "url">): Promise<string> => call(at, "who")
 
 /** Starts replicas, and returns when all call the one process. */
 async function startOne(count: number, mark: string): Promise<ClusterUnderTest> {
@@ -61,10 +62,10 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     const owner = ownerOf(pid, replicas)
     const other = replicas.find((replica) => replica !== owner) as Instance
     const meta = { _meta: { progressToken: 1 } }
-    const call = client.stream(other, "tools/call", { name: "only_svc_hold", arguments: {}, ...meta }, 77)
-    expect((await call.next()).value.message.params.message).toBe(`${pid} holds`)
+    const stream = client.stream(other, "tools/call", { name: "only_svc_hold", arguments: {}, ...meta }, 77)
+    expect((await stream.next()).value.message.params.message).toBe(`${pid} holds`)
     await client.post(replicas[0], { method: "notifications/cancelled", params: { requestId: 77, reason: "enough" } })
-    expect((await call.next()).done).toBe(true)
+    expect((await stream.next()).done).toBe(true)
     await eventually(async () => (await client.call(replicas[2], "only_svc_heard")) !== "")
   })
 
@@ -118,18 +119,42 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     }
   })
 
-  test("when its replica is killed, another runs it within five seconds [cluster:one:passes]", async () => {
+  test("when its replica is killed, calls wait until another runs it, within five seconds [cluster:one:passes] [cluster:one:waits]", async () => {
     const mark = `svc-one-${crypto.randomUUID()}`
-    await using cluster = await startOne(3, mark)
+    const only = { ...REPLICA_SERVER, args: [...REPLICA_SERVER.args, mark], replicas: "one" }
+    await using cluster = await startCluster(3, { config: { mcpServers: { only } } })
     const replicas = cluster.replicas as unknown as Three
-    const pid = await who(replicas[0])
+    // The first calls of replicas that say that they are ready.
+    const [pid = "", ...others] = new Set(await Promise.all(replicas.map(who)))
+    expect([pid, others]).toEqual([expect.stringMatching(/^\d+$/), []])
     const owner = ownerOf(pid, replicas)
-    owner.signal("SIGKILL")
-    await owner.exited
     const rest = replicas.filter((replica) => replica !== owner)
-    const next = await settled(rest, 7000)
-    expect(next).not.toBe(pid)
-    expect(processes(mark).length).toBe(1)
+    owner.signal("SIGKILL")
+    await Promise.all(rest.map((replica) => replica.said("next try in")))
+    const next = new Set(await Promise.all([...rest, ...rest].map(who)))
+    expect([...next]).toEqual(processes(mark).map(String))
+    expect(next).not.toContain(pid)
+  })
+
+  test("a replica that was suspended gives up what another runs since, and its late answers reach nobody [cluster:one:fencing]", async () => {
+    const mark = `svc-one-${crypto.randomUUID()}`
+    await using cluster = await startOne(2, mark)
+    const pid = await who(cluster.replicas[0] as Instance)
+    const owner = ownerOf(pid, cluster.replicas)
+    const other = cluster.replicas.find((replica) => replica !== owner) as Instance
+    const held = cluster.replicas.map((replica) => call(replica, "hold"))
+    // Both calls are at the server.
+    await eventually(async () => (await call(owner, "count")) === "2")
+    owner.signal("SIGSTOP")
+    const next = await eventually(async () => {
+      const found = await who(other)
+      return /^\d+$/.test(found) && found !== pid && found
+    }, 10_000)
+    owner.signal("SIGCONT")
+    expect(await who(owner)).toBe(next)
+    expect(await Promise.all(held)).toEqual([expect.stringContaining("only"), expect.stringContaining("only")])
+    await eventually(() => processes(mark).length === 1)
+    expect(processes(mark).map(String)).toEqual([next])
   })
 
   test("a replica that stops passes it on at once; without Redis nobody runs it, and then one does again [cluster:one:away]", async () => {

@@ -221,6 +221,11 @@ describe("/health/ready", () => {
     expect(ready(backend("failed", "f", "never"))).toBe("ready")
   })
 
+  test("so does a server of which it is not known yet which replica runs it [cluster:one:waits]", () => {
+    const report = (isPlaced: boolean) => readinessReport({ ...snapshot([]), isPlaced }, facts, at("minimal")).verdict
+    expect([report(false), report(true)]).toEqual(["not_ready", "ready"])
+  })
+
   test("minimal counts supervised backends [health:supervision:minimal]", () => {
     const all = Object.keys(STATES).map((kind) => backend(kind as BackendState["kind"]))
     const { body } = readinessReport(snapshot([...all, backend("waiting", "r", "reconnect")]), facts, at("minimal"))

@@ -10,6 +10,7 @@ const EMPTY: Snapshot = {
   templates: [],
   disabled: [],
   issues: [],
+  isPlaced: true,
   generation: 1,
 }
 const text = (metrics: Metrics) =>

@@ -96,5 +96,6 @@ export const snapshot = (backends: readonly BackendSnapshot[], loaded = true): S
   templates: [],
   disabled: loaded ? ["off"] : [],
   issues: [],
+  isPlaced: true,
   generation: 1,
 })

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { systemClock } from "../../src/lib/clock.ts"
 import { UnavailableError } from "../../src/lib/errors.ts"
 import { openRedisState } from "../../src/store/redis-state.ts"
-import { leaseKey, type SharedState } from "../../src/store/shared-state.ts"
+import type { Lease, SharedState, TakenLease } from "../../src/store/shared-state.ts"
 import { until } from "../process.ts"
 import { NO_REDIS, type RedisServer, startRedis } from "../redis.ts"
 
@@ -102,22 +102,43 @@ describe.skipIf(NO_REDIS !== undefined)("replicas that share a Redis", () => {
     expect(waits[3]).toBeLessThanOrEqual(20)
   })
 
+  const own = (lease: Lease | TakenLease): Lease => {
+    if (lease.kind === "taken") throw new Error(`taken by '${lease.holder}'`)
+    return lease
+  }
+
   test("one replica holds a lease; the next holder has a larger token, and the earlier one has lost it", async () => {
     using both = await pair()
     const name = key()
-    const first = await both.one.lease(name, "one", 60_000)
-    expect(await both.other.lease(name, "other", 60_000)).toBeUndefined()
-    expect({ ...(await both.other.read(leaseKey(name))) }).toEqual({ token: String(first?.token), holder: "one" })
-    expect(await first?.renew()).toBe(true)
-    await first?.release()
-    const second = await both.other.lease(name, "other", 1)
-    expect(second?.token).toBeGreaterThan(first?.token ?? Number.POSITIVE_INFINITY)
-    while ((await both.one.read(leaseKey(name))) !== undefined);
-    const third = await both.one.lease(name, "one", 60_000)
-    expect(third?.token).toBeGreaterThan(second?.token ?? Number.POSITIVE_INFINITY)
-    expect(await second?.renew()).toBe(false)
-    await second?.release()
-    expect((await both.one.read(leaseKey(name)))?.holder).toBe("one")
+    const first = own(await both.one.lease(name, "one", 60_000))
+    const taken = { kind: "taken", token: first.token, holder: "one", remaining: expect.any(Number) } as const
+    expect(await both.other.lease(name, "other", 60_000)).toEqual(taken)
+    expect(await first.renew()).toBe(true)
+    await first.release()
+    const second = own(await both.other.lease(name, "other", 1))
+    expect(second.token).toBeGreaterThan(first.token)
+    let third: Lease | TakenLease
+    do third = await both.one.lease(name, "one", 60_000)
+    while (third.kind === "taken")
+    expect(third.token).toBeGreaterThan(second.token)
+    expect(await second.renew()).toBe(false)
+    await second.release()
+    const last = await both.other.lease(name, "other", 60_000)
+    expect(last).toMatchObject({ token: third.token, holder: "one" })
+    expect((last as TakenLease).remaining).toBeLessThanOrEqual(60_000)
+    expect((last as TakenLease).remaining).toBeGreaterThan(0)
+  })
+
+  test("a lease that the state has lost is its holder's again, and no other's before its time is over [cluster:one:fencing]", async () => {
+    using both = await pair()
+    const name = key()
+    const lost = { kind: "taken", token: 7, holder: "", remaining: expect.any(Number) } as const
+    // As seen before the state was lost.
+    expect(await both.other.lease(name, "other", 1, 7)).toEqual(lost)
+    let next: Lease | TakenLease
+    do next = await both.other.lease(name, "other", 60_000, 7)
+    while (next.kind === "taken")
+    expect(next.token).toBe(8)
   })
 
   test("a message reaches every replica in order, the sender too", async () => {
@@ -144,6 +165,8 @@ describe.skipIf(NO_REDIS !== undefined)("shared state in Redis", () => {
     state.onstate((now) => states.push(now))
     await connected(state)
     await connected(other)
+    const lease = await state.lease("l", "one", 60_000)
+    if (lease.kind === "taken") throw new Error("taken")
     await own.kill()
     await until(() => !state.connected, "the loss")
     const failure = await state.read("x").catch((error: unknown) => error)
@@ -158,6 +181,10 @@ describe.skipIf(NO_REDIS !== undefined)("shared state in Redis", () => {
     await state.publish("again")
     await until(() => heard.length === 1, "the message")
     expect(states).toEqual([true, false, true])
+    // Its holder has not noticed that it was lost.
+    expect(await other.lease("l", "other", 60_000, lease.token)).toMatchObject({ token: lease.token, holder: "" })
+    expect(await lease.renew()).toBe(true)
+    expect(await other.lease("l", "other", 60_000, lease.token)).toMatchObject({ token: lease.token, holder: "one" })
     state.close()
     other.close()
   })
