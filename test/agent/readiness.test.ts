@@ -14,7 +14,7 @@ function watch(promise: Promise<void> | undefined): { over: boolean } {
 
 /** A backend of which only the state is read. */
 const backendIn = (clock: ManualClock, kind: string, inMs = 0) =>
-  ({ state: { kind, retryAt: clock.now() + inMs } }) as unknown as Backend
+  ({ state: { kind, retryAt: clock.now() + inMs }, spec: { launch: { transport: "stdio" } } }) as unknown as Backend
 
 const become = (readiness: Readiness, backend: Backend, kind: string) => {
   Object.assign(backend, { state: { kind } })

@@ -49,11 +49,14 @@ describe.skipIf(NO_REDIS !== undefined)("secrets of replicas", () => {
     const [one, other] = [await open("r1"), await open("r2")]
     const events: string[] = []
     const { promise, resolve } = Promise.withResolvers<void>()
+    const begun = Promise.withResolvers<void>()
     const first = one.exclusive("x", async () => {
       events.push("one begins")
+      begun.resolve()
       await promise
       events.push("one ends")
     })
+    await begun.promise
     const second = other.exclusive("x", async () => void events.push("other"))
     const unrelated = other.exclusive("y", async () => void events.push("unrelated"))
     for (let passed = 0; passed < 20_000; passed += 500) await pass(500)
