@@ -218,17 +218,30 @@ export class Connection {
       this.lastTraffic = now
       const { method, caller, progressToken, timeout, onlarge } = call
       if (caller !== undefined) this.lastUsed = now
-      const { name } = call.params
-      const deadline = now + timeout
-      const about = { method, name, caller, since: now, progressToken, timeout, deadline, onlarge, isPassing: false }
-      this.pending.set(number, { ...about, resolve, reject })
+      // Written out: a spread would copy the members one by one.
+      this.pending.set(number, {
+        method,
+        name: call.params.name,
+        caller,
+        since: now,
+        progressToken,
+        timeout,
+        deadline: now + timeout,
+        onlarge,
+        isPassing: false,
+        resolve,
+        reject,
+      })
       if (caller !== undefined) this.clientRequests++
       this.armSweep()
       if (this.serverRequests.size > 0 && !this.hasRequestStreams && this.attribution.isAmbiguous(this.pending, now))
         this.ambiguousSince = now
       const text = requestText(this.ids.text(number), call)
       call.onsent?.(text)
-      this.transport.send(text, { number, method, ...withHeaders(call.headers) })
+      this.transport.send(
+        text,
+        call.headers === undefined ? { number, method } : { number, method, headers: call.headers },
+      )
     })
     return { number, outcome }
   }
@@ -659,11 +672,13 @@ const CANCELLATION_PING_MS = 5 * 60_000
 /** How long after the last call of other callers an open server request counts as blocking them. */
 const AMBIGUOUS_MS = 60_000
 
-const withHeaders = (headers: OutboundRequest["headers"]) => (headers === undefined ? {} : { headers })
+/** Text that is the same in JSON. `JSON.stringify` costs as much for it as for a small object. */
+const PLAIN = /^[\w/]*$/
 
 function requestText(id: string, { method, params, progressToken }: OutboundRequest): string {
   const own = progressToken === undefined ? params : { ...params, _meta: { ...metaOf(params), progressToken: id } }
-  return `{"jsonrpc":"2.0","id":"${id}","method":${JSON.stringify(method)},"params":${JSON.stringify(own)}}`
+  const quoted = PLAIN.test(method) ? `"${method}"` : JSON.stringify(method)
+  return `{"jsonrpc":"2.0","id":"${id}","method":${quoted},"params":${JSON.stringify(own)}}`
 }
 
 const timeoutMessage = ({ method, timeout, isPassing }: PendingRequest): string =>

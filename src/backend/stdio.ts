@@ -306,7 +306,9 @@ class StdinQueue {
   }
 
   private write(frames: readonly (Uint8Array | string)[]): number | Promise<number> {
-    if (frames.every((frame) => typeof frame === "string"))
+    const [first] = frames
+    if (frames.length === 1 && typeof first === "string") this.stdin.write(escapeSeparatorsIn(`${first}\n`))
+    else if (frames.every((frame) => typeof frame === "string"))
       this.stdin.write(escapeSeparatorsIn(`${frames.join("\n")}\n`))
     else for (const frame of frames) this.stdin.write(lineOf(frame))
     return this.stdin.flush()

@@ -54,11 +54,11 @@ export function createScope(queries: () => readonly ServerQuery[], presets: () =
   const first = queries()
   let known = { queries: first, presets: presets() }
   let selection = selectServers(first, known.presets)
+  // Runs several times for every call, so it makes no object unless something has changed.
   const current = (): Selection => {
-    const now = { queries: queries(), presets: presets() }
-    if (now.queries !== known.queries || now.presets !== known.presets) {
-      known = now
-      selection = selectOrNothing(now.queries, now.presets)
+    if (queries() !== known.queries || presets() !== known.presets) {
+      known = { queries: queries(), presets: presets() }
+      selection = selectOrNothing(known.queries, known.presets)
     }
     return selection
   }

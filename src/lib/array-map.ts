@@ -37,8 +37,10 @@ export class ArrayMap<K extends number | string, V> {
   take(key: K): V | undefined {
     const at = this.held.indexOf(key)
     if (at < 0) return undefined
-    this.held.splice(at, 1)
-    return this.items.splice(at, 1)[0]
+    const value = this.items[at]
+    removeAt(this.held, at)
+    removeAt(this.items, at)
+    return value
   }
 
   /** Returns the entries as they are now, in the order in which their keys were set first. */
@@ -61,4 +63,12 @@ export class ArrayMap<K extends number | string, V> {
     this.held.length = 0
     this.items.length = 0
   }
+}
+
+// ---
+
+/** Removes an item. Mostly the list is short, or the item its first or last: then this is several times as fast as `splice`. */
+function removeAt(list: unknown[], at: number): void {
+  for (let to = at; to < list.length - 1; to++) list[to] = list[to + 1]
+  list.pop()
 }

@@ -32,13 +32,17 @@ export type OpenStream = {
 /** The open streams. */
 export type OpenStreams = Pick<Set<OpenStream>, "add" | "delete">
 
-export type AskClient = (
-  method: string,
-  params: Params | undefined,
-  signal: AbortSignal,
-  send: (text: string) => void,
-  onprogress?: (params: Params) => void,
-) => Promise<unknown>
+/** Asks the client while its request runs. */
+export type Asker = {
+  /** Sends the client a server request by `send`. Rejects if the client cannot receive one. */
+  ask(
+    method: string,
+    params: Params | undefined,
+    signal: AbortSignal,
+    send: (text: string) => void,
+    onprogress?: (params: Params) => void,
+  ): Promise<unknown>
+}
 
 /** A legacy session, as its exchanges need it: its client can resume streams. */
 export type Resumable = { readonly events: EventLog; readonly sendsPrimingEvent: boolean }
@@ -47,9 +51,6 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
   readonly cancellation = new Cancellation()
   /** Ends a stream that would go on for ever. */
   private closeStream: (() => void) | undefined
-  /** Resolves with the HTTP response: at the answer, or at the first thing before it. */
-  readonly response: Promise<Response>
-  private resolve: (response: Response) => void = () => undefined
   private stream: ReadableStreamDefaultController<Uint8Array> | undefined
   /** The body of an answer that is sent in parts. */
   private body: PartialBody | undefined
@@ -60,22 +61,20 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
   private logged: number | undefined
 
   constructor(
-    private readonly asker: AskClient,
+    /** Takes the HTTP response: at the answer, or at the first thing before it. */
+    private readonly respond: (response: Response) => void,
+    private readonly asker: Asker,
     private readonly streams: OpenStreams,
     /** Set if the client may come back for the rest; undefined if a closed connection cancels the request. */
     private readonly resumable?: Resumable,
     /** The request that it answers. */
     private readonly request?: Id,
     /**
-     * Returns the signal of a closed connection; undefined if it is watched already. It matters only once there is more than
-     * the answer, and asking Bun for it costs a tenth of relaying a call.
+     * Has the signal of a closed connection; undefined if it is watched already. It matters only once there is more than the
+     * answer, and asking Bun for it costs a tenth of relaying a call.
      */
-    private signal?: () => AbortSignal,
-  ) {
-    this.response = new Promise((resolve) => {
-      this.resolve = resolve
-    })
-  }
+    private http?: { readonly signal: AbortSignal },
+  ) {}
 
   notify(text: string): void {
     this.push(text)
@@ -90,7 +89,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
     this.watchAbort()
     if ((this.disconnected && this.logged === undefined) || this.body !== undefined)
       return Promise.reject(new RequestError("invalid_request", "The client is disconnected"))
-    return this.asker(method, params, signal, (text) => this.push(text), onprogress)
+    return this.asker.ask(method, params, signal, (text) => this.push(text), onprogress)
   }
 
   /** An answer in parts cannot be resumed: a client that leaves cancels its request. An open event stream takes whole events. */
@@ -100,7 +99,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
       this.disconnected = true
       this.cancellation.cancel("the client closed the connection")
     })
-    this.resolve(new Response(this.body.stream, ANSWER))
+    this.respond(new Response(this.body.stream, ANSWER))
     return this.body
   }
 
@@ -111,7 +110,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
       return
     }
     if (this.stream === undefined) {
-      this.resolve(new Response(bodyOf(frame), init))
+      this.respond(new Response(bodyOf(frame), init))
       return
     }
     this.push(frame)
@@ -121,7 +120,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
   /** Ends the response to a cancelled request without an answer: as an empty stream, because JSON would need an answer. */
   finishUnanswered(): void {
     if (this.body !== undefined) this.body.breakOff()
-    else if (this.stream === undefined) this.resolve(new Response(null, { headers: SSE_HEADERS }))
+    else if (this.stream === undefined) this.respond(new Response(null, { headers: SSE_HEADERS }))
     else this.finishStream()
   }
 
@@ -169,8 +168,8 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
 
   /** Starts to watch whether the connection is closed. */
   private watchAbort(): void {
-    const signal = this.signal?.()
-    this.signal = undefined
+    const signal = this.http?.signal
+    this.http = undefined
     if (signal?.aborted === true) this.abort()
     else signal?.addEventListener("abort", () => this.abort())
   }
@@ -219,7 +218,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
     }
     const body = new ReadableStream(source, BYTE_STRATEGY)
     this.streams.add(this)
-    this.resolve(new Response(body, { headers: SSE_HEADERS }))
+    this.respond(new Response(body, { headers: SSE_HEADERS }))
     const opened = controller as unknown as ReadableStreamDefaultController<Uint8Array>
     if (this.resumable !== undefined) {
       this.logged = this.resumable.events.open(this, this.request)

@@ -40,9 +40,9 @@ import {
 } from "../wire/message.ts"
 import type { ClientContexts } from "./client-context.ts"
 import { type Forward, isForwarded } from "./forward.ts"
-import { type AskClient, HttpExchange, type OpenStreams } from "./http-exchange.ts"
+import { type Asker, HttpExchange, type OpenStreams } from "./http-exchange.ts"
 import { ANONYMOUS, identityOfPrincipal, type Principal } from "./principal.ts"
-import { readBodyText } from "./request-body.ts"
+import { takeBodyText } from "./request-body.ts"
 import { accepted, errorResponse, JSON_HEADERS, noContent, retryHeaders } from "./respond.ts"
 import { openSessionStream } from "./session-stream.ts"
 import { parseToolInvocation, serveToolInvocation } from "./tool-invocation.ts"
@@ -78,48 +78,70 @@ export type SessionHomes = {
 }
 
 /** Serves one HTTP request on an MCP path, for `principal` and `scope`. Never rejects. */
-export async function serveMcp(request: Request, scope: Scope, principal: Principal, deps: McpDeps): Promise<Response> {
-  const received: Received = { http: request, scope, principal, deps }
-  try {
-    switch (request.method) {
-      case "POST": {
-        const type = request.headers.get("content-type")
-        if (type === null || !/^application\/json\s*(;|$)/i.test(type))
-          throw new RequestError("unsupported_media_type", "Content-Type must be application/json")
-        const body = await readBodyText(request, deps.maxBody)
-        deps.onbody?.(request)
-        const value = parseJson(body)
-        if (deps.forward !== undefined) await bringSession(received)
-        return await post(value, body, received)
-      }
-      case "GET": {
-        if (deps.forward === undefined) return openStream(received)
-        const last = request.headers.get("last-event-id")
-        const forwarded = await deps.forward(last === null ? undefined : replicaIn(last), request)
-        if (forwarded !== undefined) return forwarded
-        await bringSession(received)
-        return openStream(received)
-      }
-      case "DELETE":
-        if (deps.forward !== undefined) await bringSession(received)
-        await endSession(received)
-        return noContent()
-      default:
-        return refuse(new RequestError("wrong_method", "Method not allowed"), received, { allow: "GET, POST, DELETE" })
-    }
-  } catch (error) {
-    return refuse(error, received)
-  }
-}
+export const serveMcp = (http: Request, scope: Scope, principal: Principal, deps: McpDeps): Promise<Response> =>
+  new Promise((respond) => {
+    const received = { http, scope, principal, deps, respond }
+    if (http.method === "POST") servePost(received)
+    else serveOther(received).then(respond, (error: unknown) => respond(refuse(error, received)))
+  })
 
 // ---
 
-/** One HTTP request, as the middleware found its client. */
+/** One HTTP request, as the middleware found its client, and the way back. */
 type Received = {
   readonly http: Request
   readonly scope: Scope
   readonly principal: Principal
   readonly deps: McpDeps
+  readonly respond: (response: Response) => void
+}
+
+/** The response to what was posted; undefined if the exchange of the request responds. */
+type Served = Response | undefined | Promise<Response | undefined>
+
+/** Serves a POST. No async function, and no promise that nothing waits for: this runs for every call. */
+function servePost(received: Received): void {
+  const { http, deps, respond } = received
+  const fail = (error: unknown) => respond(refuse(error, received))
+  const settle = (served: Served) => {
+    if (served instanceof Promise) served.then(settle, fail)
+    else if (served !== undefined) respond(served)
+  }
+  const take = (body: string) => {
+    try {
+      deps.onbody?.(http)
+      const value = parseJson(body)
+      if (deps.forward === undefined) settle(postHere(value, received))
+      else settle(bringSession(received).then(() => post(value, body, received)))
+    } catch (error) {
+      fail(error)
+    }
+  }
+  const type = http.headers.get("content-type")
+  if (type !== null && JSON_TYPE.test(type)) takeBodyText(http, deps.maxBody, take, fail)
+  else fail(new RequestError("unsupported_media_type", "Content-Type must be application/json"))
+}
+
+const JSON_TYPE = /^application\/json\s*(;|$)/i
+
+async function serveOther(received: Received): Promise<Response> {
+  const { http, deps } = received
+  switch (http.method) {
+    case "GET": {
+      if (deps.forward === undefined) return openStream(received)
+      const last = http.headers.get("last-event-id")
+      const forwarded = await deps.forward(last === null ? undefined : replicaIn(last), http)
+      if (forwarded !== undefined) return forwarded
+      await bringSession(received)
+      return openStream(received)
+    }
+    case "DELETE":
+      if (deps.forward !== undefined) await bringSession(received)
+      await endSession(received)
+      return noContent()
+    default:
+      return refuse(new RequestError("wrong_method", "Method not allowed"), received, { allow: "GET, POST, DELETE" })
+  }
 }
 
 /** Brings the session of a request here if another replica opened it. Rejects with an UnavailableError. */
@@ -143,10 +165,10 @@ function replicaOf(value: unknown, { principal, deps }: Received): string | unde
   return asked ?? replicaOfTask(params.taskId) ?? replicaOfResult(method, params)
 }
 
-/** Answers what was posted. Makes a promise only if something is waited for: this runs for every call. */
-function post(value: unknown, body: string, received: Received): Response | Promise<Response> {
+/** Answers what was posted to one of several replicas: here, or at the replica that it belongs to. */
+function post(value: unknown, body: string, received: Received): Served {
   const { http, deps } = received
-  if (Array.isArray(value)) return postBatch(value, received)
+  if (Array.isArray(value)) return postHere(value, received)
   const to = replicaOf(value, received)
   if (to === undefined && deps.homes !== undefined && http.headers.has("mcp-session-id"))
     return postAtHome(value, body, received, deps.homes)
@@ -157,12 +179,7 @@ function post(value: unknown, body: string, received: Received): Response | Prom
 }
 
 /** Answers a message of a session where its own processes run, if it has any. If that replica is gone, it is here from now on. */
-function postAtHome(
-  value: unknown,
-  body: string,
-  received: Received,
-  homes: SessionHomes,
-): Response | Promise<Response> {
+function postAtHome(value: unknown, body: string, received: Received, homes: SessionHomes): Served {
   const { http, deps } = received
   const session = sessionOf(received)
   const home = homes.of(session)
@@ -174,8 +191,10 @@ function postAtHome(
   return deps.forward?.(home, http, body)?.then((forwarded) => forwarded ?? here()) ?? here()
 }
 
-function postHere(value: unknown, received: Received): Response | Promise<Response> {
-  const { http, scope, principal, deps } = received
+/** Answers what was posted. Makes a promise only if something is waited for. */
+function postHere(value: unknown, received: Received): Served {
+  const { http, scope, principal, deps, respond } = received
+  if (Array.isArray(value)) return postBatch(value, received)
   const invocation = parseToolInvocation(value)
   if (invocation !== undefined)
     return serveToolInvocation(invocation, { scope, principal: principal.name, signal: http.signal }, deps.gateway)
@@ -193,10 +212,11 @@ function postHere(value: unknown, received: Received): Response | Promise<Respon
   if (message.method === "initialize") return postInitialize(message, received)
   if (header !== null && !isLegacyVersion(header))
     return refuse(unsupportedVersion(header), received, undefined, message.id)
-  const session = sessionOf(received)
-  const exchange = new HttpExchange(askerOf(session), deps.streams, session, message.id, () => http.signal)
+  const session = sessionFor(received)
+  const exchange = new HttpExchange(respond, session, deps.streams, session, message.id, http)
   const call = { request: message, client: session, exchange, gateway: deps.gateway }
-  return respond(exchange, serve(call, deps, session.running))
+  serve(call, deps, session.running, (answer) => finish(exchange, answer, limitStatusOf))
+  return undefined
 }
 
 async function postInitialize(request: RpcRequest, received: Received): Promise<Response> {
@@ -223,21 +243,20 @@ async function postInitialize(request: RpcRequest, received: Received): Promise<
 }
 
 /** 2025-03-26 allowed several messages in one body; the answers go back as one array. */
-async function postBatch(values: readonly unknown[], received: Received): Promise<Response> {
-  const { http, deps } = received
+async function postBatch(values: readonly unknown[], received: Received): Promise<Response | undefined> {
+  const { http, deps, respond } = received
   const { gateway } = deps
   if (values.length === 0 || values.length > MAX_BATCH)
     throw new RequestError("invalid_request", `A batch must have 1 to ${MAX_BATCH} messages`)
   const session = sessionOf(received)
   const messages = values.map(asMessage)
-  const whole = new HttpExchange(askerOf(session), deps.streams, session, undefined, () => http.signal)
+  const whole = new HttpExchange(respond, session, deps.streams, session, undefined, http)
   const answers: Promise<Answer | undefined>[] = []
   for (const message of messages)
-    if (isRequest(message))
-      answers.push(
-        serve({ request: message, client: session, exchange: partOf(whole), gateway }, deps, session.running),
-      )
-    else {
+    if (isRequest(message)) {
+      const call = { request: message, client: session, exchange: partOf(whole), gateway }
+      answers.push(new Promise((resolve) => serve(call, deps, session.running, resolve)))
+    } else {
       const here = () => void accept(message, session, gateway)?.catch(() => undefined)
       const forwarding = deps.forward?.(replicaOf(message, received), http, JSON.stringify(message))
       if (forwarding === undefined) here()
@@ -250,7 +269,7 @@ async function postBatch(values: readonly unknown[], received: Received): Promis
     if (texts.length === 0) whole.finishUnanswered()
     else whole.finish(`[${texts.join(",")}]`)
   })
-  return whole.response
+  return undefined
 }
 
 /** Returns the way back of one request of a batch: they share the response and are cancelled one by one, or all at once. */
@@ -267,8 +286,12 @@ function partOf(whole: HttpExchange): Exchange {
 }
 
 /** Answers one modern request: complete in itself. basic: Streamable HTTP, Request Metadata. */
-async function postModern(request: RpcRequest, version: string | undefined, received: Received): Promise<Response> {
-  const { http, scope, principal, deps } = received
+async function postModern(
+  request: RpcRequest,
+  version: string | undefined,
+  received: Received,
+): Promise<Response | undefined> {
+  const { http, scope, principal, deps, respond } = received
   const { id, method } = request
   const params = request.params ?? {}
   const header = http.headers.get("mcp-protocol-version")
@@ -290,12 +313,13 @@ async function postModern(request: RpcRequest, version: string | undefined, rece
       ? () => identityOfClient(client, identityOfPrincipal(principal), metaOf(params)?.[META_CONTEXT])
       : undefined,
   }
-  const exchange = new HttpExchange(cannotBeAsked, deps.streams)
+  const exchange = new HttpExchange(respond, CANNOT_BE_ASKED, deps.streams)
   http.signal.addEventListener("abort", () => exchange.abort())
   if (http.signal.aborted) exchange.abort()
   const verify = method === "tools/call" ? (view: View) => paramRefusal(request, view, http.headers) : undefined
   const call = { request, client, exchange, gateway: deps.gateway, verify }
-  return respond(exchange, serve(call, deps), modernStatusOf)
+  serve(call, deps, undefined, (answer) => finish(exchange, answer, modernStatusOf))
+  return undefined
 }
 
 /**
@@ -312,25 +336,21 @@ const PROXY_HEADER =
   /^(?:forwarded|via|x-(?:forwarded|original|envoy|amzn|azure|arr|vercel|nginx|proxy|traefik|cloud-trace)(?:-.*)?|(?:x-)?(?:real|client|cluster-client|appengine-user|true-client|fastly-client|fly-client|cf-connecting|do-connecting|nf-client-connection)-ip|x-host|cf-.*|cdn-.*|fly-.*|fastly-.*|true-client-.*)$/
 
 /** Modern clients get server requests in results, never in the middle of a stream. */
-const cannotBeAsked = () =>
-  Promise.reject(new RequestError("invalid_request", "svc cannot send this client requests while its own request runs"))
+const CANNOT_BE_ASKED: Asker = {
+  ask: () =>
+    Promise.reject(
+      new RequestError("invalid_request", "svc cannot send this client requests while its own request runs"),
+    ),
+}
 
-const askerOf =
-  (session: Session): AskClient =>
-  (...question) =>
-    session.ask(...question)
-
-/** Returns the response of `exchange`, which ends with the answer. */
-function respond(
+/** Ends the exchange of a request with its answer. */
+function finish(
   exchange: HttpExchange,
-  answering: Promise<Answer | undefined>,
-  statusOf: (answer: Answer) => number | undefined = limitStatusOf,
-): Promise<Response> {
-  void answering.then((answer) => {
-    if (answer === undefined) exchange.finishUnanswered()
-    else exchange.finish(answer.frame, initOf(answer, statusOf(answer)))
-  })
-  return exchange.response
+  answer: Answer | undefined,
+  statusOf: (answer: Answer) => number | undefined,
+): void {
+  if (answer === undefined) exchange.finishUnanswered()
+  else exchange.finish(answer.frame, initOf(answer, statusOf(answer)))
 }
 
 function initOf({ retryAfter }: Answer, status: number | undefined): ResponseInit | undefined {
@@ -409,12 +429,17 @@ function openStream(received: Received): Response {
 }
 
 /** Returns the session that a request names. Throws a RequestError without a session id, or for another principal's. */
-function sessionOf({ http, scope, principal, deps }: Received): Session {
+function sessionOf(received: Received): Session {
+  const version = received.http.headers.get("mcp-protocol-version")
+  if (version !== null && !isLegacyVersion(version)) throw unsupportedVersion(version)
+  return sessionFor(received)
+}
+
+/** The same for a request whose version svc knows. */
+function sessionFor({ http, scope, principal, deps }: Received): Session {
   const id = http.headers.get("mcp-session-id")
   if (id === null)
     throw new RequestError("invalid_request", "The Mcp-Session-Id header is missing: send initialize first")
-  const version = http.headers.get("mcp-protocol-version")
-  if (version !== null && !isLegacyVersion(version)) throw unsupportedVersion(version)
   const session = deps.sessions.get(id, principal.name, scope, deps.gateway)
   if (session === undefined) throw new RequestError("not_found", "Session not found: send initialize again")
   return session

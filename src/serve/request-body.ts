@@ -2,15 +2,27 @@
 import { RequestError } from "../lib/errors.ts"
 import { parseJson } from "../wire/message.ts"
 
-/** Reads the body as text. Rejects with a RequestError past `limit` bytes, even if the body does not declare its length. */
-export function readBodyText(request: Request, limit: number): Promise<string> {
+/**
+ * Reads the body as text and calls `take` with it, which must not throw, or `fail` with a RequestError: past `limit` bytes,
+ * even if the body does not declare its length. Makes no promise of its own, because this runs for every call.
+ */
+export function takeBodyText(
+  request: Request,
+  limit: number,
+  take: (text: string) => void,
+  fail: (error: unknown) => void,
+): void {
   try {
-    // No async function: this runs for every call.
-    return (isBounded(request, limit) ? request.text() : readUnbounded(request, limit)).catch(readFailed)
+    const reading = isBounded(request, limit) ? request.text() : readUnbounded(request, limit)
+    reading.then(take, (cause: unknown) => fail(readFault(cause)))
   } catch (error) {
-    return Promise.reject(error)
+    fail(error)
   }
 }
+
+/** Reads the body as text. Rejects with a RequestError past `limit` bytes, even if the body does not declare its length. */
+export const readBodyText = (request: Request, limit: number): Promise<string> =>
+  new Promise((resolve, reject) => takeBodyText(request, limit, resolve, reject))
 
 /** Reads the body as a JSON value. Rejects with a RequestError past `limit` bytes and for invalid JSON. */
 export const readJson = (request: Request, limit: number): Promise<unknown> =>
@@ -39,7 +51,7 @@ async function readUnbounded(request: Request, limit: number): Promise<string> {
   return Buffer.concat(parts).toString("utf8")
 }
 
-function readFailed(cause: unknown): never {
-  if (cause instanceof RequestError) throw cause
-  throw new RequestError("invalid_request", "The connection ended before the whole body arrived", undefined, { cause })
-}
+const readFault = (cause: unknown): RequestError =>
+  cause instanceof RequestError
+    ? cause
+    : new RequestError("invalid_request", "The connection ended before the whole body arrived", undefined, { cause })

@@ -64,19 +64,23 @@ export async function initialize(
 }
 
 /**
- * Answers a request of a legacy session or of a modern client; resolves with undefined if the client cancelled it and wants
- * no answer. Never rejects. `running` is where the client can cancel the request by its id.
+ * Answers a request of a legacy session or of a modern client: calls `deliver` once, with undefined if the client cancelled
+ * the request and wants no answer. Returns no promise, because each costs a tenth of what svc does for a call. `running` is
+ * where the client can cancel the request by its id.
  */
 export function serve(
   call: ClientCall,
   { suspendedCalls }: Pick<EndpointDeps, "suspendedCalls">,
-  running?: RunningRequests,
-): Promise<Answer | undefined> {
-  if (running === undefined) return answerOf(call, suspendedCalls)
-  const { id } = call.request
-  const end = running.begin(id, call.exchange)
-  if (end === undefined) return Promise.resolve(repeatedId(id))
-  return answerOf(call, suspendedCalls).then((answer) => (end() ? answer : undefined))
+  running: RunningRequests | undefined,
+  deliver: (answer: Answer | undefined) => void,
+): void {
+  const { request, exchange } = call
+  if (running === undefined) void answerOf(call, suspendedCalls).then(deliver)
+  else if (!running.begin(request.id, exchange)) deliver(repeatedId(request.id))
+  else
+    void answerOf(call, suspendedCalls).then((answer) =>
+      deliver(running.end(request.id, exchange) ? answer : undefined),
+    )
 }
 
 /** Takes a notification of a session's client, or its response to a server request. Returns a promise if other replicas are told. */

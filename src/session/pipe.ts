@@ -94,7 +94,7 @@ export class Pipe {
   /** Ends the session and cancels what runs, and answers it with the reason: svc stops. */
   end(reason: string): void {
     if (this.session !== undefined) this.deps.sessions.remove(this.session.id, reason)
-    this.running.end(reason)
+    this.running.close(reason)
   }
 
   // ---
@@ -155,15 +155,17 @@ export class Pipe {
     const exchange = this.exchangeFor((method, params, signal, onprogress) =>
       session.ask(method, params, signal, (text) => this.send(text), onprogress),
     )
-    return serve({ request, client: session, exchange, gateway: deps.gateway }, deps, session.running)
+    const call = { request, client: session, exchange, gateway: deps.gateway }
+    return new Promise((resolve) => serve(call, deps, session.running, resolve))
   }
 
   /** Waits for the answer to `initialize`. Resolves with false if the client cancels the request meanwhile. */
   private async waitForSession({ id }: Request): Promise<boolean> {
-    const end = this.running.begin(id, this.exchangeFor(cannotBeAsked))
+    const exchange = this.exchangeFor(cannotBeAsked)
+    const isNew = this.running.begin(id, exchange)
     // A repeated id is refused when the session begins the request.
     await this.opening
-    return end?.() ?? true
+    return isNew ? this.running.end(id, exchange) : true
   }
 
   private async open(request: Request): Promise<undefined> {
@@ -192,15 +194,15 @@ export class Pipe {
       return errorAnswer(request.id, found.refusal.code, found.refusal.message, found.refusal.data)
     const { client } = found
     const exchange = this.exchangeFor(cannotBeAsked)
-    const end = this.running.begin(request.id, exchange)
-    if (end === undefined) return repeatedId(request.id)
+    if (!this.running.begin(request.id, exchange)) return repeatedId(request.id)
     let answer: Answer | undefined
     try {
       this.identified ??= this.identify(client.info)
       await this.identified
-      answer = await serve({ request, client, exchange, gateway: deps.gateway }, deps)
+      const call = { request, client, exchange, gateway: deps.gateway }
+      answer = await new Promise<Answer | undefined>((resolve) => serve(call, deps, undefined, resolve))
     } finally {
-      if (!end()) answer = undefined
+      if (!this.running.end(request.id, exchange)) answer = undefined
     }
     return answer
   }

@@ -24,6 +24,7 @@ import { asBuffer, contains, encode, hasEscapedLetters, withResponseId } from ".
 import { encodeHeader, type MirroredHeader, paramHeaders } from "../wire/headers.ts"
 import {
   asText,
+  idText,
   isId,
   isObject,
   metaOf,
@@ -299,7 +300,7 @@ function unchanged(
   const change = eraChange(bytes, cacheable, peer.era, client.era)
   if (change === "rewrite" || hasEscapedLetters(bytes)) return undefined
   const members = change === "complete" ? completeMembers(cacheable) : undefined
-  const relayed = withResponseId(frame, answer, encode(JSON.stringify(request.id)), members)
+  const relayed = withResponseId(frame, answer, encode(idText(request.id)), members)
   return request.method === "tools/call" ? new RelayedResult(relayed) : { frame: relayed, outcome: "ok" }
 }
 

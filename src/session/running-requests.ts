@@ -6,44 +6,48 @@ import type { Exchange } from "./client.ts"
 
 export class RunningRequests {
   private readonly exchanges = new ArrayMap<number | string, Exchange>()
-  private readonly unwanted = new WeakSet<Exchange>()
+  /** Cancelled requests that have not ended. Mostly empty, so a search costs nothing. */
+  private readonly unwanted: Exchange[] = []
 
   get size(): number {
     return this.exchanges.size
   }
 
-  /**
-   * Registers a request. The returned function removes it and says whether it gets an answer: a cancelled one gets none.
-   * Returns undefined if a request with this id runs that is not cancelled.
-   */
-  begin(id: Id, exchange: Exchange): (() => boolean) | undefined {
+  /** Registers a request, until `end`. Returns false, and does not, if a request with this id runs that is not cancelled. */
+  begin(id: Id, exchange: Exchange): boolean {
     const key = keyOf(id)
     const before = this.exchanges.get(key)
-    if (before !== undefined && !this.unwanted.has(before)) return undefined
+    if (before !== undefined && !this.unwanted.includes(before)) return false
     this.exchanges.set(key, exchange)
-    return () => {
-      if (this.exchanges.get(key) === exchange) this.exchanges.take(key)
-      return !this.unwanted.has(exchange)
-    }
+    return true
+  }
+
+  /** Removes a request that has begun. Returns whether it gets an answer: a cancelled one gets none. */
+  end(id: Id, exchange: Exchange): boolean {
+    const key = keyOf(id)
+    if (this.exchanges.get(key) === exchange) this.exchanges.take(key)
+    const at = this.unwanted.indexOf(exchange)
+    if (at >= 0) this.unwanted.splice(at, 1)
+    return at < 0
   }
 
   /** Cancels the request that a client's `notifications/cancelled` names. Returns whether it runs here. */
   cancel({ requestId, reason }: Params): boolean {
     const exchange = isId(requestId) ? this.exchanges.get(keyOf(requestId)) : undefined
     if (exchange === undefined) return false
-    this.unwanted.add(exchange)
+    if (!this.unwanted.includes(exchange)) this.unwanted.push(exchange)
     exchange.cancellation.cancel(typeof reason === "string" ? reason : "was cancelled by the client")
     return true
   }
 
   /** Cancels all requests and answers none of them, because the client ended the session itself. */
   drop(reason: string): void {
-    for (const exchange of this.exchanges.values()) this.unwanted.add(exchange)
-    this.end(reason)
+    for (const exchange of this.exchanges.values()) if (!this.unwanted.includes(exchange)) this.unwanted.push(exchange)
+    this.close(reason)
   }
 
   /** Cancels all requests and answers them with an error, because the client did not cancel them itself. */
-  end(reason: string): void {
+  close(reason: string): void {
     for (const exchange of this.exchanges.values()) exchange.cancellation.cancel(reason)
     this.exchanges.clear()
   }

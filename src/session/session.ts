@@ -266,7 +266,7 @@ export class Session implements Client, SessionMemory, SessionPart {
     this.outlet = undefined
     if (this.standalone !== undefined) this.log?.drop(this.standalone)
     this.queued.length = 0
-    this.running.end(reason)
+    this.running.close(reason)
     for (const question of this.clientRequests.values()) question.reject(new RequestError("invalid_request", reason))
     this.clientRequests.clear()
   }

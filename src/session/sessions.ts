@@ -60,8 +60,8 @@ export class Sessions {
    */
   get(id: string, principal: string, scope: Scope, gateway: Gateway): Session | undefined {
     const session = this.byId.get(id) ?? this.restore(id, scope, gateway)
-    if (session === undefined || session.principal !== principal || identityOf(session.scope) !== identityOf(scope))
-      return undefined
+    if (session === undefined || session.principal !== principal) return undefined
+    if (session.scope !== scope && identityOf(session.scope) !== identityOf(scope)) return undefined
     session.lastSeen = this.clock.now()
     return session
   }

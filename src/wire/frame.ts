@@ -100,6 +100,17 @@ export function createRequestIds(random: string): RequestIds {
     `^\\s*\\{\\s*(?:"jsonrpc"\\s*:\\s*"2\\.0"\\s*,\\s*)?"id"\\s*:\\s*"${RegExp.escape(prefix)}([1-9][0-9]{0,${MAX_DIGITS - 1}})"`,
   )
   let last = 0
+  let tens = 0
+  let textOfTens = prefix
+  // Ten ids share the text before their last digit, because a number is slow to turn into text.
+  const textOfId = (number: number): string => {
+    const before = Math.floor(number / 10)
+    if (before !== tens) {
+      tens = before
+      textOfTens = before === 0 ? prefix : prefix + before
+    }
+    return textOfTens + (number % 10)
+  }
   /**
    * Matches a frame that begins with `idFirst`, for example this one, with start 22, end 31 and result 42:
    *     {"jsonrpc":"2.0","id":"svcX.42","result":{}}
@@ -138,7 +149,7 @@ export function createRequestIds(random: string): RequestIds {
   }
   return {
     next: () => ++last,
-    text: (number) => prefix + number,
+    text: textOfId,
     parse(id) {
       if (typeof id !== "string" || !id.startsWith(prefix)) return undefined
       const digits = id.slice(prefix.length)

@@ -93,9 +93,11 @@ export function idAtEdges(edges: string): Id | undefined {
   return found === null ? undefined : (parseExact(found[1] as string) as Id)
 }
 
+/** Returns an id as JSON text. Most are small numbers, whose text is there. */
+export const idText = (id: Id): string => (typeof id === "number" ? String(id) : JSON.stringify(id))
+
 /** Returns a success response as text; `result` is JSON text. */
-export const resultText = (id: Id, result: string): string =>
-  `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`
+export const resultText = (id: Id, result: string): string => `{"jsonrpc":"2.0","id":${idText(id)},"result":${result}}`
 
 /** Returns an error response as text; without an id if it is undefined, as for a message with an unreadable id. */
 export function errorText(id: Id | undefined, code: ErrorObject["code"], message: string, data?: unknown): string {

@@ -1,6 +1,6 @@
 /** The way back of one HTTP request: when it is JSON, when it is a stream, and what a closed connection means. */
 import { describe, expect, test } from "bun:test"
-import { type AskClient, HttpExchange, type OpenStream } from "../../src/serve/http-exchange.ts"
+import { type Asker, HttpExchange, type OpenStream } from "../../src/serve/http-exchange.ts"
 import { EventLog } from "../../src/session/event-log.ts"
 
 const MINUTE = 60_000
@@ -9,38 +9,43 @@ const NOTIFICATION = '{"jsonrpc":"2.0","method":"notifications/progress"}'
 const ANSWER = '{"jsonrpc":"2.0","id":1,"result":{}}'
 
 /** An exchange of a legacy session (`primes`: of a client that can resume streams from their start) or of a modern client. */
-function exchangeOf(client: "modern" | "legacy" | "primes", asker: AskClient = async (_m, _p, _s, send) => send("{}")) {
+function exchangeOf(
+  client: "modern" | "legacy" | "primes",
+  ask: Asker["ask"] = async (_m, _p, _s, send) => send("{}"),
+) {
   const events = new EventLog("l")
   const streams = new Set<OpenStream>()
   const connection = new AbortController()
+  const { promise: answered, resolve } = Promise.withResolvers<Response>()
   const exchange = new HttpExchange(
-    asker,
+    resolve,
+    { ask },
     streams,
     client === "modern" ? undefined : { events, sendsPrimingEvent: client === "primes" },
     1,
-    () => connection.signal,
+    connection,
   )
-  return { exchange, events, streams, connection }
+  return { exchange, answered, events, streams, connection }
 }
 
 const kindOf = (response: Response): string | null => response.headers.get("content-type")
 
 describe("a response", () => {
   test("is JSON if nothing comes before the answer", async () => {
-    const { exchange, streams } = exchangeOf("legacy")
+    const { exchange, answered, streams } = exchangeOf("legacy")
     exchange.finish(ANSWER)
-    const response = await exchange.response
+    const response = await answered
     expect([response.status, kindOf(response), await response.text()]).toEqual([200, "application/json", ANSWER])
     expect(streams.size).toBe(0)
   })
 
   test("in parts holds what the parts were, before Bun reads it and after", async () => {
-    const { exchange } = exchangeOf("modern")
+    const { exchange, answered } = exchangeOf("modern")
     const body = exchange.openBody()
     const give = (byte: number) => body?.write(new Uint8Array(100_000).fill(byte))
     // Bun does not read yet.
     for (const byte of [1, 2, 3]) await give(byte)
-    const response = await exchange.response
+    const response = await answered
     const whole = response.bytes()
     for (const byte of [4, 5, 6]) await give(byte)
     body?.end()
@@ -49,23 +54,23 @@ describe("a response", () => {
   })
 
   test("has the status and headers of its answer", async () => {
-    const { exchange } = exchangeOf("modern")
+    const { exchange, answered } = exchangeOf("modern")
     exchange.finish(ANSWER, { status: 429, headers: { "retry-after": "3" } })
-    const response = await exchange.response
+    const response = await answered
     expect([response.status, response.headers.get("retry-after")]).toEqual([429, "3"])
   })
 
   test("is JSON for a large frame too, byte for byte", async () => {
-    const { exchange } = exchangeOf("legacy")
+    const { exchange, answered } = exchangeOf("legacy")
     const frame = new TextEncoder().encode(`"${"x".repeat(1024 * 1024)}"`)
     exchange.finish(frame)
-    expect(new Uint8Array(await (await exchange.response).arrayBuffer())).toEqual(frame)
+    expect(new Uint8Array(await (await answered).arrayBuffer())).toEqual(frame)
   })
 
   test("becomes a stream with the first notification, and ends with the answer", async () => {
-    const { exchange, streams } = exchangeOf("modern")
+    const { exchange, answered, streams } = exchangeOf("modern")
     exchange.notify(NOTIFICATION)
-    const response = await exchange.response
+    const response = await answered
     expect([kindOf(response), streams.size]).toEqual(["text/event-stream", 1])
     exchange.finish(ANSWER, { status: 404 })
     expect([response.status, await response.text()]).toEqual([200, `data: ${NOTIFICATION}\n\ndata: ${ANSWER}\n\n`])
@@ -73,62 +78,62 @@ describe("a response", () => {
   })
 
   test("becomes a stream with the first server request", async () => {
-    const { exchange } = exchangeOf("modern")
+    const { exchange, answered } = exchangeOf("modern")
     await exchange.ask("elicitation/create", {}, new AbortController().signal)
-    expect(kindOf(await exchange.response)).toBe("text/event-stream")
+    expect(kindOf(await answered)).toBe("text/event-stream")
   })
 
   test("of a client that can resume it begins with an event that says where it starts", async () => {
-    const { exchange, events } = exchangeOf("primes")
+    const { exchange, answered, events } = exchangeOf("primes")
     exchange.notify(NOTIFICATION)
     exchange.finish(ANSWER)
-    const [priming, ...rest] = (await (await exchange.response).text()).split("\n\n")
+    const [priming, ...rest] = (await (await answered).text()).split("\n\n")
     expect(priming).toBe(`id: ${events.start(1)}\nretry: 1000\ndata:`)
     expect(rest.map((event) => event.split("\n").at(-1))).toEqual([`data: ${NOTIFICATION}`, `data: ${ANSWER}`, ""])
   })
 
   test("of a client that cannot resume from the start has event ids and no such event", async () => {
-    const { exchange } = exchangeOf("legacy")
+    const { exchange, answered } = exchangeOf("legacy")
     exchange.notify(NOTIFICATION)
     exchange.finish(ANSWER)
-    const text = await (await exchange.response).text()
+    const text = await (await answered).text()
     expect([text.startsWith("id: l-1-1"), text.includes("retry:")]).toEqual([true, false])
   })
 
   test("to a cancelled request is an empty stream, or the end of the stream that it is", async () => {
-    const { exchange } = exchangeOf("legacy")
+    const { exchange, answered } = exchangeOf("legacy")
     exchange.finishUnanswered()
-    const response = await exchange.response
+    const response = await answered
     expect([kindOf(response), await response.text()]).toEqual(["text/event-stream", ""])
-    const other = exchangeOf("modern").exchange
-    other.notify(NOTIFICATION)
-    other.finishUnanswered()
-    expect(await (await other.response).text()).toBe(`data: ${NOTIFICATION}\n\n`)
+    const other = exchangeOf("modern")
+    other.exchange.notify(NOTIFICATION)
+    other.exchange.finishUnanswered()
+    expect(await (await other.answered).text()).toBe(`data: ${NOTIFICATION}\n\n`)
   })
 
   test("that is a stream without an end is closed by its request, which then answers", async () => {
-    const { exchange, streams } = exchangeOf("modern")
+    const { exchange, answered, streams } = exchangeOf("modern")
     exchange.notify(NOTIFICATION)
     exchange.onstream(() => exchange.finish(ANSWER))
     for (const stream of streams) stream.close()
-    expect(await (await exchange.response).text()).toEndWith(`data: ${ANSWER}\n\n`)
+    expect(await (await answered).text()).toEndWith(`data: ${ANSWER}\n\n`)
   })
 })
 
 describe("a connection that the client closes", () => {
   test("cancels the request of a modern client, and nothing more is sent", async () => {
-    const { exchange, streams } = exchangeOf("modern")
+    const { exchange, answered, streams } = exchangeOf("modern")
     exchange.notify(NOTIFICATION)
-    await (await exchange.response).body?.cancel()
+    await (await answered).body?.cancel()
     expect([exchange.cancellation.reason, streams.size]).toEqual(["the client closed the connection", 0])
     exchange.notify(NOTIFICATION)
     exchange.finish(ANSWER)
   })
 
   test("does not cancel the request of a legacy client, whose answer waits in the log", async () => {
-    const { exchange, events } = exchangeOf("legacy")
+    const { exchange, answered, events } = exchangeOf("legacy")
     exchange.notify(NOTIFICATION)
-    await (await exchange.response).body?.cancel()
+    await (await answered).body?.cancel()
     expect([exchange.cancellation.reason, exchange.isConnected()]).toEqual([undefined, false])
     exchange.finish(ANSWER)
     const seen: string[] = []
@@ -149,9 +154,9 @@ describe("a connection that the client closes", () => {
 
 /** A request whose client was sent a server request, and its connection. */
 async function asked() {
-  const { exchange, events } = exchangeOf("primes")
+  const { exchange, answered, events } = exchangeOf("primes")
   await exchange.ask("elicitation/create", {}, new AbortController().signal)
-  const { body } = await exchange.response
+  const { body } = await answered
   return { exchange, events, lose: () => body?.cancel(), cancelled: () => exchange.cancellation.reason }
 }
 

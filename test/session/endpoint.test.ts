@@ -1,10 +1,11 @@
 import { describe, expect, test } from "bun:test"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import { createSealer } from "../../src/lib/seal.ts"
+import type { Answer } from "../../src/session/answer.ts"
 import { Cancellation } from "../../src/session/cancellation.ts"
 import type { Exchange } from "../../src/session/client.ts"
-import { accept, initialize, type Opening, serve } from "../../src/session/endpoint.ts"
-import type { Gateway, Listener, Target } from "../../src/session/ports.ts"
+import { accept, initialize, type Opening, serve as serveInto } from "../../src/session/endpoint.ts"
+import type { ClientCall, Gateway, Listener, Target } from "../../src/session/ports.ts"
 import { RunningRequests } from "../../src/session/running-requests.ts"
 import { Session } from "../../src/session/session.ts"
 import { Sessions } from "../../src/session/sessions.ts"
@@ -25,6 +26,13 @@ function endpoint(parts: GatewayParts = {}) {
   const suspendedCalls = new SuspendedCalls({ clock, sealer, newId: () => "c", onbug: gateway.observers.onbug })
   return { gateway, sessions, suspendedCalls, ended }
 }
+
+/** Resolves with what is delivered. */
+const serve = (
+  call: ClientCall,
+  deps: ReturnType<typeof endpoint>,
+  running?: RunningRequests,
+): Promise<Answer | undefined> => new Promise((resolve) => serveInto(call, deps, running, resolve))
 
 const opening = (more: Partial<Opening> = {}): Opening => ({
   request: request("initialize", { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "c" } }),

@@ -195,3 +195,9 @@ test("a malformed frame has an error without its text", () => {
   expect(() => parseFrame(encode('{"secret":'))).toThrow(/^sent a message that is not JSON$/)
   expect(() => parseFrame(encode("[".repeat(200_000) + "]".repeat(200_000)))).toThrow("deeper than 512 levels")
 })
+
+test("the text of an id is its prefix and its number, in any order of numbers", () => {
+  const ids = createRequestIds("abc")
+  for (const number of [1, 9, 10, 11, 99, 100, 7, 101, 999_999_999_999_999, 1_000_000, 1])
+    expect([ids.text(number), ids.parse(ids.text(number))]).toEqual([`svcabc.${number}`, number])
+})
