@@ -17,6 +17,8 @@ export type RedisServer = AsyncDisposable & {
   /** Stops answering without closing connections, as a network that drops packets. */
   pause(): void
   resume(): void
+  /** Runs a command of its operator. */
+  order(command: string, ...args: readonly string[]): Promise<unknown>
 }
 
 /** Redis's redis-check-rdb is the server under another name; Debian's redis-tools has it alone. */
@@ -61,6 +63,14 @@ export async function startRedis(...args: readonly string[]): Promise<RedisServe
     start,
     pause: () => child.kill("SIGSTOP"),
     resume: () => child.kill("SIGCONT"),
+    async order(command, ...args) {
+      const client = new RedisClient(`redis://127.0.0.1:${port}`)
+      try {
+        return await client.send(command, [...args])
+      } finally {
+        client.close()
+      }
+    },
     [Symbol.asyncDispose]: kill,
   }
 }
@@ -123,6 +133,7 @@ export async function sharedNetwork(): Promise<SharedNetwork> {
         newId: () => crypto.randomUUID(),
         onproblem() {},
         onunfit() {},
+        onaccepting() {},
       })
       states.add(state)
       await agree(true)
@@ -138,11 +149,7 @@ export async function sharedNetwork(): Promise<SharedNetwork> {
       listener = listen(port)
       await agree(true)
     },
-    async clear() {
-      const client = new RedisClient(redis.url)
-      await client.send("FLUSHALL", [])
-      client.close()
-    },
+    clear: async () => void (await redis.order("FLUSHALL")),
     async settle() {
       // The answers of a connection come in order, and so do its messages; what one sets going takes another turn.
       for (let turn = 0; turn < SETTLE_TURNS; turn++) {

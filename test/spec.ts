@@ -2022,6 +2022,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "what clients cannot see they cannot repair",
   },
+  "cluster:refusing": {
+    says: "while the shared state refuses changes, what is shared already goes on, the rest answers 503 with Retry-After, and readiness says so; a read-only replica counts as away; what was cleared is shared again by itself",
+    from: "choice",
+    why: "a full or replaced Redis answers, and is still of no use",
+  },
   "cluster:away": {
     says: "while the shared state is away, modern requests and known sessions go on; what needs it answers 503 with Retry-After; svc recovers by itself, even if the state lost all it held",
     from: "choice",

@@ -59,6 +59,7 @@ export async function openCluster(
       log.warn(
         `the shared state at ${place} is away: ${reason}; sessions that this replica does not know, and new ones, are refused until it is back`,
       ),
+    onaccepting: () => log.info(`the shared state at ${place} takes changes again`),
     onunfit: (reason) => unfit.reject(usageError(`--cluster cannot be ${place}: ${reason}`)),
   })
   const id = replicaId(() => crypto.randomUUID())
@@ -106,7 +107,7 @@ export async function openCluster(
     },
     facts: () => ({
       replica: id,
-      connected: state.connected,
+      state: wordOf(state),
       replicas: replicas.all().length,
       configuration: config,
       differing: drift.differing,
@@ -114,6 +115,7 @@ export async function openCluster(
     }),
     async close() {
       drift.close()
+      keys.close()
       await withTimeout(systemClock, GOODBYE_MS, replicas.close())
       state.close()
     },
@@ -130,6 +132,7 @@ const CONFIG_DIGITS = 16
 type Keys = Pick<Cluster, "sealer" | "mark" | "onback"> & {
   /** Resolves when the keys are those of the cluster. */
   readonly ready: Promise<void>
+  close(): void
 }
 
 /**
@@ -165,17 +168,32 @@ function createKeys(state: SharedState): Keys {
   }
   state.onstate(retry)
   retry()
+  // The state may be lost while it is connected: somebody cleared it. Another replica would make other keys.
+  let cancel: () => void
+  const look = () => {
+    const found = state.connected && epoch !== undefined ? state.read(KEYS) : undefined
+    found?.then((keys) => (keys?.epoch === epoch ? undefined : agree())).catch(() => undefined)
+    cancel = systemClock.after(LOOK_MS, look)
+  }
+  cancel = systemClock.after(LOOK_MS, look)
   return {
     sealer: { seal: (text) => sealer.seal(text), open: (text) => sealer.open(text) },
     mark: (...texts) => marker(...texts),
     ready,
     onback: (listener) => void listeners.push(listener),
+    close: () => cancel(),
   }
 }
 
 const KEYS = "keys"
 const KEY_BYTES = 32
 const RETRY_MS = 1000
+const LOOK_MS = 2000
+
+function wordOf({ connected, refusing }: SharedState): ClusterFacts["state"] {
+  if (!connected) return "away"
+  return refusing ? "refusing" : "connected"
+}
 
 /** Returns the address of a listener for other machines. */
 function reachable(listening: URL): string {

@@ -34,8 +34,8 @@ export type ProcessFacts = {
 export type ClusterFacts = {
   /** The id of this replica. */
   readonly replica: string
-  /** Whether the shared state can be reached. */
-  readonly connected: boolean
+  /** `refusing`: the shared state can be reached, but takes no changes. */
+  readonly state: "connected" | "refusing" | "away"
   /** The number of replicas that live, this one included. */
   readonly replicas: number
   /** A digest of the text of this replica's configuration. */
@@ -145,10 +145,10 @@ export function readinessReport(
  */
 function clusterSummary({ cluster }: ProcessFacts, level: HealthLevel): Params {
   if (cluster === undefined) return {}
-  const { connected, replicas, replica, configuration, differing } = cluster
+  const { state, replicas, replica, configuration, differing } = cluster
   return {
     cluster: {
-      state: connected ? "connected" : "away",
+      state,
       ...(level === "minimal" ? {} : { replicas }),
       ...(level === "full" ? { replica, configuration, differing } : {}),
     },

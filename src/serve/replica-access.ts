@@ -19,13 +19,14 @@ export const createReplicaAccess =
     if (credential === null) return undefined
     const slug = SERVER_PATH.exec(path)?.[1]
     if (slug !== undefined && leases.admits(percentDecoded(slug), credential)) return OTHER_REPLICA
-    return errorResponse(new UnavailableError("The server does not run on this replica", { retryAfter: 1 }), {
+    return errorResponse(new UnavailableError(NOT_HERE, { retryAfter: 1 }), {
       shape: "jsonrpc",
     })
   }
 
 // ---
 
+const NOT_HERE = "The server runs on one replica at a time, and not, or no longer, on this one; try again in a moment"
 const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/
 
 const OTHER_REPLICA: Principal = {

@@ -6,6 +6,8 @@
  *  3. A message to itself each second shows that both connections work. A connection that is silent, for example behind a
  *     network that drops packets, is given up after SILENT_MS.
  *  4. A change of several steps is one script: Redis runs it at once.
+ *  5. A Redis that has become a read-only replica is given up: its name may be that of another one by now. One that refuses
+ *     changes for another reason (its memory is full) stays connected, and is tried each second until it takes one.
  */
 import { RedisClient } from "bun"
 import { Backoff } from "../lib/backoff.ts"
@@ -24,6 +26,8 @@ export type RedisOptions = {
   newId(): string
   /** Called when the connection is lost or refused, with the reason; once for each reason until it is back. */
   onproblem(reason: string): void
+  /** Called when it takes changes again after it refused them. */
+  onaccepting(): void
   /** Called when it answers but is of a kind that svc cannot use, with the reason. svc tries again as after a loss. */
   onunfit(reason: string): void
 }
@@ -50,6 +54,9 @@ class RedisState implements SharedState {
   private readonly ownChannel: string
   private lastHeard = 0
   private lastProblem: string | undefined
+  private isRefusing = false
+  /** Commands that wait for their answers. */
+  private pending = 0
   private cancelTimer: () => void = () => undefined
 
   constructor(private readonly options: RedisOptions) {
@@ -60,6 +67,10 @@ class RedisState implements SharedState {
 
   get connected(): boolean {
     return this.link !== undefined
+  }
+
+  get refusing(): boolean {
+    return this.isRefusing
   }
 
   async read(key: string): Promise<SharedRecord | undefined> {
@@ -137,14 +148,30 @@ class RedisState implements SharedState {
 
   private async send(command: string, args: string[]): Promise<unknown> {
     const { link } = this
-    if (link === undefined) throw unreachable()
+    if (link === undefined || this.pending >= MAX_PENDING) throw unreachable()
+    this.pending++
     try {
       return await link.commands.send(command, args)
     } catch (cause) {
-      // Redis refuses, for example because its memory is full or it is a replica: as good as away, but connected.
-      this.report(messageOf(cause))
+      this.refused(link, cause)
       throw unreachable(cause)
+    } finally {
+      this.pending--
     }
+  }
+
+  /** Rule 5. */
+  private refused(link: Link, cause: unknown): void {
+    if (this.link !== link) return
+    // Redis adds which script it was.
+    const reason = messageOf(cause).replace(/\.? script: .*/s, "")
+    if (reason.startsWith("READONLY")) {
+      this.lose(link, READ_ONLY)
+      return
+    }
+    // A closed connection is reported as lost a moment later.
+    this.isRefusing = /^[A-Z]+ /.test(reason)
+    this.report(reason)
   }
 
   private async connect(): Promise<void> {
@@ -157,11 +184,13 @@ class RedisState implements SharedState {
     this.attempt = link
     try {
       await Promise.all([link.commands.connect(), link.subscriber.connect()])
-      const unfit = UNFIT[await modeOf(link.commands)]
+      const { mode, isReadOnly } = await kindOf(link.commands)
+      const unfit = UNFIT[mode]
       if (unfit !== undefined) {
         if (this.attempt === link) this.options.onunfit(unfit)
         throw new Error(unfit)
       }
+      if (isReadOnly) throw new Error(READ_ONLY)
       await link.subscriber.subscribe(this.channel, (text) => {
         for (const listener of this.messageListeners) listener(text)
       })
@@ -181,6 +210,7 @@ class RedisState implements SharedState {
     this.cancelTimer()
     this.backoff.reset()
     this.lastProblem = undefined
+    this.isRefusing = false
     this.lastHeard = clock.now()
     this.link = link
     this.watch(link)
@@ -196,10 +226,12 @@ class RedisState implements SharedState {
     const wasConnected = this.link === link
     this.link = undefined
     if (this.isClosed) return
+    if (messageOf(reason) === READ_ONLY) this.report(READ_ONLY)
     // Bun gives every failure the same words.
-    void explain(this.options.url, this.options.clock).then((why) => {
-      if (this.link === undefined) this.report(why ?? messageOf(reason))
-    })
+    else
+      void explain(this.options.url, this.options.clock).then((why) => {
+        if (this.link === undefined) this.report(why ?? messageOf(reason))
+      })
     this.cancelTimer = this.options.clock.after(this.backoff.next(), () => void this.connect())
     if (wasConnected) for (const listener of this.stateListeners) listener(false)
   }
@@ -214,9 +246,21 @@ class RedisState implements SharedState {
         this.lose(link, "no answer")
         return
       }
-      link.commands.send("PUBLISH", [this.ownChannel, ""]).catch((error: unknown) => this.report(messageOf(error)))
+      link.commands.send("PUBLISH", [this.ownChannel, ""]).catch((error: unknown) => this.refused(link, error))
+      if (this.isRefusing) this.tryChange()
       this.watch(link)
     })
+  }
+
+  private tryChange(): void {
+    this.write("probe", { at: "" }, { ttl: BEAT_MS }).then(
+      () => {
+        this.isRefusing = false
+        this.lastProblem = undefined
+        this.options.onaccepting()
+      },
+      () => undefined,
+    )
   }
 
   private report(reason: string): void {
@@ -233,11 +277,12 @@ const UNFIT: Readonly<Record<string, string>> = {
   sentinel: "it is a Sentinel, which holds no keys; name the primary that it watches, or a proxy that follows it",
 }
 
-/** Returns the mode in which Redis (or, with its own word, Valkey) runs; "" if it does not tell. */
-async function modeOf(client: RedisClient): Promise<string> {
+/** Returns the mode in which Redis (or, with its own word, Valkey) runs, "" if it does not tell, and whether it takes no changes. */
+async function kindOf(client: RedisClient): Promise<{ readonly mode: string; readonly isReadOnly: boolean }> {
   // A user may be forbidden to ask.
-  const text = await client.send("INFO", ["server"]).catch(() => "")
-  return /^(?:redis|server)_mode:(\w+)/m.exec(String(text))?.[1] ?? ""
+  const text = String(await client.send("INFO", []).catch(() => ""))
+  const mode = /^(?:redis|server)_mode:(\w+)/m.exec(text)?.[1] ?? ""
+  return { mode, isReadOnly: /^slave_read_only:1/m.test(text) }
 }
 
 /**
@@ -273,6 +318,9 @@ async function explain(text: string, clock: Clock): Promise<string | undefined> 
   return why
 }
 
+const READ_ONLY = "it is a read-only replica of another Redis; name the primary, or a proxy that follows it"
+/** More commands than that do not wait at once: Redis may not answer for SILENT_MS. */
+const MAX_PENDING = 10_000
 const FIRST_RETRY_MS = 100
 const MAX_RETRY_MS = 1000
 const CONNECT_MS = 2000

@@ -46,6 +46,8 @@ export type TakenLease = {
 export type SharedState = {
   /** Whether the state can be reached at the moment. */
   readonly connected: boolean
+  /** Whether it was reached, but refuses changes. */
+  readonly refusing: boolean
   /** Resolves with the fields of a record; with undefined if there is none. */
   read(key: string): Promise<SharedRecord | undefined>
   /** Changes a record, at once as a whole. Resolves with false if `require` forbids it. */

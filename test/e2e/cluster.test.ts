@@ -253,6 +253,38 @@ describe.skipIf(NO_REDIS !== undefined)("while Redis is away", () => {
     await eventually(async () => (await client.post(one, { id: 3, method: "ping" })).status === 404)
   })
 
+  test("what was cleared while replicas run is shared again, and a Redis that refuses changes is told of [cluster:refusing]", async () => {
+    const only = { ...REPLICA_SERVER, replicas: "one" }
+    const config = { mcpServers: { one: REPLICA_SERVER, only } }
+    await using cluster = await startCluster(2, { config })
+    const [one, other] = cluster.replicas as [Instance, Instance]
+    const client = new WanderingClient()
+    await client.open(one)
+    await cluster.redis.order("FLUSHALL")
+    await eventually(async () => (await client.post(other, { id: 1, method: "ping" })).ok)
+    const pid = await client.call(one, "only_svc_who")
+    await using late = await startSvc({ config, env: { SVC_CLUSTER: cluster.redis.url, SVC_DRAIN_DELAY: "0s" } })
+    // It has the keys of the others: the owner admits it.
+    await eventually(async () => (await client.call(late, "only_svc_who")) === pid)
+    await cluster.redis.order("CONFIG", "SET", "maxmemory", "1mb")
+    const refused = await new WanderingClient().post(one, {
+      id: 1,
+      method: "initialize",
+      params: { protocolVersion: "2025-11-25" },
+    })
+    expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "2"])
+    const stateOf = async () => {
+      const body = (await (await fetch(`${one.url}/health/ready`)).json()) as { cluster: { state: string } }
+      return body.cluster.state
+    }
+    expect(await stateOf()).toBe("refusing")
+    // What was there before goes on.
+    for (const at of [one, other, late]) expect(await client.call(at, "only_svc_who")).toBe(pid)
+    await cluster.redis.order("CONFIG", "SET", "maxmemory", "0")
+    await eventually(async () => (await stateOf()) === "connected")
+    await new WanderingClient().open(one)
+  })
+
   test("a replica starts without it, and serves what needs none", async () => {
     await using redis = await startRedis()
     await redis.kill()

@@ -15,6 +15,7 @@ const open = (url: string, prefix = "t:") =>
     newId: () => crypto.randomUUID(),
     onproblem: (reason) => problems.push(reason),
     onunfit: (reason) => problems.push(`unfit: ${reason}`),
+    onaccepting: () => problems.push("accepting"),
   })
 const connected = (state: SharedState) => until(() => state.connected, "a connection")
 
@@ -201,6 +202,44 @@ describe.skipIf(NO_REDIS !== undefined)("shared state in Redis", () => {
     await connected(state)
     expect(await state.read("x")).toBeUndefined()
     state.close()
+  })
+
+  test("stays with a Redis whose memory is full, and says when it takes changes again [cluster:refusing]", async () => {
+    await using own = await startRedis()
+    const state = open(own.url)
+    await connected(state)
+    const lease = await state.lease("l", "one", 60_000)
+    problems.length = 0
+    await own.order("CONFIG", "SET", "maxmemory", "1mb")
+    const failure = await state.write("x", { a: "1" }).catch((error: unknown) => error)
+    expect(failure).toBeInstanceOf(UnavailableError)
+    expect([state.connected, state.refusing]).toEqual([true, true])
+    // An owner goes on.
+    expect(lease.kind === "own" && (await lease.renew())).toBe(true)
+    await own.order("CONFIG", "SET", "maxmemory", "0")
+    await until(() => !state.refusing, "a change that is taken")
+    expect(problems).toEqual(["OOM command not allowed when used memory > 'maxmemory'", "accepting"])
+    expect(await state.write("x", { a: "1" })).toBe(true)
+    state.close()
+  })
+
+  test("leaves a Redis that has become a read-only replica, until it is none [cluster:refusing]", async () => {
+    await using own = await startRedis()
+    const state = open(own.url)
+    await connected(state)
+    problems.length = 0
+    await own.order("REPLICAOF", "127.0.0.1", "1")
+    expect(await state.write("x", { a: "1" }).catch((error: unknown) => error)).toBeInstanceOf(UnavailableError)
+    expect(state.connected).toBe(false)
+    const late = open(own.url)
+    await until(() => problems.length > 1, "the reports")
+    expect(new Set(problems)).toEqual(new Set([expect.stringContaining("it is a read-only replica")]))
+    await own.order("REPLICAOF", "NO", "ONE")
+    for (const each of [state, late]) {
+      await connected(each)
+      expect(await each.write("x", { a: "1" })).toBe(true)
+      each.close()
+    }
   })
 
   test("authenticates, and says what Redis refuses without the password", async () => {
