@@ -3,7 +3,6 @@
  * size, and it sees nesting depth and repeated members, which `JSON.parse` hides. json-scanner.ts does the same for JSON that
  * comes in chunks. From: RFC 8259.
  */
-import { isAscii } from "node:buffer"
 
 /** The most levels of nesting: code that walks a parsed value must not run out of stack. */
 export const MAX_DEPTH = 512
@@ -139,15 +138,14 @@ function endOfSpace(bytes: Uint8Array, from: number): number {
 const PLAIN: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte < SPACE || byte === QUOTE || byte === BACKSLASH ? 0 : 1,
 )
-/** Matches what PLAIN excludes. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches them
-const SPECIAL = /["\\\x00-\x1f]/
 /** The bytes of a string that are read without looking for a long run. */
 const SHORT_STRING = 64
 /** From this many plain bytes on, a search finds the end of the run sooner than the loop. */
 const LONG_RUN = 512
 /** Bytes that are searched at once. */
 const MAX_WINDOW = 64 * 1024
+const SPACES = 0x20202020
+const HIGHEST_BITS = 0x80808080
 const ESCAPED: readonly number[] = [QUOTE, BACKSLASH, SLASH, LETTER_B, LETTER_F, LETTER_N, LETTER_R, LETTER_T]
 /** The length of an escape by the byte behind its backslash; 0 if there is no such escape. */
 const ESCAPES: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) => {
@@ -209,12 +207,32 @@ function endOfLongRun(bytes: Uint8Array, from: number, limit: number): number {
   return limit
 }
 
-function endOfWindow(bytes: Uint8Array, from: number, end: number): number {
-  const window = Buffer.from(bytes.buffer, bytes.byteOffset + from, end - from)
-  // The search is four times as fast as the loop for ASCII, and slower for other text.
-  if (!isAscii(window)) return endOfRun(bytes, from, end)
-  const found = window.toString("latin1").search(SPECIAL)
+function endOfWindow(bytes: Uint8Array, from: number, limit: number): number {
+  const quote = indexIn(bytes, QUOTE, from, limit)
+  const end = indexIn(bytes, BACKSLASH, from, quote)
+  return hasControl(bytes, from, end) ? endOfRun(bytes, from, end) : end
+}
+
+/** Returns the offset of a byte; `end` if it is not between the two. */
+function indexIn(bytes: Uint8Array, byte: number, from: number, end: number): number {
+  const found = bytes.subarray(from, end).indexOf(byte)
   return found < 0 ? end : from + found
+}
+
+/** Whether a control character may stand between the two, four bytes at a time. Certain only if there is none. */
+function hasControl(bytes: Uint8Array, from: number, end: number): boolean {
+  const start = from + (-(bytes.byteOffset + from) & 3)
+  const count = (end - start) >> 2
+  if (count <= 0) return true
+  const words = new Int32Array(bytes.buffer, bytes.byteOffset + start, count)
+  // In a word with a byte below 0x20, the subtraction sets the highest bit of such a byte, which was not set before.
+  let borrowed = 0
+  for (let at = 0; at < count; at++) {
+    const word = words[at] as number
+    borrowed |= (word - SPACES) & ~word
+  }
+  const rest = start + 4 * count
+  return (borrowed & HIGHEST_BITS) !== 0 || endOfRun(bytes, from, start) < start || endOfRun(bytes, rest, end) < end
 }
 
 /** Does the same for the escape at `backslash`. */
@@ -236,7 +254,10 @@ const isHex = (byte: number | undefined): boolean =>
  */
 export function endOfName(bytes: Uint8Array, quote: number): number {
   if (bytes[quote] !== QUOTE) return ~quote
-  const end = endOfString(bytes, quote)
+  // A name is short: the loop of endOfString, which looks for long strings, is slower.
+  let end = quote + 1
+  while (PLAIN[bytes[end] as number] === 1) end++
+  end = bytes[end] === QUOTE ? end + 1 : endOfLongString(bytes, end)
   if (end < 0) return end
   const colon = skipSpace(bytes, end)
   return bytes[colon] === COLON ? skipSpace(bytes, colon + 1) : ~colon

@@ -85,10 +85,14 @@ test("elements and member names are found as written", () => {
 
 test("a byte that no string has is found anywhere in a long one, in ASCII and in other text", () => {
   const edges = [0, 1, 63, 64, 511, 512, 513, 1023, 1024, 2047, 2048, 4096, 70_000, 140_000]
+  const puts = ["\u0000", "\u001f", "\\x", "\\u12", '"', "\n", "", '\\"', "\\u00e9", "\u007f", "\u0080"]
+  const check = (before: string, filling: string, chars: number, put: string) => {
+    const text = `${before}["${filling.repeat(chars)}${put}${filling.repeat(700)}"]`
+    expect([before, filling, chars, put, isWhole(text)]).toEqual([before, filling, chars, put, parses(text)])
+  }
   for (const filling of ["a", "я", "☃"])
-    for (const chars of edges)
-      for (const put of ["\u0000", "\u001f", "\\x", "\\u12", '"', "\n", "", '\\"', "\\u00e9", "\u007f", "\u0080"]) {
-        const text = `["${filling.repeat(chars)}${put}${filling.repeat(700)}"]`
-        expect([filling, chars, put, isWhole(text)]).toEqual([filling, chars, put, parses(text)])
-      }
+    for (const chars of edges) for (const put of puts) check("", filling, chars, put)
+  // Long strings are read in words, which begin at multiples of four bytes.
+  for (const before of ["", " ", "  ", "   "])
+    for (let chars = 560; chars < 1120; chars++) check(before, "a", chars, "\u001f")
 })
