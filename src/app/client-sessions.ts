@@ -219,7 +219,7 @@ async function openSharedSessions(
   })
   return {
     store,
-    peers: createSessionPeers({ replicas, sessions, gateway }),
+    peers: createSessionPeers({ replicas, clock: systemClock, sessions, gateway }),
     changes: createChangePeers({ replicas, agent, clock: systemClock }),
   }
 }

@@ -4,8 +4,10 @@
  *  1. A call runs on the replica that receives it. What it sends goes out on its own stream, there.
  *  2. What belongs to no call goes to the replica that has the client's stream. If that is gone, it is held here until the
  *     client opens a stream anywhere.
- *  3. Messages can be lost while the shared state is away. When it is back, each part is compared with its record.
+ *  3. Messages can be lost while the shared state is away. When it is back, each part is compared with its record. A
+ *     cancellation is in no record, so it is sent twice.
  */
+import type { Clock } from "../lib/clock.ts"
 import type { Replicas } from "../store/replicas.ts"
 import { hashOfSession } from "../store/session-store.ts"
 import type { Params } from "../wire/message.ts"
@@ -15,12 +17,13 @@ import type { Sessions } from "./sessions.ts"
 
 export type SessionPeersDeps = {
   readonly replicas: Replicas
+  readonly clock: Clock
   sessions(): Pick<Sessions, "part" | "drop" | "refresh" | "save">
   gateway(): Gateway
 }
 
 /** Follows the messages of other replicas about sessions, as long as the process runs. */
-export function createSessionPeers({ replicas, sessions, gateway }: SessionPeersDeps): Peers {
+export function createSessionPeers({ replicas, clock, sessions, gateway }: SessionPeersDeps): Peers {
   const ids = new Map<string, string>()
   const partOf = (hash: string): Session | undefined => {
     const id = ids.get(hash)
@@ -57,8 +60,11 @@ export function createSessionPeers({ replicas, sessions, gateway }: SessionPeers
       replicas.send({ kind: "session.text", session: hashOfSession(part.id), to, text })
       return true
     },
-    cancel: ({ id }, params: Params) =>
-      replicas.deliver({ kind: "session.cancel", session: hashOfSession(id), params }),
+    async cancel({ id }, params: Params) {
+      const message = { kind: "session.cancel", session: hashOfSession(id), params } as const
+      await replicas.deliver(message)
+      clock.after(REPEAT_MS, () => replicas.send(message))
+    },
     opened(part) {
       part.streamAt = replicas.id
       const own = sessions().part(part.id)
@@ -71,5 +77,7 @@ export function createSessionPeers({ replicas, sessions, gateway }: SessionPeers
 
 // ---
 
+/** When a cancellation is said again: a replica that had lost Redis is connected by then. */
+const REPEAT_MS = 2500
 /** Redis disconnects a subscriber that is sent more than it reads. */
 const MAX_PASSED_CHARS = 1024 * 1024

@@ -431,6 +431,7 @@ class Client {
     for (const { method, params } of asks) {
       const said = await this.within(this.last(this.send(method, params))).catch((error) => error)
       this.run.count("asked for what is another's")
+      if (said instanceof Hung) this.run.fault("hung", [this.by, method, params])
       if (!(said instanceof Error) && (said.result?.status !== undefined || JSON.stringify(said).includes(nonce)))
         this.run.fault("given to another", [this.by, method, params, said])
     }
