@@ -1,5 +1,5 @@
 /** What has changed in the definition of a tool, in lines for a person. */
-import { canonical, withDoubles } from "../lib/json.ts"
+import { canonical } from "../lib/json.ts"
 import { type DiffLine, diffLines } from "../lib/line-diff.ts"
 import { visible } from "../lib/log.ts"
 import type { ListingEntry } from "./listing.ts"
@@ -29,4 +29,4 @@ const sentencesOf = (text: string): readonly string[] => text.split(/\r?\n/).fla
 
 /** Returns indented JSON; the order of members means nothing, and is the same for equal values. */
 const jsonLinesOf = (value: unknown): readonly string[] =>
-  JSON.stringify(JSON.parse(canonical(withDoubles(value))), null, 2).split("\n")
+  JSON.stringify(JSON.parse(canonical(value, "doubles")), null, 2).split("\n")

@@ -17,7 +17,7 @@ type OverridingSetting = "toolDescriptionOverrides" | "toolOverrides" | "alwaysL
 /** Whether `disabledTools` names a tool. */
 export function isHidden(server: SettingsOf<"disabledTools">, tool: string): boolean {
   const { disabledTools } = server.tuning
-  return namesOf(server, tool).some((name) => disabledTools.includes(name))
+  return disabledTools.length > 0 && namesOf(server, tool).some((name) => disabledTools.includes(name))
 }
 
 /** Whether `alwaysVisible`, or a pattern among `more`, names a tool, so that it stays listed in lazy views. */
@@ -63,6 +63,7 @@ function toolOverride(server: SettingsOf<OverridingSetting>, tool: string): Tool
 
 /** Returns a tool as clients see it, under its own name: with what is overridden, and everything else as the server has it. */
 export function withOverrides(server: SettingsOf<OverridingSetting>, tool: Tool): Tool {
+  if (overridesNothing(server)) return tool
   const description = descriptionOverride(server, tool.name)
   const { title, annotations, searchHint, alwaysLoad } = toolOverride(server, tool.name)
   const meta = {
@@ -179,6 +180,13 @@ export const namesOf = ({ name, slug }: Pick<ServerSpec, "name" | "slug">, tool:
 /** The members of `_meta` by which clients that load tools on demand find a tool, or load it at once. */
 const META_SEARCH_HINT = "anthropic/searchHint"
 const META_ALWAYS_LOAD = "anthropic/alwaysLoad"
+
+/** True for most servers; a start makes the tools of all. */
+const overridesNothing = ({ tuning }: SettingsOf<OverridingSetting>): boolean =>
+  tuning.alwaysLoad === undefined &&
+  tuning.searchHint === undefined &&
+  Object.keys(tuning.toolDescriptionOverrides).length === 0 &&
+  Object.keys(tuning.toolOverrides ?? {}).length === 0
 
 /** Returns the value of the setting for a tool, by the first of its names that the setting has. */
 function valueFor<T>(

@@ -55,16 +55,21 @@ export const compact = (members: Readonly<Record<string, unknown>>): Readonly<Re
 
 /**
  * Returns JSON text in which the members of each object are sorted by name (UTF-16 code units), so that equal values have
- * equal texts. From: RFC 8785, JSON Canonicalization Scheme; but numbers stay as written: pass `withDoubles(value)` where
- * `1` and `1.0` are equal.
+ * equal texts. From: RFC 8785, JSON Canonicalization Scheme; but numbers stay as written, unless they are taken as doubles:
+ * then `1` and `1.0` are equal.
  */
-export function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join()}]`
-  if (!isPlainObject(value)) return JSON.stringify(value) ?? "null"
-  const members = Object.keys(value)
-    .sort()
-    .map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`)
-  return `{${members.join()}}`
+export function canonical(value: unknown, numbers: "written" | "doubles" = "written"): string {
+  // Built without lists: a start writes the definitions of all tools of all servers.
+  if (Array.isArray(value)) {
+    let items = ""
+    for (const item of value) items += `${items === "" ? "" : ","}${canonical(item, numbers)}`
+    return `[${items}]`
+  }
+  if (!isPlainObject(value)) return JSON.stringify(numbers === "doubles" ? (numberOf(value) ?? value) : value) ?? "null"
+  let members = ""
+  for (const key of Object.keys(value).sort())
+    members += `${members === "" ? "" : ","}${JSON.stringify(key)}:${canonical(value[key], numbers)}`
+  return `{${members}}`
 }
 
 // ---

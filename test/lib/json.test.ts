@@ -73,11 +73,20 @@ describe("canonical", () => {
       fc.property(fc.jsonValue({ maxDepth: 4 }), (value) => {
         expect(canonical(turned(value))).toBe(canonical(value))
         expect(JSON.parse(canonical(value))).toEqual(JSON.parse(JSON.stringify(value)))
+        expect(canonical(value, "doubles")).toBe(canonical(withDoubles(value)))
       }),
     )
     expect(canonical({ b: [1, { d: 2, c: "x" }], a: null })).toBe('{"a":null,"b":[1,{"c":"x","d":2}]}')
     expect(canonical(parseExact('{"10":1.0,"9":9007199254740993}'))).toBe('{"10":1.0,"9":9007199254740993}')
   })
+
+  test.each(["1.0", "-0", "1E2", "1e400", "9007199254740993", "0.0000001"])(
+    "takes %s as a double if asked to",
+    (text) => {
+      const value = parseExact(`[${text},{"a":${text}}]`)
+      expect(canonical(value, "doubles")).toBe(canonical(withDoubles(value)))
+    },
+  )
 })
 
 test("mapStrings changes each string, tells its path, and keeps all else", () => {
