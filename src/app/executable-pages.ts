@@ -3,31 +3,101 @@
  * They are the file's, unchanged: the kernel drops them from this process, and maps them again from its cache at the next use.
  */
 import { dlopen, type Pointer } from "bun:ffi"
-import { readFileSync } from "node:fs"
+import { closeSync, openSync, readFileSync, readSync } from "node:fs"
 
-/** Gives the pages back. Linux only. Throws if the kernel or libc refuses. */
+/** Addresses from the first to before the last. */
+export type AddressRange = readonly [from: number, to: number]
+
+/** Gives the pages back. Linux only. Throws if the system refuses to tell them. */
 export function dropExecutablePages(): void {
-  const ranges = unchangedRanges(readFileSync("/proc/self/smaps", "latin1"), process.execPath)
   // The libc of glibc; musl's loader takes the name for its own.
-  const libc = dlopen("libc.so.6", { madvise: { args: ["ptr", "u64", "i32"], returns: "i32" } })
-  for (const [from, to] of ranges) libc.symbols.madvise(from as Pointer, to - from, MADV_DONTNEED)
-  libc.close()
+  const { symbols, close } = dlopen("libc.so.6", {
+    madvise: { args: ["ptr", "u64", "i32"], returns: "i32" },
+    getpagesize: { args: [], returns: "i32" },
+  })
+  const pageSize = symbols.getpagesize()
+  const bundle = bundleIn(readSlices(process.execPath), pageSize)
+  const ranges = [
+    ...unchangedRanges(readFileSync("/proc/self/smaps", "latin1"), process.execPath),
+    ...(bundle !== undefined && isUnchanged(bundle, pageSize) ? [bundle] : []),
+  ]
+  for (const [from, to] of ranges) symbols.madvise(from as Pointer, to - from, MADV_DONTNEED)
+  close()
 }
 
 /**
  * Returns the address ranges of a file in a text of /proc/PID/smaps in which no page can differ from the file: read-only, and
  * none written before they became so. From: proc_pid_smaps(5).
  */
-export function unchangedRanges(smaps: string, file: string): readonly (readonly [from: number, to: number])[] {
-  return smaps.split(/^(?=[\da-f]+-[\da-f]+ )/m).flatMap((mapping) => {
+export function unchangedRanges(smaps: string, file: string): readonly AddressRange[] {
+  return smaps.split(/^(?=[\da-f]+-[\da-f]+ )/m).flatMap((mapping): readonly AddressRange[] => {
     const [, from = "", to = "", name] = /^([\da-f]+)-([\da-f]+) r-[x-]p \S+ \S+ \d+ +(.+)$/m.exec(mapping) ?? []
     return name === file && /^Anonymous: +0 kB$/m.test(mapping)
-      ? [[Number.parseInt(from, 16), Number.parseInt(to, 16)] as const]
+      ? [[Number.parseInt(from, 16), Number.parseInt(to, 16)]]
       : []
   })
+}
+
+/** Reads `length` bytes of a file from `at`. */
+export type ReadSlice = (at: number, length: number) => Buffer
+
+/**
+ * Returns where the bundle lies in memory: the whole pages of the section into which Bun compiles it. Undefined if there are
+ * none, or the executable has no fixed address. From: elf(5), 64 bits.
+ */
+export function bundleIn(read: ReadSlice, pageSize: number): AddressRange | undefined {
+  const header = read(0, ELF_HEADER_BYTES)
+  if (header.readUInt32BE(0) !== ELF_MAGIC || header.readUInt16LE(16) !== ET_EXEC) return undefined
+  const table = read(Number(header.readBigUInt64LE(40)), header.readUInt16LE(60) * SECTION_BYTES)
+  const sections = Array.from({ length: header.readUInt16LE(60) }, (_, index) => {
+    const section = table.subarray(index * SECTION_BYTES)
+    const [address = 0, offset = 0, size = 0] = [16, 24, 32].map((at) => Number(section.readBigUInt64LE(at)))
+    return { nameAt: section.readUInt32LE(0), address, offset, size }
+  })
+  const texts = sections[header.readUInt16LE(62)]
+  const names = texts === undefined ? "" : read(texts.offset, texts.size).toString("latin1")
+  const bundle = sections.find(({ nameAt }) => names.startsWith(`${BUNDLE}\0`, nameAt))
+  if (bundle === undefined) return undefined
+  const from = Math.ceil(bundle.address / pageSize) * pageSize
+  const to = Math.floor((bundle.address + bundle.size) / pageSize) * pageSize
+  return from < to ? [from, to] : undefined
 }
 
 // ---
 
 /** From: madvise(2). */
 const MADV_DONTNEED = 4
+const ELF_HEADER_BYTES = 64
+const ELF_MAGIC = 0x7f454c46
+const ET_EXEC = 2
+const SECTION_BYTES = 64
+const BUNDLE = ".bun"
+const PAGEMAP_BYTES = 8
+
+function readSlices(file: string): ReadSlice {
+  return (at, length) => {
+    const bytes = Buffer.alloc(length)
+    const handle = openSync(file, "r")
+    try {
+      return bytes.subarray(0, readSync(handle, bytes, 0, length, at))
+    } finally {
+      closeSync(handle)
+    }
+  }
+}
+
+/**
+ * Whether this process has written no page of a range, which it may. Bun does not write to its bundle; a version that did
+ * would have begun at the start. From: proc_pid_pagemap(5).
+ */
+function isUnchanged([from, to]: AddressRange, pageSize: number): boolean {
+  const pages = (to - from) / pageSize
+  const map = readSlices("/proc/self/pagemap")((from / pageSize) * PAGEMAP_BYTES, pages * PAGEMAP_BYTES)
+  const flags = Array.from({ length: map.length / PAGEMAP_BYTES }, (_, page) => map.readUInt8(page * PAGEMAP_BYTES + 7))
+  return flags.length === pages && flags.every((flag) => (flag & (PRESENT | SWAPPED)) === 0 || (flag & OF_FILE) !== 0)
+}
+
+/** Of the highest byte of an entry of pagemap. */
+const PRESENT = 0x80
+const SWAPPED = 0x40
+const OF_FILE = 0x20

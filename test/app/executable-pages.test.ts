@@ -1,6 +1,6 @@
-import { expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
-import { dropExecutablePages, unchangedRanges } from "../../src/app/executable-pages.ts"
+import { bundleIn, dropExecutablePages, type ReadSlice, unchangedRanges } from "../../src/app/executable-pages.ts"
 
 const SMAPS = `00200000-00201000 r--p 00000000 08:01 42                         /opt/my svc
 Rss:                   4 kB
@@ -29,6 +29,20 @@ test("only ranges of the executable that cannot differ from its file are given b
   ])
 })
 
+describe("the bundle in an executable [process:idle]", () => {
+  test("is its section, without pages that it shares with others", () => {
+    expect(bundleIn(executable(2, ".bun"), 0x1000)).toEqual([0x7000, 0x9000])
+    expect(bundleIn(executable(2, ".bun"), 0x4000)).toBeUndefined()
+  })
+
+  test("is unknown if the system chooses the addresses, without the section, and in another format", () => {
+    expect(bundleIn(executable(3, ".bun"), 0x1000)).toBeUndefined()
+    expect(bundleIn(executable(2, ".bung"), 0x1000)).toBeUndefined()
+    expect(bundleIn(executable(2, ".data"), 0x1000)).toBeUndefined()
+    expect(bundleIn((_at, length) => Buffer.alloc(length, 0xcf), 0x1000)).toBeUndefined()
+  })
+})
+
 test.skipIf(process.platform !== "linux")(
   "a process goes on after it has given back its executable [process:idle]",
   () => {
@@ -46,3 +60,24 @@ const executableResident = (): number =>
       readFileSync("/proc/self/smaps", "latin1"),
     )?.[1],
   )
+
+/** Returns an ELF file of this type whose section of this name has the addresses from 0x6f00 to 0x9abc. */
+function executable(type: number, name: string): ReadSlice {
+  const names = Buffer.from(`\0.shstrtab\0${name}\0`)
+  const file = Buffer.alloc(64 + 3 * 64 + names.length)
+  file.writeUInt32BE(0x7f454c46, 0)
+  file.writeUInt16LE(type, 16)
+  file.writeBigUInt64LE(64n, 40)
+  file.writeUInt16LE(3, 60)
+  file.writeUInt16LE(1, 62)
+  const section = (index: number, nameAt: number, [address, offset, size]: readonly [number, number, number]) => {
+    file.writeUInt32LE(nameAt, 64 + index * 64)
+    file.writeBigUInt64LE(BigInt(address), 64 + index * 64 + 16)
+    file.writeBigUInt64LE(BigInt(offset), 64 + index * 64 + 24)
+    file.writeBigUInt64LE(BigInt(size), 64 + index * 64 + 32)
+  }
+  section(1, 1, [0, 64 + 3 * 64, names.length])
+  section(2, 11, [0x6f00, 0x1000, 0x9abc - 0x6f00])
+  names.copy(file, 64 + 3 * 64)
+  return (at, length) => file.subarray(at, at + length)
+}
