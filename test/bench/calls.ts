@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { messageOf } from "../../src/lib/errors.ts"
 import { digits, type Figure, type Measured } from "./figure.ts"
 import type { Count, Job } from "./load.ts"
 import { interleave, over, quantile, type Rig } from "./rig.ts"
@@ -130,21 +131,24 @@ export async function measurePeers(rig: Rig, rounds: number): Promise<Measured> 
     try {
       const command = [node, installPeer(peer, folder)]
       let best: { readonly target: Target; readonly way: Way; readonly rate: number } | undefined
-      for (const way of peer.ways) {
-        const target = stack.use(await startPeer(way, command, folder))
-        const run = await callsOf(rig, target, MANY, way)
-        // The first run warms it up.
-        await run()
-        const { rate } = await run()
-        if (best === undefined || rate > best.rate) best = { target, way, rate }
-      }
+      for (const way of peer.ways)
+        try {
+          const target = stack.use(await startPeer(way, command, folder))
+          await whenServing(rig, target, way)
+          const run = await callsOf(rig, target, MANY, way)
+          // The first run warms it up.
+          await run()
+          const { rate } = await run()
+          if (best === undefined || rate > best.rate) best = { target, way, rate }
+        } catch (error) {
+          missing.push(`${peer.name} ${peer.version} over ${nameOf(way)}: ${messageOf(error)}`)
+        }
       if (best === undefined) continue
       await add(peer.name, best.target, best.way)
       names.push(peer.name)
-      const { kind, sessions } = best.way
-      notes.push(`${peer.name} over ${kind === "sse" ? "HTTP+SSE" : "Streamable HTTP"}, ${sessions} session`)
+      notes.push(`${peer.name} over ${nameOf(best.way)}`)
     } catch (error) {
-      missing.push(`${peer.name} ${peer.version}: ${error instanceof Error ? error.message : String(error)}`)
+      missing.push(`${peer.name} ${peer.version}: ${messageOf(error)}`)
     }
   for (const measure of Object.values(measures)) await measure()
   const counts = await interleave(rounds, measures)
@@ -152,7 +156,8 @@ export async function measurePeers(rig: Rig, rounds: number): Promise<Measured> 
   const figures = [SOME, MANY].map((callers): Figure => {
     const of = (name: string) => counts[`${name} ${callers}`] ?? []
     const best = (n: number) => Math.max(...names.map((name) => rateOf(of(name)[n])))
-    const show = (name: string) => `${name} ${digits(over(of(name), (count) => count.rate))}/s`
+    const show = (name: string) =>
+      `${name} ${digits(over(of(name), (count) => count.rate))}/s (${digits(over(of(name), cpuOf))} µs of CPU a call)`
     return {
       what: `calls a second against the best peer, ${callers} callers`,
       value: over(of("svc"), (count, n) => count.rate / best(n)),
@@ -179,10 +184,9 @@ const FEATURES = "supervision, metrics, audit, rate limits, tags, sessions on di
 
 /** svc beside the least relay: calls a second, and CPU per call. */
 function against(svc: readonly Count[], raw: readonly Count[], callers: number): readonly Figure[] {
-  const cpu = ({ cpu, calls }: Count) => (cpu * 1000) / calls
   const who = `${callers} ${callers === 1 ? "caller" : "callers"}`
   // The least of the rounds: what else runs on the machine adds to both.
-  const least = (counts: readonly Count[]) => quantile(counts.map(cpu), 0.2)
+  const least = (counts: readonly Count[]) => quantile(counts.map(cpuOf), 0.2)
   const most = (counts: readonly Count[]) =>
     quantile(
       counts.map(({ rate }) => rate),
@@ -205,6 +209,9 @@ function against(svc: readonly Count[], raw: readonly Count[], callers: number):
     },
   ]
 }
+
+/** Microseconds of CPU per call. */
+const cpuOf = ({ cpu, calls }: Count): number => (cpu * 1000) / calls
 
 const rateOf = (count: Count | undefined): number => count?.rate ?? Number.NaN
 
@@ -232,6 +239,24 @@ export async function callsOf(
   const job = await jobOf(target, callers, way)
   return () => rig.run(job)
 }
+
+const nameOf = ({ kind }: Way): string => (kind === "sse" ? "HTTP+SSE" : "Streamable HTTP")
+
+/** Resolves once a call succeeds: a peer listens before its server is there, and calls fail until then. */
+async function whenServing(rig: Rig, target: Target, way: Way): Promise<void> {
+  const until = performance.now() + SERVING_MS
+  for (;;)
+    try {
+      await rig.run({ ...(await jobOf(target, 1, way)), warm: 0, ms: 1 })
+      return
+    } catch (error) {
+      if (performance.now() > until) throw error
+      await Bun.sleep(POLL_MS)
+    }
+}
+
+const SERVING_MS = 20_000
+const POLL_MS = 200
 
 const pipeJob = (callers: number) => ({
   kind: "pipe" as const,

@@ -233,22 +233,26 @@ async function runSse({
 }: Job & { kind: "sse" }): Promise<Count> {
   const opened = await Promise.all(Array.from({ length: sessions }, () => openSse(port, path, opening)))
   const meter = createMeter(window)
-  await Promise.all(
-    frames.map(async (frame, index) => {
-      const { target, waiting } = opened[index % sessions] as SseSession
-      const post = await createPosts(port, target).open(frame)
-      for (let started = performance.now(); ; ) {
-        const answer = new Promise<string>((resolve) => waiting.set(index + 1, resolve))
-        await Promise.all([post.send(), answer])
-        if (!(await answer).includes(needle)) throw new Error(`answered ${(await answer).slice(0, 300)}`)
-        const now = performance.now()
-        if (!meter.done(started, now)) break
-        started = now
-      }
-      post.close()
-    }),
-  )
-  for (const { close } of opened) close()
+  try {
+    const calls = Promise.all(
+      frames.map(async (frame, index) => {
+        const { target, waiting } = opened[index % sessions] as SseSession
+        const post = await createPosts(port, target).open(frame)
+        for (let started = performance.now(); ; ) {
+          const answer = new Promise<string>((resolve) => waiting.set(index + 1, resolve))
+          await Promise.all([post.send(), answer])
+          if (!(await answer).includes(needle)) throw new Error(`answered ${(await answer).slice(0, 300)}`)
+          const now = performance.now()
+          if (!meter.done(started, now)) break
+          started = now
+        }
+        post.close()
+      }),
+    )
+    await Promise.race([calls, ...opened.map(({ ended }) => ended)])
+  } finally {
+    for (const { close } of opened) close()
+  }
   return meter.result()
 }
 
@@ -262,7 +266,8 @@ async function openSse(port: number, path: string, opening: readonly string[]) {
   const stream = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { accept: "text/event-stream" }, signal })
   const waiting = new Map<number, (text: string) => void>()
   const { promise: named, resolve: endpoint } = Promise.withResolvers<string>()
-  void (async () => {
+  const ended = (async () => {
+    if (!stream.ok) throw new Error(`answered ${stream.status} instead of a stream`)
     let rest = ""
     const decoder = new TextDecoder()
     for await (const chunk of stream.body ?? []) {
@@ -274,15 +279,17 @@ async function openSse(port: number, path: string, opening: readonly string[]) {
         else waiting.get(Number(/"id":(\d+)/.exec(data)?.[1]))?.(data)
       }
     }
-  })().catch(() => undefined)
-  const target = await named
+    throw new Error("the stream of events ended")
+  })()
+  ended.catch(() => undefined)
+  const target = await Promise.race([named, ended])
   for (const [index, frame] of opening.entries()) {
     const answered = new Promise((resolve) => waiting.set(index + 1, resolve))
     const url = new URL(target, `http://127.0.0.1:${port}`)
     await (await fetch(url, { method: "POST", headers: JSON_TYPE, body: frame })).text()
-    if (frame.includes('"id":')) await answered
+    if (frame.includes('"id":')) await Promise.race([answered, ended])
   }
-  return { target, waiting, close: () => controller.abort() }
+  return { target, waiting, ended, close: () => controller.abort() }
 }
 
 const JSON_TYPE = { "content-type": "application/json" }

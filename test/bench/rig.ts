@@ -2,30 +2,54 @@
 import { join } from "node:path"
 import type { Count, Job } from "./load.ts"
 
-export type Rig = AsyncDisposable & { run(job: Job): Promise<Count> }
+export type Rig = AsyncDisposable & {
+  /** Rejects if the job fails or takes much longer than it should: what it calls may never answer. */
+  run(job: Job): Promise<Count>
+}
 
 export function startRig(): Rig {
   let settle: (answer: { count?: Count; error?: string }) => void = () => undefined
-  const child = Bun.spawn({
-    cmd: [process.execPath, join(import.meta.dir, "load.ts")],
-    stdin: "ignore",
-    stdout: "inherit",
-    stderr: "inherit",
-    ipc: (message: { count?: Count; error?: string }) => settle(message),
-    onExit: () => settle({ error: "the load generator ended" }),
-  })
+  const start = () =>
+    Bun.spawn({
+      cmd: [process.execPath, join(import.meta.dir, "load.ts")],
+      stdin: "ignore",
+      stdout: "inherit",
+      stderr: "inherit",
+      ipc: (message: { count?: Count; error?: string }) => settle(message),
+      onExit() {
+        child = undefined
+        settle({ error: "the load generator ended: it failed, or had no answers for too long" })
+      },
+    })
+  let child: ReturnType<typeof start> | undefined
   return {
-    run: (job) =>
-      new Promise((resolve, reject) => {
-        settle = ({ count, error }) => (count === undefined ? reject(new Error(error)) : resolve(count))
-        child.send(job)
-      }),
+    async run(job) {
+      child ??= start()
+      const running = child
+      const { promise, resolve, reject } = Promise.withResolvers<Count>()
+      settle = ({ count, error }) => (count === undefined ? reject(new Error(error)) : resolve(count))
+      const late = setTimeout(
+        () => running.kill("SIGKILL"),
+        job.count === undefined ? job.warm + job.ms + LATE_MS : MOST_MS,
+      )
+      running.send(job)
+      try {
+        return await promise
+      } finally {
+        clearTimeout(late)
+      }
+    },
     async [Symbol.asyncDispose]() {
-      child.disconnect()
-      await child.exited
+      const running = child
+      running?.disconnect()
+      await running?.exited
     },
   }
 }
+
+const LATE_MS = 10_000
+/** For jobs that end after a number of calls. */
+const MOST_MS = 300_000
 
 /** Runs every measure once in each round, so that what disturbs the machine disturbs all of them alike. */
 export async function interleave<K extends string>(

@@ -218,7 +218,7 @@ export const PEERS: readonly Peer[] = [
   {
     name: "mcp-hub",
     version: "4.2.1",
-    // With a session for each caller, its second run does not end.
+    // With a session for each caller it ends after some runs: "Maximum call stack size exceeded".
     ways: [{ kind: "sse", sessions: "one", args: hub, path: "/mcp", tool: (name) => `echo__${name}` }],
   },
   {
@@ -255,7 +255,7 @@ export function installPeer({ name, version }: Peer, folder: string): string {
   return realpathSync(bin)
 }
 
-/** Starts a peer and waits until it listens. */
+/** Starts a peer with a home of its own, and waits until it listens. Its server may not be there yet. */
 export async function startPeer(
   { args, path, tool }: Way,
   command: readonly string[],
@@ -265,6 +265,7 @@ export async function startPeer(
   const child = Bun.spawn({
     cmd: [...command, ...args(port, folder)],
     cwd: folder,
+    env: { PATH: process.env.PATH ?? "", HOME: folder },
     stdin: "ignore",
     stdout: "ignore",
     stderr: "ignore",
@@ -279,8 +280,6 @@ export async function startPeer(
     await end()
     throw new Error(`it did not listen within ${START_MS} ms`)
   }
-  // It listens before its server is there.
-  await Bun.sleep(SETTLE_MS)
   return { port, pid: child.pid, path, tool, [Symbol.asyncDispose]: end }
 }
 
@@ -288,7 +287,6 @@ export async function startPeer(
 
 const INSTALL_MS = 120_000
 const START_MS = 15_000
-const SETTLE_MS = 1500
 const STOP_MS = 3000
 const POLL_MS = 20
 
