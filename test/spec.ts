@@ -1982,6 +1982,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "what is not yet in flight need not fail",
   },
+  "cluster:one:leaves": {
+    says: "a replica that stops lets the calls of a server that it runs for all end, and those that arrive elsewhere meanwhile wait for the next owner",
+    from: "choice",
+    why: "a rolling update must not fail a call",
+  },
   "cluster:one:fencing": {
     says: "an owner that was suspended stops the server before it uses it again, what comes late from it reaches nobody, and its replicas' old credentials are refused; a shared state that lost everything leaves servers to their owners",
     from: "choice",
@@ -1993,7 +1998,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "replicas that cannot see each other must not both run it",
   },
   "cluster:drain": {
-    says: "a replica that stops is not ready, still serves for --drain-delay, ends streams of both eras so that their clients reconnect elsewhere, and lets open calls end",
+    says: "a replica that stops is not ready, still serves for --drain-delay, ends streams of both eras and of /sse so that their clients reconnect elsewhere, and lets open calls end",
     from: "choice",
     why: "a rolling update must not fail a call",
   },

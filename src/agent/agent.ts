@@ -177,7 +177,9 @@ export class Agent {
     for (const [id, backend] of this.backends) {
       if (wanted.has(id)) continue
       applied.removed.push(id)
-      this.remove(id, backend)
+      // The replica that ran it stops, and ends the calls that it has.
+      if (this.isStartingElsewhere(id) && runsElsewhere(backend.spec)) this.retire(id, backend)
+      else this.remove(id, backend)
     }
     for (const spec of plan.specs) {
       const change = this.applySpec(spec)
@@ -501,7 +503,7 @@ export class Agent {
     this.ending.set(id, ended)
   }
 
-  /** Stops a replaced remote backend after its running calls, while the new connection is opened. */
+  /** Stops a remote backend that is replaced, or about to be, after its running calls, while the new connection is opened. */
   private retire(id: string, backend: Backend): void {
     this.backends.delete(id)
     this.stopDedicated({ id })

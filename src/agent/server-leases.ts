@@ -9,10 +9,12 @@
  *     passes on TTL_MS after the last renewal, and at once if the owner gives it away.
  *  3. A request from another replica carries the fencing token of the lease that it saw, marked with the key of the cluster. The
  *     owner refuses other tokens: a replica that is behind must not reach a server that was started since.
- *  4. Without an owner a server keeps the form that it had; at the start, and after this replica has lost it, it does not run.
+ *  4. An owner that stops says so before: the others send it no further calls, and those that run end before it gives the
+ *     lease away.
+ *  5. Without an owner a server keeps the form that it had; at the start, and after this replica has lost it, it does not run.
  */
 import { type IdleServer, type Plan, REPLICA_HEADER, type ServerSpec } from "../config/server-spec.ts"
-import type { Clock } from "../lib/clock.ts"
+import { type Clock, delay } from "../lib/clock.ts"
 import type { Log } from "../lib/log.ts"
 import { isSameMark, type Marker } from "../lib/seal.ts"
 import type { Replica, Replicas } from "../store/replicas.ts"
@@ -39,7 +41,11 @@ export class ServerLeases {
   constructor(private readonly deps: ServerLeasesDeps) {
     const { state, replicas } = deps
     this.ends = [
-      replicas.on("lease", ({ server }) => this.lookNow(this.servers.get(server))),
+      replicas.on("lease", ({ server, leaving }, from) => {
+        const found = this.servers.get(server)
+        if (leaving === undefined) this.lookNow(found)
+        else if (found !== undefined) this.awaitNext(found, from, leaving)
+      }),
       state.onstate(() => {
         for (const server of this.servers.values()) this.lookNow(server)
         // What a call of a server without an owner is told depends on it.
@@ -118,6 +124,16 @@ export class ServerLeases {
     this.isDraining = true
   }
 
+  /**
+   * Tells the other replicas to wait for the next owners of the servers that run here, whose calls end now. Resolves when the
+   * calls have arrived that were on the way before they heard it.
+   */
+  async leave(): Promise<void> {
+    const held = [...this.servers.values()].flatMap(({ id, lease }) => (lease === undefined ? [] : [{ id, lease }]))
+    for (const { id, lease } of held) this.deps.replicas.send({ kind: "lease", server: id, leaving: lease.token })
+    if (held.length > 0) await delay(this.deps.clock, LEAVE_MS)
+  }
+
   /** Gives all leases to whoever wants them. Call it when the servers have stopped. */
   async close(): Promise<void> {
     this.drain()
@@ -154,6 +170,7 @@ export class ServerLeases {
       endBy: undefined,
       at: undefined,
       seen: 0,
+      left: 0,
       isBusy: false,
       cancel: () => undefined,
     }
@@ -186,6 +203,15 @@ export class ServerLeases {
     // A look that is under way may have seen the state before.
     server.isBusy = false
     this.beat(server)
+  }
+
+  /** Sends an owner that stops no further calls. */
+  private awaitNext(server: Server, owner: string, token: number): void {
+    server.left = Math.max(server.left, token)
+    if (server.at?.replica !== owner) return
+    server.at = undefined
+    this.beatAfter(server, FIRST_BEAT_MS)
+    this.deps.onchange()
   }
 
   /** Rule 1. */
@@ -224,7 +250,7 @@ export class ServerLeases {
     server.seen = token
     if (remaining < BEAT_MS) this.beatAfter(server, remaining + 1)
     const address = replicas.find(holder)?.address
-    if (address === undefined) return
+    if (address === undefined || token <= server.left) return
     const at = {
       replica: holder,
       url: `${address}/servers/${encodeURIComponent(server.slug)}/mcp`,
@@ -265,6 +291,8 @@ type Server = {
   at: { readonly replica: string; readonly url: string; readonly credential: string } | undefined
   /** The largest token that was seen. */
   seen: number
+  /** The token of the last owner that has said that it stops. */
+  left: number
   /** Whether a look or a renewal is under way. */
   isBusy: boolean
   /** Cancels the next beat. */
@@ -279,6 +307,8 @@ const BEAT_MS = 500
 const FIRST_BEAT_MS = 100
 const SAFE_MS = 2000
 const TTL_MS = 3500
+/** Longer than a message takes to the other replicas, and their calls back. */
+const LEAVE_MS = 200
 const RECONNECT_MS = 200
 const NO_OWNER = "runs on one replica at a time, and none runs it at the moment; try again in a moment"
 const NO_STATE =

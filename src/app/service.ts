@@ -134,6 +134,10 @@ async function serveUntil(
     runtime.leases?.drain()
     runtime.cluster.drain()
     await delay(systemClock, options.drainDelay)
+    await runtime.leases?.leave()
+    for (const stream of [...streams]) stream.moveOn?.()
+    // Until the running calls have ended, other replicas bring what they need: answers of clients, calls that were on the way.
+    await withTimeout(systemClock, options.shutdownGrace, agent.drained())
   }
   // In order: no new requests, then the running calls, then sessions, then backends.
   cancelKeepAlive()
@@ -143,8 +147,7 @@ async function serveUntil(
   demoControl?.close()
   listening?.close()
   void listening?.stop(false)
-  if (runtime.cluster !== undefined) for (const stream of [...streams]) stream.moveOn?.()
-  await withTimeout(systemClock, options.shutdownGrace, agent.drained())
+  if (runtime.cluster === undefined) await withTimeout(systemClock, options.shutdownGrace, agent.drained())
   // The last answers are on their way to the clients: one turn of the event loop writes them.
   await delay(systemClock, 0)
   for (const stream of [...streams]) stream.close()

@@ -26,7 +26,12 @@ export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipe
           stop()
         } else if (pipes.has(id)) controller.enqueue(formatEvent(frame, undefined, "message"))
       }
-      const stream = { keepAlive: () => controller.enqueue(SSE_COMMENT), close: () => stop() }
+      const stream = {
+        keepAlive: () => controller.enqueue(SSE_COMMENT),
+        close: () => stop(),
+        // The answers of calls that run come over this stream alone.
+        moveOn: () => void pipe.drained().then(() => stop()),
+      }
       stop = () => {
         if (!pipes.delete(id)) return
         deps.streams.delete(stream)

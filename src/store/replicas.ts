@@ -67,8 +67,11 @@ export type ReplicaMessage =
   | { readonly kind: "pins" }
   /** Eras of servers were learned or forgotten. */
   | { readonly kind: "eras" }
-  /** The lease of a server has changed hands, or is free. */
-  | { readonly kind: "lease"; readonly server: string }
+  /**
+   * The lease of a server has changed hands, or is free; with `leaving`, its token, it soon will be: the sender ends the calls
+   * that run, and wants no new ones.
+   */
+  | { readonly kind: "lease"; readonly server: string; readonly leaving?: number }
   /** Tokens of clients have changed. */
   | { readonly kind: "tokens" }
   /** svc was authorized at a server, or logged out. */

@@ -17,9 +17,9 @@ const call = async ({ url }: Pick<Instance, "url">, tool: string): Promise<strin
 const who = (at: Pick<Instance, "url">): Promise<string> => call(at, "who")
 
 /** Starts replicas, and returns when all call the one process. */
-async function startOne(count: number, mark: string): Promise<ClusterUnderTest> {
+async function startOne(count: number, mark: string, env: Record<string, string> = {}): Promise<ClusterUnderTest> {
   const only = { ...REPLICA_SERVER, args: [...REPLICA_SERVER.args, mark], replicas: "one" }
-  const cluster = await startCluster(count, { config: { mcpServers: { only } } })
+  const cluster = await startCluster(count, { config: { mcpServers: { only } }, env })
   await settled(cluster.replicas)
   return cluster
 }
@@ -155,6 +155,27 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     expect(await Promise.all(held)).toEqual([expect.stringContaining("only"), expect.stringContaining("only")])
     await eventually(() => processes(mark).length === 1)
     expect(processes(mark).map(String)).toEqual([next])
+  })
+
+  test("it passes from a replica that stops without a call that fails [cluster:one:leaves]", async () => {
+    const mark = `svc-one-${crypto.randomUUID()}`
+    await using cluster = await startOne(2, mark, { SVC_SHUTDOWN_GRACE: "60s" })
+    const pid = await who(cluster.replicas[0] as Instance)
+    const owner = ownerOf(pid, cluster.replicas)
+    const other = cluster.replicas.find((replica) => replica !== owner) as Instance
+    const held = cluster.replicas.map((replica) => call(replica, "hold"))
+    await eventually(async () => (await call(owner, "count")) === "2")
+    owner.signal("SIGTERM")
+    const untilNext = async (): Promise<readonly string[]> => {
+      const said = await who(other)
+      return said === pid ? untilNext() : [said]
+    }
+    const next = Promise.all([untilNext(), untilNext(), untilNext()])
+    await eventually(async () => (await fetch(`${owner.url}/health/ready`)).status === 503)
+    expect(await call(owner, "release")).toBe(`${pid} releases`)
+    expect(await Promise.all(held)).toEqual([`${pid} released`, `${pid} released`])
+    expect(new Set((await next).flat())).toEqual(new Set(processes(mark).map(String)))
+    expect(await owner.exited).toBe(0)
   })
 
   test("a replica that stops passes it on at once; without Redis nobody runs it, and then one does again [cluster:one:away]", async () => {
