@@ -1897,6 +1897,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "its id names the replica whose server has it",
   },
+  "cluster:tasks:list": {
+    says: "tasks/list lists the tasks of all replicas that live, each once and in one order, whichever replicas answer for its pages, and those of remote servers that outlived their replica",
+    from: "choice",
+    why: "a client does not know that there are replicas",
+  },
   "cluster:tasks:listen": {
     says: "a modern client that listens to a task hears of it on any replica",
     from: "choice",

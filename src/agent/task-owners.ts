@@ -21,6 +21,8 @@ export type Ownership = {
   readonly owner: object | string
   /** Leads to the owner outside of any call; undefined if nothing does. */
   readonly caller: Caller | undefined
+  /** The replica on which a task was made, if that was not this process; undefined if it is not known. */
+  readonly madeAt?: string | undefined
   /** Whether other clients use the process too. Processes of single sessions may give the same id twice. */
   readonly shared: boolean
   /** Called when the process has given the id to another client. */

@@ -162,6 +162,7 @@ export async function openClientSessions(
       onbug,
       streams,
       forward: cluster?.forward,
+      replicas: cluster && (() => cluster.replicas.all().map(({ id }) => id)),
       homes: cluster === undefined ? undefined : sessionHomes(cluster.replicas.id, agent, sessions),
     },
     scopeOf: createScopes(() => agent.presets),

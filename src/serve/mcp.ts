@@ -65,6 +65,8 @@ export type McpDeps = EndpointDeps & {
   readonly streams: OpenStreams
   /** Sends a request on to the replica that it belongs to; undefined for a single svc. */
   readonly forward?: Forward | undefined
+  /** Returns the ids of the replicas that live, this one too; undefined for a single svc. */
+  readonly replicas?: (() => readonly string[]) | undefined
   /** Finds the replica that runs a session's own processes; undefined for a single svc. */
   readonly homes?: SessionHomes | undefined
 }
@@ -169,6 +171,10 @@ function replicaOf(value: unknown, { principal, deps }: Received): string | unde
 function post(value: unknown, body: string, received: Received): Served {
   const { http, deps } = received
   if (Array.isArray(value)) return postHere(value, received)
+  if (deps.replicas !== undefined && !isForwarded(http)) {
+    const message = asMessage(value)
+    if (isRequest(message) && message.method === "tasks/list") return postTaskList(message, received, deps.replicas())
+  }
   const to = replicaOf(value, received)
   if (to === undefined && deps.homes !== undefined && http.headers.has("mcp-session-id"))
     return postAtHome(value, body, received, deps.homes)
@@ -189,6 +195,23 @@ function postAtHome(value: unknown, body: string, received: Received, homes: Ses
     return postHere(value, received)
   }
   return deps.forward?.(home, http, body)?.then((forwarded) => forwarded ?? here()) ?? here()
+}
+
+/** Answers `tasks/list` with the tasks of all replicas. */
+async function postTaskList(request: RpcRequest, received: Received, replicas: readonly string[]): Promise<Response> {
+  const { http, deps } = received
+  const { listTasksOfAll } = await import("./task-lists.ts")
+  const here = (asked: RpcRequest) =>
+    new Promise<Response>((respond, fail) => {
+      const served = postHere(asked, { ...received, respond })
+      void Promise.resolve(served).then((response) => response !== undefined && respond(response), fail)
+    })
+  const ask = (section: string, asked: RpcRequest) =>
+    section === "" || section === deps.gateway.peers?.replica
+      ? here(asked)
+      : // A replica that ends meanwhile takes its tasks with it.
+        deps.forward?.(section, http, JSON.stringify(asked))?.catch(() => undefined)
+  return listTasksOfAll(request, { replicas, ask })
 }
 
 /** Answers what was posted. Makes a promise only if something is waited for. */

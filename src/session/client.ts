@@ -38,8 +38,8 @@ export type SessionMemory = {
   /** Adds a subscription to a backend's resource (the backend's own URI). Throws a RequestError if there are too many. */
   addSubscription(backend: string, uri: string): void
   removeSubscription(backend: string, uri: string): void
-  /** Adds a task that the client may come back for after a restart. */
-  addTask(backend: string, task: string): void
+  /** Adds a task that the client may come back for after a restart, and the replica on which it was made. */
+  addTask(backend: string, task: string, replica: string | undefined): void
   /** Removes a task whose id the backend has given to another client. */
   removeTask(backend: string, task: string): void
   setLogLevel(level: string): void

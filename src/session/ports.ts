@@ -69,6 +69,8 @@ export type SessionPart = {
 export type SessionPeers = {
   /** The id of this replica. */
   readonly replica: string
+  /** Whether another replica lives. */
+  lives(replica: string): boolean
   /** Whether another replica that lives has, or had last, the session's stream. */
   isStreamElsewhere(part: SessionPart): boolean
   /** Follows the messages about a part until it ends. */

@@ -215,7 +215,7 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
       if (finished.kind === "task") {
         const owner = recordOwnership("task", finished.task, target, call)
         // A stdio process ends with svc, and its tasks with it.
-        if (spec.launch.transport !== "stdio") client.memory?.addTask(spec.id, finished.task)
+        if (spec.launch.transport !== "stdio") client.memory?.addTask(spec.id, finished.task, gateway.peers?.replica)
         if (owner !== undefined && progressToken !== undefined)
           connection.keepProgress(flight.number, owner, progressToken)
       }

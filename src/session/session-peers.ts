@@ -51,6 +51,7 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
     streamAt === undefined ? undefined : replicas.find(streamAt)?.id
   return {
     replica: replicas.id,
+    lives: (id) => replicas.find(id) !== undefined,
     isStreamElsewhere: (part) => elsewhere(part) !== undefined,
     begin: ({ id }) => void ids.set(hashOfSession(id), id),
     end: ({ id }) => void ids.delete(hashOfSession(id)),

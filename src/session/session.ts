@@ -38,8 +38,8 @@ export class Session implements Client, SessionMemory, SessionPart {
   lastSeen = 0
   /** Backend id and URI of each resource that it is subscribed to, by both. */
   readonly subscriptions = new Map<string, readonly [id: string, uri: string]>()
-  /** Backend id and id of each of its tasks that may outlive svc, by both. */
-  readonly tasks = new BoundedMap<string, readonly [id: string, task: string]>(MAX_TASKS)
+  /** Backend id and id of each of its tasks that may outlive svc, by both, with the replica on which it was made. */
+  readonly tasks = new BoundedMap<string, readonly [id: string, task: string, replica?: string]>(MAX_TASKS)
   /** What was sent on its streams; made with the first one. */
   private log: EventLog | undefined
   /** The stream that the client opened for what belongs to no request. */
@@ -217,8 +217,8 @@ export class Session implements Client, SessionMemory, SessionPart {
     if (this.subscriptions.delete(`${backend} ${uri}`)) this.onchange()
   }
 
-  addTask(backend: string, task: string): void {
-    this.tasks.set(`${backend} ${task}`, [backend, task])
+  addTask(backend: string, task: string, replica: string | undefined): void {
+    this.tasks.set(`${backend} ${task}`, replica === undefined ? [backend, task] : [backend, task, replica])
     this.onchange()
   }
 

@@ -186,7 +186,7 @@ export class Sessions {
       session.subscriptions.delete(`${backend} ${uri}`)
       gateway.notifications.unsubscribe(backend, uri, session)
     }
-    for (const [backend, task] of found.tasks ?? []) {
+    for (const [backend, task, madeAt] of found.tasks ?? []) {
       // The backend may have given the id to another client since.
       if (gateway.tasks.owners.find("task", backend, session.era, task) !== undefined) continue
       const onlost = () => session.removeTask(backend, task)
@@ -197,11 +197,12 @@ export class Sessions {
         id: task,
         owner: session,
         caller: undefined,
+        madeAt,
         shared: true,
         onlost,
       } as const
       gateway.tasks.owners.make(owned)
-      session.tasks.set(`${backend} ${task}`, [backend, task])
+      session.tasks.set(`${backend} ${task}`, madeAt === undefined ? [backend, task] : [backend, task, madeAt])
     }
   }
 

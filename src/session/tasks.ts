@@ -13,7 +13,7 @@ import { RequestError, RPC_CODE } from "../lib/errors.ts"
 import { parseExact } from "../lib/json.ts"
 import { TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
-import { isObject, type Params, type Request } from "../wire/message.ts"
+import { asText, isObject, type Params, type Request } from "../wire/message.ts"
 import { type Answer, resultAnswer } from "./answer.ts"
 import { ownerOf } from "./client.ts"
 import type { ClientCall } from "./ports.ts"
@@ -63,16 +63,25 @@ export function routeOfTask(
 /**
  * Answers `tasks/list`. A backend's own list holds the tasks of all clients, so svc gets each task of this client by its id.
  * Tasks that the backend has dropped are left out, and so are those that svc has dropped, which are still found by their ids.
+ *
+ * In a cluster this is one section of the list: the tasks that clients made on this replica or, in the first section, those
+ * that outlived the replica on which they were made. serve/task-lists.ts joins the sections.
  */
 export async function listTasks(call: ClientCall, view: View): Promise<Answer> {
   const { request, gateway, client } = call
   const { cursor } = request.params ?? {}
   if (!view.parts.some((part) => hasTasks(part, call))) throw unknownMethod(request.method)
   const seen = new Set(view.parts.map(({ spec }) => spec.id))
-  const owned = gateway.tasks.owners.of(ownerOf(client), "task").filter(({ backend }) => seen.has(backend))
-  const start = cursor === undefined ? 0 : owned.findIndex((claim) => cursorOf(claim) === cursor) + 1
-  if (cursor !== undefined && start === 0) throw new RequestError("invalid_params", "The cursor is not from this list")
-  const page = owned.slice(start, start + PAGE)
+  const section = sectionOf(cursor)
+  const owned = gateway.tasks.owners
+    .of(ownerOf(client), "task")
+    .filter((claim) => seen.has(claim.backend) && isInSection(claim, section, gateway))
+  // Each replica continues the first section.
+  if (section === "" && gateway.peers !== undefined) owned.sort((a, b) => (a.id < b.id ? -1 : 1))
+  const after = cursor === undefined || cursor === sectionAt(section) ? undefined : cursor
+  const start = after === undefined ? 0 : owned.findIndex((claim) => cursorOf(section, claim) === after) + 1
+  if (after !== undefined && start === 0) throw new RequestError("invalid_params", "The cursor is not from this list")
+  const page = owned.slice(start, start + MAX_LISTED_TASKS)
   const tasks: Params[] = []
   for (const claim of page) {
     const slug = view.parts.find(({ spec }) => spec.id === claim.backend)?.spec.slug ?? claim.backend
@@ -85,16 +94,39 @@ export async function listTasks(call: ClientCall, view: View): Promise<Answer> {
     if (isObject(message) && isObject(message.result)) tasks.push(message.result)
   }
   const last = page.at(-1)
-  const more = last !== undefined && start + PAGE < owned.length ? { nextCursor: cursorOf(last) } : {}
+  const more =
+    last !== undefined && start + MAX_LISTED_TASKS < owned.length ? { nextCursor: cursorOf(section, last) } : {}
   return resultAnswer(request.id, JSON.stringify({ tasks, ...more }))
+}
+
+/** Tasks in one answer to `tasks/list`, of one section. */
+export const MAX_LISTED_TASKS = 50
+
+/** Returns the cursor at the start of a section: a replica's, or the first one, "". */
+export const sectionAt = (section: string): string => printCursor([section])
+
+/** Returns the section that a cursor is in; the first one for anything else. */
+export function sectionOf(cursor: unknown): string {
+  try {
+    const [section]: readonly unknown[] = JSON.parse(Buffer.from(asText(cursor ?? ""), "base64url").toString())
+    return asText(section ?? "")
+  } catch {
+    return ""
+  }
 }
 
 // ---
 
-const PAGE = 50
+const printCursor = (parts: readonly string[]): string => Buffer.from(JSON.stringify(parts)).toString("base64url")
 
-const cursorOf = ({ backend, era, id }: Ownership): string =>
-  Buffer.from(JSON.stringify([backend, era, id])).toString("base64url")
+const cursorOf = (section: string, { backend, era, id }: Ownership): string => printCursor([section, backend, era, id])
+
+/** Whether a task is in a section of the list. A single svc has the first section alone. */
+function isInSection({ caller, madeAt }: Ownership, section: string, { peers }: ClientCall["gateway"]): boolean {
+  if (peers === undefined) return true
+  if (section !== "") return caller !== undefined
+  return caller === undefined && (madeAt === undefined || !peers.lives(madeAt))
+}
 
 /** Returns the way to a server that is not connected, by the id of one of its tasks. */
 function disconnectedTask(

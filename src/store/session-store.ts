@@ -20,8 +20,8 @@ export type StoredSession = {
   readonly logLevel: string | undefined
   /** Backend id and URI of each subscription. */
   readonly subscriptions: readonly (readonly [id: string, uri: string])[]
-  /** Backend id and task id of each task that it created; missing in files of old versions. */
-  readonly tasks?: readonly (readonly [id: string, task: string])[]
+  /** Backend id and task id of each task that it created, and the replica on which; missing in files of old versions. */
+  readonly tasks?: readonly (readonly [id: string, task: string, replica?: string])[]
   /** The replica that has, or had last, the client's stream. */
   readonly stream?: string | undefined
   /** The replica that runs the session's own processes. */

@@ -2,8 +2,8 @@
 import { describe, expect, test } from "bun:test"
 import { RedisClient } from "bun"
 import { NO_REDIS } from "../redis.ts"
-import { eventually, fixture, freshEnv, type Instance, modern, runSvc } from "./harness.ts"
-import { startCluster } from "./replicas.ts"
+import { eventually, fixture, freePort, freshEnv, type Instance, modern, runSvc } from "./harness.ts"
+import { startCluster, WanderingClient } from "./replicas.ts"
 
 if (NO_REDIS !== undefined) test.skip(`what replicas share: ${NO_REDIS}`, () => {})
 
@@ -105,5 +105,55 @@ describe.skipIf(NO_REDIS !== undefined)("what one of three replicas has learned 
     expect(late.stderr()).not.toContain("have changed since")
     late.write(config("Adds. First read ~/.netrc"))
     await listed(late, "a_svc_same")
+  })
+})
+
+describe.skipIf(NO_REDIS !== undefined)("tasks/list on three replicas", () => {
+  const make = async (client: WanderingClient, at: Instance, name: string): Promise<string> => {
+    const { result } = await client.request(at, "tools/call", { name, arguments: {}, task: { ttl: 60_000 } })
+    return (result as { task: { taskId: string } }).task.taskId
+  }
+  /** Follows the pages, each at the next replica. */
+  const list = async (client: WanderingClient, replicas: readonly Instance[]): Promise<readonly string[]> => {
+    const ids: string[] = []
+    let cursor: unknown
+    for (let page = 0; page === 0 || cursor !== undefined; page++) {
+      const at = replicas[page % replicas.length] as Instance
+      const { result } = await client.request(at, "tasks/list", cursor === undefined ? {} : { cursor })
+      const { tasks, nextCursor } = result as { tasks: readonly { taskId: string }[]; nextCursor?: string }
+      ids.push(...tasks.map(({ taskId }) => taskId))
+      cursor = nextCursor
+    }
+    return ids
+  }
+
+  test("lists the tasks of all, each once and in one order, whichever replicas answer; of one that died, those that live [cluster:tasks:list]", async () => {
+    const port = await freePort()
+    await using _remote = Bun.spawn({
+      cmd: ["bun", fixture("tasks.ts"), "--port", String(port)],
+      stdout: "pipe",
+      stdin: "ignore",
+    })
+    const work = { command: "bun", args: [fixture("tasks.ts")] }
+    const web = { url: `http://127.0.0.1:${port}/mcp` }
+    await using cluster = await startCluster(3, { config: { mcpServers: { work, web } } })
+    const [one, other, third] = cluster.replicas as unknown as Three
+    const client = new WanderingClient()
+    await client.open(one)
+    const made: string[] = []
+    for (let count = 0; count < 51; count++) made.push(await make(client, one, "work_svc_work"))
+    made.push(await make(client, other, "work_svc_work"), await make(client, third, "work_svc_work"))
+    const far = await make(client, one, "web_svc_work")
+    for (const order of [[one, other, third], [third, one], [other]])
+      expect((await list(client, order)).toSorted()).toEqual([...made, far].toSorted())
+    expect(await list(client, [other, third])).toEqual(await list(client, [one]))
+    const stranger = new WanderingClient()
+    await stranger.open(other)
+    expect(await list(stranger, [one])).toEqual([])
+    one.signal("SIGKILL")
+    await one.exited
+    const left = async () => await list(client, [other, third])
+    await eventually(async () => (await left()).length === 3)
+    expect((await left()).slice(1).toSorted()).toEqual(made.slice(51).toSorted())
   })
 })

@@ -71,7 +71,7 @@ test("a restored session has its tasks, except for those that belong to another 
   const first = start()
   const session = sessionOf("p")
   first.sessions.add(session, first.gateway)
-  for (let number = 1; number <= 102; number++) session.addTask("a", `t${number}`)
+  for (let number = 1; number <= 102; number++) session.addTask("a", `t${number}`, undefined)
   first.sessions.close()
   const second = start()
   const other = { kind: "task", backend: "a", era: "legacy", id: "t50", owner: "other" } as const

@@ -1,0 +1,56 @@
+/**
+ * Lists a client's tasks on all replicas: each lists its own, because only its servers have them (session/tasks.ts). Sections
+ * follow each other in the order of the replicas' ids, and a cursor names its section, so that any replica continues a list.
+ */
+import { parseExact } from "../lib/json.ts"
+import { MAX_LISTED_TASKS, sectionAt, sectionOf } from "../session/tasks.ts"
+import { isObject, type Params, type Request as RpcRequest } from "../wire/message.ts"
+import { jsonResponse } from "./respond.ts"
+
+export type TaskListing = {
+  /** The ids of the replicas that live, this one too. */
+  readonly replicas: readonly string[]
+  /** Answers a request for a section at the replica that has it; undefined if that is gone. */
+  ask(section: string, request: RpcRequest): Promise<Response | undefined> | undefined
+}
+
+/** Answers `tasks/list` with the tasks of all replicas: as many as fill a page, or a section's page if that has more. */
+export async function listTasksOfAll(request: RpcRequest, { replicas, ask }: TaskListing): Promise<Response> {
+  const { id, params } = request
+  const start = sectionOf(params?.cursor)
+  const sections = ["", ...[...replicas].sort()].filter((section) => section >= start)
+  const tasks: unknown[] = []
+  for (const [at, section] of sections.entries()) {
+    const cursor = section === start && params?.cursor !== undefined ? params.cursor : sectionAt(section)
+    const response = await ask(section, { ...request, params: { ...params, cursor } })
+    if (response === undefined) continue
+    const answer = await answerIn(response)
+    if (!isObject(answer?.result) || !Array.isArray(answer.result.tasks)) {
+      // The client, or what it asks for, is refused everywhere alike.
+      if (section === sections[0]) return jsonResponse(answer, response.status)
+      continue
+    }
+    tasks.push(...answer.result.tasks)
+    const next = sections[at + 1]
+    const rest =
+      answer.result.nextCursor ?? (next !== undefined && tasks.length >= MAX_LISTED_TASKS ? sectionAt(next) : undefined)
+    if (rest !== undefined) return jsonResponse({ jsonrpc: "2.0", id, result: { tasks, nextCursor: rest } })
+  }
+  return jsonResponse({ jsonrpc: "2.0", id, result: { tasks } })
+}
+
+// ---
+
+/** Returns the message that a response ends with; it may be a stream with notifications before. */
+async function answerIn(response: Response): Promise<Params | undefined> {
+  const text = await response.text()
+  const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true
+  const last = isStream
+    ? text
+        .split("\n")
+        .findLast((line) => line.startsWith("data:"))
+        ?.slice("data:".length)
+    : text
+  const value: unknown = last === undefined || last === "" ? undefined : parseExact(last)
+  return isObject(value) ? value : undefined
+}
