@@ -1917,6 +1917,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a client must not get more calls from more replicas, and a limit must not become a failure",
   },
+  "cluster:limits:health": {
+    says: "replicas count health reports and logins of an address together; /health/live and /health/ready are counted by each, and no request waits for the count",
+    from: "choice",
+    why: "probes ask each replica, and more replicas must not mean more attempts; a Redis that hangs must not make a probe fail",
+  },
   "cluster:authorizations": {
     says: "tokens of remote servers are shared, sealed with SVC_STATE_KEY, and one replica at a time renews them",
     from: "choice",

@@ -3,6 +3,7 @@ import type { ServerSpec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { UnavailableError } from "../lib/errors.ts"
 import { lazy } from "../lib/lazy.ts"
+import { clientAddress } from "../serve/address-rate-limit.ts"
 import { AdminLogin } from "../serve/admin-login.ts"
 import type { OpenStream } from "../serve/http-exchange.ts"
 import type { Inbound } from "../serve/inbound.ts"
@@ -41,7 +42,7 @@ export type AdminInterface = {
 }
 
 export function createAdminInterface(runtime: Runtime, options: ServeOptions): AdminInterface {
-  const { agent, audit, mcp, oauth, redactor, serverLogs, sessions, streams } = runtime
+  const { agent, audit, cluster, mcp, oauth, redactor, serverLogs, sessions, streams } = runtime
   const { auth } = options
   const login = new AdminLogin(systemClock, newSecret, options.externalUrl)
   const salt = newSecret()
@@ -104,6 +105,9 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
       issuerLogin: options.authIssuer === undefined ? undefined : openIssuerLogin,
       audit,
       maxBody: options.maxBody,
+      countLogins: cluster && ((key, ms) => cluster.state.count(`login:${key}`, ms)),
+      addressOf: ({ address, request }) =>
+        clientAddress(address(), request.headers.get("x-forwarded-for"), options.trustProxy),
       ports,
       watchCalls: runtime.watchCalls,
       onbug: mcp.onbug,

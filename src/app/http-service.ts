@@ -46,9 +46,15 @@ export async function startHttp(
   const { address, loopback, trustProxy, tls } = options
   const { promise: admitted, resolve: admit } = Promise.withResolvers<void>()
   let held: Promise<void> | undefined = admitted
+  const ownHealthLimiter = createAddressLimiter(systemClock, HEALTH_LIMIT)
+  const state = runtime.cluster?.state
   const healthLimit = options.healthRateLimit
     ? createHealthLimit({
-        limiter: createAddressLimiter(systemClock, HEALTH_LIMIT),
+        limiter:
+          state === undefined
+            ? ownHealthLimiter
+            : createAddressLimiter(systemClock, HEALTH_LIMIT, (key, ms) => state.count(`health:${key}`, ms)),
+        probeLimiter: ownHealthLimiter,
         trustProxy,
         onlimited: () => {
           if (metrics !== undefined) metrics.rateLimited++

@@ -13,7 +13,7 @@ import type { Clock } from "../lib/clock.ts"
 import { codesOf, HTTP_STATUS, RequestError, UnavailableError } from "../lib/errors.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { percentDecoded } from "../lib/text.ts"
-import { createAddressLimiter } from "../serve/address-rate-limit.ts"
+import { type CountShared, createAddressLimiter } from "../serve/address-rate-limit.ts"
 import { type AdminLogin, LOGIN_PATH, type NewSession } from "../serve/admin-login.ts"
 import { ADMIN_SCOPE } from "../serve/challenge.ts"
 import type { Inbound } from "../serve/inbound.ts"
@@ -56,6 +56,10 @@ export type RestDeps = {
   readonly audit: Audit | undefined
   /** Bytes of a body at most. */
   readonly maxBody: number
+  /** Counts the logins of an address that replicas have seen; undefined for a single svc. */
+  readonly countLogins: CountShared | undefined
+  /** Returns the client's address. */
+  addressOf(inbound: Inbound): string
   /** Undefined until the configuration has been read. */
   ports(): Promise<Omit<RestPorts, "history"> | undefined>
   watchCalls: RestPorts["watchCalls"]
@@ -65,7 +69,7 @@ export type RestDeps = {
 /** Returns the function that answers requests under `/api` and the link of `svc admin`. It never rejects. */
 export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Response> {
   const limiter = createAddressLimiter(deps.clock, REST_LIMIT)
-  const attempts = createAddressLimiter(deps.clock, LOGIN_LIMIT)
+  const attempts = createAddressLimiter(deps.clock, LOGIN_LIMIT, deps.countLogins)
   const routes = ENDPOINTS.map((endpoint) => ({ endpoint, pattern: patternOf(endpoint.path) }))
   const history = new CallHistory(deps.clock)
   deps.watchCalls((call) => history.add(call))
@@ -73,8 +77,9 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
   let mask = (text: string) => text
   const serve = async (rest: ApiRequest): Promise<Response> => {
     const { inbound } = rest
-    const { path, request, address } = inbound
-    const { retryAfter } = limiter(address())
+    const { path, request } = inbound
+    const address = deps.addressOf(inbound)
+    const { retryAfter } = limiter(address)
     if (retryAfter !== undefined)
       throw new RequestError("too_many", "Too many requests from this address; try again later", { retryAfter })
     if (path === LOGIN_PATH) {
@@ -82,7 +87,7 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
       const target = request.headers.get("sec-fetch-dest")
       if (target !== null && target !== "document")
         throw new RequestError("forbidden", "Open this address in a tab of a browser")
-      if (attempts(address()).retryAfter !== undefined)
+      if (attempts(address).retryAfter !== undefined)
         throw new RequestError("too_many", "Too many links were tried from this address; wait a minute")
       return logIn(inbound, deps, mask)
     }
@@ -188,13 +193,13 @@ function requireAdmin(
 
 /** Answers the address that leads to a login: the link of `svc admin`, or the way to the issuer and back. */
 async function logIn(inbound: Inbound, deps: RestDeps, mask: (text: string) => string): Promise<Response> {
-  const { request, search, address } = inbound
-  const { login, auth, audit, issuerLogin } = deps
+  const { request, search } = inbound
+  const { login, auth, audit, issuerLogin, addressOf } = deps
   if (request.method !== "GET") throw new RequestError("wrong_method", "Open this address in a browser")
   const isPerson = /\btext\/html\b/.test(request.headers.get("accept") ?? "")
   const query = new URLSearchParams(search)
   const trace = (outcome: "ok" | "error") =>
-    audit?.access("admin.login", outcome, { principal: auth ? "issuer" : "local", address: address() })
+    audit?.access("admin.login", outcome, { principal: auth ? "issuer" : "local", address: addressOf(inbound) })
   try {
     if (auth) {
       if (issuerLogin === undefined) throw new RequestError("not_found", "With --auth, the page asks for a token")

@@ -23,6 +23,8 @@ export type RateVerdict = {
 export type HealthLimitOptions = {
   /** Counts a request of this address. */
   readonly limiter: (address: string) => RateVerdict
+  /** Counts a probe of this address, which asks for the state of one process. */
+  readonly probeLimiter: (address: string) => RateVerdict
   readonly trustProxy: TrustProxy
   /** Called for each request over the limit. */
   onlimited(): void
@@ -30,26 +32,43 @@ export type HealthLimitOptions = {
 
 /** Returns middleware that counts requests under `/health` before any report is made, and answers 429 over the limit. */
 export const createHealthLimit =
-  ({ limiter, trustProxy, onlimited }: HealthLimitOptions): Middleware =>
+  ({ limiter, probeLimiter, trustProxy, onlimited }: HealthLimitOptions): Middleware =>
   (inbound, next) => {
     const { request, path, address } = inbound
     if (!isHealthPath(path)) return next(inbound)
     const forwarded = request.headers.get("x-forwarded-for")
-    const { headers, retryAfter } = limiter(clientAddress(address(), forwarded, trustProxy))
+    const count = PROBES.has(path) ? probeLimiter : limiter
+    const { headers, retryAfter } = count(clientAddress(address(), forwarded, trustProxy))
     if (retryAfter === undefined) return withHeaders(next(inbound), headers)
     onlimited()
     const error = new RequestError("too_many", "Too many requests from this address; try again later", { retryAfter })
     return errorResponse(error, { shape: shapeOf(path), headers: { ...headers, ...UNCACHED } })
   }
 
-/** Returns a function that counts requests by address; the addresses of one IPv6 /64 count as one. */
+/** Counts a request in the window that replicas share for an address. Rejects while they share nothing. */
+export type CountShared = (
+  address: string,
+  windowMs: number,
+) => Promise<{ readonly count: number; readonly endsIn: number }>
+
+/**
+ * Returns a function that counts requests by address; the addresses of one IPv6 /64 count as one. With `countShared` replicas
+ * count together: no request waits for the others' count, so each of them lets through a few more.
+ */
 export function createAddressLimiter(
   clock: Clock,
   { requests, windowMs }: RateLimit,
+  countShared?: CountShared,
 ): (address: string) => RateVerdict {
   // A flood of addresses must not make the table grow, nor lift the limit of the client at hand.
-  const windows = new BoundedMap<string, { ends: number; count: number }>(MAX_ADDRESSES)
+  const windows = new BoundedMap<string, Window>(MAX_ADDRESSES)
   const seconds = Math.ceil(windowMs / 1000)
+  const follow = async (window: Window, key: string) => {
+    const shared = await countShared?.(key, windowMs).catch(() => undefined)
+    if (shared === undefined) return
+    window.count = Math.max(window.count, shared.count)
+    window.ends = clock.now() + shared.endsIn
+  }
   return (address) => {
     const now = clock.now()
     const key = clientNetworkOf(address)
@@ -60,6 +79,7 @@ export function createAddressLimiter(
       windows.set(key, window)
     }
     window.count++
+    if (window.count <= requests) void follow(window, key)
     const remaining = Math.max(0, requests - window.count)
     const reset = Math.max(1, Math.ceil((window.ends - now) / 1000))
     const headers = {
@@ -98,8 +118,12 @@ export function clientAddress(socket: string, forwarded: string | null, trusted:
 
 // ---
 
+/** `ends` is in milliseconds since the epoch. */
+type Window = { ends: number; count: number }
+
 const MAX_ADDRESSES = 10_000
 const MAX_FORWARDED = 1024
+const PROBES: ReadonlySet<string> = new Set(["/health/live", "/health/ready"])
 
 /** Returns an address in one spelling, without a port. */
 const normalizeAddress = (address: string): string =>

@@ -14,7 +14,7 @@ import { Backoff } from "../lib/backoff.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { networkReason } from "../lib/network-error.ts"
-import type { Lease, SharedRecord, SharedState, TakenLease } from "./shared-state.ts"
+import type { Lease, SharedRecord, SharedState, TakenLease, WindowCount } from "./shared-state.ts"
 
 export type RedisOptions = {
   /** With its port, and with user, password and database, if any. */
@@ -97,6 +97,11 @@ class RedisState implements SharedState {
   async take(key: string, perMinute: number): Promise<number | undefined> {
     const wait = await this.run(TAKE, [`rate:${key}`], [String(perMinute)])
     return wait === 0 ? undefined : Number(wait)
+  }
+
+  async count(key: string, windowMs: number): Promise<WindowCount> {
+    const [count = 0, endsIn = 0] = (await this.run(COUNT, [`window:${key}`], [String(windowMs)])) as readonly number[]
+    return { count, endsIn }
   }
 
   async lease(name: string, holder: string, ttl: number, seen = 0): Promise<Lease | TakenLease> {
@@ -371,6 +376,12 @@ if left < 1 then wait = math.max(1, math.ceil((1 - left) * 60 / rate)) else left
 redis.call('HSET', KEYS[1], 'left', tostring(left), 'at', string.format('%.0f', now))
 redis.call('PEXPIRE', KEYS[1], 120000)
 return wait`
+
+/** ARGV: milliseconds of the window. Returns the count and the milliseconds that are left. */
+const COUNT = `
+local count = redis.call('INCR', KEYS[1])
+if count == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
+return {count, redis.call('PTTL', KEYS[1])}`
 
 /**
  * KEYS: lease, counter. ARGV: holder, ttl, the largest token that the caller has seen. Returns the token; of a lease that is

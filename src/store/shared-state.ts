@@ -43,6 +43,9 @@ export type TakenLease = {
   readonly remaining: number
 }
 
+/** `endsIn` is in milliseconds. */
+export type WindowCount = { readonly count: number; readonly endsIn: number }
+
 export type SharedState = {
   /** Whether the state can be reached at the moment. */
   readonly connected: boolean
@@ -61,6 +64,8 @@ export type SharedState = {
    * empty.
    */
   take(key: string, perMinute: number): Promise<number | undefined>
+  /** Counts one in a window that begins with its first count and lasts `windowMs`. Resolves with the count and what is left of it. */
+  count(key: string, windowMs: number): Promise<WindowCount>
   /**
    * Takes the lease of a name for `ttl` milliseconds if it is free. `seen`: the largest token of it that the caller has seen.
    * If the state has lost that token, the lease is free only after another `ttl`: until then the holder of that token, who

@@ -157,3 +157,29 @@ describe.skipIf(NO_REDIS !== undefined)("tasks/list on three replicas", () => {
     expect((await left()).slice(1).toSorted()).toEqual(made.slice(51).toSorted())
   })
 })
+
+describe.skipIf(NO_REDIS !== undefined)("limits of addresses on three replicas", () => {
+  test("health reports and logins are counted together, probes by each replica, and without Redis each counts for itself [cluster:limits:health]", async () => {
+    await using cluster = await startCluster(3)
+    const get = async ({ url }: Instance, path: string) => (await fetch(`${url}${path}`)).status
+    const [first] = cluster.replicas as unknown as Three
+    const until429 = async (path: string) => {
+      for (let requests = 0; ; requests++)
+        if ((await get(cluster.replicas[requests % 3] as Instance, path)) === 429) return requests
+    }
+    // No request waits for the count of the others, so some more may pass.
+    const reports = await until429("/health")
+    expect(reports).toBeGreaterThanOrEqual(200)
+    expect(reports).toBeLessThanOrEqual(206)
+    const logins = await until429("/admin/login?code=guess")
+    expect(logins).toBeGreaterThanOrEqual(20)
+    expect(logins).toBeLessThanOrEqual(26)
+    await eventually(async () => {
+      const all = await Promise.all(cluster.replicas.map((replica) => get(replica, "/health/mcp")))
+      return all.every((status) => status === 429)
+    })
+    for (const replica of cluster.replicas) expect(await get(replica, "/health/ready")).toBe(200)
+    await cluster.redis.kill()
+    expect(await get(first, "/health/live")).toBe(200)
+  })
+})

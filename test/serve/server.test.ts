@@ -41,6 +41,7 @@ function listener(changes: Partial<MiddlewareTable> = {}) {
   const onbug = (error: unknown) => reached.bugs.push(error)
   const { spec: untagged } = backend("connected", "shop")
   const spec = { ...untagged, tuning: { ...untagged.tuning, tags: ["shop"] } }
+  const limiter = createAddressLimiter(clock, { requests: 2, windowMs: 60_000 })
   const middleware: MiddlewareTable = {
     cors: createCors([PAGE]),
     hostCheck: createHostCheck({ allowedHosts: [], allowedOrigins: [PAGE], loopback: true }),
@@ -56,7 +57,8 @@ function listener(changes: Partial<MiddlewareTable> = {}) {
     }),
     firstLoad: undefined,
     healthLimit: createHealthLimit({
-      limiter: createAddressLimiter(clock, { requests: 2, windowMs: 60_000 }),
+      limiter,
+      probeLimiter: limiter,
       trustProxy: () => false,
       onlimited: () => reached.limited++,
     }),

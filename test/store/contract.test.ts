@@ -8,6 +8,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Launch } from "../../src/config/server-spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
+import { createAddressLimiter } from "../../src/serve/address-rate-limit.ts"
 import { createCallRateLimit, createSharedRateLimit } from "../../src/session/call-rate-limit.ts"
 import { createEraCache, type EraCache } from "../../src/store/era-cache.ts"
 import { openSecretStore, type SecretStore } from "../../src/store/secret-store.ts"
@@ -189,6 +190,8 @@ describe.each(kinds)("%s", (_, open) => {
   })
 })
 
+const WINDOW = { requests: 6, windowMs: 60_000 }
+
 const limits: [string, () => Promise<AsyncDisposable & { take(): Promise<number | undefined> }>][] = [
   [
     "in the process",
@@ -220,5 +223,50 @@ describe.each(limits)("a rate limit %s", (_, open) => {
     expect(waits.slice(0, 3)).toEqual([undefined, undefined, undefined])
     expect(waits[3]).toBeGreaterThan(0)
     expect(waits[3]).toBeLessThanOrEqual(20)
+  })
+})
+
+const windows: [string, () => Promise<AsyncDisposable & { count(): Promise<number | undefined> }>][] = [
+  [
+    "in the process",
+    async () => {
+      const count = createAddressLimiter(manualClock(), WINDOW)
+      return { count: async () => count("10.0.0.1").retryAfter, async [Symbol.asyncDispose]() {} }
+    },
+  ],
+]
+if (NO_REDIS === undefined)
+  windows.push([
+    "in Redis",
+    async () => {
+      const network = await sharedNetwork()
+      const open = async () => {
+        const state = await network.open()
+        return createAddressLimiter(manualClock(), WINDOW, (key, ms) => state.count(key, ms))
+      }
+      const replicas = [await open(), await open()]
+      let requests = 0
+      return {
+        async count() {
+          const verdict = replicas[requests++ % replicas.length]?.("10.0.0.1")
+          // No request waits for what the other replica has counted.
+          await network.settle()
+          return verdict?.retryAfter
+        },
+        [Symbol.asyncDispose]: () => network[Symbol.asyncDispose](),
+      }
+    },
+  ])
+
+describe.each(windows)("a limit of addresses %s", (_, open) => {
+  test("lets as many requests pass in a window as it says, and one more on each other replica [store:contract]", async () => {
+    await using limit = await open()
+    let passed = 0
+    while ((await limit.count()) === undefined) passed++
+    expect(passed).toBeGreaterThanOrEqual(WINDOW.requests)
+    expect(passed).toBeLessThanOrEqual(WINDOW.requests + 1)
+    const wait = await limit.count()
+    expect(wait).toBeGreaterThan(0)
+    expect(wait).toBeLessThanOrEqual(60)
   })
 })

@@ -103,6 +103,19 @@ describe.skipIf(NO_REDIS !== undefined)("replicas that share a Redis", () => {
     expect(waits[3]).toBeLessThanOrEqual(20)
   })
 
+  test("replicas count in one window, which ends by itself", async () => {
+    using both = await pair()
+    const name = key()
+    expect(await both.one.count(name, 60_000)).toMatchObject({ count: 1 })
+    const { count, endsIn } = await both.other.count(name, 60_000)
+    expect(count).toBe(2)
+    expect(endsIn).toBeGreaterThan(0)
+    expect(endsIn).toBeLessThanOrEqual(60_000)
+    const short = key()
+    await both.one.count(short, 20)
+    while ((await both.other.count(short, 20)).count !== 1);
+  })
+
   const own = (lease: Lease | TakenLease): Lease => {
     if (lease.kind === "taken") throw new Error(`taken by '${lease.holder}'`)
     return lease
