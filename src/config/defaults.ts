@@ -1,5 +1,6 @@
 /** Merges `serverDefaults` into a server. spec: serverDefaults, merge rules 1 to 6. */
-import { type DefaultsConfig, REMOTE_ONLY, type ServerConfig, STDIO_ONLY } from "./schema.ts"
+import type { DefaultsConfig, ServerConfig } from "./schema.ts"
+import { REMOTE_ONLY, STDIO_ONLY } from "./server-keys.ts"
 import type { TransportType } from "./server-spec.ts"
 
 /** The source of an effective value. */

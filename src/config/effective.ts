@@ -11,8 +11,9 @@ import type { Document } from "./document.ts"
 import { lookUpVariable } from "./environment.ts"
 import { isSecretSetting } from "./oauth-settings.ts"
 import { builtInSettings, type HostEnvironment } from "./plan.ts"
-import { type DefaultsConfig, REMOTE_ONLY, type ServerConfig, STDIO_ONLY, transportOf } from "./schema.ts"
+import type { DefaultsConfig, ServerConfig } from "./schema.ts"
 import { readSections } from "./sections.ts"
+import { REMOTE_ONLY, STDIO_ONLY, transportOf } from "./server-keys.ts"
 import { substitute } from "./substitution.ts"
 
 /** One effective value: a dotted key, its value with its type, and all of its sources. */

@@ -16,8 +16,9 @@ import { childEnvironment, type EnvironmentSources, idleFilterReason, lookUpVari
 import { isSecretSetting, settingsProblems } from "./oauth-settings.ts"
 import { type OwnService, selfProblem } from "./own-service.ts"
 import { parseResultBudget } from "./result-budget.ts"
-import { type DefaultsConfig, type ServerConfig, transportOf } from "./schema.ts"
+import type { DefaultsConfig, ServerConfig } from "./schema.ts"
 import { type NamedServer, readSections } from "./sections.ts"
+import { transportOf } from "./server-keys.ts"
 import {
   type IdleServer,
   type Launch,

@@ -1,16 +1,15 @@
 /** `presets.json`: named filters over tags. choice: Configuration, `{presets: {name: {filter, description?}}}`. */
-import * as z from "zod"
 import { ConfigError, type Issue, RequestError } from "../lib/errors.ts"
-import { lazy } from "../lib/lazy.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { isObject } from "../wire/message.ts"
 import { type Document, issueAt, type Path, parseDocument, unknownKeys } from "./document.ts"
 import { type Edit, setAt } from "./edit.ts"
+import { schemas } from "./lazy-schema.ts"
 import { parseResultBudget, type ResultBudget } from "./result-budget.ts"
-import { resultBudgetSchema } from "./schema.ts"
+import type { PresetConfig } from "./schema.ts"
 import { formatFilterProblem, parseFilter, type TagFilter } from "./tag-filter.ts"
-import { TOOL_LISTINGS, type ToolListing } from "./tool-listing.ts"
+import type { ToolListing } from "./tool-listing.ts"
 
 export type Preset = {
   /** The expression as written. */
@@ -25,16 +24,6 @@ export type Preset = {
 
 /** The valid presets of a document by name, and the issues of the others. */
 export type Presets = { readonly presets: ReadonlyMap<string, Preset>; readonly issues: readonly Issue[] }
-
-const presetSchema = lazy(() =>
-  z.object({
-    filter: z.string(),
-    description: z.string().optional(),
-    tools: z.enum(TOOL_LISTINGS).optional(),
-    alwaysVisible: z.array(z.string()).optional(),
-    resultBudget: resultBudgetSchema().optional(),
-  }),
-)
 
 /**
  * Reads the presets of a document. An invalid preset becomes an issue with its position. Throws a ConfigError if `presets`
@@ -51,7 +40,7 @@ export function readPresets(document: Document): Presets {
   const presets = new Map<string, Preset>()
   for (const [name, value] of Object.entries(written)) {
     const path = ["presets", name]
-    const parsed = presetSchema().safeParse(value, { error: schemaProblem })
+    const parsed = schemas().presetSchema().safeParse(value, { error: schemaProblem })
     if (!parsed.success) {
       for (const problem of parsed.error.issues) {
         const at = [...path, ...(problem.path as Path)]
@@ -61,7 +50,7 @@ export function readPresets(document: Document): Presets {
       }
       continue
     }
-    issues.push(...unknownKeys(document, value, Object.keys(presetSchema().shape), path))
+    issues.push(...unknownKeys(document, value, Object.keys(schemas().presetSchema().shape), path))
     const { filter: text, description, tools, alwaysVisible, resultBudget: written } = parsed.data
     const resultBudget = written === undefined ? undefined : parseResultBudget(written)
     const read = parseFilter(text)
@@ -75,7 +64,7 @@ export function readPresets(document: Document): Presets {
 
 /** Adds a preset. Throws a RequestError if the name is taken or does not fit in a URL, or if the filter is invalid. */
 export const createPreset =
-  (name: string, preset: z.infer<ReturnType<typeof presetSchema>>): Edit =>
+  (name: string, preset: PresetConfig): Edit =>
   (text) => {
     if (!NAME.test(name))
       throw new RequestError(

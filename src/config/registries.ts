@@ -1,12 +1,11 @@
 /** The MCP registries to search: `registries` in mcp.json, in their order; the official one if the key is missing. */
-import * as z from "zod"
 import { ConfigError } from "../lib/errors.ts"
-import { lazy } from "../lib/lazy.ts"
 import { createRedactor } from "../lib/redact.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { headerCredentials, urlCredentials } from "./credentials.ts"
 import { type Document, issueAt } from "./document.ts"
 import { type EnvironmentSources, lookUpVariable } from "./environment.ts"
+import { schemas } from "./lazy-schema.ts"
 import { substitute } from "./substitution.ts"
 
 /** A registry's address and headers, references resolved. */
@@ -15,20 +14,6 @@ export type RegistrySource = {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
 }
-
-export const registriesSchema = lazy(() =>
-  z.array(
-    z.object({
-      name: z
-        .string()
-        .regex(/^[\w.-]+$/, "must be a name of letters, digits, dots and dashes")
-        .describe("What it is called"),
-      url: z.url({ protocol: /^https?$/ }).describe("Its address, without /v0.1"),
-      headers: z.record(z.string(), z.string()).optional().describe("HTTP headers, for example for a token: ${NAME}"),
-      disabled: z.boolean().optional().describe("true leaves it out"),
-    }),
-  ),
-)
 
 /** Returns the values of a registry's address and headers that must not be shown. */
 export const registrySecrets = ({ url, headers }: RegistrySource): readonly string[] => [
@@ -52,7 +37,7 @@ export function readRegistries(document: Document, sources: EnvironmentSources):
   if (registries === undefined) return [OFFICIAL_REGISTRY]
   const problem = (message: string) =>
     new ConfigError([issueAt(document, "error", "registries", ["registries"], message)])
-  const parsed = registriesSchema().safeParse(registries, { error: schemaProblem })
+  const parsed = schemas().registriesSchema().safeParse(registries, { error: schemaProblem })
   if (!parsed.success)
     throw problem(parsed.error.issues.map(({ path, message }) => `registries.${path.join(".")}: ${message}`).join("; "))
   return parsed.data

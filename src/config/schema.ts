@@ -3,9 +3,10 @@
 import * as z from "zod"
 import { lazy } from "../lib/lazy.ts"
 import type { Params } from "../wire/message.ts"
-import { registriesSchema } from "./registries.ts"
 import { parseResultBudget, RESULT_BUDGET_FORM } from "./result-budget.ts"
-import { REMOTE_TRANSPORTS, type TransportType } from "./server-spec.ts"
+import { ENUM_KEYS } from "./server-keys.ts"
+import { REMOTE_TRANSPORTS } from "./server-spec.ts"
+import { TOOL_LISTINGS } from "./tool-listing.ts"
 
 const milliseconds = lazy(() =>
   z
@@ -259,6 +260,32 @@ export const serverSchema = lazy(() =>
   }),
 )
 
+/** The value of `registries`: see registries.ts. */
+export const registriesSchema = lazy(() =>
+  z.array(
+    z.object({
+      name: z
+        .string()
+        .regex(/^[\w.-]+$/, "must be a name of letters, digits, dots and dashes")
+        .describe("What it is called"),
+      url: z.url({ protocol: /^https?$/ }).describe("Its address, without /v0.1"),
+      headers: z.record(z.string(), z.string()).optional().describe("HTTP headers, for example for a token: ${NAME}"),
+      disabled: z.boolean().optional().describe("true leaves it out"),
+    }),
+  ),
+)
+
+/** A preset of presets.json. */
+export const presetSchema = lazy(() =>
+  z.object({
+    filter: z.string(),
+    description: z.string().optional(),
+    tools: z.enum(TOOL_LISTINGS).optional(),
+    alwaysVisible: z.array(z.string()).optional(),
+    resultBudget: resultBudgetSchema().optional(),
+  }),
+)
+
 export const templateSettingsSchema = lazy(() =>
   z.object({
     validateOnReload: z
@@ -277,6 +304,7 @@ export const templateSettingsSchema = lazy(() =>
 
 export type ServerConfig = z.infer<ReturnType<typeof serverSchema>>
 export type DefaultsConfig = z.infer<ReturnType<typeof defaultsSchema>>
+export type PresetConfig = z.infer<ReturnType<typeof presetSchema>>
 export type TemplateSettings = z.infer<ReturnType<typeof templateSettingsSchema>>
 
 /** Returns the JSON Schema (2020-12) of mcp.json, for editors. */
@@ -295,39 +323,6 @@ export function jsonSchema(): Params {
   })
   return { title: "svc configuration", ...z.toJSONSchema(document, { target: "draft-2020-12", io: "input" }) } as Params
 }
-
-/** Keys that one kind of server alone supports. spec: serverDefaults, merge rules 5 and 6; Server object. */
-export const STDIO_ONLY = [
-  "command",
-  "args",
-  "cwd",
-  "env",
-  "inheritParentEnv",
-  "envFilter",
-  "stderr",
-  "restartOnExit",
-  "maxRestarts",
-  "restartDelay",
-] as const
-export const REMOTE_ONLY = ["url", "headers", "oauth"] as const
-
-/** Returns the transport of a server, each under one name; undefined with neither type, command nor url. */
-export function transportOf(config: Pick<ServerConfig, "type" | "command" | "url">): TransportType | undefined {
-  switch (config.type) {
-    case undefined:
-      if (config.command !== undefined) return "stdio"
-      return config.url === undefined ? undefined : "http"
-    case "streamable-http":
-    case "streamable_http":
-    case "streamablehttp":
-      return "streamableHttp"
-    default:
-      return config.type
-  }
-}
-
-/** Keys whose values are a fixed set. In a template the value may be an expression, and is checked when it is rendered. */
-export const ENUM_KEYS = ["type", "stderr", "protocolVersion", "isolation", "replicas", "toolPinning"] as const
 
 // ---
 

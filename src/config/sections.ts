@@ -6,20 +6,10 @@ import { nearest } from "../lib/nearest.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { type Document, issueAt, type Path, unknownKeys } from "./document.ts"
-import { registriesSchema } from "./registries.ts"
-import {
-  type DefaultsConfig,
-  defaultsSchema,
-  ENUM_KEYS,
-  oauthSchema,
-  REMOTE_ONLY,
-  type ServerConfig,
-  STDIO_ONLY,
-  serverSchema,
-  type TemplateSettings,
-  templateSettingsSchema,
-  transportOf,
-} from "./schema.ts"
+import { schemas } from "./lazy-schema.ts"
+import { isPlainServer } from "./plain-server.ts"
+import type { DefaultsConfig, ServerConfig, TemplateSettings } from "./schema.ts"
+import { ENUM_KEYS, REMOTE_ONLY, STDIO_ONLY, transportOf } from "./server-keys.ts"
 
 /** The sections of a document, under their own names. `servers` is what VS Code calls `mcpServers`. */
 export type Sections = {
@@ -49,14 +39,18 @@ export function readSections(document: Document): Sections {
 
   // A faulty registry must not stop the servers.
   if (value.registries !== undefined)
-    for (const problem of registriesSchema().safeParse(value.registries, { error: schemaProblem }).error?.issues ?? [])
+    for (const problem of schemas().registriesSchema().safeParse(value.registries, { error: schemaProblem }).error
+      ?.issues ?? [])
       issues.push(issueOf(problem, ["registries"]))
 
   /** Reads a section; a document without it needs no schema. */
-  const section = <T extends object>(key: string, schemaOf: () => z.ZodObject): T | Record<never, never> => {
+  const section = <T extends object>(
+    key: string,
+    schemaOf: (all: Schemas) => z.ZodObject,
+  ): T | Record<never, never> => {
     const raw = value[key] ?? undefined
     if (raw === undefined) return {}
-    const schema = schemaOf()
+    const schema = schemaOf(schemas())
     const parsed = schema.safeParse(raw, { error: schemaProblem })
     if (!parsed.success) throw new ConfigError(parsed.error.issues.map((problem) => issueOf(problem, [key])))
     warnUnknown(raw, schema, [key])
@@ -64,6 +58,10 @@ export function readSections(document: Document): Sections {
   }
   const warnUnknown = (raw: unknown, schema: z.ZodObject, path: Path, server?: string) =>
     issues.push(...unknownKeys(document, without(raw, IGNORED_KEYS), Object.keys(schema.shape), path, server))
+  const withIdleWarnings = (config: ServerConfig, path: Path, name: string): ServerConfig => {
+    for (const key of idleKeys(config)) warn("idle_key", [...path, key], idleMessage(key, config), name)
+    return config
+  }
   const named = (key: string): NamedServer[] => {
     const raw = value[key]
     if (raw === undefined) return []
@@ -72,13 +70,13 @@ export function readSections(document: Document): Sections {
     return Object.entries(raw).map(([name, server]) => {
       const path = [key, name]
       const renamed = isObject(server) ? withAliases(server) : server
+      const plain = without(renamed, IGNORED_KEYS)
+      if (isPlainServer(plain)) return { name, path, config: withIdleWarnings(plain, path, name) }
+      const { serverSchema } = schemas()
       const later = key === "mcpTemplates" ? expressionsIn(renamed) : {}
       const parsed = serverSchema().safeParse(without(renamed, Object.keys(later)), { error: schemaProblem })
       warnUnknown(renamed, serverSchema(), path, name)
-      if (parsed.success) {
-        for (const key of idleKeys(parsed.data)) warn("idle_key", [...path, key], idleMessage(key, parsed.data), name)
-        return { name, path, config: { ...parsed.data, ...later } }
-      }
+      if (parsed.success) return { name, path, config: { ...withIdleWarnings(parsed.data, path, name), ...later } }
       issues.push(...parsed.error.issues.map((problem) => issueOf(problem, path, name)))
       return { name, path, config: undefined }
     })
@@ -98,8 +96,8 @@ export function readSections(document: Document): Sections {
     else warn("duplicate_name", server.path, `${server.name} is also in mcpServers, which wins`)
   }
   return {
-    defaults: section<DefaultsConfig>("serverDefaults", defaultsSchema),
-    settings: section<TemplateSettings>("templateSettings", templateSettingsSchema),
+    defaults: section<DefaultsConfig>("serverDefaults", ({ defaultsSchema }) => defaultsSchema()),
+    settings: section<TemplateSettings>("templateSettings", ({ templateSettingsSchema }) => templateSettingsSchema()),
     servers,
     templates: named("mcpTemplates"),
     issues,
@@ -136,7 +134,7 @@ export function isRemote(server: Params): boolean {
 
 // ---
 
-const TARGET = lazy(() => serverSchema().pick({ type: true, command: true, url: true }))
+const TARGET = lazy(() => schemas().serverSchema().pick({ type: true, command: true, url: true }))
 
 const TOP_LEVEL = [
   "$schema",
@@ -178,6 +176,8 @@ const without = (server: unknown, keys: readonly string[]): unknown =>
 /** The strings that `disabled` may be outside of templates. */
 const SWITCH = /^\s*(?:true|1|yes|on|false|0|no|off|)\s*$/i
 
+type Schemas = ReturnType<typeof schemas>
+
 type Problem = z.core.$ZodIssue
 
 /** Describes a problem without the value, which may be a secret. */
@@ -185,7 +185,7 @@ function explain(problem: Problem, path: Path): string {
   const where = path.join(".")
   if (problem.code === "unrecognized_keys") {
     const [key = ""] = problem.keys
-    const near = nearest(key, Object.keys(oauthSchema().shape))
+    const near = nearest(key, Object.keys(schemas().oauthSchema().shape))
     return `${where}: unknown key "${key}"${near === undefined ? "" : `; did you mean "${near}"?`}`
   }
   if (problem.code === "invalid_key") return `${where}: ${problem.issues.map(({ message }) => message).join("; ")}`

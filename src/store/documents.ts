@@ -6,7 +6,7 @@
  */
 import { existsSync, readdirSync, realpathSync, unlinkSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
-import { jsonSchema } from "../config/schema.ts"
+import { schemas } from "../config/lazy-schema.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { findTemporaries, makePrivateFolder, readText, removeAll, replaceFile } from "./files.ts"
@@ -38,7 +38,7 @@ export async function createMissing(paths: Paths, clock: Clock): Promise<boolean
   try {
     // Another process may have created and edited it meanwhile.
     if (existsSync(paths.file)) return false
-    replaceFile(join(dirname(paths.file), SCHEMA_FILE), `${JSON.stringify(jsonSchema(), null, 2)}\n`, 0o644)
+    replaceFile(join(dirname(paths.file), SCHEMA_FILE), `${JSON.stringify(schemas().jsonSchema(), null, 2)}\n`, 0o644)
     replaceFile(paths.file, MINIMAL, 0o600)
     return true
   } finally {

@@ -12,8 +12,8 @@
  *
  * spec: Templates.
  */
-import Handlebars from "handlebars"
 import { messageOf } from "../lib/errors.ts"
+import { lazy } from "../lib/lazy.ts"
 import { didYouMean } from "../lib/nearest.ts"
 import { CONTEXT_NAMES } from "./context.ts"
 import type { TemplateContext } from "./context-schema.ts"
@@ -53,7 +53,7 @@ export function parseExpression(text: string): Expression {
   try {
     const problems: ExpressionProblem[] = []
     const names: string[] = []
-    return { parts: readProgram({ text, problems, names }, Handlebars.parse(text)), problems, names }
+    return { parts: readProgram({ text, problems, names }, handlebars().parse(text)), problems, names }
   } catch (error) {
     return faulty(inBraces(text), `is not a valid template${explain(text, error)}`)
   }
@@ -104,6 +104,9 @@ export function* everyPart(parts: readonly Part[]): Generator<Part> {
 }
 
 // ---
+
+/** Loaded at the first template: it takes 2 ms. */
+const handlebars = lazy(() => require("handlebars") as typeof import("handlebars"))
 
 type Node = hbs.AST.Node
 type Helper = keyof typeof HELPERS

@@ -1,7 +1,8 @@
 /** Template instances: an instance is an ordinary ServerSpec with an id that identifies the rendering. spec: Templates. */
 import { type Document, issueAt } from "../config/document.ts"
+import { schemas } from "../config/lazy-schema.ts"
 import { type HostEnvironment, isDisabled, type LastValid, plan, planServer } from "../config/plan.ts"
-import { type DefaultsConfig, type ServerConfig, serverSchema, type TemplateSettings } from "../config/schema.ts"
+import type { DefaultsConfig, ServerConfig, TemplateSettings } from "../config/schema.ts"
 import { type NamedServer, readSections } from "../config/sections.ts"
 import type { Plan, ServerSpec } from "../config/server-spec.ts"
 import { digest } from "../lib/digest.ts"
@@ -133,7 +134,7 @@ export function renderServer(
 ): { readonly server: ServerConfig; readonly key: string } | { readonly problems: readonly string[] } {
   const rendered = renderTemplate(name, template, context, cache)
   if ("problems" in rendered) return { problems: rendered.problems.map(({ message }) => message) }
-  const parsed = serverSchema().safeParse(rendered.server, { error: schemaProblem })
+  const parsed = schemas().serverSchema().safeParse(rendered.server, { error: schemaProblem })
   return parsed.success
     ? { server: parsed.data, key: instanceKey(rendered.contributed) }
     : { problems: parsed.error.issues.map(({ path, message }) => `template ${name}: ${path.join(".")}: ${message}`) }

@@ -127,9 +127,9 @@ test("a problem that occurs in any context has its position in the file", () => 
   const document = parseDocument(text, "mcp.json")
   const issues = templateIssues(document, readSections(document).templates, new Map())
   expect(issues.map((issue) => `${issue.severity} ${formatIssue(issue)}`)).toEqual([
+    "error mcp.json:5:22: template fs: args[1]: {{#if project.name}}: is not a valid template: a block is not closed",
     "error mcp.json:6:16: template fs: env.A: {{user.mail}}: there is no variable user.mail; did you mean user.email?",
     "error mcp.json:6:38: template fs: env.B: projct.name: there is no variable projct.name; did you mean project.name?",
-    "error mcp.json:5:22: template fs: args[1]: {{#if project.name}}: is not a valid template: a block is not closed",
   ])
 })
 

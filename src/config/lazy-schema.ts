@@ -1,0 +1,6 @@
+/** The schemas, loaded at their first use: loading and building them takes 10 ms, and most documents are checked without (plain-server.ts). */
+import { lazy } from "../lib/lazy.ts"
+import type * as Schemas from "./schema.ts"
+
+/** Returns the schemas. Synchronous, as a reload is. */
+export const schemas = lazy((): typeof Schemas => require("./schema.ts"))
