@@ -103,9 +103,19 @@ export async function startReloadLoop(
   const { internalTools, confirmInstalls, confirmEdits } = options
   if (internalTools.length > 0)
     offerTools((await tools()).offer(internalTools, { installs: !confirmInstalls, edits: !confirmEdits }))
+  const load = async () => {
+    for (const note of await recoverTrials(paths, systemClock)) log.warn(note)
+    // Watched before they are read: a change in between is seen.
+    watcher = options.reload ? watchFiles(documentFiles(paths), systemClock, again) : undefined
+    const { applied, issues } = reload()
+    if (applied === undefined && issues.some(({ code }) => code === "template")) {
+      watcher?.close()
+      throw new ConfigError(issues)
+    }
+  }
   const control =
     listening === undefined
-      ? undefined
+      ? void (await load())
       : await openControlSocket(
           paths,
           createControlDispatch({
@@ -119,16 +129,8 @@ export async function startReloadLoop(
           }),
           { mcp, trustedClient, maxResult: options.maxResult, answer: createCatalogAnswers(runtime) },
           listening.url.href,
+          load,
         )
-  for (const note of await recoverTrials(paths, systemClock)) log.warn(note)
-  // Watched before they are read: a change in between is seen.
-  watcher = options.reload ? watchFiles(documentFiles(paths), systemClock, again) : undefined
-  const { applied, issues } = reload()
-  if (applied === undefined && issues.some(({ code }) => code === "template")) {
-    watcher?.close()
-    control?.close()
-    throw new ConfigError(issues)
-  }
   const hadTerminal = hasTerminal()
   const onHangup = () => (hadTerminal && !hasTerminal() ? interrupt("the terminal is closed") : again())
   // On Windows SIGHUP means that the console window was closed.

@@ -50,7 +50,7 @@ export function createMarker(key: () => Uint8Array): Marker {
   }
 }
 
-/** Compares two marks in constant time. */
+/** Compares two marks, or two tokens, in constant time. */
 export function isSameMark(one: string, other: string): boolean {
   const [a, b] = [Buffer.from(one), Buffer.from(other)]
   return a.length === b.length && nodeCrypto().timingSafeEqual(a, b)

@@ -33,17 +33,20 @@ type ControlEndpoint = {
 
 /**
  * Opens the control socket of an instance that listens for clients at `url`, and holds the lock of the configuration until
- * it is closed. Rejects with an UnavailableError that names the process which holds the lock already.
+ * it is closed. Rejects with an UnavailableError that names the process which holds the lock already. `load` runs between the
+ * two: servers start under the lock, and need not wait for the socket.
  */
 export async function openControlSocket(
   paths: Paths,
   answer: ControlDispatch,
   local: ProxyServerDeps,
   url: string,
+  load: () => Promise<void> = async () => undefined,
 ): Promise<{ close(): void }> {
   makePrivateFolder(paths.directory)
   const release = await acquireInstanceLock(paths, local.trustedClient.clock)
   try {
+    await load()
     // Imported here: the commands that call this socket do not serve clients.
     const { listenForProxies } = await import("./proxy-server.ts")
     const endpoint = open(paths, answer, local, url, listenForProxies)

@@ -3,20 +3,19 @@
  * port with a token). The first line is a `hello` with the client's project; MCP follows as over stdio, with a `moved` line
  * whenever the project changes. svc's own commands come the same way, and ask with `ask` lines what the project is offered.
  */
-import { timingSafeEqual } from "node:crypto"
 import type { Socket } from "bun"
-import * as z from "zod"
 import { type Scope, withoutBudget } from "../catalog/scope.ts"
-import { TOOL_LISTINGS } from "../config/tool-listing.ts"
 import { codesOf, isBug, publicMessage, RequestError } from "../lib/errors.ts"
 import { lazy } from "../lib/lazy.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
+import { isSameMark } from "../lib/seal.ts"
 import { Pipe } from "../session/pipe.ts"
-import { boundedText, projectContextSchema, userSchema } from "../template/context-schema.ts"
-import { decode, encode } from "../wire/frame.ts"
+import { decode } from "../wire/frame.ts"
 import { createSplitter, lineOf } from "../wire/lines.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { McpDeps } from "./mcp.ts"
+import type * as Schemas from "./proxy-schema.ts"
+import type { Ask } from "./proxy-schema.ts"
 import {
   createTrustedClient,
   type ProjectContext,
@@ -174,7 +173,7 @@ function createProxyConnection(
   }
   const greet = (line: string) => {
     const hello = isProxyMessage(line) ? parseProxyMessage(line) : undefined
-    if (!isObject(hello) || !isEqual(String(hello.token), token)) return void socket.end()
+    if (!isObject(hello) || !isSameMark(String(hello.token), token)) return void socket.end()
     const id = mcp.newId()
     try {
       const member = createTrustedClient(surroundingsOf(hello), id, "stdio", deps, (message) =>
@@ -205,7 +204,7 @@ function createProxyConnection(
       if (client === undefined) return greet(line)
       if (!isProxyMessage(line)) return client.pipe.receive(line)
       const message = parseProxyMessage(line)
-      const ask = askSchema().safeParse(message)
+      const ask = schemas().askSchema().safeParse(message)
       if (ask.success) return void reply(client.member.scope, ask.data)
       try {
         client.member.updateContext(surroundingsOf(message))
@@ -232,48 +231,13 @@ function createProxyConnection(
 
 const MAX_PROXY_MESSAGE = 256 * 1024
 
-const surroundings = lazy(() =>
-  z.object({
-    project: z.object({
-      directory: boundedText(),
-      root: boundedText(),
-      branch: boundedText().optional(),
-      user: userSchema(),
-      said: projectContextSchema(),
-    }),
-    queries: z
-      .array(
-        z.object({
-          tags: z.array(boundedText()).optional(),
-          filter: boundedText().optional(),
-          preset: boundedText().optional(),
-          tools: z.enum(TOOL_LISTINGS).optional(),
-        }),
-      )
-      .max(10),
-  }),
-)
-const askSchema = lazy(() =>
-  z.object({
-    svc: z.literal("ask"),
-    id: z.number(),
-    question: z.string(),
-    params: z.record(z.string(), z.unknown()),
-  }),
-)
-type Ask = z.infer<ReturnType<typeof askSchema>>
-const proxyMessageSchema = lazy(() => z.object({ svc: z.enum(["hello", "moved"]), surroundings: surroundings() }))
+/** Loaded with the first client: a start does not need them. */
+const schemas = lazy((): typeof Schemas => require("./proxy-schema.ts"))
 
 /** Reads the project of a `hello` or `moved`. Throws a RequestError that says what is wrong with it. */
 function surroundingsOf(message: unknown): ProjectContext {
-  const { success, data, error } = proxyMessageSchema().safeParse(message, { error: schemaProblem })
+  const { success, data, error } = schemas().proxyMessageSchema().safeParse(message, { error: schemaProblem })
   if (success) return data.surroundings as ProjectContext
   const [problem] = error.issues
   throw new RequestError("invalid_params", `svc proxy sent an invalid ${problem?.path.join(".")}: ${problem?.message}`)
-}
-
-/** Compares in constant time. */
-function isEqual(one: string, other: string): boolean {
-  const [a, b] = [encode(one), encode(other)]
-  return a.length === b.length && timingSafeEqual(a, b)
 }

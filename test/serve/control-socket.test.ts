@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { callControl, openControlSocket, proxyEndpoint } from "../../src/serve/control-socket.ts"
@@ -75,5 +75,26 @@ test("a second instance is refused if the first holds the lock and does not answ
     await clock.pass(50)
   }
   await expect(opening).rejects.toThrow(/another svc, which holds \S+control\.lock and does not answer, serves/)
+  release?.()
+})
+
+test("servers start under the lock and before the socket opens; a failure gives the lock back", async () => {
+  rmSync(join(directory, "control.json"), { force: true })
+  const lock = join(directory, "control.lock")
+  const local = { trustedClient: { clock: manualClock() } } as unknown as ProxyServerDeps
+  const opening = openControlSocket(
+    paths,
+    () => null,
+    local,
+    "",
+    async () => {
+      expect(await tryAcquire(lock)).toBeUndefined()
+      expect(existsSync(join(directory, "control.json"))).toBe(false)
+      throw new Error("a faulty template")
+    },
+  )
+  await expect(opening).rejects.toThrow("a faulty template")
+  const release = await tryAcquire(lock)
+  expect(release).toBeDefined()
   release?.()
 })
