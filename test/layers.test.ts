@@ -44,6 +44,7 @@ const WORLD = [
   "app/doctor-remotes.ts",
   "app/doctor.ts",
   "app/executable-pages.ts",
+  "app/file-limit.ts",
   "app/http-service.ts",
   "app/inbound-auth.ts",
   "app/internal-tools.ts",

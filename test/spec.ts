@@ -367,6 +367,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "most of an idle svc's resident memory is code that the start alone has used; getting it back takes no time that a call notices",
   },
+  "serve:open-files": {
+    says: "svc raises its limit of open files as far as it may, and warns at its start if that is less than its most sessions",
+    from: "choice",
+    why: "at the limit no new connection is answered, and nothing else says why",
+  },
   "secrets:errors": {
     says: "no configured secret is in an error that svc makes, not even where a server repeats what it was sent",
     from: "choice",

@@ -61,6 +61,9 @@ type ClientSessionsDeps = {
   readonly cluster: Cluster | undefined
 }
 
+/** The most sessions at once. */
+export const MAX_SESSIONS = 10_000
+
 /** Builds the downstream side. Without `paths`, sessions and the owners of tasks end with svc. */
 export async function openClientSessions(
   options: ServeOptions,
@@ -198,8 +201,6 @@ function sessionHomes(replica: string, agent: Agent, sessions: Sessions): Sessio
     },
   }
 }
-
-const MAX_SESSIONS = 10_000
 
 /** Opens the sessions that all replicas serve. */
 async function openSharedSessions(

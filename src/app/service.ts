@@ -7,6 +7,8 @@ import type { Log } from "../lib/log.ts"
 import { makePrivateFolder } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { announceRunning, runningFolder, type Starter } from "../store/running.ts"
+import { MAX_SESSIONS } from "./client-sessions.ts"
+import { fileLimitWarning } from "./file-limit.ts"
 import { showStart } from "./first-screen.ts"
 import { startHttp } from "./http-service.ts"
 import { trimWhenIdle } from "./memory-trim.ts"
@@ -107,6 +109,8 @@ async function serveUntil(
       })
   if (demo === undefined && listening !== undefined) void sweepConfigurations(paths, log)
   runtime.sweepResults()
+  const fewFiles = listening === undefined ? undefined : fileLimitWarning(MAX_SESSIONS)
+  if (fewFiles !== undefined) log.warn(fewFiles)
   if (announced?.problem !== undefined) log.debug(`not listed in \`svc ps\`: ${announced.problem}`)
   const trim = trimWhenIdle(systemClock, () => agent.inFlight > 0)
   if (demo !== undefined) runtime.instances.update(demo.demoPlan(process.env))
