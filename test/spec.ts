@@ -2017,6 +2017,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a rolling update must not fail a call",
   },
+  "cluster:drain:stream": {
+    says: "what is sent to a session while its stream moves on from a replica that stops reaches its client once, on the stream that it resumes or opens elsewhere",
+    from: "choice",
+    why: "a rolling update must not lose a message",
+  },
   "cluster:status": {
     says: "svc cluster status shows the replicas, their state and load, and where servers that run once are",
     from: "choice",

@@ -43,7 +43,11 @@ export function openSessionStream(session: Session, last: string | null, streams
         keepAlive: () => controller.enqueue(SSE_COMMENT),
         close: () => stop(),
         // The answer of a call that runs here comes to this stream alone.
-        moveOn: () => number === session.standalone && stop(),
+        moveOn() {
+          if (number !== session.standalone) return
+          stop()
+          session.moveOn()
+        },
       }
       const outlet = (text: string) => {
         if (open && number !== undefined) session.events.send(number, text)

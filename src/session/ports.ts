@@ -82,6 +82,8 @@ export type SessionPeers = {
   cancel(part: SessionPart, params: Params): Promise<void>
   /** The client opened its stream here. */
   opened(part: SessionPart): void
+  /** This replica stops, and has ended the client's stream: the client opens it elsewhere. */
+  movedOn(part: SessionPart): void
   /** The client ended the session. */
   ended(part: SessionPart, reason: string): void
 }

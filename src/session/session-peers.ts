@@ -3,7 +3,7 @@
  *
  *  1. A call runs on the replica that receives it. What it sends goes out on its own stream, there.
  *  2. What belongs to no call goes to the replica that has the client's stream. If that is gone, it is held here until the
- *     client opens a stream anywhere.
+ *     client opens a stream anywhere. A replica that stops ends the stream, and returns what comes for it after that.
  *  3. Messages can be lost while the shared state is away. When it is back, each part is compared with its record. A
  *     cancellation is in no record, so it is sent twice.
  */
@@ -42,9 +42,18 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
         .refresh(part, gateway())
         .catch(() => undefined)
   })
-  replicas.on("session.stream", ({ session }, from) => partOf(session)?.openedElsewhere(from))
-  replicas.on("session.text", ({ session, to, text }) => {
-    if (to === replicas.id) partOf(session)?.notify(text)
+  replicas.on("session.stream", ({ session, ended }, from) => {
+    const part = partOf(session)
+    if (part === undefined) return
+    if (ended !== true) part.openedElsewhere(from)
+    else if (part.streamAt === from) part.streamAt = undefined
+  })
+  replicas.on("session.text", ({ session, to, text, back }, from) => {
+    const part = to === replicas.id ? partOf(session) : undefined
+    if (part === undefined) return
+    if (back === true) part.hold(text)
+    else if (part.hasMovedOn) replicas.send({ kind: "session.text", session, to: from, text, back: true })
+    else part.notify(text)
   })
   replicas.on("session.cancel", ({ session, params }) => void partOf(session)?.running.cancel(params))
   const elsewhere = ({ streamAt }: SessionPart): string | undefined =>
@@ -71,6 +80,12 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
       const own = sessions().part(part.id)
       if (own !== undefined) sessions().save(own)
       replicas.send({ kind: "session.stream", session: hashOfSession(part.id) })
+    },
+    movedOn(part) {
+      part.streamAt = undefined
+      const own = sessions().part(part.id)
+      if (own !== undefined) sessions().save(own)
+      replicas.send({ kind: "session.stream", session: hashOfSession(part.id), ended: true })
     },
     ended: ({ id }, reason) => replicas.send({ kind: "session.ended", session: hashOfSession(id), reason }),
   }

@@ -46,6 +46,8 @@ export class Session implements Client, SessionMemory, SessionPart {
   outlet: Outlet | undefined
   /** The number of that stream in the log. */
   standalone: number | undefined
+  /** Whether that stream was ended because svc stops. */
+  hasMovedOn = false
   streamAt: string | undefined
   /** The replica that runs its own processes; undefined for a single svc. */
   home: string | undefined
@@ -176,7 +178,11 @@ export class Session implements Client, SessionMemory, SessionPart {
 
   /** Sends a notification that belongs to no request. While no stream is open, the newest are held, up to a bound. */
   notify(text: string): void {
-    if (this.outlet?.(text) === true || this.peers?.pass(this, text) === true) return
+    if (this.outlet?.(text) !== true && this.peers?.pass(this, text) !== true) this.hold(text)
+  }
+
+  /** Holds a notification until the client opens a stream. */
+  hold(text: string): void {
     if (text.length > MAX_HELD_CHARS || this.queued.includes(text)) return
     this.queued.push(text)
     let size = this.queued.reduce((sum, { length }) => sum + length, 0)
@@ -188,8 +194,15 @@ export class Session implements Client, SessionMemory, SessionPart {
     if (this.standalone !== undefined && this.standalone !== stream) this.log?.drop(this.standalone)
     this.standalone = stream
     this.outlet = outlet
+    this.hasMovedOn = false
     for (const text of this.queued.splice(0)) outlet(text)
     this.peers?.opened(this)
+  }
+
+  /** Notes that the stream was ended because svc stops. */
+  moveOn(): void {
+    this.hasMovedOn = true
+    this.peers?.movedOn(this)
   }
 
   /** The client opened its stream on another replica: ends the one here, and sends there what was held. */

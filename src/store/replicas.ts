@@ -51,10 +51,16 @@ export type ReplicaMessage =
   | { readonly kind: "session.ended"; readonly session: string; readonly reason: string }
   /** The record of the session has changed. */
   | { readonly kind: "session.changed"; readonly session: string }
-  /** The client opened its stream at the sender. */
-  | { readonly kind: "session.stream"; readonly session: string }
-  /** A text for the client's stream, for the replica `to` that has it. */
-  | { readonly kind: "session.text"; readonly session: string; readonly to: string; readonly text: string }
+  /** The client opened its stream at the sender, or the sender has ended it because it stops. */
+  | { readonly kind: "session.stream"; readonly session: string; readonly ended?: true }
+  /** A text for the client's stream, for the replica `to` that has it; `back`: for the replica that sent it, to hold it. */
+  | {
+      readonly kind: "session.text"
+      readonly session: string
+      readonly to: string
+      readonly text: string
+      readonly back?: true
+    }
   /** The client cancels a request that runs on another replica. */
   | { readonly kind: "session.cancel"; readonly session: string; readonly params: Params }
   /** Lists of servers have changed at the sender, each with its digest. */
