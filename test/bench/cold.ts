@@ -26,7 +26,7 @@ export async function measureCold(rounds: number): Promise<Measured> {
             what,
             value: median(through.map((ms, n) => ms - (direct[n] ?? 0))),
             unit: "ms over",
-            aim: { most: 60 },
+            aim: { most: 35 },
             from,
           }
         : {

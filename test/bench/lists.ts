@@ -3,8 +3,8 @@ import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { digits, type Figure, type Measured } from "./figure.ts"
 import type { Count } from "./load.ts"
-import { interleave, over, quantile, type Rig } from "./rig.ts"
-import { type Instance, openSession, requestsOf, startStatic, startSvc, stdio, type Target } from "./targets.ts"
+import { interleave, over, overProcesses, quantile, type Rig } from "./rig.ts"
+import { openSession, requestsOf, startStatic, startSvc, stdio, type Target } from "./targets.ts"
 
 const WARM_MS = 200
 const ROUND_MS = 600
@@ -18,7 +18,7 @@ export async function measureLists(rig: Rig, rounds: number): Promise<Measured> 
   const counts = await interleave(rounds, { many: await listsOf(rig, many), one: await listsOf(rig, one) })
   return {
     figures: [
-      await measureListRatio(rig, rounds, many),
+      await measureListRatio(rig, rounds),
       {
         what: `the same, ${SERVERS} servers, against as many tools of one server`,
         value: over(counts.many, ({ rate }, n) => rate / (counts.one[n]?.rate ?? Number.NaN)),
@@ -31,13 +31,14 @@ export async function measureLists(rig: Rig, rounds: number): Promise<Measured> 
 }
 
 /** The time of a list beside that of a file of the same bytes. */
-export async function measureListRatio(rig: Rig, rounds: number, known?: Instance): Promise<Figure> {
-  await using started = known === undefined ? await startSvc(serversOf(2, TOOLS / 2)) : undefined
-  const svc = known ?? (started as Instance)
-  const file = join(svc.folder, "list.json")
-  writeFileSync(file, await bodyOf(svc, listFrame(1)))
-  await using still = await startStatic(file)
-  const counts = await interleave(rounds, { still: await listsOf(rig, still, {}), svc: await listsOf(rig, svc) })
+export async function measureListRatio(rig: Rig, rounds: number): Promise<Figure> {
+  const counts = await overProcesses(rounds, async () => {
+    await using svc = await startSvc(serversOf(2, TOOLS / 2))
+    const file = join(svc.folder, "list.json")
+    writeFileSync(file, await bodyOf(svc, listFrame(1)))
+    await using still = await startStatic(file)
+    return interleave(1, { still: await listsOf(rig, still, {}), svc: await listsOf(rig, svc) })
+  })
   const time = (of: readonly Count[]) =>
     quantile(
       of.map(({ rate }) => 1000 / rate),

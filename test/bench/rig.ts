@@ -61,6 +61,22 @@ export async function interleave<K extends string>(
   return counts
 }
 
+/**
+ * Joins the counts of several runs of `measure`, which starts the processes that it measures: some processes are a fifth slower
+ * than others of the same build for their whole life, so one process of each says little.
+ */
+export async function overProcesses<K extends string>(
+  times: number,
+  measure: () => Promise<Readonly<Record<K, readonly Count[]>>>,
+): Promise<Record<K, readonly Count[]>> {
+  const joined = {} as Record<K, readonly Count[]>
+  for (let time = 0; time < times; time++) {
+    const counts = await measure()
+    for (const key in counts) joined[key] = [...(joined[key] ?? []), ...counts[key]]
+  }
+  return joined
+}
+
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b)
   const middle = sorted.length >> 1

@@ -4,7 +4,8 @@
  * minute and ends with 1 if one is worse than recorded; `--record` records them.
  *
  *  1. What is compared is measured in the same run, in interleaved rounds; a ratio is taken within a round, and the median
- *     of the rounds counts. Ratios travel from machine to machine, absolute figures do not.
+ *     of the rounds counts. Each round of calls and lists has new processes, because processes of one build differ. Ratios
+ *     travel from machine to machine, absolute figures do not.
  *  2. Everything runs on loopback, and ends by its pid.
  */
 import { existsSync } from "node:fs"
