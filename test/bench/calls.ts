@@ -46,7 +46,7 @@ export async function measureCalls(rig: Rig, rounds: number): Promise<Measured> 
       const job = await jobOf(target, MANY)
       await rig.run({ ...job, warm: 0, ms: Number.POSITIVE_INFINITY, count: WARM_CALLS })
     }
-    return interleave(1, {
+    return await interleave(1, {
       floor: await callsOf(rig, floor, MANY),
       raw: await callsOf(rig, raw, MANY),
       svc: await callsOf(rig, svc, MANY),

@@ -37,7 +37,7 @@ export async function measureListRatio(rig: Rig, rounds: number): Promise<Figure
     const file = join(svc.folder, "list.json")
     writeFileSync(file, await bodyOf(svc, listFrame(1)))
     await using still = await startStatic(file)
-    return interleave(1, { still: await listsOf(rig, still, {}), svc: await listsOf(rig, svc) })
+    return await interleave(1, { still: await listsOf(rig, still, {}), svc: await listsOf(rig, svc) })
   })
   const time = (of: readonly Count[]) =>
     quantile(
