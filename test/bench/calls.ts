@@ -40,9 +40,11 @@ export async function measureCalls(rig: Rig, rounds: number): Promise<Measured> 
     await using floor = await startFloor()
     await using raw = await startRaw()
     await using svc = await startSvc({ echo: stdio() }, ["--no-persist"])
+    await using audited = await startSvc({ echo: stdio() }, ["--no-persist", ...AUDIT])
+    await using watched = await startWatched()
     await using full = await startFull()
     await using budgeted = await startSvc({ echo: stdio() }, ["--no-persist", "--result-budget", "20000"])
-    for (const target of [floor, raw, svc, full, budgeted]) {
+    for (const target of [floor, raw, svc, audited, watched, full, budgeted]) {
       const job = await jobOf(target, MANY)
       await rig.run({ ...job, warm: 0, ms: Number.POSITIVE_INFINITY, count: WARM_CALLS })
     }
@@ -53,6 +55,8 @@ export async function measureCalls(rig: Rig, rounds: number): Promise<Measured> 
       rawSome: await callsOf(rig, raw, SOME),
       some: await callsOf(rig, svc, SOME),
       rawOne: await callsOf(rig, raw, 1),
+      audited: await callsOf(rig, audited, MANY),
+      watched: await callsOf(rig, watched, MANY),
       full: await callsOf(rig, full, MANY),
       budgeted: await callsOf(rig, budgeted, MANY),
       pipe: () => rig.run({ ...pipeJob(1), warm: WARM_MS, ms: ROUND_MS }),
@@ -63,6 +67,11 @@ export async function measureCalls(rig: Rig, rounds: number): Promise<Measured> 
   const rate = (key: keyof typeof counts) => digits(over(counts[key], (count) => count.rate))
   const p50 = (key: keyof typeof counts) => `${over(counts[key], (count) => count.p50).toFixed(3)} ms`
   const to = (key: keyof typeof counts) => over(counts.svc, (count, n) => count.rate / rateOf(counts[key][n]))
+  const cost = (key: keyof typeof counts) => ({
+    value: (1 - over(counts[key], (count, n) => count.rate / rateOf(counts.svc[n]))) * 100,
+    unit: "%",
+    from: `${rate(key)}/s of ${rate("svc")}/s`,
+  })
   return {
     figures: [
       {
@@ -82,20 +91,14 @@ export async function measureCalls(rig: Rig, rounds: number): Promise<Measured> 
         aim: { most: 0.1 },
         from: `${p50("one")} over ${p50("pipe")}; an HTTP echo ${p50("floorOne")}`,
       },
+      { ...cost("budgeted"), what: "a result budget costs calls with results below it", aim: { most: 3 } },
+      { ...cost("audited"), what: "the audit log alone costs" },
       {
-        what: "a result budget costs calls with results below it",
-        value: (1 - over(counts.budgeted, (count, n) => count.rate / rateOf(counts.svc[n]))) * 100,
-        unit: "%",
-        aim: { most: 3 },
-        from: `${rate("budgeted")}/s of ${rate("svc")}/s`,
-      },
-      {
-        what: FEATURES,
-        value: (1 - over(counts.full, (count, n) => count.rate / rateOf(counts.svc[n]))) * 100,
-        unit: "%",
+        ...cost("watched"),
+        what: "supervision, metrics, audit, rate limits and tags together cost",
         aim: { most: 5 },
-        from: `${rate("full")}/s of ${rate("svc")}/s`,
       },
+      { ...cost("full"), what: "the same with sessions on disk and redaction cost" },
     ],
   }
 }
@@ -180,13 +183,15 @@ export async function measurePeers(rig: Rig, rounds: number): Promise<Measured> 
 /** Something to hide: redaction has work to do where text leaves svc. */
 const SECRETS = { API_TOKEN: "sk-0123456789abcdef0123456789abcdef", DB_PASSWORD: "correct-horse-battery" }
 
-/** svc with all that may cost a call something. */
-const startFull = () =>
-  startSvc({ echo: { ...stdio(), restartOnExit: true, env: SECRETS, tags: ["bench"], rateLimit: 100_000_000 } }, [
-    ...["--metrics", "--audit-log", `${FOLDER}/audit.jsonl`, "--session-rate-limit", "10000000", "--filter", "bench"],
-  ])
+const AUDIT = ["--audit-log", `${FOLDER}/audit.jsonl`]
+const WATCHED = ["--metrics", ...AUDIT, "--session-rate-limit", "10000000", "--filter", "bench"]
+const watchedServer = { restartOnExit: true, tags: ["bench"], rateLimit: 100_000_000 }
 
-const FEATURES = "supervision, metrics, audit, rate limits, tags, sessions on disk and redaction cost"
+/** svc that supervises, counts, writes the audit log, limits rates and selects by tags. */
+const startWatched = () => startSvc({ echo: { ...stdio(), ...watchedServer } }, ["--no-persist", ...WATCHED])
+
+/** svc with all that may cost a call something. */
+const startFull = () => startSvc({ echo: { ...stdio(), ...watchedServer, env: SECRETS } }, WATCHED)
 
 /** svc beside the least relay: calls a second, and CPU per call. */
 function against(svc: readonly Count[], raw: readonly Count[], callers: number): readonly Figure[] {
