@@ -48,7 +48,7 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
     version: "1",
     hide: (text) => text,
     toolbox: parts.toolbox ?? (() => undefined),
-    toolLists: new WeakMap(),
+    lists: new WeakMap(),
     async toolFinder() {
       finder ??= new ToolFinder()
       return finder

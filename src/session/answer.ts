@@ -5,7 +5,8 @@
 import { codesOf, isBug, publicMessage, RequestError, type RequestFault } from "../lib/errors.ts"
 import type { CallOutcome } from "../report/metrics.ts"
 import { asBuffer, encode, indexOf } from "../wire/frame.ts"
-import { type ErrorObject, errorText, type Id, isObject, resultText } from "../wire/message.ts"
+import { type ErrorObject, errorText, type Id, idText, isObject, resultText } from "../wire/message.ts"
+import type { Exchange } from "./client.ts"
 
 export type Answer = {
   /** Empty if the answer has been sent already. */
@@ -26,6 +27,20 @@ export const bytesOf = ({ frame, sent }: Answer): number =>
 
 /** Returns a success answer of svc's own; `result` is JSON text. */
 export const resultAnswer = (id: Id, result: string): Answer => ({ frame: resultText(id, result), outcome: "ok" })
+
+/** Returns the bytes of a success answer that follow its id; `result` is JSON text. */
+export const tailOf = (result: string): Uint8Array => encode(`,"result":${result}}`)
+
+/** Answers with a tail that other answers share. A large one is sent from where it is: a copy would take longer than all the rest. */
+export function sharedAnswer(id: Id, tail: Uint8Array, exchange: Pick<Exchange, "openBody">): Answer {
+  const head = encode(`{"jsonrpc":"2.0","id":${idText(id)}`)
+  const body = tail.length < LARGE ? undefined : exchange.openBody?.()
+  if (body === undefined) return { frame: Buffer.concat([head, tail]), outcome: "ok" }
+  body.write(head)
+  body.write(tail)
+  body.end()
+  return { frame: "", sent: head.length + tail.length, outcome: "ok" }
+}
 
 /** Returns a JSON-RPC error; `code` is written as the backend wrote it. */
 export const errorAnswer = (
@@ -66,6 +81,8 @@ export class RelayedResult implements Answer {
 // ---
 
 const NAME = encode('"isError"')
+/** The bytes from which on a copy costs more than a stream. */
+const LARGE = 64 * 1024
 
 /** Accepts the spellings that servers use, with or without spaces. A name that stands deeper in the result counts too. */
 function statesError(frame: Uint8Array): boolean {

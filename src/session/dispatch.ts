@@ -16,7 +16,7 @@ import { cutText } from "../lib/text.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import { isLogLevel } from "../wire/era.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
-import { type Answer, errorAnswer, failureAnswer, resultAnswer } from "./answer.ts"
+import { type Answer, errorAnswer, failureAnswer, resultAnswer, sharedAnswer, tailOf } from "./answer.ts"
 import { callInternalTool, toolboxFor } from "./internal-call.ts"
 import { unwrapCall } from "./lazy-call.ts"
 import type { ClientCall, Gateway } from "./ports.ts"
@@ -181,10 +181,7 @@ function list(call: ClientCall, method: ListMethod, view: View): Answer {
     method === "tools/list" && (gateway.results.sizes.large > 0 || offersReading(client.scope, view, gateway))
   const cursor = request.params?.cursor
   if (cursor === undefined && pageSize === Number.POSITIVE_INFINITY && !isChanged)
-    return resultAnswer(
-      request.id,
-      toolbox === undefined ? view.list(method, client.era) : listWithTools(call, toolbox, view),
-    )
+    return sharedAnswer(request.id, wholeList(call, method, view, toolbox), call.exchange)
   const listed = isChanged ? listedTools(call, view) : view.entries(method)
   const all = toolbox === undefined ? listed : [...toolbox.entries, ...listed]
   const { entries, nextCursor } = pageOf(all, method, pageSize, cursor)
@@ -204,14 +201,20 @@ function listedTools({ client, gateway }: ClientCall, view: View): readonly stri
   return offersReading(client.scope, view, gateway) ? [...entries, READ_RESULT_ENTRY] : entries
 }
 
-/** Returns the list of tools with svc's own first, as JSON text that is built once for each view. */
-function listWithTools({ client, gateway }: ClientCall, toolbox: Toolbox, view: View): string {
-  const known = gateway.toolLists.get(view) ?? {}
-  gateway.toolLists.set(view, known)
-  known[client.era] ??= listResult("tools/list", [...toolbox.entries, ...view.entries("tools/list")], client.era, {
-    hint: view.hint("tools/list"),
-  })
-  return known[client.era] ?? ""
+/** Returns the tail of the answer with a list, svc's own tools first. It is built once for each view. */
+function wholeList({ client, gateway }: ClientCall, method: ListMethod, view: View, toolbox?: Toolbox): Uint8Array {
+  const known = gateway.lists.get(view) ?? new Map<string, Uint8Array>()
+  gateway.lists.set(view, known)
+  const key = `${client.era} ${method}${toolbox === undefined ? "" : " with svc's own"}`
+  const tail =
+    known.get(key) ??
+    tailOf(
+      toolbox === undefined
+        ? view.list(method, client.era)
+        : listResult(method, [...toolbox.entries, ...view.entries(method)], client.era, { hint: view.hint(method) }),
+    )
+  known.set(key, tail)
+  return tail
 }
 
 function callTool(call: ClientCall, view: View): Answering {

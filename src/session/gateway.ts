@@ -47,7 +47,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     toolbox,
     peers,
     changes,
-    toolLists: new WeakMap(),
+    lists: new WeakMap(),
     toolFinder() {
       finder ??= import("../catalog/tool-finder.ts").then((found) => new found.ToolFinder())
       return finder

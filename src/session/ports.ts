@@ -48,8 +48,8 @@ export type Gateway = {
   hide(text: string): string
   /** Returns svc's own tools; undefined if they are off, or not configured yet. */
   toolbox(): Toolbox | undefined
-  /** The lists of tools with svc's own first, as JSON text for each view. */
-  readonly toolLists: WeakMap<View, { [era in Era]?: string }>
+  /** The tails of answers with whole lists: for each view, by era and method. */
+  readonly lists: WeakMap<View, Map<string, Uint8Array>>
   /** Returns the search over tools, which is loaded when it is first used. */
   toolFinder(): Promise<ToolFinder>
   /** Undefined for a single svc. */

@@ -1,7 +1,15 @@
 import { describe, expect, test } from "bun:test"
 import { BackendError, RequestError } from "../../src/lib/errors.ts"
-import { errorAnswer, failureAnswer, RelayedResult, refusalAnswer, resultAnswer } from "../../src/session/answer.ts"
-import { encode } from "../../src/wire/frame.ts"
+import {
+  errorAnswer,
+  failureAnswer,
+  RelayedResult,
+  refusalAnswer,
+  resultAnswer,
+  sharedAnswer,
+  tailOf,
+} from "../../src/session/answer.ts"
+import { encode, textOf } from "../../src/wire/frame.ts"
 
 const bugs: unknown[] = []
 const masked = { hide: (text: string) => text.replace("s3cret", "***"), onbug: (bug: unknown) => void bugs.push(bug) }
@@ -23,6 +31,40 @@ describe("a relayed result", () => {
     expect(answer.outcome).toBe("tool_error")
     answer.frame.fill(0)
     expect(answer.outcome).toBe("tool_error")
+  })
+})
+
+describe("an answer with a shared tail", () => {
+  const small = JSON.stringify({ tools: ["é"] })
+  const large = JSON.stringify({ tools: ["é".repeat(50_000)] })
+  const partsOf = () => {
+    const parts: (Uint8Array | string)[] = []
+    const ends: number[] = []
+    const body = {
+      write: (part: Uint8Array | string) => void parts.push(part),
+      end: () => void ends.push(parts.length),
+    }
+    return { openBody: () => body, text: () => (ends.length === 1 ? parts.map(textOf).join("") : undefined), parts }
+  }
+
+  test("is sent in parts if it is large, and never copied", () => {
+    const exchange = partsOf()
+    const tail = tailOf(large)
+    const answer = sharedAnswer("é", tail, exchange)
+    expect(exchange.text()).toBe(`{"jsonrpc":"2.0","id":"é","result":${large}}`)
+    expect(exchange.parts).toContain(tail)
+    expect(answer).toEqual({ frame: "", sent: Buffer.byteLength(exchange.text() ?? ""), outcome: "ok" })
+  })
+
+  test("is whole if it is small, or if its client takes no parts", () => {
+    for (const [result, exchange] of [
+      [small, partsOf()],
+      [large, {}],
+      [large, { openBody: () => undefined }],
+    ] as const)
+      expect(textOf(sharedAnswer(7, tailOf(result), exchange).frame)).toBe(
+        `{"jsonrpc":"2.0","id":7,"result":${result}}`,
+      )
   })
 })
 
