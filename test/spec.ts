@@ -1837,6 +1837,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "what replicas agree on rests on these",
   },
+  "cluster:apart": {
+    says: "clusters with different prefixes or databases on one Redis share neither records nor messages",
+    from: "choice",
+    why: "a replica sends clients' requests, with their credentials, to those that it takes for its own",
+  },
   "store:contract": {
     says: "sessions, secrets, eras, pins and rate limits behave the same in svc's own files and in Redis",
     from: "choice",
@@ -1991,6 +1996,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "when its replica dies, another replica runs it within five seconds plus its start; there are never two processes",
     from: "choice",
     why: "a lease that is not renewed runs out after three and a half seconds; its owner stops the server after two",
+  },
+  "cluster:one:clock": {
+    says: "an owner whose machine's time is set back stops the server no later",
+    from: "choice",
+    why: "a machine that has lost its network often has its time set soon after",
   },
   "cluster:one:waits": {
     says: "a replica is ready when it knows who runs each server that one may run, at the latest after --startup-wait; calls that arrive while nobody runs it, or its replica has died, wait that long for the next owner",

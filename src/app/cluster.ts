@@ -1,6 +1,6 @@
 /** What makes a running svc one replica of several: the state that they share, the keys in it, and the other replicas. */
 import { networkInterfaces } from "node:os"
-import { systemClock, withTimeout } from "../lib/clock.ts"
+import { type Clock, createSteadyClock, systemClock, withTimeout } from "../lib/clock.ts"
 import { usageError } from "../lib/command-line.ts"
 import { digest } from "../lib/digest.ts"
 import { createMarker, createSealer, type Marker, type Sealer } from "../lib/seal.ts"
@@ -18,6 +18,8 @@ import type { ClusterOptions } from "./serve-options.ts"
 export type Cluster = {
   readonly state: SharedState
   readonly replicas: Replicas
+  /** For leases, and for whether a replica or the shared state is gone: the time of the machine may be set back. */
+  readonly clock: Clock
   /** Seals text that clients carry to any replica. */
   readonly sealer: Sealer
   /** Marks ids that clients bring back to any replica. */
@@ -50,10 +52,11 @@ export async function openCluster(
   followSecrets([() => secrets])
   const place = new URL(url).host
   const unfit = Promise.withResolvers<never>()
+  const clock = createSteadyClock(systemClock, () => performance.now())
   const state = openRedisState({
     url,
     prefix,
-    clock: systemClock,
+    clock,
     newId: () => crypto.randomUUID(),
     onproblem: (reason) =>
       log.warn(
@@ -63,7 +66,7 @@ export async function openCluster(
     onunfit: (reason) => unfit.reject(usageError(`--cluster cannot be ${place}: ${reason}`)),
   })
   const id = replicaId(() => crypto.randomUUID())
-  const replicas = new Replicas(id, state, systemClock)
+  const replicas = new Replicas(id, state, clock)
   const keys = createKeys(state)
   let wasAway = false
   state.onstate((connected) => {
@@ -77,12 +80,13 @@ export async function openCluster(
     throw error
   })
   const startedAt = systemClock.now()
-  const drift = watchConfigurations(replicas, systemClock, log)
+  const drift = watchConfigurations(replicas, clock, log)
   let config = ""
   let draining = false
   return {
     state,
     replicas,
+    clock,
     sealer: keys.sealer,
     mark: keys.mark,
     forward: createForward({

@@ -139,14 +139,14 @@ async function openSharedKnowledge(
 }
 
 async function openLeases(
-  { state, replicas, mark }: Cluster,
+  { state, replicas, clock, mark }: Cluster,
   log: Log,
   agent: Agent,
   onchange: () => void,
 ): Promise<ServerLeases> {
   const { ServerLeases } = await import("../agent/server-leases.ts")
   const whenStopped = (id: string) => agent.whenStopped(id)
-  return new ServerLeases({ state, replicas, mark, clock: systemClock, log, whenStopped, onchange })
+  return new ServerLeases({ state, replicas, mark, clock, log, whenStopped, onchange })
 }
 
 /** Imported on Windows alone: other systems do not pay for the foreign functions that it needs. */

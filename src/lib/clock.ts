@@ -43,7 +43,30 @@ export const systemClock: Clock = {
   },
 }
 
+/**
+ * Returns a clock for deadlines that other machines rely on: what has passed on it has passed. Setting the time back does not
+ * stop it; setting it forward, or a suspended machine, lets it run ahead. `monotonic` returns milliseconds from any beginning.
+ */
+export function createSteadyClock(wall: Clock, monotonic: () => number): Clock {
+  let start = wall.now() - monotonic()
+  let known = start
+  return {
+    after: wall.after,
+    now() {
+      const passed = monotonic()
+      const step = wall.now() - passed - known
+      // Less is rounding.
+      if (Math.abs(step) > STEP_MS) {
+        known += step
+        start += Math.max(0, step)
+      }
+      return start + passed
+    },
+  }
+}
+
 // ---
 
+const STEP_MS = 50
 /** The longest delay of setTimeout: 24 days. */
 const MAX_MS = 2 ** 31 - 1

@@ -60,7 +60,7 @@ class RedisState implements SharedState {
   private cancelTimer: () => void = () => undefined
 
   constructor(private readonly options: RedisOptions) {
-    this.channel = `${options.prefix}messages`
+    this.channel = `${options.prefix}messages${databaseOf(options.url)}`
     this.ownChannel = `${options.prefix}beat:${options.newId()}`
     void this.connect()
   }
@@ -273,6 +273,12 @@ class RedisState implements SharedState {
     this.lastProblem = reason
     this.options.onproblem(reason)
   }
+}
+
+/** Returns what keeps the messages of a database apart: unlike keys, channels are those of the whole Redis. */
+function databaseOf(url: string): string {
+  const database = Number(new URL(url).pathname.slice(1))
+  return database > 0 ? `:${database}` : ""
 }
 
 /** Modes of Redis in which it refuses commands of svc, some of them only for some keys. */

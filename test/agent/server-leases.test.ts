@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { ServerLeases } from "../../src/agent/server-leases.ts"
 import { EMPTY_PLAN, type Launch, type Plan } from "../../src/config/server-spec.ts"
-import type { Clock } from "../../src/lib/clock.ts"
+import { type Clock, createSteadyClock } from "../../src/lib/clock.ts"
 import { silentLog } from "../../src/lib/log.ts"
 import { createMarker } from "../../src/lib/seal.ts"
 import { Replicas } from "../../src/store/replicas.ts"
@@ -37,11 +37,17 @@ async function twoReplicas() {
   const network = await sharedNetwork()
   const open = async (id: string) => {
     const state = await network.open()
-    const own = suspendable(clock)
+    let setBy = 0
+    const time = { now: () => clock.now() + setBy, after: clock.after }
+    const own = suspendable(createSteadyClock(time, clock.now))
     const replicas = new Replicas(id, state, own)
     const stopped = { promise: Promise.resolve() }
     const replica = {
       clock: own,
+      /** Sets the time of its machine. */
+      set(ms: number) {
+        setBy += ms
+      },
       stopped,
       changes: 0,
       leases: new ServerLeases({
@@ -149,6 +155,18 @@ describe.skipIf(NO_REDIS !== undefined)("leases of servers", () => {
       atOnce ||= one.runsHere() && other.runsHere()
     }
     expect([atOnce, one.runsHere() || other.runsHere()]).toEqual([false, true])
+  })
+
+  test("an owner whose time is set back while it cannot renew its lease stops no later [cluster:one:clock]", async () => {
+    await using both = await owned()
+    const { network, pass, one } = both
+    await network.cut()
+    one.set(-3_600_000)
+    await pass(1500)
+    expect(one.runsHere()).toBe(true)
+    await pass(600)
+    expect(one.runsHere()).toBe(false)
+    expect(one.leases.graceFor(spec.id)).toBeLessThanOrEqual(3500 - 2100)
   })
 
   test("an owner that was suspended does not use the server again, and nobody reaches it with the old credential [cluster:one:fencing]", async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { formatDuration, systemClock, withTimeout } from "../../src/lib/clock.ts"
+import { createSteadyClock, formatDuration, systemClock, withTimeout } from "../../src/lib/clock.ts"
 import { manualClock } from "../clock.ts"
 
 test("a delay longer than setTimeout can hold does not end at once", async () => {
@@ -39,4 +39,24 @@ test("a duration is written in the largest unit without a fraction", () => {
     "90 s",
     "5 min",
   ])
+})
+
+test("a steady clock goes on when the time is set back, and runs ahead when it is set forward or the machine stood still", () => {
+  let [time, passed] = [1_800_000_000_000, 5]
+  const clock = createSteadyClock({ ...systemClock, now: () => time }, () => passed)
+  const start = clock.now()
+  const goOn = (timeBy: number, passedBy: number) => {
+    time += timeBy
+    passed += passedBy
+    return clock.now() - start
+  }
+  expect(goOn(1000, 1000)).toBe(1000)
+  expect(goOn(-3_600_000, 500)).toBe(1500)
+  expect(goOn(500, 500)).toBe(2000)
+  // The suspended time counts for the wall clock alone.
+  expect(goOn(10_000, 100)).toBe(12_000)
+  expect(goOn(100, 100)).toBe(12_100)
+  // Rounding does not add up.
+  for (let turn = 0; turn < 1000; turn++) goOn(turn % 2, 0.5)
+  expect(goOn(0, 0)).toBe(12_600)
 })

@@ -273,8 +273,11 @@ describe.skipIf(NO_REDIS !== undefined)("shared state in Redis", () => {
     state.close()
   })
 
-  test("keeps clusters with different prefixes apart", async () => {
-    const [one, other] = [open(redis.url, "one:"), open(redis.url, "other:")]
+  test.each([
+    ["prefixes", () => [open(redis.url, "one:"), open(redis.url, "other:")] as const],
+    ["databases", () => [open(redis.url), open(`${redis.url}/1`)] as const],
+  ])("keeps clusters with different %s apart [cluster:apart]", async (_, openBoth) => {
+    const [one, other] = openBoth()
     await connected(one)
     await connected(other)
     const heard: string[] = []
