@@ -36,6 +36,7 @@ const WORLD = [
   "app/client-connection.ts",
   "app/client-endpoint.ts",
   "app/client-sessions.ts",
+  "app/cluster-keys.ts",
   "app/cluster.ts",
   "app/command-context.ts",
   "app/config-paths.ts",

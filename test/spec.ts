@@ -1837,6 +1837,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "what replicas agree on rests on these",
   },
+  "cluster:keys": {
+    says: "replicas agree on random keys, also when the shared state is cleared meanwhile",
+    from: "choice",
+    why: "who knows the key could reach servers as a replica does",
+  },
   "cluster:apart": {
     says: "clusters with different prefixes or databases on one Redis share neither records nor messages",
     from: "choice",

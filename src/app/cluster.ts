@@ -3,7 +3,7 @@ import { networkInterfaces } from "node:os"
 import { type Clock, createSteadyClock, systemClock, withTimeout } from "../lib/clock.ts"
 import { usageError } from "../lib/command-line.ts"
 import { digest } from "../lib/digest.ts"
-import { createMarker, createSealer, type Marker, type Sealer } from "../lib/seal.ts"
+import type { Marker, Sealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
 import type { ClusterFacts } from "../report/health.ts"
 import { createForward, type Forward } from "../serve/forward.ts"
@@ -11,6 +11,7 @@ import { openRedisState } from "../store/redis-state.ts"
 import { replicaId } from "../store/replica-id.ts"
 import { type ReplicaLoad, Replicas } from "../store/replicas.ts"
 import type { SharedState } from "../store/shared-state.ts"
+import { createKeys } from "./cluster-keys.ts"
 import { watchConfigurations } from "./configuration-drift.ts"
 import type { Logging } from "./logging.ts"
 import type { ClusterOptions } from "./serve-options.ts"
@@ -132,67 +133,6 @@ export async function openCluster(
 const CONNECT_MS = 3000
 const GOODBYE_MS = 500
 const CONFIG_DIGITS = 16
-
-type Keys = Pick<Cluster, "sealer" | "mark" | "onback"> & {
-  /** Resolves when the keys are those of the cluster. */
-  readonly ready: Promise<void>
-  close(): void
-}
-
-/**
- * Returns the keys that all replicas use. The first replica creates them. Until the state is reached they are this replica's
- * own; if the state has lost them, they are stored again.
- */
-function createKeys(state: SharedState): Keys {
-  const { promise: ready, resolve } = Promise.withResolvers<void>()
-  const fresh = () => crypto.getRandomValues(new Uint8Array(KEY_BYTES))
-  let keys = { mark: fresh(), seal: fresh() }
-  let marker = createMarker(() => keys.mark)
-  let sealer = createSealer(keys.seal)
-  /** Random text that goes with the keys: another one shows that the state was lost in between. */
-  let epoch: string | undefined
-  const listeners: ((lost: boolean) => void)[] = []
-  const agree = async () => {
-    const encode = (key: Uint8Array) => Buffer.from(key).toString("base64url")
-    const decode = (text = "") => new Uint8Array(Buffer.from(text, "base64url"))
-    await state.swap(KEYS, "mark", undefined, encode(keys.mark))
-    await state.swap(KEYS, "seal", undefined, encode(keys.seal))
-    await state.swap(KEYS, "epoch", undefined, crypto.randomUUID())
-    const found = await state.read(KEYS)
-    keys = { mark: decode(found?.mark), seal: decode(found?.seal) }
-    marker = createMarker(() => keys.mark)
-    sealer = createSealer(keys.seal)
-    const before = epoch
-    epoch = found?.epoch
-    if (before !== undefined) for (const listener of listeners) listener(before !== epoch)
-    resolve()
-  }
-  const retry = () => {
-    if (state.connected) agree().catch(() => void systemClock.after(RETRY_MS, retry))
-  }
-  state.onstate(retry)
-  retry()
-  // The state may be lost while it is connected: somebody cleared it. Another replica would make other keys.
-  let cancel: () => void
-  const look = () => {
-    const found = state.connected && epoch !== undefined ? state.read(KEYS) : undefined
-    found?.then((keys) => (keys?.epoch === epoch ? undefined : agree())).catch(() => undefined)
-    cancel = systemClock.after(LOOK_MS, look)
-  }
-  cancel = systemClock.after(LOOK_MS, look)
-  return {
-    sealer: { seal: (text) => sealer.seal(text), open: (text) => sealer.open(text) },
-    mark: (...texts) => marker(...texts),
-    ready,
-    onback: (listener) => void listeners.push(listener),
-    close: () => cancel(),
-  }
-}
-
-const KEYS = "keys"
-const KEY_BYTES = 32
-const RETRY_MS = 1000
-const LOOK_MS = 2000
 
 function wordOf({ connected, refusing }: SharedState): ClusterFacts["state"] {
   if (!connected) return "away"

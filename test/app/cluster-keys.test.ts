@@ -1,0 +1,26 @@
+import { describe, expect, test } from "bun:test"
+import { createKeys } from "../../src/app/cluster-keys.ts"
+import { createMarker } from "../../src/lib/seal.ts"
+import { NO_REDIS, sharedNetwork } from "../redis.ts"
+
+describe.skipIf(NO_REDIS !== undefined)("keys of a cluster", () => {
+  test("a state that is cleared while replicas agree on keys leaves none without a key [cluster:keys]", async () => {
+    await using network = await sharedNetwork()
+    const [one, other] = [await network.open(), await network.open()]
+    let clears = 2
+    const read: typeof one.read = async (key) => {
+      if (clears-- > 0) await network.clear()
+      return one.read(key)
+    }
+    const bound = { swap: one.swap.bind(one), onstate: one.onstate.bind(one) }
+    const keys = createKeys({ connected: true, read, ...bound })
+    await keys.ready
+    expect(keys.mark("text")).not.toBe(createMarker(() => new Uint8Array())("text"))
+    const same = createKeys(other)
+    await same.ready
+    expect(same.mark("text")).toBe(keys.mark("text"))
+    expect(same.sealer.open(keys.sealer.seal("text"))).toBe("text")
+    keys.close()
+    same.close()
+  })
+})
