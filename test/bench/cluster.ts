@@ -3,7 +3,7 @@ import { NO_REDIS, startRedis } from "../redis.ts"
 import { callsOf } from "./calls.ts"
 import { digits, type Measured } from "./figure.ts"
 import type { Count } from "./load.ts"
-import { interleave, over, type Rig, startRig } from "./rig.ts"
+import { interleave, over, overProcesses, type Rig, startRig } from "./rig.ts"
 import { startSvc, stdio } from "./targets.ts"
 
 const MANY = 64
@@ -13,14 +13,16 @@ export async function measureCluster(rig: Rig, rounds: number): Promise<Measured
   await using redis = await startRedis()
   await using second = startRig()
   const flags = ["--cluster", redis.url, "--drain-delay", "0s"]
-  await using alone = await startSvc({ echo: stdio() }, ["--no-persist"])
-  await using one = await startSvc({ echo: stdio() }, flags)
-  await using other = await startSvc({ echo: stdio() }, flags)
-  const both = await Promise.all([callsOf(rig, one, MANY / 2), callsOf(second, other, MANY / 2)])
-  const counts = await interleave(rounds, {
-    alone: await callsOf(rig, alone, MANY),
-    one: await callsOf(rig, one, MANY),
-    both: async () => sumOf(await Promise.all(both.map((run) => run()))),
+  const counts = await overProcesses(rounds, async () => {
+    await using alone = await startSvc({ echo: stdio() }, ["--no-persist"])
+    await using one = await startSvc({ echo: stdio() }, flags)
+    await using other = await startSvc({ echo: stdio() }, flags)
+    const both = await Promise.all([callsOf(rig, one, MANY / 2), callsOf(second, other, MANY / 2)])
+    return await interleave(2, {
+      alone: await callsOf(rig, alone, MANY),
+      one: await callsOf(rig, one, MANY),
+      both: async () => sumOf(await Promise.all(both.map((run) => run()))),
+    })
   })
   const rate = (key: keyof typeof counts) => digits(over(counts[key], (count) => count.rate))
   const rateOf = (key: keyof typeof counts, round: number) => counts[key][round]?.rate ?? Number.NaN
