@@ -20,6 +20,10 @@ export function networkReason(url: string, cause: unknown): string {
   }
 }
 
+/** Whether nobody has seen a request: the connection for it was refused. */
+export const isConnectionRefused = (cause: unknown): boolean =>
+  cause instanceof Error && "code" in cause && (cause.code === "ConnectionRefused" || cause.code === "ECONNREFUSED")
+
 // ---
 
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { "http:": 80, "https:": 443 }

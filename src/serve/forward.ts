@@ -4,9 +4,11 @@
  *  1. The request goes on as it came, with its credentials and its `Host`: the other replica authenticates and answers it as if
  *     the load balancer had chosen it. So nothing needs to be trusted but the client.
  *  2. A request goes on once: whoever sends the header FORWARDED_BY gets what this replica has.
- *  3. A replica that does not accept the connection is gone, and this one answers with what it has.
+ *  3. A replica that does not accept the connection is gone, and this one answers with what it has. So it does if the other one
+ *     stops, and says by ELSEWHERE_HEADER that the request is another's.
  */
 import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { isConnectionRefused } from "../lib/network-error.ts"
 import type { Replica } from "../store/replicas.ts"
 
 export type ForwardDeps = {
@@ -48,13 +50,16 @@ export function createForward({ replica, find, send }: ForwardDeps): Forward {
       redirect: "manual",
       ...(body === undefined ? {} : { body }),
     }).then(relayed, (cause: unknown) => {
-      if (isRefused(cause)) return undefined
+      if (isConnectionRefused(cause)) return undefined
       throw new UnavailableError(`The replica of svc that worked on this request has ended (${messageOf(cause)})`, {
         cause,
       })
     })
   }
 }
+
+/** A header of a response that leaves the request to any other replica. */
+export const ELSEWHERE_HEADER = "svc-elsewhere"
 
 /** Whether another replica has sent a request on. */
 export const isForwarded = ({ headers }: Request): boolean => headers.has(FORWARDED_BY)
@@ -64,12 +69,12 @@ export const isForwarded = ({ headers }: Request): boolean => headers.has(FORWAR
 const FORWARDED_BY = "svc-forwarded-by"
 const HOP_BY_HOP = ["connection", "keep-alive", "transfer-encoding", "content-length", "upgrade", "te", "trailer"]
 
-function relayed(response: Response): Response {
+async function relayed(response: Response): Promise<Response | undefined> {
+  if (response.headers.has(ELSEWHERE_HEADER)) {
+    await response.body?.cancel()
+    return undefined
+  }
   const headers = new Headers(response.headers)
   for (const name of HOP_BY_HOP) headers.delete(name)
   return new Response(response.body, { status: response.status, headers })
 }
-
-/** Whether nobody has seen the request. */
-const isRefused = (cause: unknown): boolean =>
-  cause instanceof Error && "code" in cause && (cause.code === "ConnectionRefused" || cause.code === "ECONNREFUSED")

@@ -2,11 +2,12 @@
  * The stream that a session's client opens for messages that belong to no request, or to resume one that broke.
  * 2025-11-25: Transports, Listening for Messages from the Server; Resumability and Redelivery.
  */
-import { RPC_CODE } from "../lib/errors.ts"
+import { RPC_CODE, UnavailableError } from "../lib/errors.ts"
 import { type EventSink, requestOf } from "../session/event-log.ts"
 import type { Session } from "../session/session.ts"
 import { errorText } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
+import { ELSEWHERE_HEADER } from "./forward.ts"
 import {
   BYTE_STRATEGY,
   isUnread,
@@ -16,13 +17,21 @@ import {
   SSE_COMMENT,
   SSE_HEADERS,
 } from "./http-exchange.ts"
+import { errorResponse } from "./respond.ts"
 
 /** Opens the stream; resumes it after the event `last`, if the client names one. */
 export function openSessionStream(session: Session, last: string | null, streams: OpenStreams): Response {
   const about = { "mcp-session-id": session.id }
+  const isFinished = last !== null && session.events.isOver(last)
+  const isOfCall = last !== null && (last === LOST_EVENT || requestOf(last) !== undefined)
+  // What another replica sends while this one ends would be lost on a stream here. What is left of the old one is not.
+  if (session.hasMovedOn && !isOfCall && (last === null || isFinished || !session.events.has(last)))
+    return errorResponse(new UnavailableError(MOVED_ON, { retryAfter: 1 }), {
+      shape: "jsonrpc",
+      headers: { ...about, [ELSEWHERE_HEADER]: "1" },
+    })
   // Clients reconnect after an error answer; 204 tells them that nothing follows. From: HTML, SSE.
-  if (last !== null && (last === LOST_EVENT || session.events.isOver(last)))
-    return new Response(null, { status: 204, headers: about })
+  if (last === LOST_EVENT || isFinished) return new Response(null, { status: 204, headers: about })
   let stop: () => void = () => undefined
   const source = {
     start(controller: ReadableStreamDefaultController<Uint8Array>) {
@@ -44,9 +53,7 @@ export function openSessionStream(session: Session, last: string | null, streams
         close: () => stop(),
         // The answer of a call that runs here comes to this stream alone.
         moveOn() {
-          if (number !== session.standalone) return
-          stop()
-          session.moveOn()
+          if (number === session.standalone) session.moveOn()
         },
       }
       const outlet = (text: string) => {
@@ -90,4 +97,5 @@ export function openSessionStream(session: Session, last: string | null, streams
 
 /** The id of the event that reports a lost answer: nothing follows it. */
 const LOST_EVENT = "told"
+const MOVED_ON = "This replica of svc stops: open the stream again, at another one"
 const LOST = "The answer to this request is lost: svc restarted while it ran, or the answer is too old"

@@ -134,6 +134,11 @@ export class EventLog {
     return stream.id
   }
 
+  /** Whether an event is of this log. */
+  has(eventId: string): boolean {
+    return this.find(eventId) !== undefined
+  }
+
   /** Whether a stream has ended and the client has seen all of it. */
   isOver(lastEventId: string): boolean {
     const found = this.find(lastEventId)

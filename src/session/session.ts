@@ -46,7 +46,7 @@ export class Session implements Client, SessionMemory, SessionPart {
   outlet: Outlet | undefined
   /** The number of that stream in the log. */
   standalone: number | undefined
-  /** Whether that stream was ended because svc stops. */
+  /** Whether that stream was ended because svc stops: the client gets no other one here. */
   hasMovedOn = false
   streamAt: string | undefined
   /** The replica that runs its own processes; undefined for a single svc. */
@@ -194,14 +194,15 @@ export class Session implements Client, SessionMemory, SessionPart {
     if (this.standalone !== undefined && this.standalone !== stream) this.log?.drop(this.standalone)
     this.standalone = stream
     this.outlet = outlet
-    this.hasMovedOn = false
     for (const text of this.queued.splice(0)) outlet(text)
     this.peers?.opened(this)
   }
 
-  /** Notes that the stream was ended because svc stops. */
+  /** Ends the stream because svc stops. A client that has not read all of it can still resume it, for the rest. */
   moveOn(): void {
     this.hasMovedOn = true
+    if (this.standalone !== undefined) this.log?.end(this.standalone)
+    this.standalone = undefined
     this.peers?.movedOn(this)
   }
 

@@ -1,0 +1,69 @@
+/** The stream of a session at a replica that stops: nothing may be sent to a stream that ends in a moment. */
+import { expect, test } from "bun:test"
+import { createForward } from "../../src/serve/forward.ts"
+import type { OpenStream } from "../../src/serve/http-exchange.ts"
+import { openSessionStream } from "../../src/serve/session-stream.ts"
+import type { EventSink } from "../../src/session/event-log.ts"
+import { Session } from "../../src/session/session.ts"
+import { AGGREGATE } from "../fakes.ts"
+
+const open = () => {
+  const session = new Session("s", "p", AGGREGATE, { protocolVersion: "2025-06-18" })
+  const streams = new Set<OpenStream>()
+  const get = (last: string | null) => openSessionStream(session, last, streams)
+  const moveOn = () => {
+    for (const stream of [...streams]) stream.moveOn?.()
+  }
+  return { session, get, moveOn }
+}
+
+const idsIn = (text: string): readonly string[] => [...text.matchAll(/^id: (.*)$/gm)].map(([, id = ""]) => id)
+
+test("a stream that has moved on from a replica is not opened there again; what its client has not read comes first [cluster:drain:stream]", async () => {
+  const { session, get, moveOn } = open()
+  const first = get(null)
+  session.notify('"one"')
+  session.notify('"two"')
+  moveOn()
+  const text = await first.text()
+  const [one = "", two = ""] = idsIn(text)
+  // Its connection broke before the second.
+  expect(idsIn(await get(one).text())).toEqual([two])
+  session.notify('"three"')
+  for (const last of [two, null, "another-log-1"]) {
+    const response = get(last)
+    expect([response.status, response.headers.get("retry-after")]).toEqual([503, "1"])
+  }
+  // What comes meanwhile is held.
+  expect(session.outlet).toBeUndefined()
+})
+
+test("the stream of a call that still runs can be resumed at a replica that stops [cluster:drain:stream]", async () => {
+  const { session, get, moveOn } = open()
+  const standing = get(null)
+  const broken: EventSink = { event: () => false, end() {} }
+  const call = session.events.open(broken, 7)
+  const start = session.events.start(call)
+  moveOn()
+  await standing.text()
+  const resumed = get(start)
+  session.events.send(call, '"answer"')
+  session.events.end(call)
+  expect(await resumed.text()).toContain("answer")
+})
+
+test("a replica serves itself what the one that stops leaves to another [cluster:drain:stream]", async () => {
+  const { session, get, moveOn } = open()
+  const standing = get(null)
+  session.notify('"one"')
+  moveOn()
+  const [last = ""] = idsIn(await standing.text())
+  const forward = createForward({
+    replica: "b",
+    find: () => ({ address: "http://a" }),
+    send: async (_url, { headers }) => get(new Headers(headers).get("last-event-id")),
+  })
+  const request = (id: string) => new Request("http://b/mcp", { headers: { "last-event-id": id } })
+  expect(await forward("a", request(last))).toBeUndefined()
+  expect((await forward("a", request(last.replace(/\d+$/, "0"))))?.status).toBe(200)
+})
