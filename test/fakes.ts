@@ -65,7 +65,9 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
       isConnected(id) {
         return typeof this.target(id) !== "string"
       },
+      mayRun: () => true,
       whenBack: () => undefined,
+      whenReplaced: async () => undefined,
       dedicated: async () => "has no process for this session",
     }),
     notifications: replaced<Notifications>(parts.notifications, {

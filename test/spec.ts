@@ -2008,7 +2008,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a machine that has lost its network often has its time set soon after",
   },
   "cluster:one:waits": {
-    says: "a replica is ready when it knows who runs each server that one may run, at the latest after --startup-wait; calls that arrive while nobody runs it, or its replica has died, wait that long for the next owner",
+    says: "a replica is ready when it knows who runs each server that one may run, at the latest after --startup-wait; calls that arrive while nobody runs it, or that its replica has not accepted, wait that long for the next owner; one that was lost with its replica fails with a sentence that says so",
     from: "choice",
     why: "what is not yet in flight need not fail",
   },

@@ -99,10 +99,15 @@ export class ServerLeases {
     return isSameMark(credential, this.credentialFor(server.id, server.lease.token))
   }
 
-  /** Stops a server whose lease has run out while this process was suspended, before it is used again. */
-  check(id: string): void {
+  /**
+   * Returns whether this replica may run a server. Stops one whose lease has run out while this process was suspended, before
+   * it is used again.
+   */
+  check(id: string): boolean {
     const server = this.servers.get(id)
-    if (server !== undefined) this.expire(server)
+    if (server === undefined) return true
+    this.expire(server)
+    return this.holds(server)
   }
 
   /** Returns the milliseconds that the process of a server may take to end; undefined if another may not run yet. */

@@ -37,6 +37,17 @@ export type TransportEvents = {
   onfail?(number: number, error: Error): void
 }
 
+/** Why a server that another replica ran cannot be used at the moment, and what to do. */
+export const TAKEN_OVER =
+  "is being taken over by another replica of svc, because the one that ran it cannot be reached; try again in a moment"
+
+/** A request that the replica with the server did not accept. Nobody has seen it, so the next owner may get it. */
+export class UndeliveredError extends BackendError {
+  constructor(server: string, options?: ErrorOptions) {
+    super(server, TAKEN_OVER, options)
+  }
+}
+
 /** How a reader reports messages past the size limit. */
 export type OversizeWatch = {
   /** A message passed the limit and has not ended. */

@@ -3,7 +3,13 @@
  * that it returns serves calls and follows `list_changed`.
  */
 import { isDeepStrictEqual } from "node:util"
-import type { ProtocolMode, RemoteLaunch, ServerSpec, StdioLaunch } from "../config/server-spec.ts"
+import {
+  type ProtocolMode,
+  type RemoteLaunch,
+  runsElsewhere,
+  type ServerSpec,
+  type StdioLaunch,
+} from "../config/server-spec.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -19,10 +25,11 @@ import {
   LostError,
   type TransportEvents,
   UnauthorizedError,
+  UndeliveredError,
 } from "./client-transport.ts"
 import { Connection, withoutSubscription } from "./connection.ts"
 import { type EstablishedConnection, ListedConnection } from "./established-connection.ts"
-import type { Credentials, RemoteDeps, RemoteEvents } from "./http.ts"
+import { type Credentials, NotAcceptedError, type RemoteDeps, type RemoteEvents } from "./http.ts"
 import { Lister, type ListerHooks } from "./lister.ts"
 import { classify, HttpStatusError, negotiate, type Peer, refusesEra } from "./negotiate.ts"
 import { SseTransport } from "./sse.ts"
@@ -233,13 +240,18 @@ export class ConnectionAttempt {
 
   private failRequest(number: number, error: Error): void {
     this.hooks.onfailure(error)
+    this.connection.fail(number, this.opened ? this.clientError(error) : openingError(error, this.spec.name))
+  }
+
+  /** Returns the error of a failed request for its client, who must see which server failed, and no words of a replica. */
+  private clientError(error: Error): BackendError {
     const { name } = this.spec
-    // Opening decides by the kind of the error. Later, a client must see which server failed.
-    const kept = !this.opened && (error instanceof UnauthorizedError || error instanceof HttpStatusError)
-    this.connection.fail(
-      number,
-      kept || error instanceof BackendError ? error : new BackendError(name, messageOf(error), { cause: error }),
-    )
+    if (error instanceof BackendError) return error
+    const options = { cause: error }
+    if (!runsElsewhere(this.spec)) return new BackendError(name, messageOf(error), options)
+    if (error instanceof NotAcceptedError) return new UndeliveredError(name, options)
+    const isAnswered = error instanceof HttpStatusError && error.status < 500
+    return new BackendError(name, isAnswered ? messageOf(error) : OWNER_LOST, options)
   }
 
   /** Pings the server. A refusal by a server that does not speak the connection's era any more loses the connection. */
@@ -310,7 +322,8 @@ export class ConnectionAttempt {
   private onlost(loss: Loss): void {
     this.lost = loss
     this.closing.abort()
-    this.connection.end(loss)
+    // Only the operator has to know of the connection between replicas.
+    this.connection.end(runsElsewhere(this.spec) ? { ...loss, reason: OWNER_LOST } : loss)
     this.lister?.end()
     this.closed.resolve(loss)
   }
@@ -371,6 +384,14 @@ export class ConnectionAttempt {
 
 // ---
 
+/** Returns the error of a request that failed while the connection was being opened: opening decides by its kind. */
+const openingError = (error: Error, server: string): Error =>
+  error instanceof BackendError || error instanceof UnauthorizedError || error instanceof HttpStatusError
+    ? error
+    : new BackendError(server, messageOf(error), { cause: error })
+
+const OWNER_LOST =
+  "has lost the replica of svc that ran it, during this call; another replica takes it over: try again in a moment"
 const PROBE_MS = 5000
 /** Longer than the report of an exit takes. */
 const EXIT_MS = 1000

@@ -6,7 +6,7 @@
  *  2. Redirects are followed within the origin only: headers may be secrets.
  */
 import type { Clock } from "../lib/clock.ts"
-import { networkReason } from "../lib/network-error.ts"
+import { isConnectionRefused, networkReason } from "../lib/network-error.ts"
 import { decode, type OfferFrame, type RequestIds } from "../wire/frame.ts"
 import { PartialFrame } from "../wire/lines.ts"
 import { type ServerSentEvent, SseDecoder } from "../wire/sse.ts"
@@ -64,6 +64,9 @@ export const MAX_ERROR_BODY = 64 * 1024
 
 /** No response came at all. */
 export class NetworkError extends Error {}
+
+/** Nobody has seen the request: nothing listens at the address, or the replica there does not run the server. */
+export class NotAcceptedError extends NetworkError {}
 
 /** The requests of svc's own that show whether a server can be reached. */
 export const PINGS: ReadonlySet<string | undefined> = new Set(["ping", "server/discover"])
@@ -248,7 +251,8 @@ async function fetchInOrigin(
       response = await deps.fetch(target, { ...init, headers, redirect: "manual" })
     } catch (cause) {
       if (init.signal?.aborted) throw cause
-      throw new NetworkError(networkReason(target, cause), { cause })
+      const Failure = isConnectionRefused(cause) ? NotAcceptedError : NetworkError
+      throw new Failure(networkReason(target, cause), { cause })
     }
     if (headers.dpop !== undefined) await deps.credentials?.noted(response)
     const isMoved = [301, 302, 303].includes(response.status) && response.headers.has("location")

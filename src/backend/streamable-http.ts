@@ -7,7 +7,7 @@
  *     forgotten, and each request is sent once more, because it was never executed. Nothing else is ever sent twice.
  *  3. A method that is refused likewise in the new session is refused for another reason: it opens no session for a while.
  */
-import type { RemoteLaunch } from "../config/server-spec.ts"
+import { REPLICA_HEADER, type RemoteLaunch } from "../config/server-spec.ts"
 import { Backoff } from "../lib/backoff.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import { delay } from "../lib/clock.ts"
@@ -25,6 +25,7 @@ import {
   MAX_ERROR_BODY,
   mediaType,
   NetworkError,
+  NotAcceptedError,
   PINGS,
   type RemoteDeps,
   type RemoteEvents,
@@ -294,6 +295,10 @@ export class StreamableHttpTransport implements ClientTransport {
    */
   private async refused(response: Response, number: number): Promise<void> {
     const { negotiated, events, deps } = this
+    if (response.headers.has(REPLICA_HEADER) && REPLICA_HEADER in this.launch.headers) {
+      await response.body?.cancel()
+      throw new NotAcceptedError("does not run on that replica any more")
+    }
     if (negotiated !== undefined && REJECTIONS.includes(response.status)) events.onrejected?.()
     const body = await readBody(response, MAX_ERROR_BODY).catch(() => new Uint8Array())
     const isEvidence = negotiated !== undefined || (response.status !== 403 && response.status < 500)

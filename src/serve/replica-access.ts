@@ -21,6 +21,8 @@ export const createReplicaAccess =
     if (slug !== undefined && leases.admits(percentDecoded(slug), credential)) return OTHER_REPLICA
     return errorResponse(new UnavailableError(NOT_HERE, { retryAfter: 1 }), {
       shape: "jsonrpc",
+      // Tells the other replica that the server has not seen the request.
+      headers: { [REPLICA_HEADER]: "refused" },
     })
   }
 

@@ -1,13 +1,14 @@
 /** Connects the ports of the call path to the agent, and the agent's news to sessions. */
 import type { Agent } from "../agent/agent.ts"
 import type { Backend } from "../backend/backend.ts"
+import { TAKEN_OVER } from "../backend/client-transport.ts"
 import { LIST_KEYS } from "../catalog/catalog.ts"
 import { UNANSWERED } from "../catalog/listing.ts"
 import { qualifiedNames, rewriteNotification } from "../catalog/rewrite.ts"
 import { type Scope, scopeIncludes } from "../catalog/scope.ts"
 import type { ToolFinder } from "../catalog/tool-finder.ts"
-import type { ServerSpec } from "../config/server-spec.ts"
-import { type Clock, formatDuration } from "../lib/clock.ts"
+import { runsElsewhere, type ServerSpec } from "../config/server-spec.ts"
+import { type Clock, delay, formatDuration } from "../lib/clock.ts"
 import type { Marker } from "../lib/seal.ts"
 import { stateOf } from "../report/server-state.ts"
 import type { Era } from "../wire/era.ts"
@@ -28,8 +29,8 @@ export type GatewayDeps = Pick<
   sessions(): Iterable<Session>
   /** Milliseconds that a call waits for a server that is starting or about to be back. */
   readonly startupWaitMs: number
-  /** Stops a server that may not run on this replica any more; undefined for a single svc. */
-  readonly checkLease?: ((id: string) => void) | undefined
+  /** Returns whether this replica may run a server, and stops one that it may not run any more; undefined for a single svc. */
+  readonly checkLease?: ((id: string) => boolean) | undefined
   /** Masks secrets and places in the text of a server's failure. */
   redact(text: string): string
 }
@@ -66,6 +67,8 @@ export function absenceReason(
   cause: string,
   now: number,
 ): string {
+  const isLost = state.kind === "waiting" || state.kind === "recovering"
+  if (isLost && runsElsewhere(spec)) return TAKEN_OVER
   switch (state.kind) {
     case "starting": {
       const ms = now - state.since
@@ -156,7 +159,17 @@ function createDirectory({ agent, clock, startupWaitMs, checkLease, redact, hide
       if (agent.backend(id)?.spec.tuning.replicas === "one") checkLease?.(id)
       return agent.backend(id)?.published !== undefined
     },
+    mayRun: (id) => checkLease?.(id) !== false,
     whenBack: (id) => agent.whenBack(id, startupWaitMs),
+    async whenReplaced(id, connection) {
+      const until = clock.now() + startupWaitMs
+      while (clock.now() < until) {
+        await delay(clock, LOOK_MS)
+        await agent.whenBack(id, until - clock.now())
+        const { published } = agent.backend(id) ?? {}
+        if (published !== undefined && published.open.connection !== connection) return
+      }
+    },
     async dedicated(id, owner, caller, capabilities) {
       const backend = await agent.dedicated.open(id, owner, caller, capabilities)
       if (typeof backend === "string") return backend
@@ -259,5 +272,7 @@ const presentOf = <T>(value: T | undefined): readonly T[] => (value === undefine
 const shownIn = (scope: Scope, spec: ServerSpec, method: string, params: Params): Params =>
   scope.kind === "aggregate" ? rewriteNotification(method, params, qualifiedNames(spec.slug)) : params
 
+/** Until a replica knows that the one that ran a server is gone, there is nothing to wait for. */
+const LOOK_MS = 100
 /** Longer than most servers take to start. */
 const SLOW_MS = 10_000

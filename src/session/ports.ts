@@ -141,11 +141,15 @@ export type Directory = {
   /** Returns the connected server of this scope and slug that has never answered a list, and the reason. */
   unlisted(scope: Scope, slug: string | undefined, method: NameList): UnlistedServer | undefined
   isConnected(id: string): boolean
+  /** Whether this replica may run a server with `"replicas": "one"`. */
+  mayRun(id: string): boolean
   /**
    * Returns the wait for a server that may be connected in a moment, or for the first lists of a connected one; undefined if
    * there is nothing to wait for.
    */
   whenBack(id: string): Promise<void> | undefined
+  /** Resolves when a server is connected otherwise than by this connection, or when requests wait for it no longer. */
+  whenReplaced(id: string, connection: Connection): Promise<void>
   /**
    * Returns the client's own process of a server with `isolation: "session"`, or the reason why there is none. `owner` leads
    * to the client outside of any call. `caller` is notified if the state of an earlier process is lost. svc announces

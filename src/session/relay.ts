@@ -8,6 +8,7 @@
  */
 import type { Ownership } from "../agent/task-owners.ts"
 import type { Caller, Reach } from "../backend/attribution.ts"
+import { UndeliveredError } from "../backend/client-transport.ts"
 import { peerError, type RequestOutcome, responseOf } from "../backend/connection.ts"
 import type { Route, Withheld } from "../catalog/catalog.ts"
 import { type ListMethod, withoutServerInfo } from "../catalog/listing.ts"
@@ -211,6 +212,9 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
       cancellation.onabort(cancel)
       const outcome = await flight.outcome
       cancellation.offabort(cancel)
+      // Another replica may have run the server since.
+      if (spec.tuning.replicas === "one" && !runsElsewhere(spec) && !gateway.directory.mayRun(spec.id))
+        throw new BackendError(spec.name, PASSED_ON)
       const finished = finish(outcome, target, call)
       if (finished.kind === "task") {
         const owner = recordOwnership("task", finished.task, target, call)
@@ -237,12 +241,34 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
       return await fitResult(answer, call, target, route.name, budget, await stored?.taken())
     }
   } catch (error) {
+    if (error instanceof UndeliveredError) return await relayToNextOwner(error, target, call, params, route)
     if (error instanceof BackendError) return backendFailure(error, call)
     throw error
   } finally {
     if (stored !== undefined) await stored.abort()
   }
 }
+
+/**
+ * Relays a request that the replica with the server did not accept to the next owner, as it does requests that come while there
+ * is none. Nobody has seen it, so it is not done twice.
+ */
+async function relayToNextOwner(
+  error: UndeliveredError,
+  { spec: { id }, connection }: Target,
+  call: ClientCall,
+  params: Params,
+  route: Route,
+): Promise<Answer> {
+  const { gateway, exchange, client } = call
+  await waitFor(gateway.directory.whenReplaced(id, connection), gateway, exchange.cancellation)
+  const next = gateway.directory.target(id, route.era ?? client.era)
+  const isReplaced = typeof next === "string" || next.connection !== connection
+  return isReplaced ? relayTo(next, call, params, route) : backendFailure(error, call)
+}
+
+const PASSED_ON =
+  "has passed to another replica of svc, because this one was suspended or cut off during the call; try again in a moment"
 
 /** Returns what sends a large answer on while it comes; undefined if the client must get it whole. */
 function streamedAnswer(target: Target, call: ClientCall): StreamedAnswer | undefined {

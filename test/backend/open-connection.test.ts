@@ -1,9 +1,10 @@
 /** Connections to a remote server whose answers a test chooses, on a clock that it turns. */
 import { expect, test } from "bun:test"
+import { UndeliveredError } from "../../src/backend/client-transport.ts"
 import type { EstablishedConnection } from "../../src/backend/established-connection.ts"
 import { openConnection } from "../../src/backend/open-connection.ts"
 import { failuresOf, type Listing } from "../../src/catalog/listing.ts"
-import type { ServerSpec } from "../../src/config/server-spec.ts"
+import { REPLICA_HEADER, type ServerSpec } from "../../src/config/server-spec.ts"
 import { silentLog } from "../../src/lib/log.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import { manualClock, settle } from "../clock.ts"
@@ -16,8 +17,8 @@ const spec = {
   secrets: [],
 } as unknown as ServerSpec
 
-/** A fault of a method: a status, a connection that is reset, or no answer until the test gives one. */
-type Fault = number | "reset" | "silent"
+/** A fault of a method: a status, a connection that is reset or refused, no answer until the test gives one, or a replica's refusal. */
+type Fault = number | "reset" | "refused" | "silent" | "not here"
 /** More requests than any test needs: a storm ends here. */
 const MANY = 2000
 
@@ -45,6 +46,9 @@ function remote(faults: Record<string, Fault>, launch = spec.launch) {
     counts[method] = (counts[method] ?? 0) + 1
     const fault = ++total > MANY ? "silent" : faults[method]
     if (fault === "reset") throw Object.assign(new Error("reset"), { code: "ECONNRESET" })
+    if (fault === "refused") throw Object.assign(new Error("refused"), { code: "ConnectionRefused" })
+    if (fault === "not here")
+      return Response.json({ error: "not here" }, { status: 503, headers: { [REPLICA_HEADER]: "refused" } })
     if (fault === "silent")
       return new Promise((resolve) => {
         silent[method] = () => resolve(answer(id, method))
@@ -133,6 +137,42 @@ test("a server that resets the stream for its own messages stays connected", asy
   expect([offered(opened.listing), losses()]).toEqual([["t", "p"], 0])
   await opened.close()
 })
+
+test.each([
+  [
+    "refused",
+    true,
+    "is being taken over by another replica of svc, because the one that ran it cannot be reached; try again",
+  ],
+  [
+    "not here",
+    true,
+    "is being taken over by another replica of svc, because the one that ran it cannot be reached; try again",
+  ],
+  [
+    "reset",
+    false,
+    "has lost the replica of svc that ran it, during this call; another replica takes it over: try again",
+  ],
+  [500, false, "has lost the replica of svc that ran it, during this call; another replica takes it over: try again"],
+] as const)(
+  "a call to a replica that is gone (%s) says so in one sentence, and whether anybody saw it [cluster:one:waits]",
+  async (fault, isUnseen, says) => {
+    const launch = { ...spec.launch, headers: { [REPLICA_HEADER]: "1.mark" } } as unknown as ServerSpec["launch"]
+    const { faults, open } = remote({}, launch)
+    const opened = await open()
+    faults["tools/call"] = fault
+    const { outcome } = opened.connection.request({
+      method: "tools/call",
+      params: {},
+      caller: undefined,
+      timeout: 1000,
+    })
+    const error = (await outcome.catch((failure: unknown) => failure)) as Error
+    expect([error.message, error instanceof UndeliveredError]).toEqual([`s ${says} in a moment`, isUnseen])
+    await opened.close()
+  },
+)
 
 test("a slow list holds the others up for two seconds, and is offered when it comes", async () => {
   const { clock, listings, silent, open } = remote({ "prompts/list": "silent" })

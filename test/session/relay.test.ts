@@ -1,10 +1,14 @@
 /** The fast path and the slow path of an answer give the same JSON, whatever a backend writes. */
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
+import { UndeliveredError } from "../../src/backend/client-transport.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import type { Scope } from "../../src/catalog/scope.ts"
+import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
+import { BackendError } from "../../src/lib/errors.ts"
 import { createMarker } from "../../src/lib/seal.ts"
+import type { Directory } from "../../src/session/ports.ts"
 import { relay } from "../../src/session/relay.ts"
 import { createRequestIds, decode, encode } from "../../src/wire/frame.ts"
 import type { Id } from "../../src/wire/message.ts"
@@ -56,6 +60,63 @@ async function relayed({ method, id, client, peer, plain }: Case, write: (id: st
   const { frame } = await relaying.catch((error: unknown) => ({ frame: JSON.stringify({ thrown: String(error) }) }))
   return JSON.parse(typeof frame === "string" ? frame : decode(frame))
 }
+
+test("an answer that comes after another replica may have started the server reaches nobody [cluster:one:fencing]", async () => {
+  const tuning = { ...spec.tuning, replicas: "one" as const }
+  for (const mayRun of [true, false]) {
+    const { text } = await relayedOver([], {
+      spec: { ...spec, tuning, launch: { transport: "stdio" } as ServerSpec["launch"] },
+      directory: { mayRun: () => mayRun },
+    })
+    expect(text).toContain(mayRun ? '"result":{"content":[]}' : "has passed to another replica of svc")
+  }
+})
+
+/** Relays a call over connections that each take it and fail it so, until one answers; returns what happened. */
+async function relayedOver(
+  failures: readonly Error[],
+  more: { readonly spec?: ServerSpec; readonly directory?: Partial<Directory> } = {},
+): Promise<{ readonly sent: number; readonly text: string }> {
+  let sent = 0
+  const connections = [...failures, undefined].map((failure) => {
+    const connection = new Connection("s", ids, systemClock, { owner: undefined } as never)
+    connection.attach({
+      pid: undefined,
+      buffered: 0,
+      close: async () => undefined,
+      send(frame) {
+        const { id } = JSON.parse(String(frame)) as { id: string }
+        const answer = encode(JSON.stringify({ jsonrpc: "2.0", id, result: { content: [] } }))
+        const number = ids.parse(id) as number
+        sent++
+        queueMicrotask(() => (failure === undefined ? connection.receive(answer) : connection.fail(number, failure)))
+      },
+    })
+    return connection
+  })
+  let at = 0
+  const gateway = fakeGateway({
+    directory: {
+      target: () => ({ spec: more.spec ?? spec, connection: connections[at] as Connection, peer: fakePeer("modern") }),
+      whenReplaced: async () => void at++,
+      ...more.directory,
+    },
+  })
+  const request = { jsonrpc: "2.0" as const, id: 1, method: "tools/call", params: { name: "t" } }
+  const call = { request, gateway, client: fakeClient("legacy"), exchange: fakeExchange() }
+  const { frame } = await relay(call, { name: "t" }, { id: "s", slug: "s", name: "t", mirrored: [] })
+  return { sent, text: typeof frame === "string" ? frame : decode(frame) }
+}
+
+test("a call that a replica has not accepted goes to the next owner of its server, and no other call does [cluster:one:waits]", async () => {
+  const unseen = new UndeliveredError("s")
+  expect(await relayedOver([unseen, unseen])).toEqual({
+    sent: 3,
+    text: expect.stringContaining('"result":{"content":[]}'),
+  })
+  const lost = await relayedOver([new BackendError("s", "has lost its replica")])
+  expect(lost).toEqual({ sent: 1, text: expect.stringContaining("s has lost its replica") })
+})
 
 /** Keys and texts that svc looks for, or that look like its own. */
 const WORDS = ["uri", "resultType", "taskId", "task", "_meta", "content", "type", "id", "jsonrpc", "result", "contents"]
