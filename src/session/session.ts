@@ -206,13 +206,18 @@ export class Session implements Client, SessionMemory, SessionPart {
     this.peers?.movedOn(this)
   }
 
-  /** The client opened its stream on another replica: ends the one here, and sends there what was held. */
-  openedElsewhere(replica: string): void {
+  /** Notes which replica has the stream, and sends there what was held. */
+  streamIsAt(replica: string | undefined): void {
     this.streamAt = replica
+    for (const text of this.queued.splice(0)) this.notify(text)
+  }
+
+  /** The client opened its stream on another replica: ends the one here. */
+  openedElsewhere(replica: string): void {
     this.outlet = undefined
     if (this.standalone !== undefined) this.log?.drop(this.standalone)
     this.standalone = undefined
-    for (const text of this.queued.splice(0)) this.notify(text)
+    this.streamIsAt(replica)
   }
 
   addSubscription(backend: string, uri: string): void {

@@ -167,12 +167,14 @@ export class Sessions {
     const session = new Session(id, found.principal, this.rescope(scope, found.params), found.params)
     this.recall(session, found, gateway)
     this.add(session, gateway)
+    // Nothing follows the messages of other replicas about it before: what they have changed since it was read is read now.
+    if (this.memory?.shared !== undefined) void this.refresh(session, gateway).catch(() => undefined)
     return session
   }
 
   /** Gives a session what is stored of it; none of that is a change to store. */
   private recall(session: Session, found: StoredSession, gateway: Gateway): void {
-    session.streamAt = found.stream
+    session.streamIsAt(found.stream)
     session.home = found.home
     session.logLevel = found.logLevel
     if (found.logLevel !== undefined) gateway.notifications.setLogLevel(session, found.logLevel)

@@ -6,10 +6,12 @@ import { join } from "node:path"
 import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { buildCatalog, type Catalog, emptyCatalog, withOwn } from "../../src/catalog/catalog.ts"
 import type { Listing } from "../../src/catalog/listing.ts"
+import { identityOf } from "../../src/catalog/scope.ts"
+import type { SessionPeers } from "../../src/session/ports.ts"
 import { Session } from "../../src/session/session.ts"
 import { Sessions } from "../../src/session/sessions.ts"
-import { keepKey, openSessionStore, type SessionStore } from "../../src/store/session-store.ts"
-import { manualClock } from "../clock.ts"
+import { keepKey, openSessionStore, type SessionStore, type StoredSession } from "../../src/store/session-store.ts"
+import { manualClock, settle } from "../clock.ts"
 import { AGGREGATE, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
 
 const scope = AGGREGATE
@@ -81,6 +83,57 @@ test("a restored session has its tasks, except for those that belong to another 
   expect([owner("t2"), owner("t50"), owner("t102")]).toEqual([undefined, "other", again])
   expect(second.taskOwners.of(again ?? "", "task")).toHaveLength(99)
   second.sessions.close()
+})
+
+test("a session whose stream opens elsewhere while it is brought here holds nothing back [cluster:stream]", async () => {
+  const stored: StoredSession = {
+    principal: "p",
+    scope: identityOf(scope),
+    params: {},
+    logLevel: undefined,
+    subscriptions: [],
+    tasks: [],
+  }
+  /** What the replicas share of the session, and what of it was read last. */
+  let shared = stored
+  let read: StoredSession | undefined
+  const memory: SessionStore = {
+    load: () => read,
+    save() {},
+    remove() {},
+    close() {},
+    shared: {
+      async bring() {
+        read = shared
+        return true
+      },
+      lost() {},
+      stored: async () => undefined,
+      end: async () => undefined,
+    },
+  }
+  const passed: string[] = []
+  const peers: SessionPeers = {
+    replica: "here",
+    lives: () => true,
+    isStreamElsewhere: ({ streamAt }) => streamAt === "there",
+    begin() {},
+    end() {},
+    pass: ({ streamAt }, text) => streamAt === "there" && passed.push(text) > 0,
+    cancel: async () => undefined,
+    opened() {},
+    movedOn() {},
+    ended() {},
+  }
+  const sessions = new Sessions(manualClock(), { count: 4, ttl: 1e9 }, () => undefined, memory)
+  await sessions.bring("s")
+  // The message about it comes before there is a session here that it could concern.
+  shared = { ...stored, stream: "there" }
+  const session = sessions.get("s", "p", scope, { ...gateway, peers })
+  session?.notify("news")
+  await settle()
+  expect([passed, session?.streamAt]).toEqual([["news"], "there"])
+  sessions.close()
 })
 
 test("the subscriptions of a session are bounded", () => {
