@@ -53,7 +53,7 @@ export type Catalog = {
   readonly maxName: number
   /** The views made so far, by the key of their scope; bounded. */
   readonly views: Map<string, View>
-  /** The keys of the scopes that were asked for. */
+  /** The keys of the views of the scopes that were asked for. */
   readonly viewKeys: WeakMap<Scope, ViewKey>
 }
 
@@ -105,13 +105,7 @@ export type View = {
 }
 
 /** Returns a catalog without servers, generation 0. */
-export const emptyCatalog = (): Catalog => ({
-  generation: 0,
-  parts: [],
-  maxName: Number.POSITIVE_INFINITY,
-  views: new BoundedMap(MAX_VIEWS),
-  viewKeys: new WeakMap(),
-})
+export const emptyCatalog = (): Catalog => catalogOf(0, [], Number.POSITIVE_INFINITY)
 
 export const LIST_KEYS = {
   "tools/list": "tools",
@@ -131,13 +125,7 @@ export function buildCatalog(
 ): Catalog {
   const before = new Map(previous.parts.map((part) => [part.spec.id, part]))
   const parts = sources.map((source) => partOf(source, before.get(source.spec.id), maxName))
-  return {
-    generation: previous.generation + 1,
-    parts,
-    maxName,
-    views: new BoundedMap(MAX_VIEWS),
-    viewKeys: new WeakMap(),
-  }
+  return catalogOf(previous.generation + 1, parts, maxName)
 }
 
 /**
@@ -150,13 +138,7 @@ export function withOwn(shared: Catalog, own: ReadonlyMap<string, CatalogSource>
     const source = own.get(part.spec.id)
     return source === undefined ? part : partOf({ ...source, own: true }, before.get(part.spec.id), shared.maxName)
   })
-  return {
-    generation: shared.generation,
-    parts,
-    maxName: shared.maxName,
-    views: new BoundedMap(MAX_VIEWS),
-    viewKeys: new WeakMap(),
-  }
+  return catalogOf(shared.generation, parts, shared.maxName)
 }
 
 /** Returns the view of a scope; made once per catalog and kept, at most MAX_VIEWS of them. */
@@ -261,6 +243,15 @@ export type ContextCharacters = { readonly tools: number; readonly instructions:
 // ---
 
 const MAX_VIEWS = 256
+
+/** Returns a catalog of which no view has been made yet. */
+const catalogOf = (generation: number, parts: readonly ServerPart[], maxName: number): Catalog => ({
+  generation,
+  parts,
+  maxName,
+  views: new BoundedMap(MAX_VIEWS),
+  viewKeys: new WeakMap(),
+})
 
 type Aggregate = Extract<Scope, { kind: "aggregate" }>
 /** A scope of one server never changes. */
