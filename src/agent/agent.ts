@@ -178,7 +178,7 @@ export class Agent {
       if (wanted.has(id)) continue
       applied.removed.push(id)
       // The replica that ran it stops, and ends the calls that it has.
-      if (this.isStartingElsewhere(id) && runsElsewhere(backend.spec)) this.retire(id, backend)
+      if (this.unplaced().includes(id) && runsElsewhere(backend.spec)) this.retire(id, backend)
       else this.remove(id, backend)
     }
     for (const spec of plan.specs) {
@@ -332,7 +332,7 @@ export class Agent {
     const until = this.deps.clock.now() + ms
     const again = () => this.whenBack(id, until - this.deps.clock.now())
     if (backend === undefined)
-      return this.isStartingElsewhere(id) && !this.readiness.isFull
+      return this.unplaced().includes(id) && !this.readiness.isFull
         ? this.whenLoaded(new Set([id]), ms).then(again)
         : undefined
     if (backend.published !== undefined) return this.readiness.whenListed(backend, ms)
@@ -383,9 +383,9 @@ export class Agent {
     return "retuned"
   }
 
-  /** Whether a replica of the cluster is about to run a server: it is not known which. */
-  private isStartingElsewhere(id: string): boolean {
-    return this.idle().some(({ name, state }) => name === id && state === "starting")
+  /** Returns the servers that a replica of the cluster is about to run, when it is not known which. */
+  private unplaced(): readonly string[] {
+    return this.idle().flatMap(({ name, state }) => (state === "starting" ? [name] : []))
   }
 
   /** Returns all backends, those of single sessions included. */
@@ -557,7 +557,7 @@ export class Agent {
     if (!this.loaded) return
     const untried = [
       ...this.all().flatMap(({ spec, facts }) => (facts.loadingEndedAt === undefined ? [spec.id] : [])),
-      ...this.idle().flatMap(({ name, state }) => (state === "starting" ? [name] : [])),
+      ...this.unplaced(),
     ]
     // A wait ends with the catalog of what has just been connected.
     this.readiness.endFirstAttempts(untried, () => this.catalogs.flush())
@@ -582,7 +582,7 @@ export class Agent {
     return {
       startedAt: this.deps.startedAt,
       loaded: this.loaded,
-      isPlaced: this.initialLoad === undefined || !this.idle().some(({ state }) => state === "starting"),
+      isPlaced: this.initialLoad === undefined || this.unplaced().length === 0,
       backends: this.all().map((backend) =>
         describeBackend(backend, this.findings(backend), parts.get(backend.spec.id)),
       ),

@@ -49,7 +49,7 @@ export class ServerLeases {
       state.onstate(() => {
         for (const server of this.servers.values()) this.lookNow(server)
         // What a call of a server without an owner is told depends on it.
-        if ([...this.servers.values()].some((server) => isUnowned(server))) deps.onchange()
+        if ([...this.servers.values()].some(isUnowned)) deps.onchange()
       }),
     ]
   }

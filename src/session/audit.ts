@@ -1,6 +1,7 @@
 /**
- * The audit log: one JSON line for each call, each management action, each refused login and each change of a token. Lines are written after the answer has gone out.
- * They contain arguments only with `--audit-arguments`, and then without values that look secret.
+ * The audit log: one JSON line for each call, each management action, each refused login and each change of a token. Lines are
+ * written after the answer has gone out. They contain arguments only with `--audit-arguments`, and then without values that look
+ * secret.
  */
 import type { Route, View } from "../catalog/catalog.ts"
 import { isLazyTool } from "../catalog/lazy-tools.ts"
