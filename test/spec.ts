@@ -1867,6 +1867,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a load balancer needs no sticky sessions",
   },
+  "session:params": {
+    says: "initialize is refused if its params have more than 65,536 characters",
+    from: "choice",
+    why: "svc keeps them as long as the session: a client must not fill its memory, or that of all replicas",
+  },
+  "cluster:sessions:bounded": {
+    says: "a principal has at most 50,000 sessions in Redis; beyond that, those end whose last use was stored longest ago",
+    from: "choice",
+    why: "one client that opens sessions in a loop must not fill the memory that all replicas share",
+  },
   "cluster:answers": {
     says: "the client's answer to a server's question reaches the call, whichever replica receives it",
     from: "choice",

@@ -64,6 +64,9 @@ type ClientSessionsDeps = {
 /** The most sessions at once. */
 export const MAX_SESSIONS = 10_000
 
+/** The most sessions of a principal on all replicas: five times what one of them holds at once. */
+const MAX_SHARED_SESSIONS = 50_000
+
 /** Builds the downstream side. Without `paths`, sessions and the owners of tasks end with svc. */
 export async function openClientSessions(
   options: ServeOptions,
@@ -216,6 +219,7 @@ async function openSharedSessions(
   const store = createSharedSessions({
     state,
     ttl,
+    most: MAX_SHARED_SESSIONS,
     onchange: (id) => replicas.send({ kind: "session.changed", session: hashOfSession(id) }),
     onended: (id) => sessions().drop(id, "was ended"),
   })

@@ -3,7 +3,7 @@
  * finds their client, and hands each in with a way back. Sessions, both eras, streams and cancellation are served here.
  */
 import type { Scope } from "../catalog/scope.ts"
-import { BackendError } from "../lib/errors.ts"
+import { BackendError, RequestError } from "../lib/errors.ts"
 import { isResponse, type Notification, type Request, type Response } from "../wire/message.ts"
 import { type Answer, errorAnswer, failureAnswer, resultAnswer } from "./answer.ts"
 import type { Cancellation } from "./cancellation.ts"
@@ -43,6 +43,11 @@ export async function initialize(
   { request, id, principal, cancellation, identify }: Opening,
   { gateway, sessions }: EndpointDeps,
 ): Promise<{ readonly session: Session; readonly answer: Answer }> {
+  if (JSON.stringify(request.params ?? {}).length > MAX_PARAMS_CHARS)
+    throw new RequestError(
+      "invalid_params",
+      `The params of initialize must have at most ${MAX_PARAMS_CHARS} characters`,
+    )
   // A client over its rate limit must not escape it by opening a new session.
   await enforceSessionRate(gateway, principal)
   // Both waits run at once: the client's own servers start while the others load.
@@ -101,6 +106,9 @@ export function acceptModern({ method, params = {} }: Notification, scope: Scope
 }
 
 // ---
+
+/** They are kept as long as the session. */
+const MAX_PARAMS_CHARS = 65_536
 
 /** Notifications to svc itself, of any era. */
 const KNOWN_NOTIFICATIONS: ReadonlySet<string> = new Set([

@@ -14,7 +14,7 @@ import { Backoff } from "../lib/backoff.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { networkReason } from "../lib/network-error.ts"
-import type { Lease, SharedRecord, SharedState, TakenLease, WindowCount } from "./shared-state.ts"
+import type { Lease, RecordGroup, SharedRecord, SharedState, TakenLease, WindowCount } from "./shared-state.ts"
 
 export type RedisOptions = {
   /** With its port, and with user, password and database, if any. */
@@ -78,20 +78,21 @@ class RedisState implements SharedState {
     return Object.keys(found).length === 0 ? undefined : found
   }
 
-  async write(...[key, changes, { ttl, require } = {}]: Parameters<SharedState["write"]>): Promise<boolean> {
+  async write(...[key, changes, { ttl, require, group } = {}]: Parameters<SharedState["write"]>): Promise<boolean> {
     const entries = Object.entries(changes)
     const sets = entries.flatMap(([field, value]) => (value === undefined ? [] : [field, value]))
     const removed = entries.flatMap(([field, value]) => (value === undefined ? [field] : []))
-    const about = [require ?? "", ttl === undefined ? "" : String(Math.ceil(ttl)), String(sets.length)]
-    return (await this.run(WRITE, [key], [...about, ...sets, ...removed])) === 1
+    const lasts = ttl === undefined ? "" : String(Math.ceil(ttl))
+    const about = [require ?? "", lasts, String(group?.most ?? ""), String(sets.length)]
+    return (await this.run(WRITE, [key, ...groupKeys(group)], [...about, ...sets, ...removed])) === 1
   }
 
   async swap(key: string, field: string, expected: string | undefined, next: string): Promise<boolean> {
     return (await this.run(SWAP, [key], [field, expected === undefined ? "" : `=${expected}`, next])) === 1
   }
 
-  async remove(key: string): Promise<boolean> {
-    return (await this.send("DEL", [this.keyOf(key)])) === 1
+  async remove(key: string, group?: RecordGroup): Promise<boolean> {
+    return (await this.run(REMOVE, [key, ...groupKeys(group)], [])) === 1
   }
 
   async take(key: string, perMinute: number): Promise<number | undefined> {
@@ -353,15 +354,38 @@ function closeLink({ commands, subscriber }: Link): void {
   }
 }
 
-/** ARGV: requirement, ttl, number of arguments that set fields, fields with their values, fields to remove. */
+const groupKeys = (group: RecordGroup | undefined): string[] => (group === undefined ? [] : [`group:${group.name}`])
+
+/**
+ * KEYS: record, group if any. ARGV: requirement, ttl, the most records of the group, number of arguments that set fields,
+ * fields with their values, fields to remove. The group orders its records by the time of their last write; a record in it may
+ * have expired. A Redis without free memory still prolongs records.
+ */
 const WRITE = `
 local exists = redis.call('EXISTS', KEYS[1])
 if (ARGV[1] == 'absent' and exists == 1) or (ARGV[1] == 'present' and exists == 0) then return 0 end
-local last = 3 + tonumber(ARGV[3])
-for at = 4, last, 2 do redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1]) end
+if KEYS[2] then
+  local time = redis.call('TIME')
+  local now = time[1] * 1000000 + time[2]
+  if exists == 1 then redis.pcall('ZADD', KEYS[2], now, KEYS[1]) else redis.call('ZADD', KEYS[2], now, KEYS[1]) end
+  if ARGV[2] ~= '' then redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[2] * 1000) end
+  local over = redis.call('ZCARD', KEYS[2]) - tonumber(ARGV[3])
+  if over > 0 then
+    for _, key in ipairs(redis.call('ZRANGE', KEYS[2], 0, over - 1)) do redis.call('DEL', key) end
+    redis.call('ZREMRANGEBYRANK', KEYS[2], 0, over - 1)
+  end
+  if ARGV[2] ~= '' then redis.call('PEXPIRE', KEYS[2], ARGV[2]) end
+end
+local last = 4 + tonumber(ARGV[4])
+for at = 5, last, 2 do redis.call('HSET', KEYS[1], ARGV[at], ARGV[at + 1]) end
 for at = last + 1, #ARGV do redis.call('HDEL', KEYS[1], ARGV[at]) end
 if ARGV[2] ~= '' then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return 1`
+
+/** KEYS: record, group if any. */
+const REMOVE = `
+if KEYS[2] then redis.call('ZREM', KEYS[2], KEYS[1]) end
+return redis.call('DEL', KEYS[1])`
 
 /** ARGV: field, '=' and the expected value or '' for none, the new value. */
 const SWAP = `

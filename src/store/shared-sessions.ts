@@ -4,18 +4,21 @@
  *
  *  1. `load` is not a request: it returns what `bring` brought.
  *  2. A session whose record is gone has ended on another replica, or expired. A late change does not bring it back.
- *  3. A change that could not be written is written with the next one.
+ *  3. Each principal has a bounded number of sessions: nobody fills Redis, nor ends the sessions of others.
+ *  4. A change that could not be written is written with the next one.
  */
 import { BoundedMap } from "../lib/bounded-map.ts"
 import { parseExact } from "../lib/json.ts"
 import { isObject } from "../wire/message.ts"
 import { hashOfSession, type SessionStore, type StoredSession } from "./session-store.ts"
-import type { SharedRecord, SharedState } from "./shared-state.ts"
+import type { RecordGroup, SharedRecord, SharedState } from "./shared-state.ts"
 
 export type SharedSessionsDeps = {
   readonly state: SharedState
   /** Milliseconds that an unused session is kept. */
   readonly ttl: number
+  /** The most sessions of a principal on all replicas: beyond that, those end whose last use was stored longest ago. */
+  readonly most: number
   /** The record of a session was changed here. */
   onchange(id: string): void
   /** A session that this replica has was ended elsewhere. */
@@ -23,7 +26,8 @@ export type SharedSessionsDeps = {
 }
 
 /** Opens the store. */
-export function createSharedSessions({ state, ttl, onchange, onended }: SharedSessionsDeps): SessionStore {
+export function createSharedSessions({ state, ttl, most, onchange, onended }: SharedSessionsDeps): SessionStore {
+  const groupOf = (principal: string): RecordGroup => ({ name: `sessions ${principal}`, most })
   const fetched = new BoundedMap<string, StoredSession>(MAX_FETCHED)
   /** What is stored of the sessions that this replica has. */
   const written = new Map<string, SharedRecord>()
@@ -37,7 +41,11 @@ export function createSharedSessions({ state, ttl, onchange, onended }: SharedSe
       ...Object.fromEntries(removed.map((field) => [field, undefined])),
     }
     const isNew = before === undefined
-    const done = await state.write(keyOf(id), changes, { ttl, require: isNew ? "absent" : "present" })
+    const done = await state.write(keyOf(id), changes, {
+      ttl,
+      require: isNew ? "absent" : "present",
+      group: groupOf(session.principal),
+    })
     if (!done && !isNew) {
       written.delete(id)
       onended(id)
@@ -85,7 +93,8 @@ export function createSharedSessions({ state, ttl, onchange, onended }: SharedSe
       stored: (id) => writes.get(id) ?? Promise.resolve(),
       async end(id) {
         await writes.get(id)?.catch(() => undefined)
-        await state.remove(keyOf(id))
+        const session = sessionIn(written.get(id) ?? {})
+        await state.remove(keyOf(id), session && groupOf(session.principal))
         written.delete(id)
       },
     },

@@ -21,7 +21,11 @@ type WriteOptions = {
   readonly ttl?: number
   /** Writes only a new record, or only one that exists: a removed record must not come back by a late change. */
   readonly require?: "absent" | "present"
+  readonly group?: RecordGroup
 }
+
+/** Records of which the state keeps at most `most`: those that were written last. All have the same ttl. */
+export type RecordGroup = { readonly name: string; readonly most: number }
 
 /** A right that one replica has at a time. It ends by itself when the replica no longer renews it. */
 export type Lease = {
@@ -57,8 +61,8 @@ export type SharedState = {
   write(key: string, changes: RecordChanges, options?: WriteOptions): Promise<boolean>
   /** Sets a field if its value is `expected` (undefined: missing). Resolves with whether it was. */
   swap(key: string, field: string, expected: string | undefined, next: string): Promise<boolean>
-  /** Removes a record. Resolves with whether there was one. */
-  remove(key: string): Promise<boolean>
+  /** Removes a record, from its group too. Resolves with whether there was one. */
+  remove(key: string, group?: RecordGroup): Promise<boolean>
   /**
    * Takes one call from a bucket that holds `perMinute` calls and fills evenly. Resolves with the seconds to wait if it is
    * empty.

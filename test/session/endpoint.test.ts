@@ -50,6 +50,12 @@ const failureOf = (promise: Promise<unknown>): Promise<string> =>
   )
 
 describe("initialize", () => {
+  test("refuses params that are too large to keep [session:params]", async () => {
+    const params = { protocolVersion: "2025-06-18", capabilities: { experimental: { x: { y: "z".repeat(65_536) } } } }
+    const refused = initialize(opening({ request: request("initialize", params) }), endpoint())
+    expect(await failureOf(refused)).toContain("at most 65536 characters")
+  })
+
   test("opens a session with the version that the client asked for", async () => {
     const deps = endpoint()
     const { session, answer } = await initialize(opening(), deps)

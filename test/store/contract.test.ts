@@ -62,7 +62,7 @@ async function inRedis(): Promise<Stores> {
   return {
     clock,
     sessions: async () =>
-      createSharedSessions({ state: await network.open(), ttl: 60_000, onchange() {}, onended() {} }),
+      createSharedSessions({ state: await network.open(), ttl: 60_000, most: 100, onchange() {}, onended() {} }),
     secrets: async (stateKey) =>
       createSharedSecrets({
         state: await network.open(),

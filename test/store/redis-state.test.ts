@@ -222,12 +222,15 @@ describe.skipIf(NO_REDIS !== undefined)("shared state in Redis", () => {
     const state = open(own.url)
     await connected(state)
     const lease = await state.lease("l", "one", 60_000)
+    const used = { ttl: 60_000, group: { name: "g", most: 2 } }
+    await state.write("used", { a: "1" }, used)
     problems.length = 0
     await own.order("CONFIG", "SET", "maxmemory", "1mb")
     const failure = await state.write("x", { a: "1" }).catch((error: unknown) => error)
     expect(failure).toBeInstanceOf(UnavailableError)
     expect([state.connected, state.refusing]).toEqual([true, true])
-    // An owner goes on.
+    // An owner goes on, and so does a record that is used.
+    expect(await state.write("used", {}, used)).toBe(true)
     expect(lease.kind === "own" && (await lease.renew())).toBe(true)
     await own.order("CONFIG", "SET", "maxmemory", "0")
     await until(() => !state.refusing, "a change that is taken")

@@ -25,6 +25,7 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
       createSharedSessions({
         state: await network.open(),
         ttl,
+        most: 3,
         onchange: (id) => heard.push(`${name} changed ${id}`),
         onended: (id) => heard.push(`${name} ended ${id}`),
       })
@@ -73,6 +74,32 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
       expect(await read(one, "a")).toMatchObject(session)
     }
     while ((await read(one, "a")) !== undefined);
+  })
+
+  test("a principal has a bounded number of sessions, those that were used last, and ends none of another's [cluster:sessions:bounded]", async () => {
+    await using both = await pair()
+    const { one, other, network, heard, read } = both
+    one.save("theirs", { ...session, principal: "token b" }, 1)
+    for (const id of ["a", "b", "c"]) {
+      one.save(id, session, 1)
+      await one.shared?.stored(id)
+    }
+    await read(other, "a")
+    other.save("a", session, 2)
+    await network.settle()
+    one.save("d", session, 3)
+    const kept = async () => {
+      const found = await Promise.all(["theirs", "a", "b", "c", "d", "e"].map((id) => read(other, id)))
+      return found.map((one) => one !== undefined)
+    }
+    expect(await kept()).toEqual([true, true, false, true, true, false])
+    one.save("b", session, 4)
+    await network.settle()
+    expect(heard).toEqual(["one ended b"])
+    // One that was ended makes room.
+    await one.shared?.end("c")
+    one.save("e", session, 5)
+    expect(await kept()).toEqual([true, true, false, false, true, true])
   })
 
   test("a change that could not be written is written with the next one", async () => {
