@@ -144,7 +144,8 @@ function append(batch: Batch, lines: readonly JournalLine[]): void {
   for (let from = 0; from < lines.length; from += CHUNK) {
     let text = ""
     for (const line of lines.slice(from, from + CHUNK)) text += `${line.text()}\n`
-    const needed = batch.length + Buffer.byteLength(text)
+    // At most three bytes a character: to count them would read the text once more.
+    const needed = batch.length + 3 * text.length
     if (needed > batch.bytes.length) {
       const larger = Buffer.allocUnsafeSlow(Math.max(MIN_BYTES, 2 * needed))
       batch.bytes.copy(larger, 0, 0, batch.length)

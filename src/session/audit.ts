@@ -8,8 +8,10 @@ import { isLazyTool } from "../catalog/lazy-tools.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { JournalLine } from "../lib/journal.ts"
 import { escaped } from "../lib/log.ts"
+import type { Era } from "../wire/era.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
 import { type Answer, bytesOf } from "./answer.ts"
+import type { Client } from "./client.ts"
 import { toolboxFor } from "./internal-call.ts"
 import type { Audit, AuditedCall, ClientCall } from "./ports.ts"
 import { viewFor } from "./ready.ts"
@@ -33,14 +35,14 @@ export function createAudit({ clock, ticks, write, masker, nameOf, withArguments
   const texts = followingTexts(masker)
   const timeText = rememberingTime()
   const put = (entry: (texts: Texts) => Params) => write({ text: () => json(entry(texts())) })
-  const deps = { clock, ticks, write, texts, timeText, nameOf, withArguments }
+  const deps = { clock, ticks, write, texts, timeText, millis: writingMillis(), nameOf, withArguments }
   return {
     call: (call) => new CallEntry(call, deps),
     action(action, about, principal = "local") {
       const time = clock.now()
       const started = ticks()
       return (outcome) => {
-        const ms = took(started, deps)
+        const ms = microsSince(started, deps) / 1000
         put(({ short, mask }) => ({
           time: timeText(time),
           principal,
@@ -97,71 +99,81 @@ export function cleaned(value: unknown, mask: Mask, depth = 0): unknown {
 type EntryDeps = Pick<AuditOptions, "clock" | "ticks" | "write" | "nameOf" | "withArguments"> & {
   texts(): Texts
   timeText(time: number): string
+  millis(micros: number): string
 }
 
 /**
  * The entry of a call, which is its line in the end: one object, and a text of parts that are remembered, because each call has
  * one. A finished entry does not keep its call, or all that the call has made would stay until the line is rendered.
  */
-class CallEntry implements AuditedCall {
+class CallEntry implements AuditedCall, Caller {
+  readonly principal: string
+  readonly name: string | undefined
+  readonly info: Params
+  readonly era: Era
   private readonly time: number
   private readonly started: number
-  private readonly principal: string
-  private readonly name: string | undefined
   private call: ClientCall | undefined
   private readonly request: Request
-  private readonly info: Params
-  private server: string | undefined
-  private tool: unknown
+  private target: CallTarget = UNKNOWN_TARGET
   private outcome: Answer["outcome"] = "ok"
-  private ms = 0
+  private micros = 0
   private sent = 0
 
   constructor(
     call: ClientCall,
     private readonly deps: EntryDeps,
   ) {
-    const { principal, info } = call.client
+    const { principal, info, era } = call.client
     this.time = deps.clock.now()
     this.started = deps.ticks()
     this.principal = principal
     // Now, because the token may be revoked when the call ends.
     this.name = deps.nameOf(principal)
+    this.info = info
+    this.era = era
     this.call = call
     this.request = call.request
-    this.info = info
   }
 
   end(answer: Answer): void {
     const { call, deps, started } = this
     if (call === undefined) return
-    const { server, name } = targetOf(call)
+    this.target = targetOf(call)
     this.call = undefined
-    this.server = server
-    this.tool = name
     this.outcome = answer.outcome
-    this.ms = took(started, deps)
+    this.micros = microsSince(started, deps)
     this.sent = bytesOf(answer)
     deps.write(this)
   }
 
   text(): string {
-    const { deps, principal, name, info, request, server, tool, outcome, ms, sent } = this
-    const { quoted, shortQuoted, mask } = deps.texts()
+    const { deps, request, outcome, sent } = this
+    const texts = deps.texts()
     const { method, params, id } = request
+    const who = texts.who(this)
+    const what = texts.what(method, this.target)
+    const idText = typeof id === "string" ? texts.shortQuoted(id) : JSON.stringify(id)
     const args = deps.withArguments ? params?.arguments : undefined
-    const who = `${member("principal", quoted(principal))}${member("name", shortQuoted(name))}${member("client", shortQuoted(clientName(info)))}`
-    const what = `${member("method", quoted(method))}${member("server", quoted(server))}${member("tool", shortQuoted(tool))}`
-    const how = `,"outcome":"${outcome}","ms":${ms},"sent":${sent}${member("received", sizeOf(params ?? {}))}`
-    const idText = typeof id === "string" ? shortQuoted(id) : JSON.stringify(id)
-    const argumentsText = args === undefined ? undefined : json(cleaned(args, mask))
-    return `{"time":"${deps.timeText(this.time)}"${who}${what}${how}${member("id", idText)}${member("arguments", argumentsText)}}`
+    const rest = args === undefined ? "" : `,"arguments":${json(cleaned(args, texts.mask))}`
+    return `{"time":"${deps.timeText(this.time)}"${who}${what},"outcome":"${outcome}","ms":${deps.millis(this.micros)},"sent":${sent}${member("received", sizeOf(params ?? {}))}${member("id", idText)}${rest}}`
   }
 }
 
-/** Returns the milliseconds since a moment, to the microsecond. */
-const took = (started: number, { ticks }: Pick<AuditOptions, "ticks">): number =>
-  Math.round((ticks() - started) * 1000) / 1000
+const microsSince = (started: number, { ticks }: Pick<AuditOptions, "ticks">): number =>
+  Math.round((ticks() - started) * 1000)
+
+/** Returns a function that writes microseconds as milliseconds, and has the digits behind the point: a fraction is slow to turn into text. */
+function writingMillis(): (micros: number) => string {
+  const fractions = Array.from({ length: 1000 }, (_, micros) => String(micros / 1000).slice(1))
+  return (micros) => {
+    const whole = Math.floor(micros / 1000)
+    return `${whole}${fractions[micros - whole * 1000]}`
+  }
+}
+
+/** Who has called: a principal, the name of its token, and what the client states about itself. */
+type Caller = Pick<Client, "principal" | "info" | "era"> & { readonly name: string | undefined }
 
 /** How texts of clients are shown. What stands in JSON is undefined for a value that is no text. */
 type Texts = {
@@ -170,8 +182,10 @@ type Texts = {
   short(value: unknown): string | undefined
   /** The same as JSON. */
   shortQuoted(value: unknown): string | undefined
-  /** Returns a text as JSON. */
-  quoted(text: string | undefined): string | undefined
+  /** Returns the members of a line that tell of a client. */
+  who(caller: Caller): string
+  /** Returns the members that tell what it has called. */
+  what(method: string, target: CallTarget): string
 }
 
 /** Returns a function that returns the texts for the secrets of the moment. */
@@ -191,13 +205,32 @@ function followingTexts(masker: () => Mask): () => Texts {
 function createTexts(given: Mask): Texts {
   const mask = remembering(given)
   const short = (text: string) => masked(text, mask, MAX_NAME)
-  const shortQuoted = remembering((text) => json(short(text)))
+  const shortText = remembering((text) => json(short(text)))
+  const shortQuoted = (value: unknown) => (typeof value === "string" ? shortText(value) : undefined)
   const quoted = remembering(json)
+  // Sessions and routes come again with every call.
+  const callers = new WeakMap<Params, Pick<Caller, "principal" | "name"> & { readonly text: string }>()
+  const targets = new WeakMap<CallTarget, { readonly method: string; readonly text: string }>()
   return {
     mask,
     short: (value) => (typeof value === "string" ? short(value) : undefined),
-    shortQuoted: (value) => (typeof value === "string" ? shortQuoted(value) : undefined),
-    quoted: (text) => (text === undefined ? undefined : quoted(text)),
+    shortQuoted,
+    who({ principal, name, info, era }) {
+      const known = callers.get(info)
+      if (known !== undefined && known.principal === principal && known.name === name) return known.text
+      const text = `${member("principal", quoted(principal))}${member("name", shortQuoted(name))}${member("client", shortQuoted(clientName(info)))}`
+      // A modern client states itself anew in every request.
+      if (era === "legacy") callers.set(info, { principal, name, text })
+      return text
+    },
+    what(method, target) {
+      const known = targets.get(target)
+      if (known !== undefined && known.method === method) return known.text
+      const server = target.id === undefined ? undefined : quoted(target.id)
+      const text = `${member("method", quoted(method))}${member("server", server)}${member("tool", shortQuoted(target.name))}`
+      targets.set(target, { method, text })
+      return text
+    },
   }
 }
 
@@ -273,17 +306,21 @@ function routeOf(method: string, name: string, view: View): Route | undefined {
   return method === "prompts/get" ? view.prompts.get(name) : view.resource(name)
 }
 
-/** Returns the server of a call and its own name for the tool, prompt or resource; svc itself is `svc`. */
-function targetOf(call: ClientCall): { server: string | undefined; name: unknown } {
+/** A server, and its own name for the tool, prompt or resource: a route if there is one. svc itself is `svc`. */
+type CallTarget = { readonly id: string | undefined; readonly name: unknown }
+
+const UNKNOWN_TARGET: CallTarget = { id: undefined, name: undefined }
+
+function targetOf(call: ClientCall): CallTarget {
   const { request, client, gateway, wrapper } = call
   const params = isObject(request.params) ? request.params : {}
   const name = request.method === "resources/read" ? params.uri : params.name
-  if (typeof name !== "string") return { server: undefined, name }
+  if (typeof name !== "string") return { id: undefined, name }
   const isLazy = client.scope.tools === "search" && wrapper === undefined && isLazyTool(name)
   const isTool = request.method === "tools/call"
   // No qualified name is that of a tool of svc, and the name of a route is known at once.
   const route = isTool && isLazy ? undefined : routeOf(request.method, name, viewFor(call))
-  if (route !== undefined) return { server: route.id, name: route.name }
+  if (route !== undefined) return route
   const isOwn = isTool && (isLazy || toolboxFor(client.scope, gateway)?.names.includes(name) === true)
-  return { server: isOwn ? "svc" : undefined, name }
+  return { id: isOwn ? "svc" : undefined, name }
 }
