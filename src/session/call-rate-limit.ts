@@ -7,33 +7,40 @@ import type { SharedState } from "../store/shared-state.ts"
 /** Seconds to wait; undefined for none. */
 type Wait = number | undefined
 
+/** Whose calls are counted: those of a server, by its id, or of a client, by its session or else its principal. */
+type Holder = "server" | "client"
+
 export type CallRateLimit = {
   /**
    * Takes one call from a bucket. Returns the seconds to wait if the bucket is empty: at once, or later if replicas share the
    * bucket.
    */
-  take(key: object | string, perMinute: number): Wait | Promise<Wait>
+  take(holder: Holder, key: object | string, perMinute: number): Wait | Promise<Wait>
 }
 
 /** Creates the limit of one svc. `onrefuse` is called for each call that must wait. */
 export function createCallRateLimit(
   clock: Pick<Clock, "now">,
   onrefuse: () => void = () => undefined,
-): { take(key: object | string, perMinute: number): Wait } {
-  const named = new BoundedMap<string, Bucket>(MAX_NAMED)
+): { take(holder: Holder, key: object | string, perMinute: number): Wait } {
+  // One table for each kind of holder, because a text of both would be made for each call.
+  const named = {
+    server: new BoundedMap<string, Bucket>(MAX_NAMED),
+    client: new BoundedMap<string, Bucket>(MAX_NAMED),
+  }
   // A session's bucket ends with the session.
   const held = new WeakMap<object, Bucket>()
-  const bucketOf = (key: object | string, perMinute: number): Bucket => {
-    const known = typeof key === "string" ? named.get(key) : held.get(key)
+  const bucketOf = (holder: Holder, key: object | string, perMinute: number): Bucket => {
+    const known = typeof key === "string" ? named[holder].get(key) : held.get(key)
     if (known !== undefined) return known
     const bucket = { left: perMinute, at: clock.now() }
     if (typeof key === "object") held.set(key, bucket)
-    else named.set(key, bucket)
+    else named[holder].set(key, bucket)
     return bucket
   }
   return {
-    take(key, perMinute) {
-      const bucket = bucketOf(key, perMinute)
+    take(holder, key, perMinute) {
+      const bucket = bucketOf(holder, key, perMinute)
       const now = clock.now()
       bucket.left = Math.min(perMinute, bucket.left + ((now - bucket.at) * perMinute) / MINUTE_MS)
       bucket.at = now
@@ -54,21 +61,23 @@ export function createSharedRateLimit(
   onrefuse: () => void = () => undefined,
 ): CallRateLimit {
   return {
-    async take(key, perMinute) {
-      const name = typeof key === "string" ? key : sessionName(key)
-      if (name === undefined) return own.take(key, perMinute)
+    async take(holder, key, perMinute) {
+      const name = typeof key === "string" ? `${HOLDER_NAMES[holder]} ${key}` : sessionName(key)
+      if (name === undefined) return own.take(holder, key, perMinute)
       try {
         const wait = await state.take(name, perMinute)
         if (wait !== undefined) onrefuse()
         return wait
       } catch {
-        return own.take(key, perMinute)
+        return own.take(holder, key, perMinute)
       }
     },
   }
 }
 
 // ---
+
+const HOLDER_NAMES = { server: "server", client: "principal" } as const
 
 const sessionName = (session: object): string | undefined =>
   "id" in session && typeof session.id === "string" ? `session ${hashOfSession(session.id)}` : undefined

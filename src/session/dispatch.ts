@@ -59,7 +59,7 @@ export function enforceSessionRate(
   session?: object,
 ): Promise<void> | undefined {
   if (limits.sessionRate === undefined || principal === REPLICA) return undefined
-  const waiting = limits.callRate.take(session ?? `principal ${principal}`, limits.sessionRate)
+  const waiting = limits.callRate.take("client", session ?? principal, limits.sessionRate)
   if (waiting instanceof Promise) return waiting.then(refuseUntil)
   refuseUntil(waiting)
   return undefined

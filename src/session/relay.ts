@@ -21,7 +21,7 @@ import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts
 import { cutText } from "../lib/text.ts"
 import type { Era } from "../wire/era.ts"
 import { META_SERVER_INFO, severityOf } from "../wire/era.ts"
-import { asBuffer, contains, encode, hasEscapedLetters, withResponseId } from "../wire/frame.ts"
+import { asBuffer, contains, encode, hasEscapedLetters, indexOf, withResponseId } from "../wire/frame.ts"
 import { encodeHeader, type MirroredHeader, paramHeaders } from "../wire/headers.ts"
 import {
   asText,
@@ -57,16 +57,14 @@ export const CALLS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", 
  */
 export function relay(call: ClientCall, params: Params, route: Route): Answering {
   const { meter } = call.gateway.observers
-  if (meter === undefined) return relayToBackend(call, params, route)
+  if (meter === undefined) return relayToBackend(call, params, route, uncounted)
   const started = meter.now()
-  const count = (answer: Answer) => {
+  return relayToBackend(call, params, route, (answer) => {
     meter.passed("out", bytesOf(answer))
     if (call.request.method === "tools/call")
       meter.record(route.id, route.unlisted ? UNLISTED : route.name, answer.outcome, (meter.now() - started) / 1000)
     return answer
-  }
-  const answering = relayToBackend(call, params, route)
-  return answering instanceof Promise ? answering.then(count) : count(answering)
+  })
 }
 
 /**
@@ -74,7 +72,7 @@ export function relay(call: ClientCall, params: Params, route: Route): Answering
  * the client's era if it is open.
  */
 export const relayToShared = (call: ClientCall, params: Params, route: Route): Answering =>
-  relayTo(call.gateway.directory.target(route.id, call.client.era), call, params, route)
+  relayTo(call.gateway.directory.target(route.id, call.client.era), call, params, route, uncounted)
 
 /** Answers for a backend that failed: with an `isError` result for a tool, with a JSON-RPC error for other methods. */
 export function backendFailure(error: BackendError, { request, gateway, client }: ClientCall): Answer {
@@ -91,20 +89,25 @@ export function backendFailure(error: BackendError, { request, gateway, client }
 
 // ---
 
-function relayToBackend(call: ClientCall, params: Params, route: Route): Answering {
+/** Takes the answer of a relayed call for the metrics, and returns it: here, because a promise of its own would cost each call more. */
+type Count = (answer: Answer) => Answer
+
+const uncounted: Count = (answer) => answer
+
+function relayToBackend(call: ClientCall, params: Params, route: Route, count: Count): Answering {
   const { client, gateway, exchange } = call
   const era = route.era ?? client.era
   const shared = gateway.directory.target(route.id, era)
-  if (typeof shared === "string") return relayTo(shared, call, params, route)
+  if (typeof shared === "string") return relayTo(shared, call, params, route, count)
   const { owner } = client
   if (owner !== undefined && isOwnProcess(shared.spec, client))
-    return dedicatedTarget(shared, owner, call).then((target) => relayTo(target, call, params, route))
+    return dedicatedTarget(shared, owner, call).then((target) => relayTo(target, call, params, route, count))
   const prepared = shared.peer.era === era ? undefined : whenPrepared(route.id, era, gateway, exchange.cancellation)
   if (prepared !== undefined)
-    return prepared.then(() => relayTo(gateway.directory.target(route.id, era), call, params, route))
+    return prepared.then(() => relayTo(gateway.directory.target(route.id, era), call, params, route, count))
   const list = LIST_OF[call.request.method]
   const lacks = list !== undefined && shared.pair?.lacks(era, list, route.name) === true
-  return relayTo(lacks ? gateway.directory.target(route.id) : shared, call, params, route)
+  return relayTo(lacks ? gateway.directory.target(route.id) : shared, call, params, route, count)
 }
 
 /** The lists of the names that requests name. */
@@ -130,26 +133,28 @@ async function dedicatedTarget(shared: Target, owner: Exchange, call: ClientCall
   return target
 }
 
-function relayTo(target: Target | string, call: ClientCall, params: Params, route: Route): Answering {
+function relayTo(target: Target | string, call: ClientCall, params: Params, route: Route, count: Count): Answering {
   const { request, gateway } = call
   const { maxInFlight, callRate } = gateway.limits
-  const fail = (reason: string) => backendFailure(new BackendError(route.slug, reason), call)
+  const fail = (reason: string) => count(backendFailure(new BackendError(route.slug, reason), call))
   if (typeof target === "string") return fail(target)
   if ((target.pair ?? target.connection).inFlight >= maxInFlight)
     return fail(`has ${maxInFlight} requests in flight already; try again later`)
   const { id, tuning } = target.spec
   if (tuning.rateLimit !== undefined && CALLS.has(request.method)) {
     const tooOften = (wait: number) => fail(`has reached its rate limit; try again in ${wait} s`)
-    const waiting = callRate.take(`server ${id}`, tuning.rateLimit)
+    const waiting = callRate.take("server", id, tuning.rateLimit)
     if (waiting instanceof Promise)
-      return waiting.then((wait) => (wait === undefined ? admitted(target, call, params, route) : tooOften(wait)))
+      return waiting.then((wait) =>
+        wait === undefined ? admitted(target, call, params, route, count) : tooOften(wait),
+      )
     if (waiting !== undefined) return tooOften(waiting)
   }
-  return admitted(target, call, params, route)
+  return admitted(target, call, params, route, count)
 }
 
 /** Relays a request that the limits of its server admit. Throws a RequestError if its session has too many. */
-function admitted(target: Target, call: ClientCall, params: Params, route: Route): Answering {
+function admitted(target: Target, call: ClientCall, params: Params, route: Route, count: Count): Answering {
   const { client, gateway } = call
   const { maxInFlight } = gateway.limits
   if ((client.inFlight ?? 0) > maxInFlight)
@@ -159,13 +164,19 @@ function admitted(target: Target, call: ClientCall, params: Params, route: Route
     )
   const { session, logLevel } = client
   if (logLevel === undefined || client.era === "legacy" || target.peer.era === "modern")
-    return callBackend(target, call, params, route)
+    return callBackend(target, call, params, route, count)
   gateway.notifications.setLogLevel(session, logLevel)
-  return callBackend(target, call, params, route).finally(() => gateway.notifications.dropLogLevel(session))
+  return callBackend(target, call, params, route, count).finally(() => gateway.notifications.dropLogLevel(session))
 }
 
 /** Sends the request, and sends it again for each round of input that a modern backend requests from a legacy client. */
-async function callBackend(target: Target, call: ClientCall, params: Params, route: Route): Promise<Answer> {
+async function callBackend(
+  target: Target,
+  call: ClientCall,
+  params: Params,
+  route: Route,
+  count: Count,
+): Promise<Answer> {
   const { request, client, gateway } = call
   const { cancellation } = call.exchange
   const { meter } = gateway.observers
@@ -231,18 +242,18 @@ async function callBackend(target: Target, call: ClientCall, params: Params, rou
         continue
       }
       const answer = streamed?.complete(finished.answer) ?? finished.answer
-      if (finished.kind !== "done" || method !== "tools/call") return answer
+      if (finished.kind !== "done" || method !== "tools/call") return count(answer)
       const size =
         stored !== undefined && outcome.kind === "message" ? outcome.size : (answer.sent ?? answer.frame.length)
       if (route.unlisted === undefined) gateway.results.sizes.record(route.id, route.name, size)
-      if (budget === undefined || size <= budget || answer.code !== undefined) return answer
+      if (budget === undefined || size <= budget || answer.code !== undefined) return count(answer)
       // The length alone shows that most answers fit.
       const { fitResult } = await import("./fit-result.ts")
-      return await fitResult(answer, call, target, route.name, budget, await stored?.taken())
+      return count(await fitResult(answer, call, target, route.name, budget, await stored?.taken()))
     }
   } catch (error) {
-    if (error instanceof UndeliveredError) return await relayToNextOwner(error, target, call, params, route)
-    if (error instanceof BackendError) return backendFailure(error, call)
+    if (error instanceof UndeliveredError) return await relayToNextOwner(error, target, call, params, route, count)
+    if (error instanceof BackendError) return count(backendFailure(error, call))
     throw error
   } finally {
     if (stored !== undefined) await stored.abort()
@@ -259,12 +270,13 @@ async function relayToNextOwner(
   call: ClientCall,
   params: Params,
   route: Route,
+  count: Count,
 ): Promise<Answer> {
   const { gateway, exchange, client } = call
   await waitFor(gateway.directory.whenReplaced(id, connection), gateway, exchange.cancellation)
   const next = gateway.directory.target(id, route.era ?? client.era)
   const isReplaced = typeof next === "string" || next.connection !== connection
-  return isReplaced ? relayTo(next, call, params, route) : backendFailure(error, call)
+  return isReplaced ? relayTo(next, call, params, route, count) : count(backendFailure(error, call))
 }
 
 const PASSED_ON =
@@ -319,12 +331,11 @@ function unchanged(
   { peer }: Target,
   { request, client }: ClientCall,
 ): Answer | undefined {
-  const bytes = asBuffer(frame)
   const isQualified = client.scope.kind === "aggregate"
   const cacheable = CACHEABLE.has(request.method)
-  if ((isQualified && contains(bytes, NEEDLE_URI)) || contains(bytes, NEEDLE_TASK)) return undefined
-  const change = eraChange(bytes, cacheable, peer.era, client.era)
-  if (change === "rewrite" || hasEscapedLetters(bytes)) return undefined
+  if ((isQualified && contains(frame, NEEDLE_URI)) || contains(frame, NEEDLE_TASK)) return undefined
+  const change = eraChange(frame, cacheable, peer.era, client.era)
+  if (change === "rewrite" || hasEscapedLetters(frame)) return undefined
   const members = change === "complete" ? completeMembers(cacheable) : undefined
   const relayed = withResponseId(frame, answer, encode(idText(request.id)), members)
   return request.method === "tools/call" ? new RelayedResult(relayed) : { frame: relayed, outcome: "ok" }
@@ -334,11 +345,11 @@ function unchanged(
  * Returns what must change in a result for the client's era, as far as bytes show it: nothing, the members that modern
  * results must have and this one lacks, or more than can be changed in the bytes.
  */
-function eraChange(bytes: Buffer, cacheable: boolean, from: Era, to: Era): "nothing" | "complete" | "rewrite" {
+function eraChange(frame: Uint8Array, cacheable: boolean, from: Era, to: Era): "nothing" | "complete" | "rewrite" {
   if (from === "legacy" && to === "legacy") return "nothing"
-  const type = resultTypeIn(bytes)
-  const hints = cacheable && (contains(bytes, NEEDLE_TTL) || contains(bytes, NEEDLE_CACHE_SCOPE))
-  if (to === "legacy") return type !== "none" || hints || contains(bytes, NEEDLE_SERVER_INFO) ? "rewrite" : "nothing"
+  const type = resultTypeIn(frame)
+  const hints = cacheable && (contains(frame, NEEDLE_TTL) || contains(frame, NEEDLE_CACHE_SCOPE))
+  if (to === "legacy") return type !== "none" || hints || contains(frame, NEEDLE_SERVER_INFO) ? "rewrite" : "nothing"
   // Some modern servers omit the `resultType` that each result must have.
   if (type === "none") return hints ? "rewrite" : "complete"
   return from === "legacy" || type === "other" ? "rewrite" : "nothing"
@@ -376,12 +387,14 @@ function rewrite(outcome: RequestOutcome, target: Target, call: ClientCall): Fin
 }
 
 /** Returns the `resultType` that a frame states as far as bytes show it: a name that stands deeper in the result counts too. */
-function resultTypeIn(bytes: Buffer): "none" | "complete" | "other" {
-  const at = bytes.indexOf(NEEDLE_RESULT_TYPE)
+function resultTypeIn(frame: Uint8Array): "none" | "complete" | "other" {
+  const at = indexOf(frame, NEEDLE_RESULT_TYPE)
   if (at < 0) return "none"
   const end = at + NEEDLE_RESULT_TYPE.length
-  const isOnly = bytes.indexOf(NEEDLE_RESULT_TYPE, end) < 0
-  return isOnly && /^\s{0,4}:\s{0,4}"complete"/.test(bytes.toString("latin1", end, end + 20)) ? "complete" : "other"
+  const isOnly = indexOf(frame, NEEDLE_RESULT_TYPE, end) < 0
+  return isOnly && /^\s{0,4}:\s{0,4}"complete"/.test(asBuffer(frame).toString("latin1", end, end + 20))
+    ? "complete"
+    : "other"
 }
 
 /** Returns a result with the members that modern results must have. Those of a legacy server mean nothing and are replaced. */

@@ -263,8 +263,8 @@ export function repeatsMember(message: Uint8Array): boolean {
 }
 
 /** Whether an ASCII letter may be written as an escape (`\u0075`), so that a search for a name's bytes could miss it. */
-export function hasEscapedLetters(frame: Buffer): boolean {
-  for (let at = frame.indexOf(ESCAPE); at >= 0; at = frame.indexOf(ESCAPE, at + ESCAPE.length)) {
+export function hasEscapedLetters(frame: Uint8Array): boolean {
+  for (let at = indexOf(frame, ESCAPE); at >= 0; at = indexOf(frame, ESCAPE, at + ESCAPE.length)) {
     const digit = frame[at + ESCAPE.length] ?? 0
     if (digit >= DIGIT_4 && digit <= DIGIT_7) return true
   }
@@ -276,7 +276,7 @@ export const indexOf = (frame: Uint8Array, needle: Uint8Array, start = 0): numbe
   Buffer.prototype.indexOf.call(frame, needle, start)
 
 /** Whether `frame` contains `needle`. */
-export const contains = (frame: Buffer, needle: Uint8Array): boolean => frame.indexOf(needle) >= 0
+export const contains = (frame: Uint8Array, needle: Uint8Array): boolean => indexOf(frame, needle) >= 0
 
 // ---
 

@@ -197,7 +197,7 @@ const limits: [string, () => Promise<AsyncDisposable & { take(): Promise<number 
     "in the process",
     async () => {
       const { take } = createCallRateLimit(manualClock())
-      return { take: async () => take("principal a", 3), async [Symbol.asyncDispose]() {} }
+      return { take: async () => take("client", "a", 3), async [Symbol.asyncDispose]() {} }
     },
   ],
 ]
@@ -210,7 +210,7 @@ if (NO_REDIS === undefined)
       const replicas = [await network.open(), await network.open()].map((state) => createSharedRateLimit(state, never))
       let calls = 0
       return {
-        take: async () => replicas[calls++ % replicas.length]?.take("principal a", 3),
+        take: async () => replicas[calls++ % replicas.length]?.take("client", "a", 3),
         [Symbol.asyncDispose]: () => network[Symbol.asyncDispose](),
       }
     },
