@@ -106,7 +106,7 @@ type EntryDeps = Pick<AuditOptions, "clock" | "ticks" | "write" | "nameOf" | "wi
  * The entry of a call, which is its line in the end: one object, and a text of parts that are remembered, because each call has
  * one. A finished entry does not keep its call, or all that the call has made would stay until the line is rendered.
  */
-class CallEntry implements AuditedCall, Caller {
+class CallEntry implements AuditedCall, CallOrigin {
   readonly principal: string
   readonly name: string | undefined
   readonly info: Params
@@ -173,7 +173,7 @@ function writingMillis(): (micros: number) => string {
 }
 
 /** Who has called: a principal, the name of its token, and what the client states about itself. */
-type Caller = Pick<Client, "principal" | "info" | "era"> & { readonly name: string | undefined }
+type CallOrigin = Pick<Client, "principal" | "info" | "era"> & { readonly name: string | undefined }
 
 /** How texts of clients are shown. What stands in JSON is undefined for a value that is no text. */
 type Texts = {
@@ -183,7 +183,7 @@ type Texts = {
   /** The same as JSON. */
   shortQuoted(value: unknown): string | undefined
   /** Returns the members of a line that tell of a client. */
-  who(caller: Caller): string
+  who(caller: CallOrigin): string
   /** Returns the members that tell what it has called. */
   what(method: string, target: CallTarget): string
 }
@@ -209,7 +209,7 @@ function createTexts(given: Mask): Texts {
   const shortQuoted = (value: unknown) => (typeof value === "string" ? shortText(value) : undefined)
   const quoted = remembering(json)
   // Sessions and routes come again with every call.
-  const callers = new WeakMap<Params, Pick<Caller, "principal" | "name"> & { readonly text: string }>()
+  const callers = new WeakMap<Params, Pick<CallOrigin, "principal" | "name"> & { readonly text: string }>()
   const targets = new WeakMap<CallTarget, { readonly method: string; readonly text: string }>()
   return {
     mask,
