@@ -1877,6 +1877,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "one client that opens sessions in a loop must not fill the memory that all replicas share",
   },
+  "cluster:calls": {
+    says: "a tool is called by its name and arguments alone through any replica",
+    from: "choice",
+    why: "programs that call one tool need not know whether there are replicas",
+  },
   "cluster:answers": {
     says: "the client's answer to a server's question reaches the call, whichever replica receives it",
     from: "choice",

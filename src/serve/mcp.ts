@@ -171,9 +171,10 @@ function replicaOf(value: unknown, { principal, deps }: Received): string | unde
 function post(value: unknown, body: string, received: Received): Served {
   const { http, deps } = received
   if (Array.isArray(value)) return postHere(value, received)
-  if (deps.replicas !== undefined && !isForwarded(http)) {
+  // A direct call of a tool passes here, too: only this method is read as a message.
+  if (deps.replicas !== undefined && !isForwarded(http) && isObject(value) && value.method === "tasks/list") {
     const message = asMessage(value)
-    if (isRequest(message) && message.method === "tasks/list") return postTaskList(message, received, deps.replicas())
+    if (isRequest(message)) return postTaskList(message, received, deps.replicas())
   }
   const to = replicaOf(value, received)
   if (to === undefined && deps.homes !== undefined && http.headers.has("mcp-session-id"))

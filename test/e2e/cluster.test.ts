@@ -43,6 +43,19 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
       await eventually(async () => (await client.post(replica, { id: 9, method: "ping" })).status === 404)
   })
 
+  test("each replica runs a tool for a body of its name and arguments, and tells what is wrong with another [cluster:calls]", async () => {
+    const post = async ({ url }: Instance, body: unknown) => {
+      const headers = { "content-type": "application/json" }
+      const response = await fetch(`${url}/mcp`, { method: "POST", headers, body: JSON.stringify(body) })
+      return { status: response.status, text: await response.text() }
+    }
+    for (const replica of replicas) {
+      const { status, text } = await post(replica, { tool: "one_svc_who", arguments: {} })
+      expect({ status, text }).toEqual({ status: 200, text: expect.stringMatching(/"text":"\d+"/) })
+      expect((await post(replica, { method: "tasks/list" })).status).toBe(400)
+    }
+  })
+
   test("the answer to a server's question reaches the call on another replica [cluster:answers]", async () => {
     const client = new WanderingClient()
     await client.open(replicas[0])
