@@ -169,7 +169,7 @@ export async function openClientSessions(
       streams,
       forward: cluster?.forward,
       replicas: cluster && (() => cluster.replicas.all().map(({ id }) => id)),
-      homes: cluster === undefined ? undefined : sessionHomes(cluster.replicas.id, agent, sessions),
+      homes: cluster === undefined ? undefined : sessionHomes(cluster.replicas.id, agent, sessions, gateway),
     },
     scopeOf: createScopes(() => agent.presets),
     watchCalls(onfinished) {
@@ -188,19 +188,21 @@ export async function openClientSessions(
 // ---
 
 /** Returns where sessions have processes of their own: only those that see a server with `isolation: "session"`. */
-function sessionHomes(replica: string, agent: Agent, sessions: Sessions): SessionHomes {
+function sessionHomes(replica: string, agent: Agent, sessions: Sessions, gateway: Gateway): SessionHomes {
   const isIsolated = ({ scope }: Session, { id, tuning }: ServerSpec): boolean =>
     tuning.isolation === "session" && (scope.kind === "server" ? scope.id === id : scope.selects(tuning.tags))
+  const homeOf = (session: Session) =>
+    session.home !== replica && agent.all().some(({ spec }) => isIsolated(session, spec)) ? session.home : undefined
   return {
-    of: (session) =>
-      session.home !== replica && agent.all().some(({ spec }) => isIsolated(session, spec)) ? session.home : undefined,
-    adopt(session) {
-      sessions.adopt(session, replica)
+    of: homeOf,
+    async adopt(session) {
+      if (!(await sessions.adopt(session, replica, gateway))) return homeOf(session)
       const lost = agent.all().filter(({ spec }) => isIsolated(session, spec))
       agent.dedicated.noteLost(
         lost.map(({ spec }) => spec.id),
         session,
       )
+      return undefined
     },
   }
 }

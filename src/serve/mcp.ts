@@ -75,8 +75,11 @@ export type McpDeps = EndpointDeps & {
 export type SessionHomes = {
   /** Returns another replica that runs, or ran, the processes of a session; undefined if this one does or it has none. */
   of(session: Session): string | undefined
-  /** Takes over a session whose replica is gone. */
-  adopt(session: Session): void
+  /**
+   * Takes over a session whose replica is gone, unless another has done so already. Resolves with that one. Rejects with an
+   * UnavailableError if the others cannot be told.
+   */
+  adopt(session: Session): Promise<string | undefined>
 }
 
 /** Serves one HTTP request on an MCP path, for `principal` and `scope`. Never rejects. */
@@ -191,11 +194,11 @@ function postAtHome(value: unknown, body: string, received: Received, homes: Ses
   const session = sessionOf(received)
   const home = homes.of(session)
   if (home === undefined) return postHere(value, received)
-  const here = () => {
-    if (session.home === home && !isForwarded(http)) homes.adopt(session)
-    return postHere(value, received)
-  }
-  return deps.forward?.(home, http, body)?.then((forwarded) => forwarded ?? here()) ?? here()
+  const sendTo = (replica: string | undefined) => deps.forward?.(replica, http, body) ?? Promise.resolve(undefined)
+  const elsewhere = async () => (isForwarded(http) ? undefined : sendTo(await homes.adopt(session)))
+  return sendTo(home)
+    .then((forwarded) => forwarded ?? elsewhere())
+    .then((forwarded) => forwarded ?? postHere(value, received))
 }
 
 /** Answers `tasks/list` with the tasks of all replicas. */

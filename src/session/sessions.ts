@@ -79,10 +79,18 @@ export class Sessions {
     return this.byId.has(id) ? undefined : this.memory?.shared?.bring(id)
   }
 
-  /** Makes this replica the home of a session whose replica is gone. */
-  adopt(session: Session, replica: string): void {
+  /**
+   * Makes this replica the home of a session whose home is gone, unless another replica is by now. Returns whether it did, once
+   * the others can read it. Rejects with an UnavailableError.
+   */
+  async adopt(session: Session, replica: string, gateway: Gateway): Promise<boolean> {
+    const gone = session.home
+    await this.refresh(session, gateway)
+    if (session.home !== gone) return false
     session.home = replica
     this.save(session)
+    await this.memory?.shared?.stored(session.id)
+    return true
   }
 
   /** Waits until a new session is stored, if other replicas use it too. Rejects with an UnavailableError, and ends it. */
