@@ -85,7 +85,9 @@ function listOf(...ranges: readonly (readonly [net: string, prefix: number])[]):
 /** Returns the family of an address without brackets and zone; undefined if the text is none. */
 function familyOf(text: string): "ipv4" | "ipv6" | undefined {
   if (IPV4.test(text)) return "ipv4"
-  return text.includes(":") && /^[\da-f:.]+$/i.test(text) && URL.canParse(`http://[${text}]`) ? "ipv6" : undefined
+  // A URL takes a colon too many at the end.
+  const isUsual = text.includes(":") && /^[\da-f:.]+$/i.test(text) && !/[^:]:$/.test(text)
+  return isUsual && URL.canParse(`http://[${text}]`) ? "ipv6" : undefined
 }
 
 const isLocalName = (name: string): boolean => name === "localhost" || name.endsWith(".localhost")

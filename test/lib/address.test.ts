@@ -54,6 +54,11 @@ test("what is an address agrees with Node.js, as far as a URL can hold it", () =
   )
 })
 
+test("an address with a colon too many at its end is none", () => {
+  for (const text of ["::ffff:", "1:2:3:4:5:6:7:8:", "[::1:]"]) expect(isAddress(text)).toBe(false)
+  expect(parseRange("::ffff:/64")).toBeUndefined()
+})
+
 test("a range includes addresses of its family, and no name", () => {
   const holds = (range: string, address: string) => parseRange(range)?.(address)
   expect(holds("10.0.0.0/8", "10.9.9.9")).toBe(true)
