@@ -5,6 +5,7 @@ import type { Agent } from "../agent/agent.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
+import { lazy } from "../lib/lazy.ts"
 import type { Log } from "../lib/log.ts"
 import { createMarker, createSealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
@@ -87,16 +88,16 @@ export async function openClientSessions(
   const contexts = options.trustContext
     ? (await import("../serve/client-context.ts")).createClientContexts(trustedClient, newId)
     : undefined
-  // A client on stdio ends with svc, so its session needs no store.
-  const ownStore = () =>
+  // A client on stdio ends with svc, so its session needs no store. The start opens it after it listens: that takes 3 ms.
+  const ownStore = lazy(() =>
     paths !== undefined && persist && transport === "http"
       ? openStore(paths, log, systemClock.now() - sessionTtl)
-      : undefined
+      : undefined,
+  )
   const shared =
     cluster === undefined
       ? undefined
       : await openSharedSessions(cluster, agent, { ttl: sessionTtl, sessions: () => sessions, gateway: () => gateway })
-  const store = shared === undefined ? ownStore() : shared.store
   const sessions: Sessions = new Sessions(
     systemClock,
     { count: MAX_SESSIONS, ttl: sessionTtl },
@@ -104,7 +105,7 @@ export async function openClientSessions(
       agent.forget(session)
       contexts?.detach(session.scope)
     },
-    store,
+    shared === undefined ? ownStore : () => shared.store,
     contexts === undefined ? undefined : (scope, params) => contexts.session(scope, params, params.clientInfo).scope,
   )
   const onrefuse = () => {

@@ -96,6 +96,8 @@ async function serveUntil(
       ? undefined
       : await demo?.openDemoControl(runtime, options.maxResult, paths, listening, interrupt)
   listening?.announce()
+  // The servers are starting meanwhile.
+  sessions.open()
   notify?.ready(listening === undefined ? "serving stdio" : `listening on ${listening.endpoint ?? "a Unix socket"}`)
   const isReachable = listening !== undefined && (loop ?? demoControl) !== undefined
   const announced = !isReachable

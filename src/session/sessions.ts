@@ -23,12 +23,17 @@ export class Sessions {
     private readonly clock: Clock,
     private readonly limits: SessionLimits,
     private readonly onend: (session: Session) => void,
-    /** Keeps sessions across restarts; undefined if they end with the process. */
-    private readonly memory: SessionStore | undefined,
+    /** Opens the store that keeps sessions across restarts, once; returns undefined if they end with the process. */
+    private readonly store: () => SessionStore | undefined,
     /** Returns the scope of a restored session from the scope of its URL and its `initialize` params. */
     private readonly rescope: (scope: Scope, params: Params) => Scope = (scope) => scope,
   ) {
     this.sweep()
+  }
+
+  /** Opens the store now, so that the first session does not wait for it. */
+  open(): void {
+    this.store()
   }
 
   get size(): number {
@@ -76,7 +81,7 @@ export class Sessions {
    * UnavailableError if the shared state is away.
    */
   bring(id: string): Promise<boolean> | undefined {
-    return this.byId.has(id) ? undefined : this.memory?.shared?.bring(id)
+    return this.byId.has(id) ? undefined : this.store()?.shared?.bring(id)
   }
 
   /**
@@ -89,22 +94,24 @@ export class Sessions {
     if (session.home !== gone) return false
     session.home = replica
     this.save(session)
-    await this.memory?.shared?.stored(session.id)
+    await this.store()?.shared?.stored(session.id)
     return true
   }
 
   /** Waits until a new session is stored, if other replicas use it too. Rejects with an UnavailableError, and ends it. */
   stored(session: Session): Promise<void> | undefined {
-    return this.memory?.shared?.stored(session.id).catch((error: unknown) => {
-      this.drop(session.id, "could not be stored")
-      throw error
-    })
+    return this.store()
+      ?.shared?.stored(session.id)
+      .catch((error: unknown) => {
+        this.drop(session.id, "could not be stored")
+        throw error
+      })
   }
 
   /** Takes over what another replica changed of a session, or that it ended it. Rejects with an UnavailableError. */
   async refresh(session: Session, gateway: Gateway): Promise<void> {
-    await this.memory?.shared?.bring(session.id)
-    const found = this.memory?.load(session.id)
+    await this.store()?.shared?.bring(session.id)
+    const found = this.store()?.load(session.id)
     if (this.byId.get(session.id) !== session) return
     if (found === undefined) this.drop(session.id, "was ended")
     else this.recall(session, found, gateway)
@@ -112,7 +119,7 @@ export class Sessions {
 
   /** Compares all sessions with what is stored, after the shared state was away; stores them again if it has `lost` them. */
   async recheck(gateway: Gateway, lost: boolean): Promise<void> {
-    if (lost) this.memory?.shared?.lost()
+    if (lost) this.store()?.shared?.lost()
     const checks = [...this.byId.values()].map((session) =>
       lost ? this.save(session) : this.refresh(session, gateway),
     )
@@ -124,7 +131,7 @@ export class Sessions {
     const { principal, params, logLevel, streamAt: stream, home } = session
     const scope = identityOf(session.scope)
     const [subscriptions, tasks] = [[...session.subscriptions.values()], [...session.tasks.values()]]
-    this.memory?.save(
+    this.store()?.save(
       session.id,
       { principal, scope, params, logLevel, subscriptions, tasks, stream, home },
       session.lastSeen,
@@ -136,7 +143,7 @@ export class Sessions {
    * other replicas cannot be told.
    */
   async end(session: Session, gateway: Gateway, reason: string): Promise<void> {
-    await this.memory?.shared?.end(session.id)
+    await this.store()?.shared?.end(session.id)
     gateway.peers?.ended(session, reason)
     session.running.drop(reason)
     this.remove(session.id, reason)
@@ -144,7 +151,7 @@ export class Sessions {
 
   /** Ends a session and removes what is stored of it. */
   remove(id: string, reason: string): void {
-    if (this.byId.has(id)) this.memory?.remove(id)
+    if (this.byId.has(id)) this.store()?.remove(id)
     this.drop(id, reason)
   }
 
@@ -166,17 +173,17 @@ export class Sessions {
       this.onend(session)
     }
     this.byId.clear()
-    this.memory?.close()
+    this.store()?.close()
   }
 
   private restore(id: string, scope: Scope, gateway: Gateway): Session | undefined {
-    const found = this.memory?.load(id)
+    const found = this.store()?.load(id)
     if (found === undefined || found.scope !== identityOf(scope)) return undefined
     const session = new Session(id, found.principal, this.rescope(scope, found.params), found.params)
     this.recall(session, found, gateway)
     this.add(session, gateway)
     // Nothing follows the messages of other replicas about it before: what they have changed since it was read is read now.
-    if (this.memory?.shared !== undefined) void this.refresh(session, gateway).catch(() => undefined)
+    if (this.store()?.shared !== undefined) void this.refresh(session, gateway).catch(() => undefined)
     return session
   }
 
@@ -218,7 +225,7 @@ export class Sessions {
 
   /** Ends a session that nothing uses here: it stays stored if other replicas may still use it. */
   private release(id: string, reason: string): void {
-    if (this.memory?.shared === undefined) this.remove(id, reason)
+    if (this.store()?.shared === undefined) this.remove(id, reason)
     else this.drop(id, reason)
   }
 

@@ -21,7 +21,12 @@ function endpoint(parts: GatewayParts = {}) {
   const clock = manualClock()
   const gateway = fakeGateway(parts)
   const ended: string[] = []
-  const sessions = new Sessions(clock, { count: 10, ttl: 1e9 }, ({ id }) => void ended.push(id), undefined)
+  const sessions = new Sessions(
+    clock,
+    { count: 10, ttl: 1e9 },
+    ({ id }) => void ended.push(id),
+    () => undefined,
+  )
   const sealer = createSealer(new Uint8Array(32))
   const suspendedCalls = new SuspendedCalls({ clock, sealer, newId: () => "c", onbug: gateway.observers.onbug })
   return { gateway, sessions, suspendedCalls, ended }

@@ -55,7 +55,12 @@ function stage(client: Era, peer: Era) {
     scope: AGGREGATE,
     id: "p",
     principal: "me",
-    sessions: new Sessions(clock, { count: 10, ttl: 1e9 }, () => undefined, undefined),
+    sessions: new Sessions(
+      clock,
+      { count: 10, ttl: 1e9 },
+      () => undefined,
+      () => undefined,
+    ),
     suspendedCalls: new SuspendedCalls({ clock, sealer, newId: () => `c${++ids}`, onbug }),
     send: (frame) => void toClient.push(textOf(frame)),
   })

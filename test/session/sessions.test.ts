@@ -22,7 +22,12 @@ const sessionOf = (principal: string) => new Session(`s${++count}`, principal, s
 test("a client that opens many sessions evicts its own", async () => {
   const clock = manualClock()
   const ended: string[] = []
-  const sessions = new Sessions(clock, { count: 4, ttl: 1e9 }, ({ principal }) => void ended.push(principal), undefined)
+  const sessions = new Sessions(
+    clock,
+    { count: 4, ttl: 1e9 },
+    ({ principal }) => void ended.push(principal),
+    () => undefined,
+  )
   const open = async (principal: string) => {
     const session = sessionOf(principal)
     sessions.add(session, gateway)
@@ -67,7 +72,12 @@ test("a restored session has its tasks, except for those that belong to another 
   }
   const start = () => {
     const taskOwners = new TaskOwners()
-    const sessions = new Sessions(manualClock(), { count: 4, ttl: 1e9 }, () => undefined, memory)
+    const sessions = new Sessions(
+      manualClock(),
+      { count: 4, ttl: 1e9 },
+      () => undefined,
+      () => memory,
+    )
     return { taskOwners, sessions, gateway: fakeGateway({ tasks: { owners: taskOwners } }) }
   }
   const first = start()
@@ -125,7 +135,12 @@ test("a session whose stream opens elsewhere while it is brought here holds noth
     movedOn() {},
     ended() {},
   }
-  const sessions = new Sessions(manualClock(), { count: 4, ttl: 1e9 }, () => undefined, memory)
+  const sessions = new Sessions(
+    manualClock(),
+    { count: 4, ttl: 1e9 },
+    () => undefined,
+    () => memory,
+  )
   await sessions.bring("s")
   // The message about it comes before there is a session here that it could concern.
   shared = { ...stored, stream: "there" }
