@@ -180,10 +180,10 @@ const BRACKET = 0x5b
 /** How far apart the end of stdout and the exit may be. */
 const SETTLE_MS = 200
 /**
- * Longer than a process takes that ends at once, and shorter than most runtimes take to start: the request then waits in the
- * pipe anyway.
+ * A program that fails at once exits within 1 ms, and runtimes take longer than this to start: until then, the request would
+ * wait in the pipe anyway.
  */
-const LIVED_MS = 30
+const LIVED_MS = 12
 /** From this size of a stderr chunk on, reading pauses: a child that floods its stderr is slowed, not its neighbours. */
 const FLOOD_BYTES = 32 * 1024
 const FLOOD_PAUSE_MS = 4
