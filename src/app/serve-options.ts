@@ -37,7 +37,7 @@ export const SERVE_OPTIONS = {
   "auth-scopes": {
     type: "string",
     description:
-      "Whether scopes of access tokens limit servers. on (default): a tagged server requires the scope tag:NAME of one of its tags; off: every valid token grants every server",
+      "Whether the scopes of an access token limit its servers. on (default): a tagged server requires the scope tag:NAME for one of its tags; off: every valid token gives access to all servers",
     valueHint: "on|off",
   },
   transport: {
@@ -72,7 +72,7 @@ export const SERVE_OPTIONS = {
   "drain-delay": {
     type: "string",
     description:
-      "With --cluster: how long a replica that stops still accepts requests, so that the load balancer sees it is not ready (default 3s)",
+      "With --cluster: how long a replica that is stopping still accepts requests, so that the load balancer can see that it is not ready (default 3s)",
   },
   "max-body": { type: "string", description: "Largest request body (default 4MiB)" },
   "receive-timeout": {
@@ -83,7 +83,7 @@ export const SERVE_OPTIONS = {
   "result-budget": {
     type: "string",
     description:
-      'Largest result of a tool that clients get whole, in characters or as "4000 tokens"; svc stores a larger one and answers with a part (default 0: no limit)',
+      'Largest tool result that clients get in full, in characters or as "4000 tokens"; svc stores a larger result and sends a part of it (default 0: no limit)',
   },
   "result-ttl": { type: "string", description: "How long a stored result can be read (default 1h)" },
   "session-ttl": { type: "string", description: "How long an unused session is kept (default 24h)" },
@@ -133,12 +133,12 @@ export const SERVE_OPTIONS = {
   cluster: {
     type: "string",
     description:
-      "Run as one of several replicas that share a Redis or Valkey: redis[s]://HOST:PORT; a password is a reference to a variable",
+      "Run as one of several replicas that share a Redis or Valkey: redis[s]://HOST:PORT; write a password as a reference to a variable",
     valueHint: "url",
   },
   "cluster-address": {
     type: "string",
-    description: "Address at which the other replicas reach this one (default: where it listens)",
+    description: "Address at which the other replicas reach this one (default: the address it listens on)",
     valueHint: "url",
   },
   "health-info-level": {
@@ -178,7 +178,7 @@ export const SERVE_OPTIONS = {
   metrics: { type: "boolean", description: "Serve Prometheus metrics at /metrics" },
   "log-level": {
     type: "string",
-    description: "Least severe level to log: debug, info, warn or error (default info)",
+    description: "Minimum level to log: debug, info, warn or error (default info)",
     valueHint: "debug|info|warn|error",
   },
   "log-format": {

@@ -53,7 +53,7 @@ export const token: CommandDef = {
         "result-budget": {
           type: "string",
           description:
-            'Largest result that the token\'s holder gets whole, in characters or as "4000 tokens"; default: as `svc serve --result-budget`',
+            'Largest result that the token\'s holder gets in full, in characters or as "4000 tokens"; default: as `svc serve --result-budget`',
         },
         expires: { type: "string", description: "Lifetime, such as 30d (default: does not expire)" },
         replace: { type: "boolean", description: "Revoke the tokens that have this name" },

@@ -75,7 +75,7 @@ async function repairAll(findings: readonly Finding[], yes: boolean): Promise<Re
   if (findings.length === 0) return fixed
   if (!yes && !isInteractive()) throw usageError("no terminal to ask for confirmation of each repair; add --yes")
   for (const finding of findings) {
-    if (!yes && !(await promptYesNo(`${finding.what}\nmend it?`))) continue
+    if (!yes && !(await promptYesNo(`${finding.what}\nrepair it?`))) continue
     try {
       finding.repair?.()
       fixed.add(finding)

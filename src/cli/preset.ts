@@ -30,7 +30,7 @@ const TOOLS = {
 } as const
 const BUDGET = {
   type: "string",
-  description: 'Largest result of a tool that clients get whole, in characters or as "4000 tokens" (0: no limit)',
+  description: 'Largest tool result that clients get in full, in characters or as "4000 tokens" (0: no limit)',
 } as const
 const DESCRIPTION = { type: "string", description: "Description of the preset" } as const
 

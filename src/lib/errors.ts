@@ -107,13 +107,17 @@ export const OUTPUT_FAILED = 74
 /** The exit codes of commands, with the meanings of sysexits.h. */
 export const EXIT_CODES: readonly { readonly code: number; readonly meaning: string }[] = [
   { code: 0, meaning: "success" },
-  { code: TOOL_FAILED, meaning: "the tool of `svc run` reports an error; a second signal cut the shutdown short" },
+  {
+    code: TOOL_FAILED,
+    meaning: "`svc run`: the tool reported an error; `svc doctor`: warnings; or a second signal cut the shutdown short",
+  },
+  { code: 2, meaning: "`svc doctor`: errors" },
   { code: 64, meaning: "usage error: an unknown command, flag, server or value" },
   { code: 69, meaning: "unavailable: no running svc, a port in use, an unhealthy or unreachable server" },
-  { code: 70, meaning: "internal error: a fault of svc" },
-  { code: OUTPUT_FAILED, meaning: "the output could not be written: a full disk" },
-  { code: 75, meaning: "`svc health`: unhealthy only until the servers that are starting connect" },
-  { code: 78, meaning: "configuration error: `svc config check` shows where" },
+  { code: 70, meaning: "internal error: a bug in svc" },
+  { code: OUTPUT_FAILED, meaning: "the output could not be written, for example because the disk is full" },
+  { code: 75, meaning: "`svc health`: unhealthy, but only because servers are still starting" },
+  { code: 78, meaning: "configuration error; `svc config check` shows where" },
   { code: 130, meaning: "Ctrl-C at a prompt, or in `svc run`" },
 ]
 

@@ -109,11 +109,11 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
       ]
     }),
   )
-  family("svc_calls_in_flight", "gauge", "Requests to servers without a response yet.", [
+  family("svc_calls_in_flight", "gauge", "Requests to servers that have no response yet.", [
     `svc_calls_in_flight ${gauges.inFlight}`,
   ])
   family("svc_sessions", "gauge", "Sessions of legacy clients.", [`svc_sessions ${gauges.sessions}`])
-  family("svc_streams", "gauge", "Open responses that are streams.", [`svc_streams ${gauges.streams}`])
+  family("svc_streams", "gauge", "Open streams to clients.", [`svc_streams ${gauges.streams}`])
   const { replica } = gauges
   if (replica !== undefined) {
     family("svc_replica_info", "gauge", "The id of this replica.", [`svc_replica_info{replica=${quote(replica.id)}} 1`])
@@ -121,7 +121,7 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
     family("svc_shared_state_connected", "gauge", "1 if the shared state can be reached.", [
       `svc_shared_state_connected ${replica.connected ? 1 : 0}`,
     ])
-    family("svc_servers_owned", "gauge", "Servers that run on this replica for all.", [
+    family("svc_servers_owned", "gauge", "Servers that this replica runs for all replicas.", [
       `svc_servers_owned ${replica.owned}`,
     ])
   }
@@ -136,7 +136,7 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
   family(
     "svc_server_state",
     "gauge",
-    "1 for the current status of each server.",
+    "1 for the current status of each server, 0 for every other status.",
     snapshot.backends.flatMap(({ spec, state }) =>
       STATUSES.map(
         (status) =>
@@ -169,7 +169,7 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
   family(
     "svc_results_cut_total",
     "counter",
-    "Results that exceeded their budget and were answered in part.",
+    "Results that exceeded their budget, so that clients got a part of them.",
     results.flatMap(({ server, tool, cut }) =>
       cut === 0 ? [] : [`svc_results_cut_total{server=${quote(server)},tool=${quote(tool)}} ${cut}`],
     ),
