@@ -118,7 +118,7 @@ function write(counts: readonly Counts[]): void {
   const rows = counts.map(
     ({ platform, passed, failed, left, seconds }) => `| ${platform} | ${passed} | ${failed} | ${left} | ${seconds} |`,
   )
-  const table = ["| platform | passed | failed | left out | seconds |", "|---|---|---|---|---|", ...rows].join("\n")
+  const table = ["| platform | passed | failed | skipped | seconds |", "|---|---|---|---|---|", ...rows].join("\n")
   writeFileSync(file, readFileSync(file, "utf8").replace(MEASURED, `$1${table}\n$2`))
 }
 
@@ -133,7 +133,7 @@ function isAvailable(platform: Emulated): boolean {
       stderr: "ignore",
     })
   const met = isMet()
-  if (!met) say(`${platform}: left out; install the Debian packages ${packages.join(" ")}`)
+  if (!met) say(`${platform}: skipped; install the Debian packages ${packages.join(" ")}`)
   return met
 }
 
@@ -249,6 +249,6 @@ async function test(
   }
   for (const { title, reason } of left) say(`${platform}: not "${title}": ${reason}`)
   const seconds = Math.round((Date.now() - started) / 1000)
-  say(`${platform}: ${passed} passed, ${failed} failed, ${left.length} left out (${seconds} s)`)
+  say(`${platform}: ${passed} passed, ${failed} failed, ${left.length} skipped (${seconds} s)`)
   return { platform, passed, failed, left: left.length, seconds }
 }
