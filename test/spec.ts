@@ -1417,6 +1417,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a person must not take a start for a failure, nor a refused file for health",
   },
+  "cli:health:all": {
+    says: "svc health --all exits with 69 unless every enabled server is healthy, and with 75 while one is in its first start",
+    from: "choice",
+    why: "a pipeline that needs all of its servers must not go on without one; health alone tolerates some",
+  },
   "cli:health:own": {
     says: "svc health answers for the svc of its configuration, or for the one that --url or SVC_PORT names",
     from: "choice",

@@ -170,7 +170,7 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
     ["svc doctor --fix --yes", "in a script, make the safe repairs"],
   ],
   health: [
-    ["svc health --wait 60s", "in a pipeline, wait until svc is ready"],
+    ["svc health --wait 60s --all", "in a pipeline, wait until svc is ready; fail if a server is not healthy"],
     ["svc health --url https://svc.example.com", "check an svc on another machine"],
   ],
   "demo-server": [["svc mcp add demo -- svc demo-server", "add it as a server, for experiments"]],

@@ -36,6 +36,7 @@ export const health: CommandDef = {
       valueHint: "full|basic|minimal",
     },
     wait: { type: "string", description: "Wait up to this long until svc is ready, such as 60s" },
+    all: { type: "boolean", description: "Exit with 69 unless every enabled server is healthy" },
   },
   async run({ args }) {
     const option = readOptions(args, process.env)
@@ -70,8 +71,9 @@ export const health: CommandDef = {
     const isStarting = body.status === "unhealthy" && ready.ok && starting?.mayHelp === true
     const status = args.json !== true && (await isOwn()) ? await statusOf(context) : undefined
     print(args.json === true, body, () => describe(body, isStarting, starting?.text, status))
-    if (body.status !== "unhealthy" && ready.ok) return 0
-    return isStarting ? STARTING_EXIT : 69
+    const suffices = args.all === true ? areAllHealthy(body) : body.status !== "unhealthy"
+    if (suffices && ready.ok) return 0
+    return isStarting || (args.all === true && starting !== undefined) ? STARTING_EXIT : 69
   },
 }
 
@@ -153,13 +155,16 @@ function startingOf({ ok, body }: HealthReply): { readonly text: string; readonl
   }
 }
 
+/** Whether a health report has no enabled server that is not healthy. */
+const areAllHealthy = ({ servers }: Params): boolean => isObject(servers) && servers.healthy === servers.total
+
 /** Says which servers `--wait` does not wait for: by name if the report has names, else in numbers. */
 function notWaitedFor({ servers, summary }: Params): readonly string[] {
   const byState = isObject(servers) && isObject(servers.byState) ? servers.byState : undefined
   const { failed = 0, awaitingOAuth = 0 } = isObject(summary) ? summary : {}
   return [
     ["failed", failed, "failed"],
-    ["awaiting_oauth", awaitingOAuth, "does not let svc in"],
+    ["awaiting_oauth", awaitingOAuth, "needs a sign-in or valid credentials"],
   ].flatMap(([state, count, what]) => {
     const names = byState?.[String(state)]
     if (Array.isArray(names)) return names.map((name) => `${name} ${what}: not waiting for it`)

@@ -373,7 +373,7 @@ test("health --wait waits until everything is loaded, or says what is missing", 
   ])
 })
 
-test("health says that servers are starting, which failed, and that an svc without servers runs [cli:health]", async () => {
+test("health says that servers are starting, which failed, and that an svc without servers runs; --all wants every server [cli:health] [cli:health:all]", async () => {
   const silent = { command: "sleep", args: ["60"] }
   await using instance = await startSvc({ config: { mcpServers: { silent } } })
   const svc = inFolder(instance.folder)
@@ -387,11 +387,21 @@ test("health says that servers are starting, which failed, and that an svc witho
   await instance.said("a: connected")
   const waited = await svc("health", "--wait", "10s")
   expect([waited.code, waited.stderr]).toEqual([69, "bad failed: not waiting for it\n"])
+  instance.write({ mcpServers: { a: echo(), b: echo(), bad } })
+  await instance.said("b: connected")
+  expect((await svc("health", "--wait", "10s")).code).toBe(0)
+  expect((await svc("health", "--wait", "10s", "--all")).code).toBe(69)
+  instance.write({ mcpServers: { a: echo(), b: echo(), silent } })
+  await instance.said("added silent")
+  expect((await svc("health", "--all")).code).toBe(75)
+  instance.write({ mcpServers: { a: echo(), b: echo() } })
+  await instance.said("removed silent")
+  expect((await svc("health", "--wait", "10s", "--all")).code).toBe(0)
   instance.write("{ broken")
   await instance.said("svc keeps using the last valid one")
   expect((await svc("health")).stdout).toMatch(/^issues\n {2}\S*mcp\.json:1:3: not valid JSON/m)
   instance.write({ mcpServers: {} })
-  await instance.said("removed a, bad")
+  await instance.said("removed a, b")
   expect(await svc("health")).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(/^running \(.*\): no servers yet/),
