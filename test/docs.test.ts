@@ -42,7 +42,7 @@ test("architecture.md names every folder of src", () => {
 })
 
 test("architecture.md names a file that exists for every subject", () => {
-  const [, section = ""] = read("docs/architecture.md").split("## Where it is decided\n")
+  const [, section = ""] = read("docs/architecture.md").split("## Where things are decided\n")
   const files = [...(section.split("\n## ")[0] ?? "").matchAll(/`([\w-]+\/[\w-]+\.ts)`/g)].map(([, file = ""]) => file)
   expect(files.length).toBeGreaterThan(25)
   expect(files.filter((file) => !existsSync(join(root, "src", file)))).toEqual([])
