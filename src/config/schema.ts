@@ -30,7 +30,7 @@ const env = lazy(() =>
       error: "must be an object of names and values, or an array of NAME=value and NAME",
     })
     .describe(
-      "Environment variables: an object, or an array of NAME=value and NAME; NAME takes the value from the environment of svc or from .env",
+      "Environment variables, as an object or as an array of NAME=value and NAME; a bare NAME takes its value from the environment of svc or from .env",
     ),
 )
 
@@ -51,7 +51,7 @@ export const oauthSchema = lazy(() =>
       .enum(["authorization_code", "client_credentials", "jwt-bearer", "token-exchange"])
       .optional()
       .describe(
-        "authorization_code (default) signs in with a browser; the others need none: client_credentials as svc itself, jwt-bearer with an assertion of the platform (workload identity), token-exchange with the user's ID token (enterprise-managed authorization)",
+        "authorization_code (default) requires a sign-in with a browser. The other grants do not: client_credentials uses svc's own client, jwt-bearer an assertion from the platform (workload identity), token-exchange the user's ID token (enterprise-managed authorization)",
       ),
     tokenEndpointAuthMethod: z
       .enum(["none", "client_secret_basic", "client_secret_post", "private_key_jwt"])
@@ -113,7 +113,7 @@ const shared = lazy(() => ({
     .boolean()
     .optional()
     .describe(
-      "true: inherit the environment of svc, except SVC_*; false: inherit nothing; not set: inherit what envFilter includes",
+      "Variables that the server inherits in addition to a safe set (HOME, PATH and the like). true: all except SVC_*, or only those that envFilter includes; false: none; not set: those that envFilter includes",
     ),
   envFilter: z
     .array(z.string())
@@ -146,7 +146,7 @@ const shared = lazy(() => ({
   resultBudget: resultBudgetSchema()
     .optional()
     .describe(
-      'Largest result of a tool that clients get whole, in characters or as "4000 tokens"; svc stores a larger one and answers with a part (0: no limit; default: --result-budget)',
+      'Largest tool result that clients get whole, in characters or as "4000 tokens"; svc stores larger results and answers with a part (0: no limit; default: --result-budget)',
     ),
 }))
 
@@ -164,7 +164,7 @@ const toolOverrideSchema = lazy(() =>
       })
       .optional()
       .describe("Annotations that replace the tool's own ones of the same names"),
-    searchHint: searchHint().optional().describe('Words by which clients find the tool: _meta["anthropic/searchHint"]'),
+    searchHint: searchHint().optional().describe('Search terms for the tool: _meta["anthropic/searchHint"]'),
     alwaysLoad: z
       .boolean()
       .optional()
@@ -203,7 +203,7 @@ export const serverSchema = lazy(() =>
     disabled: z
       .union([z.boolean(), z.string()], { error: "must be true, false or a text" })
       .optional()
-      .describe("true: svc does not run the server; in a template, also an expression"),
+      .describe("true: do not run the server; in a template, may also be an expression"),
     disabledTools: z
       .array(z.string())
       .optional()
@@ -224,17 +224,17 @@ export const serverSchema = lazy(() =>
     alwaysLoad: z
       .boolean()
       .optional()
-      .describe("For clients that load tools on demand: load all tools of the server at once; toolOverrides wins"),
+      .describe(
+        "For clients that load tools on demand: whether to load all tools of the server at once; toolOverrides wins",
+      ),
     searchHint: searchHint()
       .optional()
-      .describe(
-        "For clients that load tools on demand: words by which to find the tools of the server; toolOverrides wins",
-      ),
+      .describe("For clients that load tools on demand: search terms for the tools of the server; toolOverrides wins"),
     alwaysVisible: z
       .array(z.string())
       .optional()
       .describe(
-        "Tools that stay listed in lazy views, by the server's own tool names or as SERVER_svc_TOOL; * stands for any characters",
+        "Tools that stay listed in lazy views, by the server's own tool names or as SERVER_svc_TOOL; * matches any characters",
       ),
     isolation: z
       .enum(["shared", "session"])
@@ -244,7 +244,7 @@ export const serverSchema = lazy(() =>
       .enum(["all", "one"])
       .optional()
       .describe(
-        "With --cluster: all (default): each replica runs the server; one: one replica at a time runs it for all",
+        "With --cluster: all (default): each replica runs the server; one: only one replica at a time runs it, for all of them",
       ),
     installedFrom: z
       .object({
@@ -267,10 +267,10 @@ export const registriesSchema = lazy(() =>
       name: z
         .string()
         .regex(/^[\w.-]+$/, "must be a name of letters, digits, dots and dashes")
-        .describe("What it is called"),
-      url: z.url({ protocol: /^https?$/ }).describe("Its address, without /v0.1"),
+        .describe("Name of the registry"),
+      url: z.url({ protocol: /^https?$/ }).describe("URL of the registry, without /v0.1"),
       headers: z.record(z.string(), z.string()).optional().describe("HTTP headers, for example for a token: ${NAME}"),
-      disabled: z.boolean().optional().describe("true leaves it out"),
+      disabled: z.boolean().optional().describe("true: do not use the registry"),
     }),
   ),
 )
