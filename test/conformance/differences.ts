@@ -19,7 +19,7 @@ export type Difference = {
 export const DIFFERENCES: readonly Difference[] = [
   {
     kind: "inherent",
-    reason: "a legacy server's questions have no keys that svc could keep: svc gives them its own",
+    reason: "a legacy server's requests have no keys that svc could preserve, so svc assigns its own",
     scenarios: ["input-required-result-basic-elicitation"],
     where: "a server in the legacy era, a client of 2026-07-28",
     side: "server",
@@ -27,7 +27,7 @@ export const DIFFERENCES: readonly Difference[] = [
   },
   {
     kind: "inherent",
-    reason: "a legacy server learns its client's capabilities once, at `initialize`, and its client is svc",
+    reason: "a legacy server learns the capabilities of its client only once, at `initialize`, and its client is svc",
     scenarios: ["input-required-result-capability-check"],
     where: "a server in the legacy era, a client of 2026-07-28",
     side: "server",
@@ -35,7 +35,7 @@ export const DIFFERENCES: readonly Difference[] = [
   },
   {
     kind: "inherent",
-    reason: "the server has none of the tools and prompts that these scenarios of a later revision call",
+    reason: "the server does not have the tools and prompts that these scenarios of a later revision call",
     scenarios: [
       "server-stateless",
       "input-required-result-basic-elicitation",
@@ -55,7 +55,8 @@ export const DIFFERENCES: readonly Difference[] = [
   },
   {
     kind: "inherent",
-    reason: "this server's tools ask their client only in the legacy era, which the pin excludes",
+    reason:
+      "this server's tools send requests to their client only in the legacy era, which `protocolVersion` excludes",
     scenarios: [
       "tools-call-sampling",
       "tools-call-elicitation",
@@ -69,7 +70,7 @@ export const DIFFERENCES: readonly Difference[] = [
   {
     kind: "inherent",
     reason:
-      "svc serves a client over a connection of its own era, so it asks with `initialize` whether the server also speaks the legacy era; the scenario counts that request as one that lacks the modern era's headers and `_meta`",
+      "svc serves each client over a connection of the client's era, so it sends `initialize` to find out whether the server also speaks the legacy era; the scenario counts this request as one without the headers and `_meta` of the modern era",
     scenarios: ["request-metadata", "http-standard-headers"],
     where: "scenarios of 2026-07-28 in mode `auto`, a legacy client of svc",
     side: "client",

@@ -232,7 +232,7 @@ function report(compared: readonly Compared[], driven: readonly Result[]): void 
   const [tools, prompts, resources, templates] = totals
   const free = compared.filter(({ server }) => server.env === undefined).length
   const text = [
-    `${compared.length} servers from npm (${free} start without credentials, the others with placeholders) list the same directly and through svc: ${tools} tools, ${prompts} prompts, ${resources} resources and ${templates} resource templates.`,
+    `${compared.length} servers from npm (${free} start without credentials, the others with placeholders) have the same lists directly and through svc: ${tools} tools, ${prompts} prompts, ${resources} resources and ${templates} resource templates.`,
     "",
     "| server | version | credentials | tools | prompts | resources | templates | through svc |",
     "| --- | --- | --- | --- | --- | --- | --- | --- |",
