@@ -27,8 +27,8 @@ const status = defineEndpoint({
     servers: z.record(z.string(), z.number()).describe("Number of servers by state"),
     sessions: z.number(),
     callsInFlight: z.number(),
-    issues: z.number().describe("Number of problems of the configuration"),
-    warnings: z.array(z.string()).describe("What clients do not take of all servers together"),
+    issues: z.number().describe("Number of problems in the configuration"),
+    warnings: z.array(z.string()).describe("Limits of clients that all servers together exceed"),
   }),
   faults: [],
   run({ ports }) {
@@ -60,14 +60,14 @@ const sessions = defineEndpoint({
   query: z.strictObject(PAGE_QUERY),
   answer: pageSchema(
     z.strictObject({
-      id: z.string().describe("Stands for the session; not its id in MCP, which is a credential"),
+      id: z.string().describe("Identifies the session here. Not its id in MCP, which is a credential"),
       principal: z.string(),
-      client: z.string().describe("The name and version that the client states"),
+      client: z.string().describe("Name and version, as stated by the client"),
       protocolVersion: z.string(),
       lastSeen: z.string(),
-      listening: z.boolean().describe("Whether it has a stream open"),
+      listening: z.boolean().describe("Whether the session has an open stream"),
       inFlight: z.number(),
-      selection: z.string().describe("What its address selects; empty for everything"),
+      selection: z.string().describe("The servers that the client's address selects; empty for all"),
     }),
   ),
   faults: [],
@@ -90,7 +90,7 @@ const activity = defineEndpoint({
   method: "GET",
   path: "/activity",
   summary: "Count the calls of the last hour, by minute, server and tool",
-  description: "From the first request to REST on: svc counts nothing before.",
+  description: "svc begins to count at the first request to REST.",
   query: z.strictObject({ server: z.string().optional() }),
   answer: z.strictObject({
     since: z.string().describe("When svc began to count"),
@@ -127,9 +127,9 @@ const activity = defineEndpoint({
 const approvals = defineEndpoint({
   method: "GET",
   path: "/approvals",
-  summary: "List the tools whose definition has changed since it was first seen, with what has changed",
+  summary: "List the tools whose definition has changed since svc first saw it, with the changes",
   description:
-    "`POST /servers/{name}/approve` approves them. To refuse a change, hide the tool (`PATCH /tools`), or leave a tool that is held as it is.",
+    "To approve a change, use `POST /servers/{name}/approve`. To refuse it, hide the tool (`PATCH /tools`), or do nothing if the tool is held.",
   query: z.strictObject({ server: z.string().optional(), ...PAGE_QUERY }),
   answer: pageSchema(approvalSchema),
   faults: [],
@@ -144,14 +144,14 @@ const approvals = defineEndpoint({
 
 const LOG_QUERY = {
   server: z.string().optional(),
-  level: z.enum(LOG_LEVELS).default("debug").describe("Only lines of this level and above"),
-  q: z.string().optional().describe("Only lines with this text"),
+  level: z.enum(LOG_LEVELS).default("debug").describe("Only lines at this level or above"),
+  q: z.string().optional().describe("Only lines that contain this text"),
 }
 
 const logs = defineEndpoint({
   method: "GET",
   path: "/logs",
-  summary: "Show the last lines of the logs of servers, oldest first",
+  summary: "Show the latest log lines of the servers, oldest first",
   query: z.strictObject({ ...LOG_QUERY, limit: z.coerce.number().int().min(1).max(2000).default(200) }),
   answer: z.strictObject({ items: z.array(lineSchema) }),
   faults: ["not_found"],
@@ -167,8 +167,8 @@ const logs = defineEndpoint({
 const logStream = defineEndpoint({
   method: "GET",
   path: "/logs/stream",
-  summary: "Follow the logs of servers",
-  description: "Server-sent events named `line`, each with a line as in `/logs`.",
+  summary: "Follow the logs of the servers",
+  description: "Server-sent events named `line`, each with one log line in the format of `/logs`.",
   query: z.strictObject(LOG_QUERY),
   answer: "stream",
   faults: ["not_found", "too_many"],
@@ -186,9 +186,9 @@ const logStream = defineEndpoint({
 const events = defineEndpoint({
   method: "GET",
   path: "/events",
-  summary: "Follow what changes",
+  summary: "Follow changes of svc and its servers",
   description:
-    "Server-sent events: `server` (a server as in `/servers`, when it changes), `removed` (`{name}`), `configuration` (`{issues}`: a configuration was applied or refused), `catalog` (`{generation}`: what servers offer has changed), `call` (`{server, tool, outcome, ms, time}`: a call has finished).",
+    "Server-sent events: `server` (a server that has changed, in the format of `/servers`), `removed` (`{name}`: a server was removed), `configuration` (`{issues}`: a configuration was applied or refused), `catalog` (`{generation}`: the lists of tools, prompts or resources have changed), `call` (`{server, tool, outcome, ms, time}`: a call has finished).",
   answer: "stream",
   faults: ["too_many"],
   run: ({ ports }) => openEventStream(ports, (send) => watchAll(ports, send)),

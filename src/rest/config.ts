@@ -24,14 +24,14 @@ import { issueSchema, presetSchema } from "./shapes.ts"
 const writtenSchema = z.strictObject({
   name: z.string(),
   section: z.string().describe("mcpServers, mcpTemplates or servers"),
-  server: z.looseObject({}).describe(`The server as it is written; ${HIDDEN} stands for a secret`),
-  hash: z.string().describe("Of the server as it is written; the ETag"),
+  server: z.looseObject({}).describe(`The server as it is written, with ${HIDDEN} in place of secrets`),
+  hash: z.string().describe("Hash of the server as it is written; the same as the ETag"),
 })
 
 const config = defineEndpoint({
   method: "GET",
   path: "/config",
-  summary: "Show the configuration as it is written, secrets hidden, and what is wrong with it",
+  summary: "Show the configuration as it is written, with secrets hidden, and its problems",
   answer: z.strictObject({
     file: z.string(),
     servers: z.array(writtenSchema),
@@ -63,7 +63,7 @@ const schema = defineEndpoint({
 const show = defineEndpoint({
   method: "GET",
   path: "/config/servers/{name}",
-  summary: "Show a server as it is written, secrets hidden",
+  summary: "Show a server as it is written, with secrets hidden",
   answer: writtenSchema,
   tagged: true,
   faults: ["not_found"],
@@ -78,7 +78,7 @@ const replace = defineEndpoint({
   method: "PUT",
   path: "/config/servers/{name}",
   summary: "Replace a server as it is written",
-  description: `Members that hold ${HIDDEN} keep their written value. If-Match must name the ETag of what was read: a server that was changed meanwhile answers 412.`,
+  description: `Members with the value ${HIDDEN} keep their current value. If-Match must contain the ETag of the last read. If the server has changed since then, the answer is 412.`,
   body: z.strictObject({
     server: z.record(z.string(), z.unknown()),
     confirmZeroTools: z.boolean().default(false),
@@ -119,9 +119,9 @@ const replace = defineEndpoint({
 })
 
 const presetBody = {
-  filter: z.string().describe("An expression over tags, such as `web and not slow`"),
+  filter: z.string().describe("A filter over tags, such as `web and not slow`"),
   description: z.string(),
-  tools: z.enum(TOOL_LISTINGS).describe("Which tools clients are listed"),
+  tools: z.enum(TOOL_LISTINGS).describe("Which tools svc lists to clients"),
 }
 
 const presets = defineEndpoint({
@@ -145,11 +145,11 @@ const presets = defineEndpoint({
 const preview = defineEndpoint({
   method: "GET",
   path: "/presets/preview",
-  summary: "Show what an expression over tags selects",
+  summary: "Show which servers a filter over tags selects",
   query: z.strictObject({ filter: z.string().min(1) }),
   answer: z.strictObject({
     servers: z.array(z.string()),
-    unknownTags: z.array(z.string()).describe("Tags of the expression that no server has"),
+    unknownTags: z.array(z.string()).describe("Tags in the filter that no server has"),
   }),
   faults: [],
   run: ({ ports, query }) => matching(ports, query.filter),

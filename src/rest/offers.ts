@@ -28,9 +28,9 @@ const entry = z.looseObject({ server: z.string() })
 const tools = defineEndpoint({
   method: "GET",
   path: "/tools",
-  summary: "List the tools of the servers, hidden ones too",
+  summary: "List the tools of the servers, including hidden tools",
   description:
-    "Without their definitions, which `/tools/{name}` has. A tool of a template is that of its first instance.",
+    "Without definitions, which `/tools/{name}` shows. For a template, the list contains the tools of its first instance.",
   query: z.strictObject({
     server: z.string().optional(),
     tag: z.string().optional().describe("Only tools of servers with this tag"),
@@ -55,7 +55,7 @@ const tool = defineEndpoint({
   method: "GET",
   path: "/tools/{name}",
   summary: "Show a tool with its definition",
-  description: "By its name in the aggregate.",
+  description: "`name` is the tool's name in the aggregate.",
   answer: offered,
   faults: ["not_found"],
   run: ({ ports, params }) => findTool(ports, params.name ?? ""),
@@ -63,7 +63,7 @@ const tool = defineEndpoint({
 
 const change = z.strictObject({
   server: z.string(),
-  tool: z.string().describe("Its own name"),
+  tool: z.string().describe("The server's own name of the tool"),
   disabled: z.boolean().optional().describe("true hides the tool, false shows it"),
   description: z.string().nullable().optional().describe("The text that clients see; null restores the server's own"),
 })
@@ -71,9 +71,9 @@ const change = z.strictObject({
 const edit = defineEndpoint({
   method: "PATCH",
   path: "/tools",
-  summary: "Hide and show tools, and replace their descriptions",
+  summary: "Hide or show tools, and replace their descriptions",
   description:
-    "All changes are written at once, or none. A change that leaves a server without an enabled tool needs confirmZeroTools.",
+    "svc writes all changes or none. A change that leaves a server without an enabled tool requires confirmZeroTools.",
   body: z.strictObject({
     changes: z.array(change).min(1).max(5000),
     confirmZeroTools: z.boolean().default(false),
@@ -109,7 +109,8 @@ const call = defineEndpoint({
   method: "POST",
   path: CALL_PATH,
   summary: "Call a tool",
-  description: "A tool that fails answers 200 with `isError` in its result. The call cannot ask the person for input.",
+  description:
+    "If the tool fails, the answer is 200 with `isError` in `result`. The tool cannot ask a person for input.",
   body: z.strictObject({ arguments: z.record(z.string(), z.unknown()).default({}) }),
   answer: z.strictObject({ result: z.looseObject({}).describe("CallToolResult"), ms: z.number() }),
   faults: ["not_found", "too_many"],
@@ -126,7 +127,7 @@ const call = defineEndpoint({
 const search = defineEndpoint({
   method: "GET",
   path: "/search",
-  summary: "Search the tools, best first, with scores and where the words were found",
+  summary: "Search the tools, best match first, with scores and the parts that matched",
   query: z.strictObject({
     q: z.string().min(1),
     server: z.string().optional(),

@@ -27,7 +27,7 @@ export function openApiOf(endpoints: readonly Endpoint[], version: string): Para
         bearer: {
           type: "http",
           scheme: "bearer",
-          description: "A token of `svc admin --token`, or with --auth one of svc:admin",
+          description: "A token from `svc admin --token`, or, with --auth, a client token with full access (svc:admin)",
         },
         cookie: {
           type: "apiKey",

@@ -9,15 +9,15 @@ export type RestPage<T> = { readonly items: readonly T[]; readonly nextCursor?: 
 
 /** The query of a list that comes in pages. */
 export const PAGE_QUERY = {
-  limit: z.coerce.number().int().min(1).max(1000).default(100).describe("Entries in one page at most"),
-  cursor: z.string().optional().describe("nextCursor of the page before"),
+  limit: z.coerce.number().int().min(1).max(1000).default(100).describe("Maximum number of entries in one page"),
+  cursor: z.string().optional().describe("nextCursor of the previous page"),
 }
 
 /** Returns the schema of a page. */
 export const pageSchema = <T extends z.ZodType>(item: T) =>
   z.strictObject({
     items: z.array(item),
-    nextCursor: z.string().optional().describe("For the next page; absent on the last one"),
+    nextCursor: z.string().optional().describe("Cursor of the next page; absent on the last page"),
   })
 
 /** Returns a page of at most `limit` entries behind `cursor`. Keys must be unique. Throws a RequestError for an invalid cursor. */

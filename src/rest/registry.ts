@@ -26,7 +26,7 @@ const search = defineEndpoint({
 const info = defineEndpoint({
   method: "GET",
   path: "/registries/servers/{name}",
-  summary: "Show a server of a registry: what it runs and needs",
+  summary: "Show a server in a registry: the command that it runs and the values that it needs",
   query: z.strictObject({ version: z.string().optional() }),
   answer: mcpInfo.output,
   faults: ["not_found"],
@@ -36,12 +36,12 @@ const info = defineEndpoint({
 const install = defineEndpoint({
   method: "POST",
   path: "/install",
-  summary: "Plan an installation; with the digest of the plan, install",
+  summary: "Plan an installation, or install a plan",
   description:
-    "Without `digest` nothing changes: the answer shows the whole command that would run, what it needs, and the digest of exactly that. Show it to a person; the same request with this `digest` installs it. If anything differs by then, the answer is 409 and nothing runs.",
+    "Without `digest`, nothing changes: the answer shows the whole command that would run, the values that it needs, and the digest of this plan. Show the plan to a person. The same request with this `digest` installs it. If anything has changed by then, the answer is 409 and nothing runs.",
   body: mcpInstall.input
     .omit({ dryRun: true })
-    .extend({ digest: z.string().min(1).optional().describe("From the plan that the person has agreed to") })
+    .extend({ digest: z.string().min(1).optional().describe("The digest of the plan that the person has approved") })
     .strict(),
   answer: mcpInstall.output.extend({ digest: z.string().optional() }),
   faults: ["not_found", "conflict"],

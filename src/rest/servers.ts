@@ -29,7 +29,7 @@ const list = defineEndpoint({
   query: z.strictObject({
     tag: z.string().optional().describe("Only servers with this tag"),
     state: z.string().optional().describe("Only servers in this state"),
-    q: z.string().optional().describe("Only servers with this text in their name"),
+    q: z.string().optional().describe("Only servers whose name contains this text"),
     ...PAGE_QUERY,
   }),
   answer: pageSchema(listedServer),
@@ -51,7 +51,7 @@ const show = defineEndpoint({
   path: "/servers/{name}",
   summary: "Show a server with its effective configuration",
   answer: listedServer.extend({
-    effective: z.array(effectiveSchema).describe("Its effective values, and where each comes from; secrets hidden"),
+    effective: z.array(effectiveSchema).describe("The effective values and their sources; secrets are hidden"),
   }),
   faults: ["not_found"],
   run({ ports, params }) {
@@ -64,7 +64,7 @@ const add = defineEndpoint({
   method: "POST",
   path: "/servers",
   summary: "Add a server",
-  description: "Writes a server as mcp.json has it, and starts it. It stays in the file if it does not connect.",
+  description: "Writes the server to mcp.json and starts it. If the server does not connect, it stays in the file.",
   body: z.strictObject({
     name: z.string().min(1),
     server: z.record(z.string(), z.unknown()).describe("The server as in mcp.json"),
@@ -88,7 +88,7 @@ const edit = defineEndpoint({
   path: "/servers/{name}",
   summary: "Change a server by a JSON merge patch",
   description:
-    "RFC 7396: members replace, null removes. With dryRun nothing is written. Hiding the last tool of the server needs confirmZeroTools.",
+    "RFC 7396: members replace values, null removes them. With dryRun, nothing is written. A change that hides the last tool of the server requires confirmZeroTools.",
   body: mcpEdit.input.omit({ serverName: true }).strict(),
   answer: mcpEdit.output,
   faults: ["not_found", "conflict"],
@@ -106,7 +106,7 @@ const remove = defineEndpoint({
 const restart = defineEndpoint({
   method: "POST",
   path: "/servers/{name}/restart",
-  summary: "Restart a server, and wait for it",
+  summary: "Restart a server, and wait until it has connected or failed",
   answer: mcpReload.output,
   faults: ["not_found", "conflict"],
   run: (call) => runOwnTool(call, "mcp_reload", { serverName: call.params.name }),
@@ -116,7 +116,7 @@ const toggle = (word: "enable" | "disable"): Endpoint =>
   defineEndpoint({
     method: "POST",
     path: `/servers/{name}/${word}`,
-    summary: word === "enable" ? "Enable a server, and wait for it" : "Disable a server",
+    summary: word === "enable" ? "Enable a server, and wait until it has connected or failed" : "Disable a server",
     answer: mcpEnable.output,
     faults: ["not_found", "conflict"],
     run: (call) => runOwnTool(call, `mcp_${word}`, { serverName: call.params.name }),
@@ -125,11 +125,12 @@ const toggle = (word: "enable" | "disable"): Endpoint =>
 const approve = defineEndpoint({
   method: "POST",
   path: "/servers/{name}/approve",
-  summary: "Approve changed tools of a server",
-  description: "With `hash`, only the definition that has it: a tool that has changed again answers 409.",
+  summary: "Approve the changed tools of a server",
+  description:
+    "With `hash`, approves only the definition with this hash. If the tool has changed again, the answer is 409.",
   body: z.strictObject({
-    tool: z.string().optional().describe("One tool; all changed tools if it is left out"),
-    hash: z.string().optional().describe("Of the definition that was looked at, as in `/approvals`"),
+    tool: z.string().optional().describe("The tool to approve (default: all changed tools)"),
+    hash: z.string().optional().describe("Hash of the definition that the person has seen, from `/approvals`"),
   }),
   answer: z.strictObject({ server: z.string(), approved: z.array(z.string()) }),
   faults: ["not_found", "conflict"],
@@ -144,11 +145,11 @@ const authorize = defineEndpoint({
   path: "/servers/{name}/authorize",
   summary: "Start the sign-in to a remote server",
   description:
-    "As `svc auth login` does. Open `url` in a browser: its redirect leads back to svc, and the server connects. Without `url`, svc got a token that needs no person.",
+    "Does the same as `svc auth login`. Open `url` in a browser: after the sign-in, it redirects to svc, and the server connects. If the answer has no `url`, svc has obtained a token without a person.",
   answer: z.strictObject({
     server: z.string(),
     authorized: z.boolean(),
-    url: z.string().optional().describe("The address of the authorization server, http or https"),
+    url: z.string().optional().describe("The http or https address of the sign-in page"),
   }),
   faults: ["invalid_params", "not_found", "conflict"],
   async run({ ports, params }) {

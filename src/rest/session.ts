@@ -6,7 +6,7 @@ import { defineEndpoint, type Endpoint } from "./endpoint.ts"
 
 const sessionSchema = z.strictObject({
   principal: z.string(),
-  until: z.string().optional().describe("When the login ends, if nothing else ends it; absent for never"),
+  until: z.string().optional().describe("When the login expires; absent if it does not expire"),
 })
 
 const show = defineEndpoint({
@@ -24,11 +24,11 @@ const show = defineEndpoint({
 const begin = defineEndpoint({
   method: "POST",
   path: "/session",
-  summary: "Log a browser in: turn the token of the Authorization header into a cookie",
+  summary: "Log a browser in: exchange the token in the Authorization header for a cookie",
   description:
-    "The cookie is HttpOnly and stands for that token: it may do what the token may, and ends with it, after 12 hours at the latest. Each request with the cookie needs `csrf` in the header X-CSRF-Token.",
+    "The cookie is HttpOnly and has the rights of the token. It ends when the token expires or is revoked, after 12 hours at the latest. Each request with the cookie must have the value of `csrf` in the header X-CSRF-Token.",
   created: true,
-  answer: sessionSchema.extend({ csrf: z.string().describe("The key of the session; no other answer has it") }),
+  answer: sessionSchema.extend({ csrf: z.string().describe("The key of the session; only this answer contains it") }),
   faults: ["invalid_request"],
   run({ ports: { login, auth }, principal, request }) {
     const token = /^Bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "")?.[1]

@@ -13,26 +13,35 @@ export const serverInstanceSchema = instanceSchema
 
 export const toolSchema = z.strictObject({
   name: z.string().describe("The server's own name of the tool"),
-  description: z.string().optional().describe("What clients see"),
-  upstreamDescription: z.string().optional().describe("The server's own text, if svc replaces it"),
-  overrides: z.looseObject({}).optional().describe("What `toolOverrides` replaces"),
-  disabled: z.boolean().describe("Whether it is hidden from clients"),
-  held: z.literal(true).optional().describe("Its definition has changed and waits for `svc mcp tools approve`"),
+  description: z.string().optional().describe("The description that clients see"),
+  upstreamDescription: z.string().optional().describe("The server's own description, if svc replaces it"),
+  overrides: z.looseObject({}).optional().describe("The values that `toolOverrides` sets"),
+  disabled: z.boolean().describe("Whether the tool is hidden from clients"),
+  held: z
+    .literal(true)
+    .optional()
+    .describe("The definition has changed and must be approved with `svc mcp tools approve`"),
   gone: z.literal(true).optional().describe("The server has no such tool"),
-  tokens: z.number().optional().describe("Its estimated share of a context"),
-  server: z.string().optional().describe("Only from `svc inspect`, `svc search` and REST, as are the members below"),
-  qualifiedName: z.string().optional().describe("Its name in the aggregate, `<server>_svc_<tool>`"),
-  definition: z.looseObject({}).optional().describe("The whole definition as clients see it, under its own name"),
-  characters: z.number().optional().describe("Characters of its definition; only from REST"),
-  score: z.number().optional().describe("How well it matches the search; only from a search"),
-  matched: strings.optional().describe("Where the search found its words"),
+  tokens: z.number().optional().describe("Estimated tokens that the tool takes in a context"),
+  server: z
+    .string()
+    .optional()
+    .describe("Name of the server. This member and those below are only from `svc inspect`, `svc search` and REST"),
+  qualifiedName: z.string().optional().describe("The tool's name in the aggregate, `<server>_svc_<tool>`"),
+  definition: z
+    .looseObject({})
+    .optional()
+    .describe("The whole definition as clients see it, but with the server's own name of the tool"),
+  characters: z.number().optional().describe("Length of the definition in characters; only from REST"),
+  score: z.number().optional().describe("How well the tool matches the search; only from a search"),
+  matched: strings.optional().describe("The parts of the tool in which the search found its words"),
 })
 
 export const presetSchema = z.strictObject({
   name: z.string(),
   filter: z.string(),
   description: z.string().optional(),
-  servers: strings.describe("The servers that it selects now"),
+  servers: strings.describe("The servers that the preset currently selects"),
 })
 
 export const lineSchema = z.strictObject({
@@ -58,28 +67,30 @@ export const issueSchema = z.strictObject({
 
 export const approvalSchema = z.strictObject({
   server: z.string(),
-  instance: z.string().optional().describe("Of a template: its instance"),
+  instance: z.string().optional().describe("The instance, if the server is a template"),
   tool: z.string().describe("The server's own name of the tool"),
-  held: z.boolean().describe("Whether it is kept from clients until it is approved"),
-  suspicious: z.boolean().describe("Whether a text of it contains invisible characters"),
-  hash: z.string().describe("Of the definition now; an approval that names it approves nothing else"),
-  definition: z.looseObject({}).describe("What a model reads of it now"),
+  held: z.boolean().describe("Whether svc hides the tool from clients until the change is approved"),
+  suspicious: z.boolean().describe("Whether a text in the definition contains invisible characters"),
+  hash: z.string().describe("Hash of the current definition; an approval with this hash approves no other definition"),
+  definition: z.looseObject({}).describe("The current definition, as models read it"),
   before: z
     .looseObject({})
     .optional()
     .describe(
-      "What a model read of it before; absent if svc has kept only its hash: by an older version, or because it is long",
+      "The previous definition, as models read it; absent if svc has stored only a hash, because the definition is long or an older version of svc pinned it",
     ),
   diff: z
     .array(z.strictObject({ kind: z.enum(["same", "removed", "added"]), text: z.string() }))
-    .describe("The lines of both definitions, invisible characters as escapes; without `before`, all are added ones"),
+    .describe(
+      "The lines of both definitions, with invisible characters as escapes; without `before`, all lines are `added`",
+    ),
 })
 
 export const effectiveSchema = z.strictObject({
   key: z.string().describe("A dotted key of mcp.json"),
-  value: z.unknown().describe("Secrets are hidden"),
-  from: strings.describe("All of its sources"),
-  ignored: z.literal(true).optional().describe("It has no effect on this kind of server"),
+  value: z.unknown().describe("The value; secrets are hidden"),
+  from: strings.describe("All sources of the value"),
+  ignored: z.literal(true).optional().describe("The value has no effect on this kind of server"),
 })
 
 export const problemSchema = z.looseObject({

@@ -15,23 +15,23 @@ export const serverDetailsSchema = z.object({
   name: z.string(),
   type: z.string().describe("stdio, http, sse or streamableHttp"),
   enabled: z.boolean(),
-  template: z.boolean().describe("Whether it is a template, which svc renders for each project and client"),
+  template: z.boolean().describe("Whether the server is a template, which svc renders for each project and client"),
   status: z.enum(["connected", "error", "disconnected", "awaiting_oauth"]),
   state: z
     .string()
     .describe(
       "The status in more detail: starting, connected, degraded, reconnecting, restarting, crash-loop, failed, asleep, sign-in needed, token needed, credentials refused, disabled, invalid, not in use (a template without instances), not loaded or, in commands, not running",
     ),
-  tools: z.number().optional().describe("The number of tools that clients see, while it is connected"),
-  hiddenTools: z.number().optional().describe("The number of its tools that are hidden from clients"),
+  tools: z.number().optional().describe("Number of tools that clients see; only while the server is connected"),
+  hiddenTools: z.number().optional().describe("Number of tools that are hidden from clients"),
   healthy: z
     .boolean()
     .optional()
     .describe(
-      "Whether it is connected, answers pings, and no request failed in transport lately; absent if nothing runs",
+      "Whether the server is connected and answers pings, and no request has failed in transport recently; absent if svc is not running the server",
     ),
   tags: z.array(z.string()),
-  lastError: z.string().optional().describe("Why it is not healthy"),
+  lastError: z.string().optional().describe("Why the server is not healthy"),
 })
 
 export type ServerDetails = Immutable<z.infer<typeof serverDetailsSchema>> & {
@@ -66,11 +66,14 @@ export const runningOf = ({ agent, clock, redactAll }: ServersContext): Status =
 
 export const valueSchema = z.object({
   key: z.string(),
-  value: z.unknown().describe("With its type; a secret is hidden"),
+  value: z.unknown().describe("The value with its type; secrets are hidden"),
   from: z
     .array(z.string())
-    .describe("Where it was set: server, template, default, env, .env, or built-in for what svc assumes"),
-  ignored: z.literal(true).optional().describe("It has no effect on this kind of server, or beside its other values"),
+    .describe("Where the value was set: server, template, default, env, .env, or built-in (svc's own default)"),
+  ignored: z
+    .literal(true)
+    .optional()
+    .describe("The value has no effect on this kind of server, or together with its other values"),
 })
 
 /**

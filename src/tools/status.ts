@@ -19,9 +19,11 @@ export const instanceSchema = z.object({
   id: z.string(),
   status: z.string(),
   state: z.string(),
-  healthy: z.boolean().describe("Whether it is connected, answers pings, and no request failed in transport lately"),
+  healthy: z
+    .boolean()
+    .describe("Whether the server is connected and answers pings, and no request has failed in transport recently"),
   pid: z.number().optional(),
-  since: z.string().optional().describe("When it connected, or began to start"),
+  since: z.string().optional().describe("When the server connected, or began to start"),
   attempt: z.number().optional().describe("Consecutive failed attempts"),
   nextRetryAt: z.string().optional(),
   restarts: z.number(),
@@ -31,28 +33,30 @@ export const instanceSchema = z.object({
   hiddenTools: z.number().optional().describe("Number of tools hidden from clients"),
   prompts: z.number().optional(),
   resources: z.number().optional(),
-  empty: z.literal(true).optional().describe("It is connected but offers no tools, prompts or resources"),
+  empty: z.literal(true).optional().describe("The server is connected but offers no tools, prompts or resources"),
   characters: z
     .object({ tools: z.number(), instructions: z.number() })
     .optional()
-    .describe("Characters that it puts into the context of a client: its list of tools, and its instructions"),
-  warnings: z.array(z.string()).optional().describe("What clients cut or refuse: long descriptions and names"),
+    .describe(
+      "Characters that the server adds to the context of a client: by its list of tools, and by its instructions",
+    ),
+  warnings: z
+    .array(z.string())
+    .optional()
+    .describe("Descriptions and names that are so long that clients cut or refuse them"),
   unknownOverrides: z
     .array(z.string())
     .optional()
-    .describe("Names in toolDescriptionOverrides and toolOverrides that match none of its tools"),
-  issues: z.array(z.string()).optional().describe("Why it is degraded: lists that fail, unanswered pings"),
-  changedTools: z
-    .array(z.string())
-    .optional()
-    .describe("Tools whose definition has changed since they were first seen"),
+    .describe("Names in toolDescriptionOverrides and toolOverrides that match no tool of the server"),
+  issues: z.array(z.string()).optional().describe("Why the server is degraded: failed lists, unanswered pings"),
+  changedTools: z.array(z.string()).optional().describe("Tools whose definition has changed since svc first saw them"),
   suspiciousTools: z.array(z.string()).optional().describe("Tools whose descriptions contain invisible characters"),
-  lastError: z.string().optional().describe("Why it is not healthy"),
+  lastError: z.string().optional().describe("Why the server is not healthy"),
   lastPing: z
     .string()
     .optional()
-    .describe("When svc last pinged the server, answered or not; svc pings it while it is idle"),
-  authorizationUrl: z.string().optional().describe("Where a person must go to authorize svc"),
+    .describe("When svc last pinged the server, whether or not it answered; svc pings idle servers"),
+  authorizationUrl: z.string().optional().describe("URL at which a person can authorize svc"),
 })
 
 export const mcpStatus = defineTool({
@@ -71,7 +75,7 @@ export const mcpStatus = defineTool({
       serverDetailsSchema.extend({
         instances: z
           .array(instanceSchema)
-          .describe("Its processes or connections: one, or one for each instance of a template"),
+          .describe("The server's processes or connections: one, or one for each instance of a template"),
         configuration: z.array(valueSchema).optional(),
         log: z.array(z.string()).optional(),
       }),
