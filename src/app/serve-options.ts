@@ -166,13 +166,13 @@ export const SERVE_OPTIONS = {
   "confirm-installs": {
     type: "string",
     description:
-      "Ask a person before running a new command: on or off (default on); if the client cannot ask, svc refuses the change",
+      "If the client cannot ask a person to approve a new command: on refuses to run it, off runs it (default on)",
     valueHint: "on|off",
   },
   "confirm-edits": {
     type: "string",
     description:
-      "Ask a person before changing what clients see: on or off (default on); if the client cannot ask, svc refuses the change",
+      "If the client cannot ask a person to approve a change that clients see: on refuses it, off makes it (default on)",
     valueHint: "on|off",
   },
   metrics: { type: "boolean", description: "Serve Prometheus metrics at /metrics" },
