@@ -224,7 +224,7 @@ async function openSharedSessions(
     ttl,
     most: MAX_SHARED_SESSIONS,
     onchange: (id) => replicas.send({ kind: "session.changed", session: hashOfSession(id) }),
-    onended: (id) => sessions().drop(id, "was ended"),
+    onended: (id) => sessions().remove(id, "was ended"),
   })
   return {
     store,

@@ -18,7 +18,7 @@ import type { Sessions } from "./sessions.ts"
 export type SessionPeersDeps = {
   readonly replicas: Replicas
   readonly clock: Clock
-  sessions(): Pick<Sessions, "part" | "drop" | "refresh" | "save">
+  sessions(): Pick<Sessions, "part" | "remove" | "refresh" | "save">
   gateway(): Gateway
 }
 
@@ -32,7 +32,7 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
   replicas.on("session.ended", ({ session, reason }) => {
     const part = partOf(session)
     part?.running.drop(reason)
-    if (part !== undefined) sessions().drop(part.id, reason)
+    if (part !== undefined) sessions().remove(part.id, reason)
   })
   replicas.on("session.changed", ({ session }) => {
     const part = partOf(session)

@@ -50,7 +50,7 @@ export class Sessions {
       const oldest = this.leastRecentlyUsed()
       if (oldest === undefined)
         throw new RequestError("too_many", `svc has ${this.limits.count} sessions already; try again later`)
-      this.release(oldest.id, "made room for another session")
+      this.remove(oldest.id, "made room for another session")
     }
     session.lastSeen = this.clock.now()
     session.home ??= gateway.peers?.replica
@@ -103,7 +103,7 @@ export class Sessions {
     return this.store()
       ?.shared?.stored(session.id)
       .catch((error: unknown) => {
-        this.drop(session.id, "could not be stored")
+        this.remove(session.id, "could not be stored")
         throw error
       })
   }
@@ -113,7 +113,7 @@ export class Sessions {
     await this.store()?.shared?.bring(session.id)
     const found = this.store()?.load(session.id)
     if (this.byId.get(session.id) !== session) return
-    if (found === undefined) this.drop(session.id, "was ended")
+    if (found === undefined) this.remove(session.id, "was ended")
     else this.recall(session, found, gateway)
   }
 
@@ -149,17 +149,12 @@ export class Sessions {
     this.remove(session.id, reason)
   }
 
-  /** Ends a session and removes what is stored of it. */
+  /** Ends a session here. It stays stored if other replicas may still use it. */
   remove(id: string, reason: string): void {
-    if (this.byId.has(id)) this.store()?.remove(id)
-    this.drop(id, reason)
-  }
-
-  /** Ends the part of a session that is here. */
-  drop(id: string, reason: string): void {
     const session = this.byId.get(id)
     if (session === undefined) return
     this.byId.delete(id)
+    this.store()?.remove(id)
     session.end(reason)
     this.onend(session)
   }
@@ -223,12 +218,6 @@ export class Sessions {
     }
   }
 
-  /** Ends a session that nothing uses here: it stays stored if other replicas may still use it. */
-  private release(id: string, reason: string): void {
-    if (this.store()?.shared === undefined) this.remove(id, reason)
-    else this.drop(id, reason)
-  }
-
   /** Returns the least recently used idle session of the principal with the most, so that no client evicts another's. */
   private leastRecentlyUsed(): Session | undefined {
     const groups = new Map<string, { count: number; leastRecentlyUsed: Session | undefined }>()
@@ -251,7 +240,7 @@ export class Sessions {
         session.onMinute()
         if (session.lastSeen > this.clock.now() - 2 * SWEEP_MS) this.save(session)
         if (session.lastSeen < dead && session.inFlight === 0 && session.outlet === undefined)
-          this.release(session.id, "expired")
+          this.remove(session.id, "expired")
       }
       this.sweep()
     })

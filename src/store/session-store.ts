@@ -33,6 +33,7 @@ export type SessionStore = {
   load(id: string): StoredSession | undefined
   /** `now` is in milliseconds since the epoch. */
   save(id: string, session: StoredSession, now: number): void
+  /** Removes a session; one that other replicas use too is only forgotten here. */
   remove(id: string): void
   close(): void
   /** Set if other replicas use the sessions too. */

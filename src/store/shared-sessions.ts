@@ -14,7 +14,7 @@ import { hashOfSession, type SessionStore, type StoredSession } from "./session-
 import type { RecordGroup, SharedRecord, SharedState } from "./shared-state.ts"
 
 export type SharedSessionsDeps = {
-  readonly state: SharedState
+  readonly state: Pick<SharedState, "read" | "write" | "remove">
   /** Milliseconds that an unused session is kept. */
   readonly ttl: number
   /** The most sessions of a principal on all replicas: beyond that, those end whose last use was stored longest ago. */
@@ -30,10 +30,11 @@ export function createSharedSessions({ state, ttl, most, onchange, onended }: Sh
   const groupOf = (principal: string): RecordGroup => ({ name: `sessions ${principal}`, most })
   const fetched = new BoundedMap<string, StoredSession>(MAX_FETCHED)
   /** What is stored of the sessions that this replica has. */
-  const written = new Map<string, SharedRecord>()
+  let written = new Map<string, SharedRecord>()
   const writes = new Map<string, Promise<void>>()
   const write = async (id: string, session: StoredSession): Promise<void> => {
-    const before = written.get(id)
+    const known = written
+    const before = known.get(id)
     const after = recordOf(session)
     const removed = Object.keys(before ?? {}).filter((field) => !(field in after))
     const changes = {
@@ -46,6 +47,8 @@ export function createSharedSessions({ state, ttl, most, onchange, onended }: Sh
       require: isNew ? "absent" : "present",
       group: groupOf(session.principal),
     })
+    // The state was lost meanwhile: the session is stored as new next.
+    if (known !== written) return
     if (!done && !isNew) {
       written.delete(id)
       onended(id)
@@ -72,7 +75,11 @@ export function createSharedSessions({ state, ttl, most, onchange, onended }: Sh
         })
     },
     remove(id) {
-      written.delete(id)
+      const forget = () => void written.delete(id)
+      const writing = writes.get(id)
+      if (writing === undefined) forget()
+      // Its last change is written as one of what was stored before.
+      else writing.then(forget, forget)
     },
     close() {
       fetched.clear()
@@ -89,7 +96,9 @@ export function createSharedSessions({ state, ttl, most, onchange, onended }: Sh
         if (session !== undefined) fetched.set(id, session)
         return session !== undefined
       },
-      lost: () => written.clear(),
+      lost() {
+        written = new Map()
+      },
       stored: (id) => writes.get(id) ?? Promise.resolve(),
       async end(id) {
         await writes.get(id)?.catch(() => undefined)

@@ -151,6 +151,33 @@ test("a session whose stream opens elsewhere while it is brought here holds noth
   sessions.close()
 })
 
+test("what is kept of a session that other replicas serve too is forgotten when it leaves this one", async () => {
+  const forgotten: string[] = []
+  const memory: SessionStore = {
+    load: () => undefined,
+    save() {},
+    remove: (id) => void forgotten.push(id),
+    close() {},
+    shared: { bring: async () => false, lost() {}, stored: async () => undefined, end: async () => undefined },
+  }
+  const clock = manualClock()
+  const sessions = new Sessions(
+    clock,
+    { count: 2, ttl: 60_000 },
+    () => undefined,
+    () => memory,
+  )
+  const [evicted, ended, expired] = [sessionOf("p"), sessionOf("p"), sessionOf("p")]
+  for (const session of [evicted, ended, expired]) {
+    sessions.add(session, gateway)
+    await clock.pass(1)
+  }
+  await sessions.refresh(ended, gateway)
+  await clock.pass(120_000)
+  expect(forgotten).toEqual([evicted.id, ended.id, expired.id])
+  sessions.close()
+})
+
 test("the subscriptions of a session are bounded", () => {
   const session = sessionOf("p")
   for (let number = 0; number < 1000; number++) session.addSubscription("a", `x:${number}`)

@@ -4,6 +4,7 @@ import { systemClock } from "../../src/lib/clock.ts"
 import { UnavailableError } from "../../src/lib/errors.ts"
 import type { SessionStore, StoredSession } from "../../src/store/session-store.ts"
 import { createSharedSessions } from "../../src/store/shared-sessions.ts"
+import type { SharedState } from "../../src/store/shared-state.ts"
 import { NO_REDIS, sharedNetwork } from "../redis.ts"
 
 const session: StoredSession = {
@@ -100,6 +101,47 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
     await one.shared?.end("c")
     one.save("e", session, 5)
     expect(await kept()).toEqual([true, true, false, false, true, true])
+  })
+
+  test("a session that a replica lets go of is forgotten there once its last change is written", async () => {
+    await using both = await pair()
+    const { one, other, network, read } = both
+    one.save("a", session, 1)
+    await network.settle()
+    one.save("a", { ...session, logLevel: "debug" }, 2)
+    one.remove("a")
+    expect(await read(other, "a")).toMatchObject({ logLevel: "debug" })
+    // It has nothing that a change could be compared with.
+    one.save("a", { ...session, logLevel: "error" }, 3)
+    expect(await read(other, "a")).toMatchObject({ logLevel: "debug" })
+  })
+
+  test("a session that the state loses while it is written is stored as new, not ended", async () => {
+    await using both = await pair()
+    const { network, other, heard, read } = both
+    const state = await network.open()
+    const losing: Pick<SharedState, "read" | "write" | "remove"> = {
+      read: (key) => state.read(key),
+      async write(...change) {
+        const done = await state.write(...change)
+        losing.write = (...next) => state.write(...next)
+        await network.clear()
+        store.shared?.lost()
+        return done
+      },
+      remove: (...record) => state.remove(...record),
+    }
+    const store = createSharedSessions({
+      state: losing,
+      ttl: 60_000,
+      most: 3,
+      onchange() {},
+      onended: (id) => heard.push(`ended ${id}`),
+    })
+    store.save("a", session, 1)
+    store.save("a", { ...session, logLevel: "debug" }, 2)
+    expect(await read(other, "a")).toMatchObject({ logLevel: "debug" })
+    expect(heard).toEqual([])
   })
 
   test("a change that could not be written is written with the next one", async () => {
