@@ -85,17 +85,14 @@ export class Sessions {
   }
 
   /**
-   * Makes this replica the home of a session whose home is gone, unless another replica is by now. Returns whether it did, once
-   * the others can read it. Rejects with an UnavailableError.
+   * Makes this replica the home of a session whose home is gone, unless another replica is by now. Returns whether it did.
+   * Rejects with an UnavailableError.
    */
   async adopt(session: Session, replica: string, gateway: Gateway): Promise<boolean> {
-    const gone = session.home
+    const { home } = session
+    const isAdopted = home !== undefined && (await this.store()?.shared?.adopt(session.id, home, replica)) === true
     await this.refresh(session, gateway)
-    if (session.home !== gone) return false
-    session.home = replica
-    this.save(session)
-    await this.store()?.shared?.stored(session.id)
-    return true
+    return isAdopted
   }
 
   /** Waits until a new session is stored, if other replicas use it too. Rejects with an UnavailableError, and ends it. */

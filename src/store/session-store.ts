@@ -48,6 +48,8 @@ type SharedSessions = {
   lost(): void
   /** Resolves when what was saved last of a session is stored. */
   stored(id: string): Promise<void>
+  /** Makes a replica the home of a session whose home was `gone`. Resolves with false if another one is by now. */
+  adopt(id: string, gone: string, replica: string): Promise<boolean>
   /** Removes a session for all replicas. */
   end(id: string): Promise<void>
 }

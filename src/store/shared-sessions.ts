@@ -14,7 +14,7 @@ import { hashOfSession, type SessionStore, type StoredSession } from "./session-
 import type { RecordGroup, SharedRecord, SharedState } from "./shared-state.ts"
 
 export type SharedSessionsDeps = {
-  readonly state: Pick<SharedState, "read" | "write" | "remove">
+  readonly state: Pick<SharedState, "read" | "write" | "swap" | "remove">
   /** Milliseconds that an unused session is kept. */
   readonly ttl: number
   /** The most sessions of a principal on all replicas: beyond that, those end whose last use was stored longest ago. */
@@ -100,6 +100,11 @@ export function createSharedSessions({ state, ttl, most, onchange, onended }: Sh
         written = new Map()
       },
       stored: (id) => writes.get(id) ?? Promise.resolve(),
+      async adopt(id, gone, replica) {
+        const isAdopted = await state.swap(keyOf(id), "home", gone, replica)
+        if (isAdopted) onchange(id)
+        return isAdopted
+      },
       async end(id) {
         await writes.get(id)?.catch(() => undefined)
         const session = sessionIn(written.get(id) ?? {})

@@ -119,6 +119,7 @@ test("a session whose stream opens elsewhere while it is brought here holds noth
       },
       lost() {},
       stored: async () => undefined,
+      adopt: async () => false,
       end: async () => undefined,
     },
   }
@@ -158,7 +159,13 @@ test("what is kept of a session that other replicas serve too is forgotten when 
     save() {},
     remove: (id) => void forgotten.push(id),
     close() {},
-    shared: { bring: async () => false, lost() {}, stored: async () => undefined, end: async () => undefined },
+    shared: {
+      bring: async () => false,
+      lost() {},
+      stored: async () => undefined,
+      adopt: async () => false,
+      end: async () => undefined,
+    },
   }
   const clock = manualClock()
   const sessions = new Sessions(

@@ -63,6 +63,23 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
     expect(heard).toEqual(["other ended a"])
   })
 
+  test("one replica alone takes over a session whose home is gone, and none that has ended", async () => {
+    await using both = await pair()
+    const { one, other, heard, read } = both
+    one.save("a", { ...session, home: "gone" }, 1)
+    await read(one, "a")
+    await read(other, "a")
+    const adopt = (id: string) =>
+      Promise.all([one.shared?.adopt(id, "gone", "one"), other.shared?.adopt(id, "gone", "other")])
+    expect(await adopt("a")).toEqual([true, false])
+    expect(heard).toEqual(["one changed a"])
+    // A change of a replica that has not heard of it leaves the new home.
+    other.save("a", { ...session, home: "gone", logLevel: "debug" }, 2)
+    expect(await read(one, "a")).toMatchObject({ home: "one", logLevel: "debug" })
+    expect(await adopt("b")).toEqual([false, false])
+    expect(await read(one, "b")).toBeUndefined()
+  })
+
   test("a session that nobody uses expires; each use of any replica prolongs it", async () => {
     await using both = await pair(150)
     const { one, other, read } = both
@@ -120,7 +137,7 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
     await using both = await pair()
     const { network, other, heard, read } = both
     const state = await network.open()
-    const losing: Pick<SharedState, "read" | "write" | "remove"> = {
+    const losing: Pick<SharedState, "read" | "write" | "swap" | "remove"> = {
       read: (key) => state.read(key),
       async write(...change) {
         const done = await state.write(...change)
@@ -129,6 +146,7 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
         store.shared?.lost()
         return done
       },
+      swap: (...field) => state.swap(...field),
       remove: (...record) => state.remove(...record),
     }
     const store = createSharedSessions({
