@@ -51,9 +51,13 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
   replicas.on("session.text", ({ session, to, text, back }, from) => {
     const part = to === replicas.id ? partOf(session) : undefined
     if (part === undefined) return
-    if (back === true) part.hold(text)
-    else if (part.hasMovedOn) replicas.send({ kind: "session.text", session, to: from, text, back: true })
-    else part.notify(text)
+    if (back !== true && part.hasMovedOn) {
+      replicas.send({ kind: "session.text", session, to: from, text, back: true })
+      return
+    }
+    // A replica that returns a text has no stream, whatever was heard of it.
+    if (back === true && part.streamAt === from) part.streamAt = undefined
+    part.notify(text)
   })
   replicas.on("session.cancel", ({ session, params }) => void partOf(session)?.running.cancel(params))
   const elsewhere = ({ streamAt }: SessionPart): string | undefined =>

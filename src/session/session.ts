@@ -178,11 +178,7 @@ export class Session implements Client, SessionMemory, SessionPart {
 
   /** Sends a notification that belongs to no request. While no stream is open, the newest are held, up to a bound. */
   notify(text: string): void {
-    if (this.outlet?.(text) !== true && this.peers?.pass(this, text) !== true) this.hold(text)
-  }
-
-  /** Holds a notification until the client opens a stream. */
-  hold(text: string): void {
+    if (this.outlet?.(text) === true || this.peers?.pass(this, text) === true) return
     if (text.length > MAX_HELD_CHARS || this.queued.includes(text)) return
     this.queued.push(text)
     let size = this.queued.reduce((sum, { length }) => sum + length, 0)
