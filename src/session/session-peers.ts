@@ -3,7 +3,7 @@
  *
  *  1. A call runs on the replica that receives it. What it sends goes out on its own stream, there.
  *  2. What belongs to no call goes to the replica that has the client's stream. If that is gone, it is held here until the
- *     client opens a stream anywhere. A replica that stops ends the stream, and returns what comes for it after that.
+ *     client opens a stream anywhere. Of several streams the one stays whose opening all replicas hear last. A replica that stops ends the stream, and returns what comes for it after that.
  *  3. Messages can be lost while the shared state is away. When it is back, each part is compared with its record. A
  *     cancellation is in no record, so it is sent twice.
  */
@@ -25,6 +25,8 @@ export type SessionPeersDeps = {
 /** Follows the messages of other replicas about sessions, as long as the process runs. */
 export function createSessionPeers({ replicas, clock, sessions, gateway }: SessionPeersDeps): Peers {
   const ids = new Map<string, string>()
+  /** The sessions whose stream was opened here, until this is heard: what is heard before is older. */
+  const opening = new Map<string, Promise<void>>()
   const partOf = (hash: string): Session | undefined => {
     const id = ids.get(hash)
     return id === undefined ? undefined : sessions().part(id)
@@ -44,7 +46,7 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
   })
   replicas.on("session.stream", ({ session, ended }, from) => {
     const part = partOf(session)
-    if (part === undefined) return
+    if (part === undefined || opening.has(session)) return
     if (ended !== true) part.openedElsewhere(from)
     else if (part.streamAt === from) part.streamAt = undefined
   })
@@ -83,7 +85,10 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
       part.streamAt = replicas.id
       const own = sessions().part(part.id)
       if (own !== undefined) sessions().save(own)
-      replicas.send({ kind: "session.stream", session: hashOfSession(part.id) })
+      const session = hashOfSession(part.id)
+      const heard = replicas.sendAndHear({ kind: "session.stream", session })
+      opening.set(session, heard)
+      void heard.then(() => opening.get(session) === heard && opening.delete(session))
     },
     movedOn(part) {
       part.streamAt = undefined

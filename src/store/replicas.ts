@@ -94,6 +94,9 @@ export class Replicas {
   private readonly ends: (() => void)[]
   private beat: ((asks: boolean) => void) | undefined
   private cancelHello: () => void = () => undefined
+  /** Of messages that have not come back, by their numbers: what to call then. */
+  private readonly echoes = new Map<number, () => void>()
+  private lastEcho = 0
 
   constructor(
     /** The id of this replica. */
@@ -104,7 +107,10 @@ export class Replicas {
     this.ends = [
       state.onmessage((text) => this.take(text)),
       state.onstate((connected) => {
-        if (!connected) return
+        if (!connected) {
+          for (const heard of this.echoes.values()) heard()
+          return
+        }
         // Rule 2.
         for (const other of this.others.values()) other.heard = clock.now()
         this.greet(true)
@@ -151,8 +157,21 @@ export class Replicas {
   }
 
   /** Sends a message to all replicas. Rejects with an UnavailableError while the shared state is away. */
-  deliver(message: ReplicaMessage): Promise<void> {
-    return this.state.publish(JSON.stringify({ ...message, from: this.id }))
+  deliver(message: ReplicaMessage, echo?: number): Promise<void> {
+    return this.state.publish(JSON.stringify({ ...message, from: this.id, echo }))
+  }
+
+  /**
+   * Sends a message to all replicas. Resolves when it has come back, or is lost: what this replica hears before was sent before
+   * it, and each other replica hears both in that order.
+   */
+  async sendAndHear(message: ReplicaMessage): Promise<void> {
+    const echo = ++this.lastEcho
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.echoes.set(echo, resolve)
+    this.deliver(message, echo).catch(() => resolve())
+    await promise
+    this.echoes.delete(echo)
   }
 
   /** Calls `listener` with each message of a kind from another replica; the returned function ends that. */
@@ -182,8 +201,12 @@ export class Replicas {
 
   private take(text: string): void {
     const message = parsed(text)
-    if (!isObject(message) || typeof message.from !== "string" || message.from === this.id) return
-    const { from } = message
+    if (!isObject(message) || typeof message.from !== "string") return
+    const { from, echo } = message
+    if (from === this.id) {
+      if (typeof echo === "number") this.echoes.get(echo)?.()
+      return
+    }
     const known = message as ReplicaMessage
     if (known.kind === "hello") {
       this.others.set(from, { replica: { ...known.facts, id: from, self: false }, heard: this.clock.now() })
