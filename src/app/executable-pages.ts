@@ -10,19 +10,22 @@ export type AddressRange = readonly [from: number, to: number]
 
 /** Gives the pages back. Linux only. Throws if the system refuses to tell them. */
 export function dropExecutablePages(): void {
+  const ranges = unchangedRanges(readFileSync("/proc/self/smaps", "latin1"), process.execPath)
+  // An update has put another file in its place, which says nothing of this process.
+  if (ranges.length === 0) return
   // The libc of glibc; musl's loader takes the name for its own.
   const { symbols, close } = dlopen("libc.so.6", {
     madvise: { args: ["ptr", "u64", "i32"], returns: "i32" },
     getpagesize: { args: [], returns: "i32" },
   })
-  const pageSize = symbols.getpagesize()
-  const bundle = bundleIn(readSlices(process.execPath), pageSize)
-  const ranges = [
-    ...unchangedRanges(readFileSync("/proc/self/smaps", "latin1"), process.execPath),
-    ...(bundle !== undefined && isUnchanged(bundle, pageSize) ? [bundle] : []),
-  ]
-  for (const [from, to] of ranges) symbols.madvise(from as Pointer, to - from, MADV_DONTNEED)
-  close()
+  try {
+    const pageSize = symbols.getpagesize()
+    const bundle = bundleIn(readSlices(process.execPath), pageSize)
+    const known = bundle !== undefined && isUnchanged(bundle, pageSize) ? [...ranges, bundle] : ranges
+    for (const [from, to] of known) symbols.madvise(from as Pointer, to - from, MADV_DONTNEED)
+  } finally {
+    close()
+  }
 }
 
 /**

@@ -27,6 +27,8 @@ test("only ranges of the executable that cannot differ from its file are given b
     [0x200000, 0x201000],
     [0x201000, 0x203000],
   ])
+  // Another file is at its path since an update.
+  expect(unchangedRanges(SMAPS.replaceAll("my svc", "my svc (deleted)"), "/opt/my svc")).toEqual([])
 })
 
 describe("the bundle in an executable [process:idle]", () => {
