@@ -77,6 +77,7 @@ export async function openCluster(
   // Later, another kind of Redis at that address is reported as one that is away.
   const settled = Promise.race([keys.ready, unfit.promise])
   await withTimeout(systemClock, CONNECT_MS, settled).catch((error: unknown) => {
+    keys.close()
     state.close()
     throw error
   })

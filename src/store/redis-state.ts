@@ -137,9 +137,10 @@ class RedisState implements SharedState {
   close(): void {
     this.isClosed = true
     this.cancelTimer()
-    const { link } = this
+    const { attempt } = this
+    this.attempt = undefined
     this.link = undefined
-    if (link !== undefined) closeLink(link)
+    if (attempt !== undefined) closeLink(attempt)
   }
 
   // ---
@@ -207,7 +208,7 @@ class RedisState implements SharedState {
       lost(error)
       return
     }
-    if (this.attempt !== link || this.isClosed) {
+    if (this.attempt !== link) {
       closeLink(link)
       return
     }
@@ -231,7 +232,6 @@ class RedisState implements SharedState {
     closeLink(link)
     const wasConnected = this.link === link
     this.link = undefined
-    if (this.isClosed) return
     if (messageOf(reason) === READ_ONLY) this.report(READ_ONLY)
     // Bun gives every failure the same words.
     else
@@ -261,6 +261,7 @@ class RedisState implements SharedState {
   private tryChange(): void {
     this.write("probe", { at: "" }, { ttl: BEAT_MS }).then(
       () => {
+        if (!this.isRefusing) return
         this.isRefusing = false
         this.lastProblem = undefined
         this.options.onaccepting()
