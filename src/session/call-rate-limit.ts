@@ -62,7 +62,7 @@ export function createSharedRateLimit(
 ): CallRateLimit {
   return {
     async take(holder, key, perMinute) {
-      const name = typeof key === "string" ? `${HOLDER_NAMES[holder]} ${key}` : sessionName(key)
+      const name = typeof key === "string" ? `${holder} ${key}` : sessionName(key)
       if (name === undefined) return own.take(holder, key, perMinute)
       try {
         const wait = await state.take(name, perMinute)
@@ -76,8 +76,6 @@ export function createSharedRateLimit(
 }
 
 // ---
-
-const HOLDER_NAMES = { server: "server", client: "principal" } as const
 
 const sessionName = (session: object): string | undefined =>
   "id" in session && typeof session.id === "string" ? `session ${hashOfSession(session.id)}` : undefined

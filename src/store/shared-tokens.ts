@@ -50,7 +50,7 @@ export function createSharedTokens(deps: SharedTokensDeps): SharedTokens {
     said.add(say)
   }
   const print = async (token: Known): Promise<string> => {
-    if ("revokedUntil" in token) return `${REVOKED} ${token.revokedUntil}`
+    if ("revokedUntil" in token) return `revoked ${token.revokedUntil}`
     const text = JSON.stringify(token)
     if (sealing === undefined) sayOnce(deps.onunsealed)
     return (await sealing)?.seal(text) ?? text
@@ -63,8 +63,7 @@ export function createSharedTokens(deps: SharedTokensDeps): SharedTokens {
     sayOnce(deps.onforeign)
     return undefined
   }
-  const isOver = (value: Known | undefined) =>
-    value !== undefined && "revokedUntil" in value && value.revokedUntil <= clock.now()
+  const isOver = (value: Known) => "revokedUntil" in value && value.revokedUntil <= clock.now()
   const exchange = async (): Promise<void> => {
     const record = (await state.read(KEY)) ?? {}
     let isChanged = false
@@ -80,13 +79,15 @@ export function createSharedTokens(deps: SharedTokensDeps): SharedTokens {
     }
     if (isChanged) deps.onchange()
     for (const [id, value] of known) if (isOver(value) && known.delete(id)) unwritten.delete(id)
-    const over = Object.keys(record).filter((id) => isOver(revocationOf(record[id])))
+    const over = Object.keys(record).filter(
+      (id) => (revocationIn(record[id]) ?? Number.POSITIVE_INFINITY) <= clock.now(),
+    )
     if (over.length > 0) await state.write(KEY, Object.fromEntries(over.map((id) => [id, undefined])))
     let isWritten = false
     for (const [id, value] of known) {
       const stored = record[id]
       const isWanted = unwritten.has(id) || stored === undefined || isRevoked(value)
-      if (!isWanted || revocationOf(stored) !== undefined) continue
+      if (!isWanted || revocationIn(stored) !== undefined) continue
       const text = await print(value)
       // Nothing may take the place of a revocation.
       if (isRevoked(value)) await state.write(KEY, { [id]: text })
@@ -130,23 +131,16 @@ export function createSharedTokens(deps: SharedTokensDeps): SharedTokens {
 
 const KEY = "tokens"
 const SALT = "svc cluster"
-const REVOKED = "revoked"
 const DAY_MS = 24 * 3_600_000
 const YEAR_MS = 365 * DAY_MS
 
-/** Milliseconds since the epoch. */
-type Revocation = { readonly revokedUntil: number }
-type Known = ClientToken | Revocation
+/** A token, or when its revocation ends, in milliseconds since the epoch. */
+type Known = ClientToken | { readonly revokedUntil: number }
 
 const isRevoked = (value: Known | undefined): boolean => value !== undefined && "revokedUntil" in value
 
 /** Returns the end of the revocation in a text, in milliseconds since the epoch; undefined if it is none. */
-function revocationIn(text: string): number | undefined {
+function revocationIn(text = ""): number | undefined {
   const end = /^revoked (\d{1,15})$/.exec(text)?.[1]
   return end === undefined ? undefined : Number(end)
-}
-
-function revocationOf(text: string | undefined): Revocation | undefined {
-  const revokedUntil = text === undefined ? undefined : revocationIn(text)
-  return revokedUntil === undefined ? undefined : { revokedUntil }
 }
