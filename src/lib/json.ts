@@ -23,6 +23,15 @@ export function parseExact(text: string): unknown {
   return INEXACT.test(text) ? JSON.parse(text, keep as Reviver) : JSON.parse(text)
 }
 
+/** Returns the value of JSON text, with doubles; undefined for any other text. */
+export function parseIfJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
 /** Returns the double of a parsed JSON number, or undefined for any other value. */
 export function numberOf(value: unknown): number | undefined {
   if (typeof value === "number") return value

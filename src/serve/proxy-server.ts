@@ -6,6 +6,7 @@
 import type { Socket } from "bun"
 import { type Scope, withoutBudget } from "../catalog/scope.ts"
 import { codesOf, isBug, publicMessage, RequestError } from "../lib/errors.ts"
+import { parseIfJson } from "../lib/json.ts"
 import { lazy } from "../lib/lazy.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { isSameMark } from "../lib/seal.ts"
@@ -47,13 +48,7 @@ const MARK = "svc "
 export const formatProxyMessage = (message: ProxyMessage): string => MARK + JSON.stringify(message)
 export const isProxyMessage = (line: string): boolean => line.startsWith(MARK)
 /** Returns the JSON value of a proxy message; undefined if it is no JSON. */
-export function parseProxyMessage(line: string): unknown {
-  try {
-    return JSON.parse(line.slice(MARK.length))
-  } catch {
-    return undefined
-  }
-}
+export const parseProxyMessage = (line: string): unknown => parseIfJson(line.slice(MARK.length))
 
 /** Lines on their way to a socket. `drain` continues when the socket can take more. */
 export type SendQueue = { write(line: Uint8Array | string): void; drain(): void }

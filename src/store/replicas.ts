@@ -8,6 +8,7 @@
  *     ignored.
  */
 import type { Clock } from "../lib/clock.ts"
+import { parseIfJson } from "../lib/json.ts"
 import type { Era } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { SharedState } from "./shared-state.ts"
@@ -200,7 +201,7 @@ export class Replicas {
   }
 
   private take(text: string): void {
-    const message = parsed(text)
+    const message = parseIfJson(text)
     if (!isObject(message) || typeof message.from !== "string") return
     const { from, echo } = message
     if (from === this.id) {
@@ -217,14 +218,6 @@ export class Replicas {
 }
 
 // ---
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
 
 const HELLO_MS = 1000
 const DEAD_MS = 4000

@@ -12,6 +12,7 @@ import { join } from "node:path"
 import type { Clock } from "../lib/clock.ts"
 import { sha256 } from "../lib/digest.ts"
 import { UnavailableError } from "../lib/errors.ts"
+import { parseIfJson } from "../lib/json.ts"
 import { createSealer, type Sealer } from "../lib/seal.ts"
 import { isObject } from "../wire/message.ts"
 import { replaceState } from "./files.ts"
@@ -106,13 +107,13 @@ export function openSecretStore({ directory, stateKey, keychain, clock }: Secret
     checkPrivate(folder, 0o700)
     if (!exists(file)) return undefined
     checkPrivate(file, 0o600)
-    const written: unknown = parse(readFileSync(file, "utf8"))
+    const written: unknown = parseIfJson(readFileSync(file, "utf8"))
     if (isObject(written) && isObject(written.entries)) return { entries: written.entries, keyRef: undefined }
     const keyRef = keyRefOf(written)
     if (!isObject(written) || keyRef === undefined || typeof written.sealed !== "string")
       throw new UnavailableError(`${file} was not written by svc; remove it, then log in again`)
     const text = (await sealerOf(keyRef)).open(written.sealed)
-    const entries = text === undefined ? undefined : parse(text)
+    const entries = text === undefined ? undefined : parseIfJson(text)
     if (!isObject(entries))
       throw new UnavailableError(
         `${file} cannot be opened with ${keyRef.key === "state" ? "this SVC_STATE_KEY" : "the keychain's key"}; remove it, then log in again`,
@@ -171,14 +172,6 @@ function keyRefOf(written: unknown): KeyRef | undefined {
   if (!isObject(written) || typeof written.id !== "string") return undefined
   const { key, id } = written
   return key === "state" || key === "keychain" ? { key, id } : undefined
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 function exists(path: string): boolean {

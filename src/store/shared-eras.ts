@@ -6,6 +6,7 @@
  */
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
+import { parseIfJson } from "../lib/json.ts"
 import { DAY_MS, type EraCache, type KnownEra, MAX_LAUNCHES, parseKnownEras, rememberEras } from "./era-cache.ts"
 import type { SharedState } from "./shared-state.ts"
 import { createSync, type Sync } from "./shared-sync.ts"
@@ -25,7 +26,7 @@ export function createSharedEras({ state, clock, tell }: SharedErasDeps): EraCac
   let cancelSave: (() => void) | undefined
   const exchange = async (): Promise<void> => {
     const record = (await state.read(KEY)) ?? {}
-    const stored = new Map(parseKnownEras(Object.entries(record).map(([key, text]) => [key, parsed(text)])))
+    const stored = new Map(parseKnownEras(Object.entries(record).map(([key, text]) => [key, parseIfJson(text)])))
     for (const key of known.keys()) if (!stored.has(key) && !unwritten.has(key)) known.delete(key)
     for (const [key, era] of stored) if (!unwritten.has(key)) known.set(key, era)
     const changed = [...unwritten]
@@ -62,11 +63,3 @@ export function createSharedEras({ state, clock, tell }: SharedErasDeps): EraCac
 
 const KEY = "eras"
 const SAVE_MS = 200
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}

@@ -1,6 +1,14 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { canonical, JsonNumber, mapStrings, numberOf, parseExact, withDoubles } from "../../src/lib/json.ts"
+import {
+  canonical,
+  JsonNumber,
+  mapStrings,
+  numberOf,
+  parseExact,
+  parseIfJson,
+  withDoubles,
+} from "../../src/lib/json.ts"
 import { NUMBER } from "../numbers.ts"
 
 /** All places in which a number can stand in JSON text. */
@@ -11,6 +19,10 @@ const PLACES: readonly ((number: string) => string)[] = [
   (number) => `[0,"x",${number},${number},{"b":[[${number}]],"__proto__":${number}}]`,
   (number) => `{"text":"1.0 \\" ${number}","b":{"c":${number}},"d":true}`,
 ]
+
+test("text that is no JSON has no value", () => {
+  expect(["1.0", '{"a":[]}', "null", "{", ""].map(parseIfJson)).toEqual([1, { a: [] }, null, undefined, undefined])
+})
 
 describe("a number", () => {
   test("is written as it was read, in every place", () => {
