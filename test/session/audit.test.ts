@@ -146,15 +146,15 @@ test("lines are the same bytes as ever [audit:log]", async () => {
   audit.action("reload", {}, "token 1")("error")
   audit.access("login", "error", { address: "127.0.0.1", reason: "\u001b[31m", count: 3, more: undefined })
   expect(lines).toEqual([
-    String.raw`{"time":"2027-01-15T08:00:00.000Z","principal":"me","client":"test/1.2","method":"tools/call","server":"s","tool":"x","outcome":"ok","ms":12.346,"sent":2,"received":44,"id":1,"arguments":{"m":"hello"}}`,
+    `{"time":"2027-01-15T08:00:00.000Z","principal":"me","client":"test/1.2","method":"tools/call","server":"s","tool":"x","outcome":"ok","ms":12.346,"sent":2,"received":44,"id":1,"arguments":{"m":"hello"}}`,
     String.raw`{"time":"2027-01-15T08:00:00.000Z","principal":"token 1","name":"bob\u202e","client":"t${ACUTE}\u200b","method":"tools/call","server":"s","tool":"x","outcome":"ok","ms":12.346,"sent":2,"received":18,"id":1}`,
     String.raw`{"time":"2027-01-15T08:00:00.001Z","principal":"me","method":"tools/call","server":"svc","tool":"mcp_list","outcome":"error","ms":12.346,"sent":2,"received":52,"id":"a\u2028\"b","arguments":{"password":"[REDACTED]"}}`,
-    String.raw`{"time":"2027-01-15T08:00:00.001Z","principal":"me","method":"tools/call","tool":"[REDACTED]","outcome":"ok","ms":12.346,"sent":2,"received":66,"id":1.0,"arguments":[]}`,
-    String.raw`{"time":"2027-01-15T08:00:00.001Z","principal":"me","method":"resources/read","server":"s","tool":"file:///a?token=[REDACTED]","outcome":"tool_error","ms":12.346,"sent":7,"received":42,"id":-0.5}`,
-    String.raw`{"time":"2027-01-15T08:00:00.001Z","principal":"me","method":"prompts/get","outcome":"ok","ms":12.346,"sent":2,"received":10,"id":1}`,
-    String.raw`{"time":"2027-01-15T08:00:00.001Z","principal":"me","client":"${LONG}","method":"tools/call","outcome":"ok","ms":12.346,"sent":2,"received":2,"id":1}`,
+    `{"time":"2027-01-15T08:00:00.001Z","principal":"me","method":"tools/call","tool":"[REDACTED]","outcome":"ok","ms":12.346,"sent":2,"received":66,"id":1.0,"arguments":[]}`,
+    `{"time":"2027-01-15T08:00:00.001Z","principal":"me","method":"resources/read","server":"s","tool":"file:///a?token=[REDACTED]","outcome":"tool_error","ms":12.346,"sent":7,"received":42,"id":-0.5}`,
+    `{"time":"2027-01-15T08:00:00.001Z","principal":"me","method":"prompts/get","outcome":"ok","ms":12.346,"sent":2,"received":10,"id":1}`,
+    `{"time":"2027-01-15T08:00:00.001Z","principal":"me","client":"${LONG}","method":"tools/call","outcome":"ok","ms":12.346,"sent":2,"received":2,"id":1}`,
     String.raw`{"time":"2027-01-15T08:00:00.001Z","principal":"me","client":"\ud800 Bearer [REDACTED]","method":"tools/call","tool":"s_svc_none","outcome":"ok","ms":12.346,"sent":2,"id":1,"arguments":{"deep":[[[[[[["${CUT}"]]]]]]]}}`,
-    String.raw`{"time":"2027-01-15T08:00:00.001Z","principal":"local","method":"svc/restart","server":"s","outcome":"ok","ms":12.346,"arguments":{"token":"[REDACTED]"}}`,
+    `{"time":"2027-01-15T08:00:00.001Z","principal":"local","method":"svc/restart","server":"s","outcome":"ok","ms":12.346,"arguments":{"token":"[REDACTED]"}}`,
     String.raw`{"time":"2027-01-15T08:00:00.001Z","principal":"token 1","name":"bob\u202e","method":"svc/reload","outcome":"error","ms":12.346}`,
     String.raw`{"time":"2027-01-15T08:00:00.001Z","method":"svc/login","outcome":"error","address":"127.0.0.1","reason":"\u001b[31m","count":3}`,
   ])
