@@ -71,11 +71,15 @@ export class ServerLeases {
     if (single.length === 0) return plan
     const specs: ServerSpec[] = []
     const idle: IdleServer[] = []
+    const idleSecrets: string[] = []
     for (const spec of plan.specs) {
       const server = this.servers.get(spec.id)
       if (server === undefined || this.holds(server)) specs.push(spec)
-      else if (server.at === undefined) idle.push(this.unowned(spec))
-      else {
+      else if (server.at === undefined) {
+        idle.push(this.unowned(spec))
+        // A process that is being stopped may still print them.
+        idleSecrets.push(...spec.secrets)
+      } else {
         const { url, credential } = server.at
         const launch = {
           transport: "http",
@@ -89,7 +93,7 @@ export class ServerLeases {
         specs.push({ ...spec, launch, secrets, tuning: { ...spec.tuning, isolation: "shared", restart } })
       }
     }
-    return { ...plan, specs, idle: [...plan.idle, ...idle] }
+    return { ...plan, specs, idle: [...plan.idle, ...idle], idleSecrets: [...plan.idleSecrets, ...idleSecrets] }
   }
 
   /** Returns whether a credential is that of a replica that may use the server under this slug, and the server runs here. */

@@ -11,7 +11,7 @@ import { NO_REDIS, sharedNetwork } from "../redis.ts"
 
 const spec = fakeSpec({ replicas: "one" })
 const launch = { transport: "stdio", command: "server", args: [] } as unknown as Launch
-const PLAN: Plan = { ...EMPTY_PLAN, specs: [{ ...spec, launch }] }
+const PLAN: Plan = { ...EMPTY_PLAN, specs: [{ ...spec, launch, secrets: ["hunter2hunter2"] }] }
 const KEY = new Uint8Array(32)
 const STEP_MS = 100
 
@@ -129,6 +129,18 @@ describe.skipIf(NO_REDIS !== undefined)("leases of servers", () => {
     await one.leases.close()
     await other.leases.close()
     expect(clock.timers).toBe(0)
+  })
+
+  test("the secrets of a server are known as such wherever it runs", async () => {
+    await using both = await owned()
+    const { network, pass, one, other } = both
+    const secretsOf = ({ specs, idleSecrets }: Plan) => [...specs.flatMap(({ secrets }) => secrets), ...idleSecrets]
+    expect(secretsOf(one.placed())).toEqual(["hunter2hunter2"])
+    expect(secretsOf(other.placed())).toEqual(["hunter2hunter2", other.credential()])
+    await network.cut()
+    await pass(2100)
+    expect(one.placed()).toMatchObject({ specs: [], idle: [{ name: spec.name }] })
+    expect(secretsOf(one.placed())).toEqual(["hunter2hunter2"])
   })
 
   test("an owner that cannot renew its lease stops before another replica may start [cluster:one:passes]", async () => {
