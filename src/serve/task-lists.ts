@@ -23,9 +23,10 @@ export async function listTasksOfAll(request: RpcRequest, { replicas, ask }: Tas
   for (const [at, section] of sections.entries()) {
     const cursor = section === start && params?.cursor !== undefined ? params.cursor : sectionAt(section)
     const response = await ask(section, { ...request, params: { ...params, cursor } })
-    if (response === undefined) continue
-    const answer = await answerIn(response)
-    if (!isObject(answer?.result) || !Array.isArray(answer.result.tasks)) {
+    // A replica may end while it answers.
+    const answer = await answerIn(response).catch(() => undefined)
+    if (response === undefined || answer === undefined) continue
+    if (!isObject(answer.result) || !Array.isArray(answer.result.tasks)) {
       // The client, or what it asks for, is refused everywhere alike.
       if (section === sections[0]) return jsonResponse(answer, response.status)
       continue
@@ -42,12 +43,12 @@ export async function listTasksOfAll(request: RpcRequest, { replicas, ask }: Tas
 // ---
 
 /** Returns the message that a response ends with; it may be a stream with notifications before. */
-async function answerIn(response: Response): Promise<Params | undefined> {
-  const text = await response.text()
-  const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true
+async function answerIn(response: Response | undefined): Promise<Params | undefined> {
+  const text = await response?.text()
+  const isStream = response?.headers.get("content-type")?.startsWith("text/event-stream") === true
   const last = isStream
     ? text
-        .split("\n")
+        ?.split("\n")
         .findLast((line) => line.startsWith("data:"))
         ?.slice("data:".length)
     : text
