@@ -3,6 +3,7 @@ import type { ServerSpec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { UnavailableError } from "../lib/errors.ts"
 import { lazy } from "../lib/lazy.ts"
+import { randomText } from "../lib/random.ts"
 import { clientAddress } from "../serve/address-rate-limit.ts"
 import { AdminLogin } from "../serve/admin-login.ts"
 import type { OpenStream } from "../serve/http-exchange.ts"
@@ -145,4 +146,4 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
 const PAGE_PATH = /^\/admin(?:\/(?!login$)|$)/
 
 /** Returns 256 random bits. */
-const newSecret = (): string => Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("base64url")
+const newSecret = (): string => randomText(32)

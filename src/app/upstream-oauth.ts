@@ -3,6 +3,7 @@ import type { ServerSpec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
+import { randomText } from "../lib/random.ts"
 import { OAuth, type OAuthDeps } from "../oauth/oauth.ts"
 import type { Paths } from "../store/paths.ts"
 import { openSecretStore, type SecretStore, systemKeychain } from "../store/secret-store.ts"
@@ -24,7 +25,7 @@ export function openUpstreamOAuth(
     secrets,
     clock: systemClock,
     fetch: (url, init) => fetch(url, init),
-    newState: () => replica + Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("base64url"),
+    newState: () => replica + randomText(32),
   })
 }
 

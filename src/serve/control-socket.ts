@@ -7,6 +7,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Clock, delay } from "../lib/clock.ts"
 import { codesOf, publicMessage, RequestError, statusOfFault, UnavailableError } from "../lib/errors.ts"
+import { randomText } from "../lib/random.ts"
 import { isAlive, makePrivateFolder, replaceState, withPrivateUmask } from "../store/files.ts"
 import { type Release, tryAcquire } from "../store/lock.ts"
 import { ownName, type Paths } from "../store/paths.ts"
@@ -183,7 +184,7 @@ function open(
 ): { close(): void } {
   const file = endpointFile(paths)
   const windows = process.platform === "win32"
-  const token = Buffer.from(crypto.getRandomValues(new Uint8Array(24))).toString("base64url")
+  const token = randomText(24)
   const socket = windows ? undefined : socketPath(file, ".sock")
   const linesSocket = windows ? undefined : socketPath(file, "-lines.sock")
   const sockets = [socket, linesSocket].filter((path) => path !== undefined)
@@ -253,7 +254,7 @@ function socketPath(endpoint: string, ending: string): string {
   const path = endpoint.replace(/\.json$/, ending)
   if (Buffer.byteLength(path) <= MAX_SOCKET_PATH) return path
   // Every user can write there, so the name must not be predictable.
-  return join(tmpdir(), `svc-${crypto.getRandomValues(new Uint8Array(8)).toHex()}${ending}`)
+  return join(tmpdir(), `svc-${randomText(8)}${ending}`)
 }
 
 function proxyAddress({ socket, port }: NonNullable<ControlEndpoint["lines"]> = {}): ProxyAddress | undefined {

@@ -13,6 +13,7 @@ import type { Clock } from "../lib/clock.ts"
 import { sha256 } from "../lib/digest.ts"
 import { UnavailableError } from "../lib/errors.ts"
 import { parseIfJson } from "../lib/json.ts"
+import { randomText } from "../lib/random.ts"
 import { createSealer, type Sealer } from "../lib/seal.ts"
 import { isObject } from "../wire/message.ts"
 import { replaceState } from "./files.ts"
@@ -188,9 +189,6 @@ function checkPrivate(path: string, mode: number): void {
   if ((found.mode & 0o077) !== 0)
     throw problem(`can be read by others (mode ${(found.mode & 0o777).toString(8)}): chmod ${mode.toString(8)} it`)
 }
-
-const randomText = (bytes: number): string =>
-  Buffer.from(crypto.getRandomValues(new Uint8Array(bytes))).toString("base64url")
 
 /** Derives a key. scrypt is slow, because the pass phrase may be weak. */
 function derive(passphrase: string, salt: string): Promise<Buffer> {
