@@ -5,7 +5,8 @@
 import { RequestError } from "../lib/errors.ts"
 import { Cancellation } from "../session/cancellation.ts"
 import type { AnswerBody, Exchange } from "../session/client.ts"
-import type { EventLog, EventSink } from "../session/event-log.ts"
+import type { EventSink } from "../session/event-log.ts"
+import type { Session } from "../session/session.ts"
 import type { Id, Params } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
 import { JSON_HEADERS } from "./respond.ts"
@@ -32,20 +33,11 @@ export type OpenStream = {
 /** The open streams. */
 export type OpenStreams = Pick<Set<OpenStream>, "add" | "delete">
 
-/** Asks the client while its request runs. */
-export type Asker = {
-  /** Sends the client a server request by `send`. Rejects if the client cannot receive one. */
-  ask(
-    method: string,
-    params: Params | undefined,
-    signal: AbortSignal,
-    send: (text: string) => void,
-    onprogress?: (params: Params) => void,
-  ): Promise<unknown>
-}
+/** Asks the client while its request runs. Rejects if the client cannot receive a server request. */
+export type Asker = Pick<Session, "ask">
 
 /** A legacy session, as its exchanges need it: its client can resume streams. */
-export type Resumable = { readonly events: EventLog; readonly sendsPrimingEvent: boolean }
+type Resumable = Pick<Session, "events" | "sendsPrimingEvent">
 
 export class HttpExchange implements Exchange, OpenStream, EventSink {
   readonly cancellation = new Cancellation()
