@@ -46,12 +46,7 @@ export class Sessions {
 
   /** Adds a session. Throws a RequestError if the table is full of sessions in use. */
   add(session: Session, gateway: Gateway): void {
-    if (this.byId.size >= this.limits.count) {
-      const oldest = this.leastRecentlyUsed()
-      if (oldest === undefined)
-        throw new RequestError("too_many", `svc has ${this.limits.count} sessions already; try again later`)
-      this.remove(oldest.id, "made room for another session")
-    }
+    this.makeRoom()
     session.lastSeen = this.clock.now()
     session.home ??= gateway.peers?.replica
     session.begin(gateway, () => this.save(session))
@@ -171,12 +166,23 @@ export class Sessions {
   private restore(id: string, scope: Scope, gateway: Gateway): Session | undefined {
     const found = this.store()?.load(id)
     if (found === undefined || found.scope !== identityOf(scope)) return undefined
+    // Before servers learn of it: they would keep its subscriptions.
+    this.makeRoom()
     const session = new Session(id, found.principal, this.rescope(scope, found.params), found.params)
     this.recall(session, found, gateway)
     this.add(session, gateway)
     // Nothing follows the messages of other replicas about it before: what they have changed since it was read is read now.
     if (this.store()?.shared !== undefined) void this.refresh(session, gateway).catch(() => undefined)
     return session
+  }
+
+  /** Ends an idle session if the table is full. Throws a RequestError if all are in use. */
+  private makeRoom(): void {
+    if (this.byId.size < this.limits.count) return
+    const oldest = this.leastRecentlyUsed()
+    if (oldest === undefined)
+      throw new RequestError("too_many", `svc has ${this.limits.count} sessions already; try again later`)
+    this.remove(oldest.id, "made room for another session")
   }
 
   /** Gives a session what is stored of it; none of that is a change to store. */

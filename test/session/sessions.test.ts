@@ -95,6 +95,33 @@ test("a restored session has its tasks, except for those that belong to another 
   second.sessions.close()
 })
 
+test("a session for which there is no room leaves nothing behind when it is restored", () => {
+  const stored = { principal: "p", scope: identityOf(scope), params: {}, logLevel: undefined }
+  const memory: SessionStore = {
+    load: () => ({ ...stored, subscriptions: [["a", "x:1"]] }),
+    save() {},
+    remove() {},
+    close() {},
+  }
+  const subscribed: string[] = []
+  const noting = fakeGateway({ notifications: { subscribe: (_, uri) => void subscribed.push(uri) } })
+  const sessions = new Sessions(
+    manualClock(),
+    { count: 1, ttl: 1e9 },
+    () => undefined,
+    () => memory,
+  )
+  const busy = sessionOf("p")
+  busy.outlet = () => true
+  sessions.add(busy, noting)
+  expect(() => sessions.get("earlier", "p", scope, noting)).toThrow("1 sessions already")
+  expect(subscribed).toEqual([])
+  busy.outlet = undefined
+  expect(sessions.get("earlier", "p", scope, noting)?.id).toBe("earlier")
+  expect(subscribed).toEqual(["x:1"])
+  sessions.close()
+})
+
 test("a session whose stream opens elsewhere while it is brought here holds nothing back [cluster:stream]", async () => {
   const stored: StoredSession = {
     principal: "p",
