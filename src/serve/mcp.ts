@@ -173,7 +173,9 @@ function replicaOf(value: unknown, { principal, deps }: Received): string | unde
 /** Answers what was posted to one of several replicas: here, or at the replica that it belongs to. */
 function post(value: unknown, body: string, received: Received): Served {
   const { http, deps } = received
-  if (Array.isArray(value)) return postHere(value, received)
+  // The answers of a batch go to several replicas from here; its requests may be for the session's own processes.
+  if (Array.isArray(value) && !value.some((one) => isObject(one) && "id" in one && "method" in one))
+    return postHere(value, received)
   // A direct call of a tool passes here, too: only this method is read as a message.
   if (deps.replicas !== undefined && !isForwarded(http) && isObject(value) && value.method === "tasks/list") {
     const message = asMessage(value)

@@ -18,6 +18,9 @@ describe.skipIf(NO_REDIS !== undefined)("a session's own process", () => {
     for (const at of [two, three, one, two]) pids.push(await first.call(at, "own_svc_who"))
     expect(new Set(pids).size).toBe(1)
     expect(await second.call(three, "own_svc_who")).not.toBe(pids[0])
+    const batch = [{ id: "b", method: "tools/call", params: { name: "own_svc_who", arguments: {} } }]
+    const [answer] = (await (await first.post(three, batch)).json()) as [Message]
+    expect(answer.result?.content?.[0]?.text).toBe(pids[0])
     // A question of the process, answered at a third replica.
     const call = first.stream(two, "tools/call", { name: "own_svc_ask", arguments: {} })
     const question = (await call.next()).value.message

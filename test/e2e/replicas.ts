@@ -89,8 +89,8 @@ export class WanderingClient {
     await this.post(at, { method: "notifications/initialized" })
   }
 
-  /** Posts a message as it is. */
-  post(at: Pick<Instance, "url">, message: object, signal?: AbortSignal): Promise<Response> {
+  /** Posts a message, or a batch of several, as it is. */
+  post(at: Pick<Instance, "url">, message: object | readonly object[], signal?: AbortSignal): Promise<Response> {
     return fetch(`${at.url}/mcp`, {
       method: "POST",
       headers: {
@@ -99,7 +99,9 @@ export class WanderingClient {
         ...(this.session === "" ? {} : { "mcp-session-id": this.session, "mcp-protocol-version": "2025-11-25" }),
         ...this.headers,
       },
-      body: JSON.stringify({ jsonrpc: "2.0", ...message }),
+      body: JSON.stringify(
+        Array.isArray(message) ? message.map((one) => ({ jsonrpc: "2.0", ...one })) : { jsonrpc: "2.0", ...message },
+      ),
       ...(signal === undefined ? {} : { signal }),
     })
   }
