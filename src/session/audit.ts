@@ -13,11 +13,9 @@ import { isObject, type Params, type Request } from "../wire/message.ts"
 import { type Answer, bytesOf } from "./answer.ts"
 import type { Client } from "./client.ts"
 import { toolboxFor } from "./internal-call.ts"
+import { type Mask, maskAndCut, maskArguments } from "./masked-arguments.ts"
 import type { Audit, AuditedCall, ClientCall } from "./ports.ts"
 import { viewFor } from "./ready.ts"
-
-/** Masks secrets in text. */
-type Mask = (text: string) => string
 
 export type AuditOptions = {
   readonly clock: Clock
@@ -52,7 +50,9 @@ export function createAudit({ clock, ticks, write, masker, nameOf, withArguments
           tool: short(about.tool),
           outcome,
           ms,
-          ...(withArguments && about.arguments !== undefined ? { arguments: cleaned(about.arguments, mask) } : {}),
+          ...(withArguments && about.arguments !== undefined
+            ? { arguments: maskArguments(about.arguments, mask) }
+            : {}),
         }))
       }
     },
@@ -68,30 +68,6 @@ export function createAudit({ clock, ticks, write, masker, nameOf, withArguments
       }))
     },
   }
-}
-
-/** Masks what looks secret in a JSON value by its key or its form, and bounds its depth, width and length. */
-export function cleaned(value: unknown, mask: Mask, depth = 0): unknown {
-  if (typeof value === "string") return masked(value, mask, MAX_TEXT)
-  if (!isObject(value) && !Array.isArray(value)) return value
-  if (depth >= MAX_DEPTH) return "…"
-  const inside = (one: unknown) => cleaned(one, mask, depth + 1)
-  // `--api-key VALUE`, `["Authorization", VALUE]`
-  if (Array.isArray(value))
-    return value
-      .slice(0, MAX_ENTRIES)
-      .map((one: unknown, at) => (at > 0 && namesSecret(value[at - 1], mask) ? "[REDACTED]" : inside(one)))
-  // `{ "name": "Authorization", "value": VALUE }`
-  const pairs = namesSecret(value.name, mask) || namesSecret(value.key, mask)
-  return Object.fromEntries(
-    Object.entries(value)
-      .slice(0, MAX_ENTRIES)
-      .map(([key, inner]) => {
-        const name = key.slice(0, MAX_NAME)
-        const isSecret = isKeyOfSecret(name, mask) || (pairs && key === "value")
-        return [name, isSecret ? "[REDACTED]" : inside(inner)]
-      }),
-  )
 }
 
 // ---
@@ -155,7 +131,7 @@ class CallEntry implements AuditedCall, CallOrigin {
     const what = texts.what(method, this.target)
     const idText = typeof id === "string" ? texts.shortQuoted(id) : JSON.stringify(id)
     const args = deps.withArguments ? params?.arguments : undefined
-    const rest = args === undefined ? "" : `,"arguments":${json(cleaned(args, texts.mask))}`
+    const rest = args === undefined ? "" : `,"arguments":${json(maskArguments(args, texts.mask))}`
     return `{"time":"${deps.timeText(this.time)}"${who}${what},"outcome":"${outcome}","ms":${deps.millis(this.micros)},"sent":${sent}${member("received", sizeOf(params ?? {}))}${member("id", idText)}${rest}}`
   }
 }
@@ -204,7 +180,7 @@ function followingTexts(masker: () => Mask): () => Texts {
 
 function createTexts(given: Mask): Texts {
   const mask = remembering(given)
-  const short = (text: string) => masked(text, mask, MAX_NAME)
+  const short = (text: string) => maskAndCut(text, mask, MAX_NAME)
   const shortText = remembering((text) => json(short(text)))
   const shortQuoted = (value: unknown) => (typeof value === "string" ? shortText(value) : undefined)
   const quoted = remembering(json)
@@ -273,24 +249,7 @@ const member = (name: string, value: string | number | undefined): string =>
 const clientName = ({ name, version }: Params): unknown =>
   typeof name === "string" && typeof version === "string" ? `${name}/${version}` : name
 
-/** Whether any value of a key would be masked. */
-const isKeyOfSecret = (key: string, mask: Mask): boolean => mask(`${key}=x`) !== `${key}=x`
-
-/** Whether a value is the name of a key or a flag of which any value would be masked. */
-const namesSecret = (name: unknown, mask: Mask): boolean =>
-  typeof name === "string" && /^[\w.-]{1,200}$/.test(name) && isKeyOfSecret(name, mask)
-
-/** Masks a text before it is cut: half a secret would not be recognized. */
-const masked = (text: string, mask: Mask, length: number): string =>
-  mask(text.slice(0, length + MAX_SECRET)).slice(0, length)
-
-/** Characters beyond the cut in which a secret is still recognized. */
-const MAX_SECRET = 8192
-
 const MAX_NAME = 200
-const MAX_TEXT = 4096
-const MAX_ENTRIES = 100
-const MAX_DEPTH = 8
 
 /** Returns the size of a value as JSON, in bytes; undefined if it is nested too deeply to be written. */
 function sizeOf(value: unknown): number | undefined {
