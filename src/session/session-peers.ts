@@ -26,7 +26,7 @@ export type SessionPeersDeps = {
 export function createSessionPeers({ replicas, clock, sessions, gateway }: SessionPeersDeps): Peers {
   const ids = new Map<string, string>()
   /** The sessions whose stream was opened here, until this is heard: what is heard before is older. */
-  const opening = new Map<string, Promise<void>>()
+  const opening = new Map<string, symbol>()
   const partOf = (hash: string): Session | undefined => {
     const id = ids.get(hash)
     return id === undefined ? undefined : sessions().part(id)
@@ -86,9 +86,11 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
       const own = sessions().part(part.id)
       if (own !== undefined) sessions().save(own)
       const session = hashOfSession(part.id)
-      const heard = replicas.sendAndHear({ kind: "session.stream", session })
-      opening.set(session, heard)
-      void heard.then(() => opening.get(session) === heard && opening.delete(session))
+      const last = Symbol()
+      opening.set(session, last)
+      replicas.sendAndHear({ kind: "session.stream", session }, () => {
+        if (opening.get(session) === last) opening.delete(session)
+      })
     },
     movedOn(part) {
       part.streamAt = undefined

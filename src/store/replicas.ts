@@ -163,16 +163,16 @@ export class Replicas {
   }
 
   /**
-   * Sends a message to all replicas. Resolves when it has come back, or is lost: what this replica hears before was sent before
-   * it, and each other replica hears both in that order.
+   * Sends a message to all replicas. Calls `onheard` when it has come back, or is lost: what this replica hears before was sent
+   * before it, and each other replica hears both in that order.
    */
-  async sendAndHear(message: ReplicaMessage): Promise<void> {
+  sendAndHear(message: ReplicaMessage, onheard: () => void): void {
     const echo = ++this.lastEcho
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.echoes.set(echo, resolve)
-    this.deliver(message, echo).catch(() => resolve())
-    await promise
-    this.echoes.delete(echo)
+    const heard = () => {
+      if (this.echoes.delete(echo)) onheard()
+    }
+    this.echoes.set(echo, heard)
+    this.deliver(message, echo).catch(heard)
   }
 
   /** Calls `listener` with each message of a kind from another replica; the returned function ends that. */
