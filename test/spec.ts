@@ -1482,7 +1482,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a person who added a server by flags tries the same flags first",
   },
-  "cli:habits": {
+  "cli:aliases": {
     says: "words of other programs with one meaning here are read as svc's own; others are answered with the right line",
     from: "choice",
     why: "a mistake must cost seconds",

@@ -138,8 +138,8 @@ async function argumentsOf(command: CommandDef): Promise<ArgsDef> {
 async function subCommand(command: CommandDef, word: string): Promise<CommandDef | undefined> {
   const subs = (await resolved(command.subCommands)) ?? {}
   if (Object.hasOwn(subs, word)) return (await resolved(subs[word])) as CommandDef
-  const { habits = {} } = command as Partial<CommandGroup>
-  const meant = Object.hasOwn(habits, word) ? habits[word] : undefined
+  const { aliases = {} } = command as Partial<CommandGroup>
+  const meant = Object.hasOwn(aliases, word) ? aliases[word] : undefined
   if (typeof meant === "string" || meant === undefined) return undefined
   let found: CommandDef | undefined = command
   for (const one of meant) found = found === undefined ? undefined : await subCommand(found, one)

@@ -102,7 +102,7 @@ export const config: CommandGroup = {
       },
     },
   } as Record<string, CommandDef>,
-  habits: {
+  aliases: {
     validate: ["check"],
     show: "`svc mcp list` lists the servers, `svc mcp status NAME --verbose` shows the settings of one, and `svc config path` names the file",
   },

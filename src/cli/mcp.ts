@@ -87,7 +87,7 @@ export const mcp: CommandGroup = {
     update: () => import("./mcp-install.ts").then(({ update }) => update),
     search: () => import("./registry.ts").then(({ search }) => search),
   },
-  habits: {
+  aliases: {
     ls: ["list"],
     get: ["status", "--verbose"],
     show: ["status", "--verbose"],

@@ -40,7 +40,7 @@ export const root: CommandGroup = {
     completion: () => import("./completion.ts").then(({ completion }) => completion),
     "demo-server": () => import("./demo-server.ts").then(({ demoServer }) => demoServer),
   },
-  habits: {
+  aliases: {
     add: ["mcp", "add"],
     "add-json": ["mcp", "add-json"],
     call: ["run"],

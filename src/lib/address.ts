@@ -1,6 +1,6 @@
 /**
- * Addresses and host names: loopback, private networks, and ranges (CIDR). Every command and the first request need this file,
- * so it loads node:net, which takes 4 ms, for ranges alone.
+ * Addresses and host names: loopback, private networks, and ranges (CIDR). Loads node:net (4 ms) only for ranges, because
+ * every command and the first request import this file.
  */
 import type { BlockList } from "node:net"
 import { lazy } from "./lazy.ts"
@@ -9,8 +9,8 @@ import { lazy } from "./lazy.ts"
 export const LOOPBACK_HOSTS: readonly string[] = ["localhost", "127.0.0.1", "::1"]
 
 /**
- * Returns the canonical spelling of a host: lower case, without brackets, zone and trailing dot; an IPv6 address in its
- * shortest form (RFC 5952), or as IPv4 if it maps one.
+ * Returns the canonical spelling of a host: lower case, without brackets, zone and trailing dot. Writes an IPv6 address in
+ * its shortest form (RFC 5952), and an IPv4-mapped one as IPv4.
  */
 export function plainHost(host: string): string {
   const bare = host
@@ -46,7 +46,7 @@ export function parseRange(text: string): ((address: string) => boolean) | undef
   if (family === undefined || more.length > 0 || !/^\d{1,3}$/.test(length ?? "0")) return undefined
   const prefix = length === undefined ? longest : Number(length)
   if (prefix > longest) return undefined
-  const range = listOf([address, prefix])
+  const range = blockListOf([address, prefix])
   return (other) => isIn(range, other)
 }
 
@@ -62,7 +62,7 @@ export function clientNetworkOf(address: string): string {
 // ---
 
 const PRIVATE = lazy(() =>
-  listOf(
+  blockListOf(
     ["0.0.0.0", 8],
     ["10.0.0.0", 8],
     ["100.64.0.0", 10],
@@ -76,18 +76,18 @@ const PRIVATE = lazy(() =>
 )
 const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/
 
-function listOf(...ranges: readonly (readonly [net: string, prefix: number])[]): BlockList {
+function blockListOf(...ranges: readonly (readonly [net: string, prefix: number])[]): BlockList {
   const list = new (process.getBuiltinModule("node:net").BlockList)()
   for (const [net, prefix] of ranges) list.addSubnet(net, prefix, familyOf(net))
   return list
 }
 
-/** Returns the family of an address without brackets and zone; undefined if the text is none. */
+/** Returns the family of an address without brackets and zone; undefined if the text is not an address. */
 function familyOf(text: string): "ipv4" | "ipv6" | undefined {
   if (IPV4.test(text)) return "ipv4"
-  // A URL takes a colon too many at the end.
-  const isUsual = text.includes(":") && /^[\da-f:.]+$/i.test(text) && !/[^:]:$/.test(text)
-  return isUsual && URL.canParse(`http://[${text}]`) ? "ipv6" : undefined
+  // The URL parser accepts an extra colon at the end.
+  const isCandidate = text.includes(":") && /^[\da-f:.]+$/i.test(text) && !/[^:]:$/.test(text)
+  return isCandidate && URL.canParse(`http://[${text}]`) ? "ipv6" : undefined
 }
 
 const isLocalName = (name: string): boolean => name === "localhost" || name.endsWith(".localhost")

@@ -37,30 +37,31 @@ export function formatDuration(ms: number): string {
 export const systemClock: Clock = {
   now: () => Date.now(),
   after(ms, run) {
-    // setTimeout runs longer timers at once.
+    // setTimeout fires at once if the delay is longer.
     const timer = setTimeout(run, Math.min(ms, MAX_MS))
     return () => clearTimeout(timer)
   },
 }
 
 /**
- * Returns a clock for deadlines that other machines rely on: what has passed on it has passed. Setting the time back does not
- * stop it; setting it forward, or a suspended machine, lets it run ahead. `monotonic` returns milliseconds from any beginning.
+ * Returns a clock that never goes back, for deadlines that other machines rely on: a deadline that has passed stays passed.
+ * Setting the system time back does not stop this clock; setting it forward, or suspending the machine, moves it ahead.
+ * `monotonic` returns milliseconds since any point in time.
  */
 export function createSteadyClock(wall: Clock, monotonic: () => number): Clock {
   let start = wall.now() - monotonic()
-  let known = start
+  let offset = start
   return {
     after: wall.after,
     now() {
-      const passed = monotonic()
-      const step = wall.now() - passed - known
-      // Less is rounding.
+      const elapsed = monotonic()
+      const step = wall.now() - elapsed - offset
+      // A smaller difference is rounding.
       if (Math.abs(step) > STEP_MS) {
-        known += step
+        offset += step
         start += Math.max(0, step)
       }
-      return start + passed
+      return start + elapsed
     },
   }
 }

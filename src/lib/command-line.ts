@@ -1,6 +1,7 @@
 /**
- * Finds the command and checks its arguments, then leaves the parsing to citty, which lets mistakes pass: unknown commands
- * and flags, flags before the command, and missing or unexpected arguments are errors here, with the nearest known word.
+ * Finds the command and checks its arguments before citty parses them, because citty accepts mistakes. Unknown commands and
+ * flags, flags before the command, and missing or unexpected arguments are errors here; the message suggests the nearest
+ * known word.
  */
 import type { ArgDef, ArgsDef, CommandDef } from "citty"
 import { RequestError } from "./errors.ts"
@@ -12,7 +13,7 @@ export type FoundCommand = {
   readonly path: readonly string[]
   readonly args: readonly string[]
   readonly help: boolean
-  /** What the person should know about how the words were read. */
+  /** Notes for the user on how svc read the words. */
   readonly notes: readonly string[]
 }
 
@@ -33,13 +34,13 @@ export type VariadicCommand = CommandDef & {
   readonly rest: string
 }
 
-/** A group of commands that understands words of other programs. */
-export type CommandGroup = CommandDef & { readonly habits: Readonly<Record<string, Habit>> }
+/** A group of commands that understands command names of other programs. */
+export type CommandGroup = CommandDef & { readonly aliases: Readonly<Record<string, Alias>> }
 
-/** What a word of another program means: the words to read in its place, or a message that says what to type. */
-type Habit = readonly string[] | string
+/** The meaning of another program's command name: the words to read in its place, or a message that says what to type. */
+type Alias = readonly string[] | string
 
-/** Finds the command that `words` name. Throws a RequestError (usage), with the example of a command that lacks an argument. */
+/** Finds the command that `words` name. Throws a RequestError (usage); if an argument is missing, with the command's example. */
 export async function findCommand(
   root: CommandDef,
   words: readonly string[],
@@ -72,16 +73,10 @@ export async function findCommand(
     if (word.startsWith("-")) throw flagBeforeCommand(word, path)
     const found = Object.hasOwn(subs, word) ? subs[word] : undefined
     if (found === undefined) {
-      const habit = habitOf(command, word)
-      if (typeof habit === "string") throw usageError(`unknown command: ${[...path, word].join(" ")}; ${habit}`)
-      if (habit !== undefined) {
-        rest = [...habit, ...rest.slice(1)]
-        continue
-      }
-      const near = nearest(word, [...names, ...Object.keys((command as Partial<CommandGroup>).habits ?? {})])
-      throw usageError(
-        `unknown command: ${[...path, word].join(" ")}${near === undefined ? `; the commands are ${names.join(", ")}` : `; did you mean ${[...path, near].join(" ")}?`}`,
-      )
+      const alias = aliasOf(command, word)
+      if (alias === undefined || typeof alias === "string") throw unknownCommand(command, path, word, names, alias)
+      rest = [...alias, ...rest.slice(1)]
+      continue
     }
     command = (await resolved(found)) as CommandDef
     path.push(word)
@@ -94,8 +89,8 @@ export async function findCommand(
   const missing = help ? undefined : checkArgs(command, flagsOf(defined), args, path)
   if (missing !== undefined) {
     const example = await exampleOf(path)
-    const such = example === undefined ? "" : `, as in \`${example}\``
-    throw usageError(`${missing.toUpperCase()} is missing${such}; see \`svc ${path.join(" ")} --help\``)
+    const hint = example === undefined ? "" : `, as in \`${example}\``
+    throw usageError(`${missing.toUpperCase()} is missing${hint}; see \`svc ${path.join(" ")} --help\``)
   }
   const notes = isProgramCommand(command) && !rest.includes("--") ? ownFlagNotes(args) : []
   return { command, path, args, help, notes }
@@ -170,7 +165,7 @@ export async function resolved<T>(value: T | (() => T) | Promise<T> | (() => Pro
   return typeof value === "function" ? await (value as () => T | Promise<T>)() : await value
 }
 
-/** Returns the error of a wrong command line. */
+/** Returns the error for a wrong command line. */
 export const usageError = (message: string): RequestError => new RequestError("usage", message)
 
 // ---
@@ -185,10 +180,10 @@ const SIZES: Readonly<Record<string, number>> = { B: 1, K: 1024, M: 1024 ** 2, G
 
 const opposite = (flag: string): string => (flag.startsWith("--no-") ? `--${flag.slice(5)}` : `--no-${flag.slice(2)}`)
 
-/** Flags of most commands, which may stand before the command, too. */
+/** Flags of most commands, which may also stand before the command. */
 const GLOBAL_FLAGS = /^--(?:config|config-dir|json)(?:=|$)/
 
-/** Flags of svc itself, which stand alone. */
+/** Flags of svc itself, which need no command. */
 const ROOT_FLAGS = ["--help", "--version", "-h", "-v"]
 
 function flagBeforeCommand(flag: string, path: readonly string[]): RequestError {
@@ -200,12 +195,27 @@ function flagBeforeCommand(flag: string, path: readonly string[]): RequestError 
 
 export const isProgramCommand = (command: CommandDef): command is ProgramCommand => "addressFlag" in command
 
-function habitOf(command: CommandDef, word: string): Habit | undefined {
-  const { habits } = command as Partial<CommandGroup>
-  return habits !== undefined && Object.hasOwn(habits, word) ? habits[word] : undefined
+function aliasOf(command: CommandDef, word: string): Alias | undefined {
+  const { aliases } = command as Partial<CommandGroup>
+  return aliases !== undefined && Object.hasOwn(aliases, word) ? aliases[word] : undefined
 }
 
-/** Returns the words with the flags that an address and variables belong to, and with `--` before the program. */
+/** Returns the error for a word that is no command of a group. `advice` says what to type instead. */
+function unknownCommand(
+  group: CommandDef,
+  path: readonly string[],
+  word: string,
+  names: readonly string[],
+  advice: string | undefined,
+): RequestError {
+  const { aliases = {} } = group as Partial<CommandGroup>
+  const near = nearest(word, [...names, ...Object.keys(aliases)])
+  const suggestion =
+    near === undefined ? `the commands are ${names.join(", ")}` : `did you mean ${[...path, near].join(" ")}?`
+  return usageError(`unknown command: ${[...path, word].join(" ")}; ${advice ?? suggestion}`)
+}
+
+/** Returns the words in the form that citty parses: flags before an address and before variables, `--` before the program. */
 function withProgramMarked(
   { addressFlag, envFlag }: ProgramCommand,
   { flags, positionals }: DefinedArgs,
@@ -236,8 +246,8 @@ function withProgramMarked(
 }
 
 /**
- * Returns a note for each flag of svc after the first word of a program that no `--` marks: it belongs to the program. Throws a
- * RequestError (usage) for a flag that would choose another configuration.
+ * Returns a note for each flag of svc behind a program without `--` before it: the program gets the flag. Throws a RequestError
+ * (usage) for a flag that would choose another configuration.
  */
 function ownFlagNotes(marked: readonly string[]): readonly string[] {
   const split = marked.indexOf("--")
@@ -251,7 +261,7 @@ function ownFlagNotes(marked: readonly string[]): readonly string[] {
   return [...flags].map((flag) => `note: ${flag} belongs to ${program}; put svc's flags before NAME`)
 }
 
-/** The flags of svc that people write behind a program, in the hope that svc reads them. */
+/** The flags of svc that users write behind a program by mistake. */
 const OWN_FLAGS = /^(?:--(?:config|config-dir|env|header|json|tags?)|-e)(?==|$)/
 
 /** A host with a domain, or localhost with a port, and a path. */
@@ -279,6 +289,7 @@ function flagsOf(defined: ArgsDef): DefinedArgs {
   return { flags, positionals }
 }
 
+/** Returns the name of the first missing argument, or undefined. Throws a RequestError (usage) for any other mistake. */
 function checkArgs(
   command: CommandDef,
   { flags, positionals }: DefinedArgs,
@@ -290,7 +301,7 @@ function checkArgs(
   for (let at = 0; at < words.length; at++) {
     const word = words[at] as string
     if (word === "--") {
-      // citty takes the words after it as arguments, a command that runs a program as the program.
+      // The words after `--` are arguments, or the program of a command that runs one.
       if (!isProgramCommand(command) && !("rest" in command)) seen += words.length - at - 1
       break
     }

@@ -1,10 +1,10 @@
-/** Digests of text (SHA-256), which stand for it: the same text has the same digest, and no other text can be found for it. */
+/** SHA-256 digests, which identify a text: equal texts have equal digests, and nobody can find another text with the same one. */
 
 /** Returns the first `length` hexadecimal digits of a text's SHA-256, for keys and file names that people see. */
 export const digest = (text: string, length = 16): string => sha256(text, "hex").slice(0, length)
 
-/** Returns a text's SHA-256 whole. */
+/** Returns the whole SHA-256 of a text. */
 export const sha256 = (text: string, encoding: "hex" | "base64url"): string => Bun.SHA256.hash(text, encoding)
 
-/** Returns a SHA-256 that takes its bytes in pieces. */
+/** Returns a SHA-256 hasher that takes its bytes in chunks. */
 export const incrementalSha256 = (): Bun.CryptoHasher => new Bun.CryptoHasher("sha256")

@@ -1,6 +1,6 @@
 /**
- * The error classes and the table of their codes. Each class has an owner (the operator's document, a backend, the caller,
- * svc), which decides what happens: exit code, HTTP status and JSON-RPC code come from the one table here.
+ * The error classes and the table of their codes. Each class stands for one party at fault: the operator's document, a
+ * backend, the caller, or svc's surroundings. One table gives each error its exit code, HTTP status and JSON-RPC code.
  *
  * `cause` is kept for the log and never shown to a client.
  */
@@ -16,11 +16,11 @@ export type Issue = {
   readonly column?: number
   /** The place in the document, for example `["mcpServers", "web", "timeout"]`. */
   readonly path?: readonly (string | number)[]
-  /** The server that is not loaded because of it. */
+  /** The server that the problem concerns. */
   readonly server?: string
 }
 
-/** The operator's document is invalid. The last valid state stays. */
+/** The operator's document is invalid. The last valid configuration stays in effect. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError"
   constructor(
@@ -43,7 +43,7 @@ export class BackendError extends Error {
   }
 }
 
-/** Messages that make a sentence with the name of the server: "web is down". */
+/** Matches a message that forms a sentence with the server's name before it: "web is down". */
 const PREDICATE = /^(?:is|needs|has|refused|requires) /
 
 /** The kinds of errors that a caller makes. */
@@ -91,7 +91,7 @@ export class UnavailableError extends Error {
   }
 }
 
-/** The user ended a command: with Ctrl-C at a prompt or in a call, or with a second signal while it was shutting down. Nothing is printed. */
+/** The user ended a command: with Ctrl-C at a prompt or in a call, or with a second signal during shutdown. Not printed. */
 export class Interrupted extends Error {
   override readonly name = "Interrupted"
   constructor(readonly during: "prompt" | "call" | "shutdown") {
@@ -155,10 +155,10 @@ const REQUEST_CODES: Record<RequestFault, Codes> = {
   precondition_required: { exit: 64, http: 428, rpc: RPC_CODE.invalidRequest },
 }
 
-/** The HTTP status of a request error, for answers that are rendered without one being thrown. */
+/** Returns the HTTP status of a request error, for responses that are rendered without throwing one. */
 export const statusOfFault = (fault: RequestFault): number => REQUEST_CODES[fault].http
 
-/** HTTP statuses of answers that are no request error: successes, and reports that something is down. */
+/** HTTP statuses of responses other than request errors: successes, and reports of an outage. */
 export const HTTP_STATUS = {
   ok: 200,
   created: 201,
@@ -166,12 +166,12 @@ export const HTTP_STATUS = {
   noContent: 204,
   seeOther: 303,
   notModified: 304,
-  /** A backend failed a call that has no JSON-RPC body to say so. */
+  /** A backend failed a call whose response has no JSON-RPC body to report the failure. */
   badGateway: 502,
   unavailable: 503,
 } as const
 
-/** The phrases of the statuses of errors, for problem details. RFC 9110, 15; RFC 6585. */
+/** The reason phrases of error statuses, for problem details. RFC 9110, 15; RFC 6585. */
 export const STATUS_PHRASES: Readonly<Record<number, string>> = {
   400: "Bad Request",
   401: "Unauthorized",
@@ -190,7 +190,7 @@ export const STATUS_PHRASES: Readonly<Record<number, string>> = {
   503: "Service Unavailable",
 }
 
-/** Returns the codes of anything thrown. */
+/** Returns the codes of any thrown value. */
 export function codesOf(error: unknown): Codes {
   if (error instanceof RequestError) return REQUEST_CODES[error.fault]
   if (error instanceof ConfigError) return { exit: 78, http: 503, rpc: RPC_CODE.internalError }
@@ -201,7 +201,7 @@ export function codesOf(error: unknown): Codes {
   return { exit: 70, http: 500, rpc: RPC_CODE.internalError }
 }
 
-/** Returns the word for the kind of an error, for programs that read it. */
+/** Returns the kind of an error as a word, for programs. */
 export function errorWord(error: unknown): string {
   if (error instanceof RequestError) return error.fault
   if (error instanceof ConfigError) return "invalid_configuration"
@@ -210,15 +210,15 @@ export function errorWord(error: unknown): string {
   return error instanceof Interrupted ? "interrupted" : "internal"
 }
 
-/** Returns the message for clients: that of a typed error; "internal error" for anything else. */
+/** Returns the message for clients: a typed error's own message; "internal error" for any other value. */
 export function publicMessage(error: unknown): string {
   return isTyped(error) ? error.message : "internal error"
 }
 
-/** Whether an error is a bug of svc: anything thrown that is not one of the typed errors here. */
+/** Whether an error is a bug of svc: any thrown value except the typed errors here. */
 export const isBug = (error: unknown): boolean => !isTyped(error)
 
-/** Returns the message of anything thrown, for the log and for `lastError`. Not redacted: its readers do that. */
+/** Returns the message of any thrown value, for the log and for `lastError`. The caller must redact it. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message.replace(ADVICE, "") : String(error)
 }

@@ -2,11 +2,11 @@
 import { Interrupted } from "./errors.ts"
 
 export type Interrupt = {
-  /** Aborts at the first signal, with its name as the reason, so that the command can undo what is half done. */
+  /** Aborts at the first signal, with its name as the reason, so that the command can undo unfinished work. */
   readonly signal: AbortSignal
   /** Rejects with Interrupted at the second signal: the command ends without waiting for anything. */
   readonly forced: Promise<never>
-  /** Asks for the end as a signal does, with `reason` in place of its name. */
+  /** Acts as a signal does, with `reason` in place of the signal's name. */
   interrupt(reason: string): void
 }
 
@@ -14,7 +14,7 @@ export type Interrupt = {
 export function watchInterrupts(names: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"]): Interrupt {
   const controller = new AbortController()
   const { promise: forced, reject } = Promise.withResolvers<never>()
-  // A command that has returned no longer waits for it.
+  // Prevents an unhandled rejection: a command that has returned no longer waits for the promise.
   forced.catch(() => undefined)
   const interrupt = (reason: string) => {
     if (controller.signal.aborted) reject(new Interrupted("shutdown"))

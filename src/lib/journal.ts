@@ -2,7 +2,7 @@
  * An append-only file of lines, rotated by size.
  *
  *  1. Writing never blocks the caller: lines are rendered in batches soon after they were added, and written in larger
- *     ones, in their order.
+ *     batches, in order.
  *  2. Bounded: number and size of files, number of pending lines. Dropped lines are counted in a line of their own.
  *  3. Readable by its owner alone, and never written through a link. The file is opened for each batch, so that logrotate and
  *     the like may move it.
@@ -20,7 +20,7 @@ export type Journal = {
   close(): Promise<void>
 }
 
-/** A line whose text, without a line break, is asked for soon after it was added. */
+/** A line of the journal. `text` returns it without a line break, and is called soon after the line was added. */
 export type JournalLine = { text(): string }
 
 export type JournalOptions = {
@@ -28,7 +28,7 @@ export type JournalOptions = {
   readonly clock: Clock
   /** Called with the first of consecutive failures to write. */
   onfail(reason: string): void
-  /** Returns the line that tells how many lines were dropped. */
+  /** Returns the line that reports how many lines were dropped. */
   lost(count: number): string
   readonly maxFileBytes?: number
   /** The current file included. */
@@ -41,15 +41,15 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   let pending: JournalLine[] = []
   let batch = emptyBatch()
   let spare = emptyBatch()
-  let missing = 0
+  let unreported = 0
   let failing = false
   let rendering: (() => void) | undefined
   let timer: (() => void) | undefined
-  /** One batch at a time, so that all lines that wait are counted. */
+  /** The current write. One batch is written at a time, so that `pending` and `batch` count all waiting lines. */
   let writing: Promise<void> | undefined
 
   const write = async ({ bytes, length, lines }: Batch, sync: boolean) => {
-    const dropped = missing
+    const dropped = unreported
     try {
       const whole = bytes.subarray(0, length)
       const written = dropped > 0 ? Buffer.concat([Buffer.from(`${lost(dropped)}\n`), whole]) : whole
@@ -67,10 +67,10 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
       } finally {
         await file.close()
       }
-      missing -= dropped
+      unreported -= dropped
       failing = false
     } catch (error) {
-      missing += lines
+      unreported += lines
       if (!failing) onfail(`${path} cannot be written: ${fileProblem(error)}`)
       failing = true
     }
@@ -107,7 +107,7 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   return {
     add(line) {
       if (pending.length + batch.lines >= MAX_PENDING) {
-        missing++
+        unreported++
         return
       }
       pending.push(line)
@@ -123,28 +123,28 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
 
 // ---
 
-/** Soon, while what a line tells of is in the processor's caches: to render lines of calls later takes twice as long. */
+/** Soon, while the data of a line is in the processor's caches: rendering the lines of calls later takes twice as long. */
 const RENDER_MS = 1
 const WRITE_MS = 200 - RENDER_MS
 const MAX_PENDING = 20_000
 
-/** Rendered lines. The bytes are kept for the next ones: for each new array the garbage collector would run more often. */
+/** Rendered lines. The buffer is reused: new buffers would make the garbage collector run more often. */
 type Batch = { bytes: Buffer; length: number; lines: number }
 
 const emptyBatch = (): Batch => ({ bytes: Buffer.alloc(0), length: 0, lines: 0 })
 
-/** Returns a batch for further lines, without bytes if it had been unusually large. */
+/** Returns an empty batch that reuses the buffer, unless the buffer is unusually large. */
 const reused = ({ bytes }: Batch): Batch =>
   bytes.length > MAX_KEPT_BYTES ? emptyBatch() : { bytes, length: 0, lines: 0 }
 
 const MAX_KEPT_BYTES = 4 * 1024 * 1024
 
-/** Renders lines into a batch, few at a time: a text of thousands of parts takes longer to put together. */
+/** Renders lines into a batch, CHUNK at a time: joining thousands of texts at once takes longer. */
 function append(batch: Batch, lines: readonly JournalLine[]): void {
   for (let from = 0; from < lines.length; from += CHUNK) {
     let text = ""
     for (const line of lines.slice(from, from + CHUNK)) text += `${line.text()}\n`
-    // At most three bytes a character: to count them would read the text once more.
+    // A character has at most three bytes; counting them would read the text once more.
     const needed = batch.length + 3 * text.length
     if (needed > batch.bytes.length) {
       const larger = Buffer.allocUnsafeSlow(Math.max(MIN_BYTES, 2 * needed))

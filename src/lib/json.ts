@@ -1,5 +1,5 @@
 /**
- * JSON with exact numbers. `JSON.parse` makes a double of every number, so that `9007199254740993`, `1.0`, `-0`, `1e400` and
+ * JSON with exact numbers. `JSON.parse` turns every number into a double, so that `9007199254740993`, `1.0`, `-0`, `1e400` and
  * `1E5` would be written back differently. Such a number becomes a JsonNumber, any other value is that of `JSON.parse`, and
  * `JSON.stringify` writes both.
  */
@@ -64,11 +64,11 @@ export const compact = (members: Readonly<Record<string, unknown>>): Readonly<Re
 
 /**
  * Returns JSON text in which the members of each object are sorted by name (UTF-16 code units), so that equal values have
- * equal texts. From: RFC 8785, JSON Canonicalization Scheme; but numbers stay as written, unless they are taken as doubles:
- * then `1` and `1.0` are equal.
+ * equal texts. From: RFC 8785, JSON Canonicalization Scheme, except that numbers stay as written; with "doubles", `1` and `1.0`
+ * are equal.
  */
 export function canonical(value: unknown, numbers: "written" | "doubles" = "written"): string {
-  // Built without lists: a start writes the definitions of all tools of all servers.
+  // Concatenates instead of joining arrays, for speed: a start writes the definitions of all tools of all servers.
   if (Array.isArray(value)) {
     let items = ""
     for (const item of value) items += `${items === "" ? "" : ","}${canonical(item, numbers)}`

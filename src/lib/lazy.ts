@@ -1,4 +1,4 @@
-/** Returns a function that makes a value at its first call and returns the same value at every call: a start does not pay for what it does not use. */
+/** Returns a function that makes a value on its first call and returns that value on every call. Saves work at a start. */
 export function lazy<T>(make: () => T): () => T {
   let made: { readonly value: T } | undefined
   return () => {

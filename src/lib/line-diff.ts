@@ -3,8 +3,8 @@
 export type DiffLine = { readonly kind: "same" | "removed" | "added"; readonly text: string }
 
 /**
- * Returns the lines of two texts, each as the same in both, removed or added: with as few changed lines as possible, unless
- * the differing parts are too long to compare (2,000 lines), which are then replaced as a whole.
+ * Returns the lines of two texts, each marked as the same, removed or added, with as few changes as possible. If a part that
+ * differs is longer than 2,000 lines, it is replaced as a whole.
  */
 export function diffLines(before: readonly string[], after: readonly string[]): readonly DiffLine[] {
   let start = 0
@@ -31,7 +31,7 @@ const marked = (kind: DiffLine["kind"], lines: readonly string[]): readonly Diff
 /** Compares by the longest common subsequence. */
 function compare(old: readonly string[], now: readonly string[]): readonly DiffLine[] {
   const width = now.length + 1
-  // The length of the longest common subsequence of what is left of both from each pair of places on.
+  // For each pair of offsets, the length of the longest common subsequence of the lines from there on.
   const longest = new Uint16Array((old.length + 1) * width)
   for (let at = old.length - 1; at >= 0; at--)
     for (let to = now.length - 1; to >= 0; to--)

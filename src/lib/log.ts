@@ -47,7 +47,7 @@ export function openLog({ level, format, clock, look, mask, write }: LogOptions)
   })
 }
 
-/** Returns the time and level before a line: with a look the local time of the day, and the color of the level. */
+/** Returns the time and level before a line; on a terminal (with a look), the local time of day, and the level in color. */
 export function lineHead(time: number, level: string, look: Look | undefined): string {
   const padded = level.padEnd(5)
   if (look === undefined) return `${new Date(time).toISOString()} ${padded}`
@@ -61,23 +61,23 @@ export function printable(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches them
   return text.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, (char) => {
     if (char === "\n") return "\\n"
-    return char === "\t" ? " " : code(char)
+    return char === "\t" ? " " : jsonEscape(char)
   })
 }
 
 /**
  * Escapes characters that JSON allows but that are invisible or blank, affect a terminal, or have no agreed shape (private
- * use, unassigned). The Braille blank and the null notehead are symbols to Unicode.
+ * use, unassigned). Unicode counts the Braille blank and the null notehead as symbols, so they are listed by their numbers.
  */
 export const escaped = (json: string): string => (ASCII.test(json) ? json : escapedUnicode(json))
 
-/** Most texts are that, and the search for Unicode properties takes longer than everything else about a line of the audit log. */
+/** Most texts are ASCII, and matching Unicode properties takes longer than all other work on a line of the audit log. */
 const ASCII = /^[\n -~]*$/
 
 const escapedUnicode = (json: string): string =>
   json.replace(
     /[\u007f-\u009f\u2800\u{1d159}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|(?! )\p{Zs}/gu,
-    code,
+    jsonEscape,
   )
 
 /** Escapes all characters that are invisible, break lines or change the direction of text. */
@@ -98,12 +98,12 @@ const jsonLine: RenderLine = (time, level, message, fields, mask) => {
 const textLine =
   (look: Look | undefined): RenderLine =>
   (time, level, message, { server, ...fields }, mask) => {
-    // Masks without the server's name: a server called `auth` does not make a secret of the message after it.
+    // Masks without the server's name: after a name such as `auth`, the message would look like a secret.
     const more = Object.entries(fields).flatMap(([key, value]) => (value === undefined ? [] : [` ${key}=${value}`]))
     const prefix = server === undefined ? "" : `${server}: `
     return `${lineHead(time, level, look)} ${printable(`${prefix}${mask(`${message}${more.join("")}`)}`)}`
   }
 
-/** Returns a character as JSON escapes it: `\\u001b`, or two such escapes beyond the first plane. */
-const code = (char: string): string =>
+/** Returns a character as JSON escapes it: `\\u001b`, or two such escapes outside the Basic Multilingual Plane. */
+const jsonEscape = (char: string): string =>
   Array.from({ length: char.length }, (_, at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, "0")}`).join("")

@@ -1,9 +1,10 @@
 /**
- * Verifies signatures in the format of minisign (Ed25519), as releases have them over SHA256SUMS. `release/minisign.ts` signs.
+ * Verifies signatures in the format of minisign (Ed25519), such as the signature of a release's SHA256SUMS. `release/minisign.ts`
+ * signs.
  *
  *  1. A key is `Ed`, 8 bytes that identify it, and 32 bytes of Ed25519, as base64.
- *  2. A signature has four lines: a comment that proves nothing, the signature of the file, a trusted comment, and the signature
- *     of the two before. The algorithm `ED` signs the BLAKE2b-512 of the file, `Ed` the file itself.
+ *  2. A signature has four lines: an untrusted comment, the signature of the file, a trusted comment, and the signature of the
+ *     second and third line. The algorithm `ED` signs the BLAKE2b-512 of the file, `Ed` the file itself.
  */
 import { createHash, createPublicKey, verify } from "node:crypto"
 
@@ -12,21 +13,26 @@ export function verifyMinisign(file: Uint8Array, signature: string, publicKey: s
   const key = bytesOf(publicKey, KEY_BYTES)
   if (key?.toString("latin1", 0, 2) !== LEGACY) throw new Error("the public key is not in the format of minisign")
   const [untrusted = "", first = "", trusted = "", second = ""] = signature.trim().split(/\r?\n/)
-  const [body, proof] = [bytesOf(first, SIGNATURE_BYTES), bytesOf(second, ED25519_BYTES)]
+  const [body, commentSignature] = [bytesOf(first, SIGNATURE_BYTES), bytesOf(second, ED25519_BYTES)]
   const algorithm = body?.toString("latin1", 0, 2)
-  if (!untrusted.startsWith(UNTRUSTED) || !trusted.startsWith(TRUSTED) || body === undefined || proof === undefined)
+  if (
+    !untrusted.startsWith(UNTRUSTED) ||
+    !trusted.startsWith(TRUSTED) ||
+    body === undefined ||
+    commentSignature === undefined
+  )
     throw new Error("the signature is not in the format of minisign")
   if (algorithm !== PREHASHED && algorithm !== LEGACY) throw new Error("the signature has an unknown algorithm")
   if (!body.subarray(2, 10).equals(key.subarray(2, 10))) throw new Error("the signature was made with another key")
-  const by = createPublicKey({
+  const verifyingKey = createPublicKey({
     key: { kty: "OKP", crv: "Ed25519", x: key.toString("base64url", 10) },
     format: "jwk",
   })
   const signed = algorithm === PREHASHED ? createHash("blake2b512").update(file).digest() : file
-  const made = body.subarray(10)
+  const fileSignature = body.subarray(10)
   const comment = trusted.slice(TRUSTED.length)
-  if (!verify(null, signed, by, made)) throw new Error("the signature does not match the file")
-  if (!verify(null, Buffer.concat([made, Buffer.from(comment)]), by, proof))
+  if (!verify(null, signed, verifyingKey, fileSignature)) throw new Error("the signature does not match the file")
+  if (!verify(null, Buffer.concat([fileSignature, Buffer.from(comment)]), verifyingKey, commentSignature))
     throw new Error("the signature does not match its trusted comment")
   return comment
 }
@@ -41,7 +47,7 @@ const KEY_BYTES = 42
 const SIGNATURE_BYTES = 74
 const ED25519_BYTES = 64
 
-/** Returns the bytes of the last line of base64, unless they are not `length`. */
+/** Decodes the last line of a text as base64. Returns undefined unless it has `length` bytes. */
 function bytesOf(text: string, length: number): Buffer | undefined {
   const bytes = Buffer.from(text.trim().split("\n").at(-1) ?? "", "base64")
   return bytes.length === length ? bytes : undefined

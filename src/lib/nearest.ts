@@ -2,8 +2,8 @@
 import { RequestError } from "./errors.ts"
 
 /**
- * Returns the member of `known` closest to `word`, or undefined if none is within a third of the longer one's letters. A wrong
- * guess is worse than none: of words of up to five letters only one may be wrong.
+ * Returns the member of `known` closest to `word`, or undefined if none is close enough: at most a third of the letters of the
+ * longer word may be wrong, and one of up to five. A wrong guess is worse than none.
  */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
   let best: string | undefined
@@ -29,9 +29,9 @@ export function didYouMean(word: string, known: Iterable<string>): string {
   return near === undefined ? "" : `; did you mean ${near}?`
 }
 
-/** Returns the error for an unknown name. `what` is the kind of thing, such as "server". */
-export const unknownNameError = (what: string, name: string, known: Iterable<string>): RequestError =>
-  new RequestError("not_found", `no ${what} is named ${name}${didYouMean(name, known)}`)
+/** Returns the error for an unknown name. `kind` is the kind of thing, such as "server". */
+export const unknownNameError = (kind: string, name: string, known: Iterable<string>): RequestError =>
+  new RequestError("not_found", `no ${kind} is named ${name}${didYouMean(name, known)}`)
 
 // ---
 

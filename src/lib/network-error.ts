@@ -11,7 +11,7 @@ export function networkReason(url: string, cause: unknown): string {
   switch (code) {
     case "ECONNREFUSED":
       return `nothing listens at ${hostname}:${port || DEFAULT_PORTS[protocol]}`
-    // A server that is there may still close the connection of one request.
+    // Not "cannot reach": the server runs, but it closed this connection.
     case "ECONNRESET":
     case "EPIPE":
       return `${host} closed the connection without an answer`
@@ -20,7 +20,7 @@ export function networkReason(url: string, cause: unknown): string {
   }
 }
 
-/** Whether nobody has seen a request: the connection for it was refused. */
+/** Whether the connection for a request was refused, so that no server has seen the request. */
 export const isConnectionRefused = (cause: unknown): boolean =>
   cause instanceof Error && "code" in cause && (cause.code === "ConnectionRefused" || cause.code === "ECONNREFUSED")
 
@@ -35,12 +35,12 @@ function codeOf(cause: unknown): string | undefined {
 }
 
 const UNKNOWN_AUTHORITY =
-  "its certificate is from an unknown authority; NODE_EXTRA_CA_CERTS names a file of further authorities"
+  "its certificate is from an unknown authority; set NODE_EXTRA_CA_CERTS to a file with the authority's certificate"
 
 /** What the codes of Bun's fetch mean. */
 const REASONS: Readonly<Record<string, string>> = {
   ENOTFOUND: "no such host",
-  EAI_AGAIN: "its name cannot be resolved now",
+  EAI_AGAIN: "the name server does not answer",
   EPROTO: "the TLS handshake failed: does it serve https?",
   ETIMEDOUT: "no answer in time",
   EHOSTUNREACH: "no route to it",

@@ -1,10 +1,10 @@
 /**
- * Questions to the person at the terminal. They go to stderr: stdout belongs to results. Not consola's prompts, which write
- * to stdout, cannot hide a secret, and never settle when the input ends.
+ * Prompts for the user at the terminal, on stderr: stdout belongs to results. Not consola's prompts, which write to stdout,
+ * cannot hide a secret, and never settle when the input ends.
  */
 import { Interrupted, RequestError } from "./errors.ts"
 
-/** Whether stdin is a terminal, at which a person can answer. */
+/** Whether stdin is a terminal, at which a user can answer. */
 export const isInteractive = (): boolean => process.stdin.isTTY === true
 
 /** Asks a yes-or-no question; anything but yes is no. */
@@ -13,13 +13,13 @@ export async function promptYesNo(question: string): Promise<boolean> {
 }
 
 /**
- * Asks for one line; the end of the input ends it, too. A secret is not echoed. Throws Interrupted at Ctrl-C, and a
- * RequestError at the end of a line that is longer than MAX_LINE: its rest is read as well, because the terminal would echo
- * it, and the shell would take it for a command.
+ * Asks for one line; the end of the input also ends it. Does not echo a secret. Throws Interrupted at Ctrl-C, and a RequestError
+ * for a line longer than MAX_LINE, after reading it to its end: the terminal would echo the rest, and the shell would run it as
+ * a command.
  */
 export function promptLine(question: string, secret: boolean): Promise<string> {
   const { stdin, stderr } = process
-  // Before the question is shown, so that no key of the answer is echoed.
+  // Before the question is written, so that no key of the answer is echoed.
   if (secret) stdin.setRawMode(true)
   stderr.write(question)
   return new Promise((resolve, reject) => {

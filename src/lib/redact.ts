@@ -16,7 +16,7 @@ export type Redactor = {
 
 /** Creates a redactor that also hides these secret values, in all their encodings. */
 export function createRedactor(secrets: Iterable<string>): Redactor {
-  const known = literals(secrets)
+  const known = secretsPattern(secrets)
   const maskKnown = (text: string) => (known === undefined ? text : text.replace(known, HIDDEN))
   return {
     maskKnown,
@@ -28,7 +28,7 @@ export function createRedactor(secrets: Iterable<string>): Redactor {
 /** Creates a redactor that hides the current secrets of its sources. It works before it has sources. */
 export function createLiveRedactor(): {
   cleaner(): Redactor
-  /** Adds sources. A source returns a new array when its secrets change. */
+  /** Adds sources. A source must return a new array when its secrets change. */
   follow(sources: readonly (() => readonly string[])[]): void
 } {
   let sources: readonly (() => readonly string[])[] = []
@@ -37,15 +37,15 @@ export function createLiveRedactor(): {
   const isChanged = (secrets: () => readonly string[], at: number) => secrets() !== known[at]
   return {
     cleaner() {
-      // Nothing is allocated while nothing has changed: it is asked for each line.
+      // Allocates nothing while nothing has changed: the log calls this for each line.
       if (sources.some(isChanged)) {
         known = sources.map((secrets) => secrets())
         current = createRedactor(known.flat())
       }
       return current
     },
-    follow(given) {
-      sources = [...sources, ...given]
+    follow(added) {
+      sources = [...sources, ...added]
     },
   }
 }
@@ -79,7 +79,7 @@ function unescapePercent(text: string, hide: (text: string) => string): string {
 }
 
 /** Returns one RegExp for all secrets in all encodings, the longest first. */
-function literals(secrets: Iterable<string>): RegExp | undefined {
+function secretsPattern(secrets: Iterable<string>): RegExp | undefined {
   const spellings = new Set<string>()
   for (const secret of secrets) {
     if (secret.length < MIN_SECRET) continue

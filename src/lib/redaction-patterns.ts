@@ -2,8 +2,9 @@
  * The patterns of redaction: credentials and places in running text. They describe general forms: a secret name and its
  * value, a scheme and its token, a vendor's prefix and its letters, an address, a path.
  *
- *   1. The stronger the separator between a secret name and its value, the less the value must look like one: after `=` and
- *      `:` everything is a value but a placeholder; after `: ` also not a sentence; after white space it must look like one.
+ *   1. The stronger the separator between a secret name and its value, the less the value must look like a secret: after `=` and
+ *      `:`, any text but a placeholder is a value; after `: `, any text but a placeholder or a sentence; after white space, only
+ *      a text that looks like a secret.
  *   2. A space belongs to a path if the path goes on after it: another separator, an extension, a capitalized word.
  *   3. Every quantifier is bounded, or matches characters that its neighbours cannot match, so that each text takes linear
  *      time.
@@ -14,7 +15,10 @@ export type Pattern = {
   readonly name: string
   readonly find: RegExp
   readonly put: string
-  /** Matches each text that `find` matches: most texts need no more, and compiling all the large expressions takes 5 ms of a start. */
+  /**
+   * A cheap check that accepts each text that `find` matches. It rejects most texts, so that a start need not compile the large
+   * expressions, which takes 5 ms.
+   */
   readonly needs?: RegExp
 }
 
@@ -33,7 +37,7 @@ const END = "(?![\\w@$%^*+=/\\\\-]|[.:,;!?][\\w@$/+-])"
 const COMMON_WORD = `(?:${FUNCTION_WORD}|${MESSAGE_WORD}|(?:does|is|was|are|were|has|did|could|would|ca|wo|do)n['’]t)`
 const WORD = `(?:${COMMON_WORD}|[a-z]{2,20}${WORD_ENDING})`
 
-/** Stands where a value would: a placeholder, a reference, a constant. */
+/** Stands in place of a value: a placeholder, a reference, a constant. */
 const PLACEHOLDER = `(?:\\[REDACTED|\\[object|\\[(?:PATH|URL|HOST|EMAIL)\\]|•{2}|\\*{3,}${END}|\\.{3}|…|<[a-z][\\w -]{0,40}>|\\{|\\$\\{|\\$[A-Z_][A-Z0-9_]{0,64}${END}|%[sdvo]${END}|\\[\\]|\\((?:empty|none|not |unset|hidden|redacted)|(?:null|undefined|none|nil|true|false|yes|no|empty|unset|missing|required|optional|invalid|expired|redacted|hidden|denied|revoked|unknown|string|number|boolean|object|same-origin|include|omit)${END})`
 /** The signature of a function: its parameters and what follows them, its name before them or a keyword. */
 const FUNCTION =
@@ -47,7 +51,7 @@ const IDENTIFIER =
 // --- Names, separators and values of secrets.
 
 const SECRET_WORD = secretWord()
-/** Names that say something about a secret: `token_type`, `secretName`, `auth_url`, `password_file`. */
+/** Excludes names that describe a secret and do not hold it: `token_type`, `secretName`, `auth_url`, `password_file`. */
 const ABOUT =
   "(?<!types?|endpoints?|ur[il]s?|methods?|supported|names?|ttl|expir(?:y|es|ation)|[_-](?:at|in)|count|limit|length|size|enabled|disabled|required|status|state|mode|errors?|issuer|servers?|providers?|file|path|dir|version|alg|algorithm|level|format|schema|scheme|field)"
 const NAME = `(?<![a-z0-9])[\\w-]{0,32}?(?:${SECRET_WORD})[\\w-]{0,32}(?![\\w-])${ABOUT}`
@@ -59,7 +63,7 @@ const VALUE =
 const RANDOM =
   "(?:(?=[^\\s,;\"'`<>()]{0,64}[\\d!@#$%^&*+=~])[^\\s,;\"'`<>()]{6}|[\\w-]{8})[^\\s,;\"'`<>()]{0,8192}(?<![.:!?])"
 
-/** Between the arguments of a command, or of a list of them. */
+/** Separates the arguments of a command line, or those in a list of quoted texts. */
 const GAP = `(?:\\s{1,4}|["'],\\s{0,2}["'])`
 /** A command and its arguments up to a flag. */
 const before = (command: string, flag: string) =>
@@ -80,7 +84,7 @@ export const CREDENTIALS: readonly Pattern[] = [
     "-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?!-----END)[\\s\\S]){0,16384}(?:-----END [A-Z ]{0,60}-----)?",
   ),
   { name: "jwt", find: /(?<![\w-])eyJ[\w-]{5,8192}(?:\.[\w-]{0,8192}){1,4}/g, put: HIDDEN },
-  // The address of a sign-in has random parameters and folders that are no secrets: a browser must be able to open it.
+  // The URL of a sign-in has random parameters and folders that are not secret: a browser must be able to open it.
   {
     name: "token by its prefix",
     find: /(?<![\w-])(?<![?&](?:state|nonce|code_challenge|client_id|dpop_jkt)=)(?:[spr]k[-_](?:live[-_]|test[-_]|proj[-_]|ant[-_])?[\w-]{8,512}|gh[pousr]_\w{8,512}|github_pat_\w{8,512}|gl[a-z]{2,6}-[\w.-]{12,512}|xox[a-z][-.][\w.-]{6,512}|xapp-[\w-]{6,512}|(?:AKIA|ASIA|ABIA|ACCA|LTAI|AKID)[0-9A-Za-z]{12,40}|AIza[\w-]{20,64}|GOCSPX-[\w-]{8,64}|1\/\/0[\w-]{20,512}|ya29\.[\w-]{8,512}|SG\.[\w-]{8,64}\.[\w-]{8,128}|hv[sbr]\.[\w-]{8,512}|pat[A-Za-z0-9]{14}\.[0-9a-f]{16,64}|AT[ABC][TB][A-Za-z0-9][\w=-]{16,512}|EAA[A-Za-z0-9]{20,512}|AGE-SECRET-KEY-1[0-9A-Z]{20,80}|FlyV1 [\w+/=,]{8,4096}|[A-Za-z0-9]{14}\.atlasv1\.[\w-]{20,128}|\d{8,10}:AA[\w-]{30,40}|[MNO][\w-]{22,28}\.[\w-]{6}\.[\w-]{27,40}|(?:AC|SK)[0-9a-f]{32}(?![0-9a-z])|sq0[a-z]{3}-[\w-]{16,128}|BSA[\w-]{20,64}|svc_\w{4,64}_[\w-]{8,512}|[a-z]{2,12}_(?:pw|pat|tkn|tok|token|key|secret|oauth|live|test|prod)_(?=[\w-]{0,64}\d)[\w-]{20,512}|(?:[a-z]{2,12}\.){1,4}(?=[A-Za-z]{0,64}\d)(?=[a-z\d]{0,64}[A-Z])(?=[A-Z\d]{0,64}[a-z])[A-Za-z0-9]{32,512}(?![\w.-])|(?=[a-fA-F]{0,5}[g-zG-Z])[A-Za-z]{2,6}[0-9a-f]{32,64}(?![A-Za-z0-9])|(?<![/+=.])(?=[a-z/+\d]{0,39}[A-Z])(?=[A-Z/+\d]{0,39}[a-z])(?=[A-Za-z/+]{0,39}\d)[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=.:_-]))/g,
@@ -119,7 +123,8 @@ export const CREDENTIALS: readonly Pattern[] = [
   },
   {
     name: "scheme and token",
-    // The last three are base64, or have a `=`: a plain word after them is none. `Bearer realm="x"` is a challenge.
+    // After `basic`, `digest` and `negotiate` comes base64 or a text with `=`: a plain word is not a token.
+    // `Bearer realm="x"` is a challenge.
     find: new RegExp(
       `\\b(bearer(?!\\s{1,8}(?:${WORD}|[A-Z]{2,9})${END})|(?:basic|digest|negotiate)(?!\\s{1,8}(?-i:[A-Z]?[a-z]{1,40})(?:[.:,]?\\s|[.:]?$)))(\\s{1,8}|%20)(?!${PLACEHOLDER}|(?:realm|scope|error\\w{0,16}|resource_metadata)=)[\\w.~+/=:-]{4,8192}`,
       "gi",
@@ -135,7 +140,7 @@ export const CREDENTIALS: readonly Pattern[] = [
   },
   {
     name: "password at host",
-    // After the at-sign of a package or an image stands a version, a tag or a digest.
+    // After the at-sign of a package or an image comes a version, a tag or a digest.
     find: /(?<![\w.+/-])(?!(?:npm|jsr|pkg|docker|oci|node|deno|bun|workspace|file|git|mailto|sip|acct):)[\w.+-]{0,64}:[^\s:@/"'<>]{1,256}@(?=[a-z[]|\d{1,3}\.\d{1,3}\.\d{1,3}\.\d)(?!sha\d|latest\b|next\b)/gi,
     put: `${HIDDEN}@`,
   },
@@ -219,7 +224,7 @@ export const CREDENTIALS: readonly Pattern[] = [
     /(?:pass(?:word|code|phrase)|token|secret|key)s/i,
   ),
   {
-    // `-p` is a port or a folder elsewhere; after a user it is a password, and in commands whose only `-p` is one.
+    // `-p` is a password after a user, and in commands that have no other `-p`; elsewhere it is a port or a folder.
     name: "password flag of a command",
     find: new RegExp(
       `((?:^|[\\s"'\`])(?:(?<!\\b(?:mysql|mariadb)[^|;&\\r\\n]{0,200})(?:-u|-U|--user(?:name)?)(?:${GAP}|=)?[^\\s"',-][^\\s"',]{0,127}(?:${GAP}-[\\w=./:-]{1,64}){0,4}${GAP}-p(?!${GAP}(?:[\\d.]{1,15}:)?\\d{1,5}(?::\\d{1,5})?(?:/\\w{3})?(?![\\w.:]))|${before(`sshpass|mongo\\w{0,8}|(?:docker|podman|nerdctl|buildah|skopeo|oc|registry)${GAP}login`, "-p")}|${before("redis-cli", "-a")}|${before("plink|pscp|psftp", "-pw")}|${before("sqlcmd|bcp|unzip|zip", "-P")}|${before("ldap\\w{3,8}", "-w")})(?:${GAP}["']?|["']))(?!-|${PLACEHOLDER})[^\\s"'\`]{1,512}`,
@@ -252,7 +257,7 @@ export const CREDENTIALS: readonly Pattern[] = [
 
 // --- Places.
 
-/** Words that begin the rest of a sentence behind a path. */
+/** Excludes words that continue a sentence after a path. */
 const AFTER_PATH = `(?!(?:${FUNCTION_WORD}|failed|exists?|denied|missing|error|line)(?![\\w.-]))`
 const LETTER = "[\\p{L}\\p{N}_.@~%$#+-]"
 const ROOT_FOLDER =
@@ -266,13 +271,13 @@ const TLD =
   "(?:com|org|net|edu|gov|io|dev|app|ai|cloud|co|tech|xyz|online|site|info|biz|example|test|localhost|de|uk|fr|eu|nl|us|ca|au|jp|cn|br|ch|corp|internal|intranet|lan|local|home|private)"
 const LABELS = "(?:[a-z0-9](?:[a-z0-9_-]{0,62})\\.){1,8}"
 const AUTHORITY_END = "[^\\s\"'<>`,;()\\]}|]{0,4096}(?<![.:!?])"
-/** The name of a host, with or without a domain, where the words before it show that it is one. */
+/** The name of a host, with or without a domain, in a place where the words around it show that it is a host. */
 const HOST_NAME = "(?=[\\d.-]{0,64}[a-z])[a-z0-9](?:[a-z0-9_.-]{0,251}[a-z0-9])?"
 const NO_HOST = `(?:(?:${FUNCTION_WORD}|errors?|fail(?:ed|s|ure)|keys?|ports?|networks?|hosts?|hostnames?|names?|servers?|address(?:es)?|dns|getaddrinfo|lookup|host is|module|package|file|command|symbol|import|types?|query|promise|path|dependency|dependencies)(?![\\w.-]))`
-/** Names of files end so, not names of hosts. */
+/** Extensions of file names, which host names do not have. */
 const EXTENSION =
   "(?:[cm]?[jt]sx?|json[c5l]?|py[cio]?|go|rs|rb|java|kt|scala|c|cc|cpp|cs|h|hpp|php|pl|lua|sh|ps1|bat|cmd|ya?ml|toml|ini|cfg|conf|config|env|lock|md|mdx|txt|log|csv|xml|html?|css|scss|vue|svelte|sql|swift|dart|exs?|erl|hs|clj|zig|nim|r|jl|m|mm|wasm|map|gz|zip|tar|whl|exe|dll|so|proto|graphql|prisma|tf)"
-/** The file of a registry, a repository or a module: a name of a package, not an address. */
+/** The hosts in names of packages, modules and images: such a name is not an address. */
 const PACKAGES =
   "(?:(?:[\\w-]{1,63}\\.){0,4}(?:github|gitlab|bitbucket|golang|k8s|docker|ghcr|quay|gcr|pkg|gopkg|azurecr|jsr|uber)\\.(?:com|org|io|dev|in)|mcr\\.microsoft\\.com|public\\.ecr\\.aws)"
 
@@ -342,7 +347,7 @@ export const PLACES: readonly Pattern[] = [
     `(?<![\\p{L}\\p{N}_@./\\\\-])(?!${NO_HOST})${HOST_NAME}(?=["']?(?: on \\S{3,64})?: (?:no such host|name or service not known|temporary failure in name resolution|nodename nor servname|unknown host|no address associated))`,
     "[HOST]",
   ),
-  // In svc's own words: network-error.ts.
+  // The messages of network-error.ts.
   place(
     "host that cannot be reached",
     "(?!\\[|(?:\\d{1,3}\\.){3})(?:(?<=\\b(?:cannot reach|nothing listens at) )[\\w.-]{1,253}(?::\\d{1,5}(?!\\d)|(?= \\())|(?<![\\w.\\]-])[\\w.-]{1,253}(?::\\d{1,5})?(?= closed the connection without an answer))",
@@ -366,7 +371,7 @@ export const PLACES: readonly Pattern[] = [
     "$1.x.x",
   ),
   place("ipv6", "(?<![\\w:])([0-9a-f]{1,4}:){7}[0-9a-f]{1,4}(?![\\w:])", "[IPv6]"),
-  // `::` alone is every address, and `std::a` a name in C++.
+  // Not `::` alone, which means every address, and not `std::a`, a name in C++.
   place(
     "short ipv6",
     "(?<![\\w:])(?=[0-9a-f:]{0,40}\\d)(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?::(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,6})?(?![\\w:])",

@@ -1,4 +1,4 @@
-/** Where releases are, and the key that signs them: compiled in by build.ts for a release; a build from source knows neither. */
+/** The URL of the releases and the key that signs them. build.ts compiles them into a release; a build from source has neither. */
 
 declare const SVC_RELEASES: string | undefined
 declare const SVC_RELEASE_KEY: string | undefined

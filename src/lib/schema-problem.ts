@@ -1,4 +1,4 @@
-/** Words a mismatch between a value and a schema for users. zod's own texts ("Invalid input: expected …") are for programmers. */
+/** Describes a mismatch between a value and a schema to users. zod's own texts ("Invalid input: expected …") are for programmers. */
 import type { core } from "zod"
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Protects text that clients carry for svc: sealed, so that they can neither read nor change it (AES-256-GCM), or marked, so
- * that they cannot forge it (HMAC-SHA-256). Both are base64url. Not jose's CompactEncrypt, which is asynchronous.
+ * Protects text that clients carry for svc: a sealed text (AES-256-GCM) can be neither read nor changed, and a mark, which is a
+ * MAC (HMAC-SHA-256), cannot be forged. Both are base64url. Not jose's CompactEncrypt, which is asynchronous.
  */
 
 export type Sealer = {
@@ -40,7 +40,7 @@ export const MARK_CHARS = 22
 /** Returns the mark of texts: MARK_CHARS characters, always the same for the same texts. */
 export type Marker = (...texts: readonly string[]) => string
 
-/** Creates a marker; `key` returns 32 bytes and is called with the first mark. */
+/** Creates a marker; `key` returns 32 bytes and is called for the first mark. */
 export function createMarker(key: () => Uint8Array): Marker {
   let known: Uint8Array | undefined
   return (...texts) => {
@@ -58,7 +58,7 @@ export function isSameMark(one: string, other: string): boolean {
 
 // ---
 
-/** Loaded when it is first used: it takes 4 ms, and a start seals nothing. */
+/** Loads node:crypto at its first use: loading takes 4 ms, and a start seals nothing. */
 const nodeCrypto = () => process.getBuiltinModule("node:crypto")
 
 const MARK_BYTES = 16

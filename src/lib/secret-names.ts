@@ -38,5 +38,5 @@ const IN_NAMES: readonly string[] = [
   "(?<![a-z0-9])(?:pin|sig)(?![a-z0-9])",
 ]
 
-/** Except PWD: it is a path, in every shell. */
+/** Matches all names of the vocabulary but PWD, which is a path in every shell. */
 const NAME = new RegExp(`^(?!pwd$)(?:.*(?:${[...WORDS, ...IN_NAMES].join("|")}))`, "is")

@@ -2,26 +2,26 @@
  * Tables for people: aligned columns that fit the width of a terminal, with colors where the reader sees them.
  *
  *  1. A column without any value is left out.
- *  2. If the table is wider than the terminal, the values of its widest columns are cut, at a word where there is one, and end
- *     in `…`. The whole value belongs in a detail view, or in JSON. A column that must be readable here says so: see `Column`.
+ *  2. If the table is wider than the terminal, the values of its widest columns are cut, at the end of a word if possible, and
+ *     end in `…`. The whole value belongs in a detail view, or in JSON. `Column` can exempt a column.
  *  3. Widths are columns of a terminal: a wide character takes two.
- *  4. Cells are escaped: a server's text cannot move the cursor or paint.
+ *  4. Cells are escaped: a server's text cannot move the cursor or set colors.
  */
 import { printable } from "./log.ts"
 import { type Look, PAINTED, paint, type Tone } from "./terminal.ts"
 
 /**
- * The title of a column, and how its values fit: `whole` ones are never cut, such as an address that a person copies; those
- * that `wrap` continue at a word on the next line, such as advice.
+ * The title of a column, and how its values fit: `whole` values are never cut, such as an address that a user copies; `wrap`
+ * values continue on the next line, such as advice. Others are cut.
  */
 export type Column = string | { readonly title: string; readonly fit: "whole" | "wrap" }
 
-/** A value of a table, or one with a meaning. */
+/** A value of a table, with or without a tone. */
 export type Cell = string | { readonly text: string; readonly tone: Tone }
 
 /**
- * Escapes control characters of each line, except for the colors that `paint` adds: a server that prints these colors its
- * own text and nothing else.
+ * Escapes control characters of each line, except for the colors that `paint` adds: a server that sends the same codes can
+ * color its own text and nothing else.
  */
 export const printableLines = (text: string): string =>
   text
@@ -29,7 +29,7 @@ export const printableLines = (text: string): string =>
     .map((line) =>
       line
         .split(PAINTED)
-        // Every third part is the code of a color, and the next is what it paints.
+        // Every third part is the code of a color; the part after it is the text in that color.
         .map((part, at) => (at % 3 === 1 ? `\u001b[${part}m` : printable(part) + (at % 3 === 2 ? "\u001b[0m" : "")))
         .join(""),
     )
@@ -50,7 +50,7 @@ export function formatTable(head: readonly Column[], rows: readonly (readonly Ce
       const cells = row.map((cell, column) => {
         const [text, width] = [textOf(cell), widths[column] ?? 0]
         if (fitOf(columns[column]) !== "wrap") return [cut(text, width)]
-        // A long word of the last column disturbs none.
+        // A long word may stick out of the last column: no column follows.
         return wrapped(text, width, column < row.length - 1)
       })
       const height = Math.max(...cells.map((lines) => lines.length))
@@ -59,8 +59,8 @@ export function formatTable(head: readonly Column[], rows: readonly (readonly Ce
           .map((cell, column) => {
             const last = column === row.length - 1
             const text = cells[column]?.[at] ?? ""
-            const shown = typeof cell === "string" ? text : paint(text, cell.tone, look)
-            return last ? shown : shown + " ".repeat(Math.max(0, (widths[column] ?? 0) - Bun.stringWidth(text)))
+            const painted = typeof cell === "string" ? text : paint(text, cell.tone, look)
+            return last ? painted : painted + " ".repeat(Math.max(0, (widths[column] ?? 0) - Bun.stringWidth(text)))
           })
           .join(GAP)
           .trimEnd(),
@@ -69,12 +69,12 @@ export function formatTable(head: readonly Column[], rows: readonly (readonly Ce
     .join("\n")
 }
 
-/** Formats the facts about one thing, a line for each: values are whole, and wrap at words under themselves. */
+/** Formats the facts about one thing, a line for each. A long value continues at a word on the next line, below its beginning. */
 export function formatFacts(facts: readonly (readonly [label: string, value: Cell])[], look: Look): string {
-  const shown = facts.filter(([, value]) => textOf(value) !== "")
-  const indent = Math.max(...shown.map(([label]) => Bun.stringWidth(label))) + 2 * GAP.length
+  const filled = facts.filter(([, value]) => textOf(value) !== "")
+  const indent = Math.max(...filled.map(([label]) => Bun.stringWidth(label))) + 2 * GAP.length
   const room = Math.max(look.width - indent, 20)
-  return shown
+  return filled
     .map(([label, value]) => {
       const text = textOf(value)
       const body = wrapped(text, room)
@@ -121,11 +121,11 @@ const textOf = (cell: Cell | undefined): string => printable(typeof cell === "ob
 const titleOf = (column: Column): string => (typeof column === "string" ? column : column.title)
 const fitOf = (column: Column | undefined) => (typeof column === "object" ? column.fit : "cut")
 
-/** Breaks a text at words into lines of a width; a longer word keeps a line of its own, unless `hard`. */
+/** Breaks a text at words into lines of a width; a word that is too long keeps its line, or is broken if `hard`. */
 const wrapped = (text: string, width: number, hard = false): readonly string[] =>
   Number.isFinite(width) && Bun.stringWidth(text) > width ? Bun.wrapAnsi(text, width, { hard }).split("\n") : [text]
 
-/** Shrinks the widest columns, except for those that stay whole, until all fit in `width`, or are at their least width. */
+/** Shrinks the widest columns, except for the whole ones, until all fit in `width` or have LEAST_WIDTH. */
 function fit(natural: readonly number[], whole: readonly boolean[], width: number): readonly number[] {
   const widths = [...natural]
   for (;;) {

@@ -3,13 +3,13 @@
 /** What a text means to its reader; each meaning has a color. */
 export type Tone = "good" | "notice" | "bad" | "faint" | "strong"
 
-/** How an output is shown: its columns (infinite for a file or a pipe), and whether it shows colors. */
+/** The width of an output in columns (infinite for a file or a pipe), and whether it shows colors. */
 export type Look = { readonly width: number; readonly color: boolean }
 
 type OutputStream = { readonly isTTY?: boolean | undefined; readonly columns?: number | undefined }
 type Variables = Readonly<Record<string, string | undefined>>
 
-/** Returns how a stream is shown. `COLUMNS` states a width, `NO_COLOR` and `FORCE_COLOR` whether there are colors. */
+/** Returns the look of a stream. `COLUMNS` overrides the width, `NO_COLOR` and `FORCE_COLOR` the colors. */
 export function lookOf(stream: OutputStream, env: Variables): Look {
   const stated = Number(env.COLUMNS)
   const natural = stream.isTTY === true ? stream.columns || 80 : Number.POSITIVE_INFINITY

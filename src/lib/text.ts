@@ -17,6 +17,6 @@ export function percentDecoded(text: string): string {
   }
 }
 
-/** Returns a path for people: `~` stands for the home directory. */
+/** Returns a path to show to users: `~` stands for the home directory. */
 export const shortPath = (path: string, home: string): string =>
   path === home || path.startsWith(`${home}/`) ? `~${path.slice(home.length)}` : path

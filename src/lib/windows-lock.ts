@@ -3,7 +3,7 @@
  * has it open, mostly for a moment. Other systems do not refuse.
  */
 
-/** Runs `act`, again if a lock refused it, for half a second at most. Throws the last error. */
+/** Runs `act`, and again while a lock refuses it, for half a second at most. Throws the last error. */
 export function retryOnWindowsLock<T>(
   act: () => T,
   platform: string = process.platform,

@@ -66,7 +66,7 @@ test("add-json reads stdin, names what it leaves out, and refuses what is no ser
   }
 })
 
-test("a line that svc cannot take is answered with the one that it takes [cli:add] [cli:add:address] [cli:habits]", async () => {
+test("a line that svc cannot take is answered with the one that it takes [cli:add] [cli:add:address] [cli:aliases]", async () => {
   const { svc } = fresh()
   for (const [line, message] of [
     ["mcp add it mcp.it.example/mcp", "write https://mcp.it.example/mcp, or put the program after --"],

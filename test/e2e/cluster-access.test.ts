@@ -125,7 +125,7 @@ describe.skipIf(NO_REDIS !== undefined)("a Redis with a certificate of a private
     await client.open(trusting)
     expect(await client.call(other, "one_svc_who")).toMatch(/^\d+$/)
     await using doubting = await start({})
-    await doubting.said("NODE_EXTRA_CA_CERTS names a file of further authorities")
+    await doubting.said("set NODE_EXTRA_CA_CERTS to a file with the authority's certificate")
   })
 })
 

@@ -110,9 +110,9 @@ describe("commands", () => {
     await expect(findCommand(commands, ["add", "--", "npx"])).rejects.toThrow("NAME is missing")
   })
 
-  test("words of other programs are read as svc's, or answered with them [cli:habits]", async () => {
+  test("words of other programs are read as svc's, or answered with them [cli:aliases]", async () => {
     const { mcp } = root.subCommands
-    const group = { subCommands: { mcp }, habits: { ls: ["mcp", "list"], claude: [], stop: "`kill` stops it" } }
+    const group = { subCommands: { mcp }, aliases: { ls: ["mcp", "list"], claude: [], stop: "`kill` stops it" } }
     for (const words of [["ls"], ["claude", "mcp", "list"]])
       expect((await findCommand(group, words)).path).toEqual(["mcp", "list"])
     await expect(findCommand(group, ["stop"])).rejects.toThrow("unknown command: stop; `kill` stops it")
