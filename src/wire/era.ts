@@ -18,7 +18,7 @@ export const META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 export const META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 /** 2025-11-25: names the task that a message belongs to. basic: Tasks, Related Task Metadata. */
 export const META_TASK = "io.modelcontextprotocol/related-task"
-/** The extension that tasks are in the modern era. */
+/** In the modern era, tasks are this extension. */
 export const TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 
 /** From: MCP Apps. */

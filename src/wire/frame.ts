@@ -27,13 +27,13 @@ export type FramedResponse = {
   readonly number: number
   readonly start: number
   readonly end: number
-  /** The offset behind the opening brace of the result. */
+  /** The offset after the opening brace of the result. */
   readonly result: number
 }
 
-/** Takes one frame while it comes. */
+/** Receives one frame in chunks, as it arrives. */
 export type FrameSink = {
-  /** Takes the next bytes, which must not change afterwards. A promise asks to wait before more is given. */
+  /** Takes the next bytes, which must not change afterwards. Returns a promise if the caller must wait before the next push. */
   push(bytes: Uint8Array): Promise<void> | undefined
   /** The frame is complete. */
   end(): void
@@ -42,8 +42,8 @@ export type FrameSink = {
 }
 
 /**
- * Offers an unfinished frame that is longer than the look-ahead. Takes `head`, which is all that has come of it, and returns
- * what takes the rest; or returns undefined to have the frame read whole.
+ * Offers an unfinished frame that is longer than LOOK_AHEAD. Takes `head`, which is all that has arrived, and returns a sink for
+ * the rest; or returns undefined to have the frame buffered whole.
  */
 export type OfferFrame = (head: Uint8Array) => FrameSink | undefined
 
@@ -56,7 +56,7 @@ export type RequestIds = {
   text(number: number): string
   /** Returns the number in an id of svc's, or undefined. */
   parse(id: unknown): number | undefined
-  /** Returns the number of svc's id in the edges of a message that was too large to keep, or undefined. */
+  /** Returns the number of svc's id in the edges (first and last bytes) of a message that was too large to keep, or undefined. */
   findInEdges(edges: Uint8Array): number | undefined
   /** Returns the number of svc's id in the first members of an unfinished response, or undefined. */
   findInHead(head: Uint8Array): number | undefined
@@ -78,12 +78,12 @@ const BRACE = 0x7d
 const OPEN_BRACE = 0x7b
 const OPEN_BRACKET = 0x5b
 const BYTE_ORDER_MARK = encoder.encode("\ufeff")
-/** The most digits of an id's number: doubles hold so many exactly. */
+/** The most digits of an id's number: a double represents 15 digits exactly. */
 const MAX_DIGITS = 15
 const MAX_BATCH = 1000
-/** Bytes in which the id stands if it is one of the first members. */
+/** The first bytes of a frame, which contain the id if it is one of the first members. */
 const HEAD_BYTES = 256
-// The parts of a response around its id, by their place in it.
+// The parts of a response around its id, named by their position.
 const RESULT_AFTER_ID = encoder.encode(',"result":{')
 const RESULT_FIRST = encoder.encode('{"result":{')
 const VERSION_THEN_RESULT = encoder.encode('{"jsonrpc":"2.0","result":{')
@@ -102,7 +102,7 @@ export function createRequestIds(random: string): RequestIds {
   let last = 0
   let tens = 0
   let textOfTens = prefix
-  // Ten ids share the text before their last digit, because a number is slow to turn into text.
+  // Ten ids share the text before their last digit, because converting a number to text is slow.
   const textOfId = (number: number): string => {
     const before = Math.floor(number / 10)
     if (before !== tens) {
@@ -228,7 +228,7 @@ export function parseFrame(frame: Uint8Array): unknown {
   } catch (cause) {
     throw new Error("sent a message that is not JSON", { cause })
   }
-  // Valid JSON without an end for the grammar is nested too deep.
+  // If the grammar finds no end in valid JSON, the nesting is too deep.
   if (endOfValue(frame, startOf(frame)) < 0) throw new Error(`sent JSON nested deeper than ${MAX_DEPTH} levels`)
   return value
 }
@@ -271,7 +271,7 @@ export function hasEscapedLetters(frame: Uint8Array): boolean {
   return false
 }
 
-/** Returns the first offset of `needle` in `frame` from `start` on; -1 if there is none. A search without a Buffer: that takes longer to make. */
+/** Returns the first offset of `needle` in `frame` from `start` on; -1 if there is none. Saves the cost of creating a Buffer. */
 export const indexOf = (frame: Uint8Array, needle: Uint8Array, start = 0): number =>
   Buffer.prototype.indexOf.call(frame, needle, start)
 
@@ -282,11 +282,11 @@ export const contains = (frame: Uint8Array, needle: Uint8Array): boolean => inde
 
 const ENVELOPE: ReadonlySet<unknown> = new Set(["jsonrpc", "id", "method", "params", "result", "error"])
 
-/** Returns the offset of the value in a frame: behind white space and a byte order mark, which decoding removes. */
+/** Returns the offset of the value in a frame: after white space and a byte order mark, which decoding removes. */
 const startOf = (frame: Uint8Array): number =>
   skipSpace(frame, matches(frame, BYTE_ORDER_MARK, 0) ? BYTE_ORDER_MARK.length : 0)
 
-/** Replaces the id by one that is not longer, in place; moves the shorter of the two sides. */
+/** Replaces the id in place with an id that is not longer; moves the shorter of the two sides. */
 function replaceId(frame: Uint8Array, { start, end, result }: FramedResponse, id: Uint8Array): Uint8Array {
   if (start < result) {
     const from = end - id.length
@@ -299,7 +299,7 @@ function replaceId(frame: Uint8Array, { start, end, result }: FramedResponse, id
   return frame.subarray(0, frame.length - (end - start - id.length))
 }
 
-/** Returns the offset behind the digits that begin at `start`, MAX_DIGITS at most. */
+/** Returns the offset after the digits that begin at `start`, MAX_DIGITS at most. */
 function endOfDigits(frame: Uint8Array, start: number): number {
   let at = start
   while (at < start + MAX_DIGITS && isDigit(frame[at])) at++
@@ -313,7 +313,7 @@ function startOfDigits(frame: Uint8Array, end: number): number {
   return at
 }
 
-/** Returns the number that digits write, or undefined if there are none or the first is 0. */
+/** Returns the number that the digits spell, or undefined if there are none or the first is 0. */
 function readDigits(frame: Uint8Array, start: number, end: number): number | undefined {
   if (start === end || frame[start] === DIGIT_0) return undefined
   let number = 0
@@ -329,7 +329,7 @@ function matches(frame: Uint8Array, part: Uint8Array, at: number): boolean {
   return true
 }
 
-/** Whether an object has no member; `at` is the offset behind its opening brace. */
+/** Whether an object has no member; `at` is the offset after its opening brace. */
 function isEmptyObject(frame: Uint8Array, at: number): boolean {
   let index = at
   while (frame[index] === 0x20 || frame[index] === 0x09 || frame[index] === 0x0d || frame[index] === 0x0a) index++

@@ -4,11 +4,11 @@
  * comes in chunks. From: RFC 8259.
  */
 
-/** The most levels of nesting: code that walks a parsed value must not run out of stack. */
+/** The limit of nesting: code that walks a parsed value must not run out of stack. */
 export const MAX_DEPTH = 512
 
 /**
- * Returns the offset behind the JSON value that begins at `from`, or -1 if it is invalid or nested deeper than `levels`.
+ * Returns the offset after the JSON value that begins at `from`, or -1 if it is invalid or nested deeper than `levels`.
  * Accepts all bytes above 0x7f in strings: the caller checks that they are UTF-8.
  */
 export function endOfValue(bytes: Uint8Array, from: number, levels = MAX_DEPTH): number {
@@ -134,7 +134,7 @@ function endOfSpace(bytes: Uint8Array, from: number): number {
   }
 }
 
-/** 1 for each byte that is literal in a string: no quote, backslash or control character. */
+/** Has a 1 for each byte that is literal in a string: no quote, backslash or control character. */
 const PLAIN: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte < SPACE || byte === QUOTE || byte === BACKSLASH ? 0 : 1,
 )
@@ -147,13 +147,13 @@ const MAX_WINDOW = 64 * 1024
 const SPACES = 0x20202020
 const HIGHEST_BITS = 0x80808080
 const ESCAPED: readonly number[] = [QUOTE, BACKSLASH, SLASH, LETTER_B, LETTER_F, LETTER_N, LETTER_R, LETTER_T]
-/** The length of an escape by the byte behind its backslash; 0 if there is no such escape. */
+/** The length of an escape by the byte after its backslash; 0 if there is no such escape. */
 const ESCAPES: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) => {
   if (byte === LETTER_U) return 6
   return ESCAPED.includes(byte) ? 2 : 0
 })
 
-/** Returns the offset behind the string at `quote`; `~at`, which is negative, if it is invalid at the offset `at`. */
+/** Returns the offset after the string at `quote`; `~at`, which is negative, if it is invalid at the offset `at`. */
 export function endOfString(bytes: Uint8Array, quote: number): number {
   let at = quote + 1
   const stop = at + SHORT_STRING
@@ -161,7 +161,7 @@ export function endOfString(bytes: Uint8Array, quote: number): number {
   return bytes[at] === QUOTE ? at + 1 : endOfLongString(bytes, at)
 }
 
-/** Does the same for the rest of a string from `from` on. */
+/** Works as `endOfString`, for the rest of a string from `from` on. */
 function endOfLongString(bytes: Uint8Array, from: number): number {
   let at = from
   for (;;) {
@@ -180,7 +180,7 @@ export function endOfPlain(bytes: Uint8Array, from: number, limit: number): numb
   return at < stop || stop === limit ? at : endOfLongRun(bytes, at, limit)
 }
 
-/** Does the same by a loop, four bytes at a time. */
+/** Works as `endOfPlain`, with a loop over four bytes at a time. */
 function endOfRun(bytes: Uint8Array, from: number, limit: number): number {
   const last = limit - 4
   let at = from
@@ -193,8 +193,8 @@ function endOfRun(bytes: Uint8Array, from: number, limit: number): number {
 const plain = (bytes: Uint8Array, at: number): number => PLAIN[bytes[at] as number] as number
 
 /**
- * Does the same by searches in windows. Each is at most as long as what was plain before it, so that a string that is plain
- * in parts costs no more than the loop would.
+ * Works as `endOfPlain`, with searches in windows. Each window is at most as long as the plain run before it, so that a string
+ * of short plain runs costs no more than the loop would.
  */
 function endOfLongRun(bytes: Uint8Array, from: number, limit: number): number {
   let at = from
@@ -213,13 +213,13 @@ function endOfWindow(bytes: Uint8Array, from: number, limit: number): number {
   return hasControl(bytes, from, end) ? endOfRun(bytes, from, end) : end
 }
 
-/** Returns the offset of a byte; `end` if it is not between the two. */
+/** Returns the first offset of a byte from `from` on; `end` if there is none before `end`. */
 function indexIn(bytes: Uint8Array, byte: number, from: number, end: number): number {
   const found = bytes.subarray(from, end).indexOf(byte)
   return found < 0 ? end : from + found
 }
 
-/** Whether a control character may stand between the two, four bytes at a time. Certain only if there is none. */
+/** Whether there may be a control character from `from` on before `end`. Checks four bytes at a time; only `false` is certain. */
 function hasControl(bytes: Uint8Array, from: number, end: number): boolean {
   const start = from + (-(bytes.byteOffset + from) & 3)
   const count = (end - start) >> 2
@@ -235,7 +235,7 @@ function hasControl(bytes: Uint8Array, from: number, end: number): boolean {
   return (borrowed & HIGHEST_BITS) !== 0 || endOfRun(bytes, from, start) < start || endOfRun(bytes, rest, end) < end
 }
 
-/** Does the same for the escape at `backslash`. */
+/** Returns the offset after the escape at `backslash`; `~at`, which is negative, if it is invalid at the offset `at`. */
 export function endOfEscape(bytes: Uint8Array, backslash: number): number {
   const size = ESCAPES[bytes[backslash + 1] as number] ?? 0
   if (size === 0) return ~(backslash + 1)
@@ -263,7 +263,7 @@ export function endOfName(bytes: Uint8Array, quote: number): number {
   return bytes[colon] === COLON ? skipSpace(bytes, colon + 1) : ~colon
 }
 
-/** Returns the offset behind `true`, `false` or `null`, or -1. */
+/** Returns the offset after `true`, `false` or `null`, or -1. */
 export function endOfLiteral(bytes: Uint8Array, at: number): number {
   switch (bytes[at]) {
     case LETTER_T:
@@ -282,7 +282,7 @@ export function endOfLiteral(bytes: Uint8Array, at: number): number {
   }
 }
 
-/** Returns the offset behind the number at `from`, or -1. */
+/** Returns the offset after the number at `from`, or -1. */
 export function endOfNumber(bytes: Uint8Array, from: number): number {
   let at = from
   if (bytes[at] === MINUS) at++

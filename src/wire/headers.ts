@@ -6,8 +6,8 @@ import { asText, isObject } from "./message.ts"
 export type MirroredHeader = { readonly header: string; readonly path: readonly string[] }
 
 /**
- * Returns the parameters that a tool's input schema marks with `x-mcp-header`. Returns a sentence if a mark is invalid: then
- * a client must not offer the tool. basic: Streamable HTTP, Schema Extension.
+ * Returns the parameters that a tool's input schema marks with `x-mcp-header`. Returns a message if a mark is invalid: a client
+ * must not offer such a tool. basic: Streamable HTTP, Schema Extension.
  */
 export function mirroredOf(inputSchema: unknown): readonly MirroredHeader[] | string {
   // Most schemas have no mark.
@@ -19,7 +19,7 @@ export function mirroredOf(inputSchema: unknown): readonly MirroredHeader[] | st
     if (!isObject(schema)) return undefined
     if (MARK in schema) {
       const name = schema[MARK]
-      if (!reachable) return "x-mcp-header marks a schema that is no reachable parameter"
+      if (!reachable) return "x-mcp-header marks a schema that is not a reachable parameter"
       if (typeof name !== "string" || !TOKEN.test(name)) return "x-mcp-header is not a valid header name"
       if (names.has(name.toLowerCase())) return `x-mcp-header ${name} is used twice`
       if (schema.type !== "string" && schema.type !== "integer" && schema.type !== "boolean")
@@ -46,7 +46,7 @@ export function paramHeaders(args: unknown, mirrored: readonly MirroredHeader[])
   return headers
 }
 
-/** Returns a sentence about the first header that differs from the arguments, or undefined. */
+/** Returns a message about the first header that differs from the arguments, or undefined. */
 export function paramMismatch(
   args: unknown,
   mirrored: readonly MirroredHeader[],

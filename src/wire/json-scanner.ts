@@ -1,7 +1,7 @@
 /**
- * Checks JSON that comes in chunks, and knows where in the value a chunk ends. A string that is a value may be cut off
- * anywhere. Of any other token that a chunk cuts off the scanner takes nothing: the caller gives it again with what follows.
- * From: RFC 8259.
+ * Checks JSON that arrives in chunks, and tracks where in the value a chunk ends. A chunk may end anywhere inside a string that
+ * is a value. The scanner takes nothing of any other token that the chunk cuts off: the caller passes the token again, together
+ * with the next bytes. From: RFC 8259.
  */
 import { decode } from "./frame.ts"
 import {
@@ -16,7 +16,7 @@ import {
 } from "./grammar.ts"
 
 export class JsonScanner {
-  /** How many containers are open. */
+  /** The number of open containers. */
   depth = 0
   /** Bytes taken so far. */
   taken = 0
@@ -24,7 +24,7 @@ export class JsonScanner {
   /** The closing bytes of the open containers, from index 1 on. */
   private readonly closers = new Uint8Array(MAX_DEPTH + 1)
   /**
-   * Where the entries that are open in the outer containers begin, from index 1 on, and where their values do. Not in a
+   * The offsets of the open entries of the outer containers, from index 1 on, and the offsets of their values. Not in a
    * Float64Array: offsets that are doubles would make the shared functions of grammar.ts eight times as slow.
    */
   private readonly entries: number[] = []
@@ -37,12 +37,12 @@ export class JsonScanner {
     return this.next === "string"
   }
 
-  /** Whether the taken bytes end behind a value of the innermost open container. */
+  /** Whether the taken bytes end after a value of the innermost open container. */
   get isAfterValue(): boolean {
     return this.next === "after"
   }
 
-  /** Returns where the value begins, in bytes taken, that is open in the container of this depth; 1 is the outermost. */
+  /** Returns the offset, in bytes taken, of the open value in the container at a depth; 1 is the outermost. */
   startAt(depth: number): number {
     return this.values[depth] ?? 0
   }
@@ -53,8 +53,8 @@ export class JsonScanner {
   }
 
   /**
-   * Returns the names of the members whose values are open at the end of the taken bytes, outermost first, undefined for an
-   * element of an array. `bytes` are the last of the taken bytes; names that begin before them must be known from an earlier call.
+   * Returns the names of the members with open values at the end of the taken bytes, outermost first, and undefined for an
+   * element of an array. `bytes` are the last of the taken bytes; an earlier call must have read the names before them.
    * Returns undefined if there are more than NAMED_LEVELS.
    */
   path(bytes: Uint8Array): readonly (string | undefined)[] | undefined {
@@ -72,10 +72,10 @@ export class JsonScanner {
   }
 
   /**
-   * Takes bytes from `from` on, and stops behind a value that stands in `floor` containers. The last byte must be a NUL, which
-   * is not taken: reading past the end of an array would be slow. Returns the offset behind what it took. Throws an Error for
-   * bytes that are not JSON or nested too deep. The caller checks that they are UTF-8; a character in a string is never cut
-   * off.
+   * Takes bytes from `from` on, and stops after a value that is inside of `floor` containers. The last byte must be a NUL, which
+   * is not taken: reading past the end of an array would be slow. Returns the offset after the taken bytes. Throws an Error for
+   * bytes that are not JSON or nested too deep. The caller checks that they are UTF-8; the scanner never takes a part of a
+   * character in a string.
    */
   scan(bytes: Uint8Array, from: number, floor: number): number {
     const string = this.next === "string" ? this.scanString(bytes, from, bytes.length - 1) : from
@@ -87,8 +87,8 @@ export class JsonScanner {
   }
 
   /**
-   * Takes what there is of the string in which the taken bytes end, from `from` to `limit`. Returns the offset behind it.
-   * Throws as `scan` does.
+   * Takes the next bytes, from `from` to `limit`, of the string in which the taken bytes end. Returns the offset after the taken
+   * bytes. Throws as `scan` does.
    */
   scanString(bytes: Uint8Array, from: number, limit: number): number {
     const end = endOfStringIn(bytes, from, limit)
@@ -100,7 +100,7 @@ export class JsonScanner {
 
   // ---
 
-  /** Notes where the entry begins that is open in the container of a depth, and its value. */
+  /** Records the offsets of the open entry in the container at a depth, and of its value. */
   private open(depth: number, entry: number, value: number): void {
     if (depth > NAMED_LEVELS) return
     this.entries[depth] = entry
@@ -150,7 +150,7 @@ export class JsonScanner {
         next = "first"
       } else {
         const end = isLetter(byte) ? endOfLiteral(bytes, value) : endOfNumber(bytes, value)
-        // More may follow of a word that reaches the end.
+        // A word that reaches the end of the chunk may continue in the next.
         if ((end < 0 || end === limit) && endOfWord(bytes, value) === limit) break
         at = end < 0 ? refuse() : end
         next = "after"
@@ -162,7 +162,7 @@ export class JsonScanner {
   }
 }
 
-/** Returns the bytes of the UTF-8 character that begins with a byte. */
+/** Returns the length, in bytes, of the UTF-8 character that begins with a byte. */
 export function sizeOfCharacter(first: number): number {
   if (first < 0x80) return 1
   if (first >= 0xf0) return 4
@@ -174,7 +174,7 @@ export function sizeOfCharacter(first: number): number {
 /** What comes next: a value; the first entry of a container, or its end; what follows a value; the rest of a string. */
 type Next = "value" | "first" | "after" | "string"
 
-/** The outer containers of which the scanner knows where their open entries begin. */
+/** The number of outer containers for which the scanner records the open entry. */
 const NAMED_LEVELS = 8
 /** Bytes of an escape such as `\u0075`. */
 const UNICODE_ESCAPE = 6
@@ -198,13 +198,13 @@ function refuse(): never {
   throw new Error("sent a message that is not JSON")
 }
 
-/** Returns the name that is written at `quote`. */
+/** Returns the name that begins at `quote`. */
 const nameAt = (bytes: Uint8Array, quote: number): string =>
   JSON.parse(decode(bytes.subarray(quote, endOfString(bytes, quote))))
 
 /**
- * Returns the offset behind the string that goes on at `from`, in the bytes before `limit`; `~at` if only those before `at`
- * can be taken so far.
+ * Returns the offset after the string that continues at `from`, within the bytes before `limit`; `~at` if the string does not
+ * end there, and only the bytes before `at` can be taken.
  */
 function endOfStringIn(bytes: Uint8Array, from: number, limit: number): number {
   let at = from
@@ -219,7 +219,7 @@ function endOfStringIn(bytes: Uint8Array, from: number, limit: number): number {
   }
 }
 
-/** Returns the offset behind the characters of a number or a literal. */
+/** Returns the offset after the characters of a number or a literal. */
 function endOfWord(bytes: Uint8Array, from: number): number {
   let at = from
   for (;;) {
@@ -229,7 +229,7 @@ function endOfWord(bytes: Uint8Array, from: number): number {
   }
 }
 
-/** Returns the end of the bytes, but for a UTF-8 character from `from` on that they cut off. */
+/** Returns `limit`, or the offset of the UTF-8 character that `limit` cuts off. */
 function startOfCharacter(bytes: Uint8Array, from: number, limit: number): number {
   for (let at = limit - 1; at >= from && at >= limit - 3; at--) {
     const byte = bytes[at] as number

@@ -1,11 +1,11 @@
-/** Decodes a JSON string that comes in pieces, which is too long to be decoded whole. */
+/** Decodes a JSON string in chunks, because it is too long to decode as a whole. */
 import { asBuffer } from "./frame.ts"
 
-/** Takes the bytes of one string, with its quotes, which must be valid JSON; gives the UTF-8 of its characters. */
+/** Decodes the bytes of one string, with its quotes, to UTF-8. The string must be valid JSON. */
 export class JsonStringDecoder {
   /** The beginning of an escape that is not complete. */
   private rest: Buffer = Buffer.alloc(0)
-  private isBegun = false
+  private hasStarted = false
   private out: Buffer = Buffer.alloc(0)
 
   /** Returns the text of the next bytes, in UTF-8; the next call reuses it. Half of a surrogate pair alone becomes U+FFFD. */
@@ -18,8 +18,8 @@ export class JsonStringDecoder {
     const { out } = this
     let used = 0
     let at = 0
-    if (!this.isBegun && input.length > 0) {
-      this.isBegun = true
+    if (!this.hasStarted && input.length > 0) {
+      this.hasStarted = true
       at = 1
     }
     while (at < input.length) {
@@ -64,7 +64,7 @@ function escapeSize(input: Buffer, at: number): number | undefined {
   if (input[at + 1] !== LETTER_U) return 2
   if (left < 6) return undefined
   if (!isHigh(unitAt(input, at))) return 6
-  // What follows tells whether it is half of a pair.
+  // The next bytes show whether it is half of a pair.
   if (left > 6 && input[at + 6] !== BACKSLASH) return 6
   if (left > 7 && input[at + 7] !== LETTER_U) return 6
   if (left < 12) return undefined

@@ -1,14 +1,14 @@
 /**
- * Separates the large values of a result from the rest of its frame while the frame comes: the rest is kept and can be
- * parsed and changed, the large values pass in chunks. In the rest a placeholder stands for each of them.
+ * Separates the large values of a result from the rest of its frame while the frame arrives. The large values pass in chunks.
+ * The rest, with a placeholder for each large value, is kept and can be parsed and changed.
  *
  *     {"jsonrpc":"2.0","id":"svcX.42","result":{"content":[{"type":"text","text":"a megabyte"}]}}
  *     {"jsonrpc":"2.0","id":"svcX.42","result":{"content":[{"type":"text","text":"PLACEHOLDER"}]}}
  *
- *  1. A value is large if it has begun and not ended when more than LARGE bytes are kept. Only texts, binary data and
- *     `structuredContent` are separated: nothing in them is ever changed.
- *  2. What passes is checked: it is JSON at its place, in UTF-8. The rest is checked by its reader.
- *  3. At most MAX_VALUES values are separated: for each, the owner reads the rest anew.
+ *  1. A value is large if it is open when more than LARGE bytes are kept. Only texts, binary data and `structuredContent` are
+ *     separated: nothing in them is ever changed.
+ *  2. Passed values are checked: they are valid JSON at their place, in UTF-8. The reader checks the rest.
+ *  3. At most MAX_VALUES values are separated: the owner reads the rest again for each.
  */
 import { isUtf8 } from "node:buffer"
 import { encode } from "./frame.ts"
@@ -16,8 +16,8 @@ import { JsonScanner } from "./json-scanner.ts"
 
 export type LargeValueEvents = {
   /**
-   * A large value begins. `frame` is the frame so far, with a placeholder for the value, and completed by the ends of its
-   * containers. Returns whether the value is to be separated; false keeps it.
+   * A large value begins. `frame` is the frame so far, with a placeholder for the value, and with the ends of its containers
+   * added. Returns whether to separate the value; false keeps it.
    */
   onvalue(frame: Uint8Array): boolean
   /** Takes the next bytes of the value as they stand in the frame, a string with its quotes. They do not change afterwards. */
@@ -25,8 +25,8 @@ export type LargeValueEvents = {
 }
 
 /**
- * The string that stands for a large value. Noncharacters, which no text is exchanged with: a frame that has them anyway is
- * refused by the number of its parts.
+ * The placeholder for a large value. It has noncharacters, which Unicode excludes from text for interchange: a frame that
+ * contains it anyway is rejected, because it has too many parts.
  */
 export const LARGE_VALUE = "\ufdd0large value\ufdd1"
 
@@ -38,12 +38,12 @@ export class LargeValues {
   private readonly scanner = new JsonScanner()
   /** The frame up to the last large value, with placeholders. */
   private rest: Uint8Array = NOTHING
-  /** What is kept since then, in parts. */
+  /** The bytes kept since then, in parts. */
   private kept: Uint8Array[] = []
   private keptBytes = 0
   /** Bytes that the scanner has not taken yet. */
   private untaken: Uint8Array = NOTHING
-  /** How many containers stand around the value that passes; undefined while none does. */
+  /** The number of containers around the value that passes; undefined while no value passes. */
   private floor: number | undefined
 
   constructor(private readonly events: LargeValueEvents) {}
@@ -93,7 +93,7 @@ export class LargeValues {
     if (this.untaken.length > MAX_TOKEN) throw new Error("sent a number or a name of more than 64 KiB")
   }
 
-  /** Returns the bytes behind those that the scanner has not taken, and a NUL. */
+  /** Returns the bytes that the scanner has not taken, the given bytes, and a NUL. */
   private load(bytes: Uint8Array): Uint8Array {
     const chunk = new Uint8Array(this.untaken.length + bytes.length + 1)
     chunk.set(this.untaken)
@@ -101,14 +101,14 @@ export class LargeValues {
     return chunk
   }
 
-  /** Keeps bytes that are no large value, or not known to be one yet. */
+  /** Keeps bytes that belong to no large value, as far as is known. */
   private keep(bytes: Uint8Array): void {
     this.kept.push(bytes.slice())
     this.keptBytes += bytes.length
     if (this.keptBytes > LARGE && this.count < MAX_VALUES) this.separate()
   }
 
-  /** Lets the value pass in which the kept bytes end, if it may be separated. */
+  /** Separates the open value at the end of the kept bytes, if it may be separated. */
   private separate(): void {
     const { scanner, keptBytes } = this
     const kept = Buffer.concat(this.kept, keptBytes)
@@ -126,14 +126,14 @@ export class LargeValues {
     this.pass(kept.subarray(start))
   }
 
-  /** Returns how many containers stand around the value that ends are open in, if it may be separated. */
+  /** Returns the number of containers around the open value, or undefined if the value may not be separated. */
   private floorOfValue(path: readonly (string | undefined)[]): number | undefined {
     const { depth, isInString } = this.scanner
     if (path[0] === "result" && path[1] === "structuredContent") return 2
     return isInString && TEXTS.has(path.join(".")) ? depth : undefined
   }
 
-  /** Passes bytes of a value on, with U+FFFD for what is not UTF-8, as in a frame that is parsed. */
+  /** Passes bytes of a value on, with U+FFFD for bytes that are not UTF-8, as decoding a whole frame does. */
   private pass(bytes: Uint8Array): void {
     if (bytes.length > 0) this.events.onbytes(isUtf8(bytes) ? bytes : encode(decoder.decode(bytes)))
   }
@@ -144,16 +144,16 @@ export class LargeValues {
 const NOTHING = new Uint8Array()
 /** Bytes that are read at once. */
 const MAX_CHUNK = 256 * 1024
-/** Bytes that are read at once while no value passes: what is kept is copied. */
+/** Bytes that are read at once while no value passes. Few, because kept bytes are copied. */
 const SEARCHED_CHUNK = 16 * 1024
 const PLACEHOLDER = `"${LARGE_VALUE}"`
 const PLACEHOLDER_BYTES = encode(PLACEHOLDER)
-/** Bytes that are kept before a value in which they end is separated. */
+/** Kept bytes after which an open value is separated. */
 const LARGE = 16 * 1024
 const MAX_VALUES = 8
-/** Bytes of a number or a name at most: they are given to the scanner again with each chunk. */
+/** Limit of a number or a name in bytes: the scanner reads it again with each chunk. */
 const MAX_TOKEN = 64 * 1024
-/** Where texts and binary data stand, with nothing for the elements of arrays. server: Tools; server: Resources. */
+/** The paths of texts and binary data; an element of an array is an empty segment. server: Tools; server: Resources. */
 const TEXTS: ReadonlySet<string> = new Set([
   "result.content..text",
   "result.content..data",

@@ -5,7 +5,7 @@ const LF = 0x0a
 const SPACE = 0x20
 const CR = 0x0d
 
-/** Returns a frame, which must be JSON, as one line for every reader of lines, with LF at its end. */
+/** Returns a frame, which must be JSON, as a single line for every line reader, with LF at its end. */
 export function lineOf(frame: Uint8Array | string): Uint8Array {
   const bytes = escapeSeparators(frame)
   const line = new Uint8Array(bytes.length + 1)
@@ -16,8 +16,8 @@ export function lineOf(frame: Uint8Array | string): Uint8Array {
 }
 
 /**
- * Returns JSON as bytes with U+0085, U+2028 and U+2029 escaped: many readers of lines (Node's readline, Java's Scanner,
- * Python's splitlines) end a line there. JSON has them in strings alone. The bytes are the frame's own if it has none.
+ * Returns JSON as bytes with U+0085, U+2028 and U+2029 escaped: many line readers (Node's readline, Java's Scanner, Python's
+ * splitlines) end a line there. In JSON they can occur only in strings. Returns the frame's own bytes if it has none of them.
  */
 export function escapeSeparators(frame: Uint8Array | string): Uint8Array {
   if (typeof frame === "string") return encode(escapeSeparatorsIn(frame))
@@ -27,15 +27,15 @@ export function escapeSeparators(frame: Uint8Array | string): Uint8Array {
     : frame
 }
 
-/** Does the same for text. */
+/** Escapes the same characters in text. */
 export const escapeSeparatorsIn = (text: string): string =>
   SEPARATORS.some((separator) => text.includes(separator))
     ? text.replace(ANY_SEPARATOR, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`)
     : text
 
 /**
- * Replaces each raw CR and LF of JSON from `from` on by a space. Both are white space in JSON, but each would end a line, so
- * that a server could forge a message between them.
+ * Replaces each raw CR and LF of JSON from `from` on with a space. Both are white space in JSON, but each would end a line, so
+ * that a server could forge a message between two of them.
  */
 export function blankLineBreaks(bytes: Uint8Array, from: number): void {
   for (const byte of [CR, LF])
@@ -45,8 +45,8 @@ export function blankLineBreaks(bytes: Uint8Array, from: number): void {
 /**
  * Returns a function that takes chunks and calls `emit` with each line, without its break. Skips empty lines. Drops a line
  * longer than `limit` bytes, so that a peer cannot fill the memory: calls `onlong` when an unfinished line passes the limit,
- * and `ondropped` with the edges of the line at its end. Lines are views of the chunks: a chunk must not be reused. `onlarge`
- * is offered unfinished lines that are long; the function returns a promise if the owner of one asks to wait.
+ * and `ondropped` with the edges of the line when the line ends. Lines are views of the chunks: a chunk must not be reused.
+ * Offers long unfinished lines to `onlarge`; the function returns a promise if the owner of such a line asks to wait.
  */
 export function createSplitter(
   emit: (line: Uint8Array) => void,
@@ -80,17 +80,17 @@ export function createSplitter(
   }
 }
 
-/** What has become of a frame at its end: it is whole, its owner has taken it, or it was longer than the limit. */
+/** The outcome at the end of a frame: it is whole, its owner has taken it, or it was longer than the limit. */
 type EndedFrame =
   | { readonly kind: "whole"; readonly frame: Uint8Array }
   | { readonly kind: "taken" }
   | { readonly kind: "dropped"; readonly edges: Uint8Array }
 
-/** A frame that comes in parts. Holds them until it is whole, unless an owner takes it or it passes the limit. */
+/** A frame that arrives in parts. Holds the parts until the frame is whole, unless an owner takes it or it passes the limit. */
 export class PartialFrame {
   private parts: Uint8Array[] = []
   private size = 0
-  /** The edges of a frame of which the parts are not held. */
+  /** The edges of the frame, if its parts are not held. */
   private edges: Edges | undefined
   private sink: FrameSink | undefined
 
@@ -143,7 +143,7 @@ export class PartialFrame {
   }
 }
 
-/** Keeps the first and last bytes of a message that is too large to keep; mostly the id is in one of them. */
+/** The edges of a message that is too large to keep: its first and last bytes, which usually contain the id. */
 export class Edges {
   private head: Uint8Array<ArrayBufferLike> = new Uint8Array()
   private tail: Uint8Array<ArrayBufferLike> = new Uint8Array()
@@ -160,7 +160,7 @@ export class Edges {
 
 // ---
 
-/** Returns a frame that came at once, or its edges if it is longer than the limit. */
+/** Returns a frame that arrived in one part, or its edges if it is longer than the limit. */
 const wholeOrEdges = (frame: Uint8Array, limit: number): EndedFrame =>
   frame.length > limit ? { kind: "dropped", edges: edgesOf([frame]).bytes() } : { kind: "whole", frame }
 

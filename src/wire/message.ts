@@ -85,15 +85,15 @@ export function metaOf(params: Params | undefined): Params | undefined {
 }
 
 /**
- * Returns the id of a request of which only the first and last bytes are known, if the top-level object has it there: as its
- * first or second member, or as its last or last but one.
+ * Returns the id of a request by its first and last bytes, if the id is there in the top-level object: the first or second
+ * member, or the last or last but one.
  */
 export function idAtEdges(edges: string): Id | undefined {
   const found = HEAD_ID.exec(edges) ?? TAIL_ID.exec(edges)
   return found === null ? undefined : (parseExact(found[1] as string) as Id)
 }
 
-/** Returns an id as JSON text. Most are small numbers, whose text is there. */
+/** Returns an id as JSON text. Most ids are numbers, for which `String` is faster. */
 export const idText = (id: Id): string => (typeof id === "number" ? String(id) : JSON.stringify(id))
 
 /** Returns a success response as text; `result` is JSON text. */

@@ -22,8 +22,8 @@ const DATA = encode("data:")
 const LINE_BREAK = encode("\n")
 
 /**
- * Returns one event as bytes. `data` must hold no line break unless it is JSON: it becomes one line for every reader of
- * lines, because a line break would end the field and let a frame forge an event.
+ * Returns one event as bytes. `data` must contain no line break unless it is JSON: the event has it as a single line for every
+ * line reader, because a line break would end the field and let a frame forge an event.
  */
 export function formatEvent(data: Uint8Array | string, id?: string, event?: string): Uint8Array {
   const bytes = escapeSeparators(data)
@@ -46,7 +46,7 @@ export type SseDecoderOptions = {
   ondropped(edges: Uint8Array): void
   /** Runs when an event passes the limit; may throw. */
   onlong?(): void
-  /** Offers unfinished data that are long. The event of data that are taken has none. */
+  /** Offers long unfinished data. If an owner takes the data, the event has none. */
   readonly onlarge?: OfferFrame | undefined
 }
 
@@ -69,7 +69,7 @@ export class SseDecoder {
   private event: string | undefined
   private id: string | undefined
   private retry: number | undefined
-  /** Set while the owner of the event's data takes them as they come. */
+  /** Set while an owner takes the event's data as it arrives. */
   private sink: FrameSink | undefined
   /** Whether the owner takes the line that has begun. */
   private passesLine = false
@@ -79,8 +79,8 @@ export class SseDecoder {
   constructor(private readonly options: SseDecoderOptions) {}
 
   /**
-   * Decodes the next chunk. Copies what it holds over, because a chunk may be a view of a reused buffer. Returns a promise if
-   * the owner of large data asks to wait.
+   * Decodes the next chunk. Copies the bytes that it holds, because a chunk may be a view of a reused buffer. Returns a promise
+   * if the owner of large data asks to wait.
    */
   push(input: Uint8Array): Promise<void> | undefined {
     let chunk = input
@@ -112,7 +112,7 @@ export class SseDecoder {
     return waiting
   }
 
-  /** Tells the owner of unfinished data that no more comes. */
+  /** Reports to the owner of unfinished data that the stream has failed. */
   fail(error: Error): void {
     this.sink?.fail(error)
     this.sink = undefined
@@ -120,7 +120,7 @@ export class SseDecoder {
 
   // ---
 
-  /** Holds the start of a line until its end comes. */
+  /** Holds the start of a line until the line ends. */
   private hold(part: Uint8Array): void {
     if (this.skipsLine) {
       this.drop([part])
@@ -202,7 +202,7 @@ export class SseDecoder {
     }
   }
 
-  /** Offers the data that are held: the first line of an event's data, which has not ended. */
+  /** Offers the held data: the unfinished first line of an event's data. */
   private offer(): void {
     if (
       this.options.onlarge === undefined ||
@@ -223,7 +223,7 @@ export class SseDecoder {
     this.dataBytes = data.length
   }
 
-  /** Gives data to their owner. */
+  /** Passes data to its owner. */
   private pass(part: Uint8Array): void {
     this.dataBytes += part.length
     if (this.dataBytes <= this.options.limit) {
@@ -236,7 +236,7 @@ export class SseDecoder {
     this.drop([part])
   }
 
-  /** Drops parts of an event past the limit, all but its edges. */
+  /** Drops parts of an event past the limit, and keeps its edges. */
   private drop(parts: readonly Uint8Array[]): void {
     const isFirst = this.dropped === undefined
     this.dropped ??= new Edges()
@@ -264,7 +264,7 @@ export class SseDecoder {
 
 // ---
 
-/** Joins parts of `bytes` bytes in all; with a separator, `bytes` counts one for each part. */
+/** Joins parts; `bytes` is their total length, plus one for each part if there is a separator. */
 function join(parts: readonly Uint8Array[], bytes: number, separator: number | undefined): Uint8Array {
   const [first] = parts
   if (parts.length === 1 && first !== undefined) return first
