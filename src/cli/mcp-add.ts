@@ -6,8 +6,9 @@ import { START_ARGS } from "../app/follow.ts"
 import { say } from "../app/output.ts"
 import { parseDocument } from "../config/document.ts"
 import { addServer, type Edit, patchServer, renameServer, writtenName, writtenServers } from "../config/edit.ts"
-import { readForeignServers, SUBSTITUTED } from "../config/import.ts"
+import { readForeignServers } from "../config/import.ts"
 import { serverSchema } from "../config/schema.ts"
+import { SUBSTITUTED_KEYS } from "../config/server-keys.ts"
 import { escapeTyped, referencesIn } from "../config/substitution.ts"
 import { type ProgramCommand, readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
@@ -263,7 +264,7 @@ function typed<T extends Params>(settings: T): T {
     )
   return mapStrings(settings, (value, path) => {
     const [section, name] = path
-    if (!SUBSTITUTED.includes(String(section))) return value
+    if (!SUBSTITUTED_KEYS.includes(String(section))) return value
     // In an `env` array an entry is NAME=value.
     const [, before = "", text = value] =
       section === "env" && typeof name === "number" ? (ENV_ENTRY.exec(value) ?? []) : []

@@ -1,9 +1,9 @@
 /**
- * Reads and edits the document of a client: JSON with comments, TOML or YAML, by the name of its file.
+ * Reads and edits the document of a client: JSON with comments, TOML or YAML, by the extension of its file.
  *
  *  1. All other bytes stay: comments, order and formatting.
- *  2. An edit of TOML or YAML changes whole blocks of lines, and is parsed afterwards: unless exactly the wanted value has
- *     changed, the edit is refused. So a file in an unusual form is never damaged.
+ *  2. An edit of TOML or YAML changes whole blocks of lines, then parses the result: unless exactly the wanted value has
+ *     changed, the edit is refused. This protects files in an unusual form.
  */
 import { TOML, YAML } from "bun"
 import { ConfigError, messageOf, RequestError } from "../lib/errors.ts"
@@ -52,29 +52,28 @@ export const isSameValue = (one: unknown, other: unknown): boolean =>
   one === undefined || other === undefined ? one === other : canonical(one) === canonical(other)
 
 /**
- * Returns the text with the values at `paths` as they were in `before` (undefined: there was no file), or undefined to remove
- * the file. `left` tells whether the value at a path is still the one that was written. Throws a RequestError (conflict) if
- * one of them has been changed since.
+ * Returns the text with the values at `paths` as they were in `before` (undefined: there was no file). `isOurs` tells whether
+ * the value at a path is still the value that svc wrote. Throws a RequestError (conflict) if a value has changed since.
  */
 export function revertEdits(
   before: string | undefined,
   now: string,
   file: string,
   paths: readonly Path[],
-  left: (path: Path, value: unknown) => boolean,
+  isOurs: (path: Path, value: unknown) => boolean,
 ): string {
   const current = readClientDocument(now, file)
   for (const path of paths)
-    if (!left(path, valueIn(current, path)))
+    if (!isOurs(path, valueIn(current, path)))
       throw new RequestError(
         "conflict",
         `${path.join(".")} in ${file} has been changed since; edit the file by hand, or use \`svc disconnect\``,
       )
-  const then = before === undefined ? {} : readClientDocument(before, file)
+  const original = before === undefined ? {} : readClientDocument(before, file)
   return editClientDocument(
     now,
     file,
-    paths.map((path) => ({ path, value: valueIn(then, path) })),
+    paths.map((path) => ({ path, value: valueIn(original, path) })),
   )
 }
 
@@ -93,7 +92,7 @@ function formatOf(file: string): Format {
   return /\.ya?ml$/.test(file) ? "yaml" : "json"
 }
 
-/** Returns the line and column at which the first part begins that does not parse: Bun's parsers do not tell. */
+/** Returns the line and column of the first part that does not parse: Bun's parsers do not report them. */
 function faultIn(text: string, parse: Parse): readonly [line: number, column: number] {
   const lines = text.split("\n")
   for (let count = lines.length - 1; count > 0; count--)
@@ -129,7 +128,7 @@ function editOnce(text: string, file: string, edit: ClientEdit): string {
   throw new RequestError("conflict", `${file} is written in a form that svc cannot edit safely; ${entry} by hand`)
 }
 
-/** Throws a RequestError (conflict) if what holds an entry is not an object: an edit would replace it. */
+/** Throws a RequestError (conflict) if a section around an entry is not an object: the edit would replace the section. */
 function requireSections(document: Params, file: string, path: Path): void {
   for (let length = 1; length < path.length; length++) {
     const section = valueIn(document, path.slice(0, length))
@@ -149,7 +148,7 @@ function parsed(text: string, parse: Parse): unknown {
   }
 }
 
-/** Returns a copy without a value, and without the objects that are empty then: whether they stay means nothing. */
+/** Returns a copy without a value, and without objects that become empty: an empty object means the same as none. */
 function without(document: Params, [key, ...rest]: Path): Params {
   const { [String(key)]: inner, ...others } = document
   const left = isObject(inner) && rest.length > 0 ? without(inner, rest) : {}
@@ -158,24 +157,24 @@ function without(document: Params, [key, ...rest]: Path): Params {
 
 const eolOf = (text: string): string => (text.includes("\r\n") ? "\r\n" : "\n")
 
-/** Returns the text with a line end at its end, unless it is empty. */
-const ended = (text: string, eol: string): string => (text === "" || text.endsWith("\n") ? text : text + eol)
+/** Returns the text with a line end after its last line, unless it is empty. */
+const withFinalEol = (text: string, eol: string): string => (text === "" || text.endsWith("\n") ? text : text + eol)
 
-/** Lines with their ends. */
+/** Returns the lines of a text with their line ends. */
 const linesOf = (text: string): string[] => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
 
 /** Replaces the tables under a path, `[a.b]` and `[a.b.c]`, or appends them; undefined if there is no such table to remove. */
 function editToml(text: string, { path, value }: ClientEdit): string | undefined {
   const eol = eolOf(text)
-  const lines = linesOf(ended(text, eol))
-  const owners = ownersOf(lines, path)
-  const first = owners.indexOf(true)
-  const kept = (from: number, to: number) => lines.slice(from, to).filter((_, at) => owners[from + at] !== true)
+  const lines = linesOf(withFinalEol(text, eol))
+  const inTable = linesInTable(lines, path)
+  const first = inTable.indexOf(true)
+  const kept = (from: number, to: number) => lines.slice(from, to).filter((_, at) => inTable[from + at] !== true)
   const block = value === undefined ? "" : tomlTables(path, value).join(eol) + eol
   if (first < 0) return value === undefined ? undefined : [...lines, lines.length === 0 ? "" : eol, block].join("")
   const head = kept(0, first)
   const tail = kept(first, lines.length)
-  // A removed block takes the blank lines before it along, or at the beginning of the file those after it.
+  // The blank lines before a removed block go too, or the blank lines after it at the beginning of the file.
   if (value === undefined) {
     while (/^\s*$/.test(head.at(-1) ?? "x")) head.pop()
     while (head.length === 0 && /^\s*$/.test(tail[0] ?? "x")) tail.shift()
@@ -184,8 +183,8 @@ function editToml(text: string, { path, value }: ClientEdit): string | undefined
 }
 
 /** Returns for each line whether it belongs to a table at or below `path`. Comments before the next table are that table's. */
-function ownersOf(lines: readonly string[], path: Path): readonly boolean[] {
-  const owners: boolean[] = []
+function linesInTable(lines: readonly string[], path: Path): readonly boolean[] {
+  const inTable: boolean[] = []
   let inside = false
   let quotes = 0
   for (const [at, line] of lines.entries()) {
@@ -194,17 +193,18 @@ function ownersOf(lines: readonly string[], path: Path): readonly boolean[] {
     quotes += line.match(/"""|'''/g)?.length ?? 0
     if (!isText && (name !== undefined || /^\s*\[\[/.test(line))) {
       const names = name === undefined ? [] : namesOf(name)
-      if (inside && !path.every((part, index) => names[index] === part)) release(owners, lines, at)
+      if (inside && !path.every((part, index) => names[index] === part)) release(inTable, lines, at)
       inside = path.every((part, index) => names[index] === part)
     }
-    owners.push(inside)
+    inTable.push(inside)
   }
-  return owners
+  return inTable
 }
 
-/** Gives the blank lines and comments before line `at` back to the table that begins there. */
-function release(owners: boolean[], lines: readonly string[], at: number): void {
-  for (let line = at - 1; line >= 0 && /^\s*(?:#.*)?$/.test((lines[line] ?? "").trimEnd()); line--) owners[line] = false
+/** Assigns the blank lines and comments before line `at` to the table that begins there. */
+function release(inTable: boolean[], lines: readonly string[], at: number): void {
+  for (let line = at - 1; line >= 0 && /^\s*(?:#.*)?$/.test((lines[line] ?? "").trimEnd()); line--)
+    inTable[line] = false
 }
 
 /** Returns the parts of a table's name. */
@@ -242,7 +242,7 @@ function editYaml(text: string, { path, value }: ClientEdit): string | undefined
   const [section, name] = path
   if (section === undefined || name === undefined || path.length !== 2) return undefined
   const eol = eolOf(text)
-  const lines = linesOf(ended(text, eol))
+  const lines = linesOf(withFinalEol(text, eol))
   const indentOf = (line: string) => /^ */.exec(line)?.[0].length ?? 0
   const isContent = (line: string) => /^\s*[^\s#]/.test(line)
   const header = lines.findIndex((line) => /^([\w-]+):\s*(?:\{\}\s*)?(?:#.*)?$/.exec(line.trimEnd())?.[1] === section)
@@ -271,7 +271,7 @@ function editYaml(text: string, { path, value }: ClientEdit): string | undefined
   }
   const next = lines.findIndex((line, at) => at > start && isContent(line) && indentOf(line) <= indent)
   let stop = next < 0 ? lines.length : next
-  // Blank lines and comments behind it belong to what follows.
+  // Blank lines and comments after the entry belong to the next one.
   while (!isContent(lines[stop - 1] ?? "x")) stop--
   const left = [...lines.slice(header + 1, start), ...put, ...lines.slice(stop, end)]
   const head = left.some(isContent) ? lines[header] : `${section}: {}${eol}`

@@ -1,6 +1,6 @@
 /**
- * The MCP clients that svc knows: where each keeps its servers, and how it writes one. One row per client, by the client's
- * documentation; `svc connect` writes by it, `svc config import` reads by it.
+ * The MCP clients that svc knows: the files in which each keeps its servers, and the format of an entry. One row per client,
+ * from the client's documentation. `svc connect` writes these files, and `svc config import` reads them.
  */
 import { posix, win32 } from "node:path"
 import type { Params } from "../wire/message.ts"
@@ -9,12 +9,12 @@ import type { Path } from "./document.ts"
 /** `user`: a file of the user, for all projects. `project`: a file in the project's folder, usually shared with its repository. */
 type ClientScope = "user" | "project"
 
-/** The machine and working directory that the files of clients are looked up for. */
+/** The machine and working directory that determine the paths of client files. */
 export type ClientHost = {
   readonly platform: string
   readonly home: string
   readonly cwd: string
-  /** The variables that move files: `APPDATA`, `XDG_CONFIG_HOME`, and those of the rows. */
+  /** The environment. `APPDATA`, `XDG_CONFIG_HOME` and the `folderVariable` of a row move files. */
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
@@ -46,7 +46,10 @@ export type ClientRow = {
   readonly http?: (url: string, headers: Params) => Params
   /** The entry for a command. */
   readonly stdio: (command: string, args: readonly string[]) => Params
-  /** The client's own command that adds a server; undefined if it cannot. Never for a token: others can read arguments. */
+  /**
+   * Returns the client's own command that adds a server, or undefined if the client has no command for the scope. Must not be
+   * used with a token: other users can read arguments.
+   */
   readonly adds?: (name: string, endpoint: ClientEndpoint, scope: ClientScope) => readonly string[] | undefined
   /** What the user does afterwards. */
   readonly next?: string

@@ -1,4 +1,4 @@
-/** Finds the credentials inside of values that are known as a whole: URLs and HTTP headers. */
+/** Finds the credentials inside URLs and HTTP headers. */
 
 import { isSecretName } from "../lib/secret-names.ts"
 import { percentDecoded } from "../lib/text.ts"
@@ -19,8 +19,8 @@ export function urlCredentials(text: string): readonly string[] {
 }
 
 /**
- * Returns what a server may repeat of a header's value: the value, the value without its scheme, and of `Basic` the user
- * with the password and the password alone (RFC 7617).
+ * Returns the parts of a header's value that a server may repeat: the value, the value without its scheme, and for `Basic` the
+ * user with the password, and the password alone (RFC 7617).
  */
 export function headerCredentials(value: string): readonly string[] {
   const [, scheme = "", token] = /^(\S+)\s+(\S+)$/.exec(value) ?? []

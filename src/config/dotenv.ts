@@ -1,11 +1,11 @@
 /**
  * The `.env` beside mcp.json: values for references and explicit inheritance, never for svc's own environment. Not
- * `util.parseEnv`, which ignores malformed lines: here they are errors with a line number. Nor can that write a file.
+ * `util.parseEnv`, which ignores malformed lines (here they are errors with a line number) and cannot write a file.
  */
 import { ConfigError, RequestError } from "../lib/errors.ts"
 
 /**
- * Parses a `.env` text as dotenv does: `export`, comments (from any `#` outside of quotes on), and quotes (`'…'`, `"…"`,
+ * Parses a `.env` text as dotenv does: `export`, comments (after any `#` outside of quotes), and quotes (`'…'`, `"…"`,
  * backticks) over several lines. In double quotes `\n`, `\r` and `\"` are escapes; any other backslash is literal, for
  * Windows paths. Throws a ConfigError with the line of a malformed entry, which dotenv would ignore.
  */

@@ -1,6 +1,6 @@
 /**
  * Edits of mcp.json, as functions from text to text: comments, order, indentation and unknown keys survive, and only the
- * edited part changes. An edit that is not possible throws a RequestError.
+ * edited part changes. An impossible edit throws a RequestError.
  */
 import { RequestError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
@@ -29,8 +29,8 @@ export const removeServer =
     inEverySection(text, name, (changed, path) => setAt(changed, path, undefined))
 
 /**
- * Renames a server in every section; its other values and its position stay. Names of tools that contain the old name become
- * local ones: what is hidden stays hidden.
+ * Renames a server in every section; its other values and its position stay. Tool names with the old server name become local
+ * names, so that hidden tools stay hidden.
  */
 export const renameServer =
   (given: string, newName: string): Edit =>
@@ -55,7 +55,8 @@ export const setDisabled =
   }
 
 /**
- * Hides or shows a tool by its local name. If both sections have the server, only the template's list changes. spec: Command-line and configuration interfaces.
+ * Hides or shows a tool by its local name. If both sections have the server, only the template's list changes.
+ * spec: Command-line and configuration interfaces.
  */
 export const setToolDisabled =
   (given: string, tool: string, disabled: boolean): Edit =>
@@ -74,11 +75,14 @@ export const setToolDisabled =
     }
     if (at < 0) return text
     if (list.length === 1) return setAt(text, path, undefined)
-    // The list may have it in more than one spelling.
+    // The list may have the tool in another spelling, too.
     return setToolDisabled(name, local, false)(setAt(text, [...path, at], undefined))
   }
 
-/** Replaces the description of a tool by its local name; undefined restores the server's own. Only the template of a name changes. */
+/**
+ * Replaces the description of a tool by its local name; undefined restores the server's own. If both sections have the server,
+ * only the template changes.
+ */
 export const setToolDescription =
   (given: string, tool: string, description: string | undefined): Edit =>
   (text) => {
@@ -122,7 +126,7 @@ export function writtenName(given: string, names: Iterable<string>): string {
   throw unknownNameError("server", given, all)
 }
 
-/** Sets the value at a path, or removes it if undefined. Returns the new text, which is checked to be a document. */
+/** Sets the value at a path, or removes it if undefined. Throws a ConfigError if the new text is not a document. */
 export function setAt(text: string, path: Path, value: unknown, file = "mcp.json"): string {
   const changed = value === undefined ? removeValue(text, path) : setValue(text, path, value)
   parseDocument(changed, file)
@@ -131,13 +135,13 @@ export function setAt(text: string, path: Path, value: unknown, file = "mcp.json
 
 // ---
 
-/** Returns a tool's own name, if it is given with that of its server. */
+/** Returns the local name of a tool, which may be given with the name of its server. */
 function localNameOf(server: string, tool: string): string {
   const prefix = `${slugOf(server)}${SEPARATOR}`
   return tool.startsWith(prefix) && tool !== prefix ? tool.slice(prefix.length) : tool
 }
 
-/** Returns the names by which settings may mean a tool; the one that wins comes first. */
+/** Returns the names by which settings may refer to a tool, in descending precedence. */
 function spellingsOf(server: string, tool: string): readonly string[] {
   const local = localNameOf(server, tool)
   return [local, `${slugOf(server)}${SEPARATOR}${local}`, `${server}${SEPARATOR}${local}`]
@@ -161,12 +165,12 @@ function withLocalNames(text: string, path: Path, name: string): string {
       if (local !== undefined) changed = setAt(changed, [...path, key, at], local)
     }
   }
-  for (const overriding of ["toolDescriptionOverrides", "toolOverrides"]) {
-    const at = [...path, overriding]
+  for (const setting of ["toolDescriptionOverrides", "toolOverrides"]) {
+    const at = [...path, setting]
     const overrides = valueAt(text, at)
     for (const key of Object.keys(isObject(overrides) ? overrides : {})) {
       const local = localName(key)
-      // What stands under the local name wins already.
+      // An override under the local name already wins.
       if (local !== undefined && valueAt(changed, [...at, local]) === undefined)
         changed = renameKey(changed, [...at, key], local)
     }
@@ -193,7 +197,7 @@ function withoutNulls(value: unknown): unknown {
   )
 }
 
-/** Throws if a server cannot have this name or its slug is taken. `except` is the server that is renamed. */
+/** Throws if a server cannot have this name, or if another server has its slug. `except` is the server that is being renamed. */
 function checkName(text: string, name: string, except?: string): void {
   const problem = nameProblem(name)
   if (problem !== undefined) throw new RequestError("invalid_params", `a server cannot be named "${name}": ${problem}`)

@@ -13,7 +13,7 @@ import { isSecretSetting } from "./oauth-settings.ts"
 import { builtInSettings, type HostEnvironment } from "./plan.ts"
 import type { DefaultsConfig, ServerConfig } from "./schema.ts"
 import { readSections } from "./sections.ts"
-import { REMOTE_ONLY, STDIO_ONLY, transportOf } from "./server-keys.ts"
+import { REMOTE_ONLY, STDIO_ONLY, SUBSTITUTED_KEYS, transportOf } from "./server-keys.ts"
 import { substitute } from "./substitution.ts"
 
 /** One effective value: a dotted key, its value with its type, and all of its sources. */
@@ -21,11 +21,11 @@ export type EffectiveValue = {
   readonly key: string
   readonly value: unknown
   readonly from: readonly (ValueOrigin | "env" | ".env")[]
-  /** Whether it has no effect on this kind of server, or beside its other values. */
+  /** Set if the value has no effect: on this kind of server, or because another value overrides it. */
   readonly ignored?: true
 }
 
-/** Stands for a secret in what people see. */
+/** Replaces a secret in text for users. */
 export const HIDDEN = "•••"
 
 /** Returns the effective values of a server of a document, or undefined if it is missing or invalid. */
@@ -84,8 +84,8 @@ export function effectiveServer(
       })
     }),
     ...builtIn.map(([key, value]): EffectiveValue => {
-      const timed = config.timeout !== undefined && /Timeout$/.test(key) && key !== "idleTimeout"
-      return { key, value, from: timed ? (origins.timeout ?? []).map(sectionOf) : ["built-in"] }
+      const isFromTimeout = config.timeout !== undefined && /Timeout$/.test(key) && key !== "idleTimeout"
+      return { key, value, from: isFromTimeout ? (origins.timeout ?? []).map(sectionOf) : ["built-in"] }
     }),
   ]
 }
@@ -97,9 +97,6 @@ export function valueText(value: unknown): string {
 }
 
 // ---
-
-/** spec: Environment substitution, supported places. */
-const SUBSTITUTED: ReadonlySet<string> = new Set(["command", "args", "cwd", "env", "url", "headers", "oauth"])
 
 /** Returns the members of a value that is shown as several rows, else undefined. `NAME` in an `env` array means `${NAME}`. */
 function membersOf(key: string, value: unknown): readonly (readonly [name: string, value: unknown])[] | undefined {
@@ -120,19 +117,19 @@ type Item = {
 }
 
 function rowOf({ key, name, value, from }: Item, world: HostEnvironment, showSecrets: boolean): EffectiveValue {
-  const row = (shown: unknown, more: readonly ("env" | ".env")[] = []) => ({
+  const row = (display: unknown, more: readonly ("env" | ".env")[] = []) => ({
     key: name === undefined ? key : `${key}.${name}`,
-    value: shown,
+    value: display,
     from: [...new Set([...from, ...more])],
   })
   const parts: readonly unknown[] = Array.isArray(value) ? value : [value]
   const texts = parts.map((part) => (typeof part === "string" ? part : JSON.stringify(part)))
-  /** Restores the types: a text that is shown as it was is the part that was written. */
-  const typed = (shown: readonly string[]) => {
-    const values = shown.map((text, index) => (text === texts[index] ? parts[index] : text))
+  /** Restores the types: an unchanged text stands for the part as written. */
+  const typed = (changed: readonly string[]) => {
+    const values = changed.map((text, index) => (text === texts[index] ? parts[index] : text))
     return Array.isArray(value) ? values : values[0]
   }
-  if (!SUBSTITUTED.has(key)) return row(value)
+  if (!SUBSTITUTED_KEYS.includes(key)) return row(value)
   const sources: ("env" | ".env")[] = []
   const resolved = texts.map(
     (text) =>
@@ -148,7 +145,7 @@ function rowOf({ key, name, value, from }: Item, world: HostEnvironment, showSec
   const hidden = resolved.map((text, index) => {
     const flag = /^--?\w/.test(texts[index - 1] ?? "") && isSecretName(texts[index - 1] ?? "")
     if (!secret && !flag) return mask(text)
-    // A secret shows nothing but the scheme before a reference.
+    // Of a secret, only the scheme before a reference stays readable.
     return /^(\w+ )?•••$/.test(text) ? text : HIDDEN
   })
   return row(typed(hidden), sources)

@@ -8,7 +8,7 @@ export type EnvironmentOptions = {
   readonly parent: Environment
   /** The `.env` beside the configuration. */
   readonly dotenv: Environment
-  /** True inherits all but SVC_*, or what `envFilter` includes; false nothing; undefined what `envFilter` includes. */
+  /** True: inherit all but SVC_*, or what `envFilter` includes. False: nothing. Undefined: what `envFilter` includes. */
   readonly inheritParentEnv: boolean | undefined
   readonly envFilter: readonly string[]
   /** The variables of the server's `env`, resolved. They win, and no filter applies to them. */
@@ -61,7 +61,7 @@ export function lookUpVariable(
   return undefined
 }
 
-/** The settings that decide what a child inherits, and the variables that they decide on. */
+/** The settings that decide what a child inherits, and the variables to choose from. */
 export type InheritanceOptions = Omit<EnvironmentOptions, "declared">
 
 /** Returns the environment of a child, sorted by name so that equal environments compare equal. */
@@ -105,7 +105,7 @@ export function idleFilterReason(options: InheritanceOptions): string | undefine
 type Inheritance = {
   /** Returns whether the last matching pattern includes a name, or undefined if no pattern matches. */
   verdict(name: string): boolean | undefined
-  /** Returns whether a variable of the parent is inherited that no pattern matches. */
+  /** Whether a child inherits a variable of the parent if no pattern matches its name. */
   byDefault(name: string): boolean
 }
 
@@ -113,9 +113,9 @@ function inheritanceOf({ platform, inheritParentEnv, envFilter }: InheritanceOpt
   const safe = new Set<string>(safeSetOf(platform))
   const everything = inheritParentEnv === true && !envFilter.some(isInclusive)
   const usable = inheritParentEnv === false ? envFilter.filter((pattern) => !isInclusive(pattern)) : envFilter
-  // Of equal patterns the first stays: a server that only repeats a default must not let in what a later default excludes.
+  // Keeps the first of equal patterns: a server that only repeats a default must not include what a later default excludes.
   const patterns = [...new Set(usable.map(foldFor(platform)))]
-  // Options of svc may be secret. A wider pattern such as * does not mean them.
+  // Options of svc may be secret: a wider pattern such as * does not match them.
   const forOwn = patterns.filter((pattern) => !isInclusive(pattern) || pattern.startsWith(OWN_PREFIX))
   return {
     verdict: (name) => lastMatch(name, name.startsWith(OWN_PREFIX) ? forOwn : patterns),
@@ -129,7 +129,7 @@ const isInclusive = (pattern: string): boolean => !pattern.startsWith("!")
 
 const safeSetOf = (platform: string): readonly string[] => (platform === "win32" ? SAFE_WINDOWS : SAFE_POSIX)
 
-/** Returns the function that makes names comparable: Windows ignores their case. */
+/** Returns a function that folds names for comparison: Windows ignores their case. */
 const foldFor = (platform: string) => (name: string) => (platform === "win32" ? name.toUpperCase() : name)
 
 /** Returns whether the last matching pattern includes a name, or undefined if no pattern matches. */

@@ -10,12 +10,13 @@ import { isAddressOf, isSvcCommand } from "./own-service.ts"
 import { type HostEnvironment, isDisabled, nameProblem, planServer } from "./plan.ts"
 import { serverSchema } from "./schema.ts"
 import { IGNORED_KEYS } from "./sections.ts"
+import { SUBSTITUTED_KEYS } from "./server-keys.ts"
 import { SEPARATOR } from "./server-spec.ts"
 
 /** A server of another application. `problem` says why it cannot be imported; `notes` name settings that are dropped. */
 export type ForeignServer = {
   readonly name: string
-  /** The folder of the project that it belongs to, inside a file of all projects (Claude Code's scope `local`). */
+  /** The folder of the server's project, in a file of all projects (Claude Code's scope `local`). */
   readonly project: string | undefined
   /** Its place in the document. */
   readonly path: Path
@@ -25,8 +26,8 @@ export type ForeignServer = {
 }
 
 /**
- * Reads the servers in a file of any client, recognised by its shape, those of all projects included. Throws a ConfigError
- * if the text is malformed.
+ * Reads the servers, including those of all projects, in a file of any client. Recognizes the format by the members of the
+ * document. Throws a ConfigError if the text is malformed.
  */
 export function readForeignServers(text: string, file: string): readonly ForeignServer[] {
   const value = readClientDocument(text, file)
@@ -53,13 +54,13 @@ export const isSvc = ({ command, args, url }: Params, addresses: readonly string
 
 /** Whether two entries run the same command, or reach the same address, with the same settings. References are resolved. */
 export function isSameServer(one: Params, other: Params, world: HostEnvironment): boolean {
-  const [first, second] = [one, other].map((server) => substanceOf(server, world))
+  const [first, second] = [one, other].map((server) => launchOf(server, world))
   return first !== undefined && second !== undefined && isDeepStrictEqual(first, second)
 }
 
 /**
- * Returns the entries of a client that are equal to a server which svc serves by the text of its mcp.json; `includes` says, by
- * tags, which of svc's servers count.
+ * Returns the entries of a client that are equal to an enabled server in svc's mcp.json, whose text is `config`. `includes`
+ * selects svc's servers by their tags.
  */
 export function servedEntries(
   entries: readonly ForeignServer[],
@@ -73,15 +74,12 @@ export function servedEntries(
   return entries.filter((entry) => served.some(({ server }) => isSameServer(entry.server, server, world)))
 }
 
-/** Keys with values that may refer to the environment. spec: Environment substitution, supported places. */
-export const SUBSTITUTED: readonly string[] = ["command", "args", "cwd", "env", "url", "headers", "oauth"]
-
 // ---
 
 const tagsOf = ({ tags }: Params): readonly string[] => (Array.isArray(tags) ? tags.map(String) : [])
 
-/** Returns what a server is: its launch, without what svc adds or leaves out. Undefined if it cannot run. */
-function substanceOf(server: Params, world: HostEnvironment): unknown {
+/** Returns the launch of a server without the settings that only svc has; undefined if it cannot run. */
+function launchOf(server: Params, world: HostEnvironment): unknown {
   const { command, args, cwd, env, url, headers } = server
   const parsed = serverSchema().safeParse(url === undefined ? { command, args, cwd, env } : { url, headers })
   const planned = parsed.success ? planServer("server", "server", parsed.data, {}, world) : undefined
@@ -106,7 +104,7 @@ function dollarsIn(file: string): Dollars {
     : "references"
 }
 
-/** Returns the unit, in milliseconds, of `timeout` in a file where it limits requests; other clients mean other things. */
+/** Returns the unit of `timeout` in milliseconds, for files of clients in which it limits requests; undefined for others. */
 function unitIn(file: string): number | undefined {
   if (/[\\/]\.(?:gemini|qwen)[\\/]settings\.json$/.test(file)) return 1
   return /[\\/]goose[\\/].*\.ya?ml$/.test(file) ? 1000 : undefined
@@ -114,7 +112,7 @@ function unitIn(file: string): number | undefined {
 
 /** Returns the keys that are copied. Not `timeout`: its meaning and unit differ between applications. */
 const keptKeys = lazy(() => Object.keys(serverSchema().shape).filter((key) => key !== "timeout"))
-/** Transports under other names than svc's. */
+/** Transports with other names than in svc. */
 const FOREIGN_TYPES: ReadonlyMap<string, string> = new Map([
   ["local", "stdio"],
   ["remote", "http"],
@@ -160,7 +158,8 @@ function convert(
   const server: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(source)) {
     if (value === undefined || value === null) continue
-    if (keptKeys().includes(key)) server[key] = SUBSTITUTED.includes(key) ? translate(value, dollars, notes) : value
+    if (keptKeys().includes(key))
+      server[key] = SUBSTITUTED_KEYS.includes(key) ? translate(value, dollars, notes) : value
     else if (key === "timeout" && unit !== undefined && typeof value === "number") server.requestTimeout = value * unit
     else if (!FOREIGN.includes(key) && !IGNORED_KEYS.includes(key) && !isEmpty(value) && !(key in nested))
       notes.push(`${key} is not imported`)

@@ -24,7 +24,7 @@ export function setValue(text: string, path: Path, value: unknown): string {
   return insert(text, node, key, wrap(below, value))
 }
 
-/** Removes the member or element at `path`, with the comment behind it on its line. Does nothing if it is missing. */
+/** Removes the member or element at `path`, with the comment after it on its line. Does nothing if it is missing. */
 export function removeValue(text: string, path: Path): string {
   const root = parse(text)
   const node = root === undefined ? undefined : findNode(root, path)
@@ -32,7 +32,7 @@ export function removeValue(text: string, path: Path): string {
   const container = member?.parent
   if (member === undefined || container?.children === undefined) return text
   const rest = remove(text, container, container.children.indexOf(member))
-  // A duplicate key has to be removed as often as it occurs.
+  // Removes every duplicate of the key.
   return container.type === "object" ? removeValue(rest, path) : rest
 }
 
@@ -70,7 +70,7 @@ const indentOf = (text: string, at: number): string =>
 const print = (value: unknown, unit: string, eol: string, indent: string | undefined): string =>
   indent === undefined ? JSON.stringify(value) : JSON.stringify(value, null, unit).replaceAll("\n", `${eol}${indent}`)
 
-/** Returns the offset behind the comma that follows `at`, or undefined if another token follows. */
+/** Returns the offset after the comma that follows `at`, or undefined if another token follows. */
 function commaAfter(text: string, at: number): number | undefined {
   const scanner = createScanner(text, true)
   scanner.setPosition(at)
@@ -142,7 +142,7 @@ function remove(text: string, container: Node, index: number): string {
   else if (before !== undefined && !text.slice(endOf(before), start).includes("\n"))
     start = commaAfter(text, endOf(before)) ?? endOf(before)
   let rest = splice(text, start, end, "")
-  // A last member without a comma leaves the comma before it behind.
+  // Removing a last member without a comma leaves an orphan comma before it.
   const orphan = before === undefined || comma !== undefined ? undefined : commaAfter(rest, endOf(before))
   if (orphan !== undefined) rest = splice(rest, orphan - 1, orphan, "")
   if (children.length > 1) return rest

@@ -3,8 +3,8 @@
  * `npx`, `docker run`, `env`, `timeout` …) takes, and the launcher's own options before it, which may load code. The words
  * after it are data for the program.
  *
- *  1. A launcher is known by its name: as the command itself, as the program that another launcher runs, and, for names that
- *     are hardly anything else (`node`, `npx`, `docker`), as any word, so that an unknown wrapper hides nothing.
+ *  1. A launcher is recognized by its name: as the command itself, as the program that another launcher runs, and, for names
+ *     that hardly mean anything else (`node`, `npx`, `docker`), as any word, so that an unknown wrapper hides nothing.
  *  2. In doubt a word counts: after an option that is not known to take no value, the next word may be its value or the
  *     program, and both count.
  */
@@ -64,7 +64,7 @@ type Launcher = {
   readonly operands?: number
   /** Whether the name counts wherever it stands. */
   readonly anywhere?: true
-  /** An option with which the next entry of the same name applies. */
+  /** An option that excludes this entry: the next entry of the same name applies. */
   readonly unless?: RegExp
 }
 
@@ -149,7 +149,7 @@ function markTarget(
   found: Map<number, LaunchWord>,
 ): number {
   const { kind, flags, data, folders, operands = 0 } = launcher
-  let before = operands
+  let operandsLeft = operands
   let mayBeValue = false
   let options = true
   for (let at = start + 1; at < words.length; at++) {
@@ -172,8 +172,8 @@ function markTarget(
       found.set(at, "program")
       if (mayBeValue) mayBeValue = false
       else if (!takesSubcommand(kind) || !SUBCOMMAND.test(word)) {
-        if (before === 0) return at
-        before--
+        if (operandsLeft === 0) return at
+        operandsLeft--
       }
     }
   }
@@ -182,7 +182,7 @@ function markTarget(
 
 const takesSubcommand = (kind: Launcher["kind"]): boolean => kind === "runner" || kind === "container"
 
-/** Returns the name of a program or package without its folder, scope, extension, version and what a reference adds. */
+/** Returns the name of a program or package without its folder, scope, extension, version and the signs of a reference. */
 const programName = (word: string): string =>
   (word.split(/[\\/]/).at(-1) ?? word)
     .toLowerCase()

@@ -1,4 +1,4 @@
-/** The schemas, loaded at their first use: loading and building them takes 10 ms, and most documents are checked without (plain-server.ts). */
+/** Loads the schemas at their first use: that takes 10 ms, and most documents are checked without them (plain-server.ts). */
 import { lazy } from "../lib/lazy.ts"
 import type * as Schemas from "./schema.ts"
 

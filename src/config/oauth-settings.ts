@@ -1,8 +1,8 @@
-/** Which fields of `oauth` belong together, and which are secret. choice: Configuration, `oauth`. */
+/** Checks which fields of `oauth` go together, and knows the secret ones. choice: Configuration, `oauth`. */
 import { isLoopback } from "../lib/address.ts"
 import type { OAuthSettings } from "./server-spec.ts"
 
-/** Whether the value of an `oauth` field is secret. By its looks, `tokenEndpointAuthMethod` would be. */
+/** Whether the value of an `oauth` field is secret. Not `isSecretName`, which would match `tokenEndpointAuthMethod`. */
 export const isSecretSetting = (name: string): boolean => SECRETS.includes(name)
 
 /** Returns what is wrong with the fields of `oauth` as a whole. */
@@ -67,7 +67,7 @@ function addressProblem(text: string): string | undefined {
   return "must use https unless it runs on this machine: over http, an attacker could read the ID token"
 }
 
-/** Returns which secrets do not have the form that their use requires. An expression has no value yet. */
+/** Returns the problems of secrets in a wrong format. Skips expressions, which have no value yet. */
 function malformedSecrets(settings: OAuthSettings): readonly string[] {
   const { tokenEndpointAuthMethod: method, clientSecret } = settings
   const isKnown = (value: string | undefined): value is string =>

@@ -1,10 +1,10 @@
-/** Recognizes a server that is this svc itself: svc would offer its own tools a second time, and wait for itself to start. */
+/** Recognizes a server that is this svc: svc would offer its own tools a second time, and wait for itself to start. */
 import { isLoopback, plainHost } from "../lib/address.ts"
 import type { Launch } from "./server-spec.ts"
 
 /** This svc, as its own configuration may refer to it. */
 export type OwnService = {
-  /** The addresses that it listens at. */
+  /** The addresses at which it listens. */
   readonly urls: readonly string[]
   /** The path of its program. */
   readonly program: string
@@ -23,7 +23,7 @@ export function isAddressOf(url: string, addresses: readonly string[]): boolean 
   })
 }
 
-/** Whether a command starts svc as an MCP server, which `name` or its path tells. */
+/** Whether a command starts svc as an MCP server. Recognizes svc by `program`, or by the name of the file. */
 export function isSvcCommand(command: string, args: readonly string[], program?: string): boolean {
   const isProgram = command === program || /(?:^|[\\/])svc(?:\.exe)?$/i.test(command)
   const stdio = args.some(
@@ -32,23 +32,23 @@ export function isSvcCommand(command: string, args: readonly string[], program?:
   return isProgram && (args[0] === "proxy" || (args[0] === "serve" && stdio))
 }
 
-/** Returns why a server may not run: it is this svc. Undefined for any other server. `folder`: that of the configuration. */
+/** Returns why a server that is this svc may not run; undefined for any other server. `folder` is the configuration's. */
 export function selfProblem(launch: Launch, { urls, program, serves }: OwnService, folder: string): string | undefined {
   if (launch.transport !== "stdio")
-    return isAddressOf(launch.url, urls) ? `url is the address of this svc, ${WOULD}` : undefined
+    return isAddressOf(launch.url, urls) ? `url is the address of this svc, ${SERVES_ITSELF}` : undefined
   const { command, args, cwd, env } = launch
   const isBridge = [command, ...args].some((word) => BRIDGE.test(word))
   if (isBridge && args.some((word) => /^https?:/.test(word) && isAddressOf(word, urls)))
-    return `its command connects to the address of this svc, ${WOULD}`
+    return `its command connects to the address of this svc, ${SERVES_ITSELF}`
   if (!isSvcCommand(command, args, program)) return undefined
   const config = flagIn(args, "config") ?? env.SVC_CONFIG
   const directory = flagIn(args, "config-dir") ?? env.SVC_CONFIG_DIR
-  return serves({ config, directory }, cwd ?? folder) ? `its command connects to this svc, ${WOULD}` : undefined
+  return serves({ config, directory }, cwd ?? folder) ? `its command connects to this svc, ${SERVES_ITSELF}` : undefined
 }
 
 // ---
 
-const WOULD = "which would serve itself; remove the server"
+const SERVES_ITSELF = "which would serve itself; remove the server"
 
 /** Programs that offer a remote server over stdio. */
 const BRIDGE = /(?:^|[\\/])(?:mcp-remote|supergateway|mcp-proxy)(?:@[^/]*)?$/

@@ -1,12 +1,12 @@
 /**
- * A check of servers that needs no schema. A start checks each server; loading and building the schema takes 10 ms. What this
- * check accepts the schema accepts too, and returns as it is (`plain-server.test.ts`). It leaves the rest to the schema, which
- * says what is wrong.
+ * Checks servers without the schema: a start checks each server, and loading and building the schema takes 10 ms. The schema
+ * accepts each server that this check accepts, and returns it unchanged (`plain-server.test.ts`). If this check fails, the schema
+ * decides, and describes what is wrong.
  */
 import { isObject } from "../wire/message.ts"
 import type { ServerConfig } from "./schema.ts"
 
-/** Whether a server has known keys alone, with values of usual forms. */
+/** Whether a server has only known keys, with values in their usual forms. */
 export const isPlainServer = (server: unknown): server is ServerConfig =>
   isObject(server) &&
   Object.entries(server).every(([key, value]) => Object.hasOwn(USUAL, key) && USUAL[key]?.(value) === true)

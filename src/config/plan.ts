@@ -37,7 +37,7 @@ export type HostEnvironment = EnvironmentSources & {
   readonly home: string
   /** The folder of the configuration file. */
   readonly folder: string
-  /** This svc, which must not serve itself; undefined where it does not matter. */
+  /** This svc, which must not serve itself; undefined to skip the check. */
   readonly own?: OwnService | undefined
 }
 
@@ -50,16 +50,16 @@ export type Planned =
       readonly secrets: readonly string[]
     }
 
-/** The entries as they were applied last, by name. */
+/** The last valid form of each entry, by name. */
 export type LastValid = {
   readonly servers: ReadonlyMap<string, ServerSpec>
   readonly templates: ReadonlyMap<string, ServerConfig>
 }
 
 /**
- * Plans a document, without template instances. An entry with a wrong type or value keeps its form in `last`, with an issue,
- * unless it is disabled or a variable is not set. A faulty server becomes an issue; throws a ConfigError if a section that all
- * servers share is faulty. spec: Configuration file.
+ * Plans a document, without template instances. A faulty entry becomes an issue. It keeps its form in `last`, unless it is
+ * disabled or a variable is not set. Throws a ConfigError if a section that all servers share is faulty.
+ * spec: Configuration file.
  */
 export function plan(document: Document, world: HostEnvironment, last: LastValid = NOTHING): Plan {
   const { defaults, servers, templates, issues: found } = readSections(document)
@@ -71,7 +71,7 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
   const slugs = new Map<string, string>()
   const reject = ({ name, path }: NamedServer, code: string, message: string) =>
     issues.push(issueAt(document, "error", code, path, `${name} is not loaded: ${message}`, name))
-  /** Whether a name's slug is free; the first server gets it. */
+  /** Claims the slug of a name. Returns whether it was free: the first server gets it. */
   const claim = (named: NamedServer): boolean => {
     const slug = slugOf(named.name)
     const owner = slugs.get(slug)
@@ -90,7 +90,7 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
     issues.push(issueAt(document, "warning", "last_valid", [section, key], message, name))
     return form
   }
-  /** Says of a server with a faulty entry that it does not run: its issue alone names a key. */
+  /** Adds to the issue of a faulty entry that its server is not loaded: the issue itself names only a key. */
   const leaveOut = ({ name }: NamedServer) => {
     const at = issues.findIndex(({ server, severity }) => server === name && severity === "error")
     const issue = issues[at]
@@ -102,7 +102,7 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
     if (reason === undefined) return
     issues.push(issueAt(document, "warning", "idle_filter", [...path, "envFilter"], reason, name))
   }
-  // Defaults that only exclude, or match nothing, may serve servers with patterns of their own.
+  // Defaults that only exclude, or match nothing, may be useful to servers with patterns of their own.
   if (defaults.inheritParentEnv === false) warnIdleFilter(defaults, ["serverDefaults"])
   for (const { name, config, path } of [...templates, ...servers]) {
     for (const key of ["connectionTimeout", "requestTimeout"] as const) {
@@ -122,7 +122,7 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
       leaveOut(template)
       continue
     }
-    // Its type may be an expression; what it runs tells the transport.
+    // The type may be an expression; command and url show the transport.
     const { type: _expression, ...typeless } = config
     const written = secretsOf(planServer(name, name, typeless, defaults, world))
     idleSecrets.push(...written.filter((secret) => !EXPRESSION.test(secret)))
@@ -168,7 +168,7 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
     const { name } = entry
     const slug = slugOf(name)
     const tags = tagsOf(document, entry)
-    // A slug that another server has leads to that server.
+    // If another server has the slug, a name with it refers to that server.
     if (running.has(name) || slugs.has(slug) || tags === undefined) return []
     if (disabled.includes(name)) return [{ name, slug, tags, state: "disabled", reason: "is disabled in svc" }]
     const message = issues.find((one) => one.server === name && one.severity === "error")?.message ?? ""
@@ -247,7 +247,7 @@ export function isDisabled({ disabled }: { readonly disabled?: unknown }): boole
 export const OPTION_NAME =
   /(?:^|_|RUBY|PERL5)OPT(?:S|IONS)?$|FLAGS$|_ARGS$|_COMMAND$|ASKPASS$|PRELOAD$|STARTUP$|EDITOR$|PAGER$|KEYRING_PROVIDER$|_SOCK$|^GIT_CONFIG_|^(?:LD|DYLD)_|^(?:BASH_)?ENV$/i
 
-/** Returns what the settings of a server are that are not written, for people. */
+/** Returns the built-in values of the settings that a server does not set, to show to users. */
 export function builtInSettings(
   config: ServerConfig,
   transport: Launch["transport"],
@@ -297,7 +297,7 @@ const secretsOf = (planned: Planned): readonly string[] => ("spec" in planned ? 
 
 const NOTHING: LastValid = { servers: new Map(), templates: new Map() }
 
-/** The end of a problem that leaves a server out even if it runs: its variable may be gone on purpose. */
+/** Ends a problem that stops even a running server: the variable may have been removed on purpose. */
 const UNSET = ", which is not set in the environment or in .env"
 
 /** The settings of a server, or of the defaults, that decide what a child inherits. */
@@ -315,7 +315,7 @@ const NOT_IN_ENV = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/
 const NOT_IN_HEADER = /[^\t\x20-\x7e\x80-\xff]/
 
 const MIN_SECRET = 6
-/** An expression alone is no secret, and stands in many texts. */
+/** A text that is only an expression is not secret, and occurs in many texts. */
 const EXPRESSION = /^\{\{[^{}]*\}\}$/
 /**
  * Default connection timeouts. `npx`, `uvx` and `docker` download packages at the first start, and twenty of them at once

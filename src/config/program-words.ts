@@ -1,7 +1,7 @@
 /**
- * Finds the arguments of a command that are program text: those behind `sh -c`, `node -e`, `cmd /c` and the like. Every word
- * may be an interpreter, so that `env`, `timeout`, `sudo` or `docker run` in front of one hide nothing. In doubt (the value of
- * an option, or a script?) a word counts as program text; a template can say `{{raw …}}`.
+ * Finds the arguments of a command that are program text: the words after `sh -c`, `node -e`, `cmd /c` and the like. Any word
+ * may be an interpreter, so that `env`, `timeout`, `sudo` or `docker run` before it hides nothing. In doubt (the value of an
+ * option, or a script?) a word counts as program text; a template can write `{{raw …}}`.
  */
 
 /** Returns the indexes in `words` (the command and its arguments) of the words that an interpreter takes as its program. */
@@ -28,7 +28,7 @@ type Interpreter = {
   readonly option?: RegExp
   /** Matches options whose value is the next word (default: any option). */
   readonly valued?: RegExp
-  /** Set if the words behind the first operand are program text too: a remote shell joins and runs them. */
+  /** Set if the words after the first operand are program text too: a remote shell joins and runs them. */
   readonly remote?: true
 }
 
@@ -77,7 +77,7 @@ const baseName = (word: string): string =>
 /** Adds the words that the interpreter at `start` takes as its program. */
 function mark(interpreter: Interpreter, words: readonly string[], start: number, found: Set<number>): void {
   const { program, extent, option = /^[-+]./, valued, remote } = interpreter
-  const rest = (from: number) => {
+  const addFrom = (from: number) => {
     for (let index = from; index < words.length; index++) found.add(index)
   }
   const takesValue = (index: number): boolean => {
@@ -89,7 +89,7 @@ function mark(interpreter: Interpreter, words: readonly string[], start: number,
     if (program?.test(word)) {
       found.add(at)
       if (extent === "rest") {
-        rest(at + 1)
+        addFrom(at + 1)
         return
       }
       // Other options may come between: the program is the first operand.
@@ -101,7 +101,7 @@ function mark(interpreter: Interpreter, words: readonly string[], start: number,
         if (/^[-+]\w*[oO]$/.test(next) && at + 1 < words.length) found.add(++at)
       }
     } else if (!option.test(word) && !takesValue(at - 1)) {
-      if (remote === true) rest(at + 1)
+      if (remote === true) addFrom(at + 1)
       return
     }
   }

@@ -8,7 +8,7 @@ import { type EnvironmentSources, lookUpVariable } from "./environment.ts"
 import { schemas } from "./lazy-schema.ts"
 import { substitute } from "./substitution.ts"
 
-/** A registry's address and headers, references resolved. */
+/** A registry's address and headers, with references resolved. */
 export type RegistrySource = {
   readonly name: string
   readonly url: string
@@ -21,8 +21,8 @@ export const registrySecrets = ({ url, headers }: RegistrySource): readonly stri
   ...Object.values(headers).flatMap(headerCredentials),
 ]
 
-/** Returns the address of a registry without its credentials, to show. */
-export const shownUrl = (source: RegistrySource): string =>
+/** Returns the address of a registry without its credentials, to show to users. */
+export const redactedUrl = (source: RegistrySource): string =>
   createRedactor(registrySecrets(source)).maskCredentials(source.url)
 
 const OFFICIAL_REGISTRY: RegistrySource = {

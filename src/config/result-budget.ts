@@ -1,12 +1,12 @@
-/** How large a tool's result may be before svc keeps it and answers with a part of it. */
+/** The size of a tool's result above which svc stores the result and answers with a part of it. */
 
-/** The characters of an answer at most; 0 for any number. */
+/** The limit of an answer in characters; 0 for no limit. */
 export type ResultBudget = number
 
-/** Below that an answer cannot say what it leaves out. */
+/** The least budget: a shorter answer would have no room to describe what it leaves out. */
 export const LEAST_RESULT_BUDGET = 2000
 
-/** Characters that stand for a token: numbers and code have about two, prose has four. */
+/** Characters per token: numbers and code have about two, prose has four. */
 const CHARACTERS_PER_TOKEN = 2
 
 /** Reads a budget as people write it: `20000`, `2000 tokens`, `0`. Returns undefined for any other text. */
@@ -17,5 +17,5 @@ export function parseResultBudget(written: string | number): ResultBudget | unde
   return budget === 0 || budget >= LEAST_RESULT_BUDGET ? budget : undefined
 }
 
-/** What a budget must be, for messages. */
+/** The valid forms of a budget, for messages. */
 export const RESULT_BUDGET_FORM = `must be 0 (no limit), a number of characters from ${LEAST_RESULT_BUDGET}, or tokens such as "4000 tokens"`

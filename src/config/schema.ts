@@ -15,7 +15,7 @@ const milliseconds = lazy(() =>
     .max(2 ** 31 - 1),
 )
 
-/** At least 1: with no time at all every request would fail. */
+/** At least 1: with 0, every request would fail. */
 const timeout = lazy(() => milliseconds().min(1))
 
 export const resultBudgetSchema = lazy(() =>
@@ -154,7 +154,7 @@ const searchHint = lazy(() => z.string().regex(/\S/, "must not be blank"))
 
 const toolOverrideSchema = lazy(() =>
   z.strictObject({
-    title: z.string().regex(/\S/, "must not be blank").optional().describe("Title that people see"),
+    title: z.string().regex(/\S/, "must not be blank").optional().describe("Title for display"),
     annotations: z
       .strictObject({
         readOnlyHint: z.boolean().optional(),
@@ -201,7 +201,7 @@ export const serverSchema = lazy(() =>
       .optional()
       .describe("Protocol era: legacy (2025 revisions), 2026-07-28, or auto (default) to detect it"),
     disabled: z
-      .union([z.boolean(), z.string()], { error: "must be true, false or a text" })
+      .union([z.boolean(), z.string()], { error: "must be true, false or a string" })
       .optional()
       .describe("true: do not run the server; in a template, may also be an expression"),
     disabledTools: z
@@ -326,14 +326,14 @@ export function jsonSchema(): Params {
 
 // ---
 
-/** The units of WRITTEN_TIME in milliseconds, in the order of its groups. */
+/** The units of TIME_TEXT in milliseconds, in the order of its groups. */
 const UNITS_MS = [1, 1000, 60_000, 3_600_000, 86_400_000]
-const WRITTEN_TIME =
+const TIME_TEXT =
   /^\s*(\d{1,9})\s*(?:(ms|milli[a-z]*)|(s|secs?|seconds?)|(m|mins?|minutes?)|(h|hrs?|hours?)|(d|days?))?\s*$/i
 
-/** Words the mistake of a time written with its unit, which other programs accept: "5 minutes". */
+/** Describes the mistake of a time with a unit, which other programs accept: "5 minutes". */
 function millisecondsProblem(text: string): string {
-  const [whole, number, ...units] = WRITTEN_TIME.exec(text) ?? []
+  const [whole, number, ...units] = TIME_TEXT.exec(text) ?? []
   if (whole === undefined) return "must be a number of milliseconds"
   const factor = UNITS_MS[units.findIndex((unit) => unit !== undefined)] ?? 1
   return `must be a number of milliseconds: ${Number(number) * factor}, without quotes`

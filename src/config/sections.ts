@@ -73,10 +73,12 @@ export function readSections(document: Document): Sections {
       const plain = without(renamed, IGNORED_KEYS)
       if (isPlainServer(plain)) return { name, path, config: withIdleWarnings(plain, path, name) }
       const { serverSchema } = schemas()
-      const later = key === "mcpTemplates" ? expressionsIn(renamed) : {}
-      const parsed = serverSchema().safeParse(without(renamed, Object.keys(later)), { error: schemaProblem })
+      // Checked when the template is rendered.
+      const expressions = key === "mcpTemplates" ? expressionsIn(renamed) : {}
+      const parsed = serverSchema().safeParse(without(renamed, Object.keys(expressions)), { error: schemaProblem })
       warnUnknown(renamed, serverSchema(), path, name)
-      if (parsed.success) return { name, path, config: { ...withIdleWarnings(parsed.data, path, name), ...later } }
+      if (parsed.success)
+        return { name, path, config: { ...withIdleWarnings(parsed.data, path, name), ...expressions } }
       issues.push(...parsed.error.issues.map((problem) => issueOf(problem, path, name)))
       return { name, path, config: undefined }
     })
@@ -87,7 +89,7 @@ export function readSections(document: Document): Sections {
       warn(
         "disabled",
         [...path, "disabled"],
-        "disabled is neither true nor false, and expressions are rendered only in mcpTemplates: the server runs",
+        "disabled is neither true nor false, and svc renders expressions only in mcpTemplates: the server runs; write true or false",
         name,
       )
   const names = new Set(servers.map(({ name }) => name))
@@ -122,7 +124,7 @@ export function withAliases(server: Params): Params {
   return url === undefined ? server : { ...rest, url }
 }
 
-/** Returns whether svc connects to the url of a written server rather than runs its command, by the rule that the plan follows. */
+/** Whether svc connects to the url of a server as written, and does not run its command. Follows the rule of `plan`. */
 export function isRemote(server: Params): boolean {
   const { type, command, url } = withAliases(server)
   const parsed = TARGET().safeParse({ type, command, url })
@@ -147,7 +149,7 @@ const TOP_LEVEL = [
   "registries",
 ]
 
-/** Returns the keys that have no effect with the server's transport. Empty values are no mistake. */
+/** Returns the keys that have no effect with the server's transport, except those with empty values. */
 function idleKeys(config: ServerConfig): readonly string[] {
   const transport = transportOf(config)
   if (transport === undefined) return []
@@ -163,7 +165,7 @@ function idleMessage(key: string, { command, url }: ServerConfig): string {
   return `${key} has no effect on this kind of server and is ignored`
 }
 
-/** Returns the enumerated keys of a template whose values are expressions. */
+/** Returns the members of a template with enumerated keys that are expressions. */
 function expressionsIn(template: unknown): Partial<ServerConfig> {
   if (!isObject(template)) return {}
   const found = ENUM_KEYS.filter((key) => typeof template[key] === "string" && template[key].includes("{{"))
@@ -173,7 +175,7 @@ function expressionsIn(template: unknown): Partial<ServerConfig> {
 const without = (server: unknown, keys: readonly string[]): unknown =>
   isObject(server) ? Object.fromEntries(Object.entries(server).filter(([key]) => !keys.includes(key))) : server
 
-/** The strings that `disabled` may be outside of templates. */
+/** The valid strings for `disabled` outside of templates. */
 const SWITCH = /^\s*(?:true|1|yes|on|false|0|no|off|)\s*$/i
 
 type Schemas = ReturnType<typeof schemas>

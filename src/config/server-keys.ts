@@ -1,7 +1,7 @@
 /** Facts about the keys of a server in mcp.json that need no schema. */
 import type { TransportType } from "./server-spec.ts"
 
-/** Keys that one kind of server alone supports. spec: serverDefaults, merge rules 5 and 6; Server object. */
+/** Keys that only one kind of server supports. spec: serverDefaults, merge rules 5 and 6; Server object. */
 export const STDIO_ONLY = [
   "command",
   "args",
@@ -16,7 +16,10 @@ export const STDIO_ONLY = [
 ] as const
 export const REMOTE_ONLY = ["url", "headers", "oauth"] as const
 
-/** Returns the transport of a server, each under one name; undefined with neither type, command nor url. */
+/** Keys with values that may refer to the environment. spec: Environment substitution, supported places. */
+export const SUBSTITUTED_KEYS: readonly string[] = ["command", "args", "cwd", "env", "url", "headers", "oauth"]
+
+/** Returns the transport of a server under its main name; undefined without type, command and url. */
 export function transportOf(config: {
   readonly type?: TransportType | "streamable-http" | "streamable_http" | "streamablehttp" | undefined
   readonly command?: string | undefined

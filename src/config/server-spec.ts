@@ -72,7 +72,7 @@ export type RestartPolicy = {
   readonly delay: number
 }
 
-/** What replaces members of a tool's definition; what is undefined stays. */
+/** Replacements for members of a tool's definition; an undefined member stays. */
 export type ToolOverride = {
   readonly title?: string | undefined
   readonly annotations?: Readonly<Record<string, boolean | undefined>> | undefined
@@ -87,10 +87,10 @@ export type Tuning = {
   readonly disabledTools: readonly string[]
   readonly toolDescriptionOverrides: Readonly<Record<string, string>>
   readonly toolOverrides?: Readonly<Record<string, ToolOverride>> | undefined
-  /** For the tools that `toolOverrides` says nothing of. */
+  /** For the tools without a value in `toolOverrides`. */
   readonly alwaysLoad?: boolean | undefined
   readonly searchHint?: string | undefined
-  /** Names and patterns of the tools that lazy views list too. */
+  /** Names and patterns of the tools that lazy views list as well. */
   readonly alwaysVisible: readonly string[]
   /** Milliseconds. */
   readonly connectionTimeout: number
@@ -98,7 +98,7 @@ export type Tuning = {
   readonly requestTimeout: number
   readonly restart: RestartPolicy
   readonly isolation: "shared" | "session"
-  /** The replicas of a cluster that run it: one at a time, or all; undefined for all. */
+  /** The replicas of a cluster that run the server: one at a time, or all if undefined. */
   readonly replicas?: "one" | undefined
   /** Milliseconds without a call after which a session's dedicated process ends; 0 for never. */
   readonly idleTimeout: number
@@ -106,9 +106,9 @@ export type Tuning = {
   readonly maxProcesses: number
   /** Calls per minute; undefined for no limit. */
   readonly rateLimit?: number | undefined
-  /** How large results are, in characters; 0 for any size; undefined leaves it to `svc serve`. */
+  /** The limit of results in characters; 0 for no limit; undefined for the default of `svc serve`. */
   readonly resultBudget?: ResultBudget | undefined
-  /** What svc does with a tool whose definition changed since it was first seen. */
+  /** What svc does with a tool if its definition has changed since svc first saw it. */
   readonly toolPinning: "off" | "report" | "strict"
 }
 
@@ -126,14 +126,14 @@ export type ServerSpec = {
   readonly secrets: readonly string[]
 }
 
-/** A configured server or template that does not run, as calls of its tools find it. */
+/** A configured server or template that does not run, for the answers to calls of its tools. */
 export type IdleServer = {
   readonly name: string
   readonly slug: string
   readonly tags: readonly string[]
-  /** `starting`: another replica of the cluster is about to run it, or this one. */
+  /** `starting`: this or another replica of the cluster is about to run it. */
   readonly state: "disabled" | "invalid" | "starting"
-  /** Why it does not run, as the end of a sentence that its name begins. Never contains a value. */
+  /** Why it does not run, as the end of a sentence that begins with its name. Never contains a value. */
   readonly reason: string
 }
 
@@ -144,7 +144,7 @@ export type Plan = {
   readonly templates: readonly string[]
   /** Names of disabled servers and templates. */
   readonly disabled: readonly string[]
-  /** What the tools of these disabled and faulty entries would be named by, if the name is free and the tags are readable. */
+  /** The disabled and faulty entries that have a free slug and readable tags. */
   readonly idle: readonly IdleServer[]
   /** Servers that are not loaded, unknown keys and the like. */
   readonly issues: readonly Issue[]
@@ -154,19 +154,19 @@ export type Plan = {
 
 export const EMPTY_PLAN: Plan = { specs: [], templates: [], disabled: [], idle: [], issues: [], idleSecrets: [] }
 
-/** Whether a person means a server by a name: the name as written, its slug, or an id. */
+/** Whether `given` names a server: by its name as written, its slug, or its id. */
 export const isCalled = ({ name, slug, id }: Pick<ServerSpec, "name" | "slug" | "id">, given: string): boolean =>
   given === name || given === slug || given === id
 
-/** Returns a server's name as it appears in tool names and URLs. */
+/** Returns the form of a server's name in tool names and URLs. */
 export const slugOf = (name: string): string => name.replace(/[^A-Za-z0-9._-]/g, "-")
 
-/** The header in which a replica shows that it may reach a server of another. */
+/** The header by which a replica proves that it may reach a server of another replica. */
 export const REPLICA_HEADER = "svc-replica"
 
-/** The header in which a replica says for which of its clients a request to another is: its id, a space, a digest. */
+/** The header that identifies the client for which a replica relays a request: the replica's id, a space, the client's digest. */
 export const REPLICA_CLIENT_HEADER = "svc-replica-client"
 
-/** Returns whether a server runs on another replica, which answers for it. */
+/** Whether a server runs on another replica, which answers for it. */
 export const runsElsewhere = ({ launch }: Pick<ServerSpec, "launch">): boolean =>
   launch.transport !== "stdio" && REPLICA_HEADER in launch.headers

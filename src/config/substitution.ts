@@ -10,7 +10,7 @@ export type Substituted = {
   readonly values: readonly string[]
 }
 
-/** Replaces the references in `text`, once: values are not searched for references. Any other `$` stays. */
+/** Replaces the references in `text` once: references in values stay. Any other `$` stays. */
 export function substitute(text: string, lookup: (name: string) => string | undefined): Substituted {
   if (!text.includes("$")) return { text, missing: [], values: [] }
   const missing: string[] = []
@@ -41,8 +41,8 @@ export function substitute(text: string, lookup: (name: string) => string | unde
 }
 
 /**
- * Returns typed text in the syntax of mcp.json. A `$` is text, as in the password `s3c$ret$$`, except in a reference in
- * braces, and in `$NAME` as the whole text. `$${` stays: it is the way to write `${` itself.
+ * Returns text that a user typed in the syntax of mcp.json. A `$` is text, as in the password `s3c$ret$$`, except in a reference
+ * in braces, and in `$NAME` as the whole text. `$${` stays: it is the way to write `${` itself.
  */
 export function escapeTyped(text: string): string {
   return WHOLE_NAME.test(text)
@@ -63,7 +63,7 @@ export function referencesIn(text: string): readonly string[] {
 // ---
 
 const WHOLE_NAME = /^\$[A-Za-z_]\w*$/
-/** Matches `$${` and references in braces, which stay, and every other `$` that `substitute` would not leave alone. */
+/** Matches `$${` and references in braces, which stay, and every other `$` that `substitute` would replace. */
 const TYPED = /(\$?\$\{(?:env:)?(?:[A-Za-z_]\w*|(?:input|command):[^}]*)(?::-[^}]*)?\})|\$(?=[$A-Za-z_])/g
 
 /** Matches VS Code's prompts (`${input:…}`) too: they count as missing, rather than reach a server literally. */

@@ -16,7 +16,7 @@ export type TagFilter =
   /** An empty `and` matches everything, an empty `or` nothing. */
   | { readonly kind: "and" | "or"; readonly of: readonly TagFilter[] }
 
-/** A syntax error: its column, from 1, and what was expected there. */
+/** A syntax error: its column, from 1, and a message. */
 export type FilterSyntaxProblem = { readonly column: number; readonly message: string }
 
 /** Parses an expression of at most 2000 characters and 50 nested brackets. */
@@ -31,9 +31,9 @@ export function parseFilter(text: string): { readonly filter: TagFilter } | { re
   }
 }
 
-/** Returns one sentence about a syntax error; `what` names the expression. */
-export const formatFilterProblem = (what: string, { column, message }: FilterSyntaxProblem): string =>
-  `${what} is invalid at column ${column}: ${message}`
+/** Returns one sentence about a syntax error; `subject` names the expression. */
+export const formatFilterProblem = (subject: string, { column, message }: FilterSyntaxProblem): string =>
+  `${subject} is invalid at column ${column}: ${message}`
 
 /** Whether the tags of a server match. */
 export function matchesFilter(filter: TagFilter, tags: readonly string[]): boolean {
@@ -49,14 +49,14 @@ export function matchesFilter(filter: TagFilter, tags: readonly string[]): boole
   }
 }
 
-/** Returns the filter that matches what all of `filters` match. */
+/** Returns the filter that matches if all of `filters` match. */
 export function allOf(filters: readonly TagFilter[]): TagFilter {
   const parts = filters.flatMap((filter) => (filter.kind === "and" ? filter.of : [filter]))
   const [only] = parts
   return parts.length === 1 && only !== undefined ? only : { kind: "and", of: parts }
 }
 
-/** Returns the canonical text of a filter, which parses to it again; empty for a filter that matches everything. */
+/** Returns the canonical text of a filter, which parses to the same filter; empty for a filter that matches everything. */
 export function printFilter(filter: TagFilter): string {
   return print(filter, "or")
 }
@@ -164,7 +164,7 @@ function unexpected(what: string, { kind, text, column }: FilterToken): FilterSy
   })
 }
 
-/** Prints a filter as an operand of the operator `around`; brackets what binds less tightly. */
+/** Prints a filter as an operand of the operator `around`, in brackets if it binds less tightly. */
 function print(filter: TagFilter, around: "or" | "and" | "not"): string {
   switch (filter.kind) {
     case "tag":

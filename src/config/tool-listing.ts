@@ -1,3 +1,3 @@
-/** Which tools a client is listed: all, or in a lazy view svc's search tools and the pinned ones alone. */
+/** The tools that a view lists: all, or (a lazy view) only svc's search tools and the tools that are always visible. */
 export const TOOL_LISTINGS = ["all", "search"] as const
 export type ToolListing = (typeof TOOL_LISTINGS)[number]

@@ -2,7 +2,7 @@
  * All configured registries as one: searched together, and looked up in their order. A registry that fails is a warning if
  * another registry, or the cache, has an answer.
  */
-import { type RegistrySource, shownUrl } from "../config/registries.ts"
+import { type RegistrySource, redactedUrl } from "../config/registries.ts"
 import { RequestError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import {
@@ -239,7 +239,7 @@ export class ConfiguredRegistries implements Registries {
   status(registry?: string): Promise<readonly RegistryHealth[]> {
     return Promise.all(
       this.chosen(registry).map(async (source) => {
-        const about = { name: source.name, url: shownUrl(source) }
+        const about = { name: source.name, url: redactedUrl(source) }
         try {
           return { ...about, available: true, latencyMs: await ping(source, this.deps) }
         } catch (error) {

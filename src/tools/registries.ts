@@ -1,6 +1,6 @@
 /** `mcp_registry_list`, `mcp_registry_status` and `mcp_registry_info`: the registries that servers come from. */
 import * as z from "zod"
-import { shownUrl } from "../config/registries.ts"
+import { redactedUrl } from "../config/registries.ts"
 import { REGISTRY } from "./search.ts"
 import { listText } from "./servers.ts"
 import { defineTool, READS } from "./tool.ts"
@@ -21,7 +21,7 @@ export const mcpRegistryList = defineTool({
   input: z.object({}),
   output: z.object({ registries: z.array(registrySchema) }),
   run(_, { registries }) {
-    const all = registries.sources().map((source) => ({ name: source.name, url: shownUrl(source) }))
+    const all = registries.sources().map((source) => ({ name: source.name, url: redactedUrl(source) }))
     return { data: { registries: all }, text: listText(all.map(({ name, url }) => `${name} (${url})`)) }
   },
 })

@@ -311,7 +311,7 @@ describe("a server", () => {
     for (const [key, says] of [
       ["env", "object of names and values"],
       ["stderr", "pipe, overlapped, inherit"],
-      ["disabled", "true, false or a text"],
+      ["disabled", "true, false or a string"],
     ] as const)
       expect(problems(server({ [key]: [7] }))[0]).toContain(says)
   })
