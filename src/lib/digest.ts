@@ -1,4 +1,4 @@
-/** SHA-256 digests, which identify a text: equal texts have equal digests, and nobody can find another text with the same one. */
+/** SHA-256 digests, which identify a text: equal texts have equal digests, and a second text for a digest cannot be found. */
 
 /** Returns the first `length` hexadecimal digits of a text's SHA-256, for keys and file names that people see. */
 export const digest = (text: string, length = 16): string => sha256(text, "hex").slice(0, length)

@@ -15,7 +15,7 @@ export const customSchema = lazy(() =>
     ),
 )
 
-/** The schema of the person who uses a client. */
+/** The schema of the user of a client. */
 export const userSchema = lazy(() =>
   z.object({
     username: boundedText(),
@@ -25,7 +25,7 @@ export const userSchema = lazy(() =>
   }),
 )
 
-/** The schema of what a project says of itself. */
+/** The schema of the context that a project declares in `.svcrc`. */
 export const projectContextSchema = lazy(() =>
   z.object({
     projectId: boundedText().optional(),

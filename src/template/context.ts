@@ -2,8 +2,8 @@
  * The context of a template: the project, the user, the transport and the request that it is rendered for.
  * spec: Templates, context namespaces; choice: the fourth namespace is `context`.
  *
- * A context is foreign data, even from a trusted client: its size is bounded here, and render.ts keeps its text from being
- * read as anything but text.
+ * A context is foreign data, even from a trusted client: context-schema.ts bounds its size, and render.ts makes sure that its
+ * text is read only as text.
  */
 import { basename } from "node:path"
 import { digest } from "../lib/digest.ts"
@@ -39,7 +39,7 @@ export type ContextFacts = {
   readonly root: string
   readonly branch: string | undefined
   readonly user: TemplateContext["user"]
-  /** The `context` of `.svcrc`. Named as `svc proxy` sends it. */
+  /** The `context` of `.svcrc`. The name is that of the field which `svc proxy` sends. */
   readonly said: {
     readonly projectId?: string | undefined
     readonly environment?: string | undefined

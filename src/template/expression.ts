@@ -15,6 +15,7 @@
 import { messageOf } from "../lib/errors.ts"
 import { lazy } from "../lib/lazy.ts"
 import { didYouMean } from "../lib/nearest.ts"
+import { counted } from "../lib/text.ts"
 import { CONTEXT_NAMES } from "./context.ts"
 import type { TemplateContext } from "./context-schema.ts"
 
@@ -22,7 +23,7 @@ import type { TemplateContext } from "./context-schema.ts"
 type Value =
   | { readonly kind: "literal"; readonly value: string | number | boolean | undefined }
   | { readonly kind: "name"; readonly path: readonly string[] }
-  | { readonly kind: "call"; readonly helper: Helper; readonly of: readonly Value[] }
+  | { readonly kind: "call"; readonly helper: Helper; readonly args: readonly Value[] }
 
 /**
  * The origin of an expression's text: svc itself (or the template says `raw`), a path on this machine, or words that a
@@ -66,7 +67,7 @@ export type OutputRules = {
   insertValue(text: string, origin: Origin, before: string): { readonly text: string } | { readonly wrong: string }
 }
 
-/** Evaluates parts in a context. Returns `before` and their text. Adds missing and rejected values to `problems`. */
+/** Evaluates parts in a context. Returns `before` with their text after it. Adds missing and rejected values to `problems`. */
 export function evaluate(
   parts: readonly Part[],
   context: TemplateContext,
@@ -84,7 +85,7 @@ export function evaluate(
         text = evaluate(isTrue(evaluated(part.test, context)) ? part.yes : part.no, context, rules, problems, text)
         break
       case "insert": {
-        const inserted = insert(evaluated(part.value, context), (shown) => rules.insertValue(shown, part.origin, text))
+        const inserted = insert(evaluated(part.value, context), (value) => rules.insertValue(value, part.origin, text))
         if ("text" in inserted) text += inserted.text
         else problems.push(problemAt(part.source, inserted.wrong))
       }
@@ -105,15 +106,15 @@ export function* everyPart(parts: readonly Part[]): Generator<Part> {
 
 // ---
 
-/** Loaded at the first template: it takes 2 ms. */
+/** Loads Handlebars at the first template: that takes 2 ms. */
 const handlebars = lazy(() => require("handlebars") as typeof import("handlebars"))
 
 type Node = hbs.AST.Node
 type Helper = keyof typeof HELPERS
 
-/** Longer than any configured string needs to be; bounds the depth of blocks. */
+/** Longer than any configured string needs to be; also bounds the depth of blocks. */
 const MAX_LENGTH = 16 * 1024
-const MAX_SHOWN = 80
+const MAX_EXCERPT = 80
 
 /** The minimum and maximum number of arguments of each helper. */
 const HELPERS = {
@@ -134,7 +135,7 @@ const faulty = (expression: string, message: string): Expression => ({
 })
 
 const problemAt = (expression: string, message: string): ExpressionProblem => ({
-  expression: expression.length > MAX_SHOWN ? `${expression.slice(0, MAX_SHOWN - 1)}…` : expression,
+  expression: expression.length > MAX_EXCERPT ? `${expression.slice(0, MAX_EXCERPT - 1)}…` : expression,
   message,
 })
 
@@ -145,26 +146,26 @@ function evaluated(value: Value, context: TemplateContext): unknown {
     case "name":
       return value.path.reduce<unknown>(member, context) ?? (isKnown(value.path.join(".")) ? "" : undefined)
     case "call": {
-      const of = value.of.map((inner) => evaluated(inner, context))
+      const args = value.args.map((inner) => evaluated(inner, context))
       switch (value.helper) {
         case "eq":
-          return of[0] === of[1]
+          return args[0] === args[1]
         case "and":
-          return of.every(isTrue)
+          return args.every(isTrue)
         case "or":
-          return of.some(isTrue)
+          return args.some(isTrue)
         case "not":
-          return !isTrue(of[0])
+          return !isTrue(args[0])
         case "default":
-          return of.find((one) => one !== undefined && one !== null && one !== "") ?? of.at(-1)
+          return args.find((one) => one !== undefined && one !== null && one !== "") ?? args.at(-1)
         case "raw":
-          return of[0]
+          return args[0]
       }
     }
   }
 }
 
-/** Whether every context has a name, set or not. */
+/** Whether a name exists in every context, set or not. */
 const isKnown = (name: string): boolean => CONTEXT_NAMES.includes(name)
 
 /** Returns an own enumerable member: no prototype, no length. */
@@ -189,7 +190,7 @@ function originOf(value: Value): Origin {
     case "call": {
       // The other helpers return true or false.
       if (value.helper !== "default") return "svc"
-      const origins = value.of.map(originOf)
+      const origins = value.args.map(originOf)
       return (["word", "place"] as const).find((origin) => origins.includes(origin)) ?? "svc"
     }
   }
@@ -251,8 +252,8 @@ function readBlock(source: ExpressionSource, node: hbs.AST.BlockStatement): Part
   const [param] = node.params
   let test: Value | undefined
   if (name !== "if") {
-    const instead = isHelper(name) ? `: write {{#if (${name} …)}}` : ""
-    refuse(source, node, `${name} cannot be a block, only if can${instead}`)
+    const hint = isHelper(name) ? `: write {{#if (${name} …)}}` : ""
+    refuse(source, node, `${name} cannot be a block; the only block is {{#if …}}${hint}`)
   } else if (param === undefined || node.params.length > 1 || node.hash || hasBlockParams)
     refuse(source, node, "if takes exactly one argument")
   else test = readArgument(source, param)
@@ -270,14 +271,18 @@ function readCall(
     return refuse(source, node, `there is no helper ${name}${didYouMean(name, Object.keys(HELPERS))}`)
   const [least, most] = HELPERS[name]
   if (node.params.length < least || node.params.length > most || node.hash)
-    return refuse(source, node, `${name} takes ${least === most ? "exactly" : "at least"} ${least}, and no name=value`)
-  const of: Value[] = []
+    return refuse(
+      source,
+      node,
+      `${name} takes ${least === most ? "exactly" : "at least"} ${counted(least, "argument")}, and no name=value`,
+    )
+  const args: Value[] = []
   for (const param of node.params) {
     const value = readArgument(source, param)
     if (value === undefined) return undefined
-    of.push(value)
+    args.push(value)
   }
-  return { kind: "call", helper: name, of }
+  return { kind: "call", helper: name, args }
 }
 
 function readArgument(source: ExpressionSource, node: Node): Value | undefined {

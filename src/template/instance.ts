@@ -17,10 +17,10 @@ type NamedTemplate = { readonly name: string; readonly config: ServerConfig }
 
 /** The valid templates of a document, with the inputs of their rendering. */
 export type Templates = {
-  /** The names of all of them, in the order of the file. */
+  /** The names of all templates, in the order of the file. */
   readonly order: readonly string[]
   readonly named: readonly NamedTemplate[]
-  /** Templates that render the same for every client, with what they render to: it runs as a server does, under its name. */
+  /** Templates that render the same for every client, each with its spec, which runs like a server, under the template's name. */
   readonly fixed: readonly (NamedTemplate & { readonly spec: ServerSpec })[]
   readonly settings: Required<TemplateSettings>
   /** Problems that occur in any context; templates with an error are not in `named`. */
@@ -52,9 +52,9 @@ export function planDocument(
 }
 
 /**
- * Reads the templates `names` of a document; an invalid one has its form in `last`. Checks all of them at the first load, and
- * at later ones unless `validateOnReload` is false. Throws a ConfigError if one is faulty and `failureMode` is `strict`.
- * spec: templateSettings.
+ * Reads the templates `names` of a document; an invalid template keeps its form in `last`. Checks all templates at the first
+ * load, and at later loads unless `validateOnReload` is false. Throws a ConfigError if a template is faulty and `failureMode` is
+ * `strict`. spec: templateSettings.
  */
 export function readTemplates(
   document: Document,

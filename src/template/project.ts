@@ -24,10 +24,10 @@ export type Project = {
   readonly svcrc: { readonly file: string; readonly text: string | undefined } | undefined
 }
 
-/** The user's home and configuration folder; by default those of the process. */
+/** The user's home and configuration folder; the default is those of the process. */
 export type HomeFolders = { readonly home?: string; readonly configHome?: string | undefined }
 
-/** Finds the facts about a directory, from there upward. Treats unreadable files as missing. */
+/** Finds the facts about a directory in it and in the folders above. Treats unreadable files as missing. */
 export function findProject(
   directory: string,
   { home = homeDirectory(), configHome = join(home, ".config") }: HomeFolders = {},

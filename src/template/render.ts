@@ -45,7 +45,7 @@ export type TemplateProblem = {
 export type Rendered =
   | {
       readonly server: Params
-      /** The texts that expressions contributed to, each with its path, as JSON: what the context decides of the server. */
+      /** The texts with expressions, each with its path, as JSON: the parts of the server that depend on the context. */
       readonly contributed: readonly string[]
     }
   | { readonly problems: readonly TemplateProblem[] }
@@ -60,7 +60,7 @@ export function renderTemplate(
   const problems: TemplateProblem[] = []
   const contributed: string[] = []
   const server = mapStrings(template, (text, path) => {
-    // Text without an expression comes from the operator alone.
+    // Only the operator wrote a text without an expression.
     if (!hasExpression(text)) return text
     const expression = expressionOf(text, cache)
     const found = problemsOf(expression, path)
@@ -92,8 +92,8 @@ export function validateTemplate(name: string, template: Params, cache: Expressi
 }
 
 /**
- * Whether a template renders the same for every client, for ever: its expressions name only what svc is. Then no context is
- * needed to offer it.
+ * Whether a template renders the same for every client at any time, because its expressions refer only to the version of svc.
+ * svc offers such a template without a context.
  */
 export function isSameForAll(template: Params, cache: ExpressionCache): boolean {
   let same = true
@@ -184,7 +184,7 @@ function rejection([key, index]: Path, text: string, origin: Origin, before: str
     case "url":
     case "serverUrl":
     case "httpUrl":
-      return isBehindAuthority(before) ? undefined : CONNECTS
+      return isAfterAuthority(before) ? undefined : CONNECTS
   }
   return undefined
 }
@@ -206,8 +206,8 @@ const SEARCHED =
   /(?:^|[^_])path$|(?:library|plugins?|modules?|libs?|bin|exe|executable|load|include)_path$|(?:proxy|home|hooks?|wrapper|shell|browser|library|libs?|pathext|certs?|bundle|executable|binary|loader)$|^(?:ps4|ifs|zdotdir|comspec|systemroot|appdata)$/i
 
 /** Whether the scheme, the host and the port of a url are complete, so that what follows is its path, query or fragment. */
-function isBehindAuthority(before: string): boolean {
-  // A reference is the operator's text. After the scheme of http any number of slashes and backslashes is accepted.
+function isAfterAuthority(before: string): boolean {
+  // A reference is the operator's text. URL parsers accept any number of slashes and backslashes after the scheme of http.
   const rest = before
     .trimStart()
     .replace(REFERENCE, "r")
@@ -308,7 +308,7 @@ type Insertion = Extract<Part, { readonly kind: "insert" }>
 function everyInsertion(
   parts: readonly Part[],
 ): readonly { readonly part: Insertion; readonly before: readonly string[] }[] {
-  const puts: { part: Insertion; before: readonly string[] }[] = []
+  const insertions: { part: Insertion; before: readonly string[] }[] = []
   const walk = (inner: readonly Part[], start: readonly string[]): readonly string[] => {
     let before = start
     for (const part of inner)
@@ -317,7 +317,7 @@ function everyInsertion(
           before = before.map((text) => text + part.text)
           break
         case "insert":
-          puts.push({ part, before })
+          insertions.push({ part, before })
           before = before.map((text) => `${text}x`)
           break
         case "if":
@@ -326,7 +326,7 @@ function everyInsertion(
     return before
   }
   walk(parts, [""])
-  return puts
+  return insertions
 }
 
 const MAX_BEFORE = 4

@@ -45,8 +45,8 @@ export function parseSvcrc(text: string, file: string): { readonly svcrc: Svcrc;
 }
 
 /**
- * Returns the folders to search for a `.svcrc`, nearest first: from `directory` up to the repository's root or to the home,
- * whichever comes first. Outside of both, only `directory` itself: its parents may belong to other users.
+ * Returns the folders to search for a `.svcrc`, nearest first: from `directory` up to the repository's root or the home
+ * directory, whichever comes first. Outside of both, only `directory` itself: its parents may belong to other users.
  */
 export function svcrcFolders(directory: string, root: string | undefined, home: string): readonly string[] {
   const folders = [directory]
