@@ -2,8 +2,8 @@
  * Unpacked bundles on disk: `bundles/<server>/<hash>` in the configuration directory, readable by their user alone.
  *
  *  1. A bundle is unpacked in a staging folder and moved into its place as a whole, together with the edit of mcp.json.
- *  2. mcp.json decides what stays: a change removes the server's bundles that it no longer names.
- *  3. The next start removes what a killed process left, unless a backup still names it.
+ *  2. A change of mcp.json removes the server's bundles that mcp.json no longer names.
+ *  3. The next start removes the files that a killed process left, unless a backup still names them.
  */
 import { existsSync, readdirSync, readFileSync, renameSync, rmdirSync } from "node:fs"
 import { chmod, mkdir, rm, writeFile } from "node:fs/promises"
@@ -25,7 +25,7 @@ export type BundleFile = {
   read(): Promise<Uint8Array>
 }
 
-/** A bundle that is unpacked but not in its place yet. */
+/** An unpacked bundle that is not in its place yet. */
 export type StagedBundle = {
   /** Moves it into its place, unless the same bundle is there already. Throws an UnavailableError. */
   commit(): void
@@ -53,16 +53,16 @@ export const createBundleStore = (paths: Paths, clock: Clock): BundleStore => ({
 export const hasBundles = (paths: Paths): boolean => existsSync(bundlesOf(paths))
 
 /**
- * Removes what killed processes left. A folder that cannot be removed, such as one that is in use on Windows, stays until
- * the next time. The caller holds the lock of the documents.
+ * Removes the files that killed processes left. A folder that cannot be removed, such as a folder in use on Windows, stays
+ * until the next sweep. The caller must hold the lock of the documents.
  */
 export async function sweepBundles(paths: Paths): Promise<void> {
   if (!hasBundles(paths)) return
-  const all = bundlesOf(paths)
+  const root = bundlesOf(paths)
   const texts = textsOf([paths.file, ...listBackups(paths)])
-  for (const entry of readdirSync(all, { withFileTypes: true })) {
+  for (const entry of readdirSync(root, { withFileTypes: true })) {
     const { name } = entry
-    const folder = join(all, name)
+    const folder = join(root, name)
     try {
       // A file manager may leave files of its own.
       if (!entry.isDirectory() && !STAGING_LOCK.test(name)) continue
@@ -72,7 +72,7 @@ export async function sweepBundles(paths: Paths): Promise<void> {
       // The other folders can still be removed.
     }
   }
-  removeEmpty(all)
+  removeEmpty(root)
 }
 
 // ---

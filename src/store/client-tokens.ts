@@ -1,6 +1,6 @@
 /**
- * Static bearer tokens of clients, kept as hashes in `tokens.json` of the configuration directory, readable by its user
- * alone. A token is `svc_<id>_<secret>`: the id finds the entry; the secret has 256 random bits, so that a plain hash is
+ * Static bearer tokens of clients, stored as hashes in `tokens.json` of the configuration directory, readable by its user
+ * only. A token is `svc_<id>_<secret>`: the id finds the entry; the secret has 256 random bits, so that a plain hash is
  * enough.
  */
 import { randomBytes, timingSafeEqual } from "node:crypto"
@@ -17,9 +17,9 @@ export type ClientToken = {
   readonly name: string
   /** Tags of the servers that it gives access to; undefined for all. */
   readonly tags?: readonly string[] | undefined
-  /** Which tools its holder is listed, if the address does not state it. */
+  /** The tools that views list to the token's holder, unless the address states it. */
   readonly tools?: ToolListing | undefined
-  /** How large results are for its holder, if the preset of the address does not state it. */
+  /** The limit of results for the token's holder, unless the preset of the address states one. */
   readonly resultBudget?: ResultBudget | undefined
   /** ISO 8601. */
   readonly created: string
@@ -28,7 +28,7 @@ export type ClientToken = {
   readonly hash: string
 }
 
-/** Creates a token. `text` is shown once and kept nowhere. Times are milliseconds since the epoch. */
+/** Creates a token. `text` is shown once and never stored. Times are milliseconds since the epoch. */
 export function createToken(
   name: string,
   {
@@ -59,7 +59,7 @@ export function createToken(
 /** Returns the id in the text of a token; undefined if svc did not create it. */
 export const tokenId = (text: string): string | undefined => /^svc_([0-9a-f]{12})_[\w-]{43}$/.exec(text)?.[1]
 
-/** Returns a token's id with its name, for messages: in a form that redaction does not take for a token. */
+/** Returns a token's id with its name, for messages, in a form that redaction does not mistake for a token. */
 export const describeToken = ({ id, name }: Pick<ClientToken, "id" | "name">): string =>
   name === "" ? `token id ${id}` : `token id ${id} (${name})`
 
@@ -72,8 +72,8 @@ export function findToken(
   const id = tokenId(text)
   const token = id === undefined ? undefined : tokens.get(id)
   if (token === undefined) return undefined
-  const [given, wanted] = [Buffer.from(hashOf(text), "hex"), Buffer.from(token.hash, "hex")]
-  if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) return undefined
+  const [actual, expected] = [Buffer.from(hashOf(text), "hex"), Buffer.from(token.hash, "hex")]
+  if (actual.length !== expected.length || !timingSafeEqual(actual, expected)) return undefined
   return token.expires !== undefined && Date.parse(token.expires) <= now ? undefined : token
 }
 
@@ -86,7 +86,7 @@ export function readTokens(file: string, platform: string): ReadonlyMap<string, 
   return text === undefined ? new Map() : parseTokens(text, file)
 }
 
-/** Returns the token of a text of JSON; undefined if it is none. */
+/** Parses the JSON of a token; returns undefined for any other text. */
 export function parseToken(text: string): ClientToken | undefined {
   try {
     return tokenSchema().safeParse(JSON.parse(text)).data
@@ -95,11 +95,11 @@ export function parseToken(text: string): ClientToken | undefined {
   }
 }
 
-/** Returns the text of a file with these tokens. */
+/** Returns the text of a token file. */
 export const printTokens = (tokens: Iterable<ClientToken>): string =>
   `${JSON.stringify({ tokens: [...tokens] }, null, 2)}\n`
 
-/** Returns the one token with an id or name. Throws a RequestError if there is none, or more than one. */
+/** Returns the token with an id or a name. Throws a RequestError if there is no such token, or more than one. */
 export function pickToken(tokens: ReadonlyMap<string, ClientToken>, wanted: string): ClientToken {
   const found = [...tokens.values()].filter(({ id, name }) => id === wanted || name === wanted)
   const [only] = found
@@ -153,12 +153,14 @@ const fileSchema = lazy(() => z.object({ tokens: z.array(tokenSchema()) }))
 
 const hashOf = (text: string): string => sha256(text, "hex")
 
-/** Reads a file that only its user can read; undefined if it is missing. Throws an UnavailableError for any other file. */
+/** Reads a file that only its user can read; returns undefined if it is missing. Throws an UnavailableError for any other file. */
 function readPrivate(file: string, platform: string): string | undefined {
   const facts = lstatSync(file, { throwIfNoEntry: false })
   if (facts === undefined) return undefined
   if (!facts.isFile()) throw new UnavailableError(`${file} must be a regular file, not a link`)
   if (platform !== "win32" && (facts.mode & 0o077) !== 0)
-    throw new UnavailableError(`${file} can be read by others; run chmod 600 on it, and revoke its tokens if they were`)
+    throw new UnavailableError(
+      `${file} can be read by other users; run chmod 600 on it, and revoke its tokens if others may have read them`,
+    )
   return readFileSync(file, "utf8")
 }

@@ -1,6 +1,6 @@
 /**
- * The clients that `svc connect` has written to, in `connections.json` of the configuration directory: what an undo needs.
- * The files as they were before are in `backups/clients`.
+ * The changes of client files by `svc connect`, in `connections.json` of the configuration directory, so that they can be
+ * undone. The original files are in `backups/clients`.
  */
 import { existsSync, readFileSync, unlinkSync } from "node:fs"
 import { basename, join } from "node:path"
@@ -53,11 +53,11 @@ const connectionSchema = z.object({
   file: z.string(),
   /** ISO 8601. */
   time: z.string(),
-  /** The copy of the file as it was; null if there was none. */
+  /** The path of the copy of the original file; null if there was no file. */
   backup: z.string().nullable(),
   /** The digest of the file as svc left it; empty if the client has written other values, too. */
   digest: z.string(),
-  /** The changed values: the digest of each as svc left it, null for a removed one. */
+  /** The changed values: the digest of each as svc left it, null for a removed value. */
   places: z.array(z.object({ path: z.array(z.union([z.string(), z.number()])), digest: z.string().nullable() })),
 })
 const fileSchema = z.object({ connections: z.array(connectionSchema) })
@@ -69,7 +69,7 @@ function parse(text: string, file: string): readonly ClientConnection[] {
     return fileSchema.parse(JSON.parse(text)).connections
   } catch (cause) {
     throw new UnavailableError(
-      `${file} cannot be read: ${messageOf(cause)}; remove it: svc then cannot undo earlier connections`,
+      `${file} cannot be read: ${messageOf(cause)}; remove it (svc then cannot undo earlier connections)`,
       { cause },
     )
   }

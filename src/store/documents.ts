@@ -23,20 +23,20 @@ export type DocumentTexts = {
 /** Returns the files of the documents, for a watch. */
 export const documentFiles = ({ file, dotenv, presets }: Paths): readonly string[] => [file, dotenv, presets]
 
-/** Returns the reader of the documents. One that cannot be read does not keep the others from being read. */
+/** Returns the reader of the documents. It reads each on its own, so that an unreadable document does not affect the others. */
 export const readTexts = ({ file, dotenv, presets }: Paths): DocumentTexts => ({
   config: () => readText(file),
   dotenv: () => readText(dotenv),
   presets: () => readText(presets),
 })
 
-/** Creates the folder, a minimal mcp.json and its JSON Schema if mcp.json is missing. Resolves to whether it did. */
+/** Creates the folder, a minimal mcp.json and its JSON Schema if mcp.json is missing. Resolves to whether it created them. */
 export async function createMissing(paths: Paths, clock: Clock): Promise<boolean> {
   if (existsSync(paths.file)) return false
   makePrivateFolder(dirname(paths.file))
   const release = await lockDocuments(paths, clock)
   try {
-    // Another process may have created and edited it meanwhile.
+    // Another process may have created it meanwhile.
     if (existsSync(paths.file)) return false
     replaceFile(join(dirname(paths.file), SCHEMA_FILE), `${JSON.stringify(schemas().jsonSchema(), null, 2)}\n`, 0o644)
     replaceFile(paths.file, MINIMAL, 0o600)
@@ -47,8 +47,8 @@ export async function createMissing(paths: Paths, clock: Clock): Promise<boolean
 }
 
 /**
- * Edits mcp.json by a function from text to text, under a lock, so that concurrent edits cannot lose one. Keeps the old text
- * in `backups`. Throws what `change` throws, with nothing written. Resolves to false if nothing changed.
+ * Edits mcp.json by a function from text to text, under a lock, so that no concurrent edit is lost. Keeps the old text in
+ * `backups`. Throws what `change` throws, with nothing written. Resolves to false if nothing changed.
  */
 export const editConfig = (paths: Paths, change: (text: string) => string, clock: Clock): Promise<boolean> =>
   editFile(paths, paths.file, MINIMAL, change, clock, (before) => {
@@ -112,7 +112,7 @@ export const MINIMAL = `{
   "mcpServers": {}
 }
 `
-/** How often an edit is repeated because the file changed meanwhile. */
+/** The most attempts of an edit, which is repeated if the file changes meanwhile. */
 export const MAX_TRIES = 20
 
 /** Returns the error for a file that changes faster than svc can edit it. */
@@ -123,7 +123,7 @@ export const contentionError = (file: string): RequestError =>
 export async function lockDocuments(paths: Paths, clock: Clock): Promise<Release> {
   makePrivateFolder(paths.directory)
   const release = await acquire(join(paths.directory, "mcp.json.lock"), clock)
-  // Writers take the same lock, so none is in use.
+  // Writers take the same lock, so no temporary file is in use.
   removeAll(documentTemporaries(paths))
   return release
 }
@@ -143,7 +143,7 @@ export function documentTemporaries(paths: Paths): readonly string[] {
 const KEPT_BACKUPS = 20
 const SCHEMA_FILE = "mcp.schema.json"
 
-/** Returns the temporary files of a file, which are beside the target of a link. */
+/** Returns the temporary files of a file; those of a link are beside its target. */
 function temporariesOf(file: string): readonly string[] {
   const target = existsSync(file) ? realpathSync(file) : file
   return findTemporaries(dirname(target), (name) => name === basename(target))
@@ -172,7 +172,7 @@ async function editFile(
       const after = change(before ?? empty)
       if (after === before) return false
       if (before !== undefined) onedit?.(before)
-      // Editors ignore the lock: a text saved meanwhile is read again.
+      // Editors ignore the lock: the loop reads a text again that was saved meanwhile.
       const isUnchanged = () => readText(file) === before
       if (replaceFile(file, after, before === undefined ? 0o600 : undefined, isUnchanged)) return true
     }

@@ -18,11 +18,11 @@ export type KnownEra = { readonly era: Era; readonly at: number }
 export type EraCache = {
   get(launch: Launch): Era | undefined
   set(launch: Launch, era: Era): void
-  /** Forgets a launch, on disk too: a change that is taken back leaves nothing behind. */
+  /** Forgets a launch, on disk too, so that an undone change leaves no trace. */
   forget(launch: Launch): void
 }
 
-/** Creates a cache; in memory alone if `file` is undefined. */
+/** Creates a cache; in memory only if `file` is undefined. */
 export function createEraCache(file: string | undefined, clock: Clock): EraCache {
   const known = new BoundedMap<string, KnownEra>(MAX_LAUNCHES, read(file))
   const textOf = () => `${JSON.stringify(Object.fromEntries(known))}\n`
@@ -72,7 +72,7 @@ export const rememberEras = (
   },
 })
 
-/** Returns the entries that are eras. */
+/** Returns the valid entries. */
 export const parseKnownEras = (entries: readonly (readonly [string, unknown])[]): [string, KnownEra][] =>
   entries.flatMap(([key, found]) =>
     isObject(found) && ERAS.has(String(found.era)) && typeof found.at === "number"

@@ -23,7 +23,7 @@ import { basename, dirname, join, resolve } from "node:path"
 import { ConfigError, fileProblem, UnavailableError } from "../lib/errors.ts"
 import { retryOnWindowsLock } from "../lib/windows-lock.ts"
 
-/** Runs `open` under a umask by which a new socket belongs to this user alone from its first moment. */
+/** Runs `open` under a umask that restricts a new socket to this user from its creation on. */
 export function withPrivateUmask<T>(open: () => T): T {
   const before = process.umask(0o177)
   try {
@@ -50,8 +50,8 @@ export function readText(path: string): string | undefined {
 }
 
 /**
- * Decodes the bytes of a file: UTF-8, or UTF-16 with a byte-order mark, as Windows PowerShell's `>` writes it. Throws for
- * anything else: replacement characters would pass for values, and an edit would write them.
+ * Decodes the bytes of a file: UTF-8, or UTF-16 with a byte-order mark, as Windows PowerShell's `>` writes it. Throws an
+ * UnavailableError for other bytes: replacement characters would become values, and an edit would write them.
  */
 export function decodeText(bytes: Buffer): string {
   const [first, second] = bytes
@@ -65,8 +65,9 @@ export function decodeText(bytes: Buffer): string {
 }
 
 /**
- * Writes a file atomically: a temporary file beside it, fsync, rename. The target of a symbolic link is replaced, not the
- * link, also one whose target is missing. Returns false, with nothing written, if `isCurrent` returns false at the last moment. Throws an UnavailableError.
+ * Writes a file atomically: a temporary file beside it, fsync, rename. Replaces the target of a symbolic link, not the link,
+ * even if the target is missing. Returns false, with nothing written, if `isCurrent` returns false just before the rename.
+ * Throws an UnavailableError.
  */
 export function replaceFile(
   path: string,
@@ -75,11 +76,12 @@ export function replaceFile(
   isCurrent: () => boolean = () => true,
 ): boolean {
   const target = linkTarget(path)
-  const was = statSync(target, { throwIfNoEntry: false })
-  return writeAtomically(target, content, mode ?? (was === undefined ? 0o600 : was.mode & 0o777), isCurrent, was)
+  const existing = statSync(target, { throwIfNoEntry: false })
+  const newMode = mode ?? (existing === undefined ? 0o600 : existing.mode & 0o777)
+  return writeAtomically(target, content, newMode, isCurrent, existing)
 }
 
-/** Returns the file that a path leads to through symbolic links; it need not exist. Throws an UnavailableError for links in a circle. */
+/** Resolves the symbolic links of a path; the target need not exist. Throws an UnavailableError for links in a circle. */
 export function linkTarget(path: string): string {
   let target = path
   for (let count = 0; count < MAX_LINKS; count++) {
@@ -108,7 +110,7 @@ export function makePrivateFolder(folder: string): void {
   }
 }
 
-/** Whether a process with this id runs. A zombie does not: in a container, no process may reap it. */
+/** Whether a process with this id runs. A zombie does not count: in a container, possibly no process reaps it. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
@@ -122,10 +124,10 @@ export function isAlive(pid: number): boolean {
 export const WRITABLE_FOLDER_ADVICE =
   "svc keeps files of its own there: choose a writable folder with --config-dir (mcp.json may stay where it is: --config)"
 
-/** Returns the temporary files in a folder of the files that `of` selects by name. Killed writers leave them. */
-export function findTemporaries(folder: string, of: (name: string) => boolean): readonly string[] {
+/** Returns the temporary files, left by killed writers, of the files in a folder that `matches` selects by name. */
+export function findTemporaries(folder: string, matches: (name: string) => boolean): readonly string[] {
   return readFolder(folder)
-    .filter((entry) => of(TEMPORARY.exec(entry)?.[1] ?? ""))
+    .filter((entry) => matches(TEMPORARY.exec(entry)?.[1] ?? ""))
     .map((entry) => join(folder, entry))
 }
 
@@ -138,7 +140,7 @@ export function readFolder(folder: string): readonly string[] {
   }
 }
 
-/** Removes files, and ignores those that are missing or cannot be removed. */
+/** Removes files; ignores files that are missing or cannot be removed. */
 export function removeAll(files: readonly string[]): void {
   for (const file of files)
     try {
@@ -152,7 +154,7 @@ export function removeAll(files: readonly string[]): void {
 
 const DIRECTORY = "this is a directory: move it away, or choose a file"
 
-/** As many as Linux follows. */
+/** The limit of Linux. */
 const MAX_LINKS = 40
 
 function isZombie(pid: number): boolean {
@@ -160,18 +162,18 @@ function isZombie(pid: number): boolean {
     // proc_pid_stat(5): pid (comm) state …
     return /^.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, "latin1"))
   } catch {
-    // Hidden, as with hidepid, or gone just now.
+    // Hidden, for example by hidepid, or just ended.
     return false
   }
 }
 
-/** The names that `writeAtomically` gives. */
+/** Matches the names that `writeAtomically` gives. */
 const TEMPORARY = /^\.(.+)\.[0-9a-f]{12}\.tmp$/
 
 function writeAtomically(
   target: string,
   content: string | Uint8Array,
-  kept: number,
+  mode: number,
   isCurrent: () => boolean,
   owner?: { readonly uid: number; readonly gid: number },
 ): boolean {
@@ -180,7 +182,7 @@ function writeAtomically(
     `.${basename(target)}.${crypto.getRandomValues(new Uint8Array(6)).toHex()}.tmp`,
   )
   try {
-    const handle = openSync(temporary, "wx", kept)
+    const handle = openSync(temporary, "wx", mode)
     try {
       writeFileSync(handle, content)
       fsyncSync(handle)
@@ -188,7 +190,7 @@ function writeAtomically(
       closeSync(handle)
     }
     if (owner !== undefined) copyOwner(owner, temporary)
-    chmodSync(temporary, kept)
+    chmodSync(temporary, mode)
     const current = isCurrent()
     if (current) retryOnWindowsLock(() => renameSync(temporary, target))
     else unlinkSync(temporary)

@@ -1,9 +1,9 @@
 /**
- * Removes what svc keeps for configurations that are gone. Several configurations may share a directory (`--config`); the
- * names of their files contain a digest of the path of mcp.json, so a note beside them keeps the path itself.
+ * Removes the files that svc keeps for configurations that are gone. Several configurations may share a directory
+ * (`--config`). The names of their files contain a digest of the path of mcp.json; a note beside them has the path itself.
  *
- *  1. Only files that svc creates again are removed: the control socket's, eras, sessions, results and logs. Pins of tools, backups
- *     and bundles stay.
+ *  1. Removes only files that svc creates again: those of the control socket, eras, sessions, results and logs. Pins of tools,
+ *     backups and bundles stay.
  *  2. A configuration is gone if its file does not exist, no svc has started for it for a week, and none holds its lock: a
  *     drive may be missing for a while.
  */
@@ -14,13 +14,13 @@ import { readFolder, readText, removeAll, replaceState } from "./files.ts"
 import { tryAcquire } from "./lock.ts"
 import { ownName, type Paths } from "./paths.ts"
 
-/** Writes the note of a configuration, with the time of this start as its own; none for the mcp.json of the directory. */
+/** Writes the note of a configuration; its time is that of this start. The mcp.json of the directory needs no note. */
 export function noteConfiguration(paths: Paths): void {
   const name = ownName(NOTE, paths)
   if (name !== NOTE) replaceState(join(paths.directory, `${name}.json`), `${JSON.stringify({ file: paths.file })}\n`)
 }
 
-/** Removes the files of configurations that are gone, of some at a time. Resolves to the paths of their mcp.json. */
+/** Removes the files of configurations that are gone, MAX_AT_ONCE at a time. Resolves to the paths of their mcp.json. */
 export async function sweepGone({ directory }: Pick<Paths, "directory">, now: number): Promise<readonly string[]> {
   const names = readFolder(directory)
   const gone = names.flatMap((name) => readNote(directory, name, now)).slice(0, MAX_AT_ONCE)
@@ -28,10 +28,10 @@ export async function sweepGone({ directory }: Pick<Paths, "directory">, now: nu
   for (const { digest, file } of gone) {
     const release = await tryAcquire(join(directory, `control-${digest}.lock`))
     if (release === undefined) continue
-    const ofThis = new RegExp(`^(?:control|eras|sessions|results|logs|start|svc)-${digest}(?:\\.|$)`)
-    for (const name of names) if (ofThis.test(name)) rmSync(join(directory, name), { recursive: true, force: true })
+    const itsFiles = new RegExp(`^(?:control|eras|sessions|results|logs|start|svc)-${digest}(?:\\.|$)`)
+    for (const name of names) if (itsFiles.test(name)) rmSync(join(directory, name), { recursive: true, force: true })
     release()
-    // The lock's file goes too: without mcp.json no svc takes it.
+    // Removes the file of the lock, too: without mcp.json no svc takes the lock.
     removeAll([join(directory, `control-${digest}.lock`), join(directory, `${NOTE}-${digest}.json`)])
     swept.push(file)
   }
@@ -55,7 +55,7 @@ function readNote(directory: string, name: string, now: number): readonly { dige
     const isItsNote = `${ownName(NOTE, { directory, file })}.json` === name
     return isItsNote && !existsSync(file) && statSync(path).mtimeMs < now - UNUSED_MS ? [{ digest, file }] : []
   } catch {
-    // Half written, or of another version.
+    // Incomplete, or from another version.
     return []
   }
 }

@@ -1,9 +1,9 @@
 /**
  * Locks between processes, held by SQLite on a database file that stays empty.
  *
- *  1. The kernel frees a lock when its process ends, however it ends: no lock is stale, and no process id is judged.
- *  2. The file of a lock is never removed: another process could hold the lock of the removed file. Only a lock whose
- *     name is used once (`tryAcquireOnce`) takes its file along.
+ *  1. The kernel frees a lock when its process ends, however it ends: locks do not become stale, and need no process ids.
+ *  2. The file of a lock is never removed: another process could hold the lock of the removed file. The exception is a lock
+ *     with a name that is used only once (`tryAcquireOnce`).
  *  3. Nothing else in the process opens the file of a held lock: POSIX frees the locks of a file with its first close.
  */
 import type { Database } from "bun:sqlite"
@@ -16,7 +16,7 @@ import { removeAll, WRITABLE_FOLDER_ADVICE } from "./files.ts"
 /** Releases the lock. */
 export type Release = () => void
 
-/** Takes a lock, and waits for it up to `timeout` milliseconds. Throws a RequestError (conflict) after that. */
+/** Takes a lock; waits for it up to `timeout` milliseconds, then throws a RequestError (conflict). */
 export async function acquire(lock: string, clock: Clock, timeout = LOCK_MS): Promise<Release> {
   for (let waited = 0; ; waited += LOCK_PAUSE_MS) {
     const release = await tryAcquire(lock)
@@ -30,9 +30,9 @@ export async function acquire(lock: string, clock: Clock, timeout = LOCK_MS): Pr
   }
 }
 
-/** Takes a lock if it is free; else returns undefined. Throws an UnavailableError if the file cannot be locked. */
+/** Takes a lock if it is free; otherwise returns undefined. Throws an UnavailableError if the file cannot be locked. */
 export async function tryAcquire(lock: string): Promise<Release | undefined> {
-  // Loaded with the first lock: a command that only reads takes none.
+  // Loads SQLite with the first lock: a command that only reads takes no lock.
   const sqlite = await import("bun:sqlite")
   let database: Database | undefined
   try {
@@ -49,16 +49,16 @@ export async function tryAcquire(lock: string): Promise<Release | undefined> {
     if (code.startsWith("SQLITE_BUSY")) return undefined
     if (code !== "SQLITE_NOTADB")
       throw new UnavailableError(`cannot lock ${lock}: ${fileProblem(cause)}; ${WRITABLE_FOLDER_ADVICE}`, { cause })
-    // A file with a process id, as old versions of svc wrote it. The lock is on the file, not on its content.
+    // Old versions of svc wrote a process id into the file. The lock is on the file, not on its content.
     truncateSync(lock, 0)
     return tryAcquire(lock)
   }
 }
 
 /**
- * Takes a lock that shows that its owner is alive, and removes its file with the release. Its name is random and one
- * owner's alone, so that no other process ever waits for it. Process ids would not do: containers that share a folder
- * count their processes separately.
+ * Takes a lock as proof that its owner is alive; the release removes its file. The name is random and used by one owner only,
+ * so that no other process ever waits for the lock. Not a process id: containers that share a folder number their processes
+ * separately.
  */
 export async function tryAcquireOnce(lock: string): Promise<Release | undefined> {
   const release = await tryAcquire(lock)
@@ -85,7 +85,7 @@ function makeLockFile(lock: string): void {
     if (error instanceof Error && "code" in error && error.code === "EEXIST") return
     throw error
   }
-  // A command run by root must not lock the user of the folder out.
+  // A command that root runs must not lock out the owner of the folder.
   const { uid, gid } = statSync(dirname(lock))
   if (process.getuid?.() === 0 && uid !== 0) chownSync(lock, uid, gid)
 }

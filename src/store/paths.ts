@@ -24,7 +24,7 @@ export type PathOptions = {
   readonly cwd: string
 }
 
-/** Returns the configuration directory of a user who has chosen none. */
+/** Returns the default configuration directory of a user. */
 export const standardDirectory = ({
   platform,
   home,

@@ -1,6 +1,6 @@
 /**
- * Ids of replicas. Ids that clients bring back begin or end with the id of the replica that made them: `r` and eight digits.
- * Apart from replicas.ts, because a single svc reads ids, too, and loads nothing of a cluster.
+ * Ids of replicas: `r` and eight digits. Ids that clients return begin or end with the id of the replica that made them.
+ * Separate from replicas.ts, because a single svc also reads ids, but loads no code of clusters.
  */
 
 /** Returns a new id of a replica; `random` returns unguessable hexadecimal text. */

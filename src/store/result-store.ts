@@ -1,11 +1,11 @@
 /**
- * Results of tools that were too large for their clients, in sealed files. One file holds one text or one binary value.
+ * Results of tools that were too large for their clients, in sealed files. A file holds one text or one binary value.
  *
- *  1. A file is sealed in chunks (AES-256-GCM, a key of its own each), so that a range is read without the rest. Chunks and
- *     the description at the end are bound to their places in the file and to its id: none can be exchanged.
+ *  1. A file is sealed in chunks (AES-256-GCM, with a key for each file), so that a range can be read without the rest. Chunks
+ *     and the description at the end are bound to their place in the file and to its id: none can be swapped.
  *  2. A file appears whole or not at all: it is written under a temporary name, flushed and renamed.
- *  3. A result belongs to an owner. For all others it does not exist.
- *  4. Results end after `ttl`, and the oldest ones if all together exceed `capacity`.
+ *  3. A result belongs to an owner. For all other callers it does not exist.
+ *  4. Results expire after `ttl`. If all together exceed `capacity`, the oldest are removed.
  *
  *     magic (8) salt (16) { chunk, tag (16) }… description, tag (16), length of the description with its tag (4)
  */
@@ -18,7 +18,7 @@ import { incrementalSha256 } from "../lib/digest.ts"
 import { fileProblem, UnavailableError } from "../lib/errors.ts"
 import { findTemporaries, isAlive, makePrivateFolder, readFolder, removeAll } from "./files.ts"
 
-/** What svc knows of a stored result. */
+/** The description of a stored result. */
 export type StoredResult = {
   readonly id: string
   /** Bytes. */
@@ -42,11 +42,11 @@ export type ResultWriter = {
   write(bytes: Uint8Array): Promise<void>
   /** Opens the file, for `writeNow`. Rejects with an UnavailableError. */
   open(): Promise<void>
-  /** Appends bytes at once, to an open file: what comes faster than it is written waits for no one. Throws an UnavailableError. */
+  /** Appends bytes synchronously to an open file, so that a fast source does not fill the memory. Throws an UnavailableError. */
   writeNow(bytes: Uint8Array): void
   /** Completes the file: from now on the result can be opened. Rejects with an UnavailableError. */
   finish(about: Pick<StoredResult, "mimeType" | "isText" | "budget">): Promise<StoredResult>
-  /** Drops what was written. */
+  /** Removes the file. */
   abort(): Promise<void>
 }
 
@@ -60,7 +60,7 @@ export type ResultReader = {
 export type ResultStoreOptions = {
   readonly folder: string
   readonly clock: Clock
-  /** Returns the 32 bytes that all files are sealed with. */
+  /** Returns the 32 bytes from which the keys of all files are derived. */
   key(): Promise<Uint8Array>
   /** Milliseconds for which a result is kept. */
   readonly ttl: number
@@ -73,7 +73,7 @@ export type ResultStoreOptions = {
 export const CHUNK_BYTES = 64 * 1024
 
 export class ResultStore {
-  private known: Promise<Uint8Array> | undefined
+  private keyPromise: Promise<Uint8Array> | undefined
   private cancelSweep: (() => void) | undefined
   private unswept = Number.POSITIVE_INFINITY
 
@@ -103,7 +103,7 @@ export class ResultStore {
     return undefined
   }
 
-  /** Removes what is over, what is too much, and what killed writers left. Repeats that while results are left. */
+  /** Removes expired results, results beyond the capacity, and files of killed writers. Repeats while there are results. */
   sweep(): void {
     const { folder, clock, ttl, capacity } = this.options
     this.cancelSweep?.()
@@ -119,12 +119,12 @@ export class ResultStore {
       })
       .sort((one, other) => other.time - one.time)
     let total = 0
-    const over = files.filter(({ size, time }, at) => {
+    const removable = files.filter(({ size, time }, at) => {
       total += size
       return time + ttl <= now || (at > 0 && (total > capacity || at >= MAX_FILES))
     })
-    removeAll(over.map(({ path }) => path))
-    this.cancelSweep = over.length === files.length ? undefined : clock.after(SWEEP_MS, () => this.sweep())
+    removeAll(removable.map(({ path }) => path))
+    this.cancelSweep = removable.length === files.length ? undefined : clock.after(SWEEP_MS, () => this.sweep())
   }
 
   /** Ends the repeated sweeps. */
@@ -135,11 +135,11 @@ export class ResultStore {
   // ---
 
   private key(): Promise<Uint8Array> {
-    this.known ??= this.options.key().catch((error: unknown) => {
-      this.known = undefined
+    this.keyPromise ??= this.options.key().catch((error: unknown) => {
+      this.keyPromise = undefined
       throw error
     })
-    return this.known
+    return this.keyPromise
   }
 
   /** Sweeps if much was written since the last time: a sweep looks at all files. */
@@ -162,13 +162,13 @@ const BATCH = 16
 const MAX_FILES = 10_000
 const SWEEPS_PER_CAPACITY = 20
 const SWEEP_MS = 60_000
-/** A writer that lives touches its file more often. Process ids may mean nothing in a shared folder. */
+/** A live writer touches its file more often. Process ids alone may mean nothing in a shared folder. */
 const ABANDONED_MS = 60_000
 
 type Hooks = { key(): Promise<Uint8Array>; onfinished(bytes: number): void }
 type Description = Omit<StoredResult, "id"> & { readonly owner: string }
 
-const ownKey = (key: Uint8Array, salt: Uint8Array): Buffer => createHmac("sha256", key).update(salt).digest()
+const fileKey = (key: Uint8Array, salt: Uint8Array): Buffer => createHmac("sha256", key).update(salt).digest()
 
 /** Seals one part of a file. `place` is the number of the chunk; -1 stands for the description. */
 function seal(key: Uint8Array, id: string, place: number, plain: Uint8Array): Buffer {
@@ -295,7 +295,7 @@ class Writer implements ResultWriter {
 
   private async opened(): Promise<{ readonly handle: FileHandle; readonly key: Buffer }> {
     if (this.file !== undefined) return this.file
-    const key = ownKey(await this.hooks.key(), this.salt)
+    const key = fileKey(await this.hooks.key(), this.salt)
     makePrivateFolder(this.folder)
     const handle = await this.attempt(() => open(this.temporary, "wx", 0o600))
     this.batch.push(MAGIC, this.salt)
@@ -339,7 +339,7 @@ class Reader implements ResultReader {
     return this.description.owner
   }
 
-  /** Opens a file and its description. Rejects with an UnavailableError if they do not fit. */
+  /** Opens a file and its description. Rejects with an UnavailableError if the description cannot be unsealed. */
   static async open(path: string, id: string, key: Uint8Array): Promise<Reader> {
     const handle = await open(path, "r")
     try {
@@ -347,12 +347,15 @@ class Reader implements ResultReader {
       const head = await readAt(handle, 0, HEAD_BYTES)
       const length = (await readAt(handle, size - 4, 4)).readUInt32BE()
       const sealed = await readAt(handle, size - 4 - length, length)
-      const own = ownKey(key, head.subarray(MAGIC.length))
+      const own = fileKey(key, head.subarray(MAGIC.length))
       const description: unknown = JSON.parse(unseal(own, id, -1, sealed).toString())
       return new Reader(handle, own, id, description as Description)
     } catch (cause) {
       await handle.close()
-      throw new UnavailableError("a stored result cannot be opened: its file or svc's key has changed", { cause })
+      throw new UnavailableError(
+        "a stored result cannot be opened, because its file or svc's key has changed; call the tool again",
+        { cause },
+      )
     }
   }
 
@@ -366,8 +369,8 @@ class Reader implements ResultReader {
     const stride = CHUNK_BYTES + TAG_BYTES
     for (let group = first; group <= last; group += BATCH) {
       const until = Math.min(group + BATCH - 1, last)
-      const behind = Math.min((until + 1) * CHUNK_BYTES, size) + (until + 1) * TAG_BYTES
-      const sealed = await readAt(this.handle, HEAD_BYTES + group * stride, behind - group * stride)
+      const stop = Math.min((until + 1) * CHUNK_BYTES, size) + (until + 1) * TAG_BYTES
+      const sealed = await readAt(this.handle, HEAD_BYTES + group * stride, stop - group * stride)
       for (let place = group; place <= until; place++) {
         const at = (place - group) * stride
         chunks.push(this.unseal(place, sealed.subarray(at, Math.min(at + stride, sealed.length)), id))
@@ -384,7 +387,9 @@ class Reader implements ResultReader {
     try {
       return unseal(this.key, id, place, sealed)
     } catch (cause) {
-      throw new UnavailableError("a stored result cannot be read: its file has changed", { cause })
+      throw new UnavailableError("a stored result cannot be read, because its file has changed; call the tool again", {
+        cause,
+      })
     }
   }
 }
@@ -407,7 +412,7 @@ function countLineFeeds(bytes: Buffer): number {
   return count
 }
 
-/** Whether a temporary file's writer is gone; its name holds the process id. */
+/** Whether the writer of a temporary file is gone; the name of the file contains its process id. */
 function isAbandoned(path: string, now: number): boolean {
   const pid = Number.parseInt(path.slice(-16, -4), 16)
   const time = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0

@@ -1,6 +1,6 @@
 /**
- * The list of a user's running svc, for `svc ps`: a file for each, in the default configuration directory, whichever
- * directory it uses itself. An entry is a hint: its reader asks the control socket whether the svc still runs.
+ * The list of a user's running svc processes, for `svc ps`: one file each, in the default configuration directory, whichever
+ * directory the process uses itself. An entry is a hint: its reader asks the control socket whether the process still runs.
  */
 import { join } from "node:path"
 import { digest } from "../lib/digest.ts"
@@ -9,7 +9,7 @@ import { isObject } from "../wire/message.ts"
 import { makePrivateFolder, readFolder, readText, removeAll, replaceState } from "./files.ts"
 import { type Paths, pathsOf, standardDirectory } from "./paths.ts"
 
-/** What starts an svc. */
+/** The ways to start svc. */
 const STARTERS = ["terminal", "background", "proxy", "service", "program", "demo"] as const
 export type Starter = (typeof STARTERS)[number]
 
@@ -27,7 +27,7 @@ export type RunningSvc = {
 export const runningFolder = (home: string, appData: string | undefined, platform: string): string =>
   join(standardDirectory({ platform, home, appData }), "running")
 
-/** Adds an svc to the list, until it is closed. Returns why it could not, if so: svc runs without being listed. */
+/** Adds a process to the list until `close`. Returns the problem if that fails: svc then runs without an entry. */
 export function announceRunning(folder: string, running: RunningSvc): { readonly problem?: string; close(): void } {
   const entry = entryOf(folder, running)
   try {
@@ -39,7 +39,7 @@ export function announceRunning(folder: string, running: RunningSvc): { readonly
   }
 }
 
-/** Returns the entries of the list, the oldest first; unreadable ones are left out. */
+/** Returns the entries of the list, oldest first, without unreadable ones. */
 export function listRunning(folder: string): readonly RunningSvc[] {
   const found = readFolder(folder).flatMap((name) => (name.endsWith(".json") ? readEntry(join(folder, name)) : []))
   return found.sort((one, other) => one.startedAt.localeCompare(other.startedAt))
@@ -49,12 +49,12 @@ export function listRunning(folder: string): readonly RunningSvc[] {
 export const pathsOfRunning = ({ file, directory }: RunningSvc, home: string): Paths =>
   pathsOf({ config: file, directory, platform: process.platform, home, appData: undefined, cwd: directory })
 
-/** Removes an entry that is not true any more. */
+/** Removes a stale entry. */
 export const forgetRunning = (folder: string, running: RunningSvc): void => removeAll([entryOf(folder, running)])
 
 // ---
 
-/** One entry per configuration, of which one svc runs at most. */
+/** Returns the file of an entry: one per configuration, because at most one svc runs for a configuration. */
 const entryOf = (folder: string, { directory, file }: Pick<Paths, "directory" | "file">): string =>
   join(folder, `${digest(`${directory}\0${file}`, 16)}.json`)
 
@@ -67,10 +67,10 @@ function readEntry(file: string): readonly RunningSvc[] {
       [value.directory, value.file, value.startedAt].every((one) => typeof one === "string")
     return isEntry ? [{ ...(value as RunningSvc), startedBy: starterOf(value.startedBy) }] : []
   } catch {
-    // Written by another version, or half.
+    // Incomplete, or from another version.
     return []
   }
 }
 
-/** Returns the starter that a text names; another program for anything else. */
+/** Returns the starter that a text names; "program" for any other text. */
 export const starterOf = (text: unknown): Starter => STARTERS.find((one) => one === text) ?? "program"

@@ -1,9 +1,9 @@
 /**
  * Secrets at rest: OAuth tokens and registered clients, in one JSON document in a folder that only its user can open.
  *
- *  1. The document is sealed with a key from SVC_STATE_KEY, if set; else with a key in the operating system's keychain, if it
- *     has one (svc finds out by trying); else only the file mode protects it. The keychain holds the key, not the tokens:
- *     its entries are small on some systems.
+ *  1. The document is sealed with a key from SVC_STATE_KEY, if set; otherwise with a key in the operating system's keychain, if
+ *     a trial shows that there is one; otherwise only the file mode protects it. The keychain holds the key, not the tokens:
+ *     on some systems, its entries must be small.
  *  2. Files that other users could have read or planted are rejected: modes, owners and symbolic links are checked first.
  *  3. Processes share the document: a change applies to the current text, under a lock, and is written atomically.
  */
@@ -66,10 +66,10 @@ export function openSecretStore({ directory, stateKey, keychain, clock }: Secret
   const sealerOf = (keyRef: KeyRef): Promise<Sealer> => {
     const known = sealers.get(keyRef.id)
     if (known !== undefined) return known
-    const made = keyRef.key === "keychain" ? fromKeychain(keyRef.id) : fromState(keyRef.id)
-    sealers.set(keyRef.id, made)
-    made.catch(() => sealers.delete(keyRef.id))
-    return made
+    const sealer = keyRef.key === "keychain" ? fromKeychain(keyRef.id) : fromState(keyRef.id)
+    sealers.set(keyRef.id, sealer)
+    sealer.catch(() => sealers.delete(keyRef.id))
+    return sealer
   }
   const fromState = async (salt: string): Promise<Sealer> => {
     if (stateKey === undefined) throw new UnavailableError(`${file} is sealed with SVC_STATE_KEY, which is not set`)
@@ -84,18 +84,18 @@ export function openSecretStore({ directory, stateKey, keychain, clock }: Secret
     return createSealer(Buffer.from(key, "base64url"))
   }
 
-  /** Creates a key for a new document; undefined if there is none to seal with. */
+  /** Creates a key for a new document; returns undefined if there is neither SVC_STATE_KEY nor a working keychain. */
   const newKey = async (): Promise<KeyRef | undefined> => {
     const id = randomText(16)
     if (stateKey !== undefined) return { key: "state", id }
     if (keychain === undefined) return undefined
     try {
       const key = randomText(KEY_BYTES)
-      const kept = await within(TRY_MS, clock, async () => {
+      const stored = await within(TRY_MS, clock, async () => {
         await keychain.set(id, key)
         return keychain.get(id)
       })
-      return kept === key ? { key: "keychain", id } : undefined
+      return stored === key ? { key: "keychain", id } : undefined
     } catch {
       return undefined
     }
@@ -146,7 +146,7 @@ export function openSecretStore({ directory, stateKey, keychain, clock }: Secret
       try {
         mkdirSync(folder, { recursive: true, mode: 0o700 })
       } catch {
-        // A folder that cannot be written is not shared.
+        // No other process can use a folder that cannot be created.
         return task()
       }
       // A name may contain a secret, for example in a URL.
@@ -162,7 +162,7 @@ export function openSecretStore({ directory, stateKey, keychain, clock }: Secret
 type KeyRef = { readonly key: "state" | "keychain"; readonly id: string }
 
 const KEY_BYTES = 32
-/** A keychain that works answers at once; a missing one may never answer. */
+/** A working keychain answers at once; a missing keychain may never answer. */
 const TRY_MS = 3000
 /** The keychain may first ask the user for permission. */
 const READ_MS = 30_000
@@ -179,7 +179,7 @@ function exists(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined
 }
 
-/** Throws an UnavailableError if another user could read or has planted a path. Windows has no modes. */
+/** Throws an UnavailableError if another user could read a path or has planted it. Windows has no modes. */
 function checkPrivate(path: string, mode: number): void {
   if (process.platform === "win32") return
   const found = lstatSync(path)

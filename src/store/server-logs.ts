@@ -24,7 +24,7 @@ export type LogLine = {
 }
 
 export type ServerLogsOptions = {
-  /** The folder of the files; undefined keeps lines in memory alone. */
+  /** The folder of the files; undefined keeps lines only in memory. */
   readonly directory: string | undefined
   readonly clock: Clock
   /** Called with the first of consecutive failures to write. */
@@ -39,7 +39,7 @@ export type ServerLogs = {
   append(slug: string, level: LogLevel, text: string): void
   /** Returns the lines of a server that are in memory, oldest first. */
   read(slug: string): readonly LogLine[]
-  /** Calls `online` with each new line; the returned function ends that. */
+  /** Calls `online` with each new line. The returned function unsubscribes it. */
   watch(online: (line: LogLine) => void): () => void
   /** Writes pending lines to the disk. */
   flush(): void
@@ -93,18 +93,18 @@ export function createServerLogs(options: ServerLogsOptions): ServerLogs {
 }
 
 /**
- * Reads the log files of servers: the first call for a server returns all of its lines, oldest first, each later call the
- * new ones. For lines from before the running instance started, or without one.
+ * Reads the log files of servers: the first call for a server returns all of its lines, oldest first; each later call returns
+ * the new lines. For lines from before the start of the running instance, or without a running instance.
  */
 export function openLogFiles(directory: string, maxFiles: number = MAX_FILES): (slug: string) => readonly LogLine[] {
   /** The file and offset where reading stopped; rotation replaces the file. */
   const positions = new Map<string, { readonly ino: number; readonly end: number }>()
   return (slug) => {
     const known = positions.get(slug)
-    const now = statSync(fileOf(directory, slug, 0), { throwIfNoEntry: false })
-    if (now === undefined || (known?.ino === now.ino && known.end === now.size)) return []
+    const current = statSync(fileOf(directory, slug, 0), { throwIfNoEntry: false })
+    if (current === undefined || (known?.ino === current.ino && known.end === current.size)) return []
     const lines: LogLine[] = []
-    for (let number = known?.ino === now.ino ? 0 : maxFiles - 1; number >= 0; number--) {
+    for (let number = known?.ino === current.ino ? 0 : maxFiles - 1; number >= 0; number--) {
       const file = readLog(fileOf(directory, slug, number))
       if (file === undefined) continue
       const { ino, end, bytes } = file
@@ -132,7 +132,7 @@ export function withServerLogs(logs: ServerLogs, log: Log, mask: (text: string) 
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") }
 }
 
-/** `2026-11-21T02:49:27.123Z info  text` */
+/** Formats a line for a file: `2026-11-21T02:49:27.123Z info  text`. */
 export function formatLine({ at, level, text }: LogLine): string {
   return `${new Date(at).toISOString()} ${level.padEnd(5)} ${text}`
 }
@@ -154,7 +154,7 @@ const MAX_LOG_LINES = 500
 const WRITE_MS = 250
 /** Servers in memory, removed ones included. */
 const MAX_SERVERS = 1000
-/** More than the capture of stderr lets through. */
+/** Longer than any line that the capture of stderr passes on. */
 const MAX_TEXT = 16 * 1024
 
 /** Reads a file, with the end of its last complete line; undefined if it is missing. */

@@ -20,7 +20,7 @@ export type StoredSession = {
   readonly logLevel: string | undefined
   /** Backend id and URI of each subscription. */
   readonly subscriptions: readonly (readonly [id: string, uri: string])[]
-  /** Backend id and task id of each task that it created, and the replica on which; missing in files of old versions. */
+  /** Backend id, task id and replica of each task that the session created; missing in files of old versions. */
   readonly tasks?: readonly (readonly [id: string, task: string, replica?: string])[]
   /** The replica that has, or had last, the client's stream. */
   readonly stream?: string | undefined
@@ -40,13 +40,13 @@ export type SessionStore = {
   readonly shared?: SharedSessions
 }
 
-/** What sessions need beyond a store of one process, if several replicas serve them. Rejects with an UnavailableError. */
+/** The additional operations on sessions that several replicas serve. They reject with an UnavailableError. */
 type SharedSessions = {
   /** Reads a session, so that `load` returns its current state. Resolves with whether there is one. */
   bring(id: string): Promise<boolean>
-  /** Forgets what was stored, because the shared state has lost it: what is saved next is stored as new. */
+  /** Forgets which sessions were stored, because the shared state has lost them: the next save stores a session as new. */
   lost(): void
-  /** Resolves when what was saved last of a session is stored. */
+  /** Resolves when the last save of a session is stored. */
   stored(id: string): Promise<void>
   /** Makes a replica the home of a session whose home was `gone`. Resolves with false if another one is by now. */
   adopt(id: string, gone: string, replica: string): Promise<boolean>

@@ -1,13 +1,14 @@
 /**
- * The definitions of tools as they were pinned, on disk alone: they are read only to show what has changed since. A broken or
- * missing file is an empty store. Bounded: a definition that does not fit is not kept, and its change has no text before.
+ * The definitions of tools as they were pinned, only on disk: svc reads them only to show what has changed since. A broken or
+ * missing file is an empty store. Bounded: a definition that does not fit is not kept, and its change is shown without the old
+ * text.
  */
 import { join } from "node:path"
 import { isObject, type Params } from "../wire/message.ts"
 import { readText, replaceState } from "./files.ts"
 import { ownName, type Paths } from "./paths.ts"
 
-/** A definition with the hash that it is pinned by. */
+/** A definition with its pinned hash. */
 export type PinnedDefinition = { readonly hash: string; readonly definition: Params }
 
 export type ToolDefinitions = ReadonlyMap<string, PinnedDefinition>

@@ -1,6 +1,6 @@
 /**
- * Fingerprints of each server's tools as first seen, kept in the configuration directory, so that a tool that changes between
- * two starts is noticed. A broken or missing file is an empty store. The definitions themselves are in a file beside it
+ * Fingerprints of each server's tools as first seen, stored in the configuration directory, so that svc detects a tool that
+ * changes between two starts. A broken or missing file is an empty store. The definitions themselves are in a file beside it
  * (tool-definitions.ts), which a start does not read.
  */
 import { existsSync, readFileSync } from "node:fs"
@@ -21,7 +21,7 @@ import {
 export type ToolPins = {
   /**
    * Compares the tools that a server lists (hashes by name) with the pins, and pins new tools. Returns the names of tools
-   * that differ from their pins. `definitionOf` returns what is kept of a pinned tool.
+   * that differ from their pins. `definitionOf` returns the definition to keep of a pinned tool.
    */
   check(
     server: string,
@@ -29,11 +29,11 @@ export type ToolPins = {
     definitionOf: (tool: string) => Params | undefined,
   ): readonly string[]
   /**
-   * Pins the last listed hash of one tool, or of all tools; with `hash` only if that is it. Returns the names of tools that
-   * had changed.
+   * Pins the last listed hash of one tool, or of all tools; with `hash`, only if the last listed hash is `hash`. Returns the
+   * names of tools that had changed.
    */
   approve(server: string, tool: string | undefined, hash?: string): readonly string[]
-  /** Returns the definitions of a server's tools as they are pinned, as far as they were kept. Reads a file. */
+  /** Returns the pinned definitions of a server's tools, as far as they were kept. Reads a file. */
   definitions(server: string): ReadonlyMap<string, Params>
 }
 
@@ -41,7 +41,7 @@ export type ToolPins = {
 export type OwnToolPins = ToolPins & {
   /** Returns the pinned hashes of a server's tools as they are now. */
   pinned(server: string): ReadonlyMap<string, string>
-  /** Pins a hash in place of the pinned one, if any: as the tool was first seen elsewhere. */
+  /** Pins a hash in place of the pinned one, if any, because another replica saw the tool first. */
   pin(server: string, tool: string, hash: string): void
 }
 
@@ -56,17 +56,17 @@ export const toolPinFiles = (paths: Paths): ToolPinFiles => ({
 /** Returns the path of the pins of a configuration. */
 export const toolPinsFile = (paths: Paths): string => join(paths.directory, `${ownName("tools", paths)}.json`)
 
-/** Returns the names of the tools of a server, or of a template's instances, that were ever pinned; none if none was seen. */
+/** Returns the names of all tools of a server, or of a template's instances, that were ever pinned. */
 export const pinnedTools = (file: string, server: string): readonly string[] => [
   ...new Set(
     read(file).flatMap(([id, tools]) => (id === server || id.startsWith(`${server}#`) ? [...tools.keys()] : [])),
   ),
 ]
 
-/** Creates the pins; in memory alone, and without definitions, if `files` is undefined. */
+/** Creates the pins; only in memory, and without definitions, if `files` is undefined. */
 export function createToolPins(files: ToolPinFiles | undefined, clock: Clock): OwnToolPins {
   const known = new BoundedMap<string, Map<string, Pin>>(MAX_SERVERS, read(files?.pins))
-  // Servers whose definitions are not kept as they are pinned: those of versions that kept none, and newly approved ones.
+  // Servers without up-to-date definitions: old versions of svc kept none, and an approval changes the pin.
   const incomplete = new Set(files === undefined || existsSync(files.definitions) ? [] : known.keys())
   const unsaved = new Map<string, ToolDefinitions>()
   let saving = false
@@ -155,14 +155,14 @@ export function createToolPins(files: ToolPinFiles | undefined, clock: Clock): O
 
 // ---
 
-/** The pinned hash and, if another one was listed since, that. */
+/** The pinned hash, and the hash that was last listed, if it differs. */
 type Pin = { readonly hash: string; readonly seen?: string }
 
 const SAVE_MS = 500
 const MAX_SERVERS = 1000
 const MAX_TOOLS = 5000
 
-/** Returns the definitions of the listed tools that are as they are pinned. */
+/** Returns the definitions of the listed tools that match their pins. */
 const definitionsOf = (
   pins: ReadonlyMap<string, Pin>,
   tools: ReadonlyMap<string, string>,

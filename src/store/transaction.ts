@@ -2,11 +2,11 @@
  * Changes of mcp.json and `.env` together that can be undone: byte for byte if the files are unchanged since, otherwise by
  * removing only svc's own change from them.
  *
- *  1. A change applies to the current texts. A file that another program saves meanwhile is read again.
+ *  1. A change applies to the current texts. If another program saves a file meanwhile, svc reads it again.
  *  2. A failed write leaves everything as before, including the backups.
  *  3. `.env` is written first, because mcp.json refers to its variables. It is readable by its owner alone.
- *  4. A named change is on trial until it is kept or undone. A note on disk has the texts from before: if the process ends
- *     first, the next one takes the change back. A lock shows that the process is alive.
+ *  4. A named change is on trial until it is kept or undone. A note on disk has the original texts: if the process ends first,
+ *     the next process undoes the change. A lock shows that the process is alive.
  */
 import { existsSync, readdirSync, readFileSync, rmdirSync, statSync, unlinkSync } from "node:fs"
 import { join } from "node:path"
@@ -41,7 +41,7 @@ export type AppliedChange = {
   readonly backup: string | undefined
   /** Ends the trial: the change stays. */
   keep(): void
-  /** Takes the change back. `reverse` removes it from texts that have been edited since. */
+  /** Undoes the change. `reverse` removes it from texts that have been edited since. */
   undo(reverse: DocumentChange): Promise<void>
 }
 
@@ -49,8 +49,8 @@ export type AppliedChange = {
 export const readDocuments = (paths: Paths): WrittenDocuments => textsOf(readOriginals(paths))
 
 /**
- * Changes both documents. Throws what `change` throws, with nothing written. `trial` names a change that must be taken back if
- * this process ends before it is kept or undone.
+ * Changes both documents. Throws what `change` throws, with nothing written. `trial` names a change that the next process must
+ * undo if this process ends before the change is kept or undone.
  */
 export async function changeDocuments(
   paths: Paths,
@@ -75,7 +75,7 @@ export async function changeDocuments(
   }
 }
 
-/** Takes back the trials of processes that have ended, and removes what else they left. Returns a sentence for each trial. */
+/** Undoes the trials of processes that have ended, and removes their other files. Returns a sentence for each trial. */
 export async function recoverTrials(paths: Paths, clock: Clock): Promise<readonly string[]> {
   if (!existsSync(paths.directory)) return []
   if (trialsIn(paths).length === 0 && !hasBundles(paths) && documentTemporaries(paths).length === 0) return []
@@ -95,7 +95,7 @@ export async function recoverTrials(paths: Paths, clock: Clock): Promise<readonl
 
 const TRIAL = /^trial-([\da-f-]+)\.(?:json|lock)$/
 
-/** The ids of the trials that have a note or a lock in the folder. */
+/** Returns the ids of the trials that have a note or a lock in the folder. */
 const trialsIn = ({ directory }: Paths): readonly string[] => [
   ...new Set(readdirSync(directory).flatMap((name) => TRIAL.exec(name)?.[1] ?? [])),
 ]
@@ -114,7 +114,7 @@ async function beginTrial(paths: Paths, name: string): Promise<Trial> {
     name,
     note,
     end() {
-      // The note first: a note without its lock is taken back.
+      // The note first: another process undoes a trial with a note but no lock.
       if (existsSync(note)) unlinkSync(note)
       release?.()
       release = undefined
@@ -122,18 +122,18 @@ async function beginTrial(paths: Paths, name: string): Promise<Trial> {
   }
 }
 
-/** Takes back a trial if its lock is free, which means that its process has ended. Returns a sentence about it, or none. */
+/** Undoes a trial if its lock is free, which means that its process has ended. Returns a sentence about it, or none. */
 async function recoverTrial(id: string, paths: Paths): Promise<readonly string[]> {
   const release = await tryAcquireOnce(lockOfTrial(paths, id))
   if (release === undefined) return []
   try {
     const note = noteOfTrial(paths, id)
-    // Its owner has ended the trial meanwhile.
+    // The owner of the trial has ended it meanwhile.
     if (!existsSync(note)) return []
     const noted = readNote(note)
     // Several files may share the folder.
     if (noted !== undefined && ownName("trial", { ...paths, file: noted.file }) !== ownName("trial", paths)) return []
-    const reports = noted === undefined ? [] : takeBack(noted, paths)
+    const reports = noted === undefined ? [] : undoTrial(noted, paths)
     unlinkSync(note)
     return reports
   } finally {
@@ -156,17 +156,17 @@ function attempt(
   const after = change(before)
   const folder = join(paths.directory, "backups")
   const hadFolder = existsSync(folder)
-  let kept: string | undefined
+  let backupPath: string | undefined
   const removeTraces = () => {
     if (trial !== undefined && existsSync(trial.note)) unlinkSync(trial.note)
-    if (kept !== undefined && existsSync(kept)) unlinkSync(kept)
+    if (backupPath !== undefined && existsSync(backupPath)) unlinkSync(backupPath)
     if (!hadFolder && existsSync(folder)) rmdirSync(folder)
   }
   let written = false
   try {
     if (after.config !== before.config && originals.config !== undefined)
-      kept = backup(paths, originals.config.bytes, clock)
-    if (trial !== undefined) writeNote(trial, paths, { originals, before, after, backup: kept ?? "" })
+      backupPath = backup(paths, originals.config.bytes, clock)
+    if (trial !== undefined) writeNote(trial, paths, { originals, before, after, backup: backupPath ?? "" })
     if (after.dotenv !== before.dotenv) replaceFile(paths.dotenv, after.dotenv, 0o600)
     written = after.config === before.config || replaceConfig(paths, originals.config, after.config)
   } finally {
@@ -179,7 +179,7 @@ function attempt(
   return {
     before,
     after,
-    backup: kept,
+    backup: backupPath,
     keep() {
       trial?.end()
       pruneBackups(paths)
@@ -246,8 +246,8 @@ type TrialNote = Originals & {
   readonly backup: string
 }
 
-/** Takes a trial back, even if its process ended between the two writes. Returns a sentence about it, or none. */
-function takeBack({ name, ours, backup, ...originals }: TrialNote, paths: Paths): readonly string[] {
+/** Undoes a trial, even if its process ended between the two writes. Returns a sentence about it, or none. */
+function undoTrial({ name, ours, backup, ...originals }: TrialNote, paths: Paths): readonly string[] {
   const now = readDocuments(paths)
   if (now.config === textsOf(originals).config && now.dotenv === textsOf(originals).dotenv) return []
   const prefix = `svc ended before it verified a change of ${name}`
@@ -256,7 +256,7 @@ function takeBack({ name, ours, backup, ...originals }: TrialNote, paths: Paths)
   restoreFile(paths.file, originals.config)
   restoreFile(paths.dotenv, originals.dotenv)
   if (existsSync(backup)) unlinkSync(backup)
-  return [`${prefix}: the change was taken back`]
+  return [`${prefix}: the change was undone`]
 }
 
 function noteOf({ config, dotenv, ...rest }: TrialNote): string {

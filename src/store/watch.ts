@@ -1,4 +1,4 @@
-/** Watches files that people edit, through their folders: an atomic replace would end a watch of the file itself. */
+/** Watches files that users edit, through their folders: an atomic replace would end a watch of the file itself. */
 import { type FSWatcher, realpathSync, watch } from "node:fs"
 import { basename, dirname } from "node:path"
 import type { Clock } from "../lib/clock.ts"
@@ -6,9 +6,9 @@ import { messageOf } from "../lib/errors.ts"
 import { readText } from "./files.ts"
 
 export type Watch = {
-  /** Takes the current texts as known, so that svc's own edits are not reported. */
+  /** Records the current texts as known, so that svc's own edits are not reported. */
   acknowledge(): void
-  /** Reports a change that is already written, without the debounce: the writer waits for it. */
+  /** Reports a change that is already written, without the debounce, because its writer waits. */
   check(): void
   close(): void
 }
@@ -114,7 +114,7 @@ function foldersOf(files: readonly string[]): ReadonlySet<string> {
   return folders
 }
 
-/** Whether an event on a name can matter: those on svc's own backups, locks and temporary files do not. */
+/** Whether an event on a name can matter: events on svc's own backups, locks and temporary files do not. */
 function isRelevant(files: readonly string[], name: string): boolean {
   if (name.endsWith(".lock") || name.endsWith(".tmp") || name === "backups" || /^logs(?:-|$)/.test(name)) return false
   return files.some((path) => basename(path) === name) || name.startsWith("..") || !name.includes(".")

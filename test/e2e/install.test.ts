@@ -359,7 +359,7 @@ test("an installation in which svc is killed is taken back at the next start", a
   await killed.exited
   expect(readIfThere(file)).not.toBe(before)
   await using again = await startSvc({ folder, flags: UNASKED })
-  await again.said("svc ended before it verified a change of new: the change was taken back")
+  await again.said("svc ended before it verified a change of new: the change was undone")
   expect([readIfThere(file), readIfThere(join(folder, ".env"))]).toEqual([before, undefined])
   expect(readdirSync(folder).filter((name) => name.startsWith("trial"))).toEqual([])
   await eventually(() => processes(`${FAILING} `).length === 0)

@@ -100,7 +100,7 @@ describe("a change of both documents", () => {
       renameSync(noteIn(paths), join(paths.directory, "trial-99999999.json"))
       expect(await recoverTrials({ ...paths, file: join(paths.directory, "other.json") }, systemClock)).toEqual([])
       expect(await recoverTrials(paths, systemClock)).toEqual([
-        "svc ended before it verified a change of new: the change was taken back",
+        "svc ended before it verified a change of new: the change was undone",
       ])
       expect(contents(paths.directory)).toEqual(before)
     }
