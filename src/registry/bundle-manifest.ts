@@ -23,7 +23,7 @@ export type UnpackedBundle = {
   readonly manifest: BundleManifest
   /** The package of the registry's entry. */
   readonly from: Package
-  /** The folder that the bundle is unpacked in. */
+  /** The folder of the unpacked bundle. */
   readonly root: string
   readonly machine: Machine
 }
@@ -74,13 +74,13 @@ export function planBundle(
   const values = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== ""))
   const inputs = createRequestedInputs(values)
   const separator = platform === "win32" ? "\\" : "/"
-  const places = placesOf(root, machine.home, separator)
-  const withPlaces = (text: string) =>
-    text.replace(/\$\{([^{}]+)\}/g, (whole, name: string) => places.get(name) ?? whole)
+  const folders = foldersOf(root, machine.home, separator)
+  const withFolders = (text: string) =>
+    text.replace(/\$\{([^{}]+)\}/g, (whole, name: string) => folders.get(name) ?? whole)
   const chosen = new Map<string, readonly string[] | undefined>()
   const choose = (name: string, option: Option): readonly string[] | undefined => {
     if (!chosen.has(name)) {
-      const input = { ...inputOf(option, withPlaces), isSecret: isSensitive(manifest, name) }
+      const input = { ...inputOf(option, withFolders), isSecret: isSensitive(manifest, name) }
       const value = inputs.take(name, input, (text) => fits(text, option))
       chosen.set(name, value === undefined ? undefined : valuesOf(value, option))
     }
@@ -94,11 +94,11 @@ export function planBundle(
   /** Fills the placeholders of a text; undefined if one has no value. */
   const fill = (text: string): string | undefined => {
     let isComplete = true
-    const filled = escapeText(text).replace(/\$\$\{([^{}]+)\}/g, (as, name: string) => {
-      const known = places.get(name)
+    const filled = escapeText(text).replace(/\$\$\{([^{}]+)\}/g, (placeholder, name: string) => {
+      const known = folders.get(name)
       if (known !== undefined) return escapeText(known)
       const option = optionOf(name)
-      if (option === undefined) return as
+      if (option === undefined) return placeholder
       const value = choose(...option)
       if (value === undefined) isComplete = false
       return value?.join(platform === "win32" ? ";" : ":") ?? ""
@@ -206,7 +206,7 @@ function configOf(
   }
 }
 
-const placesOf = (root: string, home: string, separator: string): ReadonlyMap<string, string> =>
+const foldersOf = (root: string, home: string, separator: string): ReadonlyMap<string, string> =>
   new Map([
     ["__dirname", root],
     ["HOME", home],
@@ -218,7 +218,7 @@ const placesOf = (root: string, home: string, separator: string): ReadonlyMap<st
 /** Returns an option as an input of server.json. */
 function inputOf(
   { type, title, description, required, default: usual, multiple, min, max }: Option,
-  withPlaces: (text: string) => string,
+  withFolders: (text: string) => string,
 ): Input {
   const bounds = [...(min === undefined ? [] : [`at least ${min}`]), ...(max === undefined ? [] : [`at most ${max}`])]
   const about = [
@@ -230,14 +230,14 @@ function inputOf(
     description: [...new Set(about)].join("; "),
     isRequired: required,
     ...(type === "boolean" ? { choices: ["true", "false"] } : {}),
-    ...defaultOf(usual, withPlaces),
+    ...defaultOf(usual, withFolders),
   }
 }
 
 /** Returns the default of an input; an empty list means none. */
-function defaultOf(value: Option["default"], withPlaces: (text: string) => string): Pick<Input, "default"> {
-  if (!Array.isArray(value)) return value === undefined ? {} : { default: withPlaces(value) }
-  return value.length === 0 ? {} : { default: JSON.stringify(value.map(withPlaces)) }
+function defaultOf(value: Option["default"], withFolders: (text: string) => string): Pick<Input, "default"> {
+  if (!Array.isArray(value)) return value === undefined ? {} : { default: withFolders(value) }
+  return value.length === 0 ? {} : { default: JSON.stringify(value.map(withFolders)) }
 }
 
 /** Whether an option accepts a value. The value of a reference is unknown, and accepted. */
@@ -251,7 +251,7 @@ function fits(
   return Number.isFinite(number) && number >= min && number <= max
 }
 
-/** Returns the values of an option: of a `multiple` one, the elements of a JSON array or one text. */
+/** Returns the values of an option; for a `multiple` option, the elements of a JSON array, or one text. */
 function valuesOf(value: string, { multiple }: Pick<Option, "multiple">): readonly string[] {
   if (!multiple) return [value]
   try {

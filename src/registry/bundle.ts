@@ -1,6 +1,6 @@
 /**
  * Downloads bundles (MCPB) of registry entries, compares them with the hash of the entry, and reads them in memory. Keeps the
- * last bundle for five minutes, because a preview is mostly followed by the installation.
+ * last bundle for five minutes, because an installation usually follows its preview.
  */
 import type { Clock } from "../lib/clock.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
@@ -26,7 +26,10 @@ type DownloadOptions = {
 }
 
 export type Bundles = {
-  /** Downloads and reads a bundle. Rejects with a RegistryError if the download fails or has another hash, with a RequestError if svc cannot use the bundle. */
+  /**
+   * Downloads and reads a bundle. Rejects with a RegistryError if the download fails or has another hash, and with a
+   * RequestError if svc cannot use the bundle.
+   */
   open(entry: RegistryEntry, from: Package, options: DownloadOptions): Promise<Bundle>
 }
 
@@ -48,7 +51,7 @@ export function createBundles(deps: BundleDeps): Bundles {
       if (found !== hash)
         throw new RegistryError(
           entry.registry,
-          `the bundle at ${from.identifier} does not match the entry of ${entry.name}: its sha256 begins with ${found.slice(0, SHOWN)}, not with ${hash.slice(0, SHOWN)}`,
+          `the bundle at ${from.identifier} does not match the entry of ${entry.name}: its sha256 begins with ${found.slice(0, HASH_DIGITS)}, not with ${hash.slice(0, HASH_DIGITS)}`,
         )
       try {
         const bundle = { from, hash, ...(await readBundle(bytes)) }
@@ -71,7 +74,7 @@ export function createBundles(deps: BundleDeps): Bundles {
 // ---
 
 /** Digits of a hash in messages. */
-const SHOWN = 12
+const HASH_DIGITS = 12
 const KEPT_MS = 5 * 60_000
 const SILENT_MS = 30_000
 const LONGEST_MS = 10 * 60_000

@@ -23,7 +23,7 @@ export type RegistryCache = {
   set(cached: CachedResponse): void
 }
 
-/** Creates a cache in a folder, which is created with the first entry; in memory alone if undefined. */
+/** Creates a cache in a folder, which is created with the first entry; only in memory if `folder` is undefined. */
 export function createRegistryCache(folder: string | undefined): RegistryCache {
   const memory = new BoundedMap<string, CachedResponse>(MAX_FILES)
   const fileOf = (url: string) => join(folder ?? "", `${digest(url, 32)}.json`)

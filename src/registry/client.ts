@@ -100,7 +100,7 @@ function readPage(value: unknown, { name }: RegistrySource): RegistryPage {
   return { entries, nextCursor: typeof next === "string" && next !== "" ? next : undefined }
 }
 
-/** Gets a path and parses the answer with `read`, which is passed undefined for 404. An answer that `read` rejects is not cached. */
+/** Gets a path and parses the answer with `read`, which gets undefined for 404. Does not cache an answer that `read` rejects. */
 async function get<T>(
   source: RegistrySource,
   path: string,
@@ -139,7 +139,7 @@ async function ask(
   deps: RegistryClientDeps,
 ): Promise<RegistryResponse> {
   const fail = (message: string) => new RegistryError(source.name, message)
-  // A registry may repeat its headers. Masked before it is cut: the redactor would not recognize half a secret.
+  // A registry may repeat its headers. Masks a text before it is cut: the redactor would not recognize half a secret.
   const masked = (text: string) => createRedactor(registrySecrets(source)).maskCredentials(text)
   const timeout = new AbortController()
   const cancel = deps.clock.after(TIMEOUT_MS, () => timeout.abort())

@@ -81,16 +81,16 @@ export function readEntry(value: unknown, registry: string): RegistryEntry | und
   }
 }
 
-/** Replaces control and invisible characters, which could drive a terminal or hide text, by spaces. Returns 4000 characters at most. */
+/** Replaces control and invisible characters, which could drive a terminal or hide text, with spaces. Cuts after 4000 characters. */
 export const cleanText = (text: string): string =>
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches them
   text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+/g, " ").slice(0, MAX_TEXT)
 
 // ---
 
-/** From: server.json, `name`. A question repeats it, so it is a word and no prose. */
+/** From: server.json, `name`. Prompts repeat it, so it must be one word. */
 const NAME = /^[A-Za-z0-9.-]+\/[A-Za-z0-9._-]+$/
-/** server.json allows any text, and recommends semantic versions. A question repeats it, so it must be one word. */
+/** server.json allows any text, and recommends semantic versions. Prompts repeat it, so it must be one word. */
 const VERSION = /^[\w.+!~:-]*$/
 
 const OFFICIAL = "io.modelcontextprotocol.registry/official"

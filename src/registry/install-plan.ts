@@ -23,7 +23,7 @@ export type Installable = {
   /** Names in `env` and `headers` whose values are secret. */
   readonly secret: ReadonlySet<string>
   readonly missing: readonly RequestedInput[]
-  /** Inputs that may be given too. */
+  /** Inputs that the user may give as well. */
   readonly optional: readonly RequestedInput[]
   /** The package with its version, as its runner takes it; undefined for a remote. */
   readonly package: string | undefined
@@ -31,7 +31,7 @@ export type Installable = {
   readonly type: string
 }
 
-/** Given values by name, in the syntax of mcp.json. */
+/** The given values by the names of their inputs, in the syntax of mcp.json. */
 export type InputValues = Readonly<Record<string, string>>
 
 /**
@@ -68,7 +68,7 @@ export function planInstall(
 
 /**
  * Recovers the given values from the arguments of an installed server. Returns undefined if no values of the entry's inputs
- * lead to these arguments: then the arguments have been edited.
+ * result in these arguments, which means that the arguments have been edited.
  */
 export function argumentValues(entry: RegistryEntry, args: readonly unknown[], values: InputValues, type?: string) {
   const found = packageOf(entry, type)
@@ -86,11 +86,11 @@ export function argumentValues(entry: RegistryEntry, args: readonly unknown[], v
     else if (type === "positional" && next !== undefined && !flags.includes(next))
       given[valueHint ?? (name || "argument")] = rest.splice(0, 1)[0] ?? ""
   }
-  const again = planPackage(one, runner, { ...values, ...given })
-  return isDeepStrictEqual(again.server.args, args) ? given : undefined
+  const replanned = planPackage(one, runner, { ...values, ...given })
+  return isDeepStrictEqual(replanned.server.args, args) ? given : undefined
 }
 
-/** Returns the bundle (MCPB) that an entry is installed from, or undefined if it is run otherwise. */
+/** Returns the bundle (MCPB) from which an entry is installed, or undefined if svc runs the entry in another way. */
 export function bundleOf({ packages }: RegistryEntry, type?: string): Package | undefined {
   const first = packages.find(
     (one) => (type === undefined || one.registryType === type) && (isBundle(one) || runnerOf(one) !== undefined),
@@ -104,7 +104,7 @@ export const isSafeAddress = (address: string): boolean => {
   return protocol === "https:" || (protocol === "http:" && isLoopback(hostname ?? ""))
 }
 
-/** Returns the remote of an entry. The deprecated HTTP+SSE only if there is no other. */
+/** Returns the remote of an entry; a remote with the deprecated HTTP+SSE only if there is no other. */
 export const remoteOf = ({ remotes }: RegistryEntry): PackageTransport | undefined =>
   remotes.find(({ type }) => type !== "sse") ?? remotes[0]
 
@@ -114,19 +114,19 @@ export function deepSecrets({ packages, remotes }: RegistryEntry): ReadonlySet<s
   const addSecret = (name: string | undefined, { isSecret }: Input) => {
     if (isSecret === true && name !== undefined) names.add(name)
   }
-  const within = ({ variables = {} }: Pick<Input, "variables">) => {
+  const addVariables = ({ variables = {} }: Pick<Input, "variables">) => {
     for (const [name, input] of Object.entries(variables)) addSecret(name, input)
   }
   for (const one of packages) {
     for (const argument of [...one.runtimeArguments, ...one.packageArguments]) {
       addSecret(argument.type === "named" ? argument.name : (argument.valueHint ?? argument.name), argument)
-      within(argument)
+      addVariables(argument)
     }
-    for (const input of one.environmentVariables) within(input)
+    for (const input of one.environmentVariables) addVariables(input)
   }
   for (const remote of remotes) {
-    within(remote)
-    for (const header of remote.headers) within(header)
+    addVariables(remote)
+    for (const header of remote.headers) addVariables(header)
   }
   return names
 }
@@ -134,7 +134,7 @@ export function deepSecrets({ packages, remotes }: RegistryEntry): ReadonlySet<s
 /** Escapes `$`, which begins a reference in mcp.json. */
 export const escapeText = (text: string): string => text.replaceAll("$", "$$$$")
 
-/** Fills inputs with given values, and collects missing, optional and secret inputs meanwhile. */
+/** Fills inputs with given values, and collects the missing, optional and secret inputs. */
 export function createRequestedInputs(values: InputValues) {
   const missing: RequestedInput[] = []
   const optional: RequestedInput[] = []
@@ -165,7 +165,7 @@ export function createRequestedInputs(values: InputValues) {
     })
     return isComplete ? filled : undefined
   }
-  /** Returns the value of an input: the given one, the fixed one or the default. Notes an input that still needs a value. */
+  /** Returns the value of an input: the given, fixed or default value. Records an input that still needs a value. */
   const take = (name: string, input: Input, accepts: (value: string) => boolean = () => true): string | undefined => {
     const own = given(name)
     if (own !== undefined) {
@@ -236,10 +236,10 @@ const isBundle = ({ registryType, identifier, fileSha256 = "", transport }: Pack
   isSafeAddress(identifier) &&
   /^[\da-f]{64}$/i.test(fileSha256)
 
-/** Splits a flag that an entry names together with its value. */
+/** Splits a name of an entry that contains a flag and its value. */
 const flagOf = (name: string): readonly [flag: string, value: string | undefined] => {
-  const shown = escapeText(name)
-  const [, flag = shown, value] = /^(-[^\s=]*)\s+(.*)$/.exec(shown) ?? []
+  const escaped = escapeText(name)
+  const [, flag = escaped, value] = /^(-[^\s=]*)\s+(.*)$/.exec(escaped) ?? []
   return [flag, value]
 }
 const bareFlag = (name: string): string => flagOf(name)[0]
@@ -270,10 +270,10 @@ function planPackage(one: Package, runner: PackageRunner, values: InputValues): 
 const RESERVED_HEADER =
   /^(?:host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|content-.*|accept|proxy-.*|mcp-.*|last-event-id)$/i
 
-/** Returns why a header of an entry is refused; undefined if it is not. */
+/** Returns why svc refuses a header of an entry, or undefined. */
 function headerProblem({ name }: NamedInput): string | undefined {
   if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name)) return "it names an invalid header"
-  return RESERVED_HEADER.test(name) ? `it sets the header ${name}, which svc and HTTP decide` : undefined
+  return RESERVED_HEADER.test(name) ? `it sets the header ${name}, which only svc and HTTP may set` : undefined
 }
 
 function planRemote(remote: PackageTransport, values: InputValues): Installable | { readonly reason: string } {

@@ -1,18 +1,18 @@
 /**
- * Package runners (npx, uvx, dnx, docker) and their arguments. svc runs only a package that is certainly the intended one: not
- * one of a package registry that the runner cannot use, nor one with a name that the runner would take for an option.
+ * Package runners (npx, uvx, dnx, docker) and their arguments. svc runs a package only if the runner certainly gets the intended
+ * one: it rejects a package registry that the runner cannot use, and a name that the runner would read as an option.
  */
 import type { Package } from "./entry.ts"
 
 export type PackageRunner = {
   readonly command: string
   /** Matches the base URLs of the runner's default registry. */
-  readonly home: RegExp
+  readonly defaultRegistry: RegExp
   /** Returns the arguments for another registry; undefined if the runner has none. */
   readonly source?: (base: string) => readonly string[]
   /** Returns the arguments of the runner: those of the runtime, and the package last. */
   args(runtime: readonly string[], spec: string, env: readonly string[]): readonly string[]
-  /** Returns the package with its version. `base` is its registry, unless it is the default one. */
+  /** Returns the package with its version. `base` is its registry; undefined for the default registry. */
   spec(identifier: string, version: string, base: URL | undefined): string
 }
 
@@ -33,39 +33,40 @@ export function specOf(one: Package, runner: PackageRunner): string {
   return runner.spec(one.identifier, version, base === undefined ? undefined : new URL(base))
 }
 
-/** Returns the registry of a package, unless it is its runner's default one. */
-export const baseOf = ({ registryBaseUrl: base }: Package, { home }: PackageRunner): string | undefined =>
-  base === undefined || base === "" || home.test(base) ? undefined : base
+/** Returns the registry of a package; undefined for the default registry of its runner. */
+export const baseOf = ({ registryBaseUrl: base }: Package, { defaultRegistry }: PackageRunner): string | undefined =>
+  base === undefined || base === "" || defaultRegistry.test(base) ? undefined : base
 
 // ---
 
-const at = (identifier: string, version: string): string => (version === "" ? identifier : `${identifier}@${version}`)
+const withVersion = (identifier: string, version: string): string =>
+  version === "" ? identifier : `${identifier}@${version}`
 
-/** A map, because a registry may name a type `constructor`. */
+/** A Map, because a registry may name a type `constructor`. */
 const RUNNERS: ReadonlyMap<string, PackageRunner> = new Map(
   Object.entries<PackageRunner>({
     npm: {
       command: "npx",
-      home: /^https:\/\/registry\.npmjs\.(?:org|com)\/?$/,
+      defaultRegistry: /^https:\/\/registry\.npmjs\.(?:org|com)\/?$/,
       source: (base) => ["--registry", base],
       args: (runtime, spec) => [...(runtime.includes("-y") ? [] : ["-y"]), ...runtime, spec],
-      spec: at,
+      spec: withVersion,
     },
     pypi: {
       command: "uvx",
-      home: /^https:\/\/pypi\.org(?:\/|$)/,
+      defaultRegistry: /^https:\/\/pypi\.org(?:\/|$)/,
       args: (runtime, spec) => [...runtime, spec],
       spec: (identifier, version) => (version === "" ? identifier : `${identifier}==${version}`),
     },
     nuget: {
       command: "dnx",
-      home: /^https:\/\/(?:api|www)\.nuget\.org(?:\/|$)/,
+      defaultRegistry: /^https:\/\/(?:api|www)\.nuget\.org(?:\/|$)/,
       args: (runtime, spec) => [...runtime, spec, "--yes", "--"],
-      spec: at,
+      spec: withVersion,
     },
     oci: {
       command: "docker",
-      home: /^https:\/\/(?:[\w-]+\.)?docker\.(?:io|com)\/?$/,
+      defaultRegistry: /^https:\/\/(?:[\w-]+\.)?docker\.(?:io|com)\/?$/,
       // The name of an image contains its registry.
       source: () => [],
       args: (runtime, spec, env) => ["run", "-i", "--rm", ...env.flatMap((name) => ["-e", name]), ...runtime, spec],
@@ -78,12 +79,12 @@ const RUNNERS: ReadonlyMap<string, PackageRunner> = new Map(
   }),
 )
 
-/** Whether the runner can use the package's registry: another one may have another package of the same name. */
+/** Whether the runner can use the package's registry: another registry may have another package of the same name. */
 function canFind(one: Package, runner: PackageRunner): boolean {
   const base = baseOf(one, runner)
   return base === undefined || (runner.source !== undefined && /^https?:\/\//.test(base) && URL.canParse(base))
 }
 
-/** Whether a runner cannot take the name or version of a package for an option. */
+/** Whether a name and version are valid, so that no runner reads them as an option. */
 const isPackageName = ({ identifier, version }: Package): boolean =>
   /^[@A-Za-z0-9][\w@./:+~-]*$/.test(identifier) && /^[\w.+~-]*$/.test(version) && !version.startsWith("-")

@@ -1,6 +1,6 @@
 /**
- * All configured registries as one: searched together, and looked up in their order. A registry that fails is a warning if
- * another registry, or the cache, has an answer.
+ * All configured registries as one: a search asks all of them, and a lookup asks them in order. If a registry fails, but another
+ * registry or the cache has an answer, the failure is a warning.
  */
 import { type RegistrySource, redactedUrl } from "../config/registries.ts"
 import { RequestError } from "../lib/errors.ts"
@@ -54,7 +54,7 @@ export type Registries = {
   status(registry?: string): Promise<readonly RegistryHealth[]>
 }
 
-/** The registries that are configured now, as `sources` returns them. */
+/** The currently configured registries, which `sources` returns. */
 export class ConfiguredRegistries implements Registries {
   constructor(
     readonly sources: () => readonly RegistrySource[],
@@ -78,7 +78,7 @@ export class ConfiguredRegistries implements Registries {
     let failure: RegistryError | undefined
     for (const source of this.chosen(registry)) {
       try {
-        const { value } = noted(await getVersion(source, name, version, this.deps), warnings)
+        const { value } = withStaleWarning(await getVersion(source, name, version, this.deps), warnings)
         if (value !== undefined) return { value, warnings }
       } catch (error) {
         if (!(error instanceof RegistryError)) throw error
@@ -94,7 +94,7 @@ export class ConfiguredRegistries implements Registries {
     throw new RequestError("not_found", await this.unknownMessage(name, version, registry, others))
   }
 
-  /** Finds servers by their short name: those whose name ends in `/name`. */
+  /** Returns the servers with a short name: their full names end in `/name`. */
   private async shortNames(name: string, registry: string | undefined): Promise<readonly RegistryEntry[]> {
     const { entries } = await this.gather(name, this.chosen(registry), []).catch(() => ({
       entries: [] as readonly RegistryEntry[],
@@ -112,7 +112,7 @@ export class ConfiguredRegistries implements Registries {
       return `several servers are named ${name}: ${others
         .slice(0, 8)
         .map((entry) => entry.name)
-        .join(", ")}`
+        .join(", ")}; give one of these names`
     const known = await Promise.all(
       this.chosen(registry).map((source) =>
         listVersions(source, name, this.deps).catch(() => ({ value: [] as readonly RegistryEntry[] })),
@@ -128,7 +128,7 @@ export class ConfiguredRegistries implements Registries {
     return `No registry knows a server named ${name}${hint}`
   }
 
-  /** Collects candidates for a query: what the registries find by its words, and their first pages by name. */
+  /** Collects candidates for a query: the registries' results for its words, and the first pages of their lists by name. */
   private async gather(
     query: string,
     from: readonly RegistrySource[],
@@ -176,7 +176,10 @@ export class ConfiguredRegistries implements Registries {
     for (let page = 0; page < most; page++) {
       let value: Awaited<ReturnType<typeof listServers>>["value"]
       try {
-        value = noted(await listServers(source, { ...found, cursor, limit: PAGE }, this.deps), warnings).value
+        value = withStaleWarning(
+          await listServers(source, { ...found, cursor, limit: PAGE }, this.deps),
+          warnings,
+        ).value
       } catch (error) {
         // Part of a list is better than none.
         if (page === 0 || !(error instanceof RegistryError)) throw error
@@ -202,12 +205,12 @@ export class ConfiguredRegistries implements Registries {
     if (!(start >= 0)) throw new RequestError("invalid_params", "cursor must be the nextCursor of an earlier answer")
     const warnings: string[] = []
     const { entries } = await this.gather(query, this.chosen(registry), warnings)
-    const fitting = entries.filter(
+    const matching = entries.filter(
       (entry) =>
         (type === undefined || typesOf(entry).includes(type)) &&
         (transport === undefined || transportsOf(entry).includes(transport)),
     )
-    const ranked = query.trim() === "" ? fitting : rank(fitting, query)
+    const ranked = query.trim() === "" ? matching : rank(matching, query)
     const end = start + limit
     return {
       value: {
@@ -224,7 +227,7 @@ export class ConfiguredRegistries implements Registries {
     let failure: RegistryError | undefined
     for (const source of this.chosen(registry)) {
       try {
-        const { value } = noted(await listVersions(source, name, this.deps), warnings)
+        const { value } = withStaleWarning(await listVersions(source, name, this.deps), warnings)
         if (value.length > 0) return { value, warnings }
       } catch (error) {
         if (!(error instanceof RegistryError)) throw error
@@ -264,15 +267,15 @@ export const transportsOf = ({ packages, remotes }: RegistryEntry): readonly str
 // ---
 
 const PAGE = 100
-/** Pages of the list by name. Servers beyond them are found by the registry's own search. */
+/** Pages of the list by name. Only the registry's own search finds servers beyond them. */
 const LISTING_PAGES = 10
-/** Pages of a registry's search for one word, which does not rank. */
+/** Pages of a registry's search for one word, whose results are not ranked. */
 const TERM_PAGES = 5
 /** The time for the pages of a slow registry; the next search continues from the cache. */
 const LISTING_MS = 8000
 
 /** Adds a warning if an answer is stale. Returns the answer. */
-function noted<T>(answered: CachedAnswer<T>, warnings: string[]): CachedAnswer<T> {
+function withStaleWarning<T>(answered: CachedAnswer<T>, warnings: string[]): CachedAnswer<T> {
   const { stale } = answered
   if (stale !== undefined) {
     const warning = `${stale.reason}; using the answer from ${Math.max(1, Math.round(stale.age / 60_000))} min ago`

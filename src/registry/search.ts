@@ -83,7 +83,7 @@ const COMMON: ReadonlySet<string> = new Set([
   "use",
   "using",
 ])
-/** Parts of most owners: a search for them must match elsewhere in the name. */
+/** Words that occur in the owners of most names: a search for them must match elsewhere in the name. */
 const OWNERS: ReadonlySet<string> = new Set(["github", "io", "com", "ai", "dev", "org", "net"])
 
 /** Splits a text into words: `read_fileTree` is `read`, `fileTree`, `file` and `Tree`. */

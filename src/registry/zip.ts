@@ -1,6 +1,6 @@
 /**
- * Reads zip archives in memory. Checks the whole central directory before it unpacks anything: no path leaves the folder,
- * nothing is a link, and the number and total size of files are bounded. Checks the CRC-32 of each file.
+ * Reads zip archives in memory. Checks the whole central directory before it unpacks a file: no path leaves the folder, no file
+ * is a link, and the number and total size of files are bounded. Checks the CRC-32 of each file.
  */
 import { promisify } from "node:util"
 import { crc32, inflateRaw } from "node:zlib"
@@ -10,7 +10,7 @@ export type ZipEntry = {
   /** Relative, with slashes. */
   readonly path: string
   readonly executable: boolean
-  /** Unpacks the file. Rejects with an Error unless size and CRC-32 are those of the directory. */
+  /** Unpacks the file. Rejects with an Error unless size and CRC-32 match the directory. */
   read(): Promise<Uint8Array>
 }
 
@@ -61,7 +61,7 @@ const DEFAULT_LIMITS: ZipLimits = { maxFiles: 50_000, maxBytes: 1024 * 1024 * 10
 
 const END = 0x06054b50
 const END_BYTES = 22
-/** For a comment, and a signature behind the archive. */
+/** The most bytes of a comment, and of a signature after the archive. */
 const MAX_TAIL = 256 * 1024
 const DIRECTORY = 0x02014b50
 const DIRECTORY_BYTES = 46
@@ -83,14 +83,14 @@ function findEnd(view: DataView): number {
 }
 
 function check(path: string, mode: number, flags: number): void {
-  const shown = JSON.stringify(path.slice(0, 200))
+  const quotedPath = JSON.stringify(path.slice(0, 200))
   const parts = path.replace(/\/$/, "").split("/")
   // A colon separates a drive or a stream on Windows.
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches them
   if (/[\\:\u0000-\u001f\ufffd]/.test(path) || parts.some((part) => part === "" || part === "." || part === ".."))
-    throw new Error(`it has a file with an unsafe path: ${shown}`)
-  if (!PLAIN.has(mode & KIND)) throw new Error(`${shown} is a link or a special file`)
-  if ((flags & ENCRYPTED) !== 0) throw new Error(`${shown} is encrypted`)
+    throw new Error(`it has a file with an unsafe path: ${quotedPath}`)
+  if (!PLAIN.has(mode & KIND)) throw new Error(`${quotedPath} is a link or a special file`)
+  if ((flags & ENCRYPTED) !== 0) throw new Error(`${quotedPath} is encrypted`)
 }
 
 /** The offset of a file's local header, its packed and unpacked sizes, and its CRC-32. */
@@ -102,7 +102,7 @@ async function unpack(
   method: number,
   { at, packed, size, crc }: ZipPlace,
 ): Promise<Uint8Array> {
-  const damagedFile = () => new Error(`${JSON.stringify(path)} in it is damaged`)
+  const damagedFile = () => new Error(`its file ${JSON.stringify(path)} is damaged`)
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (at + LOCAL_BYTES > bytes.length || view.getUint32(at, true) !== LOCAL) throw damagedFile()
   const start = at + LOCAL_BYTES + view.getUint16(at + 26, true) + view.getUint16(at + 28, true)

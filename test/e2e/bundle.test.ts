@@ -219,7 +219,7 @@ describe("a bundle that cannot be installed leaves the folder byte for byte [too
     ["plain", "invalid_argument", /https address/],
     ["slip", "invalid_argument", /unsafe path.*evil/],
     ["link", "invalid_argument", /"link" is a link/],
-    ["bomb", "internal", /cannot be unpacked: "bomb" in it is damaged/],
+    ["bomb", "internal", /cannot be unpacked: its file "bomb" is damaged/],
     ["twice", "internal", /cannot be unpacked/],
     ["bare", "invalid_argument", /has no manifest\.json/],
     ["text", "invalid_argument", /not a zip archive/],

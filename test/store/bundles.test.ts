@@ -52,9 +52,9 @@ test("a bundle that cannot be unpacked, or is discarded, leaves nothing", async 
   const paths = place()
   const shelf = createBundleStore(paths, systemClock)
   const folder = shelf.folder("s", OLD)
-  const broken: BundleFile = { ...file("b"), read: () => Promise.reject(new Error('"b" in it is damaged')) }
+  const broken: BundleFile = { ...file("b"), read: () => Promise.reject(new Error('its file "b" is damaged')) }
   for (const [files, message] of [
-    [[file("a"), broken], 'cannot be unpacked: "b" in it is damaged'],
+    [[file("a"), broken], 'cannot be unpacked: its file "b" is damaged'],
     [[file("a"), file("a")], "cannot be unpacked: EEXIST: file already exists, open 'a'"],
     [[file("a"), file("a/b")], "cannot be unpacked"],
   ] as const)
