@@ -1,7 +1,7 @@
 /**
- * The catalog: the listings of all connected backends under their names in svc, without hidden tools and with definitions
- * overridden. A catalog is immutable, but for the views it keeps. The text of each entry is made once per listing, and each
- * list result once per view, in a stable order: the plan's, then the backend's.
+ * The catalog: the listings of all connected backends under their names in svc, without hidden tools and with overridden
+ * definitions. A catalog is immutable, except for its cached views. The text of each entry is made once per listing, and each
+ * list result once per view, in a stable order: first that of the plan, then that of the backend.
  *
  * A hidden or quarantined tool gets no route, so that it can be neither listed nor called.
  */
@@ -24,9 +24,9 @@ import {
 import { qualify, qualifyUri, shortened, splitName, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
 import { identityOf, type Scope, scopeIncludes } from "./scope.ts"
-import { isHidden, isPinned, withOverrides } from "./tool-settings.ts"
+import { isAlwaysVisible, isHidden, withOverrides } from "./tool-settings.ts"
 
-/** A connected backend, its listing, and the names of its tools that are kept from clients because they changed. */
+/** A connected backend, its listing, and the names of its tools that svc withholds because they changed. */
 export type CatalogSource = {
   readonly spec: ServerSpec
   readonly listing: Listing
@@ -37,11 +37,11 @@ export type CatalogSource = {
 
 /** The part of one backend in the catalog. */
 export type ServerPart = CatalogSource & {
-  /** The tools that clients are offered, by their own names. */
+  /** The tools that svc offers to clients, by their own names. */
   readonly offered: ReadonlyMap<string, Tool>
   readonly qualified: EntryTexts
   readonly plain: EntryTexts
-  /** What clients do not take of its offer. */
+  /** Warnings about entries that clients cut or refuse. */
   readonly warnings: readonly string[]
 }
 
@@ -49,16 +49,16 @@ export type Catalog = {
   /** Counts the builds, from 1. */
   readonly generation: number
   readonly parts: readonly ServerPart[]
-  /** Characters of a qualified name at most. */
+  /** The limit of a qualified name in characters. */
   readonly maxName: number
   /** The views made so far, by the key of their scope; bounded. */
   readonly views: Map<string, View>
-  /** The keys of the views of the scopes that were asked for. */
+  /** The key of the view of each requested scope. */
   readonly viewKeys: WeakMap<Scope, ViewKey>
 }
 
-/** The key of a view, and what it was made of. */
-type ViewKey = Pick<Aggregate, "key" | "tools" | "pinned"> & { readonly text: string }
+/** The key of a view (`text`), and the values that it was made from. */
+type ViewKey = Pick<Aggregate, "key" | "tools" | "alwaysVisible"> & { readonly text: string }
 
 /** The target of a name in a view: the backend's id and slug, and the name (or URI, or task id) that the backend knows. */
 export type Route = {
@@ -67,9 +67,9 @@ export type Route = {
   readonly name: string
   /** The parameters of a tool that a modern HTTP request mirrors in headers. */
   readonly mirrored: readonly MirroredHeader[]
-  /** Set if the name is in no list of the backend, so that clients choose it freely. */
+  /** Set if the backend does not list the name: it is any text of a client. */
   readonly unlisted?: true
-  /** The era of the connection that the request must go over; by default the client's. */
+  /** The era of the connection for the request; the default is the client's era. */
   readonly era?: Era
 }
 
@@ -77,15 +77,15 @@ export type Route = {
 export type View = {
   readonly parts: readonly ServerPart[]
   readonly naming: "qualified" | "plain"
-  /** The most characters of a name in its lists. */
+  /** The limit of a name in its lists, in characters. */
   readonly maxName: number
-  /** Whether its list of tools holds svc's search tools and the pinned tools alone. All tools can be called all the same. */
+  /** Whether its list of tools has only svc's search tools and the always visible tools. Clients can still call all tools. */
   readonly lazy: boolean
   readonly tools: ReadonlyMap<string, Route>
   readonly prompts: ReadonlyMap<string, Route>
   /**
-   * Returns the route of a name that the only backend of a plain view does not list, but may know. Undefined if svc keeps
-   * tools of the backend from clients: it might take another spelling for one of them.
+   * Returns the route of a name that the only backend of a plain view does not list, but may know. Undefined if svc withholds
+   * tools of the backend: the backend might accept another spelling of a withheld tool's name.
    */
   unlisted(kind: "tools" | "prompts", name: string): Route | undefined
   /** Returns the route of a resource's URI, or undefined if it names no backend of the view. */
@@ -98,9 +98,9 @@ export type View = {
   list(method: ListMethod, era: Era): string
   /** Returns the shortest time to live and the most private scope of the parts. server: Caching. */
   hint(method: ListMethod): CacheHint
-  /** Returns the members beside a list that svc does not know, of the only backend of a plain view. */
+  /** Returns the unknown members beside a list, from the only backend of a plain view. */
   members(method: ListMethod): Params | undefined
-  /** How tools are found in a lazy view, and the instructions of the only backend of a plain view. */
+  /** How to find tools in a lazy view, and the instructions of the only backend of a plain view. */
   readonly instructions: string | undefined
 }
 
@@ -130,7 +130,7 @@ export function buildCatalog(
 
 /**
  * Builds the catalog of a session with dedicated processes: their listings (by backend id) replace those of the shared
- * processes, under the same names and with the same tools hidden. Takes parts that have not changed from `previous`.
+ * processes, with the same names and the same hidden tools. Takes parts that have not changed from `previous`.
  */
 export function withOwn(shared: Catalog, own: ReadonlyMap<string, CatalogSource>, previous: Catalog): Catalog {
   const before = new Map(previous.parts.map((part) => [part.spec.id, part]))
@@ -141,34 +141,34 @@ export function withOwn(shared: Catalog, own: ReadonlyMap<string, CatalogSource>
   return catalogOf(shared.generation, parts, shared.maxName)
 }
 
-/** Returns the view of a scope; made once per catalog and kept, at most MAX_VIEWS of them. */
+/** Returns the view of a scope. Caches at most MAX_VIEWS views per catalog. */
 export function viewOf(catalog: Catalog, scope: Scope): View {
-  const { key, tools, pinned } = scope.kind === "server" ? ONE_SERVER : scope
+  const { key, tools, alwaysVisible } = scope.kind === "server" ? ONE_SERVER : scope
   const last = catalog.viewKeys.get(scope)
-  // Each call asks twice: a text that is made anew would have to be hashed anew.
-  const isSame = last !== undefined && last.key === key && last.tools === tools && last.pinned === pinned
-  const text = isSame ? last.text : viewKey(scope, pinned)
-  if (!isSame) catalog.viewKeys.set(scope, { key, tools, pinned, text })
+  // Each call asks twice: a new text would have to be hashed again.
+  const isSame = last !== undefined && last.key === key && last.tools === tools && last.alwaysVisible === alwaysVisible
+  const text = isSame ? last.text : viewKey(scope, alwaysVisible)
+  if (!isSame) catalog.viewKeys.set(scope, { key, tools, alwaysVisible, text })
   const known = catalog.views.get(text)
   if (known !== undefined) return known
   const view = createView(
     catalog.parts.filter((part) => scopeIncludes(scope, part.spec)),
     scope.kind === "server" ? "plain" : "qualified",
-    { maxName: catalog.maxName, lazily: scope.tools === "search" ? { pinned } : undefined },
+    { maxName: catalog.maxName, lazily: scope.tools === "search" ? { alwaysVisible } : undefined },
   )
   catalog.views.set(text, view)
   return view
 }
 
 /**
- * Whether a client that saw one view must list again to know another: its entries differ, or a backend listed them again
- * (a `list_changed` may have a reason that the list does not show).
+ * Whether a client of the view `before` must list again to know `after`: entries differ, or a backend listed them again (a
+ * `list_changed` may have a reason that the list does not show).
  */
 export function hasChanged(before: View, after: View, method: ListMethod): boolean {
   if (before === after) return false
   const { parts } = after
   if (after.lazy && method === "tools/list") return before.list(method, "legacy") !== after.list(method, "legacy")
-  // A listing of another process is no new listing of this one. Its capabilities are an object of each connection.
+  // A listing of another process is not a new listing of this process. Each connection has its own capabilities object.
   const isRelisted = ({ listing }: ServerPart, now: ServerPart | undefined) =>
     listing[LIST_KEYS[method]] !== now?.listing[LIST_KEYS[method]] && listing.capabilities === now?.listing.capabilities
   return (
@@ -178,7 +178,7 @@ export function hasChanged(before: View, after: View, method: ListMethod): boole
   )
 }
 
-/** Returns the tools of a source that clients are offered: each name once, without hidden and quarantined tools. */
+/** Returns the tools that svc offers to clients: each name once, without hidden and quarantined tools. */
 function offeredTools({ spec, listing, quarantined }: CatalogSource): readonly Tool[] {
   // A client of a modern HTTP server must not offer a tool with invalid `x-mcp-header` marks.
   const checksHeaders = listing.era === "modern" && spec.launch.transport !== "stdio"
@@ -195,10 +195,10 @@ export function toolOf({ parts, tools, naming, maxName }: View, name: string): T
   const route = tools.get(name)
   const part = route && parts.find(({ spec }) => spec.id === route.id)
   const tool = route && part?.offered.get(route.name)
-  return part === undefined || tool === undefined ? undefined : shownTool(part, tool, naming, maxName)
+  return part === undefined || tool === undefined ? undefined : clientTool(part, tool, naming, maxName)
 }
 
-/** Returns why svc keeps the tool that a name means in a view from clients; undefined if it does not. */
+/** Returns why svc withholds the tool of a name in a view from clients; undefined if it does not. */
 export function withheldIn({ parts, naming, maxName }: View, name: unknown): Withheld | undefined {
   for (const { spec, listing, quarantined } of parts) {
     const { disabledTools } = spec.tuning
@@ -212,28 +212,28 @@ export function withheldIn({ parts, naming, maxName }: View, name: unknown): Wit
   }
   return undefined
 }
-/** By `disabledTools`, or because strict pinning found another definition than the approved one. */
+/** Why svc withholds a tool: `disabledTools` names it, or strict pinning found another definition than the approved one. */
 export type Withheld = "disabled" | "changed"
 
 /** Returns the offered tools of a part as clients of a view see them. */
 export const partTools = (part: ServerPart, { naming, maxName }: Pick<View, "naming" | "maxName">): readonly Tool[] =>
-  [...part.offered.values()].map((tool) => shownTool(part, tool, naming, maxName))
+  [...part.offered.values()].map((tool) => clientTool(part, tool, naming, maxName))
 
-/** Returns the whole name of a tool or prompt in a view, which leads to it even if its list has a shortened one. */
+/** Returns the full name of a tool or prompt in a view, which is valid even if the list has a shortened name. */
 export const nameIn = (naming: View["naming"], { slug }: Pick<ServerSpec, "slug">, local: string): string =>
   naming === "plain" ? local : qualify(slug, local)
 
 const shortenedIn = (naming: View["naming"], spec: ServerSpec, local: string, maxName: number): string =>
   naming === "plain" ? local : shortened(nameIn(naming, spec, local), maxName)
 
-/** Counts the tools of a source: those that clients are offered, and those that svc keeps from them. */
+/** Counts the tools of a source: those that svc offers to clients, and those that it withholds. */
 export function countTools(source: CatalogSource): ToolCounts {
   const tools = offeredTools(source).length
   return { tools, hiddenTools: uniqueByName(source.listing.tools).length - tools }
 }
 export type ToolCounts = { readonly tools: number; readonly hiddenTools: number }
 
-/** Counts the characters of what a server puts into the context of a client. */
+/** Counts the characters that a server adds to the context of a client. */
 export const countCharacters = ({ qualified, listing }: ServerPart): ContextCharacters => ({
   tools: qualified.entries["tools/list"].reduce((sum, text) => sum + text.length, 0),
   instructions: listing.instructions?.length ?? 0,
@@ -244,7 +244,7 @@ export type ContextCharacters = { readonly tools: number; readonly instructions:
 
 const MAX_VIEWS = 256
 
-/** Returns a catalog of which no view has been made yet. */
+/** Returns a catalog without cached views. */
 const catalogOf = (generation: number, parts: readonly ServerPart[], maxName: number): Catalog => ({
   generation,
   parts,
@@ -255,11 +255,11 @@ const catalogOf = (generation: number, parts: readonly ServerPart[], maxName: nu
 
 type Aggregate = Extract<Scope, { kind: "aggregate" }>
 /** A scope of one server never changes. */
-const ONE_SERVER: Pick<Aggregate, "key" | "tools" | "pinned"> = { key: "", tools: undefined, pinned: [] }
+const ONE_SERVER: Pick<Aggregate, "key" | "tools" | "alwaysVisible"> = { key: "", tools: undefined, alwaysVisible: [] }
 
-function viewKey(scope: Scope, pinned: readonly string[]): string {
+function viewKey(scope: Scope, alwaysVisible: readonly string[]): string {
   if (scope.kind === "server") return identityOf(scope)
-  return `aggregate ${scope.key}${scope.tools === "search" ? ` search ${JSON.stringify(pinned)}` : ""}`
+  return `aggregate ${scope.key}${scope.tools === "search" ? ` search ${JSON.stringify(alwaysVisible)}` : ""}`
 }
 
 /** The entries of one backend under one naming: JSON texts by list, and the routes of its names. */
@@ -314,7 +314,7 @@ function createEntryTexts(
     tools: routes,
     prompts: new Map(prompts.map((prompt) => [name(prompt.name), { id, slug, name: prompt.name, mirrored: [] }])),
     entries: {
-      "tools/list": tools.map((tool) => JSON.stringify(shownTool(source, tool, naming, maxName))),
+      "tools/list": tools.map((tool) => JSON.stringify(clientTool(source, tool, naming, maxName))),
       "prompts/list": prompts.map((prompt) => JSON.stringify({ ...prompt, name: name(prompt.name) })),
       "resources/list": listing.resources.map((resource) => JSON.stringify({ ...resource, uri: uri(resource.uri) })),
       "resources/templates/list": listing.resourceTemplates.map((template) =>
@@ -324,52 +324,56 @@ function createEntryTexts(
   }
 }
 
-function shownTool({ spec }: CatalogSource, tool: Tool, naming: View["naming"], maxName: number): Tool {
-  const shown = withOverrides(spec, tool)
+function clientTool({ spec }: CatalogSource, tool: Tool, naming: View["naming"], maxName: number): Tool {
+  const overridden = withOverrides(spec, tool)
   return {
-    ...(naming === "plain" ? shown : rewriteTool(shown, spec.slug)),
+    ...(naming === "plain" ? overridden : rewriteTool(overridden, spec.slug)),
     name: shortenedIn(naming, spec, tool.name, maxName),
   }
 }
 
-/** Whether svc keeps a listed tool of this name from clients, or could keep an unlisted one. */
-const keepsTools = ({ spec, listing }: CatalogSource, name: string): boolean =>
+/** Whether svc withholds a listed tool of this name, or might withhold an unlisted one. */
+const mayWithhold = ({ spec, listing }: CatalogSource, name: string): boolean =>
   spec.tuning.disabledTools.length > 0 ||
   spec.tuning.toolPinning === "strict" ||
   listing.tools.some((tool) => tool.name === name)
 
 /**
- * Returns the texts of the pinned tools of a part. Routes and texts have the same order. A tool that has the name of one of
- * svc's search tools is not listed: a call by this name is svc's.
+ * Returns the texts of the always visible tools of a part. Routes and texts have the same order. A tool with the name of one of
+ * svc's search tools is not listed: a call by this name runs svc's tool.
  */
-function pinnedTexts(part: ServerPart, naming: View["naming"], pinned: readonly string[]): readonly string[] {
+function alwaysVisibleTexts(
+  part: ServerPart,
+  naming: View["naming"],
+  alwaysVisible: readonly string[],
+): readonly string[] {
   const { entries, tools } = part[naming]
   const routes = [...tools]
   return entries["tools/list"].filter((_text, at) => {
-    const [shown, route] = routes[at] ?? []
-    return isPinned(part.spec, route?.name ?? "", pinned) && !isLazyTool(shown)
+    const [name, route] = routes[at] ?? []
+    return isAlwaysVisible(part.spec, route?.name ?? "", alwaysVisible) && !isLazyTool(name)
   })
 }
 
-/** Creates a view; a lazy one if `lazily` is there. */
+/** Creates a view; a lazy view if `lazily` is set. */
 function createView(
   parts: readonly ServerPart[],
   naming: View["naming"],
   {
     maxName,
     lazily,
-  }: { readonly maxName: number; readonly lazily: { readonly pinned: readonly string[] } | undefined },
+  }: { readonly maxName: number; readonly lazily: { readonly alwaysVisible: readonly string[] } | undefined },
 ): View {
   const routes = (kind: "tools" | "prompts") => {
     const map = new Routes(maxName)
-    for (const part of parts) for (const [shown, route] of part[naming][kind]) map.set(shown, route)
+    for (const part of parts) for (const [name, route] of part[naming][kind]) map.set(name, route)
     return map
   }
   const bySlug = new Map(parts.map((part) => [part.spec.slug, part]))
   const texts = new Map<string, string>()
   const entries = (method: ListMethod) =>
     lazily !== undefined && method === "tools/list"
-      ? [...LAZY_TOOLS, ...parts.flatMap((part) => pinnedTexts(part, naming, lazily.pinned))]
+      ? [...LAZY_TOOLS, ...parts.flatMap((part) => alwaysVisibleTexts(part, naming, lazily.alwaysVisible))]
       : parts.flatMap((part) => part[naming].entries[method])
   const members = (method: ListMethod) => (naming === "plain" ? parts[0]?.listing.listMembers?.[method] : undefined)
   const hint = (method: ListMethod) => leastHint(parts.map(({ listing }) => listing.hints?.[method]))
@@ -382,7 +386,8 @@ function createView(
     prompts: routes("prompts"),
     unlisted(kind, name) {
       const [part] = parts
-      if (part === undefined || naming === "qualified" || (kind === "tools" && keepsTools(part, name))) return undefined
+      if (part === undefined || naming === "qualified" || (kind === "tools" && mayWithhold(part, name)))
+        return undefined
       return { id: part.spec.id, slug: part.spec.slug, name, mirrored: [], unlisted: true }
     },
     resource(uri) {
@@ -410,7 +415,7 @@ function createView(
   }
 }
 
-/** Routes by the names that clients see. A name that is shortened leads there whole, too: people and settings use that. */
+/** The routes by the names that clients see. The full form of a shortened name is valid, too: users and settings write it. */
 class Routes extends Map<string, Route> {
   constructor(private readonly maxName: number) {
     super()
@@ -430,10 +435,10 @@ const HOW_TO_FIND =
 const routeTo = (part: ServerPart | undefined, name: string | undefined): Route | undefined =>
   part === undefined || name === undefined ? undefined : { id: part.spec.id, slug: part.spec.slug, name, mirrored: [] }
 
-/** What stands beside the entries of a list. */
+/** The members beside the entries of a list. */
 type ListMembers = {
   readonly hint: CacheHint
-  /** What the backend has beside its list. */
+  /** The backend's own members. */
   readonly members?: Params | undefined
   readonly nextCursor?: string | undefined
 }
@@ -447,14 +452,14 @@ export function listResult(
 ): string {
   const list = `"${method === "skills/list" ? "skills" : LIST_KEYS[method]}":[${entries.join(",")}]`
   const cursor = nextCursor === undefined ? "" : `,"nextCursor":${JSON.stringify(nextCursor)}`
-  const shown = members !== undefined && era === "legacy" ? withoutServerInfo(members) : (members ?? {})
-  const own = Object.keys(shown).length === 0 ? "" : `,${JSON.stringify(shown).slice(1, -1)}`
+  const others = members !== undefined && era === "legacy" ? withoutServerInfo(members) : (members ?? {})
+  const own = Object.keys(others).length === 0 ? "" : `,${JSON.stringify(others).slice(1, -1)}`
   return era === "legacy"
     ? `{${list}${cursor}${own}}`
     : `{"resultType":"complete",${list}${cursor}${own},"ttlMs":${hint.ttlMs},"cacheScope":"${hint.cacheScope}"}`
 }
 
-/** Returns the shortest time and the most private scope; nothing stays fresh if a hint is missing. server: Caching. */
+/** Returns the shortest time to live and the most private scope; a missing hint counts as 0 ms. server: Caching. */
 export function leastHint(hints: readonly (CacheHint | undefined)[]): CacheHint {
   return hints.reduce<CacheHint>(
     (least, hint) => ({

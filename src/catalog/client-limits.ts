@@ -1,17 +1,17 @@
 /**
- * Warns of what clients cut or refuse: they cut long descriptions without a word, refuse long names, and choose badly from
+ * Warns of entries that clients cut or refuse: clients silently cut long descriptions, refuse long names, and choose badly from
  * long lists and among tools without a description.
  */
 import type { Tool } from "./listing.ts"
 
-/** The most characters of a description that common clients show a model. */
+/** The limit of a description, in characters, that common clients show to a model. */
 export const MAX_DESCRIPTION = 2048
-/** The most characters of a tool's name that the APIs of models accept. */
+/** The limit of a tool's name, in characters, that the APIs of models accept. */
 const MAX_NAME = 64
 /** The most tools that common clients take from all servers together. */
 const MAX_LISTED = 100
 
-/** Returns warnings about the offer of one server, whose tools and prompts clients see under these names. */
+/** Returns warnings about the tools and prompts of one server. `names` are their names for clients. */
 export function limitWarnings(tools: readonly Tool[], names: readonly string[]): readonly string[] {
   const described = tools.map(({ name, description }) => ({
     name,
@@ -19,24 +19,24 @@ export function limitWarnings(tools: readonly Tool[], names: readonly string[]):
   }))
   return [
     ...longDescriptions(described.flatMap(({ name, length }) => (length > MAX_DESCRIPTION ? [name] : []))),
-    ...listed(
+    ...warningAbout(
       described.flatMap(({ name, length }) => (length === 0 ? [name] : [])),
-      (which) => `tools without a description, which models seldom choose: ${which}`,
+      (examples) => `tools without a description, which models seldom choose: ${examples}`,
     ),
     ...longNames(names),
   ]
 }
 
-/** Returns the warning about descriptions of these tools, if there are any. */
+/** Returns the warning about long descriptions of these tools; empty without tools. */
 export const longDescriptions = (tools: readonly string[]): readonly string[] =>
-  listed(tools, (which) => `descriptions over ${MAX_DESCRIPTION} characters, which clients cut: ${which}`)
+  warningAbout(tools, (examples) => `descriptions over ${MAX_DESCRIPTION} characters, which clients cut: ${examples}`)
 
-/** Returns the warning about those of the names that clients refuse, if there are any. */
+/** Returns the warning about names that clients refuse; empty if there is none. */
 export const longNames = (names: readonly string[]): readonly string[] =>
-  listed(
+  warningAbout(
     names.filter((name) => name.length > MAX_NAME),
-    (which) =>
-      `names over ${MAX_NAME} characters, which clients refuse (--max-tool-name ${MAX_NAME} shortens them): ${which}`,
+    (examples) =>
+      `names over ${MAX_NAME} characters, which clients refuse (--max-tool-name ${MAX_NAME} shortens them): ${examples}`,
   )
 
 /** Returns the warning about the number of tools in one list, if there are too many. */
@@ -51,7 +51,7 @@ export const longList = (count: number): readonly string[] =>
 
 const MAX_NAMED = 3
 
-function listed(names: readonly string[], warning: (which: string) => string): readonly string[] {
+function warningAbout(names: readonly string[], warning: (examples: string) => string): readonly string[] {
   if (names.length === 0) return []
   const more = names.length - MAX_NAMED
   return [warning(`${names.slice(0, MAX_NAMED).join(", ")}${more > 0 ? ` and ${more} more` : ""}`)]

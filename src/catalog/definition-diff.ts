@@ -1,11 +1,11 @@
-/** What has changed in the definition of a tool, in lines for a person. */
+/** The changes in the definition of a tool, as lines for users. */
 import { canonical } from "../lib/json.ts"
 import { type DiffLine, diffLines } from "../lib/line-diff.ts"
 import { visible } from "../lib/log.ts"
 import type { ListingEntry } from "./listing.ts"
 
 /**
- * Returns the lines of both definitions. A long text has a line for each sentence, so that an inserted one stands out.
+ * Returns the lines of both definitions. A long text has a line for each sentence, so that an inserted sentence stands out.
  * Invisible characters are written as escapes.
  */
 export const diffDefinitions = (before: ListingEntry, after: ListingEntry): readonly DiffLine[] =>
@@ -27,6 +27,6 @@ function linesOf(definition: ListingEntry): readonly string[] {
 
 const sentencesOf = (text: string): readonly string[] => text.split(/\r?\n/).flatMap((line) => line.split(SENTENCE_END))
 
-/** Returns indented JSON; the order of members means nothing, and is the same for equal values. */
+/** Returns indented JSON with sorted members, so that equal values have equal lines. */
 const jsonLinesOf = (value: unknown): readonly string[] =>
   JSON.stringify(JSON.parse(canonical(value, "doubles")), null, 2).split("\n")

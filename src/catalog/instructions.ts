@@ -1,10 +1,10 @@
 /**
  * The instructions of the aggregate, within a budget of characters: clients put them into every context, and cut long ones.
  *
- *  1. The essential comes first, if possible within ESSENTIAL characters: how tools are named, one line per server, and which
- *     servers are not available.
- *  2. The servers' own instructions share what is left; short ones leave their share to the others.
- *  3. The text is a function of what the servers state. Whole instructions are the resource `svc:instructions/<server>`.
+ *  1. The essential part comes first, if possible within ESSENTIAL characters: the names of tools, one line per server, and the
+ *     servers that are not available.
+ *  2. The servers' own instructions share the rest; short instructions leave their share to the others.
+ *  3. The text depends only on the servers' own texts. Whole instructions are the resource `svc:instructions/<server>`.
  */
 import { counted, cutText } from "../lib/text.ts"
 import type { Route, ServerPart } from "./catalog.ts"
@@ -14,8 +14,8 @@ import { qualify } from "./name.ts"
 export type UnavailableServer = { readonly slug: string; readonly state: string }
 
 /**
- * Returns the instructions of these servers, `budget` characters at most; undefined without servers. `lead` goes before them:
- * how tools are found.
+ * Returns the instructions of these servers, `budget` characters at most; undefined without servers. `lead`, which tells how to
+ * find tools, comes before them.
  */
 export function aggregateInstructions(
   parts: readonly ServerPart[],
@@ -26,12 +26,10 @@ export function aggregateInstructions(
   if (parts.length + unavailable.length === 0) return undefined
   const servers = parts.map(summaryOf)
   const down = unavailable.map(({ slug, state }) => `${slug} (${state})`).join(", ")
-  const shortens = parts.some(({ qualified }) =>
-    [...qualified.tools].some(([shown, route]) => isShortened(shown, route)),
-  )
+  const shortens = parts.some(({ qualified }) => [...qualified.tools].some(([name, route]) => isShortened(name, route)))
   const notes = [shortens ? SHORTENED : undefined, lead].filter((note) => note !== undefined).join("\n") || undefined
   const head = essential(servers, down === "" ? "" : `\nNot available now: ${cut(down, MAX_DOWN)}`, budget, notes)
-  // What stands in the server's line is not repeated.
+  // Does not repeat instructions that are already in the server's line.
   const described = servers.filter(({ text, purpose }) => text !== "" && oneLine(text) !== purpose)
   const left = budget - head.length - POINTER.length
   const most = shareOf(described.map(sectionLength), left)
@@ -44,7 +42,7 @@ export function aggregateInstructions(
   return `${head}${isWhole || left < 0 ? "" : POINTER}${sections.join("")}`
 }
 
-/** Returns the whole instructions that a URI of svc's own names, or undefined. */
+/** Returns the whole instructions of the server that a URI of svc names, or undefined. */
 export function instructionsAt(uri: unknown, parts: readonly ServerPart[]): string | undefined {
   if (typeof uri !== "string" || !uri.startsWith(SCHEME)) return undefined
   return parts.find(({ spec }) => uri === `${SCHEME}${spec.slug}`)?.listing.instructions
@@ -55,16 +53,16 @@ export function instructionsAt(uri: unknown, parts: readonly ServerPart[]): stri
 const SCHEME = "svc:instructions/"
 const POINTER = `\nWhole instructions of a server: resource ${SCHEME}<server>`
 
-const SHORTENED = "Long names are listed cut, with a hash at the end."
+const SHORTENED = "Long names are shortened in the list and end with a hash."
 
-const isShortened = (shown: string, { slug, name }: Route): boolean => shown.length < qualify(slug, name).length
+const isShortened = (listed: string, { slug, name }: Route): boolean => listed.length < qualify(slug, name).length
 
 const ESSENTIAL = 512
-/** Characters of the servers that are not available. */
+/** The limit of the list of unavailable servers, in characters. */
 const MAX_DOWN = 160
-/** Less of a server's instructions is not worth its characters. */
+/** The least characters of an excerpt: less of a server's instructions is of no use. */
 const MIN_SECTION = 80
-/** The most characters of a server's purpose: the first of them is used that fits. */
+/** Limits of a server's purpose, in characters, from which the first is used that fits. */
 const PURPOSE_LENGTHS = [160, 100, 60, 30, 0]
 
 type Summary = { readonly slug: string; readonly count: string; readonly purpose: string; readonly text: string }
@@ -87,7 +85,7 @@ function summaryOf({ spec, listing, plain }: ServerPart): Summary {
 /** Tools that stand for the purpose of a server that does not state it. */
 const MAX_TOOLS = 8
 
-/** Returns the essential part: with purposes as long as possible, or with as many names as possible. */
+/** Returns the essential part, with the longest purposes that fit, or else with the names that fit. */
 function essential(servers: readonly Summary[], down: string, budget: number, lead: string | undefined): string {
   const named = `Tools of ${counted(servers.length, "MCP server")}, each named <server>_svc_<tool>.`
   const intro = servers.length === 0 ? "No MCP server is available." : named
@@ -99,17 +97,17 @@ function essential(servers: readonly Summary[], down: string, budget: number, le
 }
 
 function lineOf({ slug, count, purpose }: Summary, length: number): string {
-  const shown = length === 0 ? "" : cut(purpose, length)
-  return `\n- ${slug} (${count})${shown === "" ? "" : `: ${shown}`}`
+  const excerpt = length === 0 ? "" : cut(purpose, length)
+  return `\n- ${slug} (${count})${excerpt === "" ? "" : `: ${excerpt}`}`
 }
 
-/** Returns the first sentence of the first paragraph that is no heading. */
+/** Returns the first sentence of the first paragraph that is not a heading. */
 function firstSentence(text: string): string | undefined {
   const paragraph = text.split(/\n\s*\n/).find((one) => !/^\s*(?:#|---|<)/.test(one) && one.trim() !== "")
   return paragraph === undefined ? undefined : (/^.*?[.!?](?=\s|$)/.exec(oneLine(paragraph))?.[0] ?? paragraph)
 }
 
-/** Returns the most that each of these lengths may have, so that together they have no more than `total`. */
+/** Returns the limit of each length with which their sum is at most `total`. */
 function shareOf(lengths: readonly number[], total: number): number {
   const sorted = [...lengths].sort((one, other) => one - other)
   let left = total
@@ -124,9 +122,9 @@ function shareOf(lengths: readonly number[], total: number): number {
 /** Returns the first `length` characters of a text, with an ellipsis if it is longer. */
 function cut(text: string, length: number): string {
   if (text.length <= length) return text
-  const shown = cutText(text, length - 1)
-  const word = /^(.*\S)\s+\S*$/s.exec(shown)?.[1] ?? shown
-  return `${word.length > length / 2 ? word : shown}…`
+  const start = cutText(text, length - 1)
+  const word = /^(.*\S)\s+\S*$/s.exec(start)?.[1] ?? start
+  return `${word.length > length / 2 ? word : start}…`
 }
 
 /** Returns a text on one line, without control and formatting characters. */

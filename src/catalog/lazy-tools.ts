@@ -1,9 +1,9 @@
 /**
- * The tools that svc lists in a lazy view instead of the tools of the servers, and those that clients may call there
- * unlisted. Their texts are part of every conversation, so each word counts. choice: Views.
+ * The tools that svc lists in a lazy view instead of the servers' tools, and the unlisted tools that clients may call there.
+ * Their texts are part of every conversation, so each word counts. choice: Views.
  */
 
-/** The name of the server under which svc's own tools are found. */
+/** The name of the server that stands for svc's own tools. */
 export const OWN = "svc"
 
 /** The tools of a lazy view that run another tool. */
@@ -13,10 +13,10 @@ export type LazyWrapper = (typeof WRAPPERS)[number]
 /** The tools that search and describe; `get_tool_details`, `tool_list` and `tool_schema` are not listed. */
 const FINDERS = ["search_tools", "describe_tool", "get_tool_details", "tool_list", "tool_schema"] as const
 
-/** Whether a name is that of a tool that runs another one. */
+/** Whether a name belongs to a tool that runs another tool. */
 export const isWrapper = (name: unknown): name is LazyWrapper => (WRAPPERS as readonly unknown[]).includes(name)
 
-/** Whether a name is that of a tool of lazy views, listed or not. */
+/** Whether a name belongs to a tool of lazy views, listed or not. */
 export const isLazyTool = (name: unknown): boolean => isWrapper(name) || (FINDERS as readonly unknown[]).includes(name)
 
 /** The listed tools, as JSON texts of `tools/list`. */

@@ -12,7 +12,7 @@ type ResourceTemplate = ListingEntry & { readonly uriTemplate: string }
 
 export type ListMethod = "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list"
 
-/** The lists that svc answers in pages. Skills are in no listing: svc asks for them when a client does. */
+/** The lists that svc answers in pages. No listing contains skills: svc requests them when a client does. */
 export type PagedMethod = ListMethod | "skills/list"
 
 /** How long a list result stays fresh (milliseconds), and whether shared caches may keep it. server: Caching. */
@@ -30,23 +30,23 @@ export type Listing = {
   readonly prompts: readonly Prompt[]
   readonly resources: readonly Resource[]
   readonly resourceTemplates: readonly ResourceTemplate[]
-  /** The reasons of the lists whose last request failed; their earlier entries stay. */
+  /** The reason of the failure for each list whose last request failed; its earlier entries stay. */
   readonly failing?: Partial<Readonly<Record<ListMethod, string>>>
-  /** Members of the handshake's result that svc does not know, with `_meta`. */
+  /** The unknown members of the handshake's result, and `_meta`. */
   readonly members?: Params | undefined
-  /** The same of the lists' first pages. */
+  /** The unknown members of each list's first page, and `_meta`. */
   readonly listMembers?: Partial<Readonly<Record<ListMethod, Params | undefined>>>
   /** The cache hints of modern backends. */
   readonly hints?: Partial<Readonly<Record<ListMethod, CacheHint>>>
 }
 
-/** Returns the members of a result that svc does not know, with `_meta`; undefined if it has none. */
+/** Returns the unknown members of a result, and `_meta`; undefined if it has none. */
 export function unknownMembers(result: Params, known: readonly string[]): Params | undefined {
   const unknown = Object.entries(result).filter(([name]) => !known.includes(name) && !MODERN_MEMBERS.includes(name))
   return unknown.length === 0 ? undefined : Object.fromEntries(unknown)
 }
 
-/** Returns a value without the server's name in `_meta`, which legacy results do not have, and without a `_meta` of that alone. */
+/** Returns a value without the server's name in `_meta`, which legacy results do not have, and without an empty `_meta`. */
 export function withoutServerInfo(value: Params): Params {
   if (!isObject(value._meta) || !(META_SERVER_INFO in value._meta)) return value
   const { _meta, ...rest } = value
@@ -56,10 +56,10 @@ export function withoutServerInfo(value: Params): Params {
 
 const MODERN_MEMBERS = ["resultType", "ttlMs", "cacheScope"]
 
-/** The reason of a list that has not failed: its answer is still to come. */
+/** The reason in `failing` of a list that has not failed, but has no answer yet. */
 export const UNANSWERED = "has not answered yet"
 
-/** Whether the answer to a list is still to come. */
+/** Whether a list has no answer yet. */
 export const awaitsAnswer = ({ failing }: Listing): boolean => Object.values(failing ?? {}).includes(UNANSWERED)
 
 /** Returns the failed lists with their reasons: "prompts/list: db down". */

@@ -6,8 +6,8 @@
  *   MCP Apps         ui://<slug>_svc_<rest>           hosts render only `ui://`, so the scheme stays
  *
  * A name of more than `--max-tool-name` characters is cut, first the server's part, and ends in `_` and a hash of the whole
- * name: it depends on the name alone.
- * Its own endpoint (`/servers/<server>/mcp`) shows a backend's own names.
+ * name, so that the short form depends only on the name.
+ * The endpoint of one server (`/servers/<server>/mcp`) has the server's own names.
  */
 import { SEPARATOR } from "../config/server-spec.ts"
 import { digest } from "../lib/digest.ts"
@@ -17,8 +17,8 @@ import { cutText } from "../lib/text.ts"
 export const qualify = (slug: string, name: string): string => `${slug}${SEPARATOR}${name}`
 
 /**
- * Returns a name with at most `max` characters: one that is longer is cut, and ends in a hash of the whole. The server's part
- * is cut first, because the tool's own name says what the tool does.
+ * Returns a name with at most `max` characters: a longer name is cut, and ends in a hash of the whole. The server's part is cut
+ * first, because the tool's own name says what the tool does.
  */
 export function shortened(name: string, max: number): string {
   if (name.length <= max) return name
@@ -65,7 +65,7 @@ export const isWithin = (uri: string, whole: string): boolean =>
 // ---
 
 const HASH_LENGTH = 8
-/** Characters of a server's part that stay, if there is room. */
+/** The characters of a server's part that stay, if there is room. */
 const MIN_SLUG = 8
 
 const SCHEME = "svc://"

@@ -1,5 +1,5 @@
 /**
- * Pages of a list. A cursor names the last entry of its page, so that the next page starts behind that entry even if the
+ * Pages of a list. A cursor names the last entry of its page, so that the next page starts after that entry even if the
  * catalog has changed meanwhile. If the entry is gone, the client must list again. server: Pagination.
  */
 import { RequestError } from "../lib/errors.ts"
@@ -33,7 +33,7 @@ const keyOf = (entry: string, method: PagedMethod): string => String(JSON.parse(
 const encode = (method: PagedMethod, end: number, key: string): string =>
   Buffer.from(JSON.stringify([method, end, key])).toString("base64url")
 
-/** Returns the index behind the entry that a cursor names. Looks first at the index that the entry had. */
+/** Returns the index after the entry that a cursor names. Looks first at the former index of the entry. */
 function after(entries: readonly string[], method: PagedMethod, cursor: unknown): number {
   const [list, end, key] = decode(cursor)
   if (list === method && typeof end === "number" && typeof key === "string") {

@@ -1,9 +1,9 @@
 /**
- * Finds what a request asks for within its wording: "Hi! My boss asked me for this. Could you please list my issues? Thanks"
- * asks to list issues. Wrapping is dropped, and what stands around the request tells less of the tool.
+ * Finds the request within its wording: "Hi! My boss asked me for this. Could you please list my issues? Thanks" asks to list
+ * issues. Drops polite wrapping, and gives the words around the request less weight.
  */
 
-/** A part of a request, and how much its words count. */
+/** A part of a request, and the weight of its words. */
 export type Wording = { readonly text: string; readonly weight: number }
 
 /** Returns the parts of a request in their order. A request without any wrapping is one part. */
@@ -21,12 +21,12 @@ export function wordingOf(request: string): readonly Wording[] {
 
 // ---
 
-/** What the words of a part count: that words of asking precede, that may ask, and that tells what is around. */
+/** The weights of the parts of a request: after words that ask, possibly the request, and around the request. */
 const ASKED = 1
 const MAY_ASK = 0.55
 const AROUND = 0.15
 
-/** Splits a clause at the last words that ask. What they ask for follows, unless they stand at its end. */
+/** Splits a clause at its last words that ask. The request follows these words, or precedes them at the end of the clause. */
 function partsOf(clause: string): readonly Wording[] {
   const last = [...clause.matchAll(ASKING)].at(-1)
   if (last === undefined) return [{ text: clause, weight: STATEMENT.test(clause) ? AROUND : MAY_ASK }]
@@ -42,7 +42,7 @@ function partsOf(clause: string): readonly Wording[] {
 
 const CLAUSE_ENDS = /(?<=[.!?;:])\s+|\n+|\s[-–—]+\s|—|,\s*(?=(?:but|so|because|since|as|and then)\b)|\s(?=because\b)/i
 
-/** A clause that tells of something, or of what comes after what is asked for. */
+/** Matches a clause that states something, or that tells what follows the request. */
 const STATEMENT = new RegExp(
   `^[\\W]*(?:(?:so|and|but|also|well|okay|ok|yeah|oh|then|because|since|as|although)\\b[\\s,]*)*(?:${[
     "(?:i|we|they|he|she|you)(?:'\\w+)?\\s+\\w",

@@ -1,6 +1,6 @@
 /**
- * Replaces URIs and task ids in a backend's results and notifications by their names in the aggregate. Objects are never
- * changed in place; unknown members are kept.
+ * Replaces URIs and task ids in a backend's results and notifications with their names in the aggregate. Never changes an
+ * object in place; keeps unknown members.
  */
 import { type Era, META_TASK } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -28,7 +28,7 @@ export const qualifiedNames = (slug: string, mark: (id: string) => string = (id)
 })
 
 /**
- * Returns a result of `method` of a server of this era with its URIs and task ids renamed: `contents[].uri` of a resource
+ * Returns a result of `method`, from a server of this era, with its URIs and task ids renamed: `contents[].uri` of a resource
  * read, `resource_link` and embedded `resource` blocks of tool results and prompt messages, skills and their files, and tasks.
  */
 export function rewriteResult(method: string, result: Params, names: Names, era: Era): Params {
@@ -112,7 +112,7 @@ function rewriteSkill(skill: unknown, names: Names): unknown {
   return isObject(skill) ? mapped(withUri(skill, names), "resources", (file) => withUri(file, names)) : skill
 }
 
-/** Returns a value with each entry of a member changed; the value as it is if the member is no array. */
+/** Returns a value with each entry of a member changed; the value itself if the member is not an array. */
 function mapped(value: Params, key: string, change: (entry: unknown) => unknown): Params {
   const entries = value[key]
   return Array.isArray(entries) ? { ...value, [key]: entries.map(change) } : value

@@ -1,17 +1,17 @@
-/** Describes the members of a JSON Schema for people: each with its type, whether it is required, and what limits it. */
-import { isObject, type Params } from "../wire/message.ts"
+/** Describes the members of a JSON Schema for users: each with its type, whether it is required, and its limits. */
+import { asText, isObject, type Params } from "../wire/message.ts"
 import { parametersOf, resolvedSchema } from "./signature.ts"
 
-/** A member of a schema, by its path such as `filter.tags[]`, and what there is to know of it in one text. */
+/** The path of a schema's member, such as `filter.tags[]`, and its description in one text. */
 export type SchemaFact = readonly [path: string, about: string]
 
-/** Returns the members of an object's schema, nested ones after the one that holds them. */
+/** Returns the members of an object's schema, nested members after their container. */
 export function schemaFacts(schema: unknown): readonly SchemaFact[] {
   const root = isObject(schema) ? schema : {}
   return membersOf(root, root, "", 0).slice(0, MAX_FACTS)
 }
 
-/** Returns the type of a schema for people, such as `text or null` would be `string or null`. */
+/** Returns the type of a schema for users, such as `string or null`. */
 export function typeName(value: unknown, root: Params, depth = 0): string {
   const schema = resolvedSchema(value, root)
   if (schema === undefined || depth > MAX_DEPTH) return "any"
@@ -25,7 +25,7 @@ export function typeName(value: unknown, root: Params, depth = 0): string {
   return isObject(schema.properties) ? "object" : "any"
 }
 
-/** Returns the schemas of which a value must fit one: of `anyOf`, `oneOf` or several types. */
+/** Returns the alternatives of a schema, from `anyOf`, `oneOf` or several types. A value must match one of them. */
 export function optionsOf(schema: Params): readonly unknown[] {
   const options = [schema.anyOf, schema.oneOf].find(Array.isArray)
   if (options !== undefined) return options
@@ -35,7 +35,7 @@ export function optionsOf(schema: Params): readonly unknown[] {
 // ---
 
 const MAX_DEPTH = 4
-/** A schema of a server may be of any size. */
+/** Bounds the result: a server's schema may have any size. */
 const MAX_FACTS = 500
 
 function membersOf(schema: Params, root: Params, path: string, depth: number): readonly SchemaFact[] {
@@ -62,16 +62,16 @@ function about(schema: Params, root: Params, required: boolean): string {
     typeName(schema, root),
     required ? "required" : "",
     choicesOf(schema) || choicesOf(items ?? {}),
-    "default" in schema ? `default ${shown(schema.default)}` : "",
-    ...LIMITS.flatMap(([key, word]) => (schema[key] === undefined ? [] : [`${word} ${shown(schema[key])}`])),
+    "default" in schema ? `default ${asText(schema.default)}` : "",
+    ...LIMITS.flatMap(([key, word]) => (schema[key] === undefined ? [] : [`${word} ${asText(schema[key])}`])),
   ].filter((fact) => fact !== "")
   const description = [schema.description, schema.title].find((text) => typeof text === "string" && text !== "")
   return `${facts.join(", ")}${description === undefined ? "" : `: ${description}`}`
 }
 
 const choicesOf = (schema: Params): string => {
-  if ("const" in schema) return `always ${shown(schema.const)}`
-  return Array.isArray(schema.enum) ? `one of ${schema.enum.map(shown).join(" | ")}` : ""
+  if ("const" in schema) return `always ${asText(schema.const)}`
+  return Array.isArray(schema.enum) ? `one of ${schema.enum.map(asText).join(" | ")}` : ""
 }
 
 /** The keywords that limit a value, with their words. */
@@ -87,5 +87,3 @@ const LIMITS = [
   ["minItems", "items at least"],
   ["maxItems", "items at most"],
 ] as const
-
-const shown = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value))

@@ -1,6 +1,6 @@
 /**
- * A scope: which part of the catalog a client sees. A scope lives as long as its client and follows its sources: presets
- * that are edited, template instances that come and go.
+ * A scope: the part of the catalog that a client sees. A scope lives as long as its client and follows its sources: edits of
+ * presets, and the start and end of template instances.
  */
 import type { Preset } from "../config/presets.ts"
 import type { ResultBudget } from "../config/result-budget.ts"
@@ -12,23 +12,23 @@ import { type Selection, type ServerQuery, selectServers } from "./selection.ts"
 export type Scope =
   | {
       readonly kind: "aggregate"
-      /** The queries as requested. Stable for one client, whatever becomes of its presets. */
+      /** The queries as requested. Stable for one client, even if its presets change. */
       readonly name: string
-      /** Identifies the current selection: views are kept under it, and a new key means that the view may differ. */
+      /** Identifies the current selection. Views are cached under it; a new key means that the view may differ. */
       readonly key: string
       /** Whether the scope includes servers with these tags. */
       selects(tags: readonly string[]): boolean
       /** The ids of this client's template instances; those of other clients are never visible. */
       readonly instances: ReadonlySet<string>
-      /** Whether svc's own tools are withheld from the client. */
+      /** Whether svc withholds its own tools from the client. */
       readonly restricted: boolean
       readonly tools: ToolListing | undefined
-      /** Names and patterns of the tools that a lazy view lists too. */
-      readonly pinned: readonly string[]
-      /** How large results are for this client; undefined leaves it to the servers. */
+      /** Names and patterns of the tools that a lazy view lists as well. */
+      readonly alwaysVisible: readonly string[]
+      /** The limit of results for this client; undefined for the limits of the servers. */
       readonly resultBudget?: ResultBudget | undefined
     }
-  /** One backend under its own names. `tools` is which of them are listed; undefined stands for all, as above. */
+  /** One backend under its own names. `tools` selects the listed tools; undefined means all, as above. */
   | {
       readonly kind: "server"
       readonly id: string
@@ -54,7 +54,7 @@ export function createScope(queries: () => readonly ServerQuery[], presets: () =
   const first = queries()
   let known = { queries: first, presets: presets() }
   let selection = selectServers(first, known.presets)
-  // Runs several times for every call, so it makes no object unless something has changed.
+  // Runs several times for every call, so it creates no object unless a source has changed.
   const current = (): Selection => {
     if (queries() !== known.queries || presets() !== known.presets) {
       known = { queries: queries(), presets: presets() }
@@ -74,8 +74,8 @@ export function createScope(queries: () => readonly ServerQuery[], presets: () =
     get tools() {
       return current().tools
     },
-    get pinned() {
-      return current().pinned
+    get alwaysVisible() {
+      return current().alwaysVisible
     },
     get resultBudget() {
       return current().resultBudget
@@ -100,8 +100,8 @@ export function withInstances(scope: Scope, instances: () => ReadonlySet<string>
     get tools() {
       return scope.tools
     },
-    get pinned() {
-      return scope.pinned
+    get alwaysVisible() {
+      return scope.alwaysVisible
     },
     get resultBudget() {
       return scope.resultBudget
@@ -109,7 +109,7 @@ export function withInstances(scope: Scope, instances: () => ReadonlySet<string>
   }
 }
 
-/** Returns a scope that lists its tools so, and has this budget, unless its queries or presets state them. */
+/** Returns a scope with this listing of tools and this budget, unless its queries or presets state them. */
 export function withTools(scope: Scope, tools: ToolListing, resultBudget?: ResultBudget): Scope {
   if (scope.kind === "server")
     return { ...scope, tools: scope.tools ?? tools, resultBudget: scope.resultBudget ?? resultBudget }
@@ -127,8 +127,8 @@ export function withTools(scope: Scope, tools: ToolListing, resultBudget?: Resul
     get tools() {
       return scope.tools ?? tools
     },
-    get pinned() {
-      return scope.pinned
+    get alwaysVisible() {
+      return scope.alwaysVisible
     },
     get resultBudget() {
       return scope.resultBudget ?? resultBudget
@@ -140,10 +140,10 @@ export function withTools(scope: Scope, tools: ToolListing, resultBudget?: Resul
 export const withoutBudget = (scope: Scope): Scope =>
   scope.kind === "server"
     ? { ...scope, resultBudget: 0 }
-    : // What the scope follows is read from it: its members are getters.
+    : // Inherits the members of the scope, because they are getters that follow its sources.
       (Object.create(scope, { resultBudget: { value: 0 } }) as Scope)
 
-/** Returns the part of a scope with tags that pass `selects` too, without svc's own tools. `key` identifies `selects`. */
+/** Returns the part of a scope with tags that `selects` accepts, without svc's own tools. `key` identifies `selects`. */
 export function narrow(scope: Scope, key: string, selects: (tags: readonly string[]) => boolean): Scope {
   if (scope.kind === "server") return scope
   return {
@@ -160,8 +160,8 @@ export function narrow(scope: Scope, key: string, selects: (tags: readonly strin
     get tools() {
       return scope.tools
     },
-    get pinned() {
-      return scope.pinned
+    get alwaysVisible() {
+      return scope.alwaysVisible
     },
     get resultBudget() {
       return scope.resultBudget
@@ -183,7 +183,7 @@ function selectOrNothing(queries: readonly ServerQuery[], presets: ReadonlyMap<s
       tags: [],
       includes: () => false,
       tools: undefined,
-      pinned: [],
+      alwaysVisible: [],
       resultBudget: undefined,
     }
   }

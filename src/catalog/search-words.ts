@@ -3,11 +3,11 @@ import { stemmer } from "stemmer"
 
 /**
  * Returns the words of a text in lower case. `createIssue`, `create_issue` and `create-issue` are two words each;
- * `GitHub` is `github`, `git` and `hub`, because it is written together and apart.
+ * `GitHub` is `github`, `git` and `hub`, because people write it as one word and as two.
  */
 export function wordsOf(text: string): string[] {
   const words: string[] = []
-  // Most texts are plain, and a search for Unicode's properties takes three times as long.
+  // Most texts are ASCII, and matching Unicode properties takes three times as long.
   const runs = PLAIN.test(text) ? text.match(PLAIN_RUN) : text.replaceAll("’", "'").match(RUN)
   for (const found of runs ?? []) {
     if (LOWER_CASE.test(found)) {
@@ -26,7 +26,7 @@ export function wordsOf(text: string): string[] {
   return words
 }
 
-/** Returns the form that a word shares with its inflections: `issues`, `issued` and `issue` have one. */
+/** Returns the stem that a word shares with its inflections: `issues`, `issued` and `issue` have the same stem. */
 export function stemOf(word: string): string {
   const kept = KEPT.get(word)
   if (kept !== undefined) return kept
@@ -38,10 +38,10 @@ export function stemOf(word: string): string {
 /** Whether a word says nothing about the tool: articles, pronouns, and the wrapping of a request ("could you please"). */
 export const isStopWord = (word: string): boolean => STOP_WORDS.has(word)
 
-/** Returns the words that say nothing, for the correction of misspelt ones. */
+/** Returns the stop words, for the correction of misspelt words. */
 export const stopWords = (): Iterable<string> => STOP_WORDS
 
-/** Whether a word is said of anything, and so tells little of the tool: "make", "first", "week". */
+/** Whether a word fits anything, and so says little about the tool: "make", "first", "week". */
 export const isLightWord = (word: string): boolean => LIGHT_WORDS.has(word)
 
 // ---

@@ -1,12 +1,12 @@
 /**
  * Ranked search over the tools of all backends: BM25F over weighted fields, with synonyms and corrected spelling.
  *
- * 1. The index is changed one backend's listing at a time.
- * 2. The result depends on the indexed tools, not on the order in which listings came.
- * 3. A filtered search is the search of an index that holds the visible tools alone: a hidden tool changes no score.
- * 4. A synonym adds little to the word that it stands for: the best of the terms for one word counts, the others for a part.
+ * 1. The index changes by one backend's listing at a time.
+ * 2. The result depends on the indexed tools, not on the order in which their listings were added.
+ * 3. A filtered search has the result of an index with only the visible tools: a hidden tool changes no score.
+ * 4. A synonym adds little to its word: of the terms for one word, the best counts in full, and the others in part.
  *
- * Callers import this file with `await import`, so that its vocabulary is loaded by the first search.
+ * Callers import this file with `await import`, so that only the first search loads its vocabulary.
  */
 import { isObject } from "../wire/message.ts"
 import type { Tool } from "./listing.ts"
@@ -22,19 +22,19 @@ export type SearchHit = {
   readonly server: string
   readonly tool: string
   readonly score: number
-  /** The fields that have a word of the query, a synonym of it or its corrected spelling. */
+  /** The fields that contain a word of the query, its synonym or its corrected spelling. */
   readonly matched: readonly SearchField[]
 }
 
 export type SearchOptions = {
   readonly limit: number
-  /** Searches one server alone. */
+  /** Searches only one server. */
   readonly server?: string | undefined
-  /** Hides tools: what it refuses is treated as not indexed. */
+  /** Returns whether a tool is visible. Other tools count as not indexed. */
   readonly allowed?: ((server: string, tool: string) => boolean) | undefined
 }
 
-/** A server as the index knows it; its name and title count for all of its tools. `key` is its key, unless that is its name. */
+/** A server of the index; its name and title count for all of its tools. `key` identifies it; the default is its name. */
 export type SearchServer = {
   readonly name: string
   readonly title?: string | undefined
@@ -67,7 +67,7 @@ export function createSearchIndex(synonyms: Synonyms = readSynonyms()): SearchIn
   }
 }
 
-/** Replaces what the index holds of one server. */
+/** Replaces the tools of one server in the index. */
 export function updateListing(index: SearchIndex, server: SearchServer, tools: readonly Tool[]): void {
   const { key = server.name } = server
   removeListing(index, key)
@@ -102,7 +102,7 @@ export function removeListing(index: SearchIndex, server: string): void {
   index.servers.delete(server)
 }
 
-/** Returns the tools that fit a query, best first. Equal scores are ordered by the names of server and tool. */
+/** Returns the tools that match a query, best first. Equal scores are ordered by the names of server and tool. */
 export function search(index: SearchIndex, query: string, options: SearchOptions): readonly SearchHit[] {
   const searched = searchedBy(index, options)
   const concepts = conceptsOf(searched, query)
@@ -167,10 +167,10 @@ type Entry = {
   readonly server: string
   readonly tool: string
   readonly terms: readonly Term[]
-  /** For each term the fields that have it, as bits. */
+  /** The fields that contain each term, as bits. */
   readonly fields: readonly number[]
   readonly spellings: readonly IndexedSpelling[]
-  /** How many terms the tool's name has beside the server's name. */
+  /** The number of terms in the tool's name that the server's name does not have. */
   readonly named: number
 }
 /** The tools that have a term: parallel arrays, because there are hundreds of thousands of pairs. */
@@ -181,33 +181,33 @@ type Term = {
   weights: number[]
   /** The tools that have it in their names. */
   named: number[]
-  /** The tool that is being added, and what has been summed up for it. Plain members: an object per tool is slow. */
+  /** The slot of the tool that is being added, and the sums for it. Plain members, because an object per tool is slow. */
   adding: number
   weight: number
   fields: number
 }
 type IndexedSpelling = Spelling & { readonly term: Term; count: number; adding: number }
 type Hit = { readonly entry: Entry; readonly score: number }
-/** What one query searches: 1 for each visible slot. */
+/** The part of the index that a query searches. `visible` has a 1 for each visible slot. */
 type Searched = {
   readonly index: SearchIndex
   readonly visible: Uint8Array
   readonly count: number
   readonly all: boolean
 }
-/** A word or phrase of the query: the terms that stand for it, each with its likeness to it. */
+/** A word or phrase of the query: the terms for it, each with its likeness. */
 type Concept = { readonly terms: ReadonlyMap<string, number>; readonly importance: number }
 
 const SATURATION = 1.2
-/** Stands for the stem of any stop word. */
+/** The stem of all stop words. */
 const STOP = ""
-/** How much of the other terms that stand for the same word counts beside the best one. */
+/** The part that the further terms for a word count, beside the best term. */
 const FURTHER_TERMS = 0.3
-/** How much a synonym's rarity may count, in that of the word if tools have it: a rare synonym is no better than the word. */
+/** The limit of a synonym's rarity, as a multiple of the word's rarity if tools have the word: rare synonyms are no better. */
 const SYNONYM_RARITY = 1.15
-/** What a tool gains if the query names all of its name. */
+/** The gain of a tool if the query contains all words of its name. */
 const NAMED = 0.5
-/** What a word counts that belongs to a phrase of the table, or that is said of anything. */
+/** The importance of a word that belongs to a phrase of the table, and of a word that fits anything. */
 const PHRASE_WORD = 0.3
 const LIGHT_WORD = 0.6
 const MAX_QUERY = 2_000
@@ -215,13 +215,13 @@ const MAX_TERMS = 40
 const MAX_TEXT = 4_000
 const MAX_PARAMETERS = 64
 const MAX_CORRECTIONS = 3
-/** Letters of each of two words written as one, and of each of more: short words occur within others. */
+/** The least letters of each of two words written as one, and of each of more: short words occur within others. */
 const MIN_PART = 4
 const MIN_SHORT = 3
 const MAX_WORD = 60
 const PART_LIKENESS = 0.8
 
-/** The texts of a tool: what a word weighs, and how many words of it are usual: longer fields weigh less per word. */
+/** The texts of a tool: the weight of a word, and the usual number of words. A longer text weighs less per word. */
 const TEXTS: readonly { readonly field: SearchField; readonly weight: number; readonly usual: number }[] = [
   { field: "name", weight: 3, usual: 3 },
   { field: "title", weight: 2, usual: 3 },
@@ -273,8 +273,8 @@ function isVisible({ index, visible, all }: Searched, stem: string): boolean {
   return slots !== undefined && (all || slots.some((slot) => visible[slot] === 1))
 }
 
-/** Returns whether a visible tool has a word in this spelling. */
-function isSpelledSo({ index, visible, all }: Searched, word: string): boolean {
+/** Whether a visible tool has a word in this spelling. */
+function hasSpelling({ index, visible, all }: Searched, word: string): boolean {
   const spelling = index.spellings.get(word)
   if (spelling === undefined || all) return spelling !== undefined
   const { slots } = spelling.term
@@ -282,9 +282,9 @@ function isSpelledSo({ index, visible, all }: Searched, word: string): boolean {
 }
 
 const isKnown = (searched: Searched, word: string): boolean =>
-  searched.index.synonyms.spellings.has(word) || isSpelledSo(searched, word)
+  searched.index.synonyms.spellings.has(word) || hasSpelling(searched, word)
 
-/** Returns the known words that are written as one, as few as possible; nothing for a word that is not made of such. */
+/** Splits a word that is several known words written as one, into as few as possible. Returns none for any other word. */
 function partsOf(searched: Searched, word: string): readonly string[] {
   if (word.length < 2 * MIN_PART || word.length > MAX_WORD) return []
   // The best parts of each beginning of the word.
@@ -301,12 +301,12 @@ function partsOf(searched: Searched, word: string): readonly string[] {
   return parts.length > 1 && parts.every((part) => part.length >= least) ? parts : []
 }
 
-/** Returns what a query asks for. Words that say nothing count only if there are no others. */
+/** Returns the concepts of a query. Stop words count only if there are no other words. */
 function conceptsOf(searched: Searched, query: string): readonly Concept[] {
   const { synonyms } = searched.index
-  const said = saidBy(query.slice(0, MAX_QUERY))
-  const words = said.map(({ word }) => word)
-  const weightAt = (at: number) => said[at]?.weight ?? 1
+  const weighted = weightedWords(query.slice(0, MAX_QUERY))
+  const words = weighted.map(({ word }) => word)
+  const weightAt = (at: number) => weighted[at]?.weight ?? 1
   const stems = words.map(stemOf)
   const concepts: Concept[] = []
   const inPhrase = new Set<number>()
@@ -329,11 +329,11 @@ function conceptsOf(searched: Searched, query: string): readonly Concept[] {
     concepts.push({ terms: expand(searched, joined, stemOf(joined)), importance: weightAt(at) })
     inPhrase.add(at - 1).add(at)
   }
-  const telling = words.some((word, at) => !isStopWord(word) || inPhrase.has(at))
+  const hasSignificant = words.some((word, at) => !isStopWord(word) || inPhrase.has(at))
   const seen = new Set<string>()
   for (const [at, word] of words.entries()) {
     const stem = stems[at] as string
-    if ((telling && isStopWord(word)) || seen.has(stem)) continue
+    if ((hasSignificant && isStopWord(word)) || seen.has(stem)) continue
     seen.add(stem)
     const terms = expand(searched, word, stem)
     const importance = Math.min(inPhrase.has(at) ? PHRASE_WORD : 1, isLightWord(word) ? LIGHT_WORD : 1)
@@ -342,17 +342,19 @@ function conceptsOf(searched: Searched, query: string): readonly Concept[] {
   return concepts
 }
 
-type Said = { readonly word: string; readonly weight: number }
+type WeightedWord = { readonly word: string; readonly weight: number }
 
-/** Returns the words of a query with their weights; of a long one first those that say what is asked for. */
-function saidBy(query: string): readonly Said[] {
-  const said = wordingOf(query).flatMap(({ text, weight }) => wordsOf(text).map((word): Said => ({ word, weight })))
-  if (said.length <= MAX_TERMS) return said
-  const isAsked = ({ weight }: Said) => weight === 1
-  return [...said.filter(isAsked), ...said.filter((one) => !isAsked(one))].slice(0, MAX_TERMS)
+/** Returns the words of a query with their weights; of a long query, the words of the request first. */
+function weightedWords(query: string): readonly WeightedWord[] {
+  const words = wordingOf(query).flatMap(({ text, weight }) =>
+    wordsOf(text).map((word): WeightedWord => ({ word, weight })),
+  )
+  if (words.length <= MAX_TERMS) return words
+  const isRequest = ({ weight }: WeightedWord) => weight === 1
+  return [...words.filter(isRequest), ...words.filter((one) => !isRequest(one))].slice(0, MAX_TERMS)
 }
 
-/** Returns the terms that stand for one word of the query. */
+/** Returns the terms for one word of the query. */
 function expand(searched: Searched, word: string, stem: string): ReadonlyMap<string, number> {
   const { synonyms, spellings, otherSpellings } = searched.index
   const terms = new Map([[stem, 1]])
@@ -362,7 +364,7 @@ function expand(searched: Searched, word: string, stem: string): ReadonlyMap<str
   }
   add(stem, 1)
   if (isVisible(searched, stem) || synonyms.of.has(stem)) return terms
-  const near = corrections(word, spellings.values()).filter((correction) => isSpelledSo(searched, correction.word))
+  const near = corrections(word, spellings.values()).filter((correction) => hasSpelling(searched, correction.word))
   const other = corrections(word, otherSpellings)
   const closest = Math.max(near[0]?.likeness ?? 0, other[0]?.likeness ?? 0)
   const parts = closest < PART_LIKENESS ? partsOf(searched, word) : []
@@ -448,7 +450,7 @@ function addSpelling(index: SearchIndex, word: string): IndexedSpelling {
   return spelling
 }
 
-/** Returns what TEXTS weighs, in its order. The first sentence of a description says what the tool does. */
+/** Returns the texts of a tool in the order of TEXTS. The first sentence of a description says what the tool does. */
 function textsOf(server: string, tool: Tool): readonly string[] {
   const annotations = isObject(tool.annotations) ? tool.annotations : {}
   const meta = isObject(tool._meta) ? tool._meta : {}

@@ -17,7 +17,7 @@ import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
 import { RequestError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 
-/** A query as written. It is kept, and evaluated again when a preset changes. */
+/** A query as written, which is evaluated again when a preset changes. */
 export type ServerQuery = {
   /** `tags=a,b` as a list: servers with any of them. */
   readonly tags?: readonly string[]
@@ -25,25 +25,25 @@ export type ServerQuery = {
   readonly filter?: string
   /** `preset=`: a name. */
   readonly preset?: string
-  /** `tools=`: which tools are listed. */
+  /** `tools=`: the listed tools. */
   readonly tools?: ToolListing
 }
 
 export type Selection = {
-  /** Equal for equal selections, so that views can be kept under it. Empty if all servers are selected. */
+  /** Equal for equal selections, so that views can be cached under it. Empty if all servers are selected. */
   readonly key: string
   /** Every tag that the queries name, to warn about tags that no server has. */
   readonly tags: readonly string[]
   includes(tags: readonly string[]): boolean
-  /** Which tools are listed, as the first query states that does, else the first preset; undefined if none does. */
+  /** The listed tools, from the first query that states them, else the first preset; undefined if none does. */
   readonly tools: ToolListing | undefined
-  /** The pinned tools of the presets. */
-  readonly pinned: readonly string[]
+  /** Names and patterns of the presets' always visible tools. */
+  readonly alwaysVisible: readonly string[]
   /** The budget of the first preset that has one. */
   readonly resultBudget: ResultBudget | undefined
 }
 
-/** Reads the query of a URL: `tags`, `tag-filter`, `preset` and `tools`. Throws a RequestError for an invalid one. */
+/** Reads the query of a URL: `tags`, `tag-filter`, `preset` and `tools`. Throws a RequestError for an invalid value. */
 export function readQuery(parameters: URLSearchParams): ServerQuery {
   const parameter = (name: string) => {
     const value = parameters.get(name)?.trim()
@@ -60,7 +60,7 @@ export function readQuery(parameters: URLSearchParams): ServerQuery {
   }
 }
 
-/** Reads `tools=` of a URL's query. Throws a RequestError for a value that it cannot have. */
+/** Reads `tools=` of a URL's query. Throws a RequestError for an invalid value. */
 export function readTools(parameters: URLSearchParams): ToolListing | undefined {
   const value = parameters.get("tools")?.trim()
   if (value === undefined) return undefined
@@ -85,7 +85,7 @@ export function selectServers(queries: readonly ServerQuery[], presets: Readonly
     tags: tagsOf(filter),
     includes: (tags) => matchesFilter(filter, tags),
     tools: [...queries, ...used].find(({ tools }) => tools !== undefined)?.tools,
-    pinned: used.flatMap(({ alwaysVisible }) => alwaysVisible ?? []),
+    alwaysVisible: used.flatMap(({ alwaysVisible }) => alwaysVisible ?? []),
     resultBudget: used.find(({ resultBudget }) => resultBudget !== undefined)?.resultBudget,
   }
 }
@@ -96,7 +96,11 @@ function filtersOf({ tags, filter, preset }: ServerQuery, presets: ReadonlyMap<s
   const filters: TagFilter[] = []
   if (tags !== undefined) {
     const names = [...new Set(tags)].filter((tag) => tag !== "").sort()
-    if (names.length === 0) throw new RequestError("invalid_params", "tags names no tag")
+    if (names.length === 0)
+      throw new RequestError(
+        "invalid_params",
+        "tags= names no tag; write tags=a,b, or leave it out to select everything",
+      )
     filters.push({ kind: "or", of: names.map((tag) => ({ kind: "tag", tag })) })
   }
   if (filter !== undefined) {

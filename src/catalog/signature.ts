@@ -1,6 +1,6 @@
 /**
  * Writes tools for a model in few tokens: a tool's parameters as `path*: str, head?: int`, and texts on one line. Texts of
- * servers are data: on one line and without control characters, they cannot pass for the structure around them.
+ * servers are data: on one line and without control characters, they cannot imitate the structure around them.
  */
 import { cutText } from "../lib/text.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
@@ -8,7 +8,7 @@ import type { Tool } from "./listing.ts"
 
 export type Detail = "name" | "summary" | "full"
 
-/** Writes a tool on one line: in HIT_TOKENS and HIT_CHARACTERS, unless the whole definition is wanted. */
+/** Writes a tool on one line, within HIT_TOKENS and HIT_CHARACTERS unless `detail` is "full". */
 export function lineOf(tool: Tool, detail: Detail): string {
   if (detail === "full") return jsonLine(tool)
   const head = `- ${oneLine(tool.name, NAME_TOKENS_OF_HIT)}`
@@ -26,7 +26,7 @@ export function lineOf(tool: Tool, detail: Detail): string {
   return line.length <= HIT_CHARACTERS ? line : `${cutText(line, Math.max(start.length, HIT_CHARACTERS - 1))}…`
 }
 
-/** Returns JSON text on one line for any reader: separators and characters that hide or turn others are escaped. */
+/** Returns JSON text on one line for any reader. Escapes separators, and characters that hide or reorder others. */
 export const jsonLine = (value: unknown): string =>
   JSON.stringify(value).replace(INVISIBLE, (found) =>
     [...Array(found.length).keys()].map((at) => `\\u${found.charCodeAt(at).toString(16).padStart(4, "0")}`).join(""),
@@ -40,11 +40,11 @@ export type Parameters = {
   readonly properties: ReadonlyMap<string, unknown>
   /** Required in every case. */
   readonly required: ReadonlySet<string>
-  /** Whether there may be others that it does not name. */
+  /** Whether the schema allows other parameters. */
   readonly isOpen: boolean
 }
 
-/** Returns the parameters of a schema, also of one that is put together by `$ref`, `allOf`, `anyOf` and `oneOf`. */
+/** Returns the parameters of a schema, including those from `$ref`, `allOf`, `anyOf` and `oneOf`. */
 export function parametersOf(schema: unknown, root: Params = isObject(schema) ? schema : {}): Parameters {
   return collectParameters(schema, root, { left: MAX_SCHEMAS })
 }
@@ -84,10 +84,10 @@ export function oneLine(text: string, room: number): string {
   return kept.length === 0 ? cutWord(line, room) : `${kept.join(" ")}…`
 }
 
-/** Returns the first sentence of a text; all of it if it has none that ends. */
+/** Returns the first sentence of a text; the whole text if no sentence ends in it. */
 export const firstSentence = (text: string): string => /^[\s\S]*?[.!?](?=\s|$)/.exec(text.trimStart())?.[0] ?? text
 
-/** Returns an estimate of the tokens of a text, which is rarely too low. */
+/** Estimates the tokens of a text; the estimate is rarely too low. */
 function tokensIn(text: string): number {
   let tokens = 0
   for (const [piece] of text.matchAll(PIECES)) {
@@ -101,7 +101,7 @@ function tokensIn(text: string): number {
   return Math.ceil(tokens)
 }
 
-/** Returns the value of a schema, or what its local reference leads to. */
+/** Returns a schema, or the target of its local reference; undefined if it is not an object. */
 export function resolvedSchema(value: unknown, root: Params): Params | undefined {
   if (!isObject(value) || typeof value.$ref !== "string") return isObject(value) ? value : undefined
   if (!value.$ref.startsWith("#/")) return undefined
@@ -113,7 +113,7 @@ export function resolvedSchema(value: unknown, root: Params): Params | undefined
 // ---
 
 const MAX_TEXT = 4000
-/** Schemas within a schema that are read for its parameters: references may lead around. */
+/** The most schemas within a schema that are read for its parameters: references may be circular. */
 const MAX_SCHEMAS = 200
 const NAME_TOKENS = 16
 const MAX_CHOICES = 5
@@ -131,10 +131,10 @@ const EAST_ASIAN = /[\u2010-\u2027\u3000-\u30ff\u4e00-\u9fff\uac00-\ud7af]/
 const USUAL = /^(?:(.)\1|["'([{<*.,:;)\]}>=/_-]+)$/
 const MARK = /\p{M}/u
 const UNPRONOUNCEABLE = /[^aeiouy]{5}|^[^aeiouy]{4,}$/i
-/** Words of two letters that are one token; a pair of others is two. */
+/** Words of two letters that are one token; other pairs of letters are two. */
 const SHORT = /^(?:[aio][a-z]|[b-hj-np-z][aeiou]|by|my|db|md|js|ts|py|kb|mb|gb|ms|px|vs|tv|pr|ci|cd|ux)$/i
 
-/** Returns how many letters of a piece make a token: long and unusual ones are split. */
+/** Returns the number of letters per token of a piece: tokenizers split long and unusual pieces. */
 function lettersPerToken(piece: string): number {
   if (UNPRONOUNCEABLE.test(piece) || (piece.length === 2 && !SHORT.test(piece))) return 1.5
   return piece.length > 14 ? 3 : 7
@@ -157,7 +157,7 @@ function collectParameters(schema: unknown, root: Params, budget: { left: number
     return (Array.isArray(value) ? value : []).map((one: unknown) => collectParameters(one, root, budget))
   }
   const all = within("allOf")
-  // What stands beside a reference counts too.
+  // Members beside a reference count too.
   if (isObject(schema) && schema !== own) {
     const { $ref, ...beside } = schema
     all.push(collectParameters(beside, root, budget))
@@ -190,12 +190,12 @@ function cutWord(word: string, room: number): string {
   return `${cutText(word, end)}…`
 }
 
-/** Returns the short name of a schema's type: an enum's values, and the members of an object one level deep. */
+/** Returns a short name of a schema's type: the values of an enum, and the members of an object one level deep. */
 function typeOf(value: unknown, root: Params, depth: number): string {
   const schema = resolvedSchema(value, root)
   if (schema === undefined || depth > 3) return "any"
-  if ("const" in schema) return shownValue(schema.const)
-  if (Array.isArray(schema.enum)) return listed(schema.enum.map(shownValue), MAX_CHOICES)
+  if ("const" in schema) return valueText(schema.const)
+  if (Array.isArray(schema.enum)) return listed(schema.enum.map(valueText), MAX_CHOICES)
   const options = [schema.anyOf, schema.oneOf].find(Array.isArray)
   if (options !== undefined)
     return listed(
@@ -216,10 +216,10 @@ function membersOf(schema: Params, depth: number): string {
   const names = Object.keys(isObject(schema.properties) ? schema.properties : {})
   if (names.length === 0 || depth > 1) return "obj"
   const required = stringsOf(schema.required)
-  const shown = names
+  const members = names
     .slice(0, MAX_MEMBERS)
     .map((name) => oneLine(name, NAME_TOKENS) + (required.includes(name) ? "*" : ""))
-  return `{${[...shown, ...(names.length > MAX_MEMBERS ? ["…"] : [])].join(", ")}}`
+  return `{${[...members, ...(names.length > MAX_MEMBERS ? ["…"] : [])].join(", ")}}`
 }
 
 const listed = (texts: readonly string[], most: number): string => {
@@ -227,7 +227,7 @@ const listed = (texts: readonly string[], most: number): string => {
   return [...all.slice(0, most), ...(all.length > most ? ["…"] : [])].join("|")
 }
 
-const shownValue = (value: unknown): string =>
+const valueText = (value: unknown): string =>
   typeof value === "string" && /^[\w.-]{1,24}$/.test(value) ? value : oneLine(JSON.stringify(value) ?? "any", 6)
 
 const stringsOf = (value: unknown): readonly string[] =>

@@ -13,10 +13,9 @@ export function lettersOf(word: string): number {
 }
 
 /**
- * Returns the known words that a word may be a misspelling of, nearest first; equally near ones in alphabetical order.
- * One edit is allowed in four letters, two in seven, three in ten; a swap of neighbors is one edit (Damerau).
- * A known word that begins with the word is what it may abbreviate: `mongo` finds `mongodb`. Short words are words of their
- * own more often than misspelt ones.
+ * Returns the known words of which a word may be a misspelling, nearest first; equally near words in alphabetical order.
+ * Allows one edit in four letters, two in seven, three in ten; a swap of neighbors is one edit (Damerau). Also finds known words
+ * that the word may abbreviate: `mongo` finds `mongodb`. A short unknown word is usually a word of its own, not a misspelling.
  */
 export function corrections(word: string, known: Iterable<Spelling>): readonly Correction[] {
   const limit = limitOf(word.length)
@@ -28,14 +27,14 @@ export function corrections(word: string, known: Iterable<Spelling>): readonly C
     const missing = letters & ~others
     const more = word.length > SHORT ? 1 : MORE_LETTERS
     if (missing === 0 && candidate.length >= word.length + more && candidate.startsWith(word)) {
-      found.push({ word: candidate, stem, likeness: BEGINNING })
+      found.push({ word: candidate, stem, likeness: PREFIX_LIKENESS })
       continue
     }
     if (Math.abs(candidate.length - word.length) > limit || candidate.length < 3) continue
     if (bitCount(missing) > limit || bitCount(others & ~letters) > limit) continue
     const distance = editDistance(word, candidate, limit, rows)
     if (distance > limit) continue
-    // In a short word another letter makes another word: `milk` is no misspelt `mile`.
+    // In a short word, another letter makes another word: `milk` is not a misspelling of `mile`.
     if (word.length <= SHORT && candidate.length === word.length && letters !== others) continue
     const likeness = 1 - distance / Math.max(word.length, candidate.length) - (word[0] === candidate[0] ? 0 : 0.12)
     found.push({ word: candidate, stem, likeness })
@@ -46,9 +45,9 @@ export function corrections(word: string, known: Iterable<Spelling>): readonly C
 // ---
 
 const MAX_LENGTH = 40
-const BEGINNING = 0.75
+const PREFIX_LIKENESS = 0.75
 const SHORT = 4
-/** Letters that a short word must save to be an abbreviation: `repo` stands for `repository`, `dock` not for `docker`. */
+/** Letters that an abbreviation of a short word must save: `repo` abbreviates `repository`, but `dock` not `docker`. */
 const MORE_LETTERS = 3
 
 function limitOf(length: number): number {

@@ -1,16 +1,16 @@
-/** Synonyms for the search over tools, from the table in synonyms.txt: which other words a word or a phrase of a query stands for. */
+/** Synonyms for the search over tools, from the table in synonyms.txt: other words for a word or a phrase of a query. */
 import { stemOf } from "./search-words.ts"
 import table from "./synonyms.txt" with { type: "text" }
 
-/** A word that another one stands for, as a stem; `weight` is how far it may replace that one, 1 being the word itself. */
+/** The stem of another word for a word; `weight` is its likeness to that word (1: the same). */
 type Synonym = { readonly term: string; readonly weight: number }
 
 export type Synonyms = {
-  /** By stem, or for a phrase by its stems with spaces between. */
+  /** The synonyms by stem, or for a phrase by its stems with spaces between. */
   readonly of: ReadonlyMap<string, readonly Synonym[]>
-  /** All words of the table, by spelling: known words are not taken for misspelt ones. */
+  /** The stem of each word of the table, by its spelling, so that known words do not count as misspelt. */
   readonly spellings: ReadonlyMap<string, string>
-  /** The words in the longest phrase. */
+  /** The number of words in the longest phrase. */
   readonly longest: number
 }
 

@@ -1,21 +1,21 @@
 /**
- * Reads the arguments of a tool as people write them in a shell, with types from the input schema:
+ * Reads the arguments of a tool as users write them in a shell, with types from the input schema:
  *
  *   key=value     text stays text if the schema allows text; otherwise a number, a boolean, null, a list or an object
- *   key=a key=b   the items of a list; `key=[…]` is a whole one
+ *   key=a key=b   the items of a list; `key=[…]` is a whole list
  *   a.b=value     a member of a nested object
  *   key:=JSON     any JSON value as it is
  */
 import { usageError } from "../lib/command-line.ts"
 import { parseExact } from "../lib/json.ts"
 import { didYouMean } from "../lib/nearest.ts"
-import { isObject, type Params } from "../wire/message.ts"
+import { asText, isObject, type Params } from "../wire/message.ts"
 import { optionsOf, typeName } from "./schema-facts.ts"
 import { resolvedSchema, signatureOf } from "./signature.ts"
 
 /**
- * Returns the arguments that words such as `key=value` state. Throws a RequestError (usage) for a word that is none, a value
- * of another type, a name that the schema refuses, and a required argument that is missing.
+ * Returns the arguments from words such as `key=value`. Throws a RequestError (usage) for a malformed word, a value of another
+ * type, a name that the schema refuses, and a missing argument that is required.
  */
 export function readArguments(words: readonly string[], schema: unknown): Params {
   const root = isObject(schema) ? schema : {}
@@ -37,19 +37,19 @@ export function readArguments(words: readonly string[], schema: unknown): Params
   const unknown = [...tree.keys()].filter((name) => !Object.hasOwn(known, name))
   if (missing.length > 0)
     throw usageError(
-      `${areWords(missing, "missing")}${unknown.length === 0 ? "" : `, and ${areWords(unknown, "unknown")}`}; the parameters are ${signatureOf(root, SIGNATURE_TOKENS)}`,
+      `${namesAre(missing, "missing")}${unknown.length === 0 ? "" : `, and ${namesAre(unknown, "unknown")}`}; the parameters are ${signatureOf(root, SIGNATURE_TOKENS)}`,
     )
   return objectOf(tree)
 }
 
-/** Returns the value that a text means for a schema. Throws a RequestError (usage) that calls it `name` if it means none. */
+/** Returns the value of a text by a schema. Throws a RequestError (usage), with `name` for the value, if the text has none. */
 export function readValue(name: string, text: string, value: unknown, root: Params): unknown {
   const schema = resolvedSchema(value, root) ?? {}
   const choices = choicesOf(schema, root)
   if (choices.length > 0) {
-    const chosen = choices.find((choice) => shown(choice.value) === text || choice.title === text)
+    const chosen = choices.find((choice) => asText(choice.value) === text || choice.title === text)
     if (chosen !== undefined) return chosen.value
-    throw usageError(`${name} must be one of ${choices.map((choice) => shown(choice.value)).join(", ")}, not ${text}`)
+    throw usageError(`${name} must be one of ${choices.map((choice) => asText(choice.value)).join(", ")}, not ${text}`)
   }
   const types = typesOf(schema, root)
   if (types.length === 0 || types.includes("string")) return text
@@ -139,7 +139,7 @@ function parseValue(key: string, text: string): unknown {
   }
 }
 
-/** Returns the value if a text can be one of this type. */
+/** Returns the value of a text as this type, or undefined. */
 function readAs(
   type: string,
   name: string,
@@ -197,13 +197,11 @@ function put(tree: Tree, [name = "", ...rest]: readonly string[], value: unknown
   put(inner, rest, value)
 }
 
-/** `fromEntries` defines members, so that one called `__proto__` stays a member. */
+/** Builds an object. `fromEntries` defines members, so that a member named `__proto__` stays a member. */
 const objectOf = (tree: Tree): Params =>
   Object.fromEntries([...tree].map(([name, value]) => [name, value instanceof Map ? objectOf(value) : value]))
 
-const shown = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value))
-
-const areWords = (names: readonly string[], word: string): string =>
+const namesAre = (names: readonly string[], word: string): string =>
   `${names.join(", ")} ${names.length === 1 ? "is" : "are"} ${word}`
 
 const withArticle = (type: string): string => `${/^[aeiou]/.test(type) ? "an" : "a"} ${type}`

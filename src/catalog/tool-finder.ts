@@ -1,8 +1,9 @@
 /**
  * Finds tools for the client of a view: by a ranked search, by name, by similar names. One index serves all views, and a
- * search sees only what its view offers. A listing is indexed by the first search, and again after it has changed.
+ * search sees only the tools of its view. The first search indexes a listing, and the first search after a change indexes it
+ * again.
  *
- * Callers import this file with `await import`: it brings the vocabulary of the search.
+ * Callers import this file with `await import`, because it loads the vocabulary of the search.
  */
 import { nearest } from "../lib/nearest.ts"
 import { type Catalog, nameIn, partTools, toolOf, type View } from "./catalog.ts"
@@ -12,10 +13,10 @@ import { splitName } from "./name.ts"
 import { createSearchIndex, removeListing, type SearchHit, type SearchServer, search, updateListing } from "./search.ts"
 import { corrections, lettersOf, type Spelling } from "./spelling.ts"
 
-/** What a client may find: a view of a catalog, and the entries of svc's own tools (JSON texts) if the client has them. */
+/** The tools that a client may find: a view of a catalog, and the entries of svc's own tools (JSON texts) if it has them. */
 export type Searchable = { readonly catalog: Catalog; readonly view: View; readonly own: readonly string[] }
 
-/** A tool under its name in the view. `server` is its name in tool names. */
+/** A tool under its name in the view. `server` is the server's name in tool names. */
 export type FoundTool = Pick<SearchHit, "score" | "matched"> & { readonly server: string; readonly tool: Tool }
 
 /** A server of a view with its tools under their names in the view. */
@@ -27,31 +28,31 @@ export type ServerTools = {
   readonly count: number
 }
 
-/** Stands for the id of a server; no server's id ends so. */
+/** The id for svc's own tools; no server's id ends in a space. */
 const OWN_ID = "svc "
 const OWN_NAMES = { naming: "plain", maxName: Number.POSITIVE_INFINITY } as const
-/** Listings of one server at once in the index. */
+/** The most listings of one server in the index. */
 const MAX_LISTINGS = 5
 
-/** What was indexed: its key in the index, its texts, and whether it is of a session's own process. */
+/** An indexed listing: its key in the index, its texts, and whether it comes from a session's own process. */
 type IndexedListing = { readonly key: string; readonly texts: readonly string[]; readonly isOwn: boolean }
 
-/** A name in a view, spelt by the server's own name for the tool. `stem` is the whole name. */
+/** A name in a view: `word` is the tool's own name, `stem` the full name. */
 type KnownName = Spelling & { readonly slug: string }
 
 export class ToolFinder {
   private readonly index = createSearchIndex()
-  /** What was indexed of each server, by its id: the listing of its last search at the end. */
+  /** The indexed listings of each server, by its id; the most recently searched is last. */
   private readonly indexed = new Map<string, IndexedListing[]>()
   private readonly names = new WeakMap<View, readonly KnownName[]>()
-  private made = 0
+  private count = 0
 
-  /** How many listings have been indexed so far. */
+  /** The number of listings that have been indexed so far. */
   get indexedListings(): number {
-    return this.made
+    return this.count
   }
 
-  /** Returns the tools that fit a query, best first. `servers` limits the search to servers of these names. */
+  /** Returns the tools that match a query, best first. `servers` limits the search to servers of these names. */
   find(searchable: Searchable, query: string, limit: number, servers?: readonly string[]): readonly FoundTool[] {
     const { view, own } = searchable
     const keys = this.update(searchable)
@@ -69,33 +70,34 @@ export class ToolFinder {
         if (server === ownKey)
           return ownTools(own).flatMap((one) => (one.name === tool ? [{ ...hit, server: OWN, tool: one }] : []))
         const spec = parts.get(server)?.spec
-        const shown = spec && toolOf(view, nameIn(view.naming, spec, tool))
-        return spec === undefined || shown === undefined ? [] : [{ ...hit, server: spec.slug, tool: shown }]
+        const found = spec && toolOf(view, nameIn(view.naming, spec, tool))
+        return spec === undefined || found === undefined ? [] : [{ ...hit, server: spec.slug, tool: found }]
       },
     )
   }
 
-  /** Returns the names most like one that leads nowhere: the same local name first, then near spellings, then like meanings. */
+  /** Returns the names most similar to an unknown name: first the same local name, then similar spellings, then meanings. */
   similar(searchable: Searchable, name: string, count: number): readonly string[] {
     const { view, own } = searchable
-    // A server's name that was put before the whole name of another's tool.
+    // The name may be a server's name before the full name of another server's tool.
     const inner = splitName(name)?.name
     const nested = inner !== undefined && view.tools.has(inner) ? [inner] : []
     const known = [...this.namesOf(view), ...ownTools(own).map((tool) => knownName(tool.name, tool.name, OWN))]
     const wanted = localName(name)
     const slug = serverIn(name)
     const ofServer = known.filter((one) => one.slug === slug)
-    const among = ofServer.length > 0 ? ofServer : known
-    const corrected = corrections(wanted, among).map(({ stem }) => stem)
-    // A search must not correct a short word; a name that leads nowhere is misspelt in any case.
+    const candidates = ofServer.length > 0 ? ofServer : known
+    const corrected = corrections(wanted, candidates).map(({ stem }) => stem)
+    // Unlike a search, corrects a short word, too: an unknown name is misspelt in any case.
     const short =
       corrected.length > 0
         ? undefined
         : nearest(
             wanted,
-            among.map(({ word }) => word),
+            candidates.map(({ word }) => word),
           )
-    const near = short === undefined ? corrected : among.filter(({ word }) => word === short).map(({ stem }) => stem)
+    const near =
+      short === undefined ? corrected : candidates.filter(({ word }) => word === short).map(({ stem }) => stem)
     const isSame = (one: KnownName) => one.word === wanted
     const same = [...ofServer.filter(isSame), ...known.filter(isSame)].map(({ stem }) => stem)
     const similar = [...nested, ...same, ...near]
@@ -108,12 +110,12 @@ export class ToolFinder {
 
   private namesOf(view: View): readonly KnownName[] {
     const names =
-      this.names.get(view) ?? [...view.tools].map(([shown, route]) => knownName(shown, route.name, route.slug))
+      this.names.get(view) ?? [...view.tools].map(([name, route]) => knownName(name, route.name, route.slug))
     this.names.set(view, names)
     return names
   }
 
-  /** Indexes what has changed of a catalog and of svc's own tools, and drops what is gone. Returns the keys in the index by id. */
+  /** Indexes the changes of a catalog and of svc's own tools, and removes missing servers. Returns the index keys by id. */
   private update({ catalog, own }: Searchable): ReadonlyMap<string, string> {
     const ids = new Set([OWN_ID, ...catalog.parts.map(({ spec }) => spec.id)])
     for (const [id, listings] of this.indexed)
@@ -137,8 +139,8 @@ export class ToolFinder {
   }
 
   /**
-   * Returns the key in the index of a server's listing, which is indexed if it is not yet. The processes of several sessions
-   * may list different tools: a few of their listings are kept, so that searches in turns do not index them anew.
+   * Returns the index key of a server's listing; indexes the listing if necessary. The processes of several sessions may list
+   * different tools: a few of their listings stay in the index, so that alternating searches do not index them again.
    */
   private keyOf(
     id: string,
@@ -149,9 +151,9 @@ export class ToolFinder {
   ): string {
     const listings = this.indexed.get(id) ?? []
     const known = listings.find((one) => isEqual(one.texts, texts))
-    const key = known?.key ?? `${id} ${this.made++}`
+    const key = known?.key ?? `${id} ${this.count++}`
     if (known === undefined) updateListing(this.index, { ...server, key }, tools())
-    // The listing of the shared process has one place, those of sessions the others.
+    // The listing of the shared process has one place; the listings of sessions have the other places.
     const replaced = known ?? (isOwn ? undefined : listings.find((one) => !one.isOwn))
     const kept = [...listings.filter((one) => one !== replaced), { key, texts, isOwn: known?.isOwn ?? isOwn }]
     if (replaced !== undefined && replaced !== known) removeListing(this.index, replaced.key)
@@ -176,7 +178,7 @@ export function serversOf({ view, own }: Searchable): readonly ServerTools[] {
   return [...servers, internal].filter(({ count }) => count > 0)
 }
 
-/** Returns the server that a name begins with, however it is qualified; undefined for a name of a tool alone. */
+/** Returns the server with which a name begins, however it is qualified; undefined for a local name. */
 export const serverIn = (name: string): string | undefined =>
   splitName(name)?.slug ?? /^(.+?)(?:[/:]|__|\.(?=[^.]*$))/.exec(name)?.[1]
 

@@ -20,13 +20,13 @@ export function isHidden(server: SettingsOf<"disabledTools">, tool: string): boo
   return disabledTools.length > 0 && namesOf(server, tool).some((name) => disabledTools.includes(name))
 }
 
-/** Whether `alwaysVisible`, or a pattern among `more`, names a tool, so that it stays listed in lazy views. */
-export function isPinned(server: SettingsOf<"alwaysVisible">, tool: string, more: readonly string[]): boolean {
+/** Whether `alwaysVisible`, or a pattern among `more`, names a tool, so that lazy views list it. */
+export function isAlwaysVisible(server: SettingsOf<"alwaysVisible">, tool: string, more: readonly string[]): boolean {
   const patterns = [...server.tuning.alwaysVisible, ...more]
   return patterns.length > 0 && namesOf(server, tool).some((name) => patterns.some((one) => matchesPattern(name, one)))
 }
 
-/** Whether a pattern, in which `*` stands for any characters, matches a name. Takes no longer than the product of their lengths. */
+/** Whether a pattern, in which `*` stands for any characters, matches a name. Takes time up to the product of their lengths. */
 export function matchesPattern(name: string, pattern: string): boolean {
   let [at, next] = [0, 0]
   let star: number | undefined
@@ -46,12 +46,12 @@ export function matchesPattern(name: string, pattern: string): boolean {
   return /^\**$/.test(pattern.slice(next))
 }
 
-/** Returns the description that replaces a tool's own, or undefined. The local name wins over the others. */
+/** Returns the description that replaces a tool's own, or undefined. The setting for the local name wins. */
 export function descriptionOverride(server: SettingsOf<"toolDescriptionOverrides">, tool: string): string | undefined {
   return valueFor(server, tool, server.tuning.toolDescriptionOverrides)
 }
 
-/** Returns what replaces members of a tool's definition: its own settings before those of the whole server. */
+/** Returns the overrides of a tool: its own settings win over those of the whole server. */
 function toolOverride(server: SettingsOf<OverridingSetting>, tool: string): ToolOverride {
   const { toolOverrides = {}, alwaysLoad, searchHint } = server.tuning
   return {
@@ -61,7 +61,7 @@ function toolOverride(server: SettingsOf<OverridingSetting>, tool: string): Tool
   }
 }
 
-/** Returns a tool as clients see it, under its own name: with what is overridden, and everything else as the server has it. */
+/** Returns a tool with its overrides, as clients see it, but under its own name. */
 export function withOverrides(server: SettingsOf<OverridingSetting>, tool: Tool): Tool {
   if (overridesNothing(server)) return tool
   const description = descriptionOverride(server, tool.name)
@@ -84,7 +84,7 @@ export function withOverrides(server: SettingsOf<OverridingSetting>, tool: Tool)
   }
 }
 
-/** Returns the names of tools in the overrides that are of no tool; none if the tools are not known. */
+/** Returns the names in the overrides that match no tool; none if the tools are not known. */
 export const unknownOverrides = (
   server: SettingsOf<OverridingSetting>,
   tools: readonly { readonly name: string }[] | undefined,
@@ -94,34 +94,34 @@ export const unknownOverrides = (
   return tools === undefined ? [] : unknownNames(server, written, tools)
 }
 
-/** Returns the warning about names of tools in the overrides that are of no tool. */
+/** Returns the warning about names in the overrides that match no tool. */
 export const unknownOverridesText = (names: readonly string[]): string =>
   `toolDescriptionOverrides or toolOverrides names tools that the server does not have: ${names.join(", ")}`
 
-/** A tool of a server as people see it. */
+/** A tool of a server, as users see it. */
 export type ToolRow = {
   readonly name: string
   /** The text that clients see; undefined if it is not known or there is none. */
   readonly description: unknown
-  /** The server's own text, if another one replaces it. */
+  /** The server's own text, if an override replaces it. */
   readonly upstreamDescription?: unknown
-  /** What else replaces members of its definition. */
+  /** The other overrides of its definition. */
   readonly overrides?: ToolOverride
   readonly disabled: boolean
-  /** Set if the tool is kept from clients because it has changed. */
+  /** Set if svc withholds the tool because it has changed. */
   readonly held?: true
-  /** Set for a name in `disabledTools` that is of no tool. */
+  /** Set for a name in `disabledTools` that matches no tool. */
   readonly gone?: true
 }
 
-/** Says why clients do not see a tool; empty if they do. */
+/** Returns why clients do not see a tool; empty if they do. */
 export function toolState({ disabled, held, gone }: ToolRow): string {
   if (gone === true) return "disabled, gone"
   if (disabled) return "disabled"
   return held === true ? "changed, not approved" : ""
 }
 
-/** Returns the tools of a server, and the names in `disabledTools` that are of none. `tools` is undefined if they are not known. */
+/** Returns the tools of a server, and the names in `disabledTools` that match no tool. `tools` is undefined if not known. */
 export function toolRows(
   server: SettingsOf<"disabledTools" | OverridingSetting>,
   tools: readonly { readonly name: string; readonly description?: unknown }[] | undefined,
@@ -150,15 +150,15 @@ export function toolRows(
 /** Returns " (2 hidden)" for texts that follow a count of tools; "" if none is hidden. */
 export const hiddenNote = (hiddenTools = 0): string => (hiddenTools === 0 ? "" : ` (${hiddenTools} hidden)`)
 
-/** One running instance of a server, or what is known of one. */
+/** An instance of a server; `published` is undefined until it has a listing. */
 type ToolSource = {
   readonly spec: SettingsOf<"disabledTools">
   readonly published: { readonly listing: { readonly tools: readonly { readonly name: string }[] } } | undefined
 }
 
 /**
- * Whether `disabledTools` would leave a server that has enabled tools now without one. A template may run as several
- * instances with different tools: true if it would leave any of them so.
+ * Whether `disabledTools` would hide all tools of a server that has enabled tools now. A template may run as several instances
+ * with different tools: true if it would hide all tools of any instance.
  */
 export function hidesEveryTool(instances: readonly ToolSource[], disabledTools: readonly string[]): boolean {
   return instances.some(({ spec, published }) => {
@@ -168,7 +168,7 @@ export function hidesEveryTool(instances: readonly ToolSource[], disabledTools: 
   })
 }
 
-/** Returns the names by which settings may mean a tool. */
+/** Returns the names by which settings may refer to a tool. */
 export const namesOf = ({ name, slug }: Pick<ServerSpec, "name" | "slug">, tool: string): readonly string[] => [
   tool,
   qualify(slug, tool),
@@ -181,7 +181,7 @@ export const namesOf = ({ name, slug }: Pick<ServerSpec, "name" | "slug">, tool:
 const META_SEARCH_HINT = "anthropic/searchHint"
 const META_ALWAYS_LOAD = "anthropic/alwaysLoad"
 
-/** True for most servers; a start makes the tools of all. */
+/** Whether a server has no overrides. True for most servers, so that a start copies no tool. */
 const overridesNothing = ({ tuning }: SettingsOf<OverridingSetting>): boolean =>
   tuning.alwaysLoad === undefined &&
   tuning.searchHint === undefined &&
@@ -198,7 +198,7 @@ function valueFor<T>(
   return name === undefined ? undefined : setting[name]
 }
 
-/** Returns those of `written` that are of no tool. */
+/** Returns the names in `written` that match no tool. */
 function unknownNames(
   server: Pick<ServerSpec, "name" | "slug">,
   written: readonly string[],

@@ -53,7 +53,7 @@ files. Paths are absolute.`)
 test("instructions say that names are shortened, if any is [names:shortened]", () => {
   const stated = { "a-server-with-a-rather-long-name": {}, b: {} }
   expect(aggregateInstructions(partsOf(stated, 40), [], 2048)).toStartWith(
-    "Tools of 2 MCP servers, each named <server>_svc_<tool>.\nLong names are listed cut, with a hash at the end.\n- a-",
+    "Tools of 2 MCP servers, each named <server>_svc_<tool>.\nLong names are shortened in the list and end with a hash.\n- a-",
   )
   expect(aggregateInstructions(partsOf(stated, 64), [], 2048)).not.toContain("hash")
 })

@@ -56,7 +56,7 @@ describe("a selection", () => {
 
   test.each([
     ["tags=", "tags= is empty; leave it out to select everything"],
-    ["tags=,", "tags names no tag"],
+    ["tags=,", "tags= names no tag; write tags=a,b, or leave it out to select everything"],
     ["tag-filter=a+and", 'tag-filter is invalid at column 6: expected a tag, "not" or "(", found the end'],
     ["preset=de", "no preset is named de; did you mean dev?"],
   ])("%s is refused", (text, message) => {
