@@ -4,8 +4,8 @@
  *
  *  1. The stream of a call, the only client of a process, or the task that a message names decides, in this order.
  *  2. Any other message is for the only client with calls in flight. With calls of several clients: "unknown". With no
- *     call: "none". Of several calls of that client, the oldest that reaches it now gets a message; a log message goes out
- *     once on each way back to it.
+ *     call: "none". Of several calls of that client, the oldest that reaches the client now gets the message; a log message
+ *     goes out once on each way back to the client.
  *  3. A cancelled call counts as in flight while the backend may continue it:
  *       until the backend has read the cancellation, as shown by its answer to a ping sent after it, LONG_MS at most;
  *       then for a grace period, if calls of its kind stop when they are cancelled (rule 4);
@@ -13,23 +13,23 @@
  *       for LONG_MS in all, if they continue (rule 5).
  *     The answer to the call ends this at once. A call is also cancelled by a timeout, and by a client that disconnects or
  *     ends its session. The kind of a call is its method and name: what one tool does says nothing of another.
- *  4. Calls of a kind stop if a cancelled one stayed silent through the third time of rule 3, and each server request that
- *     came meanwhile is explained by another call (rule 6).
- *  5. Calls of a kind continue if a cancelled one is answered or reports progress after the backend has read the
- *     cancellation, or if a server request comes that no other call can have sent: none is in flight, or the call that it
- *     was attributed to is answered while the server request is open. This is never unlearned.
- *  6. A call in flight explains a server request if it was the only one in the call's life, the call was answered right
- *     after it, and the same was seen with four calls of its kind before, in a row and each alone in flight. A call that
+ *  4. Calls of a kind stop if a cancelled call stayed silent through the third period of rule 3, and another call explains
+ *     each server request that came meanwhile (rule 6).
+ *  5. Calls of a kind continue if a cancelled call is answered or reports progress after the backend has read the
+ *     cancellation, or if a server request comes that no other call can have sent: no call is in flight, or the call that
+ *     the server request was attributed to is answered while it is open. This is never unlearned.
+ *  6. A call in flight explains a server request if the request was the only one during the call, the call was answered
+ *     right after it, and four calls of the same kind did the same before, in a row and each alone in flight. A call that
  *     goes on after its server request was refused, or that sends none, ends the row.
- *  7. A call alone in flight also explains a server request, whatever it does afterwards, if it was the only one in the
- *     call's life, and 8 calls of its kind in a row were alone, sent one each, and sent it equally long after they began. A
- *     call counts for two if no call was cancelled for LONG_MS: then the request is certainly its own. Otherwise no
- *     cancelled calls may fit the row as well: equally long before each of its requests, by their beginning or their
- *     cancellation. What calls of a kind do is remembered for the next connection to the same version of the server.
+ *  7. A call alone in flight also explains a server request, whatever the call does afterwards, if the request was the only
+ *     one during the call, and 8 calls of the same kind in a row were alone, sent one request each, and sent it equally long
+ *     after they began. A call counts for two if no call was cancelled for LONG_MS: then the request is certainly its own.
+ *     Otherwise no cancelled calls may fit the row as well: equally long before each of its requests, by their beginning or
+ *     their cancellation. The next connection to the same version of the server inherits the behaviour of each kind.
  *
- * What remains: a cancelled call of a kind not known to continue stays silent for longer than rule 3 waits, and then sends
- * a server request while one other client has calls in flight. Nothing on the wire tells it from that client's own;
- * `isolation: "session"` does.
+ * One case remains: a cancelled call of a kind that is not known to continue stays silent for longer than rule 3 waits, and
+ * then sends a server request while one other client has calls in flight. On the wire, the request looks like one of that
+ * client's calls; `isolation: "session"` prevents the case.
  *
  * Deterministic: no clock, no timer, no I/O. Times are parameters, in milliseconds since the epoch.
  */
@@ -43,7 +43,7 @@ import { extendSteadyRow, isSteady, type SteadyRow } from "./steady-row.ts"
  */
 export type Reach = "now" | "later" | "never"
 
-/** Thrown by `ask` if the call ended before its client had the server request: another call of the client may carry it. */
+/** `ask` throws it if the call ended before its client got the server request: another call of the client may carry it. */
 export class CallEndedError extends Error {
   override readonly name = "CallEndedError"
 }
@@ -91,7 +91,7 @@ export type PendingCall = {
 /** The requests that are not answered yet, by number. */
 export type PendingCalls = { get(number: number): PendingCall | undefined; values(): Iterable<PendingCall> }
 
-/** What a message of the backend tells about its client. */
+/** The facts of a backend's message that identify its client. */
 export type MessageOrigin = {
   /** The number of the request on whose stream the message came. */
   readonly related: number | undefined
@@ -102,16 +102,16 @@ export type MessageOrigin = {
   readonly message: Request | Notification
 }
 
-/** What calls of each kind were seen to do on the connections to one server. */
+/** The observed behaviour of each kind of call on the connections to one server. */
 export class LearnedBehaviour {
-  /** What cancelled calls do. */
+  /** Whether cancelled calls stop or continue. */
   readonly afterCancel = new BoundedMap<string, "stops" | "continues">(MAX_KINDS)
   /** How many calls in a row were answered because of their server request (rule 6). */
   readonly rows = new BoundedMap<string, number>(MAX_KINDS)
   /** How many calls in a row sent a server request equally long after they began (rule 7). */
   readonly steadyRows = new BoundedMap<string, SteadyRow<CancelledCall>>(MAX_KINDS)
 
-  /** Forgets what another version of the server may do differently: all but that calls continue. */
+  /** Forgets the behaviour that may differ in another version of the server: everything but that calls continue. */
   forgetVersion(): void {
     for (const [kind, behaviour] of this.afterCancel) if (behaviour === "stops") this.afterCancel.delete(kind)
     this.rows.clear()
@@ -119,21 +119,21 @@ export class LearnedBehaviour {
   }
 }
 
-/** What all calls of one client have in common. */
+/** Identifies a client: equal for all of its calls. */
 export type ClientKey = object | string
 
 export const clientOf = ({ identity, session }: Caller): ClientKey => identity ?? session
 
 export class Attribution {
-  /** Cancelled calls by number, kept for LONG_MS to see what they do. */
+  /** Cancelled calls by number, kept for LONG_MS to observe them. */
   private readonly cancelled = new BoundedMap<number, CancelledCall>(MAX_CANCELLED)
   private readonly serverRequests = new WeakMap<PendingCall, SeenServerRequests>()
 
   constructor(private readonly learned = new LearnedBehaviour()) {}
 
   /**
-   * Returns the client of a message, "unknown" if it is one of several, "none" if no client is meant, "incapable" if none of
-   * the client's calls can carry the server request. Learns from it.
+   * Returns the client of a message; "unknown" if it is one of several, "none" if the message is for no client, "incapable" if
+   * none of the client's calls can carry the server request. Learns from the message.
    */
   attribute(origin: MessageOrigin, pending: PendingCalls, now: number): Caller | "unknown" | "none" | "incapable" {
     const { related, owner, task, message } = origin
@@ -162,8 +162,8 @@ export class Attribution {
   }
 
   /**
-   * Returns the call of a client that carries a message to it; undefined if none is in flight. A client whose calls all lack
-   * a capability is asked if it has only one: that call ends with an error that names the capability.
+   * Returns the call of a client that carries a message to it; undefined if none is in flight. If all calls lack a capability
+   * and the client has only one call, returns that call, which then ends with an error that names the capability.
    */
   callerOf(
     client: ClientKey,
@@ -180,7 +180,7 @@ export class Attribution {
     return callers.length > 1 ? "incapable" : callers[0]
   }
 
-  /** Whether a message that names nothing could belong to several clients. */
+  /** Whether a message without a stream or a task could belong to several clients. */
   isAmbiguous(pending: PendingCalls, now: number): boolean {
     const calls = [...[...pending.values()].filter(isClientCall), ...this.mayContinue(now)]
     return new Set(calls.map(clientOfCall)).size > 1
@@ -227,7 +227,7 @@ export class Attribution {
   noteAnswer(call: PendingCall, pending: PendingCalls, asking: boolean, now: number): void {
     const { steadyRows } = this.learned
     if (this.cancelled.size === 0 && steadyRows.size === 0 && !this.serverRequests.has(call)) return
-    // The open server request is another call's: a cancelled one's, unless the client has other calls.
+    // Another call sent the open server request: a cancelled one, unless the client has other calls.
     if (asking && !this.hasCalls(clientOfCall(call), pending)) this.noteAllContinue(now)
     this.learnRow(call, now)
     this.learnSteadyRow(call)
@@ -253,7 +253,7 @@ export class Attribution {
       steadyRows.delete(kind)
       return
     }
-    // One of several calls proves nothing, either way.
+    // With several calls in flight, the request proves nothing.
     if (!seen.alone) return
     const row = extendSteadyRow(steadyRows.get(kind), seen, seen.at - call.since)
     steadyRows.set(kind, row)
@@ -274,7 +274,7 @@ export class Attribution {
     this.learned.rows.set(kind, before + 1)
   }
 
-  /** Rule 3: the cancelled calls that count as in flight. */
+  /** Rule 3: returns the cancelled calls that count as in flight. */
   private mayContinue(now: number): CancelledCall[] {
     if (this.cancelled.size === 0) return []
     this.learnStops(now)
@@ -308,7 +308,7 @@ export class Attribution {
     if (call.readAt !== undefined && now > call.readAt + graceOf(call)) this.learn(call.kind, "continues")
   }
 
-  /** Rule 5, for a server request that only a cancelled call can have sent: it may be any of them. */
+  /** Rule 5, for a server request that only a cancelled call can have sent: any of them may have. */
   private noteAllContinue(now: number): void {
     const calls = [...this.cancelled.values()]
     if (calls.every(({ readAt }) => readAt !== undefined)) for (const call of calls) this.learnContinues(call, now)
@@ -322,15 +322,15 @@ export class Attribution {
 
 // ---
 
-/** How long a cancelled call is kept, and how long it counts if nothing shows that it has ended. */
+/** The time for which a cancelled call is kept, and counts as in flight if nothing shows that it has ended. */
 const LONG_MS = 5 * 60_000
 const MIN_WAIT_MS = 5000
 const MAX_WAIT_MS = 30_000
-/** For messages in transit when the backend read the cancellation; a slow backend gets as long as it took to read. */
+/** For messages in transit when the backend read the cancellation; a slow backend gets the time that it took to read. */
 const GRACE_MS = 20
 /** A call that is answered this soon after its server request was refused is answered because of the refusal. */
 const REACTION_MS = 100
-/** How many calls in a row must have sent one server request before a call of their kind explains one. */
+/** The number of calls in a row that must have sent one server request before a call of their kind explains one. */
 const ROW = 4
 const MAX_CANCELLED = 1000
 const MAX_KINDS = 1000
@@ -356,7 +356,7 @@ type SeenServerRequests = {
   readonly at: number
   /** Whether the call was the only one in flight then. */
   readonly alone: boolean
-  /** Whether the last one was refused, because it could be of several clients. */
+  /** Whether the last one was refused, because it could belong to several clients. */
   readonly refused: boolean
   /** The cancelled calls that may have sent the last one; emptied when it is explained. */
   readonly suspects: CancelledCall[]
@@ -396,14 +396,14 @@ const kindOf = ({ method, name }: PendingCall): string => (typeof name === "stri
 const clientOfCall = (call: CancelledCall | PendingCall): ClientKey | undefined =>
   "client" in call ? call.client : call.caller && clientOf(call.caller)
 
-/** Whether a message that names nothing may belong to a call. A message of a task names the task. */
+/** Whether a message without a stream or a task may belong to a call. A message of a task names the task. */
 const isClientCall = (call: PendingCall): call is PendingCall & { readonly caller: Caller } =>
   call.caller !== undefined && call.method !== "tasks/result"
 
 const reachOf = (caller: Caller, method: string, params: Params | undefined): Reach =>
   caller.reach?.(method, params) ?? (caller.isConnected?.() === false ? "later" : "now")
 
-/** Returns the oldest call that reaches its client now, else the oldest that does later. */
+/** Returns the oldest call that reaches its client now, else the oldest that reaches it later. */
 function bestOf(callers: readonly Caller[], method: string, params: Params | undefined): Caller | undefined {
   const reaches = callers.map((caller) => reachOf(caller, method, params))
   const now = reaches.indexOf("now")
@@ -416,12 +416,12 @@ function broadcast(callers: readonly Caller[], method: string, params: Params | 
   if (first === undefined || callers.every(({ session }) => session === first.session))
     return bestOf(callers, method, params) ?? first
   const sessions = Map.groupBy(callers, ({ session }) => session)
-  const wanting = [...sessions.values()].flatMap((own) => bestOf(own, method, params) ?? [])
+  const recipients = [...sessions.values()].flatMap((own) => bestOf(own, method, params) ?? [])
   return {
     session: first.session,
     identity: first.identity,
     notify: (...notification) => {
-      for (const caller of wanting) caller.notify(...notification)
+      for (const caller of recipients) caller.notify(...notification)
     },
     ask: (...question) => first.ask(...question),
   }

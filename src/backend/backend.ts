@@ -3,8 +3,8 @@
  * and reports changes to the agent.
  *
  *  1. A replacement is opened only after the old process is observed dead: opening and closing go through one queue.
- *  2. An attempt to open is aborted by its signal. A connection that it opens after that is closed.
- *  3. An observer that throws is logged and stops nothing.
+ *  2. A signal aborts an attempt to open. If the attempt still opens a connection, the driver closes it.
+ *  3. An observer that throws is logged, and stops nothing else.
  */
 import { isDeepStrictEqual } from "node:util"
 import { failuresOf, type Listing } from "../catalog/listing.ts"
@@ -54,7 +54,7 @@ export type BackendDeps = {
 /** A request that the transport failed. `at` is milliseconds since the epoch. */
 export type TransportFailure = { readonly at: number; readonly reason: string }
 
-/** What is known of a backend beside its state. Times are milliseconds since the epoch. */
+/** The facts about a backend beside its state. Times are milliseconds since the epoch. */
 export type BackendFacts = {
   lastConnected: number | undefined
   lastError: string | undefined
@@ -68,9 +68,9 @@ export type BackendFacts = {
   /** When the last ping was answered or given up; `responsive` tells which. */
   lastPing: number | undefined
   responsive: boolean
-  /** The address at which a person authorizes svc, if one is needed. */
+  /** The address at which a user authorizes svc, if that is necessary. */
   authorizationUrl: string | undefined
-  /** What the server wants, if the state is unauthorized. */
+  /** The reason of the state unauthorized. */
   refusal: UnauthorizedReason
   /** Whether the current process has printed text on stdout that is not MCP. */
   noisy: boolean
@@ -94,11 +94,11 @@ export class Backend {
   }
   /** The connection and its listing, exactly while the state is connected. */
   published: { readonly open: EstablishedConnection; readonly listing: Listing } | undefined
-  /** What was published last, for the next connection. */
+  /** The last published listing, for the next connection. */
   private lastListing: Listing | undefined
-  /** What was learned of its calls, over all its connections. */
+  /** The learned behaviour of its calls, over all its connections. */
   private readonly learned = new LearnedBehaviour()
-  /** The era that the next attempt tries first, if the last one ended on the request of the other. */
+  /** The era that the next attempt tries first, if the last attempt ended on a request of the other era. */
   private nextEra: Era | undefined
   private current: EstablishedConnection | undefined
   private opening: { readonly controller: AbortController; readonly done: Promise<void> } | undefined
@@ -109,7 +109,7 @@ export class Backend {
   private waitMs = 0
   /** The reason of the last loss that was logged. */
   private lastNotedLoss: string | undefined
-  /** How often each of the last different invalid messages came, and how many different ones there were. */
+  /** The counts of the last different invalid messages, and the number of different messages so far. */
   private readonly invalid = { counts: new BoundedMap<string, number>(MAX_INVALID), different: 0 }
 
   constructor(
@@ -138,7 +138,7 @@ export class Backend {
     this.send({ kind: "restart", now: this.deps.clock.now() })
   }
 
-  /** Connects after its authorization changed. A connected backend goes on, and uses it from now on. */
+  /** Connects after its authorization changed. A connected backend stays connected, and then uses the new authorization. */
   authorized(): void {
     this.facts.authorizationUrl = undefined
     if (this.state.kind === "connected") this.changed()
@@ -146,8 +146,8 @@ export class Backend {
   }
 
   /**
-   * Applies new tuning for the same launch. A running backend does not restart. One that svc gave up is tried again if its
-   * connection timeout or restart policy changed.
+   * Applies new tuning for the same launch. A running backend does not restart. A backend that svc has given up is tried again
+   * if its connection timeout or restart policy changed.
    */
   retune(spec: ServerSpec): void {
     const { connectionTimeout, restart } = this.spec.tuning
@@ -190,7 +190,7 @@ export class Backend {
         this.current = undefined
         opening?.controller.abort()
         this.enqueue(async () => {
-          // An aborted attempt closes its own connection; wait for that, but not for ever.
+          // An aborted attempt closes its own connection; waits for that, but not for ever.
           if (opening !== undefined) await withTimeout(clock, ABORT_MS, opening.done)
           await current?.close()
         })
@@ -199,7 +199,7 @@ export class Backend {
       case "publish":
         this.facts.lastConnected = clock.now()
         this.facts.responsive = true
-        // What failed before says nothing of this connection.
+        // Earlier failures say nothing about this connection.
         this.facts.lastTransportFailure = undefined
         this.facts.authorizationUrl = undefined
         if (this.current !== undefined) this.publish(this.current, this.current.listing)
@@ -300,7 +300,7 @@ export class Backend {
     this.noteLoss(reason, this.facts.lastError)
   }
 
-  /** Logs a loss as `text` and what comes next. Repeats of one reason are logged less and less often. */
+  /** Logs a loss as `text` and the next step. Repeats of one reason are logged less and less often. */
   private noteLoss(reason: string, text: string): void {
     const { state, lastNotedLoss } = this
     this.lastNotedLoss = reason
@@ -310,7 +310,7 @@ export class Backend {
     this.deps.onnote("warn", `${text}${this.nextStep()}${hint}`)
   }
 
-  /** Returns what comes after a loss, as the end of its log line. */
+  /** Returns the next step after a loss, as the end of its log line. */
   private nextStep(): string {
     const { state, spec } = this
     if (state.kind === "crashed")
@@ -341,7 +341,7 @@ export class Backend {
     else this.noteLoss(reason, this.spec.launch.transport === "stdio" ? `could not be started: ${text}` : text)
   }
 
-  /** Handles a transport failure of a connected backend: it counts against the health, and a 401 needs a person. */
+  /** Handles a transport failure of a connected backend: it counts against the health, and a 401 requires a user. */
   private requestFailed(epoch: number, error: Error): void {
     if (this.state.epoch !== epoch || this.published === undefined) return
     if (error instanceof InsufficientScopeError) {
@@ -361,7 +361,10 @@ export class Backend {
     this.changed()
   }
 
-  /** Returns what to log of an invalid message: repeats and ever new ones, also after restarts, are logged less and less often. */
+  /**
+   * Returns the text to log for an invalid message; "" for none. Repeats, and ever new messages, are logged less and less often,
+   * also across restarts.
+   */
   private repeated(line: string): string {
     const { counts } = this.invalid
     const times = (counts.get(line) ?? 0) + 1
@@ -374,7 +377,7 @@ export class Backend {
       : ""
   }
 
-  /** Reports a problem that affects no state. */
+  /** Reports a problem that does not change the state. */
   private noteProblem(epoch: number, reason: string): void {
     if (this.state.epoch !== epoch || this.facts.lastError === reason) return
     this.facts.lastError = reason
@@ -382,7 +385,7 @@ export class Backend {
     this.changed()
   }
 
-  /** A new session is a new connection: what failed in the old one does not count. */
+  /** Handles a new session, which is a new connection: failures of the old session do not count. */
   private sessionRenewed(epoch: number): void {
     if (this.state.epoch !== epoch || this.facts.lastTransportFailure === undefined) return
     this.facts.lastTransportFailure = undefined
@@ -416,7 +419,7 @@ export class Backend {
       const timeout = Math.min(this.spec.tuning.requestTimeout, PING_TIMEOUT_MS)
       open.ping(timeout).then(
         () => this.pinged(epoch, true, 0),
-        // An error answer shows that the backend is there.
+        // An error answer also shows that the backend responds.
         (error: unknown) => this.pinged(epoch, error instanceof PeerError, missed),
       )
     })
@@ -454,11 +457,11 @@ const authorizationHint = (error: unknown): string =>
 
 const isPowerOfTwo = (count: number): boolean => (count & (count - 1)) === 0
 
-/** How many different invalid messages are all logged, and remembered. */
+/** The number of different invalid messages that are all logged and remembered. */
 const MAX_INVALID = 32
-/** How long an attempt takes before it is logged as slow. */
+/** The time after which an attempt is logged as slow. */
 const SLOW_MS = 30_000
-/** How many losses for one reason are all logged. */
+/** The number of losses for one reason that are all logged. */
 const MAX_NOTED = 8
 const PING_MS = 30_000
 const PING_TIMEOUT_MS = 10_000

@@ -1,6 +1,6 @@
 /**
- * A transport carries frames to one backend and back, over a child's pipes or HTTP. It knows of MCP only what it
- * needs: method and name for headers, and the id to say which request failed.
+ * A transport carries frames to one backend and back, over a child's pipes or HTTP. It knows only the parts of MCP that it
+ * needs: method and name for headers, and the id to report a failed request.
  */
 import type { Clock } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
@@ -9,8 +9,8 @@ import type { FrameSink } from "../wire/frame.ts"
 import type { ProcessExit } from "./supervision.ts"
 
 /**
- * Why a transport ended without being closed by svc. `exit`: the process ended. `exitReason`: the line of its stderr that
- * explains the exit. Both are for the operator, not for clients.
+ * The reason why a transport ended although svc did not close it. `exit`: the process ended. `exitReason`: the line of its
+ * stderr that explains the exit. Both are for the operator, not for clients.
  */
 export type Loss = { readonly reason: string; readonly exit?: ProcessExit; readonly exitReason?: string }
 
@@ -21,34 +21,34 @@ export type TransportEvents = {
    */
   onframe(frame: Uint8Array, related?: number): void
   /**
-   * Offers a message that is long and has not ended to the owner of its request, which takes `head`, all that has come of
-   * it, and the rest while it comes. Undefined: it is read whole.
+   * Offers a long unfinished message to the owner of its request, which takes `head`, all that has arrived, and returns a sink
+   * for the rest; or returns undefined to have the message buffered whole.
    */
   onlarge?(head: Uint8Array, related?: number): FrameSink | undefined
   /** A message past the size limit was dropped. `edges` are its first and last bytes. */
   ondropped(edges: Uint8Array, related?: number): void
   /** A process printed text on stdout that cannot be a message. */
   onnoise?(): void
-  /** The transport is lost. Called once at most, and not after `close()`. */
+  /** The transport is lost. Called at most once, and not after `close()`. */
   onclose(loss: Loss): void
-  /** Whether the request still waits for its response: only then is a stream that ended resumed. */
+  /** Whether the request still waits for its response: otherwise a stream that ended is not resumed. */
   isPending?(number: number): boolean
   /** The request will get no response: it could not be sent, or its stream ended early. */
   onfail?(number: number, error: Error): void
 }
 
-/** Why a server that another replica ran cannot be used at the moment, and what to do. */
+/** The message for a server of another replica that cannot be used at the moment, with advice. */
 export const TAKEN_OVER =
   "is being taken over by another replica of svc, because the one that ran it cannot be reached; try again in a moment"
 
-/** A request that the replica with the server did not accept. Nobody has seen it, so the next owner may get it. */
+/** A request that the replica with the server did not accept. No server has seen it, so the next owner may get it. */
 export class UndeliveredError extends BackendError {
   constructor(server: string, options?: ErrorOptions) {
     super(server, TAKEN_OVER, options)
   }
 }
 
-/** How a reader reports messages past the size limit. */
+/** Receives reports of a reader about messages past the size limit. */
 export type OversizeWatch = {
   /** A message passed the limit and has not ended. */
   onlong(): void
@@ -57,8 +57,8 @@ export type OversizeWatch = {
 }
 
 /**
- * Reports a message past the limit that ends: it costs only its own request. Calls `onendless` for one that does not end
- * within a second: no later message of its line can be read.
+ * Calls `ondropped` for a message past the limit when it ends: only its own request fails. Calls `onendless` if it does not end
+ * within a second: svc cannot read any later message on the line.
  */
 export function watchOversize(
   clock: Clock,
@@ -79,7 +79,7 @@ export function watchOversize(
 
 const ENDLESS_MS = 1000
 
-/** What a transport with headers must know of a frame it sends. */
+/** The facts about a frame that a transport with headers needs. */
 export type Outgoing = {
   /** The number of svc's request; undefined for notifications and responses. */
   readonly number: number | undefined
@@ -109,16 +109,16 @@ export type ClientTransport = {
   close(): Promise<void>
 }
 
-/** What a server that answers 401 wants, in the words for people. */
+/** The requirement of a server that answers 401, as users see it. */
 export type UnauthorizedReason = "sign-in needed" | "token needed" | "credentials refused"
 
-/** The server requires authorization (401). It says nothing about the server's era or health. */
+/** The server requires authorization (401). The error is no evidence of the server's era or health. */
 export class UnauthorizedError extends Error {
   override readonly name = "UnauthorizedError"
   readonly refusal: UnauthorizedReason = "sign-in needed"
   constructor(
     message: string,
-    /** The address at which a person authorizes svc, if it is known. */
+    /** The address at which a user authorizes svc, if it is known. */
     readonly authorizationUrl?: string,
     options?: ErrorOptions,
   ) {
@@ -129,10 +129,10 @@ export class UnauthorizedError extends Error {
 /** Returns the message for a server that requires authorization, if no browser can return to this process. */
 export const loginHint = (name: string): string => `sign-in needed; run \`svc auth login ${name}\``
 
-/** Returns the command that puts a token into a header. The variable is svc's: its value is in `.env`. */
+/** Returns the command that puts a token into a header. svc reads the variable, for example from `.env`. */
 export const headerCommand = (name: string): string => `svc mcp edit ${name} -H 'Authorization: Bearer \${TOKEN}'`
 
-/** The server requires a token, and names no authorization server: no sign-in helps, only a header does. */
+/** The server requires a token, and names no authorization server: only a header helps, not a sign-in. */
 export class TokenRequiredError extends UnauthorizedError {
   override readonly refusal = "token needed"
   constructor(name: string, options?: ErrorOptions) {
@@ -141,7 +141,7 @@ export class TokenRequiredError extends UnauthorizedError {
   }
 }
 
-/** The server refused the credentials in the configured headers: no sign-in helps, only other headers do. */
+/** The server refused the credentials in the configured headers: only other headers help, not a sign-in. */
 export class HeadersRefusedError extends UnauthorizedError {
   override readonly refusal = "credentials refused"
   constructor(options?: ErrorOptions) {
@@ -150,14 +150,14 @@ export class HeadersRefusedError extends UnauthorizedError {
 }
 
 /**
- * The server did not answer, or cannot answer now: the next attempt may succeed. A TypeError, because the SDK expects one
- * for a network failure.
+ * The server did not answer, or cannot answer now: the next attempt may succeed. A TypeError, because the SDK expects a
+ * TypeError for a network failure.
  */
 export class TransientError extends TypeError {
   override readonly name = "TransientError"
 }
 
-/** The token is valid but lacks a scope for one request (403, insufficient_scope). Other requests go on. */
+/** The token is valid but lacks a scope for one request (403, insufficient_scope). Other requests still work. */
 export class InsufficientScopeError extends UnauthorizedError {}
 
 /** The transport was lost before the connection was ready. */

@@ -36,7 +36,7 @@ import { SseTransport } from "./sse.ts"
 import { LineCapture } from "./stderr.ts"
 import { StreamableHttpTransport } from "./streamable-http.ts"
 
-/** What a connection reports and reads while it lives. */
+/** The hooks that a connection calls while it is open. */
 export type OpenHooks = Omit<ListerHooks, "subscriptions" | "onlistchanged"> & {
   /**
    * Returns the resource URIs (the backend's own) that clients are subscribed to now; with an era, only those of the
@@ -49,9 +49,9 @@ export type OpenHooks = Omit<ListerHooks, "subscriptions" | "onlistchanged"> & {
   readonly owner: Caller | undefined
   /** Returns the client that created a task of the backend over the connection of an era. */
   readonly callerOfTask?: (taskId: string, era: Era) => Caller | undefined
-  /** The era that this attempt tries first in `auto`, because the server exited on the request of the other. */
+  /** The era that this attempt tries first in `auto`, because the server exited on a request of the other era. */
   readonly nextEra?: Era | undefined
-  /** What was learned of the server's calls on earlier connections; this one adds to it. */
+  /** The behaviour of the server's calls that earlier connections have learned; this connection adds to it. */
   readonly learned?: LearnedBehaviour | undefined
   /** The transport failed a request: with an UnauthorizedError for a 401. */
   onfailure(error: Error): void
@@ -61,7 +61,7 @@ export type OpenHooks = Omit<ListerHooks, "subscriptions" | "onlistchanged"> & {
   onproblem?(reason: string): void
   /** The process printed text on stdout that is not MCP. */
   onnoise?(): void
-  /** Returns what to log of a line that earlier connections may have logged: the line, with its count, or nothing. */
+  /** Returns the text to log for a line that earlier connections may have logged: the line, with its count, or "". */
   repeated?(line: string): string
 }
 
@@ -73,7 +73,7 @@ export type OpenDeps = {
   readonly clock: Clock
   readonly log: Log
   readonly eras: EraCache
-  /** Bytes of one message at most. */
+  /** The size limit of one message, in bytes. */
   readonly limit: number
   readonly version: string
 }
@@ -86,16 +86,16 @@ export type TransportKind = "stdio" | "sse" | "streamable"
 export type AttemptOptions = {
   readonly transport: TransportKind
   readonly mode: ProtocolMode
-  /** The era that was learned of this launch before. */
+  /** The era that svc remembers of this launch. */
   readonly remembered: Era | undefined
-  /** When the attempt goes on without the lists that have not been answered, milliseconds since the epoch. */
+  /** When the attempt continues without the lists that have no answer yet, milliseconds since the epoch. */
   readonly deadline: number
 }
 
 /** The process exited before it answered the probe of its era. */
 export class ProbeExit extends LostError {}
 
-/** The mode that asks for an era alone. */
+/** The mode that allows only one era. */
 export const MODE_OF = { legacy: "legacy", modern: "2026-07-28" } as const satisfies Readonly<Record<Era, ProtocolMode>>
 
 export class ConnectionAttempt {
@@ -112,7 +112,7 @@ export class ConnectionAttempt {
   private opened = false
   /** Whether the probe of the era waits for its answer. */
   private probing = false
-  /** Pings in flight. A request that gets no response, or is rejected, causes another one only if there is none. */
+  /** Pings in flight. A request that gets no response, or is rejected, causes a ping only if there is none. */
   private pings = 0
   /** When a rejected request may cause the next ping, milliseconds since the epoch. */
   private eraCheckAt = 0
@@ -186,7 +186,7 @@ export class ConnectionAttempt {
     this.protocolErrors.pushLine(encode(text))
   }
 
-  /** Masks credentials in a text of the server: before it is cut, because half a secret would not be recognized. */
+  /** Masks credentials in a text of the server. Callers mask before they cut, because half a secret would not be recognized. */
   private mask(text: string): string {
     const { last } = this.credentials ?? {}
     const tokens = last === undefined ? [] : [last, last.slice(last.indexOf(" ") + 1)]
@@ -243,7 +243,7 @@ export class ConnectionAttempt {
     this.connection.fail(number, this.opened ? this.clientError(error) : openingError(error, this.spec.name))
   }
 
-  /** Returns the error of a failed request for its client, who must see which server failed, and no words of a replica. */
+  /** Returns the error of a failed request for its client: it names the server, and does not repeat text of a replica. */
   private clientError(error: Error): BackendError {
     const { name } = this.spec
     if (error instanceof BackendError) return error
@@ -254,7 +254,7 @@ export class ConnectionAttempt {
     return new BackendError(name, isAnswered ? messageOf(error) : OWNER_LOST, options)
   }
 
-  /** Pings the server. A refusal by a server that does not speak the connection's era any more loses the connection. */
+  /** Pings the server. The connection is lost if a refusal shows that the server does not speak its era any more. */
   private async ping(timeout: number): Promise<void> {
     this.pings++
     try {
@@ -267,11 +267,11 @@ export class ConnectionAttempt {
     }
   }
 
-  /** Whether a refused ping means that a server that svc may negotiate with does not speak its era any more. */
+  /** Whether a refused ping means that the server does not speak the connection's era any more, in mode `auto`. */
   private async hasLeftEra(error: unknown): Promise<boolean> {
     if (!this.opened || this.spec.launch.mode !== "auto") return false
     const refusal = error instanceof BackendError ? error.cause : error
-    // An internal error is a server's trouble, not its era.
+    // An internal error is a fault of the server, not a sign of its era.
     if (!refusesEra(refusal)) return false
     if (classify(refusal) !== this.era) return true
     return this.options.transport === "streamable" && (await this.refusesAnother())
@@ -279,7 +279,7 @@ export class ConnectionAttempt {
 
   /**
    * Whether the server refuses another connection of the same era. A server may refuse a ping because it does not implement
-   * it, or because it takes it for a malformed request of the other era: only a new connection tells them apart.
+   * ping, or because it reads the ping as a malformed request of the other era: only a new connection tells which.
    */
   private async refusesAnother(): Promise<boolean> {
     const { clock } = this.deps
@@ -311,7 +311,7 @@ export class ConnectionAttempt {
     }
   }
 
-  /** Ends an open connection whose server is another version now; the next one negotiates anew. */
+  /** Ends an open connection to a server that is another version now; the next connection negotiates again. */
   private lose(reason: string): void {
     const { deps, spec, options } = this
     if (options.mode === "auto") deps.eras.forget(spec.launch)
@@ -322,13 +322,13 @@ export class ConnectionAttempt {
   private onlost(loss: Loss): void {
     this.lost = loss
     this.closing.abort()
-    // Only the operator has to know of the connection between replicas.
+    // Hides the connection between replicas from clients: only the operator needs to know of it.
     this.connection.end(runsElsewhere(this.spec) ? { ...loss, reason: OWNER_LOST } : loss)
     this.lister?.end()
     this.closed.resolve(loss)
   }
 
-  /** Pings a server that rejected a request with a status that servers of the other era answer with, from time to time. */
+  /** Pings, at most every ERA_CHECK_MS, a server that rejected a request with a status typical of the other era. */
   private checkEra(): void {
     const now = this.deps.clock.now()
     if (now < this.eraCheckAt || !this.opened) return
@@ -384,7 +384,7 @@ export class ConnectionAttempt {
 
 // ---
 
-/** Returns the error of a request that failed while the connection was being opened: opening decides by its kind. */
+/** Returns the error of a request that failed while the connection was being opened, with the class that opening decides by. */
 const openingError = (error: Error, server: string): Error =>
   error instanceof BackendError || error instanceof UnauthorizedError || error instanceof HttpStatusError
     ? error
@@ -393,12 +393,12 @@ const openingError = (error: Error, server: string): Error =>
 const OWNER_LOST =
   "has lost the replica of svc that ran it, during this call; another replica takes it over: try again in a moment"
 const PROBE_MS = 5000
-/** Longer than the report of an exit takes. */
+/** Longer than it takes to report an exit. */
 const EXIT_MS = 1000
 const SUSPECT_PING_MS = 10_000
 const ERA_CHECK_MS = 5000
-/** How long a server that refuses pings, but opens a new connection, is not asked for one again. */
+/** The time before svc opens another test connection to a server that refuses pings. */
 const ERA_KEPT_MS = 5 * 60_000
 const STOPPED = "was stopped while it started"
-/** Bytes that are logged of one invalid message at most. */
+/** The most bytes of an invalid message that are logged. */
 const MAX_PROTOCOL_ERROR_BYTES = 600

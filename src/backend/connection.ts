@@ -2,14 +2,14 @@
  * One MCP connection to a backend over a transport: the requests of svc and its clients, and the backend's notifications and
  * server requests.
  *
- *  1. A success response is passed on as the bytes it came in, once they are known to be one. Everything else is parsed. An
- *     invalid message fails the request that it names.
+ *  1. A success response is passed on as the bytes it came in, after a check that they are exactly one. Everything else is
+ *     parsed. An invalid message fails the request that it names.
  *  2. Every request ends exactly once: with an answer, a transport failure, its timeout, its cancellation, or the end of the
  *     transport.
- *  3. The owner of a call may take a large answer while it comes (OutboundRequest.onlarge). What it leaves of the frame is
- *     checked like any message; an answer that turns out invalid, or does not end, fails the request.
- *  4. A message that belongs to a call reaches only the call's client; attribution.ts decides which. A client that has been
- *     disconnected for long while a server request waits for it gives up its call, so that other clients are unblocked.
+ *  3. The owner of a call may take a large answer while it arrives (OutboundRequest.onlarge). The rest of the frame is checked
+ *     like any message; an answer that turns out invalid, or does not end, fails the request.
+ *  4. A message that belongs to a call reaches only the call's client; attribution.ts decides which. If a client has been
+ *     disconnected for long while a server request waits for it, its call is given up, so that other clients are unblocked.
  */
 import { isUtf8 } from "node:buffer"
 import { ArrayMap } from "../lib/array-map.ts"
@@ -67,23 +67,23 @@ export type OutboundRequest = {
   /** Milliseconds; progress resets it. Infinity for a stream. */
   readonly timeout: number
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** Receives the text that was sent. */
+  /** Called with the text that was sent. */
   readonly onsent?: ((text: string) => void) | undefined
   /**
-   * Offers an answer that is large and has not ended. Takes `head`, which is all that has come of it; undefined to have it
-   * read whole, as also if it throws.
+   * Offers a large unfinished answer. Takes `head`, all that has arrived, and returns a taker for the rest; returns undefined,
+   * or throws, to have the answer buffered whole.
    */
   readonly onlarge?: ((head: Uint8Array) => AnswerTaker | undefined) | undefined
 }
 
 /**
- * Takes the rest of an answer while it comes. The outcome of the request says how it ends: with a message, or
- * with any failure.
+ * Takes the rest of an answer while it arrives. The outcome of the request tells how the answer ends: with a message or a
+ * failure.
  */
 export type AnswerTaker = {
-  /** Takes the next bytes, which must not change afterwards. A promise asks to wait. Throws an Error for an invalid frame. */
+  /** Takes the next bytes, which must not change afterwards. Returns a promise to ask to wait. Throws an Error for an invalid frame. */
   push(bytes: Uint8Array): Promise<void> | undefined
-  /** Returns the frame without what was taken, as a response that can be parsed. Throws an Error if the frame is incomplete. */
+  /** Returns the frame without the taken values, as a response that can be parsed. Throws an Error if the frame is incomplete. */
   end(): Uint8Array
 }
 
@@ -110,13 +110,13 @@ export class PeerError extends Error {
 export type ConnectionHooks = {
   /** A notification, with the caller that it belongs to, if any. Progress is sent to its caller and not reported here. */
   onnotification(method: string, params: Params, caller: Caller | undefined): void
-  /** An invalid message that names no request: what is wrong with it, and how it starts. Not redacted, and to be cut after that. */
+  /** Reports an invalid message that names no request: its fault and its start. The receiver must redact, then cut the text. */
   onprotocolerror(text: string): void
   /** The only client of a dedicated connection: it gets server requests outside of calls too. */
   readonly owner: Caller | undefined
   /** Returns the client that created a task of the backend. */
   readonly callerOfTask?: ((taskId: string) => Caller | undefined) | undefined
-  /** What was learned of the server's calls on earlier connections; this one adds to it. */
+  /** The behaviour of the server's calls that earlier connections have learned; this connection adds to it. */
   readonly learned?: LearnedBehaviour | undefined
   /** Pings the backend at once. Resolves with any result, rejects with a PeerError for an error answer. */
   ping?(timeout: number): Promise<void>
@@ -130,7 +130,7 @@ type PendingRequest = PendingCall & {
   readonly timeout: number
   deadline: number
   readonly onlarge: OutboundRequest["onlarge"]
-  /** Whether its answer has begun to pass: then its client learns of no failure but that it is broken off. */
+  /** Whether its answer has begun to pass: from then on, its client sees only that the answer breaks off. */
   isPassing: boolean
   resolve(outcome: RequestOutcome): void
   reject(error: Error): void
@@ -146,7 +146,7 @@ export class Connection {
   /** The backend's requests that wait for a client's answer, with the caller that carries each to it. */
   private readonly serverRequests = new Map<string, { readonly controller: AbortController; caller: Caller }>()
   private readonly attribution: Attribution
-  /** How many of the pending requests are clients'. */
+  /** The number of pending requests of clients. */
   private clientRequests = 0
   /** Resolves when no client's request is pending. */
   private drain: PromiseWithResolvers<void> | undefined
@@ -156,10 +156,10 @@ export class Connection {
   private readonly taskProgress = new BoundedMap<number, Pick<PendingRequest, "caller" | "progressToken">>(
     MAX_TASK_PROGRESS,
   )
-  /** When a request was last sent while a server request was open that could have been of another client. */
+  /** When a request was last sent while an open server request could have belonged to another client. */
   private ambiguousSince = Number.NEGATIVE_INFINITY
   private transport: ClientTransport | undefined
-  /** Requests that were given up and may still be answered. */
+  /** Cancelled requests that may still be answered. */
   private readonly abandoned = new Set<number>()
   private knownGeneration: string | undefined
   private lost: Error | undefined
@@ -218,7 +218,7 @@ export class Connection {
       this.lastTraffic = now
       const { method, caller, progressToken, timeout, onlarge } = call
       if (caller !== undefined) this.lastUsed = now
-      // Written out: a spread would copy the members one by one.
+      // Lists the members: a spread would copy them one by one.
       this.pending.set(number, {
         method,
         name: call.params.name,
@@ -256,7 +256,7 @@ export class Connection {
     return resultOf(await this.request({ method, params, caller: undefined, timeout, headers }).outcome)
   }
 
-  /** Sends a caller the progress of its call after the answer, because the call became a task. */
+  /** Continues to send a caller the progress of its call after the answer, because the call became a task. */
   keepProgress(number: number, caller: Caller, progressToken: Id): void {
     this.taskProgress.set(number, { caller, progressToken })
   }
@@ -314,8 +314,8 @@ export class Connection {
   }
 
   /**
-   * Offers a large frame that has not ended to the owner of its request; undefined to have it read whole. The request is the
-   * one of the id at its head, or of the stream that it comes on, or the only one that can still be answered.
+   * Offers a large unfinished frame to the owner of its request; returns undefined to have the frame buffered whole. The id at
+   * the head names the request, or the stream of the frame, or it is the only request that can still be answered.
    */
   offer(head: Uint8Array, related?: number): FrameSink | undefined {
     const number = this.ids.findInHead(head) ?? related ?? this.onlyAnswerable()
@@ -325,7 +325,7 @@ export class Connection {
     try {
       taker = pending.onlarge(head)
     } catch {
-      // Read whole, it fails with its reason.
+      // Buffered whole, the answer fails with its reason.
     }
     return taker && this.sinkOf(taker, { number, pending, size: head.length })
   }
@@ -358,7 +358,7 @@ export class Connection {
     return pending
   }
 
-  /** Returns what takes the rest of an answer for `taker`. */
+  /** Returns the sink that passes the rest of an answer to `taker`. */
   private sinkOf(
     taker: AnswerTaker,
     head: { readonly number: number; readonly pending: PendingRequest; readonly size: number },
@@ -395,7 +395,7 @@ export class Connection {
     }
   }
 
-  /** Returns the request that any answer must belong to: the only one that the backend can still answer. */
+  /** Returns the only request that the backend can still answer, to which any answer must belong; undefined if there are more. */
   private onlyAnswerable(): number | undefined {
     const [only] = this.pending.keys()
     return this.pending.size === 1 && this.abandoned.size === 0 ? only : undefined
@@ -414,7 +414,7 @@ export class Connection {
     return this.withValidError(message)
   }
 
-  /** Whether the transport tells which request a message belongs to. */
+  /** Whether the transport has a stream for each request, which tells the request of a message. */
   private get hasRequestStreams(): boolean {
     return this.transport?.abandon !== undefined
   }
@@ -512,7 +512,7 @@ export class Connection {
     if (progressToken !== undefined) caller?.notify("notifications/progress", { ...params, progressToken })
   }
 
-  /** Returns the client of a message; undefined if no client is meant, UNKNOWN_CALLER if the message must reach none. */
+  /** Returns the client of a message; undefined if it is for no client, UNKNOWN_CALLER if it must reach none. */
   private attribute(message: Request | Notification, related: number | undefined): Caller | undefined {
     const { owner, callerOfTask } = this.hooks
     const meta = metaOf(message.params)?.[META_TASK]
@@ -535,13 +535,13 @@ export class Connection {
       .finally(() => this.cancellationPings--)
   }
 
-  /** Answers a server request, by asking the client it belongs to. */
+  /** Answers a server request by asking its client. */
   private async answer(request: Request, caller: Caller | undefined): Promise<void> {
     const { id, method, params } = request
     const reply = (text: string) => this.transport?.send(text, { number: undefined, method: undefined })
     if (method === "ping") return reply(resultText(id, "{}"))
     if (caller === undefined || caller === UNKNOWN_CALLER) {
-      // Servers request roots as soon as they are initialized; without a caller there is no client that has any.
+      // Servers request roots as soon as they are initialized; without a caller, no client has any.
       if (method === "roots/list") return reply(resultText(id, '{"roots":[]}'))
       return reply(errorText(id, RPC_CODE.internalError, unattributedMessage(caller)))
     }
@@ -650,7 +650,7 @@ export function withoutSubscription(params: Params): Params {
   return Object.keys(rest).length === 0 ? bare : { ...bare, _meta: rest }
 }
 
-/** Returns the message that a parsed frame is. Throws an Error for one that is no message, or repeats a member. */
+/** Returns a parsed frame as a message. Throws an Error if it is not a message, or repeats a member. */
 function checked(value: unknown, frame: Uint8Array): Message {
   if (repeatsMember(frame)) throw new Error("sent a message with a duplicate member")
   return asMessage(value)
@@ -660,19 +660,19 @@ const reasonOf = (error: unknown): string =>
   error instanceof RequestError ? "sent an invalid message" : messageOf(error)
 
 const SWEEP_MS = 250
-/** When so many were given up, large answers are passed on only by the id at their head. */
+/** The most remembered cancelled requests. Beyond it, a large answer passes in chunks only if its id is at its head. */
 const MAX_ABANDONED = 1000
 const EDGE_BYTES = 512
-/** More than is logged of a message, so that a secret at the cut is still recognized. */
+/** More of a message than is logged, so that a secret at the cut is still recognized. */
 const EXCERPT_BYTES = 4096
 const MAX_SERVER_REQUESTS = 1000
 const MAX_TASK_PROGRESS = 1000
-/** As long as a cancelled call counts at most (attribution.ts): a busy backend reads nothing. */
+/** The longest time for which a cancelled call counts (attribution.ts): a busy backend reads nothing. */
 const CANCELLATION_PING_MS = 5 * 60_000
-/** How long after the last call of other callers an open server request counts as blocking them. */
+/** The time after the last call of other callers for which an open server request counts as blocking them. */
 const AMBIGUOUS_MS = 60_000
 
-/** Text that is the same in JSON. `JSON.stringify` costs as much for it as for a small object. */
+/** Matches text that needs no escapes in JSON. `JSON.stringify` would cost as much for it as for a small object. */
 const PLAIN = /^[\w/]*$/
 
 function requestText(id: string, { method, params, progressToken }: OutboundRequest): string {
@@ -696,7 +696,7 @@ function acceptErrorAnswer(error: unknown): void {
   if (!(error instanceof PeerError)) throw error
 }
 
-/** The caller of a message that could be of several clients, and must reach none. */
+/** The caller of a message that could belong to several clients, and must reach none. */
 const UNKNOWN_CALLER: Caller = {
   session: {},
   notify: () => undefined,
@@ -710,7 +710,7 @@ const INCAPABLE_CALLER: Caller = {
   ask: (method) => Promise.reject(new PeerError(RPC_CODE.methodNotFound, `The client does not support ${method}`)),
 }
 
-/** Returns the caller that a verdict of the attribution stands for; undefined if no client is meant. */
+/** Returns the caller for a verdict of the attribution; undefined if the message is for no client. */
 function addresseeOf(verdict: ReturnType<Attribution["attribute"]>): Caller | undefined {
   switch (verdict) {
     case "none":

@@ -1,4 +1,4 @@
-/** An open connection to a backend, as its driver and the agent see it. */
+/** An open connection to a backend, for its driver and the agent. */
 import type { Listing, ListMethod } from "../catalog/listing.ts"
 import type { Era } from "../wire/era.ts"
 import type { ClientTransport, Loss } from "./client-transport.ts"
@@ -9,14 +9,14 @@ import type { Peer } from "./negotiate.ts"
 export type EstablishedConnection = {
   readonly connection: Connection
   readonly peer: Peer
-  /** What the backend has listed so far. */
+  /** The lists that the backend has answered so far. */
   readonly listing: Listing
   readonly pid: number | undefined
   /** Whether a remote server holds a session for the connection. */
   readonly hasSession: boolean
   /** The connections of both eras; undefined if this one serves the clients of both. */
   readonly pair?: Pair
-  /** Resolves when its first subscriptions and the log level were answered; never rejects. */
+  /** Resolves when the backend has answered the first subscriptions and the log level; never rejects. */
   readonly begun: Promise<void>
   /** Resolves when the connection is lost; never after `close()`. */
   readonly closed: Promise<Loss>
@@ -30,27 +30,27 @@ export type EstablishedConnection = {
   idleSince(): number
   /** Resolves when no client's request is in flight. */
   drained(): Promise<void>
-  /** Subscribes to what `subscriptions()` returns now. */
+  /** Subscribes to the current result of `subscriptions()`. */
   resubscribe(): void
-  /** Sends what `logLevel()` returns now. */
+  /** Sends the current result of `logLevel()`. */
   updateLogLevel(): void
   /** Requests a list again, because it may have changed. */
   relist(method: ListMethod): void
 }
 
-/** The connections of both eras to one backend, as far as they are open. */
+/** The connections of both eras to one backend, of which the second may not be open. */
 export type Pair = {
-  /** Whether both connections are open: each then serves the clients of its era alone. */
+  /** Whether both connections are open: each then serves only the clients of its era. */
   readonly isOpen: boolean
   /** Requests in flight on both connections, except svc's own lists and streams. */
   readonly inFlight: number
   /** Returns the connection of an era if it is open, else the other one. */
   of(era: Era): EstablishedConnection
-  /** Whether the backend lists a name only over its first connection, and this era's is the second. */
+  /** Whether this era's connection is the second, and the backend lists a name only over the first. */
   lacks(era: Era, method: ListMethod, name: unknown): boolean
   /**
-   * Starts to open the connection of an era if it is not open and the backend may speak the era. Resolves when that has
-   * succeeded or failed; undefined if there is nothing to wait for.
+   * Starts to open the connection of an era if it is not open and the backend may speak the era. Resolves when the attempt has
+   * succeeded or failed. Returns undefined if there is nothing to wait for.
    */
   prepare(era: Era): Promise<void> | undefined
 }

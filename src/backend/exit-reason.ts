@@ -1,7 +1,7 @@
 /** Finds the line of a child's stderr that explains why it exited: an exit code alone explains little. */
 import type { Clock } from "../lib/clock.ts"
 
-/** Keeps the last lines of a child's stderr. They must be redacted before they come here. */
+/** Keeps the last lines of a child's stderr, which the caller must redact. */
 export class ExitReason {
   private lines: { readonly line: string; readonly at: number }[] = []
 
@@ -21,8 +21,8 @@ export class ExitReason {
 
 /**
  * Returns the error of the last traceback of Python; else the last line of the form `TypeError: …`, because a crash writes
- * its error last and above it the line of source that threw it; else the first line that names an error, preferably one
- * that is not a warning; else the last line. Skips indented lines: they explain another line. Pure.
+ * its error last, after the source line that threw it; else the first line that names an error, preferably not a warning; else
+ * the last line. Skips indented lines: they explain another line. Pure.
  */
 export function pickReason(lines: readonly string[]): string | undefined {
   const plain = lines.map((line) => line.replace(GROUP_MARGIN, ""))

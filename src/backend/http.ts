@@ -1,9 +1,9 @@
 /**
- * What transports to remote backends share: requests with credentials, and reading of responses.
+ * The shared parts of transports to remote backends: requests with credentials, and reading of responses.
  *
- *  1. A network failure before any response may mean that the server is gone: the transport is lost if a ping fails so too.
+ *  1. A network failure before any response may mean that the server is gone: the transport is lost if a ping fails likewise.
  *     Some servers reset the connection of one request and answer the others.
- *  2. Redirects are followed within the origin only: headers may be secrets.
+ *  2. svc follows redirects only within the origin: headers may be secrets.
  */
 import type { Clock } from "../lib/clock.ts"
 import { isConnectionRefused, networkReason } from "../lib/network-error.ts"
@@ -15,7 +15,7 @@ import { HttpStatusError } from "./negotiate.ts"
 
 /** Credentials for a remote backend, from its OAuth settings. */
 export type Credentials = {
-  /** Returns the `Authorization` header to send, if there is one. */
+  /** Returns the `Authorization` header to send, if any. */
   authorization(): Promise<string | undefined>
   /** The header that `authorization` returned last. */
   readonly last: string | undefined
@@ -24,13 +24,13 @@ export type Credentials = {
    * proof is for one request. RFC 9449.
    */
   proof(sent: string, method: string, url: string): Promise<string | undefined>
-  /** Notes what the response to a request with a proof says about the next proofs. */
-  noted(response: Response): Promise<void>
+  /** Records the nonce for the next proofs from the response to a request with a proof. */
+  noteNonce(response: Response): Promise<void>
   /** Notes that the server accepted a header. */
   accepted(sent: string): void
   /**
-   * Answers a 401, or a 403 with a challenge. `sent` is the header of the request. Resolves to true if a retry may succeed.
-   * Rejects with an UnauthorizedError if a person must authorize svc.
+   * Handles a 401, or a 403 with a challenge. `sent` is the header of the request. Resolves to true if a retry may succeed.
+   * Rejects with an UnauthorizedError if a user must authorize svc.
    */
   challenged(response: Response, sent: string | undefined): Promise<boolean>
 }
@@ -38,7 +38,7 @@ export type Credentials = {
 export type RemoteEvents = TransportEvents & {
   /** The server's session was opened anew: its lists may have changed. */
   onrenewed?(): void
-  /** A request got no response at all: the server is to be pinged. A ping without a response loses the transport. */
+  /** A request got no response at all: the receiver should ping the server. A ping without a response loses the transport. */
   onsuspect?(): void
   /** The server rejected a request with 400, 404 or 405, as a server of another era does. */
   onrejected?(): void
@@ -51,7 +51,7 @@ export type RemoteDeps = {
   readonly clock: Clock
   readonly credentials: Credentials | undefined
   readonly ids: RequestIds
-  /** Bytes of one message at most. */
+  /** The size limit of one message, in bytes. */
   readonly limit: number
   /** Masks credentials in a text: a server that refuses a request may repeat its headers. */
   mask(text: string): string
@@ -59,13 +59,13 @@ export type RemoteDeps = {
 
 /** The `Accept` header of a POST. basic: Transports, Sending Messages to the Server. */
 export const ACCEPT_JSON_OR_SSE = "application/json, text/event-stream"
-/** Bytes read of the body of an error response. */
+/** The most bytes that are read of the body of an error response. */
 export const MAX_ERROR_BODY = 64 * 1024
 
-/** No response came at all. */
+/** The request got no response at all. */
 export class NetworkError extends Error {}
 
-/** Nobody has seen the request: nothing listens at the address, or the replica there does not run the server. */
+/** No server has seen the request: nothing listens at the address, or the replica there does not run the server. */
 export class NotAcceptedError extends NetworkError {}
 
 /** The requests of svc's own that show whether a server can be reached. */
@@ -77,9 +77,9 @@ export class TooLargeError extends Error {
 }
 
 /**
- * Sends one request with the server's credentials, and again with new ones if the server refuses them. Rejects with a
- * NetworkError, with an UnauthorizedError if a person must authorize svc, or with an HttpStatusError for a redirect that
- * is not followed.
+ * Sends one request with the server's credentials, and again with new credentials if the server refuses them. Rejects with a
+ * NetworkError, with an UnauthorizedError if a user must authorize svc, or with an HttpStatusError for a redirect that svc
+ * does not follow.
  */
 export async function fetchWithCredentials(
   url: string,
@@ -125,7 +125,7 @@ export const isEventStream = (response: Response): boolean => response.ok && med
 
 const isWebPage = (response: Response): boolean => mediaType(response) === "text/html"
 
-/** Returns the error of a success that is no message: an address of a web site answers with a page. */
+/** Returns the error for a success that is not a message, such as the page of a web site. */
 export const unexpectedType = (response: Response): HttpStatusError =>
   new HttpStatusError(
     response.status,
@@ -134,7 +134,7 @@ export const unexpectedType = (response: Response): HttpStatusError =>
       : `answered ${response.status} with ${mediaType(response)}, not with MCP`,
   )
 
-/** Returns what to do about a status with which a server refuses every request, as the end of a message; else "". */
+/** Returns advice about a status with which a server refuses every request, as the end of a message; "" for other statuses. */
 export function statusHint({ status }: HttpStatusError, headers: Readonly<Record<string, string>>): string {
   switch (status) {
     case 403:
@@ -156,10 +156,10 @@ export async function statusError(response: Response, deps: RemoteDeps): Promise
   return statusErrorWith(response, body, deps)
 }
 
-/** Returns the error of an error status whose body has been read. The text of a web page explains nothing, and is left out. */
+/** Returns the error of an error status, with the start of `body`, except for a web page, whose text explains nothing. */
 export function statusErrorWith(response: Response, body: Uint8Array, { mask }: RemoteDeps): HttpStatusError {
   const { status } = response
-  // Masked whole and without NULs, as UTF-16 has them: the redactor would not recognize half a secret.
+  // Masks the whole text, and without the NULs of UTF-16: the redactor would not recognize a part of a secret.
   const words = mask(decode(body).replaceAll("\0", "")).replace(/\s+/g, " ").trim()
   const text = isWebPage(response) || /^<(?:!doctype|html|\?xml)/i.test(words) ? "" : words.slice(0, SNIPPET_LENGTH)
   return new HttpStatusError(status, `answered ${status}${text === "" ? "" : `: ${text}`}`)
@@ -187,7 +187,7 @@ export async function readEvents(
   }
 }
 
-/** Types a frame as a body of fetch: the types of browsers exclude shared memory, in which no frame is. */
+/** Types a frame as a body of fetch, whose types exclude shared memory: frames are never in shared memory. */
 export const bodyOf = (frame: Uint8Array | string) => frame as Uint8Array<ArrayBuffer> | string
 
 /** Reads a whole body. Rejects with a TooLargeError past `limit` bytes. */
@@ -222,13 +222,13 @@ export async function readFrame(
 
 // ---
 
-/** A body of known length up to this is read at once: the chunks of a larger one cost more than they save. */
+/** A body of known length up to this is read at once: for it, reading in chunks costs more than it saves. */
 const MAX_WHOLE_BYTES = 2 * 1024 * 1024
 const MAX_REDIRECTS = 3
 const SNIPPET_LENGTH = 200
 /**
- * One for an expired token, one for a token that another request has renewed meanwhile, one for a refused new token, one for
- * a proof without the server's nonce.
+ * One for an expired token, one for a token that another request has renewed meanwhile, one for a refused new token, and one
+ * for a proof without the server's nonce.
  */
 const MAX_CHALLENGES = 4
 
@@ -254,7 +254,7 @@ async function fetchInOrigin(
       const Failure = isConnectionRefused(cause) ? NotAcceptedError : NetworkError
       throw new Failure(networkReason(target, cause), { cause })
     }
-    if (headers.dpop !== undefined) await deps.credentials?.noted(response)
+    if (headers.dpop !== undefined) await deps.credentials?.noteNonce(response)
     const isMoved = [301, 302, 303].includes(response.status) && response.headers.has("location")
     if (!isMoved && response.status !== 307 && response.status !== 308) return response
     const next = new URL(response.headers.get("location") ?? "", target)

@@ -1,9 +1,9 @@
 /**
  * Ends the descendants of servers on Windows: each child is in a job object, which its descendants inherit. svc ends the job
- * with the child, and Windows ends it when svc ends, in whatever way. A process that was started to break away is in no job.
- * Bun's own job holds only the direct children of svc.
+ * with the child, and Windows ends the job when svc ends, in whatever way. A process that was started to break away is in no
+ * job. Bun's own job holds only the direct children of svc.
  *
- * The job is assigned after the start: a program takes far longer to load than svc to assign it.
+ * svc assigns the job after the start of the child: a program takes far longer to load.
  */
 import { dlopen } from "bun:ffi"
 import { lazy } from "../lib/lazy.ts"
@@ -11,7 +11,7 @@ import { isAlive } from "../store/files.ts"
 import type { ProcessGroup } from "./process-tree.ts"
 import type { Reaper } from "./reaper.ts"
 
-/** Returns a reaper that puts each child into a job. Calls `onfail` with the reason, once, if Windows refuses one. */
+/** Returns a reaper that puts each child into a job. Calls `onfail` with the reason, once, if Windows refuses a job. */
 export function createJobReaper(onfail: (reason: string) => void): Reaper {
   const windows = load()
   const fail = lazy(() => onfail("Windows refused a job object"))

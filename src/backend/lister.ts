@@ -1,5 +1,5 @@
 /**
- * What svc itself does on an open connection: it lists what the backend offers, follows `list_changed`, subscribes to
+ * The requests of svc itself on an open connection: it requests the backend's lists, follows `list_changed`, subscribes to
  * resources on behalf of clients, and pings.
  *
  *  1. Lists are independent: a list that fails keeps its last entries, is requested again with backoff, and affects no
@@ -33,11 +33,11 @@ export type ListerHooks = {
   onlisting(listing: Listing): void
   /** Returns the resource URIs (the backend's own) that clients are subscribed to now. */
   subscriptions(): readonly string[]
-  /** The server has notified of a change of a list. */
+  /** The server has reported the change of a list. */
   onlistchanged?(method: ListMethod): void
   /** Returns the log level that clients have set, if any. */
   logLevel(): string | undefined
-  /** What the previous connection of the same launch listed. A list stays on offer until this connection answers it. */
+  /** The listing of the previous connection of the same launch. Its lists stay on offer until this connection has answered. */
   readonly before?: Listing | undefined
   /** The capabilities of the only client of a dedicated connection; undefined for a shared connection. */
   readonly capabilities?: Params | undefined
@@ -50,14 +50,14 @@ export type ListerDeps = {
   mask(text: string): string
 }
 
-/** Returns when an attempt that starts now goes on without the lists that have not been answered. Milliseconds since the epoch. */
+/** Returns when an attempt that starts now continues without lists that have no answer, in milliseconds since the epoch. */
 export const listDeadline = (now: number, connectionTimeout: number): number => now + connectionTimeout * LIST_SHARE
 
 export class Lister {
   /** svc's own lists and streams in flight: they do not make a server busy, and delay neither pings nor a stop. */
   running = 0
   private ended = false
-  /** What the backend has listed so far. */
+  /** The lists that the backend has answered so far. */
   listing: Listing
   /** Lists to request. */
   private readonly stale = new Set<ListMethod>()
@@ -93,9 +93,9 @@ export class Lister {
   }
 
   /**
-   * Requests all lists that the backend declares. Waits for all of them for PARTIAL_MS, then for the tools alone, or for the
-   * first list of a backend without tools, until `deadline` (`listDeadline`), and LIST_MS at most. Takes a later answer when
-   * it comes. Rejects if the connection is lost or refuses svc meanwhile.
+   * Requests all lists that the backend declares. Waits for all of them for PARTIAL_MS, then only for the tools, or for the
+   * first list of a backend without tools, until `deadline` (`listDeadline`), and LIST_MS at most. Takes later answers when
+   * they arrive. Rejects if the connection is lost or refuses svc meanwhile.
    */
   async list(deadline: number): Promise<void> {
     const { clock } = this.deps
@@ -124,7 +124,7 @@ export class Lister {
     for (const { cancel } of this.failures.values()) cancel()
   }
 
-  /** Handles a notification that is for svc itself. Returns false for one that is for clients. */
+  /** Handles a notification for svc itself. Returns false for a notification for clients. */
   handles(method: string, params: Params): boolean {
     switch (method) {
       case "notifications/tools/list_changed":
@@ -145,8 +145,8 @@ export class Lister {
   }
 
   /**
-   * Restores subscriptions, log level and lists in a session that was opened anew: at once, and ever later for a server that
-   * forgets its sessions time and again. A list that failed waits for its next attempt.
+   * Restores subscriptions, log level and lists in a new session: at once, or after growing delays for a server that keeps
+   * forgetting its sessions. A failed list waits for its next attempt.
    */
   resetSession(): void {
     if (this.ended || this.cancelRestore !== undefined) return
@@ -169,12 +169,12 @@ export class Lister {
     else await this.connection.ask("ping", {}, timeout)
   }
 
-  /** Subscribes to what `subscriptions()` returns now. Resolves when a legacy server has answered; never rejects. */
+  /** Subscribes to the current result of `subscriptions()`. Resolves when a legacy server has answered; never rejects. */
   async resubscribe(): Promise<void> {
     if (this.ended) return
     if (this.peer.era === "modern") {
       const filter = filterOf(this.peer.capabilities, this.hooks.subscriptions())
-      // Each replacement of the stream may lose what is sent meanwhile.
+      // Each replacement of the stream may lose notifications that are sent meanwhile.
       if (this.listening !== undefined && isDeepStrictEqual(filter, this.listening.filter)) return
       this.relistenBackoff.reset()
       this.listen()
@@ -278,7 +278,7 @@ export class Lister {
     })
   }
 
-  /** Requests a list until no later change is known or it fails, which sets the next attempt. Rejects if the connection is of no more use. */
+  /** Requests a list until no later change is known, or until it fails. Rejects if the connection is of no more use. */
   private async refresh(method: ListMethod): Promise<void> {
     if (this.loading.has(method)) return
     this.loading.add(method)
@@ -323,10 +323,10 @@ export class Lister {
     this.failures.set(method, { backoff, cancel })
     if (known === undefined)
       this.deps.log.warn(`${method} failed: ${reason}; svc retries until it succeeds`, { server: this.spec.name })
-    // Masked whole: the redactor would not recognize half a secret.
-    const shown = this.deps.mask(reason).slice(0, MAX_REASON)
-    if (this.listing.failing?.[method] !== shown)
-      this.publish({ failing: { ...this.listing.failing, [method]: shown } })
+    // Masks the whole text: the redactor would not recognize half a secret.
+    const excerpt = this.deps.mask(reason).slice(0, MAX_REASON)
+    if (this.listing.failing?.[method] !== excerpt)
+      this.publish({ failing: { ...this.listing.failing, [method]: excerpt } })
   }
 
   private succeed(method: ListMethod, part: Partial<Listing>): void {
@@ -341,7 +341,7 @@ export class Lister {
     if (!this.ended) this.hooks.onlisting(this.listing)
   }
 
-  /** Opens the one stream of a modern server for all changes. Opens it again when the subscriptions change or it ends. */
+  /** Opens the single stream of a modern server for all changes. Opens it again when the subscriptions change or it ends. */
   private listen(): void {
     const { connection, peer, deps } = this
     const filter = filterOf(peer.capabilities, this.hooks.subscriptions())
@@ -370,7 +370,7 @@ export class Lister {
       })
     }
     outcome.then(
-      // The server refuses with an error answer. After any other end svc listens again.
+      // An error answer is a refusal. After any other end, svc listens again.
       (answer) => onend(answer.kind === "message" && answer.message.error !== undefined),
       () => onend(false),
     )
@@ -396,11 +396,11 @@ const RETRY_MAX_MS = 60_000
 /** Characters shown of a reason: the server chooses the text. */
 const MAX_REASON = 500
 const RELIST_MS = 20
-/** After which a server is offered without its slow lists. */
+/** The time after which svc offers a server without its slow lists. */
 const PARTIAL_MS = 2000
-/** After which a server is offered without any list that it has not answered, tools included. */
+/** The time after which svc offers a server without any list that has no answer, tools included. */
 const LIST_MS = 30_000
-/** The share of the connection timeout that lists may take: the rest is for what comes after them. */
+/** The share of the connection timeout that lists may take: the rest is for the later steps. */
 const LIST_SHARE = 0.9
 const RESTORE_MS = 1000
 const RESTORE_MAX_MS = 60_000

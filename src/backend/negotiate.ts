@@ -1,6 +1,6 @@
 /**
  * Negotiates the era and the revision of a backend. `auto` sends `server/discover` first and falls back to `initialize` only
- * on a positive sign of a legacy server: a 401, a 403, a 5xx or a network failure is never evidence of an era.
+ * on evidence of a legacy server: a 401, a 403, a 5xx or a network failure is never evidence of an era.
  * spec: Server object, `protocolVersion`; stdio and Streamable HTTP: Backward Compatibility.
  */
 
@@ -24,18 +24,18 @@ import { asText, isObject, type Params } from "../wire/message.ts"
 import { UnauthorizedError } from "./client-transport.ts"
 import { type Connection, PeerError } from "./connection.ts"
 
-/** How a backend describes itself. */
+/** The description of a backend from its handshake. */
 export type Peer = {
   readonly era: Era
   readonly protocolVersion: string
   readonly serverInfo: Params
   readonly capabilities: Params
   readonly instructions: string | undefined
-  /** Members of the handshake's result that svc does not know, with `_meta`. */
+  /** The unknown members of the handshake's result, and `_meta`. */
   readonly members?: Params | undefined
 }
 
-/** A remote answer that is not JSON-RPC. Its status decides what it is evidence of. */
+/** A remote answer that is not JSON-RPC. Its status decides which era it is evidence of. */
 export class HttpStatusError extends Error {
   override readonly name = "HttpStatusError"
   constructor(
@@ -46,18 +46,18 @@ export class HttpStatusError extends Error {
   }
 }
 
-/** Whether another attempt alone will not mend a failed start: the server is there, and refuses svc or is no MCP server. */
+/** Whether another attempt will not help after a failed start: the server runs, and refuses svc or is not an MCP server. */
 export const isRefusal = (error: unknown): boolean =>
   error instanceof EraError ||
   (error instanceof HttpStatusError && error.status < 500 && !TEMPORARY_STATUSES.includes(error.status))
 
-/** What a failed probe is evidence of. */
+/** The era that a failed probe is evidence of. */
 export type EraEvidence = "modern" | "legacy" | "unknown"
 
-/** Extensions that servers look for before they offer their part of them. From: MCP Apps. */
+/** The extensions that svc declares: servers look for them before they offer tools of these extensions. From: MCP Apps. */
 const EXTENSIONS: Params = { [UI_EXTENSION]: { mimeTypes: ["text/html;profile=mcp-app"] } }
 
-/** svc's capabilities as a client of a shared legacy backend: all that any of its clients may have. */
+/** svc's capabilities as a client of a shared legacy backend: all capabilities that any of its clients may have. */
 const CLIENT_CAPABILITIES: Params = {
   extensions: EXTENSIONS,
   roots: { listChanged: true },
@@ -74,7 +74,7 @@ export function ownMeta(version: string, capabilities: Params = { extensions: EX
   }
 }
 
-/** Returns what a failed probe is evidence of. Pure. */
+/** Returns the era that a failed probe is evidence of. Pure. */
 export function classify(error: unknown): EraEvidence {
   if (error instanceof PeerError) {
     const modern = [UNSUPPORTED_VERSION, HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY].includes(error.code)
@@ -89,7 +89,7 @@ export function classify(error: unknown): EraEvidence {
   return "unknown"
 }
 
-/** Whether the failure of a negotiation shows that the server does not speak the era that was requested. Pure. */
+/** Whether the failure of a negotiation shows that the server does not speak the requested era. Pure. */
 export function refusesEra(error: unknown): boolean {
   if (error instanceof EraError) return true
   if (error instanceof PeerError) return error.code !== RPC_CODE.internalError
@@ -101,7 +101,7 @@ class EraError extends BackendError {}
 
 export type NegotiateOptions = {
   readonly mode: ProtocolMode
-  /** The era that was learned of this launch before. */
+  /** The era that svc remembers of this launch. */
   readonly remembered: Era | undefined
   /** stdio only: milliseconds without an answer to the probe after which `initialize` is sent too. */
   readonly probeTimeout: number | undefined
@@ -131,12 +131,12 @@ export async function negotiate(connection: Connection, options: NegotiateOption
 
 // ---
 
-/** Statuses below 500 that ask for another attempt: Request Timeout, Too Early, Too Many Requests. */
+/** Statuses below 500 after which another attempt may succeed: Request Timeout, Too Early, Too Many Requests. */
 const TEMPORARY_STATUSES = [408, 425, 429]
-/** Statuses that say nothing of an era, beside those outside of 4xx. */
+/** Statuses in 4xx that are no evidence of an era. */
 const INCONCLUSIVE_STATUSES = [401, 403, 407, 408, 429]
 
-/** Sends `server/discover`; again if the server refuses svc's revision but lists it. */
+/** Sends `server/discover`; sends it again if the server refuses svc's revision but lists it. */
 async function discover(connection: Connection, options: NegotiateOptions, retried = false): Promise<Peer> {
   const params = { _meta: ownMeta(options.version, options.capabilities) }
   let result: Params
@@ -144,7 +144,7 @@ async function discover(connection: Connection, options: NegotiateOptions, retri
     result = await connection.ask("server/discover", params, options.timeout)
   } catch (error) {
     if (!(error instanceof PeerError) || error.code !== UNSUPPORTED_VERSION || retried) throw error
-    // The error lists the revisions that the server speaks. If svc's is among them, it must answer.
+    // The error lists the server's revisions. If svc's revision is among them, the server must answer.
     checkVersions(connection, supportedIn(error), options)
     return discover(connection, options, true)
   }
@@ -171,19 +171,19 @@ function checkVersions(
   )
 }
 
-/** Returns the revisions that a refusal lists. basic: Versioning and Compatibility. */
+/** Returns the revisions in a refusal. basic: Versioning and Compatibility. */
 const supportedIn = ({ data }: PeerError): readonly unknown[] =>
   isObject(data) && Array.isArray(data.supported) ? data.supported : []
 
-/** Whether a server that speaks these revisions speaks a legacy one, and not svc's modern one. */
+/** Whether a server with these revisions speaks a legacy revision, and not svc's modern revision. */
 const isLegacyOnly = (supported: readonly unknown[]): boolean =>
   !supported.includes(MODERN_VERSION) &&
   supported.some((version) => (LEGACY_VERSIONS as readonly unknown[]).includes(version))
 
 /**
- * Returns the peer of a server that is configured as modern but lacks `server/discover`, which it must have: if the result of
- * a list has the `resultType` that only modern results have, all capabilities are assumed. Throws a BackendError for a legacy
- * server, which may answer lists before it is initialized.
+ * Returns the peer of a server that is configured as modern but lacks the mandatory `server/discover`: if a list result has
+ * `resultType`, which only modern results have, svc assumes all capabilities. Throws a BackendError for a legacy server, which
+ * may answer lists before it is initialized.
  */
 async function requireModern(connection: Connection, options: NegotiateOptions, error: unknown): Promise<Peer> {
   if (!(error instanceof PeerError) || classify(error) !== "legacy") throw error
@@ -205,7 +205,7 @@ async function requireModern(connection: Connection, options: NegotiateOptions, 
   return peer("modern", MODERN_VERSION, {}, { capabilities })
 }
 
-/** Throws the error of a server that is configured as legacy, with advice if it refuses `initialize` as modern servers do. */
+/** Throws the error of a server that is configured as legacy; adds advice if it refuses `initialize` like a modern server. */
 function rejectModern({ server }: Connection, error: unknown): never {
   const isModern =
     error instanceof PeerError && (error.code === RPC_CODE.methodNotFound || classify(error) === "modern")
@@ -254,7 +254,7 @@ async function initialize(connection: Connection, options: NegotiateOptions): Pr
 
 const HANDSHAKE_MEMBERS = ["protocolVersion", "supportedVersions", "capabilities", "serverInfo", "instructions"]
 
-/** Returns a peer, with defaults for members that a server left out or got wrong. */
+/** Returns a peer, with defaults for missing and invalid members. */
 function peer(era: Era, protocolVersion: string, info: unknown, result: Params): Peer {
   return {
     era,

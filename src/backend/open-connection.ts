@@ -1,6 +1,6 @@
 /**
- * Opens a connection to a backend: the transport to try first and the fallbacks, and for a remote server that speaks both
- * eras the pair of connections.
+ * Opens a connection to a backend: chooses the first transport and the fallbacks, and opens a pair of connections to a remote
+ * server that speaks both eras.
  */
 import type { ProtocolMode, ServerSpec, TransportType } from "../config/server-spec.ts"
 import { BackendError } from "../lib/errors.ts"
@@ -23,8 +23,8 @@ import { PairedConnection } from "./paired-connection.ts"
 
 /**
  * Opens a connection. Starts an unsupervised process again, in the legacy era, if it exits on the probe of its era; falls back
- * to HTTP+SSE if Streamable HTTP is refused. Rejects with the transport's failure, after closing what was opened. `signal`
- * aborts it.
+ * to HTTP+SSE if the server refuses Streamable HTTP. Rejects with the transport's failure, after closing every connection that
+ * it opened. `signal` aborts it.
  */
 export async function openConnection(
   spec: ServerSpec,
@@ -62,7 +62,7 @@ export async function openConnection(
     // The remembered era may be wrong: the next attempt probes again.
     if (remembered !== undefined) deps.eras.forget(launch)
     // A legacy server may exit on an unknown first request, which must not cost the only start of an unsupervised server.
-    // For others the next attempt tries the other era: a start that ends is an attempt.
+    // A supervised server tries the other era in its next attempt.
     if (error instanceof ProbeExit && spec.tuning.restart.kind === "never" && maySucceed(error.loss))
       open = await attempt("stdio", "legacy")
     // HTTP+SSE is a legacy transport.
@@ -82,20 +82,21 @@ export async function openConnection(
   const { era } = open.peer
   deps.eras.set(launch, era)
   if (transport !== "streamable" || hooks.owner !== undefined) return open
-  // A server that is now found to be legacy has refused the modern era. One that was found so before may be another version.
+  // A server that this attempt found to be legacy has refused the modern era. If the era was only remembered, the server may
+  // be another version now.
   pair = pairUp(open, known === undefined && era === "legacy", spec, hooks, deps)
   return pair
 }
 
 // ---
 
-/** Returns the error of a failed start, with what to do about its status. */
+/** Returns the error of a failed start, with advice about its status. */
 function withHint(error: unknown, launch: ServerSpec["launch"]): unknown {
   if (!(error instanceof HttpStatusError) || launch.transport === "stdio") return error
   return new HttpStatusError(error.status, `${error.message}${statusHint(error, launch.headers)}`)
 }
 
-/** Returns a connection that opens another one for the clients of the other era when they need it. */
+/** Returns a connection that opens a second connection when clients of the other era need it. */
 function pairUp(
   first: EstablishedConnection,
   refused: boolean,
@@ -114,7 +115,7 @@ function pairUp(
     learned: undefined,
     onlisting: () => undefined,
     onrenewed: () => undefined,
-    // A credential that is refused here only is for the operator to see; one that is refused everywhere ends the first.
+    // Only reports credentials that are refused on the second connection: if they are invalid, the first connection ends.
     onfailure: (error) => (error instanceof InsufficientScopeError ? hooks.onfailure(error) : report(error)),
     subscriptions: () => hooks.subscriptions(other.era),
     onlistchanged: (method) => first.relist(method),
@@ -133,12 +134,12 @@ function pairUp(
   })
 }
 
-/** The other era of each, and how its clients are called in messages. */
+/** The other era of each era, and the words for its clients in messages. */
 const OTHER_ERA = {
   legacy: { era: "modern", clients: `clients of ${MODERN_VERSION}` },
   modern: { era: "legacy", clients: `clients of ${LEGACY_VERSIONS[0]} and earlier` },
 } as const satisfies Readonly<Record<Era, { era: Era; clients: string }>>
-/** How long an attempt to open the second connection may take: its clients wait for it, and the first would serve them. */
+/** The time limit for opening the second connection: its clients wait for it, although the first could serve them. */
 const SECOND_MS = 10_000
 
 /** The transport that each type tries first. */

@@ -1,12 +1,12 @@
 /**
  * The two connections of a remote server that speaks both eras: each request goes over a connection of its client's era.
  *
- *  1. The first connection is the backend's: its lists are offered, and its loss is the backend's loss.
- *  2. The second is opened at the first request of a client of the other era, and again at need after its loss. As long as
- *     there is none, the first serves the clients of both eras.
- *  3. A server that refuses the other era is asked again in a new session, over a new connection, or after an hour: it may
- *     be another version then.
- *  4. A failure of the second connection is reported. It affects no state.
+ *  1. The first connection is the main one: svc offers its lists, and its loss is the backend's loss.
+ *  2. The first request of a client of the other era opens the second connection, also after a loss. Without a second
+ *     connection, the first serves the clients of both eras.
+ *  3. If a server refuses the other era, svc tries again in a new session, over a new connection, or after an hour: the
+ *     server may be another version then.
+ *  4. A failure of the second connection is reported. It does not change the backend's state.
  *  5. A legacy connection without a session is of no use as the second: its server cannot receive answers to its requests.
  */
 import type { ListMethod } from "../catalog/listing.ts"
@@ -18,7 +18,7 @@ import type { EstablishedConnection, Pair } from "./established-connection.ts"
 
 export type PairedConnectionDeps = {
   readonly clock: Clock
-  /** Milliseconds that an attempt to open the second connection may take. */
+  /** The time limit for opening the second connection, in milliseconds. */
   readonly limit: number
   /** Whether the server is known to refuse the other era. */
   readonly refused: boolean
@@ -26,7 +26,7 @@ export type PairedConnectionDeps = {
   open(signal: AbortSignal): Promise<EstablishedConnection>
   /** Whether the failure of an attempt shows that the server does not speak the other era. */
   isRefusal(error: unknown): boolean
-  /** Takes why the second connection was lost, or could not be opened. */
+  /** Called with the reason if the second connection was lost or could not be opened. */
   onproblem(error: unknown): void
 }
 
@@ -212,7 +212,7 @@ type SecondState =
 const REFUSED_MS = 3_600_000
 const RETRY_MS = 1000
 const RETRY_MAX_MS = 5 * 60_000
-/** How long the first requests wait for the answers to subscriptions and the log level. */
+/** The time for which the first requests wait for the answers to subscriptions and the log level. */
 const SETTLE_MS = 2000
 
 function lists({ listing }: EstablishedConnection, method: ListMethod, name: unknown): boolean {

@@ -1,7 +1,7 @@
 /**
- * Ends a child together with its descendants: closes its stdin, then SIGTERM, then SIGKILL. On POSIX the descendants are
- * the child's process group. A process that made a session of its own has left the group, and only a container holds it.
- * On Windows they are the child's job (job-object.ts).
+ * Ends a child together with its descendants: closes its stdin, then sends SIGTERM, then SIGKILL. On POSIX the descendants are
+ * the child's process group. A process that made a session of its own has left the group; only a container can end it. On
+ * Windows the descendants are the child's job (job-object.ts).
  */
 import { readdirSync, readFileSync } from "node:fs"
 import { type Clock, delay, withTimeout } from "../lib/clock.ts"
@@ -9,13 +9,13 @@ import { type Clock, delay, withTimeout } from "../lib/clock.ts"
 /** A child with a pipe to its stdin and one from its stdout. */
 export type ChildProcess = Bun.Subprocess<"pipe", "pipe", "pipe" | "inherit" | "ignore" | number>
 
-/** A child and those of its descendants that end with it. */
+/** A child and the descendants that end with it. */
 export type ProcessGroup = {
-  /** Whether no process of it is alive. */
+  /** Whether no process of the group is alive. */
   isEmpty(): boolean
-  /** Signals all processes of it. On Windows, either signal ends them at once. */
+  /** Signals all processes of the group. On Windows, either signal ends them at once. */
   signal(signal: "SIGTERM" | "SIGKILL"): void
-  /** Gives up what the group holds. For a group that is observed empty. */
+  /** Releases the resources of the group, after it was observed empty. */
   close(): void
 }
 
@@ -58,7 +58,7 @@ export async function endTree(child: ChildProcess, group: ProcessGroup, clock: C
 
 // ---
 
-/** How long the rest of a group may take to die after SIGKILL. */
+/** The time in which the rest of a group must die after SIGKILL. */
 const REMAINS_MS = 1000
 const POLL_MS = 20
 

@@ -1,7 +1,7 @@
 /**
  * Ends the process groups of servers when svc ends, even if svc is killed with SIGKILL and cannot clean up. One small
- * shell, the reaper, holds a pipe to svc and the list of the groups. When the pipe ends, the reaper ends the groups that
- * are left. A process that made a session of its own is in no group of svc.
+ * shell, the reaper, holds a pipe to svc and the list of the groups. When the pipe ends, the reaper ends the remaining
+ * groups. A process that made a session of its own is in no group of svc.
  *
  *  1. The reaper runs before the first child, and a reaper that dies is replaced at once by a new one with the same list.
  *  2. svc announces a child to the reaper before the child exists, because svc may be killed before it knows the group's
@@ -18,7 +18,7 @@ import { join } from "node:path"
 import { messageOf } from "../lib/errors.ts"
 import { type ProcessGroup, posixGroup } from "./process-tree.ts"
 
-/** Knows every process group that svc started and that is not observed dead. */
+/** Knows every process group that svc has started and not observed dead. */
 export type Reaper = {
   /**
    * Starts a child that leads a group of its own. The child must get `mark`, if there is one, as file descriptor 3. The caller
@@ -27,11 +27,14 @@ export type Reaper = {
   start<C extends { readonly pid: number }>(
     spawn: (mark: number | undefined) => C,
   ): { readonly child: C; readonly group: ProcessGroup }
-  /** Kills all groups that are left. For the exit of the process. */
+  /** Kills all remaining groups. For the exit of the process. */
   close(): void
 }
 
-/** Returns a reaper for POSIX (Windows: job-object.ts), which begins with the first child. Calls `onfail` once if no reaper process can be started. */
+/**
+ * Returns a reaper for POSIX (Windows: job-object.ts). Its process starts with the first child. Calls `onfail` once if that
+ * process cannot be started.
+ */
 export function createReaper(onfail: (reason: string) => void): Reaper {
   return new PosixReaper(onfail)
 }
@@ -44,7 +47,7 @@ class PosixReaper implements Reaper {
   private mark: number | undefined
   private failed = false
   private closed = false
-  /** How many more times the shell may be replaced before the next child starts. */
+  /** The number of times that the shell may still be replaced before the next child starts. */
   private replacements = 0
 
   constructor(private readonly onfail: (reason: string) => void) {}
@@ -112,20 +115,20 @@ class PosixReaper implements Reaper {
       this.shell?.stdin.write(`${line}\n`)
       void Promise.resolve(this.shell?.stdin.flush()).catch(() => undefined)
     } catch {
-      // The shell has exited, and its exit starts another.
+      // The shell has exited; its exit starts another shell.
     }
   }
 }
 
 type ReaperProcess = ReturnType<typeof spawnReaper>
 
-/** Bounds replacements: a shell that cannot live is not started again and again. */
+/** Bounds replacements, so that a shell that exits at once is not started for ever. */
 const MAX_REPLACED = 20
 
 /**
- * Keeps the groups as its positional parameters. `starting` is set while svc starts a child: if svc is killed then, the
- * script adds the groups of all processes that hold the mark. Children get a second to exit by themselves when their
- * stdin ends.
+ * Keeps the groups as its positional parameters. `starting` is set while svc starts a child: if svc is killed meanwhile, the
+ * script adds the groups of all processes that hold the mark. When their stdin ends, children get a second to exit by
+ * themselves.
  */
 const SCRIPT = `
 trap '' HUP INT TERM

@@ -5,7 +5,7 @@
 import type { StdioLaunch } from "../config/server-spec.ts"
 import { BackendError } from "../lib/errors.ts"
 
-/** What resolving a command needs of the machine. */
+/** The facts about the machine that resolving a command needs. */
 export type CommandLookup = {
   readonly windows: boolean
   /** Returns the path of an executable, or null. */

@@ -1,5 +1,5 @@
 /**
- * Captures what a child writes beside its messages, and decides what is logged of it.
+ * Captures the output of a child beside its messages, and decides which lines are logged.
  *
  *  1. A line of stderr is logged at level info as `stderr: …`; a line of stdout that is not a message at level warn.
  *  2. A line is cut at 8 KiB, never inside a character, and marked; the rest of the line is skipped.
@@ -76,7 +76,7 @@ export type LineCaptureOptions = {
   redact(text: string): string
   /** Receives one line, clean and redacted. */
   emit(line: string): void
-  /** Bytes of a line at most. */
+  /** The limit of a line in bytes. */
   readonly limit?: number
 }
 
@@ -116,7 +116,7 @@ export class LineCapture {
     this.endLine(EMPTY)
   }
 
-  /** Emits what is left. Nothing may follow. */
+  /** Emits the rest. Nothing may follow. */
   end(): void {
     this.takeLine(this.held.subarray(0, this.size))
     this.size = 0
@@ -125,7 +125,7 @@ export class LineCapture {
 
   // ---
 
-  /** Reads the clock once for each chunk: under a flood, once for each line would be most of the work. */
+  /** Reads the clock only once per chunk: in a flood, reading it for each line would be most of the work. */
   private openWindow(): void {
     const now = this.options.clock.now()
     if (now < this.windowEnds) return
@@ -201,7 +201,7 @@ export class LineCapture {
   }
 }
 
-/** Removes what could control a terminal or forge a line: escape sequences, control and direction characters. */
+/** Removes escape sequences, control and direction characters, which could control a terminal or forge a line. */
 export function stripControls(text: string): string {
   return text.replace(ESCAPES, "").replace(/\r+$/, "").replaceAll("\r", " ").replace(CONTROLS, "")
 }
@@ -215,7 +215,7 @@ type DistinctLine = { readonly bytes: Buffer; readonly text: string; repeats: nu
 
 const LF = 0x0a
 const EMPTY = new Uint8Array()
-/** Bytes that are held beyond those shown, so that a secret at the cut is still recognized. */
+/** Bytes that are held beyond the limit, so that a secret at the cut is still recognized. */
 const CUT_MARGIN_BYTES = 1024
 const EXCERPT = 60
 const CUT = " … (cut)"
@@ -229,14 +229,14 @@ const CONTROLS = /[^\P{Cc}\t]|[\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu
 const decoder = new TextDecoder()
 const encoder = new TextEncoder()
 
-/** Returns a line as it is logged: without controls, redacted, and cut. A line of `held` bytes may have been longer. */
+/** Returns a line for the log: without controls, redacted, and cut. A line of `held` bytes may have been longer. */
 function render(bytes: Uint8Array, held: number, redact: (text: string) => string): string {
   const text = redact(stripControls(decoder.decode(bytes)).trimEnd())
   const whole = encoder.encode(text)
   const limit = held - CUT_MARGIN_BYTES
   const isWhole = bytes.length < held
   if (isWhole && whole.length <= limit) return text
-  // Redaction may have moved the end of what was held, which may be half a secret, to before the limit.
+  // Redaction may have moved the end of the held bytes, which may be half a secret, before the limit.
   let end = Math.min(limit, isWhole ? whole.length : Math.max(0, whole.length - CUT_MARGIN_BYTES))
   while (end > 0 && ((whole[end] ?? 0) & 0xc0) === 0x80) end--
   return decoder.decode(whole.subarray(0, end)) + CUT

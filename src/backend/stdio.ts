@@ -4,7 +4,7 @@
  *  1. The child's environment is the launch's and nothing else.
  *  2. The child ends with its process group: `close` resolves when the group is empty (process-tree.ts).
  *  3. The transport is lost when the child exits, closes its stdout, or closes its stdin. The loss is reported once.
- *  4. A child that does not read its stdin delays only its own callers: the frames that wait for it are counted and bounded.
+ *  4. A child that does not read its stdin delays only its own callers: its waiting frames are counted and bounded.
  */
 import { statSync } from "node:fs"
 import type { StdioLaunch } from "../config/server-spec.ts"
@@ -22,12 +22,12 @@ export type StdioDeps = {
   /** The server's name, for errors. */
   readonly server: string
   readonly clock: Clock
-  /** Bytes of one frame at most, and of all frames that wait for the child to read. */
+  /** The limit, in bytes, of one frame, and of all frames that wait for the child to read. */
   readonly limit: number
   /** Returns the milliseconds from closing stdin to SIGTERM, and from SIGTERM to SIGKILL. */
   grace(): number
   readonly reaper: Reaper
-  /** Receives what the child writes beside its messages. */
+  /** Receives the output of the child beside its messages. */
   readonly output: ChildOutput
 }
 
@@ -90,7 +90,7 @@ export class StdioTransport implements ClientTransport {
     const { clock, grace } = this.deps
     await endTree(this.child, this.group, clock, grace())
     this.group.close()
-    // Takes the last output, and lets go of a pipe that a process outside the group holds open.
+    // Reads the last output, then closes a pipe that a process outside of the group holds open.
     void withTimeout(clock, SETTLE_MS, Promise.all([this.stdoutEnd, this.stderrEnd])).then(() =>
       this.stopReading.abort(),
     )
@@ -177,7 +177,7 @@ const withoutByteOrderMark = (line: Uint8Array): Uint8Array =>
 
 const BRACE = 0x7b
 const BRACKET = 0x5b
-/** How far apart the end of stdout and the exit may be. */
+/** The most time between the end of stdout and the exit. */
 const SETTLE_MS = 200
 /**
  * A program that fails at once exits within 1 ms, and runtimes take longer than this to start: until then, the request would
@@ -187,7 +187,7 @@ const LIVED_MS = 12
 /** From this size of a stderr chunk on, reading pauses: a child that floods its stderr is slowed, not its neighbours. */
 const FLOOD_BYTES = 32 * 1024
 const FLOOD_PAUSE_MS = 4
-/** How long all waits for the owner of one large frame may take. After that, what it has not taken is kept in memory. */
+/** The total time of waits for the owner of one large frame. After that, the bytes that it has not taken stay in memory. */
 const MAX_SLOWED_MS = 250
 const floodPause = (chunk: Uint8Array): number => (chunk.length < FLOOD_BYTES ? 0 : FLOOD_PAUSE_MS)
 const WINDOWS = process.platform === "win32"
@@ -225,7 +225,7 @@ function spawn(
   }
 }
 
-/** Lets the owner of a large frame slow the pipe down, but not for long: the messages of other clients come over it, too. */
+/** Lets the owner of a large frame slow down the pipe, but not for long: it also carries the messages of other clients. */
 class SharedPipeSink implements FrameSink {
   private patience = MAX_SLOWED_MS
 
@@ -255,8 +255,8 @@ class SharedPipeSink implements FrameSink {
 }
 
 /**
- * Writes a frame at once if none came with the one before it, else the frames of one turn of the event loop together: under
- * load, a system call for each frame would cost more than relaying it.
+ * Writes a frame at once if the frame before it was the only one of its turn of the event loop; otherwise writes all frames of
+ * a turn together: under load, a system call for each frame would cost more than relaying it.
  */
 class StdinQueue {
   /** Bytes accepted and not yet read by the child. */
@@ -297,7 +297,7 @@ class StdinQueue {
     }
     try {
       const written = this.write(frames)
-      // A number: the pipe has taken all. A promise: the child has to read first.
+      // A number: the pipe has taken all bytes. A promise: the child must read first.
       if (written instanceof Promise) written.then(next, this.onbroken)
       else next()
     } catch {

@@ -1,5 +1,5 @@
 /**
- * Rule 7 of attribution (attribution.ts): calls of one kind in a row that each sent one server request equally long after they
+ * Rule 7 of attribution (attribution.ts): a row of calls of one kind that each sent one server request equally long after they
  * began. For example, a tool that asks 200 ms after it began:
  *
  *     call   asked after   a cancelled call of another client, seen from the server request
@@ -7,9 +7,9 @@
  *     2      210 ms        began 905 ms, was cancelled 100 ms before it
  *     3      190 ms        began 4000 ms, was cancelled 3600 ms before it
  *
- * The calls fit: 190 to 210 ms. After call 2 the cancelled call fits as well by its beginning (900 and 905 ms), so the request
- * could be its own; after call 3 it does not fit any more. A row that is long enough, and that no cancelled call fits, shows
- * that the server requests are the calls' own.
+ * The calls fit: 190 to 210 ms. After call 2, the beginning of the cancelled call fits as well (900 and 905 ms), so the cancelled
+ * call could have sent the request; after call 3, it does not fit any more. A row that is long enough, and that no cancelled call
+ * fits, shows that its calls sent the server requests.
  *
  * Deterministic: times are parameters.
  */
@@ -17,7 +17,7 @@
 /** A time from a cancelled call to a server request. */
 type Delay = { readonly since: "begin" | "cancel"; readonly ms: number }
 
-/** What the rule reads of a cancelled call. */
+/** The times of a cancelled call that the rule needs. */
 export type CancelledTimes = {
   readonly cancelledAt: number
   /** Milliseconds from sending to cancelling it. */
@@ -44,7 +44,7 @@ export type SteadyRow<Suspect extends CancelledTimes> = {
   readonly suspects: Suspect[][]
 }
 
-/** Returns the row with one call more, or a new one if the call does not fit. `after`: from the call to its request. */
+/** Returns the row with one more call, or a new row if the call does not fit. `after`: from the call to its request. */
 export function extendSteadyRow<Suspect extends CancelledTimes>(
   row: SteadyRow<Suspect> | undefined,
   { suspects, quiet, at }: SoleServerRequest<Suspect>,
@@ -65,17 +65,17 @@ export function extendSteadyRow<Suspect extends CancelledTimes>(
   }
 }
 
-/** Whether the row shows that the server requests are the calls' own. */
+/** Whether the row shows that its calls sent the server requests. */
 export const isSteady = ({ count, delays }: SteadyRow<CancelledTimes>): boolean =>
   count >= STEADY_ROW && delays.length === 0
 
 // ---
 
-/** How many calls in a row must have sent their server request equally long after they began. */
+/** The number of calls in a row that must have sent their server request equally long after they began. */
 const STEADY_ROW = 8
-/** What a call counts for if no cancelled call can have sent its server request. */
+/** The count of a call if no cancelled call can have sent its server request. */
 const QUIET_CALLS = 2
-/** How far apart "equally long" may be: this, or a quarter of the time. */
+/** The tolerance of "equally long": this, or a quarter of the time. */
 const STEADY_MS = 40
 
 const delaysTo = (at: number, suspects: readonly CancelledTimes[]): readonly Delay[] =>

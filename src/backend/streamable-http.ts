@@ -3,9 +3,10 @@
  * Streamable HTTP.
  *
  *  1. A stream that breaks in the middle costs only its request.
- *  2. A session that the server has forgotten (404; many answer 400) is opened again, once for all requests that find it
- *     forgotten, and each request is sent once more, because it was never executed. Nothing else is ever sent twice.
- *  3. A method that is refused likewise in the new session is refused for another reason: it opens no session for a while.
+ *  2. If the server has forgotten the session (404; many servers answer 400), svc opens a new session, once for all requests
+ *     that got this answer, and sends each request once more, because it was never executed. Nothing else is ever sent twice.
+ *  3. If the server refuses a method in the new session as well, it has another reason: the method opens no session for a
+ *     while.
  */
 import { REPLICA_HEADER, type RemoteLaunch } from "../config/server-spec.ts"
 import { Backoff } from "../lib/backoff.ts"
@@ -39,11 +40,11 @@ import {
 } from "./http.ts"
 import { classify } from "./negotiate.ts"
 
-/** Is usable at once: connects with the first frame, and reports failures through `events`. */
+/** Connects with the first frame, and reports failures through `events`. */
 export class StreamableHttpTransport implements ClientTransport {
   readonly pid = undefined
   readonly buffered = 0
-  /** What aborts each request in flight. */
+  /** The controllers that abort the requests in flight. */
   private readonly requests = new Map<number, AbortController>()
   private readonly stopped = new AbortController()
   /** The `Mcp-Session-Id` that the server assigned. */
@@ -52,7 +53,7 @@ export class StreamableHttpTransport implements ClientTransport {
   /** The `initialize` request, to open the session again. */
   private initializeFrame: Uint8Array | string | undefined
   private renewal: Promise<void> | undefined
-  /** Methods that were refused in a new session too, and when they may open a session again. */
+  /** Methods that were also refused in a new session, and when they may open a session again. */
   private readonly refusedMethods = new BoundedMap<string, { readonly until: number; readonly backoff: Backoff }>(
     MAX_REFUSED_METHODS,
   )
@@ -142,7 +143,7 @@ export class StreamableHttpTransport implements ClientTransport {
       .catch(() => undefined)
   }
 
-  /** Opens the session again, unless another request has done so since `lost` was the session. */
+  /** Opens the session again, unless another request has replaced the session `lost`. */
   private async renew(lost: string): Promise<void> {
     if (this.session !== lost) return this.renewal
     this.renewal ??= this.reinitialize().finally(() => {
@@ -151,12 +152,12 @@ export class StreamableHttpTransport implements ClientTransport {
     return this.renewal
   }
 
-  /** Whether a refusal of this method may mean that the server has forgotten the session that was used. */
+  /** Whether a refusal of this method may mean that the server has forgotten the session `used`. */
   private mayRenew(used: string, method = ""): boolean {
     return this.session !== used || this.deps.clock.now() >= (this.refusedMethods.get(method)?.until ?? 0)
   }
 
-  /** Notes whether a new session helped a request: some servers answer 404 to what they do not offer. */
+  /** Records whether a new session helped a request: some servers answer 404 to methods that they do not offer. */
   private noteRenewal(method = "", refused: boolean): void {
     const { refusedMethods } = this
     if (!refused) {
@@ -173,19 +174,19 @@ export class StreamableHttpTransport implements ClientTransport {
     const response = await this.post(this.initializeFrame ?? "", { number: undefined, method: "initialize" }, signal)
     if (!response.ok) {
       const error = await statusError(response, this.deps)
-      // The server has become another one. What it speaks now is negotiated over a new connection.
+      // The server is another version now: svc negotiates again over a new connection.
       if (classify(error) === "legacy") this.lose(`opens no new session: ${error.message}`)
       throw error
     }
     this.session = response.headers.get("mcp-session-id") ?? undefined
     await response.body?.cancel()
     const method = "notifications/initialized"
-    const noted = await this.post(`{"jsonrpc":"2.0","method":"${method}"}`, { number: undefined, method }, signal)
-    await noted.body?.cancel()
+    const accepted = await this.post(`{"jsonrpc":"2.0","method":"${method}"}`, { number: undefined, method }, signal)
+    await accepted.body?.cancel()
     this.events.onrenewed?.()
   }
 
-  /** Sends one frame and passes on what comes of it. Never rejects. */
+  /** Sends one frame and handles its response. Never rejects. */
   private async deliver(frame: Uint8Array | string, about: Outgoing): Promise<void> {
     const { number } = about
     const { signal: stopped } = this.stopped
@@ -206,7 +207,7 @@ export class StreamableHttpTransport implements ClientTransport {
   }
 
   private failed({ number, method = "" }: Outgoing, error: unknown): void {
-    // A response that is too large says nothing of the server's health.
+    // A response that is too large says nothing about the server's health.
     if (error instanceof TooLargeError) {
       this.events.ondropped(new Uint8Array(), number)
       return
@@ -215,7 +216,7 @@ export class StreamableHttpTransport implements ClientTransport {
     if (error instanceof NetworkError) this.suspect(method, error)
   }
 
-  /** Handles a request that got no response: loses the transport if the server is not known to be there otherwise. */
+  /** Handles a request that got no response: loses the transport, or asks for a ping if the server has answered before. */
   private suspect(method: string, error: NetworkError): void {
     if (this.negotiated === undefined || PINGS.has(method)) this.lose(error.message)
     else this.events.onsuspect?.()
@@ -290,8 +291,8 @@ export class StreamableHttpTransport implements ClientTransport {
   }
 
   /**
-   * Takes the JSON-RPC error out of an error status. Rejects with the status if there is none, or if it could be mistaken
-   * for evidence of an era.
+   * Passes on the JSON-RPC error in the body of an error status. Rejects with the status if there is none, or if the error could
+   * be mistaken for evidence of an era.
    */
   private async refused(response: Response, number: number): Promise<void> {
     const { negotiated, events, deps } = this
@@ -312,7 +313,7 @@ export class StreamableHttpTransport implements ClientTransport {
   }
 
   /**
-   * Keeps the stream open on which a legacy server sends messages of its own. Returns if the server has no such stream.
+   * Keeps open the stream on which a legacy server sends messages of its own. Returns if the server has no such stream.
    * basic: Transports, Listening for Messages from the Server.
    */
   private async listen(): Promise<void> {
@@ -320,7 +321,7 @@ export class StreamableHttpTransport implements ClientTransport {
     const { signal } = this.stopped
     const backoff = new Backoff({ first: FIRST_RETRY_MS, max: MAX_RETRY_MS })
     let lastId: string | undefined
-    /** The session that was opened for this stream, until the stream was there in it. */
+    /** The session that was opened for this stream, until the stream opens in it. */
     let renewed: string | undefined
     const take = ({ id, retry, data }: ServerSentEvent) => {
       if (id !== undefined) lastId = id
@@ -369,7 +370,7 @@ const FIRST_RENEWAL_PAUSE_MS = 1000
 const MAX_RENEWAL_PAUSE_MS = 5 * 60_000
 const MAX_REFUSED_METHODS = 100
 
-/** Matches the body of a 400 that means the protocol's session; a tool may have sessions of its own. */
+/** Matches the body of a 400 that is about the protocol's session; a tool may have sessions of its own. */
 const NO_SESSION = /session[ _-]?id|(invalid|unknown|expired) session/i
 
 /** Whether the server refused a request because it does not know the session. Leaves the body readable. */
@@ -380,7 +381,7 @@ async function isForgotten(response: Response): Promise<boolean> {
   return NO_SESSION.test(decode(body))
 }
 
-/** Returns the JSON-RPC error that a body is, if it is one. */
+/** Returns the JSON-RPC error in a body, or undefined. */
 function errorIn(body: Uint8Array): { readonly id: unknown; readonly message: unknown } | undefined {
   try {
     const value: unknown = JSON.parse(decode(body))

@@ -1,6 +1,6 @@
 /**
- * The state machine of a backend: `step(state, event, policy) -> [state, effects]`. All backends have this one, supervised
- * or not, stdio or remote: unsupervised is a policy.
+ * The state machine of a backend: `step(state, event, policy) -> [state, effects]`. All backends share it, supervised or not,
+ * stdio or remote: unsupervised is a policy.
  *
  *   stopped ─start─▶ starting ─opened─▶ connected
  *                       │                 │    ▲
@@ -8,14 +8,14 @@
  *                       ▼                 ▼    │
  *                       └───▶ waiting ─due─▶ recovering ─lost─▶ waiting | crashed
  *
- *   Lost: failed to open, exited, or stopped answering. Refused is a loss that another attempt alone will not mend, such as
- *   a wrong address; attempts become rarer. Policy `never`: lost ─▶ failed. Policy `supervised` with its attempts
- *   used up: lost ─▶ crashed. Policy `reconnect` has no limit. From anywhere: stop ─▶ stopped, restart ─▶ recovering with
- *   fresh attempts. A refusal (401) ─▶ unauthorized, until an operator restarts or authorizes.
+ *   Lost: failed to open, exited, or stopped answering. Refused: a loss that another attempt will not repair, such as a wrong
+ *   address; attempts become rarer. Policy `never`: lost ─▶ failed. Policy `supervised` with its attempts used up:
+ *   lost ─▶ crashed. Policy `reconnect` has no limit. From any state: stop ─▶ stopped, restart ─▶ recovering with fresh
+ *   attempts. A 401 ─▶ unauthorized, until an operator restarts or authorizes.
  *
  *  1. All changes of state are in this file. It has no clock, no timer and no I/O: time arrives in events.
- *  2. Reports and timers carry the epoch they answer. The first line of `step` drops stale ones, and no other code checks.
- *  3. Total: every state answers every event, if only with no change and no effects.
+ *  2. Reports and timers carry the epoch of their effect. The first line of `step` drops stale events; no other code checks.
+ *  3. The machine is total: every state handles every event, if only with no change and no effects.
  *  4. There is at most one process and one timer. The listing is published exactly while connected. `close` precedes the
  *     next `open`, and the driver finishes the one before it begins the other.
  *
@@ -23,7 +23,7 @@
  */
 import type { RestartPolicy } from "../config/server-spec.ts"
 
-/** How a process ended; `at` is milliseconds since the epoch. */
+/** The exit of a process; `at` is milliseconds since the epoch. */
 export type ProcessExit = { readonly code: number | null; readonly signal: string | null; readonly at: number }
 
 /**
@@ -56,7 +56,7 @@ export type BackendEvent =
       readonly now: number
     }
 
-/** What the driver must do, in order. */
+/** The effects that the driver must run, in order. */
 export type BackendEffect =
   | { readonly kind: "open"; readonly epoch: number }
   | { readonly kind: "close" | "publish" | "unpublish" | "cancelTimer" }
@@ -109,7 +109,7 @@ export function step(
 export const restartDelay = (n: number, delay: number, after: "lost" | "refused" = "lost"): number =>
   delay * 2 ** Math.min(n - 1, after === "lost" ? 4 : 8)
 
-/** How a state is reported. */
+/** The report of a state. */
 export type StateStatus = {
   /** spec: Server connection status. */
   readonly status: "connected" | "error" | "disconnected" | "awaiting_oauth"

@@ -1,8 +1,8 @@
 /**
- * Authorizes svc at remote servers: supplies the credentials of each request, and answers a 401 or 403.
+ * Authorizes svc at remote servers: supplies the credentials of each request, and handles a 401 or 403.
  *
- *  1. A refusal is answered without a person if possible: by a renewal, or by a new token for svc itself.
- *  2. Else the error names the address at which a person authorizes svc.
+ *  1. svc handles a refusal without a user if possible: by a renewal, or by a new token for svc itself.
+ *  2. Otherwise the error names the address at which a user authorizes svc.
  *  3. A server that refuses a new token would refuse another one too: svc requests no other token.
  */
 
@@ -33,7 +33,7 @@ export type OAuthDeps = Omit<TokenSourceDeps & AuthorizationFlowDeps, "loadOAuth
   onlogout?(server: string): void
 }
 
-/** The address to open in a browser, and the state of the authorization; undefined if no person is needed. */
+/** The address to open in a browser, and the state of the authorization; undefined if no user is needed. */
 export type StartedAuthorization = { readonly url: string; readonly state: string } | undefined
 
 /** One server's authorization, without its tokens. */
@@ -43,7 +43,7 @@ export type AuthStatus = {
   readonly scopes: readonly string[]
   /** ISO 8601. */
   readonly expires?: string
-  /** Whether it is renewed without a person. */
+  /** Whether svc renews it without a user. */
   readonly renews: boolean
   readonly issuer?: string
 }
@@ -60,12 +60,12 @@ export class OAuth {
     this.flow = new AuthorizationFlow({ ...deps, loadOAuthClient, addSecrets })
   }
 
-  /** Values that must not be shown. The same array until there are more. */
+  /** Values that must not be shown. Returns the same array until there are more. */
   get secrets(): readonly string[] {
     return this.known
   }
 
-  /** Returns what the requests to a server are authorized with. */
+  /** Returns the credentials for the requests to a server. */
   credentials(spec: ServerSpec, launch: RemoteLaunch): Credentials {
     const source = this.sourceOf(spec.name, launch)
     const isConfigured = launch.headers.authorization !== undefined && launch.oauth === undefined
@@ -73,8 +73,8 @@ export class OAuth {
   }
 
   /**
-   * Starts an authorization anew. `redirectUrl` undefined: svc's own. Rejects with an UnavailableError if a server cannot be
-   * reached, else with a RequestError.
+   * Starts a new authorization. `redirectUrl` undefined means svc's own. Rejects with an UnavailableError if a server cannot be
+   * reached, otherwise with a RequestError.
    */
   async begin(spec: ServerSpec, redirectUrl: string | undefined): Promise<StartedAuthorization> {
     const source = this.sourceOf(spec.name, remote(spec).launch)
@@ -99,13 +99,13 @@ export class OAuth {
     const { name, failure } = await this.flow.finish(response)
     if (failure === undefined) this.deps.log.info("authorized", { server: name })
     else this.deps.log.warn(failure.message, { server: name })
-    // After a failure there is a new address to open.
+    // A failure creates a new address to open.
     this.deps.onchange(name)
     if (failure !== undefined) throw failure
     return name
   }
 
-  /** Resolves when the authorization with this state is finished. Rejects with why it failed. */
+  /** Resolves when the authorization with this state is finished. Rejects with the reason if it failed. */
   finished(state: string): Promise<void> {
     return this.flow.finished(state)
   }
@@ -117,7 +117,7 @@ export class OAuth {
     return found.filter((status) => status !== undefined)
   }
 
-  /** Revokes and deletes a server's tokens. Returns why the authorization server did not revoke them, if it did not. */
+  /** Revokes and deletes a server's tokens. Returns the reason if the authorization server did not revoke them. */
   async logout(spec: ServerSpec): Promise<string | undefined> {
     const source = this.sourceOf(spec.name, remote(spec).launch)
     await source.load()
@@ -139,7 +139,7 @@ export class OAuth {
     return (await loadOAuthClient()).clientMetadata(metadataUrl, [redirectUrl, ...more])
   }
 
-  /** Returns the tokens to send. Rejects with an UnauthorizedError if they have expired and a grant for new ones is refused. */
+  /** Returns the tokens to send. Rejects with an UnauthorizedError if they have expired and a grant for new tokens is refused. */
   async usable(source: TokenSource): Promise<TokenSet | undefined> {
     try {
       return await source.usable()
@@ -149,12 +149,12 @@ export class OAuth {
   }
 
   /**
-   * Answers a challenge to a token, or to a request without one. Returns whether a retry may succeed. Rejects with an
-   * UnauthorizedError if a person must authorize svc.
+   * Handles a challenge to a token, or to a request without a token. Returns whether a retry may succeed. Rejects with an
+   * UnauthorizedError if a user must authorize svc.
    */
   async answerChallenge(source: TokenSource, response: Response): Promise<boolean> {
     const { challengeOf, isDpopNonceChallenge } = await loadOAuthClient()
-    // The nonce has been noted: the next proof has it.
+    // The nonce is recorded already: the next proof contains it.
     if (source.tokens?.scheme === "DPoP" && isDpopNonceChallenge(response)) return response.headers.has("dpop-nonce")
     const challenge = challengeOf(response)
     if (response.status === 401) return this.unauthorized(source, challenge)
@@ -226,7 +226,7 @@ export class OAuth {
     }
   }
 
-  /** Returns the error that names the address to open. Rejects with a TransientError if it cannot be found out now. */
+  /** Returns the error that names the address to open. Rejects with a TransientError if the address cannot be determined now. */
   private async requireAuthorization(
     source: TokenSource,
     scope: string | undefined,
@@ -257,7 +257,7 @@ export class OAuth {
     return configured === own || !isLoopbackUrl(configured) ? configured : undefined
   }
 
-  /** Sends a request without authorization, for its challenge. */
+  /** Sends a request without authorization, to get the challenge. */
   private async probe(source: TokenSource): Promise<void> {
     const { url, headers } = source.launch
     const signal = AbortSignal.timeout(PROBE_MS)
@@ -269,7 +269,7 @@ export class OAuth {
     await response.body?.cancel()
   }
 
-  /** Asks for more scopes. authorization: Step-Up Authorization Flow. */
+  /** Requests more scopes. authorization: Step-Up Authorization Flow. */
   private async stepUp(source: TokenSource, { scope }: Challenge): Promise<boolean> {
     const { computeScopeUnion, isStrictScopeSuperset } = await loadOAuthClient()
     const granted = source.tokens?.scope
@@ -281,10 +281,10 @@ export class OAuth {
     throw new InsufficientScopeError(`requires more scopes (${scope}): ${message}`, authorizationUrl)
   }
 
-  /** Returns the error of an authorization that failed. Throws a TransientError as it is. */
+  /** Returns the error of an authorization that failed. Throws a TransientError unchanged. */
   private authorizationFailed({ name, isUnattended, launch }: TokenSource, cause: unknown): UnauthorizedError {
     if (cause instanceof TransientError) throw cause
-    // A server without OAuth takes its credentials from another header than Authorization.
+    // A server without OAuth may take its credentials from another header than Authorization.
     if (launch.oauth === undefined && Object.keys(launch.headers).some((header) => isSecretName(header)))
       return new HeadersRefusedError({ cause })
     if (cause instanceof TokenRequiredError) return cause
@@ -292,14 +292,14 @@ export class OAuth {
     return new UnauthorizedError(`requires authorization, but ${this.reason(cause)}${next}`, undefined, { cause })
   }
 
-  /** Returns the message of an error. Masks it before it cuts it: half a secret would not be recognized. */
+  /** Returns the message of an error. Masks the message before cutting it: half a secret would not be recognized. */
   private reason(cause: unknown): string {
     return this.deps.mask(messageOf(cause)).slice(0, MAX_REASON)
   }
 
   private async unauthorized(source: TokenSource, challenge: Challenge): Promise<boolean> {
     const { tokens } = source
-    // A token that expired in transit says nothing of the grant.
+    // A token that expired in transit says nothing about the grant.
     const isExpired = tokens?.expiresAt !== undefined && this.deps.clock.now() >= tokens.expiresAt - EARLY_MS
     const fresh = isExpired ? undefined : source.fresh
     noteChallenge(source, challenge)
@@ -337,7 +337,7 @@ class TokenCredentials implements Credentials {
     return sent.startsWith(DPOP_SCHEME) ? this.source.proof(sent.slice(DPOP_SCHEME.length), method, url) : undefined
   }
 
-  noted(response: Response): Promise<void> {
+  noteNonce(response: Response): Promise<void> {
     return this.source.noteNonce(response)
   }
 
@@ -352,7 +352,7 @@ class TokenCredentials implements Credentials {
   }
 }
 
-/** The configured Authorization header, which is among the headers of every request: a refusal of it is final. */
+/** The configured Authorization header, which every request has among its headers: its refusal is final. */
 class ConfiguredCredentials implements Credentials {
   readonly last = undefined
 
@@ -364,7 +364,7 @@ class ConfiguredCredentials implements Credentials {
     return undefined
   }
 
-  async noted(): Promise<void> {}
+  async noteNonce(): Promise<void> {}
 
   accepted(): void {}
 
@@ -377,7 +377,7 @@ class ConfiguredCredentials implements Credentials {
 const MAX_REASON = 500
 const MAX_SECRETS = 1000
 const PROBE_MS = 15_000
-/** How much earlier than declared a token may expire: the times in a JWT are whole seconds. */
+/** A token may expire this much earlier than declared: the times in a JWT are whole seconds. */
 const EARLY_MS = 1000
 
 /** Loads the SDK when a server first requires authorization. */
@@ -400,13 +400,13 @@ function noteChallenge(source: TokenSource, { metadataUrl, scope, dpop }: Challe
   if (metadataUrl !== undefined) source.entry = { ...source.entry, metadataUrl }
 }
 
-/** Another token would be refused likewise. */
+/** Returns the error of a refused new token: the server would refuse another token too. */
 const newTokenRefused = (tokens: TokenSet | undefined): UnauthorizedError =>
   new UnauthorizedError(
     `refuses the token that ${tokens?.issuer} has just issued for it: they disagree on its audience, issuer or keys`,
   )
 
-/** A new token would need a proof of the same kind. */
+/** Returns the error of a refused proof: a new token would need the same kind of proof. */
 const proofRefused = (tokens: TokenSet | undefined): UnauthorizedError =>
   new UnauthorizedError(
     `refuses the DPoP proof of a token that ${tokens?.issuer} has just issued for it: check the clock of this machine, and whether the configured url is the server's own address`,
