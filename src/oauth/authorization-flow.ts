@@ -1,7 +1,6 @@
 /**
- * Runs authorizations that need a person: makes the address to open in a browser, and redeems the response that comes back
- * to the redirect address. A response is accepted once, and only for a state that svc issued. authorization: Authorization
- * Code Protection.
+ * Runs authorizations by a user: creates the address to open in a browser, and redeems the response at the redirect address.
+ * Accepts a response once, and only for a state that svc issued. authorization: Authorization Code Protection.
  */
 
 import { TokenRequiredError, TransientError } from "../backend/client-transport.ts"
@@ -18,7 +17,7 @@ export type AuthorizationFlowDeps = Pick<TokenSourceDeps, "clock" | "loadOAuthCl
   readonly metadataUrl: string | undefined
   /** Returns an unguessable value. */
   newState(): string
-  /** Masks secrets in the text of an authorization server: before it is cut, because half a secret would not be recognized. */
+  /** Masks secrets in the text of an authorization server. Callers mask before they cut: half a secret would not be recognized. */
   mask(text: string): string
 }
 
@@ -41,15 +40,15 @@ export type PendingAuthorization = {
 }
 
 export class AuthorizationFlow {
-  /** By state. */
+  /** The authorizations that wait for their response, by state. */
   private readonly pending = new Map<string, PendingAuthorization>()
   private readonly starting = new Map<string, Promise<PendingAuthorization>>()
-  /** The outcomes of the latest authorizations by state, for callers that wait for one after it has ended. */
+  /** The outcomes of the latest authorizations by state, for callers that ask after the end. */
   private readonly outcomes = new BoundedMap<string, Promise<void>>(MAX_OUTCOMES)
 
   constructor(private readonly deps: AuthorizationFlowDeps) {}
 
-  /** Starts an authorization; concurrent callers with the same arguments share it. Rejects with the reason if it cannot start. */
+  /** Starts an authorization, which concurrent callers with the same arguments share. Rejects with the reason if it cannot start. */
   start(source: TokenSource, redirectUrl: string, scope: string | undefined): Promise<PendingAuthorization> {
     const key = JSON.stringify([source.key, redirectUrl, scope])
     const started =
@@ -64,7 +63,7 @@ export class AuthorizationFlow {
     if (found === undefined)
       throw new RequestError(
         "not_found",
-        "svc does not wait for this sign-in, or no longer; start it again with `svc auth login`",
+        "svc does not wait for this sign-in, which may have expired; start it again with `svc auth login`",
       )
     this.pending.delete(found.state)
     const { source } = found
@@ -75,7 +74,7 @@ export class AuthorizationFlow {
       return { name }
     } catch (cause) {
       const { isRevoked } = await this.deps.loadOAuthClient()
-      // The authorization server has forgotten the registration: the next authorization makes a new one.
+      // The authorization server has forgotten the registration: the next authorization registers again.
       if (isRevoked(cause)) await source.change({ client: undefined })
       const message = `${name} was not authorized: ${this.deps.mask(messageOf(cause)).slice(0, MAX_REASON)}`
       const failure = new RequestError("invalid_request", message, undefined, { cause })
@@ -99,7 +98,7 @@ export class AuthorizationFlow {
 
   // ---
 
-  /** Discovers the authorization server, registers a client if needed, and makes the address. */
+  /** Discovers the authorization server, registers a client if needed, and creates the address. */
   private async prepare(
     source: TokenSource,
     redirectUrl: string,
@@ -130,7 +129,7 @@ export class AuthorizationFlow {
 
   private trackOutcome(state: string): PendingAuthorization["settle"] {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    // A failure that no caller waits for is no unhandled rejection.
+    // Prevents an unhandled rejection if no caller waits for the failure.
     promise.catch(() => undefined)
     this.outcomes.set(state, promise)
     return (error) => (error === undefined ? resolve() : reject(error))
@@ -160,8 +159,8 @@ export class AuthorizationFlow {
   }
 
   /**
-   * Returns the client to authorize as, in this order: the configured one, svc's metadata document, the last registration
-   * if it still fits, a new registration. authorization: Client Registration Approaches.
+   * Returns the client for an authorization, in this order: the configured client, svc's metadata document, the last
+   * registration if it still fits, a new registration. authorization: Client Registration Approaches.
    */
   private async clientFor(
     source: TokenSource,
@@ -217,7 +216,7 @@ export class AuthorizationFlow {
 
 // ---
 
-/** Addresses of one server that may be open in a browser at a time. */
+/** The most addresses of one server that may be open in browsers at a time. */
 const MAX_PENDING = 5
 const MAX_OUTCOMES = 100
 const MAX_REASON = 500

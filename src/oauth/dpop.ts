@@ -8,10 +8,10 @@ import { calculateJwkThumbprint, exportJWK, importJWK, type JWK } from "jose"
 /** A private key, as it is stored with the tokens that are bound to it. */
 export type DpopKey = { readonly alg: DpopAlg; readonly jwk: JWK }
 
-/** Makes proofs with one key, and remembers the nonce of each origin. */
+/** Creates proofs with one key, and remembers the nonce of each origin. */
 export type DpopProver = DpopSession
 
-/** Generates a key for tokens of an issuer, of an algorithm in each of the lists. Throws if svc has none. */
+/** Generates a key for tokens of an issuer, with an algorithm that is in each of the lists. Throws if svc supports none. */
 export async function generateDpopKey(issuer: string, lists: readonly (readonly unknown[])[]): Promise<DpopKey> {
   const alg = DPOP_SUPPORTED_ALGS.find((one) => lists.every((accepted) => accepted.includes(one)))
   if (alg === undefined)
@@ -22,7 +22,7 @@ export async function generateDpopKey(issuer: string, lists: readonly (readonly 
   return { alg, jwk: await exportJWK(privateKey) }
 }
 
-/** Returns what makes proofs with a stored key. */
+/** Returns a prover for a stored key. */
 export async function openDpop({ alg, jwk }: DpopKey): Promise<DpopProver> {
   const publicJwk = Object.fromEntries(Object.entries(jwk).filter(([name]) => PUBLIC_MEMBERS.includes(name)))
   const [privateKey, publicKey] = await Promise.all([importJWK(jwk, alg), importJWK(publicJwk, alg)])

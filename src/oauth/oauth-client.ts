@@ -1,9 +1,9 @@
 /**
- * Talks to authorization servers through the MCP SDK. Only this file, dpop.ts and unattended-grant.ts import it: they are
- * loaded when a server first requires authorization, so that a start does not pay for them.
+ * Talks to authorization servers through the MCP SDK. Only this file, dpop.ts and unattended-grant.ts import the SDK: they are
+ * loaded when a server first requires authorization, so that a start does not load it.
  *
  *  1. A server that cannot be reached, or answers 5xx, revokes nothing: a TransientError.
- *  2. The metadata of an authorization server is read anew for each grant. Credentials go only to the issuer they belong to.
+ *  2. svc reads the metadata of an authorization server again for each grant. Credentials go only to their issuer.
  */
 import { createPrivateKey } from "node:crypto"
 import {
@@ -34,7 +34,10 @@ import { type DpopKey, isDpopChallenge, openDpop } from "./dpop.ts"
 
 export { computeScopeUnion, isDpopNonceChallenge, isStrictScopeSuperset, OAuthError }
 
-/** svc as a client of one authorization server. `id` is empty if the grant needs no client. `secret` is the private key (PEM) if the method is private_key_jwt. */
+/**
+ * svc as a client of one authorization server. `id` is empty if the grant needs no client. `secret` is the private key (PEM) if
+ * the method is private_key_jwt.
+ */
 export type OAuthClient = {
   readonly id: string
   readonly secret?: string | undefined
@@ -48,7 +51,7 @@ export type OAuthClient = {
   readonly expiresAt?: number | undefined
 }
 
-/** The authorization server of a protected resource, by the current metadata of both. */
+/** The authorization server of a protected resource, from the current metadata of both. */
 export type AuthorizationServer = {
   readonly issuer: string
   readonly url: string
@@ -57,9 +60,9 @@ export type AuthorizationServer = {
   readonly resource: string | undefined
   /** The scopes that the resource supports. */
   readonly scopes: string | undefined
-  /** Whether the resource says that it takes tokens that are bound to a key. RFC 9728, 2. */
+  /** Whether the resource declares that it accepts tokens that are bound to a key. RFC 9728, 2. */
   readonly takesDpop: boolean
-  /** The algorithms of DPoP proofs that each of the two accepts, if it names any. RFC 9449, 5.1. */
+  /** The algorithms of DPoP proofs that the resource and the server accept: a list of each that names any. RFC 9449, 5.1. */
   readonly dpopAlgorithms: readonly (readonly unknown[])[]
 }
 
@@ -106,7 +109,7 @@ export async function discover(
   }
 }
 
-/** Describes an authorization server by its own address, for tokens that are for `resource`. Throws if it has no metadata. */
+/** Describes an authorization server by its own address, for tokens for `resource`. Throws if it has no metadata. */
 export async function describeIssuer(
   url: string,
   resource: string | undefined,
@@ -156,7 +159,7 @@ export async function register(
   }
 }
 
-/** Returns svc's client metadata document, whose address is the client id. */
+/** Returns svc's client metadata document. Its address is the client id. */
 export const clientMetadata = (metadataUrl: string, redirectUrls: readonly string[]) => ({
   ...DESCRIPTION,
   client_id: metadataUrl,
@@ -164,7 +167,7 @@ export const clientMetadata = (metadataUrl: string, redirectUrls: readonly strin
   token_endpoint_auth_method: "none",
 })
 
-/** Returns the scope to request: the demanded one, else all that the server supports; with offline_access if supported. */
+/** Returns the scope to request: the demanded scope, else all scopes of the server; with offline_access if supported. */
 export function requestedScope(
   demanded: string | undefined,
   { scopes, metadata }: AuthorizationServer,
@@ -194,7 +197,9 @@ export async function authorizationUrl(
   const { authorizationUrl, codeVerifier } = started
   // The operating system may open the address: other schemes could start a program.
   if (!/^https?:$/.test(authorizationUrl.protocol))
-    throw new Error(`its authorization server names a ${authorizationUrl.protocol} address to open`)
+    throw new Error(
+      `its authorization server names an address to open that is neither http nor https (${authorizationUrl.protocol})`,
+    )
   if (resource !== undefined) authorizationUrl.searchParams.set("resource", resource)
   // RFC 9449, 10.
   if (dpopKey !== undefined) authorizationUrl.searchParams.set("dpop_jkt", (await openDpop(dpopKey)).thumbprint)
@@ -202,8 +207,8 @@ export async function authorizationUrl(
 }
 
 /**
- * Redeems an authorization response for tokens. Checks its issuer first (RFC 9207). Throws what the response or the
- * authorization server says against it.
+ * Redeems an authorization response for tokens. Checks its issuer first (RFC 9207). Throws the error of the response or of the
+ * authorization server.
  */
 export async function redeem(
   { url, metadata, resource }: AuthorizationServer,
@@ -255,7 +260,7 @@ export async function refresh(
   })
 }
 
-/** Requests a token with the parameters of a grant that needs no person. Throws what the authorization server says against it. */
+/** Requests a token with the parameters of a grant without a user. Throws the error of the authorization server. */
 export function requestToken(
   { url, metadata, resource }: AuthorizationServer,
   client: OAuthClient,
@@ -319,7 +324,7 @@ const DESCRIPTION = {
   response_types: ["code"],
 }
 
-/** In order of preference. A public client has no secret to lose, and PKCE protects its code. */
+/** The methods in order of preference. A public client has no secret to lose, and PKCE protects its code. */
 const PREFERRED_METHODS = ["none", "client_secret_basic", "client_secret_post"]
 
 /** Returns the metadata of a protected resource; undefined if it has none. */
@@ -334,7 +339,10 @@ async function describeResource(serverUrl: string, metadataUrl: string | undefin
   }
 }
 
-/** Returns what adds a client's authentication to a token request, and the resource, which the SDK would change: it appends a slash to a bare origin. */
+/**
+ * Returns a function that adds a client's authentication to a token request, and the resource verbatim: the SDK would append a
+ * slash to a bare origin.
+ */
 export function authenticate(client: OAuthClient, resource: string | undefined): AddClientAuthentication {
   return (headers, params, url, metadata) => {
     if (resource !== undefined) params.set("resource", resource)

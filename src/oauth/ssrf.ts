@@ -1,10 +1,10 @@
 /**
  * Guards against SSRF: a remote server names the addresses of its authorization server, and svc may reach addresses that
- * the server may not. authorization: Security Considerations; best practices: SSRF.
+ * the server cannot reach. authorization: Security Considerations; best practices: SSRF.
  *
- *  1. Only http and https are opened: Bun's fetch would open files and buckets too.
- *  2. A public server may not name an address of svc's machine or network. Host names that resolve to one pass, because
- *     intranets have them.
+ *  1. svc opens only http and https: Bun's fetch would open files and buckets too.
+ *  2. A public server may not name an address of svc's machine or network. Host names that resolve to such an address pass,
+ *     because intranets have them.
  *  3. A server reached over https may not name an http authorization server.
  */
 
@@ -18,7 +18,8 @@ export type BoundedFetch = (url: string | URL, init?: RequestInit) => Promise<Re
 
 /**
  * Returns a fetch for addresses that the server at `server` named, bounded in time (`ms` for an answer with its redirects),
- * size, redirects and addresses. Rejects with a TransientError if there is no answer, or one that says nothing of the grant (5xx, 429).
+ * size, redirects and addresses. Rejects with a TransientError if there is no answer, or an answer that says nothing about the
+ * grant (5xx, 429).
  */
 export function boundedFetch(
   fetch: (url: string, init: RequestInit) => Promise<Response>,
@@ -55,7 +56,7 @@ export function boundedFetch(
   }
 }
 
-/** Returns a check of addresses that the server at `server` named. It throws for an address that svc must not open. */
+/** Returns a check for addresses that the server at `server` named. The check throws for an address that svc must not open. */
 export function createSsrfGuard(server: string): (url: URL) => void {
   const from = new URL(server)
   const isLocalServer = isPrivate(from.hostname)
@@ -65,7 +66,7 @@ export function createSsrfGuard(server: string): (url: URL) => void {
     const isLocal = isPrivate(url.hostname)
     if (isLocal && !isLocalServer) throw new Error(`${url.host} is in svc's own network, and ${from.host} is not`)
     if (url.protocol === "http:" && !isLocal && from.protocol === "https:")
-      throw new Error(`${url.host} is not reached over https, but ${from.host} is`)
+      throw new Error(`${url.host} must use https, as ${from.host} does`)
   }
 }
 
@@ -74,5 +75,5 @@ export function createSsrfGuard(server: string): (url: URL) => void {
 const ANSWER_MS = 15_000
 const MAX_ANSWER = 1024 * 1024
 const MAX_REDIRECTS = 3
-/** The nonce is for the next proof. RFC 9449, 8. */
+/** The headers that the SDK needs. The nonce is for the next proof. RFC 9449, 8. */
 const KEPT_HEADERS = ["content-type", "dpop-nonce"]

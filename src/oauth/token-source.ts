@@ -1,12 +1,12 @@
 /**
  * Holds, renews and stores the tokens of one remote server.
  *
- *  1. One renewal runs at a time, in this process and in all that share the secret store: a refresh token may be valid only
- *     once.
+ *  1. One renewal runs at a time, in this process and in all processes that share the secret store: a refresh token may be
+ *     valid only once.
  *  2. A transient failure (no network, a 5xx) removes no token. Only the authorization server's answer does.
- *  3. Access tokens go only to the resource they were requested for; refresh tokens and client secrets only to their issuer.
- *  4. Tokens are bound to a key (RFC 9449) if the server asks for it, says that it takes such tokens, or the configuration
- *     demands it. The key belongs to one server and one issuer, and is stored with the tokens.
+ *  3. Access tokens go only to their resource; refresh tokens and client secrets only to their issuer.
+ *  4. Tokens are bound to a key (RFC 9449) if the server asks for it, if it declares that it accepts such tokens, or if the
+ *     configuration requires it. The key belongs to one server and one issuer, and is stored with the tokens.
  */
 import type { RemoteLaunch } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -18,24 +18,24 @@ import type { DpopKey, DpopProver } from "./dpop.ts"
 import type { AuthorizationServer, OAuthClient } from "./oauth-client.ts"
 import { type BoundedFetch, boundedFetch } from "./ssrf.ts"
 
-/** Times are milliseconds since the epoch. */
+/** The tokens of one server. Times are milliseconds since the epoch. */
 export type TokenSet = {
   readonly access: string
   readonly refresh?: string | undefined
   readonly expiresAt?: number | undefined
   readonly obtainedAt: number
-  /** The granted scope, or the requested one if the answer names none. */
+  /** The granted scope, or the requested scope if the answer names none. */
   readonly scope?: string | undefined
   readonly issuer: string
-  /** The client they were issued to. */
+  /** The client to which they were issued. */
   readonly client: OAuthClient
   /** The scheme of the Authorization header; undefined for Bearer. */
   readonly scheme?: "DPoP" | undefined
-  /** The key whose possession was proved to the issuer: even beside a bearer token, the refresh token may be bound to it. */
+  /** The key that was proved to the issuer: even with a bearer token, the refresh token may be bound to the key. */
   readonly dpopKey?: DpopKey | undefined
 }
 
-/** What is stored of one server. */
+/** The stored authorization of one server. */
 export type StoredAuthorization = {
   readonly name: string
   readonly url: string
@@ -44,11 +44,11 @@ export type StoredAuthorization = {
   readonly client?: OAuthClient | undefined
   /** The address of the server's metadata, from its last challenge. */
   readonly metadataUrl?: string | undefined
-  /** The issuer that a configured client secret was sent to: it is sent to no other. */
+  /** The issuer that received a configured client secret: svc sends the secret to no other issuer. */
   readonly issuer?: string | undefined
 }
 
-/** How tokens were issued. */
+/** The circumstances in which tokens were issued. */
 export type Issuance = {
   readonly client: OAuthClient
   /** The requested scope. */
@@ -73,7 +73,7 @@ export const storeKey = (name: string, url: string): string => `${name} ${url}`
 
 export class TokenSource {
   entry: StoredAuthorization
-  /** How the tokens were obtained, until the server accepts them for the first time. */
+  /** The way in which the tokens were obtained, until the server accepts them for the first time. */
   fresh: "granted" | "renewed" | undefined
   /** The scope of the server's last challenge. */
   demanded: string | undefined
@@ -81,7 +81,7 @@ export class TokenSource {
   demandsDpop = false
   /** A key that no stored token is bound to yet. */
   private newDpopKey: { readonly issuer: string; readonly key: Promise<DpopKey> } | undefined
-  /** What makes the proofs for the server, by the key as it is stored. */
+  /** The prover for the server, with its key as it is stored. */
   private dpop: { readonly key: string; readonly session: Promise<DpopProver> } | undefined
   private loaded: Promise<void> | undefined
   /** The last failure of the secret store, which is logged once. */
@@ -104,7 +104,7 @@ export class TokenSource {
     return storeKey(this.name, this.launch.url)
   }
 
-  /** Whether svc obtains tokens without a person. */
+  /** Whether svc obtains tokens without a user. */
   get isUnattended(): boolean {
     const { grantType = "authorization_code" } = this.launch.oauth ?? {}
     return grantType !== "authorization_code"
@@ -141,8 +141,8 @@ export class TokenSource {
   }
 
   /**
-   * Obtains new tokens without a person: by the refresh token, or by a grant that needs none. Returns false if that is not possible (any
-   * more). `anew`: even if another process has obtained some meanwhile.
+   * Obtains new tokens without a user: by the refresh token, or by an unattended grant. Returns false if that is not possible.
+   * `anew`: even if another process has obtained new tokens meanwhile.
    */
   renew({
     scope,
@@ -169,8 +169,8 @@ export class TokenSource {
   }
 
   /**
-   * Returns the key to bind tokens of an authorization server to; undefined for bearer tokens. Throws if svc has no algorithm
-   * that the server accepts.
+   * Returns the key for tokens of an authorization server; undefined for bearer tokens. Throws if svc supports no algorithm that
+   * the server accepts.
    */
   async dpopKey(authority: AuthorizationServer): Promise<DpopKey | undefined> {
     const { issuer, takesDpop, dpopAlgorithms } = authority
@@ -192,12 +192,12 @@ export class TokenSource {
     return session?.buildProof({ htm: method, htu: url, accessToken: access })
   }
 
-  /** Notes the nonce that a response gives for the next proofs. RFC 9449, 8.2. */
+  /** Records the nonce of a response for the next proofs. RFC 9449, 8.2. */
   async noteNonce(response: Response): Promise<void> {
     if (response.headers.has("dpop-nonce")) (await this.dpopSession())?.observeNonce(response, this.launch.url)
   }
 
-  /** Stores tokens that were issued to a client. `scope` is the requested one, used if the answer names none. */
+  /** Stores tokens that were issued to a client. `scope` is the requested scope, which counts if the answer names none. */
   async keep(
     answer: {
       access_token: string
@@ -271,7 +271,7 @@ export class TokenSource {
     return { id: clientId, secret: clientSecret, method: tokenEndpointAuthMethod, issuer: authority.issuer }
   }
 
-  /** Deletes the authorization and revokes the tokens. Returns why the authorization server did not revoke them, if so. */
+  /** Deletes the authorization and revokes the tokens. Returns the reason if the authorization server did not revoke them. */
   async end(): Promise<string | undefined> {
     const { tokens, entry, launch, name } = this
     this.entry = { name, url: launch.url }
@@ -289,7 +289,7 @@ export class TokenSource {
         refresh === undefined ? ([access, "access_token"] as const) : ([refresh, "refresh_token"] as const)
       if (!(await revoke(authority, client, token, hint, fetch)))
         return `${issuer} cannot revoke tokens: they stay valid until they expire`
-      // Revoking a refresh token may leave its access tokens valid, and not every kind of those can be revoked.
+      // Revoking a refresh token may leave its access tokens valid, and some kinds of access tokens cannot be revoked.
       if (refresh !== undefined) await revoke(authority, client, access, "access_token", fetch).catch(() => false)
       return undefined
     } catch (error) {
@@ -299,7 +299,7 @@ export class TokenSource {
 
   // ---
 
-  /** Returns what makes proofs with the key of the tokens. */
+  /** Returns the prover for the key of the tokens. */
   private async dpopSession(): Promise<DpopProver | undefined> {
     const { dpopKey } = this.tokens ?? {}
     if (dpopKey === undefined) return undefined
@@ -317,7 +317,7 @@ export class TokenSource {
     const authority = await this.discover()
     if (authority.issuer !== tokens.issuer) return false
     try {
-      // A configured secret may have been rotated since. A registered client goes with its tokens.
+      // A configured secret may have been rotated since. A registered client stays with its tokens.
       const client = tokens.client.redirectUrl === undefined ? this.configuredClient(authority) : undefined
       const issued = { client: client ?? tokens.client, scope: tokens.scope, how: "renewed" } as const
       // A refresh token stays bound to its key, whatever the configuration says now.
@@ -333,7 +333,7 @@ export class TokenSource {
     }
   }
 
-  /** Requests a token without a person. */
+  /** Requests a token without a user. */
   private async obtain(scope: string | undefined): Promise<boolean> {
     const { deps, launch } = this
     const [{ OAuthError, requestToken }, { grantParameters }] = await Promise.all([
@@ -385,7 +385,7 @@ export class TokenSource {
       const found = (await this.deps.secrets.read())[this.key]
       return isObject(found) && found.url === this.launch.url ? (found as StoredAuthorization) : undefined
     } catch (error) {
-      // Read again next time, because the store may be repaired; logged once for each reason.
+      // Reads again next time, because the store may be repaired; logs each reason once.
       this.loaded = undefined
       if (this.lastStoreError !== messageOf(error)) this.deps.warn(this.name, messageOf(error))
       this.lastStoreError = messageOf(error)

@@ -1,12 +1,12 @@
 /**
- * Makes the token requests of the grants that need no person: client credentials, an assertion of the platform that svc runs
- * on (workload identity, RFC 7523), and an identity that an enterprise's identity provider vouches for (RFC 8693, ID-JAG).
- * Loaded when such a grant is first used.
+ * Creates the token requests of grants without a user: client credentials, an assertion of svc's platform (workload identity,
+ * RFC 7523), and an identity that an enterprise's identity provider confirms (RFC 8693, ID-JAG). Loaded when such a grant is
+ * first used.
  *
  *  1. An assertion goes only to an authorization server in its audience, and an ID token only to its issuer: a remote server
- *     names its authorization server, and could collect tokens that others accept.
- *  2. Files are read for each request, because platforms rotate them. A file that is missing or has expired is a
- *     TransientError: svc tries again until it is replaced.
+ *     names its authorization server, and could collect tokens that other servers accept.
+ *  2. svc reads files for each request, because platforms rotate them. A missing file or an expired token is a TransientError:
+ *     svc tries again until the file is replaced.
  */
 import {
   type AuthorizationServerMetadata,
@@ -51,7 +51,7 @@ const JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 type Jwt = { readonly text: string; readonly claims: JWTPayload; readonly source: string }
 
-/** Returns the configured assertion, if it is for the authorization server. RFC 7523, 3. */
+/** Returns the configured assertion. Throws if it is not for the authorization server. RFC 7523, 3. */
 function platformAssertion(grant: UnattendedGrant): string {
   const { text, claims, source } = readJwt(grant, "assertion")
   const { issuer, metadata } = grant.authority
@@ -72,7 +72,7 @@ async function exchangeIdentity(grant: UnattendedGrant): Promise<string> {
     throw new Error(`${source} is an ID token of ${claims.iss}, not of oauth.identityProvider ${identityProvider}`)
   const boundedFetch = grant.fetchFrom(identityProvider)
   const metadata = await discoverIdentityProvider(identityProvider, boundedFetch)
-  // The SDK would send a secret in the body alone.
+  // The SDK would send a secret only in the body.
   const authenticated: BoundedFetch = async (url, init) => {
     const headers = new Headers(init?.headers)
     const body = new URLSearchParams(String(init?.body))
@@ -94,7 +94,9 @@ async function exchangeIdentity(grant: UnattendedGrant): Promise<string> {
     return jwtAuthGrant
   } catch (cause) {
     if (cause instanceof TransientError) throw cause
-    throw new Error(`${identityProvider} gave no grant for ${new URL(serverUrl).host}: ${messageOf(cause)}`, { cause })
+    throw new Error(`${identityProvider} issued no grant for ${new URL(serverUrl).host}: ${messageOf(cause)}`, {
+      cause,
+    })
   }
 }
 
@@ -114,13 +116,13 @@ async function discoverIdentityProvider(issuer: string, fetchFn: BoundedFetch): 
   throw new Error(`${issuer} has no metadata with a token endpoint: check oauth.identityProvider`)
 }
 
-/** Reads a configured JWT or its file. Throws if there is none that is valid now. */
+/** Reads a configured JWT or its file. Throws if it is missing or not valid now. */
 function readJwt(grant: UnattendedGrant, name: "assertion" | "subjectToken"): Jwt {
   const path = grant.settings[`${name}File`]
   const source = path ?? `oauth.${name}`
   const text = (path === undefined ? grant.settings[name] : readFile(grant, path))?.trim() ?? ""
   grant.addSecrets(text === "" ? [] : [text])
-  // Only a file changes by itself.
+  // Only a file can change without a new configuration.
   const problem = (why: string) => (path === undefined ? new Error(why) : new TransientError(why))
   if (text === "") throw problem(`${source} is missing or empty`)
   const claims = claimsOf(text)
@@ -146,5 +148,5 @@ function claimsOf(text: string): JWTPayload | undefined {
   }
 }
 
-/** Whether two issuers are the same: some write a slash at the end, some do not. */
+/** Whether two issuers are the same, with or without a slash at the end. */
 const isSameUrl = (one: string, other: string): boolean => one.replace(/\/$/, "") === other.replace(/\/$/, "")

@@ -210,7 +210,7 @@ test("an ID token goes to no issuer but its own [oauth:enterprise]", async () =>
 test("the refusal of an identity provider names it, and the server gets no request [oauth:enterprise]", async () => {
   const one = processWith(enterprise(await jwt({ iss: identityProvider.url })))
   refusal = { error: "invalid_target", error_description: "not for this app" }
-  await expect(one.request()).rejects.toThrow(`${identityProvider.url} gave no grant for`)
+  await expect(one.request()).rejects.toThrow(`${identityProvider.url} issued no grant for`)
   await expect(one.request()).rejects.toThrow("invalid_target - not for this app")
   expect(authority.requests).toEqual([])
   expect(identityProvider.requests.every(({ parameters }) => parameters.client_id === "svc-at-the-idp")).toBe(true)
