@@ -96,25 +96,7 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
     const issue = issues[at]
     if (issue !== undefined) issues[at] = { ...issue, message: `${name} is not loaded: ${issue.message}` }
   }
-  const warnIdleFilter = (config: Inheriting, path: Path, name?: string) => {
-    const { inheritParentEnv, envFilter = [] } = config
-    const reason = idleFilterReason({ ...world, inheritParentEnv, envFilter })
-    if (reason === undefined) return
-    issues.push(issueAt(document, "warning", "idle_filter", [...path, "envFilter"], reason, name))
-  }
-  // Defaults that only exclude, or match nothing, may be useful to servers with patterns of their own.
-  if (defaults.inheritParentEnv === false) warnIdleFilter(defaults, ["serverDefaults"])
-  for (const { name, config, path } of [...templates, ...servers]) {
-    for (const key of ["connectionTimeout", "requestTimeout"] as const) {
-      if (config?.timeout === undefined || config[key] !== undefined || defaults[key] === undefined) continue
-      const message = `timeout has no effect as ${key}: serverDefaults.${key} wins; write ${key} here`
-      issues.push(issueAt(document, "warning", "timeout", [...path, "timeout"], message, name))
-    }
-    if (config?.envFilter === undefined || transportOf(config) !== "stdio" || isDisabled(config)) continue
-    const { config: effective } = applyDefaults(config, defaults, "stdio")
-    // An expression of a template is not known before it is rendered.
-    if (effective.envFilter?.some((pattern) => pattern.includes("{{")) !== true) warnIdleFilter(effective, path, name)
-  }
+  issues.push(...settingWarnings(document, [...templates, ...servers], defaults, world))
   for (const template of templates) {
     const { name } = template
     const config = template.config ?? keep(template, last.templates)
@@ -164,17 +146,11 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
     idleSecrets.push(...secretsOf(planned))
   }
   const running = new Set([...specs.map(({ name }) => name), ...rendered])
-  const idle = [...templates, ...servers.filter(({ name }) => !templated.has(name))].flatMap((entry): IdleServer[] => {
-    const { name } = entry
-    const slug = slugOf(name)
-    const tags = tagsOf(document, entry)
+  const unclaimed = [...templates, ...servers.filter(({ name }) => !templated.has(name))].filter(
     // If another server has the slug, a name with it refers to that server.
-    if (running.has(name) || slugs.has(slug) || tags === undefined) return []
-    if (disabled.includes(name)) return [{ name, slug, tags, state: "disabled", reason: "is disabled in svc" }]
-    const message = issues.find((one) => one.server === name && one.severity === "error")?.message ?? ""
-    const reason = message.startsWith(`${name} is `) ? message.slice(name.length + 1) : "is not loaded"
-    return [{ name, slug, tags, state: "invalid", reason }]
-  })
+    ({ name }) => !running.has(name) && !slugs.has(slugOf(name)),
+  )
+  const idle = unclaimed.flatMap((entry) => idleServerOf(document, entry, disabled.includes(entry.name), issues) ?? [])
   return { specs, templates: rendered, disabled, idle, issues, idleSecrets }
 }
 
@@ -272,6 +248,53 @@ export function builtInSettings(
 }
 
 // ---
+
+/** Returns warnings about settings that have no effect: `timeout` beside a default that wins, and filters that let nothing in. */
+function settingWarnings(
+  document: Document,
+  entries: readonly NamedServer[],
+  defaults: DefaultsConfig,
+  world: HostEnvironment,
+): readonly Issue[] {
+  const issues: Issue[] = []
+  const warnIdleFilter = (config: Inheriting, path: Path, name?: string) => {
+    const { inheritParentEnv, envFilter = [] } = config
+    const reason = idleFilterReason({ ...world, inheritParentEnv, envFilter })
+    if (reason === undefined) return
+    issues.push(issueAt(document, "warning", "idle_filter", [...path, "envFilter"], reason, name))
+  }
+  // Defaults that only exclude, or match nothing, may be useful to servers with patterns of their own.
+  if (defaults.inheritParentEnv === false) warnIdleFilter(defaults, ["serverDefaults"])
+  for (const { name, config, path } of entries) {
+    for (const key of ["connectionTimeout", "requestTimeout"] as const) {
+      if (config?.timeout === undefined || config[key] !== undefined || defaults[key] === undefined) continue
+      const message = `timeout has no effect as ${key}: serverDefaults.${key} wins; write ${key} here`
+      issues.push(issueAt(document, "warning", "timeout", [...path, "timeout"], message, name))
+    }
+    if (config?.envFilter === undefined || transportOf(config) !== "stdio" || isDisabled(config)) continue
+    const { config: effective } = applyDefaults(config, defaults, "stdio")
+    // An expression of a template is not known before it is rendered.
+    if (effective.envFilter?.some((pattern) => pattern.includes("{{")) !== true) warnIdleFilter(effective, path, name)
+  }
+  return issues
+}
+
+/** Returns an entry that does not run, with the reason from its issues; undefined if its tags cannot be read. */
+function idleServerOf(
+  document: Document,
+  entry: NamedServer,
+  isOff: boolean,
+  issues: readonly Issue[],
+): IdleServer | undefined {
+  const { name } = entry
+  const slug = slugOf(name)
+  const tags = tagsOf(document, entry)
+  if (tags === undefined) return undefined
+  if (isOff) return { name, slug, tags, state: "disabled", reason: "is disabled in svc" }
+  const message = issues.find((one) => one.server === name && one.severity === "error")?.message ?? ""
+  const reason = message.startsWith(`${name} is `) ? message.slice(name.length + 1) : "is not loaded"
+  return { name, slug, tags, state: "invalid", reason }
+}
 
 /** Returns the tags of an entry, which may be faulty elsewhere; undefined if they cannot be read. */
 function tagsOf({ value }: Document, { path: [section = "", key = ""] }: NamedServer): readonly string[] | undefined {
