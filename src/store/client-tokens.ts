@@ -160,7 +160,7 @@ function readPrivate(file: string, platform: string): string | undefined {
   if (!facts.isFile()) throw new UnavailableError(`${file} must be a regular file, not a link`)
   if (platform !== "win32" && (facts.mode & 0o077) !== 0)
     throw new UnavailableError(
-      `${file} can be read by other users; run chmod 600 on it, and revoke its tokens if others may have read them`,
+      `${file} can be read by others; run chmod 600 on it, and revoke its tokens if they may have been read`,
     )
   return readFileSync(file, "utf8")
 }
