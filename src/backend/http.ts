@@ -36,7 +36,7 @@ export type Credentials = {
 }
 
 export type RemoteEvents = TransportEvents & {
-  /** The server's session was opened anew: its lists may have changed. */
+  /** The server's session was opened again: its lists may have changed. */
   onrenewed?(): void
   /** A request got no response at all: the receiver should ping the server. A ping without a response loses the transport. */
   onsuspect?(): void

@@ -73,7 +73,7 @@ export type Route = {
   readonly era?: Era
 }
 
-/** What clients of one scope see of a catalog. */
+/** The part of a catalog that clients of one scope see. */
 export type View = {
   readonly parts: readonly ServerPart[]
   readonly naming: "qualified" | "plain"

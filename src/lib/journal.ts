@@ -4,7 +4,7 @@
  *  1. Writing never blocks the caller: lines are rendered in batches soon after they were added, and written in larger
  *     batches, in order.
  *  2. Bounded: number and size of files, number of pending lines. Dropped lines are counted in a line of their own.
- *  3. Readable by its owner alone, and never written through a link. The file is opened for each batch, so that logrotate and
+ *  3. Readable only by its owner, and never written through a link. The file is opened for each batch, so that logrotate and
  *     the like may move it.
  *  4. `close` resolves when all lines are on the disk.
  */

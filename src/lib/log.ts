@@ -22,7 +22,7 @@ export type LogOptions = {
   readonly level: LogLevel
   readonly format: "text" | "json"
   readonly clock: Clock
-  /** How lines of text are shown on a terminal; undefined for a file or a pipe. */
+  /** The look of text lines on a terminal; undefined for a file or a pipe. */
   readonly look?: Look | undefined
   /** Removes secrets from a text. */
   mask(text: string): string

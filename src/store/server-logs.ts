@@ -3,7 +3,7 @@
  * `logs/<slug>.log`, for `svc logs`.
  *
  *  1. Bounded: servers, lines and bytes in memory, bytes per file, files per server.
- *  2. Lines arrive redacted and printable. Files are readable by their owner alone.
+ *  2. Lines arrive redacted and printable. Only their owner can read the files.
  *  3. A disk failure never affects a server: it is reported once, and the ring goes on.
  */
 import { appendFileSync, closeSync, fstatSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from "node:fs"

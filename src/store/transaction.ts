@@ -4,7 +4,7 @@
  *
  *  1. A change applies to the current texts. If another program saves a file meanwhile, svc reads it again.
  *  2. A failed write leaves everything as before, including the backups.
- *  3. `.env` is written first, because mcp.json refers to its variables. It is readable by its owner alone.
+ *  3. `.env` is written first, because mcp.json refers to its variables. Only its owner can read it.
  *  4. A named change is on trial until it is kept or undone. A note on disk has the original texts: if the process ends first,
  *     the next process undoes the change. A lock shows that the process is alive.
  */
