@@ -96,8 +96,6 @@ async function serveUntil(
       ? undefined
       : await demo?.openDemoControl(runtime, options.maxResult, paths, listening, interrupt)
   listening?.announce()
-  // The servers are starting meanwhile.
-  sessions.open()
   notify?.ready(listening === undefined ? "serving stdio" : `listening on ${listening.endpoint ?? "a Unix socket"}`)
   const isReachable = listening !== undefined && (loop ?? demoControl) !== undefined
   const announced = !isReachable
@@ -109,6 +107,8 @@ async function serveUntil(
         startedAt,
         startedBy,
       })
+  // The servers are starting meanwhile.
+  sessions.open()
   if (demo === undefined && listening !== undefined) void sweepConfigurations(paths, log)
   runtime.sweepResults()
   const fewFiles = listening === undefined ? undefined : fileLimitWarning(MAX_SESSIONS)
