@@ -28,11 +28,11 @@ import { type ChangedTool, type PinningFindings, ToolPinning } from "./tool-pinn
 
 /** Follows changes of the agent. */
 export type Observer = {
-  /** The catalog, or what is selected from it, changed: for one session, or for all. */
+  /** Called when the catalog or a selection of it has changed, for one session or for all. */
   oncatalog(session?: object): void
-  /** The state of a server changed, or a configuration was applied or refused. */
+  /** Called when the state of a server has changed, or a configuration was applied or refused. */
   onstatus?(what: "server" | "configuration"): void
-  /** A backend sent a notification that is for every client that wants it; with `only`, for those of this era. */
+  /** Called when a backend has sent a notification for all interested clients; `only` limits it to clients of one era. */
   onnotification(spec: ServerSpec, method: string, params: Params, only: Era | undefined): void
 }
 
@@ -41,7 +41,7 @@ export type AgentDeps = OpenDeps & {
   readonly log: Log
   readonly startedAt: number
   readonly pins: ToolPins
-  /** Characters of a tool's or prompt's name in the aggregate at most; undefined for any number. */
+  /** The longest name of a tool or prompt in the aggregate, in characters; undefined for no limit. */
   readonly maxToolName?: number | undefined
 }
 
@@ -56,7 +56,7 @@ export type Applied = {
 }
 
 export class Agent {
-  /** The owners of tasks and elicitations that backends name by an id alone. */
+  /** The owners of tasks and elicitations, which backends name only by id. */
   readonly taskOwners = new TaskOwners()
   readonly readiness: Readiness
   readonly subscriptions: Subscriptions
@@ -70,11 +70,11 @@ export class Agent {
   private readonly observers = new Set<Observer>()
   private readonly catalogs: CatalogBuilder
   private readonly toolPinning: ToolPinning
-  /** The pending ends of removed backends, by an id that may have a new backend meanwhile. */
+  /** Shutdowns of removed backends that are under way, by backend id; a new backend may already have the same id. */
   private readonly ending = new Map<string, Promise<void>>()
-  /** Replaced remote backends that wait for the end of their running calls. */
+  /** Replaced remote backends that still finish their running calls. */
   private readonly retired = new Set<Backend>()
-  /** The pending ends that only `close` waits for. */
+  /** Shutdowns under way that only `close` waits for. */
   private readonly pendingStops = new Set<Promise<void>>()
   private currentSnapshot: Snapshot | undefined
   private initialLoad: Promise<void> | undefined
@@ -117,7 +117,7 @@ export class Agent {
     })
   }
 
-  /** What sessions without processes of their own are offered. */
+  /** The catalog of sessions without processes of their own. */
   get catalog(): Catalog {
     return this.catalogs.catalog
   }
@@ -142,7 +142,7 @@ export class Agent {
     return this.isClosed
   }
 
-  /** Every value that must not be shown; the same array for the same plan. */
+  /** Every secret value of the plan; the same array for the same plan. */
   get secrets(): readonly string[] {
     return this.secretValues
   }
@@ -177,7 +177,7 @@ export class Agent {
     for (const [id, backend] of this.backends) {
       if (wanted.has(id)) continue
       applied.removed.push(id)
-      // The replica that ran it stops, and ends the calls that it has.
+      // The replica that ran the server is stopping, and first finishes its running calls.
       if (this.unplaced().includes(id) && runsElsewhere(backend.spec)) this.retire(id, backend)
       else this.remove(id, backend)
     }
@@ -242,7 +242,7 @@ export class Agent {
     await this.ending.get(id)
   }
 
-  /** Forgets what was learned of a launch that was tried under this id, unless it still runs. */
+  /** Forgets the era of a launch that was tried under this id, unless the backend still uses that launch. */
   forgetLaunch(id: string, launch: Launch): void {
     if (!isDeepStrictEqual(this.backend(id)?.spec.launch, launch)) this.deps.eras.forget(launch)
   }
@@ -252,13 +252,13 @@ export class Agent {
     for (const backend of this.running()) if (backend.spec.name === name) backend.authorized()
   }
 
-  /** Restarts a backend for an operator. Sessions' own processes of it are stopped; their next calls start them. */
+  /** Restarts a backend for an operator. Stops the processes of single sessions; their next calls start new ones. */
   restart(backend: Backend): void {
     this.stopDedicated({ id: backend.spec.id })
     backend.restart()
   }
 
-  /** Whether a tool is kept from clients because it has changed. */
+  /** Whether a tool is hidden from clients because its definition has changed. */
   isQuarantined(backend: Backend, tool: string): boolean {
     return this.findings(backend)?.quarantined.has(tool) === true
   }
@@ -282,10 +282,10 @@ export class Agent {
     return approved
   }
 
-  /** Compares the tools with their pins again, after other replicas have pinned some, with the fingerprints `hash`. */
+  /** Compares tools with their pins again after other replicas have pinned the definitions with these fingerprints. */
   pinnedElsewhere(pins: readonly { readonly server: string; readonly tool: string; readonly hash: string }[]): void {
     for (const { server, tool, hash } of pins) {
-      // What was approved of one instance of a template holds for all.
+      // An approval for one instance of a template holds for all its instances.
       const [name = server] = server.split("#", 1)
       this.toolPinning.approve([server, ...this.find(name).map(({ spec }) => spec.id)], tool, hash)
     }
@@ -312,7 +312,7 @@ export class Agent {
   }
 
   /**
-   * Resolves when each of these backends (undefined: all) was connected, failed or refused once and the catalog has what it
+   * Resolves when each of these backends (undefined: all) was connected, failed or refused once and the catalog contains its
    * lists, or after `ms` milliseconds.
    */
   whenLoaded(ids: ReadonlySet<string> | undefined, ms: number): Promise<void> {
@@ -322,9 +322,9 @@ export class Agent {
   }
 
   /**
-   * Resolves when a lost backend, or the one that replaces it meanwhile, is connected again, when it will not be within `ms`
-   * milliseconds, or after them; for a connected backend, when its first lists are answered; for a server that a replica is
-   * about to run, when it can be used. Undefined if there is nothing to wait for.
+   * Resolves when a request to a backend is worth another try, at the latest after `ms` milliseconds. A lost backend: it or its
+   * replacement is connected again, or will not be in time. A connected backend: its first lists are answered. A server that a
+   * replica is about to run: it can be used. Returns undefined if there is nothing to wait for.
    */
   whenBack(id: string, ms: number): Promise<void> | undefined {
     const backend = this.backends.get(id)
@@ -339,12 +339,15 @@ export class Agent {
     return this.readiness.whenBack(backend, ms)?.then(() => (this.backends.get(id) === backend ? undefined : again()))
   }
 
-  /** Returns what a session is offered: of a server of which it has its own process, what that process lists. */
+  /**
+   * Returns the catalog of a session: a server that runs a process for this session alone is offered as that process lists
+   * it.
+   */
   catalogOf(session: object): Catalog {
     return this.catalogs.catalogOf(session)
   }
 
-  /** Removes all that belongs to a session that has ended. */
+  /** Removes everything that belongs to a session that has ended. */
   forget(session: object): void {
     this.stopDedicated({ session })
     this.subscriptions.forget(session)
@@ -363,7 +366,7 @@ export class Agent {
 
   // ---
 
-  /** Adds, replaces or retunes one backend. Returns which of them, or undefined if its spec is the same. */
+  /** Adds, replaces or retunes one backend. Returns which of the three, or undefined if its spec is the same. */
   private applySpec(spec: ServerSpec): "added" | "replaced" | "retuned" | undefined {
     const backend = this.backends.get(spec.id)
     if (backend === undefined) {
@@ -371,7 +374,7 @@ export class Agent {
       return "added"
     }
     if (!isDeepStrictEqual(backend.spec.launch, spec.launch)) {
-      // What another replica ran under a lease is over: a late answer of it must not reach anybody.
+      // If another replica ran the server under a lease, that lease has ended: a late answer must not reach a client.
       if (backend.spec.launch.transport === "stdio" || runsElsewhere(backend.spec)) this.remove(spec.id, backend)
       else this.retire(spec.id, backend)
       this.add(spec)
@@ -383,7 +386,7 @@ export class Agent {
     return "retuned"
   }
 
-  /** Returns the servers that a replica of the cluster is about to run, when it is not known which. */
+  /** Returns the servers that a replica of the cluster is about to run, while it is not known which replica. */
   private unplaced(): readonly string[] {
     return this.idle().flatMap(({ name, state }) => (state === "starting" ? [name] : []))
   }
@@ -413,7 +416,7 @@ export class Agent {
     backend.start()
   }
 
-  /** Creates a session's own process of a server, not started yet. */
+  /** Creates a session's own process of a server, without starting it. */
   private createDedicated(id: string, owner: Caller, capabilities: Params): Backend | undefined {
     const shared = this.backends.get(id)
     if (shared === undefined || this.isClosed) return undefined
@@ -430,8 +433,8 @@ export class Agent {
   }
 
   /**
-   * Creates a backend that is not started yet. `owner`: the session that it serves alone, if it is a session's own.
-   * `after`: resolves when the previous process is dead; it opens only then.
+   * Creates a backend without starting it. `owner`: the session, if the backend serves only one. `after`: resolves when the
+   * previous process is dead; the backend connects only then.
    */
   private create(
     spec: ServerSpec,
@@ -469,8 +472,8 @@ export class Agent {
   }
 
   /**
-   * Logs what a new connection offers, and warns if a connected server begins to offer nothing, as if all its tools are
-   * hidden, and of overrides that name none of its tools. Returns what it offers.
+   * Logs what a new connection offers. Warns if a connected server begins to offer nothing, for example because all its tools
+   * are hidden, and about overrides that match none of its tools. Returns what the server offers.
    */
   private logOffer(backend: Backend, isNew: boolean, before: ListedFacts | undefined): ListedFacts | undefined {
     const { spec, published } = backend
@@ -478,7 +481,7 @@ export class Agent {
     const listed = describeListing(spec, published.listing, this.findings(backend))
     const { tools, hiddenTools, prompts, resources, protocolVersion, unknownOverrides } = listed
     const server = spec.name
-    // A list that fails is logged by the lister.
+    // The lister logs lists that fail.
     const isEmpty = offersNothing(listed)
     const counts = [
       `${counted(tools, "tool")}${hiddenNote(hiddenTools)}`,
@@ -503,7 +506,10 @@ export class Agent {
     this.ending.set(id, ended)
   }
 
-  /** Stops a remote backend that is replaced, or about to be, after its running calls, while the new connection is opened. */
+  /**
+   * Stops a remote backend, which is or will be replaced, once its running calls have ended; its replacement does not wait
+   * for that.
+   */
   private retire(id: string, backend: Backend): void {
     this.backends.delete(id)
     this.stopDedicated({ id })
@@ -516,7 +522,7 @@ export class Agent {
     )
   }
 
-  /** Stops sessions' own processes, of one server or of one session, and drops what they listed. */
+  /** Stops the processes of single sessions, of one server or of one session, and drops their lists. */
   private stopDedicated(wanted: { readonly id: string } | { readonly session: object }): void {
     this.dedicated.end(wanted)
     if ("session" in wanted) this.catalogs.dropSession(wanted.session)
@@ -536,7 +542,7 @@ export class Agent {
     if (kind !== undefined) {
       const subject = kind === "task" ? params.taskId : params.elicitationId
       const owning = owner ?? this.taskOwners.find(kind, id, era, subject)?.caller
-      // The stream of the owner's running call is preferred to the way outside of any call.
+      // If this notification came with a running call of the owner, it goes over the stream of that call.
       if (owning !== undefined) (caller?.session === owning.session ? caller : owning).notify(method, params)
       return
     }
@@ -548,7 +554,7 @@ export class Agent {
       if (this.subscriptions.subscribersOf(id, asText(params.uri)).has(owner.session)) owner.notify(method, params)
       return
     }
-    // A server that is connected in both eras notifies over each connection the clients that use it.
+    // A server that is connected in both eras notifies the clients of each era over the connection of that era.
     const only = published?.open.pair?.isOpen === true ? era : undefined
     for (const observer of this.observers) observer.onnotification(spec, method, params, only)
   }
@@ -559,7 +565,7 @@ export class Agent {
       ...this.all().flatMap(({ spec, facts }) => (facts.loadingEndedAt === undefined ? [spec.id] : [])),
       ...this.unplaced(),
     ]
-    // A wait ends with the catalog of what has just been connected.
+    // The catalog contains the newly connected servers before a wait for them ends.
     this.readiness.endFirstAttempts(untried, () => this.catalogs.flush())
   }
 
@@ -567,7 +573,7 @@ export class Agent {
     for (const observer of this.observers) observer.onstatus?.(what)
   }
 
-  /** Schedules a build of the catalog, because what is offered may have changed. */
+  /** Schedules a build of the catalog. */
   private changed(): void {
     this.currentSnapshot = undefined
     this.catalogs.invalidate()
@@ -609,11 +615,11 @@ type NotificationOrigin = {
   readonly era: Era
   /** The client whose call it belongs to, if any. */
   readonly caller: Caller | undefined
-  /** The only session of the process that sent it, if it is a session's own. */
+  /** The session of the process that sent it, if the process serves only one. */
   readonly owner: Caller | undefined
 }
 
-/** Notifications that name their owner only by an id, and what the id is of. */
+/** Notifications that concern one task or elicitation, named by id, and which of the two it is. */
 const OWNED_NOTIFICATIONS: Readonly<Record<string, Ownership["kind"]>> = {
   "notifications/tasks/status": "task",
   // Tasks extension: svc requests the tasks that a client listens to.

@@ -4,7 +4,7 @@
  *
  *  1. The shared catalog is built once for a burst of changes, in a microtask after the first of them.
  *  2. A session's catalog differs from the shared one in what its own processes list, and is built when it is read.
- *  3. What a session's process listed stays on offer after the process has ended, until the next one lists.
+ *  3. The lists of a session's process stay on offer after the process has ended, until the next one has listed.
  *  4. Quarantined tools are left out of both.
  */
 import { isDeepStrictEqual } from "node:util"
@@ -15,9 +15,9 @@ import type { ServerSpec } from "../config/server-spec.ts"
 export type CatalogBuilderDeps = {
   /** Returns the connected servers and what they list, in the plan's order. */
   connected(): readonly Pick<CatalogSource, "spec" | "listing">[]
-  /** Returns the names of the tools that are kept from clients because they have changed. */
+  /** Returns the names of the tools that are hidden from clients because their definitions have changed. */
   quarantined(spec: ServerSpec, listing: Listing): ReadonlySet<string>
-  /** Characters of a qualified name at most. */
+  /** The longest qualified name, in characters. */
   readonly maxName: number
   /** Called after each build of the shared catalog. */
   onbuilt(): void
@@ -35,7 +35,7 @@ export class CatalogBuilder {
     return this.shared
   }
 
-  /** Returns what a session is offered. */
+  /** Returns the catalog of a session. */
   catalogOf(session: object): Catalog {
     const own = this.bySession.get(session)
     if (own === undefined) return this.shared
@@ -66,7 +66,7 @@ export class CatalogBuilder {
     this.deps.onbuilt()
   }
 
-  /** Records what a session's own process of a server lists. Returns whether that is new. */
+  /** Records the lists of a session's own process of a server. Returns whether they are new. */
   setOwn(session: object, id: string, listing: Listing): boolean {
     const own = this.bySession.get(session) ?? { listings: new Map(), base: undefined, catalog: emptyCatalog() }
     if (own.listings.get(id) === listing) return false
@@ -76,13 +76,13 @@ export class CatalogBuilder {
     return true
   }
 
-  /** Forgets what a session's own process of a server listed if the shared one lists the same. */
+  /** Forgets the lists of a session's own process of a server if the shared process lists the same. */
   dropOwnIfSame(session: object, id: string, shared: Listing | undefined): void {
     const listing = this.bySession.get(session)?.listings.get(id)
     if (listing !== undefined && shared !== undefined && isSameOffer(listing, shared)) this.dropOwn(session, id)
   }
 
-  /** Forgets what the sessions' own processes of a server listed. */
+  /** Forgets the lists of all sessions' own processes of a server. */
   dropServer(id: string): void {
     for (const session of this.bySession.keys()) this.dropOwn(session, id)
   }

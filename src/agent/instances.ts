@@ -1,6 +1,6 @@
 /**
  * Decides which template instances run. Each client with a trusted context has the instances that the templates render to in
- * that context. An instance runs as long as a client has it, and a little longer.
+ * that context. An instance runs while a client has it, and a little longer.
  *
  * An instance is an ordinary spec of the plan: the agent starts, replaces and stops it like any other.
  */
@@ -20,9 +20,9 @@ export type InstancesDeps = {
   readonly log: Log
   /** Milliseconds that an instance outlives its last client. */
   readonly linger: number
-  /** Whether this svc runs servers with these tags at all: `serve --filter`. */
+  /** Whether `serve --filter` lets this svc run servers with these tags. */
   selects(tags: readonly string[]): boolean
-  /** Changes a plan to what this replica of a cluster runs. */
+  /** Returns the plan as this replica of a cluster runs it. */
   place?(plan: Plan): Plan
 }
 
@@ -32,15 +32,15 @@ export class Instances {
   private expressions: ExpressionCache = new Map()
   private rendered = new Map<string, Rendering>()
   private readonly clients = new Map<object, InstanceClient>()
-  /** Clients that have left while their instances still run; the value cancels the end of that. */
+  /** Clients that have left, but still have running instances; the value cancels the timer that stops these. */
   private readonly lingering = new Map<InstanceClient, () => void>()
 
   constructor(private readonly deps: InstancesDeps) {}
 
   /**
-   * Takes over another document: the instances of every client are rendered again. Throws a ConfigError, with nothing
-   * changed, if one cannot be rendered and `failureMode` is strict. Problems that existed before do not count: a client whose
-   * project lacks a value would hold up every change.
+   * Replaces the document, and renders the instances of every client again. Throws a ConfigError and changes nothing if
+   * `failureMode` is strict and an instance cannot be rendered. Problems that existed before do not count: otherwise one
+   * client with an incomplete project would block every change.
    */
   update(base: Plan, templates?: Templates): Applied {
     const before = { templates: this.templates, expressions: this.expressions, rendered: this.rendered }
@@ -62,7 +62,7 @@ export class Instances {
     return this.apply()
   }
 
-  /** Gives a client, named by an object, a context. Returns what cannot be rendered in it. */
+  /** Sets the context of a client, which is identified by an object. Returns the problems of rendering in that context. */
   attach(client: object, context: TemplateContext): readonly string[] {
     this.retire(client)
     const rendering = this.render(context)
@@ -83,7 +83,7 @@ export class Instances {
     return this.clients.get(client)?.rendering.ids ?? EMPTY_RENDERING.ids
   }
 
-  /** Applies the plan again, after `place` has changed its mind. */
+  /** Applies the plan again after the result of `place` has changed. */
   reapply(): void {
     this.apply()
   }
@@ -102,12 +102,15 @@ export class Instances {
     if (client === undefined) return
     this.clients.delete(key)
     this.lingerFor(client, this.deps.linger)
-    // A client that changes its context often must not keep the processes of each.
+    // A client that changes its context often must not keep the processes of every context.
     const earlier = [...this.lingering.keys()].filter((one) => one.key === key)
     for (const one of earlier.slice(0, -MAX_LINGERING)) this.lingerFor(one, 0)
   }
 
-  /** Keeps the instances of a client that has left for `ms` milliseconds, and while a call runs on one that is only its own. */
+  /**
+   * Keeps the instances of a client that has left for `ms` milliseconds, and while a call runs on one that no other client
+   * has.
+   */
   private lingerFor(client: InstanceClient, ms: number): void {
     this.lingering.get(client)?.()
     const cancel = this.deps.clock.after(ms, () => {
@@ -181,13 +184,13 @@ type InstanceClient = { readonly key: object; readonly context: TemplateContext;
 
 const EMPTY_RENDERING: Rendering = { specs: [], ids: new Set(), problems: [] }
 
-/** Bounds processes, if contexts differ with every request. */
+/** Bounds the number of processes, even if every request has another context. */
 const MAX_INSTANCES = 256
 const MAX_RENDERED = 1000
 const MAX_PROBLEMS = 50
 /** Milliseconds between checks whether a call still runs on an instance that should end. */
 const BUSY_MS = 1000
-/** Earlier contexts of one client whose instances still run. */
+/** Earlier contexts of one client that keep their instances for the usual time. */
 const MAX_LINGERING = 3
 
 const issueOf = (message: string): Issue => ({ code: "template", severity: "error", message })

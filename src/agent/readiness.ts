@@ -16,21 +16,21 @@ export class Readiness {
   }
 
   /**
-   * Resolves when a lost backend is connected again, when it will not be within `ms` milliseconds, or after them. Undefined
-   * if it is not about to return, or if too many calls wait for it already.
+   * Resolves when a lost backend is connected again or will not be in time, at the latest after `ms` milliseconds. Undefined
+   * if it is not about to return, or if too many calls already wait for it.
    */
   whenBack(backend: Backend, ms: number): Promise<void> | undefined {
     const deadline = this.clock.now() + ms
     const isReturning = () =>
       isOpening(backend) ||
-      // A server whose replica is gone is replaced by that of the next one, before any retry.
+      // A server of a lost replica is replaced by that of the next replica, before any retry.
       (backend.state.kind === "waiting" && (backend.state.retryAt < deadline || runsElsewhere(backend.spec)))
     return this.while(backend, isReturning, ms)
   }
 
   /**
-   * Resolves when the answers to a connected backend's first lists have come or failed, or after `ms` milliseconds.
-   * Undefined if none is still to come, or if too many calls wait for it already.
+   * Resolves when a connected backend has answered its first lists or failed to, or after `ms` milliseconds. Undefined if no
+   * answer is pending, or if too many calls already wait for it.
    */
   whenListed(backend: Backend, ms: number): Promise<void> | undefined {
     const isListing = () => backend.published !== undefined && awaitsAnswer(backend.published.listing)
@@ -56,7 +56,7 @@ export class Readiness {
     })
   }
 
-  /** Whether so many requests wait for first attempts that no further one may. */
+  /** Whether no further request may wait for first attempts. */
   get isFull(): boolean {
     return this.firstAttempts.size >= MAX_WAITING
   }
@@ -108,7 +108,7 @@ export class Readiness {
 /** A wait for the first attempts of backends, by id; undefined for all. */
 type FirstAttemptWait = { readonly ids: ReadonlySet<string> | undefined; end(): void }
 
-/** Calls that may wait for one backend's return at once. */
+/** The number of calls that may wait for one backend at once. */
 const MAX_WAITING = 1000
 
 const isOpening = ({ state }: Backend): boolean => state.kind === "starting" || state.kind === "recovering"

@@ -1,7 +1,7 @@
 /**
- * Makes what runs equal to the documents: the only way in for a lasting change, which edits a file. A broken document keeps
- * the last valid plan, a broken `.env` the last valid environment, broken presets the last valid ones; the issues of all are
- * recorded and shown.
+ * Applies the configuration files to the running svc. Every lasting change edits a file and takes effect by a reload. If a
+ * file is broken, its last valid content stays in effect: the plan, the environment of `.env`, or the presets. The issues of
+ * all files are recorded and shown.
  */
 import { parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
@@ -22,7 +22,7 @@ export type ReloadDeps = {
   readonly log: Log
   /** The documents' paths, for messages. */
   readonly paths: Paths
-  /** Returns their reader. */
+  /** Returns a reader of the documents. */
   read(): DocumentTexts
   readonly world: Omit<HostEnvironment, "dotenv">
 }
@@ -47,9 +47,9 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
     try {
       const texts = read()
       // A broken or unreadable `.env` or presets.json is refused alone.
-      const attempt = (file: string, read: () => void) => {
+      const attempt = (file: string, load: () => void) => {
         try {
-          read()
+          load()
         } catch (error) {
           if (!(error instanceof ConfigError || error instanceof UnavailableError)) throw error
           issues.push(...issuesOf(error, file))
@@ -60,13 +60,13 @@ export function createReload({ agent, instances, log, paths, read, world }: Relo
       })
       attempt(paths.presets, () => {
         const text = texts.presets()
-        const read = readPresets(parseDocument(text ?? "{}", paths.presets))
-        issues.push(...read.issues)
-        if (presets !== (text ?? "")) agent.setPresets(read.presets)
+        const loaded = readPresets(parseDocument(text ?? "{}", paths.presets))
+        issues.push(...loaded.issues)
+        if (presets !== (text ?? "")) agent.setPresets(loaded.presets)
         presets = text ?? ""
       })
       const text = texts.config()
-      // A missing file is an empty document at the start; later it is being moved.
+      // At the start, a missing file is an empty document. Later, an editor may be about to put a new file in its place.
       if (text === undefined ? last !== undefined : text.trim() === "") throw emptyDocument(text, paths.file)
       const document = parseDocument(text ?? "", paths.file)
       const { plan: planned, templates } = planDocument(document, { ...world, dotenv }, last)

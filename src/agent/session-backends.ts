@@ -20,7 +20,7 @@ import { isTerminal, type Params } from "../wire/message.ts"
 
 export type SessionBackendsDeps = {
   readonly clock: Clock
-  /** Creates a session's process of a server, not started yet; undefined if the server is gone or svc is stopping. */
+  /** Creates a session's process of a server without starting it; undefined if the server is gone or svc is stopping. */
   create(id: string, owner: Caller, capabilities: Params): Backend | undefined
   /** Resolves when a backend is not being opened any more. */
   whenSettled(backend: Backend): Promise<void>
@@ -30,15 +30,15 @@ export type SessionBackendsDeps = {
   isListening(id: string, session: object): boolean
   /** Returns the ids of the tasks that a session has on a server. */
   tasksOf(id: string, session: object): readonly string[]
-  /** A process is being stopped; `end` resolves when it is dead. */
+  /** Called when a process is being stopped; `end` resolves when it is dead. */
   onend(end: Promise<void>): void
-  /** A process was stopped although its session goes on. */
+  /** Called when a process was stopped although its session continues. */
   onunused(spec: ServerSpec, reason: string): void
 }
 
 export class SessionBackends {
   private readonly bySession = new Map<object, Map<string, SessionBackend>>()
-  /** The pending ends of stopped processes, by server id. */
+  /** Shutdowns under way, by server id. */
   private readonly stopping = new Map<string, Set<Promise<void>>>()
   /** Why a session's process was stopped before the session ended, by server id. */
   private readonly lost = new WeakMap<object, Map<string, string>>()
@@ -46,11 +46,10 @@ export class SessionBackends {
   constructor(private readonly deps: SessionBackendsDeps) {}
 
   /**
-   * Returns the session's own process of a server, and starts it at the session's first call and again after it has failed.
-   * It is not connected if the start failed. Returns undefined if the server was removed, or the reason if there is no room
-   * for the process. `owner` leads to the client outside of any call; `caller` is notified if the session lost the state of
-   * its earlier process.
-   * svc announces the client's `capabilities` to the process.
+   * Returns the session's own process of a server. Starts it at the session's first call, and again after it has failed; if
+   * the start fails, the returned backend is not connected. Returns undefined if the server was removed, or a reason if there
+   * is no room for the process. `owner` reaches the client outside of any call; `caller` is notified if the session lost the
+   * state of its earlier process. svc announces the client's `capabilities` to the process.
    */
   async open(id: string, owner: Caller, caller: Caller, capabilities: Params): Promise<Backend | string | undefined> {
     const { session } = owner
@@ -62,7 +61,7 @@ export class SessionBackends {
     if (running === undefined) {
       const lost = this.add(id, owner, backend)
       if (lost !== undefined) {
-        const data = `${backend.spec.name}: the process of this session ${lost}; a new one is started, and what the old one held is lost`
+        const data = `${backend.spec.name}: the process of this session ${lost}; svc starts a new one, and the state of the old one is lost`
         caller.notify("notifications/message", { level: "warning", logger: "svc", data })
       }
       backend.start()
@@ -111,7 +110,7 @@ export class SessionBackends {
     return reason
   }
 
-  /** Notes that the processes of a session ended with the replica that ran them: its next calls say so. */
+  /** Records that processes of a session ended with the replica that ran them; the session's next calls report it. */
   noteLost(ids: readonly string[], session: object): void {
     const own = this.lost.get(session) ?? new Map<string, string>()
     this.lost.set(session, own)
@@ -137,7 +136,7 @@ export class SessionBackends {
     const unused = this.entries(id).filter(({ backend }) => usedAt(backend) < Number.POSITIVE_INFINITY)
     for (const entry of unused.sort((one, other) => usedAt(one.backend) - usedAt(other.backend))) {
       if (await this.isInUse(entry)) continue
-      // During the check its session may have stopped or used it.
+      // During the check, the session may have stopped or used the process.
       if (!this.has(entry)) return true
       if (usedAt(entry.backend) > this.deps.clock.now()) continue
       await this.drop(entry, "was stopped to make room for another session's")
@@ -148,7 +147,7 @@ export class SessionBackends {
     return pending !== undefined
   }
 
-  /** Follows a change of a server's tuning. */
+  /** Applies a change of a server's tuning. */
   retune(id: string): void {
     for (const entry of this.entries(id)) this.watch(entry)
   }
@@ -236,14 +235,14 @@ export class SessionBackends {
 type SessionBackend = {
   /** The id of the server. */
   readonly id: string
-  /** Leads to the session's client outside of any call. */
+  /** Reaches the session's client outside of any call. */
   readonly owner: Caller
   readonly backend: Backend
   /** Cancels the next idle check. */
   cancel: () => void
 }
 
-/** Milliseconds that a call may take from `use` to its being sent. */
+/** Milliseconds within which svc sends a call after `use`. */
 const SOON_MS = 10
 /** Milliseconds that a process has to answer `tasks/get`. */
 const TASK_MS = 5000

@@ -1,4 +1,4 @@
-/** The state of all backends at one moment, immutable: what health, status, tools and metrics read. */
+/** The immutable state of all backends at one moment, which health, status, tools and metrics read. */
 import type { Backend, TransportFailure } from "../backend/backend.ts"
 import type { UnauthorizedReason } from "../backend/client-transport.ts"
 import type { BackendState, ProcessExit } from "../backend/supervision.ts"
@@ -23,7 +23,7 @@ export type BackendSnapshot = {
   readonly template: string | undefined
   /** Milliseconds since the epoch, like all times here; undefined if it has not happened. */
   readonly lastConnected: number | undefined
-  /** Not redacted: whatever shows it does that. */
+  /** Not redacted: the code that shows it must redact it. */
   readonly lastError: string | undefined
   readonly lastExit: ProcessExit | undefined
   /** When the first start began, and when the backend was first connected, failed or refused. */
@@ -41,7 +41,7 @@ export type BackendSnapshot = {
   readonly suspiciousTools: readonly string[]
   /** Present while connected. */
   readonly listed: ListedFacts | undefined
-  /** What the catalog holds of it; undefined while it is not connected. */
+  /** The size of its part of the catalog, and warnings about that part; undefined while the backend is not connected. */
   readonly offer: { readonly characters: ContextCharacters; readonly warnings: readonly string[] } | undefined
   /** Where a person authorizes svc, while that is needed. Shown at level `full` only. */
   readonly authorizationUrl: string | undefined
@@ -51,7 +51,7 @@ export type BackendSnapshot = {
   readonly noisy: boolean
 }
 
-/** What a connected backend offers. Of its tools those that svc keeps from clients are counted apart. */
+/** What a connected backend offers. Tools that svc hides from clients are counted separately. */
 export type ListedFacts = ToolCounts & {
   readonly era: Era
   readonly protocolVersion: string
@@ -60,7 +60,7 @@ export type ListedFacts = ToolCounts & {
   readonly resourceTemplates: number
   /** Lists that fail, each with its reason. */
   readonly failing: readonly string[]
-  /** Names in `toolDescriptionOverrides` and `toolOverrides` that are of no tool. */
+  /** Names in `toolDescriptionOverrides` and `toolOverrides` that no tool has. */
   readonly unknownOverrides: readonly string[]
 }
 
@@ -69,7 +69,7 @@ export type Snapshot = {
   readonly startedAt: number
   /** False until a configuration has been loaded for the first time. */
   readonly loaded: boolean
-  /** False while svc waits, at its start, to learn which replica runs each server that one may run. */
+  /** False while svc, at its start, does not know yet which replica runs each server with `"replicas": "one"`. */
   readonly isPlaced: boolean
   readonly backends: readonly BackendSnapshot[]
   /** Names of the templates that can have instances. */
@@ -80,7 +80,7 @@ export type Snapshot = {
   readonly generation: number
 }
 
-/** Returns the servers that are in the file and left out because of an error, with the error's message. Not redacted. */
+/** Returns the configured servers that svc leaves out because of an error, each with the error's message. Not redacted. */
 export function rejectedServers({ backends, templates, disabled, issues }: Snapshot): ReadonlyMap<string, string> {
   const known = new Set([...backends.map(({ spec }) => spec.name), ...templates, ...disabled])
   return new Map(

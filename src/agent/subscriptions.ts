@@ -1,11 +1,11 @@
-/** What sessions want to hear of backends: updates of resources, and log messages from a level upwards. */
+/** Records what sessions want to receive from backends: updates of resources, and log messages from a level upwards. */
 import { isWithin } from "../catalog/name.ts"
 import { type Era, MCP_LOG_LEVELS } from "../wire/era.ts"
 
 export type SubscriptionsDeps = {
-  /** A session subscribed or unsubscribed; `isShared` if that changes what all clients of its era are subscribed to. */
+  /** Called when a session has subscribed or unsubscribed; `isShared`: whether it is the first or last one of its era. */
   onsubscriptions(id: string, session: object, isShared: boolean): void
-  /** A session set its log level. */
+  /** Called when a session has set its log level. */
   onlevel(session: object): void
   /** Called when the log level that svc requests from shared backends has changed. */
   onsharedlevel(): void
@@ -30,7 +30,7 @@ export class Subscriptions {
     })
   }
 
-  /** Returns each resource once for each era of its subscribers that `counts` accepts. */
+  /** Returns each resource once for each era among the subscribers that `counts` accepts. */
   all(counts: (session: object) => boolean): (readonly [id: string, uri: string, era: Era])[] {
     return [...this.subscribers].flatMap(([id, uris]) =>
       [...uris].flatMap(([uri, sessions]) => {
@@ -106,7 +106,7 @@ export class Subscriptions {
     return this.announced
   }
 
-  /** Removes all that a session has subscribed to, and its log level. */
+  /** Removes the subscriptions of a session, and its log level. */
   forget(session: object): void {
     const own = [...this.subscribers].flatMap(([id, uris]) =>
       [...uris].flatMap(([uri, sessions]) => (sessions.has(session) ? [[id, uri] as const] : [])),

@@ -1,8 +1,8 @@
 /**
- * Records the owners of tasks and elicitations: backends name them by an id alone, long after the call that made them, and
+ * Records the owners of tasks and elicitations: backends name these only by id, long after the call that made them, and
  * several clients share a backend.
  *
- *  1. What a session made ends with the session.
+ *  1. The records of a session end with the session.
  *  2. The number of records is bounded. The owner with the most loses its oldest first, so that no client can evict another's.
  *  3. The records serve lists and notifications. Access to a task is decided by its sealed id (session/task-id.ts).
  */
@@ -13,13 +13,13 @@ export type Ownership = {
   readonly kind: "task" | "elicitation"
   /** The id of the backend. */
   readonly backend: string
-  /** The era of the connection over which the backend gave the id: each may count for itself. */
+  /** The era of the connection over which the backend gave the id: the ids of two connections may collide. */
   readonly era: Era
   /** The id that the backend gave it. */
   readonly id: string
   /** A session, or the principal of clients that have no session. */
   readonly owner: object | string
-  /** Leads to the owner outside of any call; undefined if nothing does. */
+  /** Reaches the owner outside of any call; undefined if that is not possible. */
   readonly caller: Caller | undefined
   /** The replica on which a task was made, if that was not this process; undefined if it is not known. */
   readonly madeAt?: string | undefined

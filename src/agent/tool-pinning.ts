@@ -11,7 +11,7 @@ export type PinningFindings = {
   readonly changed: readonly string[]
   /** The description contains invisible characters. */
   readonly suspicious: readonly string[]
-  /** The tool is kept from clients. */
+  /** The tool is hidden from clients. */
   readonly quarantined: ReadonlySet<string>
 }
 
@@ -21,14 +21,14 @@ export type ChangedTool = {
   readonly name: string
   /** The fingerprint of the definition now. */
   readonly hash: string
-  /** What a model reads of it now. */
+  /** The part of the definition that a model reads, now. */
   readonly definition: ListingEntry
-  /** What a model read of it as it was first seen or approved; undefined if svc has not kept that. */
+  /** The same part when the tool was first seen or approved; undefined if svc has not stored it. */
   readonly before: ListingEntry | undefined
 }
 
 export class ToolPinning {
-  /** Findings by list of tools, as long as the list lives. */
+  /** Findings by list of tools, kept as long as the list is in memory. */
   private found = new WeakMap<readonly Tool[], { readonly pinning: string; readonly findings: PinningFindings }>()
 
   constructor(
@@ -63,7 +63,7 @@ export class ToolPinning {
 
   /**
    * Approves the current definition of one tool, or of all tools; with `hash` only the definition that has this fingerprint.
-   * Returns the names of those that had changed.
+   * Returns the names of the tools whose definition had changed.
    */
   approve(ids: readonly string[], tool: string | undefined, hash?: string): readonly string[] {
     this.found = new WeakMap()

@@ -205,7 +205,7 @@ describe("opening a session's own process", () => {
     await clock.pass(2 * IDLE_MS)
     await dedicated.open("s", owner, owner, {})
     expect(notes).toEqual([
-      "s: the process of this session was stopped after 600 s without a call; a new one is started, and what the old one held is lost",
+      "s: the process of this session was stopped after 600 s without a call; svc starts a new one, and the state of the old one is lost",
     ])
   })
 })

@@ -377,7 +377,7 @@ test("processes of sessions are bounded in number, and those of abandoned sessio
   await eventually(() => processes(mark).length === 1)
   const [first = ""] = sessions
   expect(await text(first)).toMatch(
-    /"method":"notifications\/message".*own: the process of this session was stopped .* what the old one held is lost.*"text":"\d+"/s,
+    /"method":"notifications\/message".*own: the process of this session was stopped .* the state of the old one is lost.*"text":"\d+"/s,
   )
 }, 60_000)
 
