@@ -1,4 +1,4 @@
-/** REST of a running svc, the admin page, and their login. What serves them is imported at the first request: a start does not load it. */
+/** REST, the admin page and their login. The code that serves them is imported at the first request, not at the start. */
 import type { ServerSpec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { UnavailableError } from "../lib/errors.ts"
@@ -21,9 +21,9 @@ type AdminConnection = {
   /** The address of MCP for clients; undefined on a Unix socket. */
   readonly endpoint: string | undefined
   tools(): Promise<InternalTools>
-  /** Returns a server that runs. Throws a typed error that says why it does not. */
+  /** Returns a running server. Throws a typed error with the reason if it does not run. */
   find(name: string): ServerSpec
-  /** Applies what is written in the files now. */
+  /** Applies the current content of the files. */
   follow(): Promise<unknown>
 }
 
@@ -31,8 +31,8 @@ export type AdminInterface = {
   serve(request: ApiRequest): Promise<Response>
   connect(connection: AdminConnection): void
   /**
-   * Returns the client token that a browser's login stands for; undefined if the request has none, or is not for REST. Throws
-   * a RequestError as AdminLogin.admit does.
+   * Returns the client token that belongs to a browser's login; undefined if the request has no login or is not for REST.
+   * Throws a RequestError as AdminLogin.admit does.
    */
   tokenOf(inbound: Inbound): string | undefined
   /**
@@ -129,11 +129,11 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
     },
     invite(endpoint, token) {
       if (endpoint === undefined)
-        throw new UnavailableError("svc listens on a Unix socket, which no browser reaches; start it with --port")
+        throw new UnavailableError("svc listens on a Unix socket, which browsers cannot reach; start it with --port")
       const url = endpoint.replace(/\/mcp$/, "/admin")
       if (auth) {
         if (!token) return { url }
-        throw new UnavailableError("with --auth, REST takes the tokens of `svc auth token create`")
+        throw new UnavailableError("with --auth, REST requires a token of `svc auth token create`")
       }
       return token ? { url, token: login.createSession().secret } : { url: `${url}/login?code=${login.createLink()}` }
     },
@@ -142,7 +142,7 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
 
 // ---
 
-/** The link of `svc admin` lies below the page, and is a part of REST. */
+/** Matches the page, but not the login link of `svc admin`, which REST answers. */
 const PAGE_PATH = /^\/admin(?:\/(?!login$)|$)/
 
 /** Returns 256 random bits. */

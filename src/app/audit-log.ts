@@ -1,4 +1,4 @@
-/** The audit log of a running svc, as `--audit-log` names it. */
+/** The audit log of a running svc: the file that `--audit-log` names. */
 import { systemClock } from "../lib/clock.ts"
 import { createAudit } from "../session/audit.ts"
 import type { Audit } from "../session/ports.ts"
@@ -8,9 +8,9 @@ import type { ServeOptions } from "./serve-options.ts"
 export type AuditLog = {
   /** Undefined without `--audit-log`. */
   readonly audit: Audit | undefined
-  /** Sets the lookup of the names of principals, which the entries of their calls contain. */
+  /** Sets the function that looks up names of principals: entries of calls contain them. */
   nameHolders(nameOf: (principal: string) => string | undefined): void
-  /** Writes the lines that are left. */
+  /** Writes the remaining lines. */
   closeAudit(): Promise<void>
 }
 

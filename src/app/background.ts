@@ -6,7 +6,7 @@ import { ownName, type Paths } from "../store/paths.ts"
 import type { Starter } from "../store/running.ts"
 import { ownCommand } from "./own-command.ts"
 
-/** Tells the started svc what has started it. */
+/** The variable that tells a started svc what has started it. */
 export const STARTER_VARIABLE = "SVC_STARTED_BY"
 
 export type BackgroundSvc = {
@@ -41,7 +41,7 @@ export function startInBackground(
     0o600,
   )
   const child = Bun.spawn({
-    // svc may run for months: its log is a file that is rotated, and stderr gets only why svc ended.
+    // svc may run for months: it logs to a file that it rotates, and stderr receives only the reason for its end.
     cmd: [...ownCommand("serve", ...words, ...(logFile === undefined ? ["--log-file", log] : []))],
     env: { ...process.env, [STARTER_VARIABLE]: startedBy },
     ...(cwd === undefined ? {} : { cwd }),
@@ -68,10 +68,10 @@ export function startInBackground(
 
 // ---
 
-/** Error lines that are shown at most: a configuration may have many problems. */
+/** The most error lines to show: a configuration may have many problems. */
 const MAX_LINES = 3
 
-/** Returns the error that a command has ended with, by its stderr, on one line; empty if it wrote nothing. */
+/** Returns the error with which a command ended, from its stderr, on one line; empty if it wrote nothing. */
 function reasonIn(stderr: string): string {
   const lines = stderr.trim().split("\n")
   const first = lines.findIndex((line) => line.startsWith("svc: "))

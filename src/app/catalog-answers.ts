@@ -1,6 +1,6 @@
 /**
- * Answers what svc's own commands ask about the offer of the servers that a scope has: also what svc keeps from clients,
- * because the person at the shell is the operator.
+ * Answers questions of svc's own commands about what the servers of a scope offer. The answers include what svc hides from
+ * clients, because the person at the shell is the operator.
  */
 import type { BackendSnapshot, ListedFacts } from "../agent/snapshot.ts"
 import type { Backend } from "../backend/backend.ts"
@@ -27,7 +27,7 @@ import type { Runtime } from "./runtime.ts"
 /** A tool that a search has found. */
 export type RankedTool = OfferedTool & Pick<SearchHit, "score" | "matched">
 
-/** What a server offers, in numbers. They are absent while it is not connected. */
+/** What a server offers, in numbers, which are absent while it is not connected. */
 export type OfferSummary = {
   readonly server: string
   readonly state: ServerState
@@ -88,7 +88,10 @@ function summaryOf(backend: BackendSnapshot): OfferSummary {
   return { ...summary, counts: { tools, hiddenTools, prompts, resources, resourceTemplates } }
 }
 
-/** Returns what a name means: a server, or a tool by `server/tool` or its name in the aggregate. Throws a typed error that names the nearest. */
+/**
+ * Resolves a name: of a server, or of a tool as `server/tool` or as its name in the aggregate. Throws a typed error with the
+ * most similar names if there is none.
+ */
 async function describeTarget(
   runtime: Runtime,
   scope: Scope,
@@ -97,7 +100,7 @@ async function describeTarget(
   const found = await findTarget(runtime, scope, name)
   const offer =
     found.backend === undefined ? ownOffer(runtime, scope) : offerOf(runtime, await connected(runtime, found.backend))
-  if (offer === undefined) throw new UnavailableError("svc does not offer its own tools any longer")
+  if (offer === undefined) throw new UnavailableError("svc no longer offers its own tools")
   if (found.tool === undefined) return { server: offer }
   const tool = offer.tools.find((one) => one.name === found.tool && one.definition !== undefined)
   if (tool !== undefined) return { tool }
@@ -137,7 +140,7 @@ async function findTarget(runtime: Runtime, scope: Scope, name: string): Promise
 async function refuseTarget(runtime: Runtime, scope: Scope, name: string, server: string): Promise<never> {
   if (runtime.agent.find(server).length > 0)
     throw new RequestError("not_found", `${server} is not among the servers of this project; see its .svcrc`)
-  // A tool's own name may lead to it.
+  // The name may be a tool's own name.
   const similar = name === server ? await similarTools(runtime, scope, undefined, name) : []
   const same = similar.filter((one) => one.endsWith(`/${name}`))
   if (same.length > 0)
@@ -149,7 +152,10 @@ async function refuseTarget(runtime: Runtime, scope: Scope, name: string, server
   throw unknownNameError("server", server, servers)
 }
 
-/** Returns the listing of a server, which may be about to be connected. Throws an UnavailableError that says why there is none. */
+/**
+ * Returns the listing of a server; first waits for a connection that is about to open. Throws an UnavailableError with the
+ * reason if there is none.
+ */
 async function connected({ agent, mcp: { gateway } }: Runtime, backend: Backend): Promise<Connected> {
   const { id, name } = backend.spec
   if (backend.published === undefined) await gateway.directory.whenBack(id)
@@ -175,7 +181,7 @@ function offerOf({ agent }: Runtime, { backend, listing }: Connected): ServerOff
   }
 }
 
-/** Returns the offer of svc's own tools; undefined if the scope does not have them. */
+/** Returns svc's own tools as an offer; undefined if the scope does not include them. */
 function ownOffer(runtime: Runtime, scope: Scope): ServerOffer | undefined {
   const definitions = ownEntries(runtime, scope).map((entry) => JSON.parse(entry) as Tool)
   if (definitions.length === 0) return undefined
@@ -208,7 +214,7 @@ const searchableOf = (runtime: Runtime, scope: Scope): Searchable => ({
   own: ownEntries(runtime, scope),
 })
 
-/** Returns the tools most like a name, as `server/tool`; of one server, if it has any. */
+/** Returns the tools with the most similar names, as `server/tool`; only those of `backend` if it has any. */
 async function similarTools(
   runtime: Runtime,
   scope: Scope,
@@ -264,7 +270,7 @@ async function searchOffers(runtime: Runtime, scope: Scope, params: Params): Pro
   }
 }
 
-/** Returns the instructions of a server, or those that clients of the scope receive of all. */
+/** Returns the instructions of a server, or the aggregated instructions that clients of the scope receive. */
 async function instructionsOf(runtime: Runtime, scope: Scope, server: unknown): Promise<Params> {
   if (typeof server !== "string")
     return {

@@ -111,7 +111,7 @@ export function readTarget({ file }: ClientTarget): ClientDocument | undefined {
   return { text, value: readClientDocument(text, file), entries: readForeignServers(text, file) }
 }
 
-/** Returns the entries that are svc, which listens at `address`, or that svc has written. */
+/** Returns the entries that point to svc at one of `addresses`, or that svc has written. */
 export function ownEntries(
   paths: Paths,
   { file }: ClientTarget,
@@ -126,13 +126,16 @@ export function ownEntries(
   return entries.filter(({ path, server }) => isSvc(server, addresses) || written.has(JSON.stringify(path)))
 }
 
-/** Returns the texts in servers that a shown change must not contain: the values under secret names. */
+/** Returns the texts that must be masked when a change of these servers is shown: the values under secret names. */
 export const secretsOf = (servers: readonly { readonly server: Params }[]): readonly string[] =>
   servers.flatMap(({ server }) =>
     Object.entries(writtenValues(server)).flatMap(([name, value]) => (isSecretName(name) ? [String(value)] : [])),
   )
 
-/** Asks for consent to a change. False: it is not made. Throws a RequestError (usage) if there is no terminal to ask at. */
+/**
+ * Shows a change and asks for consent. Returns false if it must not be made. Throws a RequestError (usage) without a
+ * terminal.
+ */
 export async function agreed(
   args: Readonly<Record<string, unknown>>,
   { file }: ClientTarget,
@@ -155,7 +158,7 @@ export async function agreed(
   return promptYesNo(question)
 }
 
-/** Returns the lines that edits change, one hunk for each edit, without secrets. Empty if nothing changes. */
+/** Returns the lines that the edits change, one hunk for each edit, without secrets; empty if nothing changes. */
 export function formatEdits(
   text: string,
   file: string,
@@ -177,7 +180,7 @@ export function formatChange(before: string, after: string, secrets: readonly st
   const { maskCredentials } = createRedactor(secrets)
   const cut = (line: string) => (line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}…` : line)
   const hunk = hunkOf(before, after)
-  // What changes may stand beyond the cut: then both are compared as svc would lay them out.
+  // The change may be beyond the cut of a long line: then both documents are compared with one member per line.
   const [old, now] = hunk.some((line) => line.length > MAX_LINE) ? [laidOut(before), laidOut(after)] : []
   return (old === undefined || now === undefined ? hunk : hunkOf(old, now))
     .map((line) => cut(maskCredentials(line)))
@@ -185,9 +188,9 @@ export function formatChange(before: string, after: string, secrets: readonly st
 }
 
 /**
- * Writes edits to a client's file, after a backup, and remembers them for an undo. `add` runs the client's own command first;
- * what it leaves undone is written to the file. Returns the path of the backup, null if there was no file. Throws a
- * RequestError (conflict) if the file changes meanwhile.
+ * Backs up a client's file, writes the edits to it, and records them for an undo. `add` runs the client's own command first;
+ * edits that it has not made are then written to the file. Returns the path of the backup, null if there was no file. Throws
+ * a RequestError (conflict) if the file changes meanwhile.
  */
 export async function writeEdits(
   paths: Paths,
@@ -206,7 +209,7 @@ export async function writeEdits(
     throw contentionError(file)
   const written = readClientDocument(after, file)
   const places = edits.map(({ path }) => ({ path: [...path], digest: digestOf(valueIn(written, path)) }))
-  // A client's own command may have written more: then an undo must not take the whole file back.
+  // A client's own command may have written more than the edits: then an undo must not restore the whole file.
   const wanted = readClientDocument(editClientDocument(before ?? "", file, edits), file)
   const digest = isSameValue(written, wanted) ? sha256(after, "hex") : ""
   const time = new Date(systemClock.now()).toISOString()
@@ -222,9 +225,8 @@ export function lastConnection(paths: Paths, { client, file }: ClientTarget): Cl
 }
 
 /**
- * Plans the undoing of a change: if the file is as svc left it, the exact bytes that were there before (undefined: no file),
- * otherwise the earlier values at the places that svc changed. Throws a RequestError (conflict) if one of those has been
- * edited since.
+ * Plans the undo of a change. If nothing else has changed the file, the plan restores its earlier bytes (undefined: no file),
+ * otherwise only the earlier values that svc replaced. Throws a RequestError (conflict) if one of these has been edited since.
  */
 export function planUndo({ file, backup, digest, places }: ClientConnection): {
   readonly now: string
@@ -242,7 +244,7 @@ export function planUndo({ file, backup, digest, places }: ClientConnection): {
   return { now, before: revertEdits(copy, now, file, paths, left) }
 }
 
-/** Writes the undoing of a change, and forgets the change. */
+/** Carries out a planned undo, and forgets the change. */
 export async function undo(
   paths: Paths,
   connection: ClientConnection,
@@ -252,7 +254,7 @@ export async function undo(
   const isCurrent = () => readText(file) === now
   if (before === undefined) {
     if (!isCurrent()) throw contentionError(file)
-    // Its target: a symbolic link without one was there before.
+    // Removes the target of a symbolic link only: before the change, the link had no target.
     unlinkSync(linkTarget(file))
   } else if (!replaceFile(file, before, undefined, isCurrent)) throw contentionError(file)
   await removeConnection(paths, connection, systemClock)
@@ -260,7 +262,7 @@ export async function undo(
 
 // ---
 
-/** Clients by the names of their programs, which no edit distance finds. */
+/** Clients by the names of their programs, which are too different for a spelling suggestion. */
 const MEANT_BY: Readonly<Record<string, ClientName | undefined>> = {
   claude: "claude-code",
   code: "vscode",
@@ -270,7 +272,7 @@ const MEANT_BY: Readonly<Record<string, ClientName | undefined>> = {
 const CONTEXT = 2
 /** Some clients keep whole conversations on one line. */
 const MAX_LINE = 160
-/** A file of the user may hold keys; one of a project is shared. */
+/** A user's file may contain keys; a project's file is shared. */
 const NEW_MODE = { user: 0o600, project: 0o644 } as const
 
 const linesOf = (text: string): readonly string[] => (text === "" ? [] : text.replace(/\r?\n$/, "").split(/\r?\n/))

@@ -1,4 +1,7 @@
-/** How a client reaches svc: the address or the command of its entry, what it is to see, and whether it needs a token. */
+/**
+ * Decides how a client reaches svc: the address or command of its entry, the servers that it sees, and whether it needs a
+ * token.
+ */
 import { readQuery, selectServers } from "../catalog/selection.ts"
 import { type ClientEndpoint, clientRow } from "../config/clients.ts"
 import { parseDocument } from "../config/document.ts"
@@ -16,7 +19,7 @@ import { readServeOptions } from "./serve-options.ts"
 
 export type ClientSelection = { readonly parameters: URLSearchParams; includes(tags: readonly string[]): boolean }
 
-/** Returns what the client is to see. Throws a RequestError for an unknown preset or an invalid expression. */
+/** Returns the selection of servers for the client. Throws a RequestError for an unknown preset or an invalid expression. */
 export function selectionOf({ paths }: CommandContext, args: Readonly<Record<string, unknown>>): ClientSelection {
   const option = readOptions(args, {})
   const parameters = new URLSearchParams()
@@ -30,7 +33,10 @@ export function selectionOf({ paths }: CommandContext, args: Readonly<Record<str
   return { parameters, includes }
 }
 
-/** Returns the addresses at which clients reach svc: the running one's, the published one first; else the configured one. */
+/**
+ * Returns the addresses at which clients reach svc: those of the running svc, its public one first, or else the configured
+ * one.
+ */
 export async function svcAddresses({ ask }: CommandContext): Promise<readonly [string, ...string[]]> {
   const status = await ask("status").catch(() => undefined)
   if (isObject(status) && typeof status.url === "string")
@@ -42,7 +48,10 @@ export async function svcAddresses({ ask }: CommandContext): Promise<readonly [s
   return [`${tls === undefined ? "http" : "https"}://${name}:${address.port === 0 ? DEFAULT_PORT : address.port}/`]
 }
 
-/** Returns how the client reaches svc: by an address, unless the client cannot, svc has none, or `--stdio` is given. */
+/**
+ * Returns how the client reaches svc: at an address, or by a command if the client supports none, svc has none, or `--stdio`
+ * is given.
+ */
 export async function endpointOf(
   context: CommandContext,
   { client, scope }: ClientTarget,
@@ -63,14 +72,14 @@ export async function endpointOf(
   if (given !== undefined && !isHttp) throw usageError(`--url must be an http or https address, not ${given}`)
   if (args.stdio === true || !takesAddress || !isHttp) {
     const words = [...configFlags(context), ...[...parameters].flatMap(([name, value]) => [`--${name}`, value])]
-    // A project's file is shared: the path of this machine's svc means nothing on another.
+    // A project's file is shared with other machines, where the path of svc may differ.
     const [command, ...rest] =
       scope === "project" ? ["svc", "proxy", "--start", ...words] : ownCommand("proxy", "--start", ...words)
     return { kind: "stdio", command, args: rest }
   }
   const url = new URL(address)
   if (url.hostname === "0.0.0.0" || url.hostname === "[::]") url.hostname = "127.0.0.1"
-  // The address of svc may have a path of its own: that of a proxy before it.
+  // Behind a proxy, the address of svc may have a path.
   const isBase = (given ?? published) === undefined
   if (isBase || url.pathname === "/") url.pathname = `${url.pathname.replace(/\/$/, "")}/mcp`
   for (const [name, value] of parameters) url.searchParams.set(name, value)
@@ -84,10 +93,10 @@ export async function needsToken(
   args: Readonly<Record<string, unknown>>,
 ): Promise<boolean> {
   if (typeof args.token === "boolean") return args.token
-  // A token of this configuration means nothing to another svc.
+  // Another svc would not accept a token of this configuration.
   if (args.url !== undefined) return false
   const status = await ask("status").catch(() => undefined)
-  // Not the address under which it is published: what answers there may be a proxy with a login of its own.
+  // Asks svc itself, not its public address: a proxy with its own login may answer there.
   const local = isObject(status) && URL.canParse(String(status.url)) ? new URL("/mcp", String(status.url)) : url
   const response = isObject(status)
     ? await fetch(local, { headers: { accept: "text/event-stream" }, signal: AbortSignal.timeout(PROBE_MS) }).catch(

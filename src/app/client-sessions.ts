@@ -1,4 +1,4 @@
-/** The downstream side of a running svc: sessions of clients, calls that wait for their input, and the gateway to the agent. */
+/** The downstream side of a running svc: sessions of clients, calls suspended for client input, and the gateway to the agent. */
 import { existsSync, mkdirSync } from "node:fs"
 import { join } from "node:path"
 import type { Agent } from "../agent/agent.ts"
@@ -44,13 +44,13 @@ export type ClientSessions = {
   readonly streams: Set<OpenStream>
   readonly mcp: McpDeps
   readonly scopeOf: ScopeOf
-  /** Calls `onfinished` after each call of a tool; the returned function ends that. Without a watcher nothing is measured. */
+  /** Calls `onfinished` after each tool call, until the returned function is called. Nothing is measured without a watcher. */
   watchCalls(onfinished: (call: FinishedCall) => void): () => void
-  /** For clients with a context that templates may use. */
+  /** What clients need if templates may use their context. */
   readonly trustedClient: TrustedClientDeps
-  /** Removes the stored results that are over, also if this svc stores none. */
+  /** Removes expired stored results, even if this svc stores none. */
   sweepResults(): void
-  /** Ends that. */
+  /** Closes the store of results. */
   closeResults(): Promise<void>
   /** Offers svc's own tools to clients. */
   offerTools(tools: Toolbox): void
@@ -65,10 +65,10 @@ type ClientSessionsDeps = {
 /** The most sessions at once. */
 export const MAX_SESSIONS = 10_000
 
-/** The most sessions of a principal on all replicas: five times what one of them holds at once. */
+/** The most sessions of a principal on all replicas: five times as many as one replica holds at once. */
 const MAX_SHARED_SESSIONS = 50_000
 
-/** Builds the downstream side. Without `paths`, sessions and the owners of tasks end with svc. */
+/** Builds the downstream side. Without `paths`, sessions and the owners of tasks are lost when svc ends. */
 export async function openClientSessions(
   options: ServeOptions,
   paths: Paths | undefined,
@@ -188,7 +188,10 @@ export async function openClientSessions(
 
 // ---
 
-/** Returns where sessions have processes of their own: only those that see a server with `isolation: "session"`. */
+/**
+ * Returns the homes of sessions, the replicas with their own processes. Only sessions that see a server with `isolation:
+ * "session"` have one.
+ */
 function sessionHomes(replica: string, agent: Agent, sessions: Sessions, gateway: Gateway): SessionHomes {
   const isIsolated = ({ scope }: Session, { id, tuning }: ServerSpec): boolean =>
     tuning.isolation === "session" && (scope.kind === "server" ? scope.id === id : scope.selects(tuning.tags))
@@ -208,7 +211,7 @@ function sessionHomes(replica: string, agent: Agent, sessions: Sessions, gateway
   }
 }
 
-/** Opens the sessions that all replicas serve. */
+/** Opens the store of sessions that all replicas share. */
 async function openSharedSessions(
   { state, replicas }: Cluster,
   agent: Agent,
@@ -233,7 +236,7 @@ async function openSharedSessions(
   }
 }
 
-/** Unguessable: it is a session's only credential besides the client's token. */
+/** Returns an unguessable id: besides the client's token it is the only credential of a session. */
 const newId = (): string => crypto.randomUUID().replaceAll("-", "")
 
 const meterOf = (metrics: Metrics) => ({
@@ -244,7 +247,7 @@ const meterOf = (metrics: Metrics) => ({
   },
 })
 
-/** Returns the key that marks the owners of tasks; a fresh one, with a warning, if it cannot be kept. */
+/** Returns the key that authenticates the owners of tasks; a new one, with a warning, if it cannot be stored. */
 function markKey(paths: Paths | undefined, log: Log): Uint8Array {
   try {
     if (paths !== undefined) return keepKey(sessionsFile(paths))
@@ -254,7 +257,7 @@ function markKey(paths: Paths | undefined, log: Log): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(32))
 }
 
-/** Connects the store of large results, which the first one opens. */
+/** Returns the port to the store of large results, which opens at the first large result. */
 function openResults(
   { resultBudget, resultTtl: ttl, persist }: ServeOptions,
   paths: Paths | undefined,
@@ -299,7 +302,7 @@ function openResults(
 
 const MAX_WARNINGS = 1000
 
-/** Opens the store of sessions; undefined, with a warning, if it cannot be opened. */
+/** Opens the store of sessions. Logs a warning and returns undefined if it cannot be opened. */
 function openStore(paths: Paths, log: Log, before: number): SessionStore | undefined {
   try {
     return openSessionStore(sessionsFile(paths), before)

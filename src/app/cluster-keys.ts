@@ -1,4 +1,7 @@
-/** The keys of a cluster: they seal what clients carry to any replica, and mark ids that they bring back. */
+/**
+ * The keys of a cluster: one seals state that clients send back to any replica, the other authenticates ids that they send
+ * back.
+ */
 import { systemClock } from "../lib/clock.ts"
 import { createMarker, createSealer, type Marker, type Sealer } from "../lib/seal.ts"
 import type { SharedState } from "../store/shared-state.ts"
@@ -6,7 +9,7 @@ import type { SharedState } from "../store/shared-state.ts"
 export type ClusterKeys = {
   readonly sealer: Sealer
   readonly mark: Marker
-  /** Calls `listener` when the shared state is back after it was away; `lost`: without what was in it. */
+  /** Calls `listener` when the shared state can be reached again; `lost`: whether its content was lost. */
   onback(listener: (lost: boolean) => void): void
   /** Resolves when the keys are those of the cluster. */
   readonly ready: Promise<void>
@@ -14,8 +17,8 @@ export type ClusterKeys = {
 }
 
 /**
- * Returns the keys that all replicas use. The first replica creates them. Until the state is reached they are this replica's
- * own; if the state has lost them, they are stored again.
+ * Returns the keys that all replicas use. The first replica creates them. Until the shared state is reached, this replica
+ * uses its own keys. If the shared state loses the keys, the replica stores them again.
  */
 export function createKeys(state: Pick<SharedState, "connected" | "swap" | "read" | "onstate">): ClusterKeys {
   const { promise: ready, resolve } = Promise.withResolvers<void>()
@@ -23,7 +26,7 @@ export function createKeys(state: Pick<SharedState, "connected" | "swap" | "read
   let keys = { mark: fresh(), seal: fresh() }
   let marker = createMarker(() => keys.mark)
   let sealer = createSealer(keys.seal)
-  /** Random text that goes with the keys: another one shows that the state was lost in between. */
+  /** Random text that is stored with the keys: if it changes, the shared state was lost in between. */
   let epoch: string | undefined
   const listeners: ((lost: boolean) => void)[] = []
   const agree = async (): Promise<void> => {
@@ -33,7 +36,7 @@ export function createKeys(state: Pick<SharedState, "connected" | "swap" | "read
     await state.swap(KEYS, "seal", undefined, encode(keys.seal))
     await state.swap(KEYS, "epoch", undefined, crypto.randomUUID())
     const found = await state.read(KEYS)
-    // Somebody cleared it in between. A key without bytes would be one that everybody knows.
+    // The state was cleared in between. Never continue with an empty key, which anyone would know.
     if (found?.mark === undefined || found.seal === undefined || found.epoch === undefined) return agree()
     keys = { mark: decode(found.mark), seal: decode(found.seal) }
     marker = createMarker(() => keys.mark)
@@ -48,14 +51,14 @@ export function createKeys(state: Pick<SharedState, "connected" | "swap" | "read
   }
   state.onstate(retry)
   retry()
-  // The state may be lost while it is connected: somebody cleared it. Another replica would make other keys.
+  // The state may be cleared while it is connected. Another replica would then create other keys.
   let cancel: () => void
-  const look = () => {
+  const check = () => {
     const found = state.connected && epoch !== undefined ? state.read(KEYS) : undefined
     found?.then((keys) => (keys?.epoch === epoch ? undefined : agree())).catch(() => undefined)
-    cancel = systemClock.after(LOOK_MS, look)
+    cancel = systemClock.after(CHECK_MS, check)
   }
-  cancel = systemClock.after(LOOK_MS, look)
+  cancel = systemClock.after(CHECK_MS, check)
   return {
     sealer: { seal: (text) => sealer.seal(text), open: (text) => sealer.open(text) },
     mark: (...texts) => marker(...texts),
@@ -70,4 +73,4 @@ export function createKeys(state: Pick<SharedState, "connected" | "swap" | "read
 const KEYS = "keys"
 const KEY_BYTES = 32
 const RETRY_MS = 1000
-const LOOK_MS = 2000
+const CHECK_MS = 2000

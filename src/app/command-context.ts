@@ -1,4 +1,4 @@
-/** What a command works with: the configuration directory, its documents, and the instance that serves them, if one runs. */
+/** The context of a command: the configuration directory, its documents, and the running svc that serves them, if any. */
 import { dirname } from "node:path"
 import type { ArgsDef } from "citty"
 import { createReload, type ReloadResult } from "../agent/reload.ts"
@@ -37,7 +37,7 @@ export type CommandContext = {
   document(): Document
   /** Calls a control method of the running instance; undefined if none runs. `timeout` in milliseconds. */
   ask(method: string, params?: Params, timeout?: number): Promise<unknown>
-  /** Lets the instances of other configurations in the same directory read the files that they share with this one. */
+  /** Makes the running svc of other configurations in the same directory read the files that they share with this one. */
   tellNeighbors(timeout: number): Promise<void>
 }
 
@@ -74,7 +74,10 @@ export function configuredSecrets(context: Pick<CommandContext, "document" | "wo
 export const notRunning = ({ file }: Paths, otherwise = ""): UnavailableError =>
   new UnavailableError(`svc is not running for ${file}; start it with \`svc serve\`${otherwise}`)
 
-/** Returns why the command of a server is not found, beginning with the server's name; undefined if it is, or there is none. */
+/**
+ * Returns why the command of a server is not found, beginning with the server's name; undefined if it is found or there is
+ * none.
+ */
 export function commandProblem({ name, launch }: ServerSpec): string | undefined {
   if (launch.transport !== "stdio") return undefined
   const which = (command: string, options: { PATH: string; cwd?: string }) => Bun.which(command, options)
@@ -90,7 +93,7 @@ export function commandProblem({ name, launch }: ServerSpec): string | undefined
 export const findIssues = (context: CommandContext, read: () => DocumentTexts): readonly Issue[] =>
   dryReload(context, read).issues
 
-/** Returns what a reload of these texts would come to. */
+/** Returns the outcome that a reload of these texts would have. */
 export function dryReload({ paths, baseWorld }: CommandContext, read: () => DocumentTexts): ReloadResult {
   const reload = createReload({
     agent: { setPresets() {}, refuse() {} },
@@ -103,17 +106,17 @@ export function dryReload({ paths, baseWorld }: CommandContext, read: () => Docu
   return reload()
 }
 
-/** Returns the address of the running svc of this configuration; undefined if none runs, or none that listens. */
+/** Returns the address of the running svc of this configuration; undefined if none runs or it does not listen. */
 export async function runningUrl({ ask }: Pick<CommandContext, "ask">): Promise<string | undefined> {
   const status = await ask("status").catch(() => undefined)
   return isObject(status) && typeof status.url === "string" ? status.url : undefined
 }
 
-/** Returns the port that SVC_PORT names; undefined if it names none, or any free one. */
+/** Returns the port in SVC_PORT; undefined if there is none, or it is 0 for any free port. */
 export const namedPort = (): number | undefined =>
   readOptions({}, process.env).integer("port", 0, 0, 65_535) || undefined
 
-/** Returns where svc listens unless told otherwise. */
+/** Returns the address at which svc listens by default. */
 export const defaultAddress = (): string => `http://127.0.0.1:${namedPort() ?? DEFAULT_PORT}/`
 
 /** Returns all values of a flag that may be repeated, under any of its names. */
@@ -139,7 +142,7 @@ export const SCOPE_ARGS = {
   scope: { type: "string", alias: "s", description: "No effect: svc has one configuration" },
 } as const satisfies ArgsDef
 
-/** What a command with `--scope` says. */
+/** The note of a command that is given `--scope`. */
 export const SCOPE_NOTE = "--scope has no effect: svc has one configuration for all projects"
 
 /** Returns the tags that a command names. Throws a RequestError (usage) for a flag without any. */

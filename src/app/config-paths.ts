@@ -1,4 +1,4 @@
-/** The configuration that a command's flags and variables name. Apart from its contents: `svc serve` listens before it reads them. */
+/** Finds the configuration that a command's flags and variables name. It does not read it: `svc serve` listens before that. */
 import { existsSync } from "node:fs"
 import type { ArgsDef } from "citty"
 import { readOptions } from "../lib/command-line.ts"
@@ -22,8 +22,7 @@ export const CONFIG_ARGS = {
 
 /**
  * Returns the paths of the configuration that the flags and variables name. Throws a ConfigError if `--config` names a missing
- * file, which may be a slip, unless `missing` allows it or svc runs for it: only the default file is created without being
- * asked for.
+ * file, which may be a typing error, unless `missing` allows it or svc runs for it: svc creates only the default file unasked.
  */
 export function findPaths(args: Readonly<Record<string, unknown>>, missing: "allowed" | "refused"): Paths {
   const { env, platform } = process

@@ -12,9 +12,9 @@ export type ContextOffer = {
   readonly servers: readonly OfferedServer[]
   /** The instructions of all servers together, as clients receive them. */
   readonly instructions: string
-  /** Names of the servers that are still in their first start, and so not counted. */
+  /** Names of the servers that are not counted because their first start is still under way. */
   readonly starting: readonly string[]
-  /** The same of a lazy view. */
+  /** The same for a lazy view. */
   readonly lazy: { readonly tools: readonly string[]; readonly instructions: string }
 }
 
@@ -26,8 +26,8 @@ type OfferedServer = {
 }
 
 /**
- * Returns the offer of a preset, or of all servers, once each server was tried, or after `wait` milliseconds. Rejects with a
- * RequestError for an unknown preset.
+ * Returns the offer of a preset, or of all servers, once svc has tried to connect each server, or after `wait` milliseconds.
+ * Rejects with a RequestError for an unknown preset.
  */
 export async function contextOffer(
   { agent, scopeOf, mcp: { gateway } }: Runtime,

@@ -21,16 +21,16 @@ import { answerOAuthControl, type OAuthControlDeps } from "./upstream-oauth.ts"
 
 export type ControlDeps = {
   readonly runtime: Runtime
-  /** The address at which programs of this machine reach svc: of its root, or `unix:` and the path of its socket. */
+  /** The root address at which programs of this machine reach svc, or `unix:` and the path of its socket. */
   readonly url: string
   /** The address of MCP for clients; undefined for a Unix socket. */
   readonly endpoint: string | undefined
   /** Whether svc serves its demo in place of the configuration. */
   readonly demo?: true | undefined
-  /** Applies what is written in the files now, and returns what the last reload came to; undefined with --no-reload. */
+  /** Applies the current content of the files, and returns the outcome of the last reload; undefined with --no-reload. */
   follow(): Promise<ReloadResult | undefined>
   tools(): Promise<InternalTools>
-  /** Ends svc as a signal does. */
+  /** Stops svc as a signal does. */
   interrupt(reason: string): void
   /** Undefined with `--no-admin`. */
   readonly admin: Pick<AdminInterface, "invite"> | undefined
@@ -51,17 +51,18 @@ export function createControlDispatch({
     if (method === "tool") return (await tools()).run(params, gone)
     if (method === "admin") {
       if (demo) throw new UnavailableError("the demo has no admin page; stop it and start `svc serve`")
-      if (admin === undefined) throw new UnavailableError("this svc serves no REST: it was started with --no-admin")
+      if (admin === undefined)
+        throw new UnavailableError("this svc does not serve the admin page: it was started with --no-admin")
       return admin.invite(endpoint, params.token === true)
     }
     if (method !== "stop") return answerControl(runtime, { url, endpoint, demo }, follow, method, params)
-    // After the answer: the end closes the control socket.
+    // Stops after the answer, because the control socket closes then.
     void delay(systemClock, 0).then(() => interrupt("svc stop"))
     return { pid: process.pid }
   })
 }
 
-/** Returns the backends of a server. Throws a typed error that says why it has none. */
+/** Returns the backends of a server. Throws a typed error with the reason if it has none. */
 export function findBackends({ agent }: Pick<Runtime, "agent">, name: string): readonly [Backend, ...Backend[]] {
   const [first, ...others] = agent.find(name)
   if (first !== undefined) return [first, ...others]
@@ -84,7 +85,7 @@ async function answerControl(
   params: Params,
 ): Promise<unknown> {
   const { agent, redactor } = runtime
-  // The operator needs paths and addresses: only credentials are masked.
+  // Masks only credentials: the operator needs paths and addresses.
   const status = () => ({
     ...withResultSizes(
       statusOf(agent.snapshot(), systemClock.now(), redactor().maskCredentials),
@@ -108,7 +109,7 @@ async function answerControl(
     case "cluster": {
       const { cluster, leases } = runtime
       if (cluster === undefined)
-        throw new UnavailableError("this svc is no replica: start it with `svc serve --cluster URL`")
+        throw new UnavailableError("this svc is not part of a cluster; start it with `svc serve --cluster URL`")
       const { clusterReport } = await import("../report/cluster.ts")
       return clusterReport({
         state: { address: cluster.place, connected: cluster.state.connected },
@@ -211,13 +212,13 @@ function audited({ audit }: Runtime, answer: ControlDispatch): ControlDispatch {
   }
 }
 
-/** How long a count of what servers offer waits for those that start. */
+/** How long the `context` method waits for servers that are starting. */
 const LOADED_MS = 10_000
 
 const READ_ONLY_METHODS: ReadonlySet<string> = new Set([
   "status",
   "health",
-  // A reload that it causes is audited by itself.
+  // The reload itself writes an audit entry.
   "reload",
   "tools",
   "approvals",

@@ -10,9 +10,9 @@ import { ownCommand } from "./own-command.ts"
 import type { Runtime } from "./runtime.ts"
 
 /**
- * Opens the control socket of a demo in the place of the configuration that commands take without flags, so that `svc ps`,
- * `svc mcp status` and `svc search` find it. Returns undefined, and logs why, if another svc has that place, or nothing can
- * be written there: the demo serves clients all the same.
+ * Opens the control socket of a demo where commands without flags look for it, so that `svc ps`, `svc mcp status` and `svc
+ * search` find the demo. Returns undefined and logs the reason if another svc uses that socket or it cannot be created: the
+ * demo serves clients anyway.
  */
 export async function openDemoControl(
   runtime: Runtime,
@@ -38,7 +38,7 @@ export async function openDemoControl(
   try {
     return await openControlSocket(paths, dispatch, local, url.href)
   } catch (error) {
-    log.info(`svc's commands do not see this demo: ${messageOf(error)}`)
+    log.info(`svc's commands cannot reach this demo: ${messageOf(error)}`)
     return undefined
   }
 }

@@ -1,4 +1,4 @@
-/** The checks of `svc doctor` that look at files: permissions, the files of clients, and what ended processes have left. */
+/** The checks of `svc doctor` that look at files: permissions, the files of clients, and leftovers of ended processes. */
 import { accessSync, chmodSync, constants, existsSync, lstatSync, readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { CLIENTS, type ClientName, clientFiles, clientRow } from "../config/clients.ts"
@@ -34,7 +34,7 @@ export function checkPermissions({ context }: Installation): readonly Finding[] 
         severity: "error",
         subject: path,
         what: `${path} is not writable`,
-        why: "svc keeps its state there, and its commands change the file",
+        why: "svc stores its state there, and its commands edit the file",
         fix: "make it writable for your user, or choose another folder with --config-dir",
       })
   // Windows has no modes.
@@ -59,7 +59,7 @@ export function checkPermissions({ context }: Installation): readonly Finding[] 
       severity: path.startsWith(secrets) ? "error" : "warning",
       subject: path,
       what: `${path} can be read by others (mode ${(found.mode & 0o777).toString(8)})`,
-      why: "it holds secrets, or what svc trusts",
+      why: "it contains secrets or data that svc trusts",
       fix: `chmod ${mode.toString(8)} ${path}`,
       repair: () => chmodSync(path, mode),
     })
@@ -67,7 +67,7 @@ export function checkPermissions({ context }: Installation): readonly Finding[] 
   return findings
 }
 
-/** Finds servers that a client starts as well as svc, and entries of svc where nothing listens. */
+/** Finds servers that both a client and svc start, and clients' entries for svc with an address at which nothing listens. */
 export async function checkClients({ context, specs }: Installation): Promise<readonly Finding[]> {
   const world = context.world()
   const { home, platform, parent: env } = context.baseWorld
@@ -79,7 +79,7 @@ export async function checkClients({ context, specs }: Installation): Promise<re
     if (seen.has(file) || !existsSync(file)) return []
     seen.add(file)
     const servers = foreignServers(file)
-    // Without servers, as of a file that is not valid, nothing is served twice.
+    // An invalid configuration has no servers, so nothing can run twice.
     const doubled = specs.length === 0 ? [] : servedEntries(servers, config, world)
     const names = doubled.map(({ name }) => name)
     const dead = await Promise.all(servers.map(({ name, server }) => deadAddress(name, server.url)))
@@ -112,19 +112,19 @@ export function checkLeftovers({ context, live, clock }: Installation): readonly
     const found = lstatSync(path, { throwIfNoEntry: false })
     return found !== undefined && clock.now() - found.mtimeMs > ms
   }
-  // A younger one may belong to a process that is writing it.
+  // A process may still be writing a newer file.
   const temporaries = findTemporaries(directory, (name) => name !== "").filter((path) => isOld(path, DAY_MS))
-  report("temporary files of processes that were killed", temporaries, "nothing reads them any more")
+  report("temporary files of killed processes", temporaries, "nothing reads them any more")
   const lost = readFolder(directory).flatMap((name) =>
     /^control.*\.json$/.test(name) && isLost(join(directory, name)) ? [join(directory, name)] : [],
   )
   if (live === undefined)
     report(
-      "files of an svc that was killed",
+      "files of a killed svc",
       lost
         .flatMap((file) => [file, file.replace(/\.json$/, ".sock"), file.replace(/\.json$/, "-lines.sock")])
         .filter(existsSync),
-      "commands take them for a running svc, and wait for it",
+      "commands mistake them for a running svc and wait for it",
     )
   const unused = readFolder(directory).flatMap((name) => {
     const path = join(directory, name)
@@ -151,10 +151,10 @@ export function checkLeftovers({ context, live, clock }: Installation): readonly
 // ---
 
 const DAY_MS = 86_400_000
-/** How long what svc remembers of a configuration is kept that no svc has used. */
+/** How long the state of an unused configuration is kept. */
 const UNUSED_MS = 30 * DAY_MS
 
-/** Whether a file assigns a value to a name of a secret, be it in use or not. */
+/** Whether a file assigns a value to a secret name, used or not. */
 function namesSecrets(path: string): boolean {
   const text = statSync(path, { throwIfNoEntry: false })?.isFile() === true ? readFileSync(path, "utf8") : ""
   return [...text.matchAll(/([\w-]+)["']?\s*[:=]\s*["']?\w/g)].some(([, name = ""]) => isSecretName(name))
@@ -178,7 +178,7 @@ const doubledFinding = (client: ClientName, names: readonly string[]): Finding =
   fix: `svc connect ${client} --replace`,
 })
 
-/** Returns the address of an entry of svc on this machine if nothing listens there. */
+/** Returns the address of a client's entry for svc if it is on this machine and nothing listens there. */
 async function deadAddress(name: string, url: unknown): Promise<string | undefined> {
   if (name !== "svc" || typeof url !== "string" || !URL.canParse(url)) return undefined
   const { hostname, port, protocol } = new URL(url)
@@ -199,12 +199,12 @@ const deadFinding = (client: ClientName, url: string): Finding => ({
   check: "clients",
   severity: "warning",
   subject: client,
-  what: `${clientRow(client).title} looks for svc at ${url}, where nothing listens`,
+  what: `${clientRow(client).title} expects svc at ${url}, where nothing listens`,
   why: "the client gets no tools from svc",
-  fix: `start \`svc serve\` there, or write the right address: \`svc connect ${client}\``,
+  fix: `start \`svc serve\` at that address, or correct the address with \`svc connect ${client}\``,
 })
 
-/** Returns the servers in a client's file; none if the file is not valid: that is the client's to say. */
+/** Returns the servers in a client's file; none if the file is invalid, which the client itself reports. */
 function foreignServers(file: string): ReturnType<typeof readForeignServers> {
   try {
     return readForeignServers(readFileSync(file, "utf8"), file)
@@ -213,7 +213,7 @@ function foreignServers(file: string): ReturnType<typeof readForeignServers> {
   }
 }
 
-/** Whether an endpoint file is of a process that has ended. */
+/** Whether an endpoint file belongs to a process that has ended. */
 function isLost(file: string): boolean {
   try {
     const endpoint: unknown = JSON.parse(readFileSync(file, "utf8"))

@@ -1,4 +1,4 @@
-/** Checks remote servers that no running svc is connected to: whether they can be reached, are MCP servers and let svc in. */
+/** Checks remote servers that no running svc is connected to: whether they can be reached, are MCP servers and admit svc. */
 import { headerCommand } from "../backend/client-transport.ts"
 import { ACCEPT_JSON_OR_SSE, isEventStream, mediaType, statusHint, unexpectedType } from "../backend/http.ts"
 import { HttpStatusError, ownMeta } from "../backend/negotiate.ts"
@@ -17,7 +17,7 @@ type Remote = ServerSpec & { readonly launch: RemoteLaunch }
 export async function checkRemotes(installation: Installation): Promise<readonly Finding[]> {
   const { specs, live } = installation
   const connected = new Set(live?.servers.flatMap(({ id, status }) => (status === "connected" ? [id] : [])))
-  // The check of the running servers reports what the running svc knows.
+  // The check of the running servers reports these.
   const known = new Set(live?.servers.map(({ id }) => id))
   const remotes = specs.filter((spec): spec is Remote => spec.launch.transport !== "stdio" && !connected.has(spec.id))
   const probed = await Promise.all(remotes.map((spec) => probe(spec, installation)))
@@ -26,13 +26,13 @@ export async function checkRemotes(installation: Installation): Promise<readonly
   return skew === undefined ? findings : [...findings, skewFinding(skew)]
 }
 
-/** Returns how the credentials in the headers of a server are given or corrected. */
+/** Returns the instruction for setting or correcting credentials in the headers of a server. */
 export const headerFix = (name: string): string => `put TOKEN=… into .env, then run \`${headerCommand(name)}\``
 
 // ---
 
 const PROBE_MS = 8000
-/** Tokens are refused from some minutes of difference on. */
+/** Servers refuse tokens if the clocks differ by a few minutes. */
 const MAX_SKEW_MS = 2 * 60_000
 
 type Probe = { readonly findings: readonly Finding[]; readonly skewMs?: number | undefined }
@@ -56,9 +56,9 @@ async function probe(spec: Remote, installation: Installation): Promise<Probe> {
   }
   await response.body?.cancel()
   const date = Date.parse(response.headers.get("date") ?? "")
-  // A server of the same network may have the wrong clock itself.
-  const isJudge = !Number.isNaN(date) && !isPrivate(new URL(launch.url).hostname)
-  const skewMs = isJudge ? installation.clock.now() - date : undefined
+  // The clock of a server in a private network may be wrong itself.
+  const isReference = !Number.isNaN(date) && !isPrivate(new URL(launch.url).hostname)
+  const skewMs = isReference ? installation.clock.now() - date : undefined
   if (response.status === 401) {
     if (Object.keys(launch.headers).some((header) => isSecretName(header)))
       return { findings: [failed("refused the credentials in headers (401)", headerFix(name))], skewMs }
@@ -71,14 +71,14 @@ async function probe(spec: Remote, installation: Installation): Promise<Probe> {
   if (response.ok && mediaType(response) !== "application/json" && !isEventStream(response))
     return { findings: [failed(unexpectedType(response).message, "most addresses end in /mcp or /sse")], skewMs }
   const error = new HttpStatusError(response.status, `answered ${response.status}`)
-  // 400 is how servers of the other era answer.
+  // Servers of the other era answer 400.
   const isWrong = response.status >= 500 || [403, 404, 405, 410].includes(response.status)
   if (!isWrong) return { findings: [], skewMs }
   const hint = statusHint(error, launch.headers).replace(/^; /, "")
   return { findings: [failed(error.message, hint === "" ? "look at the server's own log" : hint)], skewMs }
 }
 
-/** Sends `server/discover`, and opens an event stream if the address may be of the older transport. */
+/** Sends `server/discover`, and opens an event stream if the address may use the older transport. */
 async function request({ url, headers, transport }: RemoteLaunch, { fetch }: Installation): Promise<Response> {
   const signal = AbortSignal.timeout(PROBE_MS)
   const stream = () => fetch(url, { headers: { ...headers, accept: "text/event-stream" }, signal })
@@ -106,7 +106,7 @@ async function request({ url, headers, transport }: RemoteLaunch, { fetch }: Ins
   return response
 }
 
-/** Whether a server that answered 401 names an authorization server that svc can sign in at. */
+/** Whether a server that answered 401 names an authorization server at which svc can sign in. */
 async function offersOAuth({ url, oauth }: RemoteLaunch, refusal: Response, { fetch }: Installation): Promise<boolean> {
   if (oauth !== undefined) return true
   const { challengeOf, discover } = await import("../oauth/oauth-client.ts")
@@ -136,6 +136,6 @@ const skewFinding = (ms: number): Finding => ({
   check: "clock",
   severity: "warning",
   what: `the clock of this machine is ${Math.round(Math.abs(ms) / 60_000)} min ${ms > 0 ? "ahead of" : "behind"} the clocks of the remote servers`,
-  why: "tokens and certificates are refused as expired, or as not valid yet",
+  why: "servers refuse tokens and certificates as expired or not valid yet",
   fix: process.platform === "linux" ? "timedatectl set-ntp true" : "synchronize the clock over the network",
 })

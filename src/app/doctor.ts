@@ -2,7 +2,7 @@
  * The checks of `svc doctor`: a table of functions from the state of this machine to findings.
  *
  *  1. All checks run at the same time, and each for CHECK_MS at most.
- *  2. A check changes nothing. Its findings carry the safe repairs, which the command runs when the person agrees.
+ *  2. A check changes nothing. Its findings contain safe repairs, which the command runs if the person agrees.
  *  3. A finding names no secret: it shows names of variables, hosts and paths.
  */
 import { statSync } from "node:fs"
@@ -57,7 +57,7 @@ export const checkNames = (): readonly string[] => CHECKS.map(({ id }) => id)
 
 // ---
 
-/** Whether a finding only repeats that a server does not run, for which another finding names the cause. */
+/** Whether a finding only says that a server does not run, and another finding names the cause. */
 const isConsequence = ({ check, severity, subject }: Finding, findings: readonly Finding[]): boolean =>
   check === "servers" &&
   severity === "error" &&
@@ -135,11 +135,11 @@ async function checkLimits({ context }: Installation): Promise<readonly Finding[
       severity: "warning",
       ...(server === undefined ? {} : { subject: server }),
       what: message,
-      why: "several clients and model APIs reject or cut what exceeds their limits",
-      // Names and descriptions are of a server, the length of the whole list is of none.
+      why: "several clients and model APIs reject or truncate what exceeds their limits",
+      // Names and descriptions belong to one server, the length of the whole list to none.
       fix:
         server === undefined
-          ? "list the search tools alone with `svc serve --tools search`, offer fewer servers with `svc preset create`, or hide tools with `svc mcp tools disable`"
+          ? "list only the search tools with `svc serve --tools search`, offer fewer servers with `svc preset create`, or hide tools with `svc mcp tools disable`"
           : "hide tools with `svc mcp tools disable`, offer fewer servers with `svc preset create`, or rename the server",
     }),
   )
@@ -168,7 +168,7 @@ function checkCommands({ specs, context }: Installation): readonly Finding[] {
   })
 }
 
-/** Packages from npm need a current Node.js; an old one fails with errors of syntax. */
+/** Finds a Node.js that is too old for packages from npm, which fail on it with syntax errors. */
 async function checkNode({ specs, clock }: Installation): Promise<readonly Finding[]> {
   const found = specs.flatMap(({ launch }) =>
     launch.transport === "stdio" && /(?:^|[\\/])(?:npx|npm|node)(?:\.cmd|\.exe)?$/.test(launch.command) ? [launch] : [],
@@ -192,7 +192,7 @@ async function checkNode({ specs, clock }: Installation): Promise<readonly Findi
   ]
 }
 
-/** A server in a state, as a sentence says it. */
+/** States as the predicate of a sentence about a server. */
 const SAID_BY_STATE: Readonly<Partial<Record<ServerState, string>>> = {
   failed: "has failed",
   "crash-loop": "has crashed too often",
@@ -226,7 +226,7 @@ function checkServers({ live }: Installation): readonly Finding[] {
           {
             ...about,
             severity: "error",
-            why: "svc does not offer its tools, and does not start it again",
+            why: "svc does not offer its tools and does not restart it",
             fix: `see \`svc logs ${name}\` and correct the cause; a change to its entry, or \`svc mcp restart ${name}\`, starts it again`,
           },
         ]
@@ -284,7 +284,7 @@ function checkVersion({ live }: Installation): readonly Finding[] {
       check: "version",
       severity: "warning",
       what: `the running svc is version ${live.version}, and this command is version ${version}`,
-      why: "the running svc lacks what is new in this version",
+      why: "the running svc lacks the changes of this version",
       fix: "run `svc stop`, then start svc again",
     },
   ]

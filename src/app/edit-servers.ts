@@ -8,9 +8,9 @@ import { commandProblem, dryReload, openContext } from "./command-context.ts"
 import { finishChange } from "./follow.ts"
 
 /**
- * Applies `edit`, prints `done` with what became of `servers`, or that nothing changed, and returns the exit code. Throws a
- * ConfigError, with nothing written, if the edit gives a key a wrong type or a template that every reload refuses; other
- * issues that it introduces, and commands of `servers` that are not found, are printed as warnings.
+ * Applies `edit`, prints `done` with the outcome for `servers`, or that nothing changed, and returns the exit code. Throws a
+ * ConfigError and writes nothing if the edit gives a key a wrong type or would make every reload fail. Prints other issues
+ * that the edit introduces, and commands of `servers` that are not found, as warnings.
  */
 export async function editServers(
   args: Readonly<Record<string, unknown>>,
@@ -25,18 +25,18 @@ export async function editServers(
     const texts = readTexts(context.paths)
     const reloaded = (config: string) => dryReload(context, () => ({ ...texts, config: () => config }))
     const changed = edit(text)
-    // The same message may be about another server.
+    // Two servers may have the same message.
     const keyOf = ({ server = "", message }: Issue) => `${server} ${message}`
     const [before, after] = [reloaded(text), reloaded(changed)]
     const known = new Set(before.issues.map(keyOf))
-    // Without file and line: the text that they point into is not written yet.
+    // File and line are left out: the text to which they refer is not written yet.
     introduced = after.issues.flatMap((issue) => {
       const { code, severity, message, server } = issue
       return known.has(keyOf(issue)) ? [] : [{ code, severity, message, ...(server !== undefined && { server }) }]
     })
     const isRefused = before.applied !== undefined && after.applied === undefined
     const wrong = introduced.filter(({ code }) => isRefused || code === "type")
-    // The edit is refused: the running server keeps its form.
+    // The edit is refused, so the running server stays loaded as it is.
     const refusalOf = ({ server, message, ...issue }: Issue) => ({
       ...issue,
       message: server === undefined ? message : message.replace(`${server} is not loaded: `, ""),

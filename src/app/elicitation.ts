@@ -7,8 +7,8 @@ import { asText, isObject, type Params } from "../wire/message.ts"
 import { say } from "./output.ts"
 
 /**
- * Shows the person what `server` asks, and returns the answer: declined if the person does not want to answer, cancelled
- * without a terminal or after too many values that do not fit. Rejects with Interrupted at Ctrl-C.
+ * Shows a question of `server` to the person, and returns the answer: declined if the person does not want to answer,
+ * cancelled without a terminal or after too many invalid values. Rejects with Interrupted at Ctrl-C.
  */
 export async function answerElicitation(server: string, params: Params): Promise<Params> {
   say(`${server} asks: ${asText(params.message ?? "")}`)
@@ -34,10 +34,10 @@ export async function answerElicitation(server: string, params: Params): Promise
 
 // ---
 
-/** How often a value that does not fit may be corrected. */
+/** How often the person may enter a value. */
 const ATTEMPTS = 3
 
-/** Asks for one value until it fits; undefined if it does not in the end. */
+/** Asks for one value until it is valid; undefined after too many invalid ones. */
 async function promptField(
   name: string,
   field: Params,

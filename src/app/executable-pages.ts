@@ -1,6 +1,6 @@
 /**
- * Gives back the pages of svc's own executable that a start or a busy period has used: most of an idle svc's resident memory.
- * They are the file's, unchanged: the kernel drops them from this process, and maps them again from its cache at the next use.
+ * Releases the pages of svc's own executable that a start or a busy period has used, which are most of the resident memory of
+ * an idle svc. These pages equal the file: the kernel drops them, and maps them again from its cache at the next use.
  */
 import { dlopen, type Pointer } from "bun:ffi"
 import { closeSync, openSync, readFileSync, readSync } from "node:fs"
@@ -8,7 +8,7 @@ import { closeSync, openSync, readFileSync, readSync } from "node:fs"
 /** Addresses from the first to before the last. */
 export type AddressRange = readonly [from: number, to: number]
 
-/** Gives the pages back. Linux only. Throws if the system refuses to tell them. */
+/** Releases the pages. Linux only. Throws if the system does not reveal the mappings. */
 export function dropExecutablePages(): void {
   const ranges = unchangedRanges(readFileSync("/proc/self/smaps", "latin1"), process.execPath)
   // An update has put another file in its place, which says nothing of this process.
@@ -29,8 +29,8 @@ export function dropExecutablePages(): void {
 }
 
 /**
- * Returns the address ranges of a file in a text of /proc/PID/smaps in which no page can differ from the file: read-only, and
- * none written before they became so. From: proc_pid_smaps(5).
+ * Returns the address ranges of a file, in a text of /proc/PID/smaps, in which no page can differ from the file: ranges that
+ * are read-only and have no written pages. From: proc_pid_smaps(5).
  */
 export function unchangedRanges(smaps: string, file: string): readonly AddressRange[] {
   return smaps.split(/^(?=[\da-f]+-[\da-f]+ )/m).flatMap((mapping): readonly AddressRange[] => {
@@ -45,7 +45,7 @@ export function unchangedRanges(smaps: string, file: string): readonly AddressRa
 export type ReadSlice = (at: number, length: number) => Buffer
 
 /**
- * Returns where the bundle lies in memory: the whole pages of the section into which Bun compiles it. Undefined if there are
+ * Returns the address range of the bundle: the whole pages of the section into which Bun compiles it. Undefined if there are
  * none, or the executable has no fixed address. From: elf(5), 64 bits.
  */
 export function bundleIn(read: ReadSlice, pageSize: number): AddressRange | undefined {
@@ -90,8 +90,8 @@ function readSlices(file: string): ReadSlice {
 }
 
 /**
- * Whether this process has written no page of a range, which it may. Bun does not write to its bundle; a version that did
- * would have begun at the start. From: proc_pid_pagemap(5).
+ * Whether this process has written to no page of a writable range. Bun does not write to its bundle; a version that did would
+ * have done so at the start. From: proc_pid_pagemap(5).
  */
 function isUnchanged([from, to]: AddressRange, pageSize: number): boolean {
   const pages = (to - from) / pageSize
@@ -100,7 +100,7 @@ function isUnchanged([from, to]: AddressRange, pageSize: number): boolean {
   return flags.length === pages && flags.every((flag) => (flag & (PRESENT | SWAPPED)) === 0 || (flag & OF_FILE) !== 0)
 }
 
-/** Of the highest byte of an entry of pagemap. */
+/** Bits of the highest byte of an entry of pagemap. */
 const PRESENT = 0x80
 const SWAPPED = 0x40
 const OF_FILE = 0x20

@@ -1,7 +1,7 @@
-/** How many files the system lets svc have open: each connection of a client is one, and each server needs a few. */
+/** Checks how many files svc may have open: each connection of a client is one, and each server needs a few. */
 import { readFileSync } from "node:fs"
 
-/** Returns a warning if the limit is below `needed`. Undefined if it is not, or the system does not tell: only Linux does. */
+/** Returns a warning if the limit is below `needed`; undefined if it is not, or is unknown, as on systems other than Linux. */
 export function fileLimitWarning(needed: number): string | undefined {
   try {
     return fewFiles(readFileSync("/proc/self/limits", "latin1"), needed)
@@ -10,7 +10,10 @@ export function fileLimitWarning(needed: number): string | undefined {
   }
 }
 
-/** Does the same for a text of /proc/PID/limits. Bun has raised the soft limit to the hard one. From: proc_pid_limits(5). */
+/**
+ * Does the same for a text of /proc/PID/limits. Reads the soft limit, which Bun has raised to the hard one. From:
+ * proc_pid_limits(5).
+ */
 export function fewFiles(limits: string, needed: number): string | undefined {
   const limit = Number(/^Max open files +(\d+)/m.exec(limits)?.[1] ?? needed)
   if (limit >= needed) return undefined

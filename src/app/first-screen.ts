@@ -1,6 +1,6 @@
 /**
- * Shows a person the start of svc. On a terminal: one line in place with the servers that are starting, then a summary with
- * the servers that need attention, the address, and the commands that come next. Elsewhere: one line of the log.
+ * Shows the start of svc. On a terminal: a status line with the servers that are starting, then a summary with the servers
+ * that need attention, the address, and the commands to run next. Elsewhere: one line of the log.
  */
 import type { Snapshot } from "../agent/snapshot.ts"
 import { type Clock, systemClock } from "../lib/clock.ts"
@@ -12,18 +12,18 @@ import { type ServerStatus, type Status, statusOf } from "../report/status.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
 
-/** What the summary needs to know of how svc was started. */
+/** Facts about the start that the summary shows. */
 export type StartFacts = {
   /** The address for clients; undefined on stdio and on a Unix socket. */
   readonly endpoint: string | undefined
   /** The flags that select the same configuration in another command. */
   readonly configFlags: readonly string[]
   readonly isDemo: boolean
-  /** Whether svc's commands find this svc by the same flags: one demo at most is found. */
+  /** Whether svc's commands with the same flags reach this svc; a second demo is not reachable. */
   readonly isReachable: boolean
 }
 
-/** Shows the progress of the start, and its outcome once each server was tried. `close` ends it early. */
+/** Shows the progress of the start, and its outcome once svc has tried to connect each server. `close` ends it early. */
 export function showStart(
   { agent, redactor, terminal, log }: Pick<Runtime, "agent" | "redactor" | "terminal" | "log">,
   { auth, transport }: Pick<ServeOptions, "auth" | "transport">,
@@ -33,10 +33,10 @@ export function showStart(
   const shows = transport === "http" ? terminal : undefined
   let cancel = () => {}
   let isOver = false
-  let isSummed = false
+  let isSummaryShown = false
   const draw = () => {
     const text = startingText(agent.snapshot(), clock.now())
-    if (isSummed && text === "") return close()
+    if (isSummaryShown && text === "") return close()
     if (shows !== undefined) shows.show(cut(text, shows.look.width - 1))
     cancel = clock.after(REDRAW_MS, draw)
   }
@@ -51,7 +51,7 @@ export function showStart(
     if (isOver || agent.stopping) return
     cancel()
     shows?.show("")
-    isSummed = true
+    isSummaryShown = true
     const status = statusOf(agent.snapshot(), clock.now(), (text) => redactor().maskCredentials(text))
     if (shows !== undefined) shows.write(`${summaryScreen(status, { ...facts, auth }, shows.look)}\n`)
     else if (status.servers.length > 0) log.info(summaryLine(status))
@@ -61,25 +61,25 @@ export function showStart(
   return { close }
 }
 
-/** Returns the text of the line in place: the servers that are in their first start; empty if there are none. */
+/** Returns the text of the status line: the servers in their first start; empty if there are none. */
 export function startingText({ backends }: Snapshot, now: number): string {
   const starting = backends.filter(({ loading }) => loading.startedAt !== undefined && loading.endedAt === undefined)
   if (starting.length === 0) return ""
   const since = Math.min(...starting.map(({ loading }) => loading.startedAt ?? now))
   const seconds = Math.floor((now - since) / 1000)
-  const runner = starting.map(({ spec: { launch } }) =>
+  const runners = starting.map(({ spec: { launch } }) =>
     launch.transport === "stdio" ? RUNNERS.find((one) => launch.command.endsWith(one)) : undefined,
   )
-  const installs = runner.find((one) => one !== undefined)
-  const why = installs !== undefined && seconds >= INSTALLING_AFTER_S ? `: ${installs} may be installing` : ""
+  const runner = runners.find((one) => one !== undefined)
+  const why = runner !== undefined && seconds >= INSTALLING_AFTER_S ? `: ${runner} may be installing` : ""
   return `starting: ${starting.map(({ spec }) => spec.id).join(", ")} (${seconds} s${why})`
 }
 
 /** Returns the outcome of a start as one line. */
 export function summaryLine({ servers }: Status): string {
-  const wanting = servers.filter(needsAttention).map(({ id, state }) => `${id} (${state})`)
-  const named = `${wanting.slice(0, MOST_NAMED).join(", ")}${wanting.length > MOST_NAMED ? ", …" : ""}`
-  const attention = wanting.length === 0 ? "" : `; needing attention: ${named}; see \`svc mcp status\``
+  const troubled = servers.filter(needsAttention).map(({ id, state }) => `${id} (${state})`)
+  const named = `${troubled.slice(0, MOST_NAMED).join(", ")}${troubled.length > MOST_NAMED ? ", …" : ""}`
+  const attention = troubled.length === 0 ? "" : `; needing attention: ${named}; see \`svc mcp status\``
   return `${readyText(servers)}${attention}`
 }
 
@@ -92,11 +92,11 @@ export function summaryScreen(
   const { servers, invalid } = status
   const flags = configFlags.map((word) => ` ${quoted(word)}`).join("")
   const where = endpoint === undefined ? "" : `: ${endpoint}`
-  const wanting = [
+  const troubled = [
     ...servers.filter(needsAttention).map((one) => [one.id, one.state, adviceFor(one, flags)] as const),
     ...Object.entries(invalid).map(([name, reason]) => [name, "invalid", reason] as const),
   ]
-  const rows = wanting
+  const rows = troubled
     .slice(0, MOST_ROWS)
     .map(([name, state, note]) => [`  ${name}`, { text: state, tone: TONE_BY_STATE[state] }, note])
   const token = auth ? ' --header "Authorization: Bearer TOKEN"' : ""
@@ -111,7 +111,7 @@ export function summaryScreen(
     ["add a server", `svc mcp add NAME${flags} -- COMMAND ARGS…`],
     ["import servers", `svc config import${flags}`],
     ...(isDemo ? [["serve them", "svc serve"] as const] : []),
-    ...(wanting.length === 0 ? [] : [["see the reasons", `svc mcp status${flags}`] as const]),
+    ...(troubled.length === 0 ? [] : [["see the reasons", `svc mcp status${flags}`] as const]),
     ["stop", "Ctrl-C"],
   ]
   return [
@@ -121,7 +121,7 @@ export function summaryScreen(
     ...(rows.length === 0
       ? []
       : ["", "needing attention:", formatTable(ATTENTION_COLUMNS, rows, look).split("\n").slice(1).join("\n")]),
-    ...(wanting.length > MOST_ROWS ? [`  and ${wanting.length - MOST_ROWS} more`] : []),
+    ...(troubled.length > MOST_ROWS ? [`  and ${troubled.length - MOST_ROWS} more`] : []),
     "",
     formatFacts(
       next.flatMap(([label, command]) =>
@@ -136,7 +136,7 @@ export function summaryScreen(
 // ---
 
 const REDRAW_MS = 250
-/** A server that starts longer is named as starting in the summary. */
+/** Servers that take longer are shown as starting in the summary. */
 const SUMMARY_AFTER_MS = 10_000
 const INSTALLING_AFTER_S = 3
 const MOST_NAMED = 10
@@ -147,7 +147,7 @@ const ATTENTION_COLUMNS = ["", "", { title: "", fit: "wrap" }] as const
 /** The columns before a command in the summary. */
 const COMMAND_INDENT = 20
 
-/** Breaks a command that is wider than its place before words, so that a shell takes the copied lines as one command. */
+/** Breaks a command that is wider than `width` between words, so that a shell accepts the copied lines as one command. */
 function shellLines(command: string, width: number): readonly string[] {
   if (command.length <= width) return [command]
   const lines: string[] = []

@@ -1,4 +1,7 @@
-/** Read your writes: a command that has changed a file returns when the running svc has applied the change, or refused it. */
+/**
+ * Lets a command that has changed a file wait until the running svc has applied or refused the change, and report the
+ * outcome.
+ */
 import type { ArgsDef } from "citty"
 import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
@@ -11,7 +14,7 @@ import { isObject, type Params } from "../wire/message.ts"
 import type { CommandContext } from "./command-context.ts"
 import { print, say, stdoutLook } from "./output.ts"
 
-/** The flag of every command that changes a file which a running svc follows. */
+/** The flag of every command that changes a file which a running svc applies. */
 export const FOLLOW_ARGS = {
   wait: {
     type: "boolean",
@@ -26,8 +29,8 @@ export const START_ARGS = {
 } as const satisfies ArgsDef
 
 /**
- * How the running svc has taken a change. `followed`: false if it runs with `--no-reload`. `applied`: false if it refuses the
- * configuration and runs the last valid one.
+ * What the running svc has done with a change. `followed`: false if it runs with `--no-reload`. `applied`: false if it refuses
+ * the configuration and keeps the last valid one.
  */
 type Followed = {
   readonly followed: boolean
@@ -39,9 +42,10 @@ type Followed = {
 type FollowingContext = Pick<CommandContext, "ask" | "tellNeighbors">
 
 /**
- * Waits until the running svc has applied what is written, and until each of `servers` has connected or failed, at most
- * `--timeout`. Instances of other configurations in the same directory share its tokens and presets, and follow too. Undefined if no svc runs for the configuration, or the command has `--no-wait`.
- * `done` says what was written, for the error of an svc that does not answer.
+ * Waits until the running svc has applied the change, and until each of `servers` has connected or failed, at most `--timeout`.
+ * A running svc of another configuration in the same directory shares the tokens and presets, and also applies the change.
+ * Undefined if no svc runs for the configuration, or the command has `--no-wait`. `done` describes the change in the error for
+ * an svc that does not answer.
  */
 export async function followChange(
   { ask, tellNeighbors }: FollowingContext,
@@ -70,19 +74,22 @@ export async function followChange(
   }
 }
 
-/** What a command that has changed a file prints: `result` as JSON, `done` for people. */
+/** The output of a command that has changed a file: `result` as JSON, `done` for people. */
 export type WrittenChange = {
   readonly result: Params
   readonly done: string
-  /** The file, for people; left out where they read what became of a server. */
+  /** The file, for people; left out if the output shows the outcome for a server. */
   readonly file?: string
   /** The servers that the command has added or changed, under their new names. */
   readonly servers?: readonly string[]
-  /** What the change has brought about, besides. */
+  /** Problems that the change has introduced. */
   readonly warnings?: readonly string[]
 }
 
-/** Follows a change, prints what became of it, and returns the exit code: 78 if the running svc refuses the configuration. */
+/**
+ * Waits for a change to be applied, prints the outcome, and returns the exit code: 78 if the running svc refuses the
+ * configuration.
+ */
 export async function finishChange(
   context: FollowingContext,
   args: Readonly<Record<string, unknown>>,
@@ -91,8 +98,9 @@ export async function finishChange(
   const answer = await followChange(context, args, done, servers)
   const followed = answer?.followed === true ? answer : undefined
   const outcomes = followed === undefined ? [] : servers.map((name) => outcomeOf(name, followed.status))
-  const isTold = (warning: string) => outcomes.some(({ name, text }) => text.includes(warning.replace(`${name}: `, "")))
-  for (const warning of warnings) if (!isTold(warning)) say(`warning: ${warning}`)
+  const isShown = (warning: string) =>
+    outcomes.some(({ name, text }) => text.includes(warning.replace(`${name}: `, "")))
+  for (const warning of warnings) if (!isShown(warning)) say(`warning: ${warning}`)
   const reported: Params = {
     ...(followed === undefined ? {} : { applied: followed.applied }),
     ...(outcomes.length === 0 ? {} : { servers: outcomes.map(({ text: _, ...outcome }) => outcome) }),
@@ -117,17 +125,17 @@ export async function finishChange(
   return CONFIG_EXIT
 }
 
-/** A server after a change; `lastError` is why it does not run, or not yet. */
+/** A server after a change; `lastError` is the reason why it does not run, or does not run yet. */
 type ServerOutcome = {
   readonly name: string
   readonly state: ServerState
   readonly tools?: number
   readonly lastError?: string
-  /** What people read after the name. */
+  /** The text for people after the name. */
   readonly text: string
 }
 
-/** Returns what became of a server, by the status of the running svc. */
+/** Returns the outcome for a server, from the status of the running svc. */
 export function outcomeOf(name: string, status: Status): ServerOutcome {
   const shown = worstOf(status.servers.filter((one) => one.name === name || one.id === name))
   const state = shown?.state ?? idleStateOf(name, status)
@@ -157,9 +165,9 @@ export function outcomeOf(name: string, status: Status): ServerOutcome {
     case "not running":
       return { ...outcome, text: `: ${state}` }
     case "starting": {
-      // Not a failure, although there is a reason: the start may go on for minutes.
+      // Even with an error this is not a failure: a start may take minutes.
       const reason = lastError === undefined ? "" : ` (${lastError.replace(/ \(([^()]*)\)/, ", $1")})`
-      const text = `: still starting${reason}; \`svc mcp status ${name}\` shows what becomes of it`
+      const text = `: still starting${reason}; \`svc mcp status ${name}\` shows the progress`
       return { ...outcome, ...(lastError === undefined ? {} : { lastError }), text }
     }
     case "reconnecting":
@@ -175,7 +183,7 @@ export function outcomeOf(name: string, status: Status): ServerOutcome {
 // ---
 
 const CONNECT_MS = 10_000
-/** How long svc may take to answer besides. */
+/** How long svc may take to answer, in addition to the wait for servers. */
 const ANSWER_MS = 60_000
 const REPORT_AFTER_MS = 1000
 const CONFIG_EXIT = codesOf(new ConfigError([])).exit

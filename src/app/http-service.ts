@@ -23,13 +23,13 @@ import { readTls, watchTls } from "./tls.ts"
 export type HttpService = Listening & {
   /** REST and its login; undefined with `--no-admin`. */
   readonly admin: AdminInterface | undefined
-  /** The address that clients of this machine can connect to: `url`, but with 127.0.0.1 for 0.0.0.0. */
+  /** The address for clients on this machine: `url`, but with 127.0.0.1 for 0.0.0.0. */
   readonly local: string
   /** The address of MCP for clients; undefined for a Unix socket. */
   readonly endpoint: string | undefined
   /** Answers all requests; until then, only those for `/health/live`. */
   admit(): void
-  /** Logs the address, once the configuration is loaded: programs that start svc wait for this line. */
+  /** Logs the address. Call it once the configuration is loaded: programs that start svc wait for this line. */
   announce(): void
   /** Reads the tokens of clients now if their file has changed. */
   followTokens(): void
@@ -103,7 +103,7 @@ export async function startHttp(
   const auth = options.auth
     ? await (await import("./inbound-auth.ts")).openInboundAuth(runtime, options, paths, base, admin?.tokenOf)
     : undefined
-  // A single svc does not load it.
+  // Imported only in a cluster.
   const admission =
     leases === undefined ? undefined : (await import("../serve/replica-access.ts")).createReplicaAccess(leases)
   const unix = "unix" in address ? address.unix : undefined
@@ -142,7 +142,7 @@ export async function startHttp(
         },
         admitReplica: admission,
         api: admin?.serve,
-        // Few open it, so a start does not load it.
+        // Imported at the first request: few clients open this page.
         frontPage: async (request) => {
           const { serveFrontPage } = await import("../serve/front-page.ts")
           const { externalUrl, auth, admin } = options
@@ -153,7 +153,7 @@ export async function startHttp(
     )
   } catch (cause) {
     if (cause instanceof UnavailableError) throw cause
-    // Bun reports a name without an address as a port in use, too.
+    // Bun also reports a name without an address as a port in use.
     if ("hostname" in address && !(await hasAddress(address.hostname)))
       throw new UnavailableError(`cannot listen on ${address.hostname}: the name has no address`, { cause })
     if ("port" in address && cause instanceof Error && "code" in cause && cause.code === "EADDRINUSE")
@@ -183,7 +183,7 @@ export async function startHttp(
     },
     announce() {
       const place = unix === undefined ? `${listening.url.href}mcp` : `unix:${unix}`
-      // Elsewhere than where svc listens: behind a proxy, or because 0.0.0.0 is no address that a client can connect to.
+      // Clients use another address behind a proxy, and if svc listens on 0.0.0.0, to which they cannot connect.
       const isElsewhere = endpoint !== undefined && endpoint !== place
       log.info(`listening on ${place}${isElsewhere ? `; clients connect to ${endpoint}` : ""}`)
       if (!loopback && !options.auth)
@@ -198,15 +198,15 @@ export async function startHttp(
   }
 }
 
-/** Says what holds a port: the svc of this configuration, another svc, or another program. */
+/** Returns a message about a port in use: by the svc of this configuration, another svc, or another program. */
 export async function describePortInUse(
   address: { readonly hostname: string; readonly port: number },
   paths: Paths | undefined,
 ): Promise<string> {
   const own = paths === undefined ? undefined : await callControl(paths, "status", {}, PROBE_MS).catch(() => undefined)
-  if (isObject(own) && own.demo === true) return `the demo runs already, at ${own.endpoint}; \`svc stop\` ends it`
+  if (isObject(own) && own.demo === true) return `the demo already runs, at ${own.endpoint}; \`svc stop\` ends it`
   if (paths !== undefined && isObject(own) && typeof own.url === "string")
-    return `svc runs for ${paths.file} already, at ${own.endpoint ?? own.url}; \`svc stop\` ends it, or choose another --config-dir`
+    return `svc already runs for ${paths.file}, at ${own.endpoint ?? own.url}; stop it with \`svc stop\`, or choose another --config-dir`
   const { hostname } = new URL(
     localUrl(new URL(`http://${address.hostname.includes(":") ? `[${address.hostname}]` : address.hostname}`)),
   )
@@ -234,12 +234,18 @@ const authentication = ({ auth, authIssuer }: ServeOptions): ServerCardOptions["
 /** Removes a socket that an earlier svc left behind. Throws an UnavailableError if the path is in use or is not a socket. */
 async function clearSocket(path: string): Promise<void> {
   if (!existsSync(path)) return
-  if (!lstatSync(path).isSocket()) throw new UnavailableError(`${path} exists and is not a socket`)
+  if (!lstatSync(path).isSocket())
+    throw new UnavailableError(
+      `cannot listen on ${path}: the file exists and is not a socket; choose another path with --listen`,
+    )
   const used = await fetch("http://localhost/health/live", { unix: path, signal: AbortSignal.timeout(1000) }).then(
     () => true,
     () => false,
   )
-  if (used) throw new UnavailableError(`another process is already listening on ${path}`)
+  if (used)
+    throw new UnavailableError(
+      `another process already listens on ${path}; stop it, or choose another path with --listen`,
+    )
   unlinkSync(path)
 }
 

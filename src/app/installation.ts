@@ -1,4 +1,4 @@
-/** Defines the input of the checks of `svc doctor`, and their findings. */
+/** The input of the checks of `svc doctor`, and their findings. */
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { Status } from "../report/status.ts"
@@ -6,21 +6,21 @@ import { planDocument } from "../template/instance.ts"
 import { isObject } from "../wire/message.ts"
 import type { CommandContext } from "./command-context.ts"
 
-/** One thing that is wrong, or will be. */
+/** A problem, present or expected. */
 export type Finding = {
   readonly check: string
   readonly severity: "warning" | "error"
-  /** The server, file or client that it is about. */
+  /** The server, file or client that has the problem. */
   readonly subject?: string
   readonly what: string
   readonly why: string
   /** The command or the action that fixes it. */
   readonly fix: string
-  /** A repair that loses nothing. */
+  /** A repair that loses no data. */
   readonly repair?: () => void
 }
 
-/** What the checks look at. */
+/** The input of the checks. */
 export type Installation = {
   readonly context: CommandContext
   /** The status of the running svc; undefined if none runs. */
@@ -31,7 +31,7 @@ export type Installation = {
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
 }
 
-/** Reads what the checks look at. */
+/** Reads the input of the checks. */
 export async function readInstallation(context: CommandContext, clock: Clock): Promise<Installation> {
   const status = await context.ask("status", {}, ANSWER_MS).catch(() => undefined)
   const live = isObject(status) && Array.isArray(status.servers) ? (status as Status) : undefined
@@ -47,7 +47,7 @@ function specsOf(context: CommandContext): readonly ServerSpec[] {
   try {
     return planDocument(context.document(), context.world()).plan.specs
   } catch {
-    // The check of the configuration says why.
+    // The check of the configuration reports the reason.
     return []
   }
 }

@@ -37,7 +37,7 @@ export function openInternalTools(
   bundles: Bundles = createBundles({ clock: systemClock, fetch }),
 ): InternalTools {
   const editor = createConfigEditor({ paths, clock: systemClock, world, reload })
-  // Those of the registries that were read last, whose answers may repeat them.
+  // The secrets of the registries that were read last: their answers may repeat these.
   let secrets: readonly string[] = []
   followSecrets([() => secrets])
   const registries = new ConfiguredRegistries(
@@ -70,7 +70,8 @@ export function openInternalTools(
         .slice(-LOG_LINES)
         .map(({ text }) => text),
   }
-  // At a terminal the whole command is shown before it runs: text in it that looks like a secret may be code.
+  // The terminal shows the whole command before it runs, so only known secrets are masked: text that looks like a secret
+  // may be code.
   const own = createToolbox(
     TOOLS,
     { ...context, maskCredentials: (text) => redactor().maskKnown(text), preapproved: { installs: true, edits: true } },

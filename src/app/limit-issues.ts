@@ -1,6 +1,6 @@
 /**
- * Finds what clients cut or refuse: for a connected server in its lists, for any other server in the file and among the
- * tools that svc has seen.
+ * Finds names, descriptions and lists that clients truncate or refuse: of a connected server in its lists, of any other server
+ * in the configuration file and among the tools that svc has seen.
  */
 import { longDescriptions, longNames, MAX_DESCRIPTION } from "../catalog/client-limits.ts"
 import { qualify } from "../catalog/name.ts"
@@ -16,7 +16,7 @@ import { pinnedTools, toolPinsFile } from "../store/tool-pins.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { CommandContext } from "./command-context.ts"
 
-/** Returns these findings as warnings; none if the file is not a document. Works with and without a running svc. */
+/** Returns the findings as warnings; none if the configuration file is malformed. Works with and without a running svc. */
 export async function findLimitIssues(context: CommandContext): Promise<readonly Issue[]> {
   const live = await runningStatus(context)
   try {
@@ -53,7 +53,7 @@ async function runningStatus({ ask }: CommandContext): Promise<Status | undefine
   }
 }
 
-/** Returns the warnings about a server that can be known without it. */
+/** Returns the warnings about a server that need no connection to it. */
 function writtenWarnings({ paths }: CommandContext, name: string, server: Params): readonly string[] {
   const { disabledTools, toolDescriptionOverrides: texts } = server
   const slug = slugOf(name)

@@ -12,9 +12,9 @@ import type { ServeOptions } from "./serve-options.ts"
 export type Logging = {
   readonly log: Log
   readonly serverLogs: ServerLogs
-  /** Returns a redactor that knows the secrets of this moment. */
+  /** Returns a redactor that knows the current secrets. */
   redactor(): Redactor
-  /** Adds sources of secrets; until it is called, the redactor knows patterns alone. */
+  /** Adds sources of secrets; until it is called, the redactor only knows patterns. */
   followSecrets(sources: readonly (() => readonly string[])[]): void
   /** The terminal that log lines go to; undefined if they go elsewhere, or are JSON. */
   readonly terminal: (LiveOutput & { readonly look: Look }) | undefined
@@ -22,7 +22,7 @@ export type Logging = {
   onbug(error: unknown): void
 }
 
-/** The file of the log, which takes the lines in place of stderr. */
+/** The file of the log, which receives the lines instead of stderr. */
 export type LogFile = { write(line: string): void; close(): Promise<void> }
 
 /** Opens the file of the log. Rejects with an UnavailableError if it cannot be written. */
@@ -37,7 +37,7 @@ export async function openLogFile(path: string): Promise<LogFile> {
   return { write: (line) => journal.add({ text: () => line.trimEnd() }), close: () => journal.close() }
 }
 
-/** Opens the log. Without `paths`, the journals of servers are kept in memory alone. */
+/** Opens the log. Without `paths`, the journals of servers are kept only in memory. */
 export function openLogging(
   { logLevel, logFormat }: Pick<ServeOptions, "logLevel" | "logFormat">,
   paths: Paths | undefined,
@@ -74,5 +74,5 @@ export function openLogging(
 
 // ---
 
-/** Log lines that wait for a reader of stderr; more are dropped. */
+/** The most bytes of log lines that wait for a reader of stderr; further lines are dropped. */
 const MAX_UNREAD_BYTES = 1024 * 1024

@@ -1,13 +1,13 @@
-/** Returns memory that a start or a busy period has left behind to the system. */
+/** Returns memory to the system after a start or a busy period. */
 import { readFileSync } from "node:fs"
 import type { Clock } from "../lib/clock.ts"
 
-/** Checks every ten seconds, until it is closed, and trims when svc has become idle. */
+/** Checks every ten seconds whether svc has become idle, and then trims its memory. `close` ends the checks. */
 export function trimWhenIdle(clock: Clock, isBusy: () => boolean): { close(): void } {
   let used = process.cpuUsage()
   /** Whether svc has worked since the last trim. */
   let worked = true
-  /** Own memory after the last trim, in bytes. */
+  /** The memory of this process after the last trim, in bytes. */
   let trimmed = 0
   let cancel: () => void
   const check = () => {
@@ -16,10 +16,10 @@ export function trimWhenIdle(clock: Clock, isBusy: () => boolean): { close(): vo
     used = now
     cancel = clock.after(CHECK_MS, check)
     worked ||= !quiet || ownMemory() > trimmed + MIN_GAIN_BYTES
-    // Trimming drops compiled code, too, which is compiled again at the next use: only while svc is idle.
+    // Trims only while svc is idle, because code that is dropped must be compiled again at its next use.
     if (!worked || !quiet || isBusy()) return
     Bun.shrink()
-    // It works when the event loop is idle, and uses pages of the executable itself.
+    // Bun shrinks when the event loop is idle, and uses pages of the executable for that, so these are dropped afterwards.
     cancel = clock.after(SHRINK_MS, finish)
   }
   const finish = () => {
@@ -36,18 +36,18 @@ export function trimWhenIdle(clock: Clock, isBusy: () => boolean): { close(): vo
 
 const CHECK_MS = 10_000
 const SHRINK_MS = 500
-/** Of CPU time per check: a hundredth of a core. */
+/** CPU time between two checks: one percent of a core. */
 const QUIET_US = 100_000
 const MIN_GAIN_BYTES = 4 * 1024 * 1024
 const LINUX = process.platform === "linux"
 
-/** Loads libc, so it is imported at the first trim. */
+/** Drops pages of the executable. Imports the code at the first trim, because it loads libc. */
 async function dropPages(): Promise<void> {
   try {
     const { dropExecutablePages } = await import("./executable-pages.ts")
     dropExecutablePages()
   } catch {
-    // Without /proc or libc the pages stay: the kernel takes them when it needs memory.
+    // Without /proc or libc the pages stay until the kernel needs the memory.
   }
 }
 

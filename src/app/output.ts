@@ -15,7 +15,7 @@ export const stderrLook = (): Look => lookOf(process.stderr, process.env)
 export const terminalLook = (): Look | undefined =>
   isTerminal() && process.env.TERM !== "dumb" ? stderrLook() : undefined
 
-/** Whether stderr is a terminal. Asks its kind first: `process.stderr` loads Node's streams, which takes 5 ms of a start. */
+/** Whether stderr is a terminal. Checks the file first: `process.stderr` loads Node's streams, which takes 5 ms of a start. */
 export const isTerminal = (): boolean => isDevice(STDERR) && process.stderr.isTTY === true
 
 /** Formats rows for stdout as a table with a head: see `lib/table.ts`. */
@@ -30,7 +30,7 @@ export const facts = (rows: readonly (readonly [label: string, value: Cell])[]):
 export const issueLines = (issues: readonly string[]): string =>
   ["issues", ...issues.map((issue) => wrap(`  ${issue}`, stdoutLook()))].join("\n")
 
-/** Prints a result, as JSON if `asJson` is true. Escapes control characters: text from servers must not drive the terminal. */
+/** Prints a result, as JSON if `asJson` is true. Escapes control characters: text from servers must not control the terminal. */
 export function print(asJson: boolean, value: unknown, text: () => string): void {
   const out = asJson ? escaped(JSON.stringify(value, null, 2)) : printableLines(text())
   if (out !== "") process.stdout.write(`${out}\n`)
@@ -43,7 +43,10 @@ export const say = (text: string): void => {
   process.stderr.write(`${lines.map((line) => wrap(line, look)).join("\n")}\n`)
 }
 
-/** Returns a writer to the client on stdout. Calls `onend` with the reason when the client is gone, or leaves more than `limit` bytes unread. */
+/**
+ * Returns a writer to the client on stdout. Calls `onend` with the reason when the client is gone, or leaves more than
+ * `limit` bytes unread.
+ */
 export function createStdoutWriter(limit: number, onend: (reason: string) => void): (bytes: Uint8Array) => void {
   let waiting = 0
   process.stdout.on("error", () => onend("client disconnected"))
@@ -56,10 +59,13 @@ export function createStdoutWriter(limit: number, onend: (reason: string) => voi
   }
 }
 
-/** Returns a writer to stderr. Drops lines while more than `limit` bytes are unread: many programs that start svc never read them. */
+/**
+ * Returns a writer to stderr. Drops lines while more than `limit` bytes are unread: many programs that start svc never read
+ * them.
+ */
 export function createStderrWriter(limit: number): (line: string) => void {
   let waiting = 0
-  // Bun's writer fails outside of its promises if a terminal closes. Elsewhere it saves loading Node's streams.
+  // If a terminal closes, Bun's writer fails outside of its promises. Elsewhere it is used, because Node's streams load slowly.
   const write = isTerminal() ? writeToTerminal : createWriter(Bun.stderr.writer())
   return (line) => {
     if (waiting > limit) return
@@ -94,7 +100,7 @@ const createWriter =
   (sink: Bun.FileSink): WriteLine =>
   (line, ondone) => {
     try {
-      // Either waits if the reader is slow, and fails if it is gone.
+      // Both return a promise if the reader is slow, and fail if it is gone.
       const unread = [sink.write(line), sink.flush()].filter((written) => written instanceof Promise)
       if (unread.length === 0) ondone()
       else void Promise.allSettled(unread).then(ondone)
@@ -103,7 +109,10 @@ const createWriter =
     }
   }
 
-/** Whether a file may be a terminal: a device, but not the null device. Windows does not tell. */
+/**
+ * Whether a file may be a terminal: a device, but not the null device. Always true on Windows, which does not distinguish
+ * them.
+ */
 function isDevice(file: number): boolean {
   if (process.platform === "win32") return true
   try {

@@ -1,4 +1,4 @@
-/** The project of a client that starts svc as a command: its directory, user and `.svcrc`, followed as they change. */
+/** Finds the project of a client that starts svc as a command (its directory, user and `.svcrc`), and watches it for changes. */
 
 import { statSync } from "node:fs"
 import { resolve } from "node:path"
@@ -18,7 +18,7 @@ export function projectDirectory(given: string | undefined): string {
   return directory
 }
 
-/** Returns the context of `directory`, with `queries` beside those of `.svcrc`. Reports issues to `note`. */
+/** Returns the context of `directory`, with `queries` in addition to those of `.svcrc`. Reports issues to `note`. */
 export function findProjectContext(
   directory: string,
   queries: readonly ServerQuery[],

@@ -6,9 +6,9 @@ import { createSendQueue } from "../serve/proxy-server.ts"
 import type { Paths } from "../store/paths.ts"
 import { createSplitter } from "../wire/lines.ts"
 
-/** The longest line in either direction: at least the limits of svc, which decides. */
+/** The longest line in either direction: no smaller than the limits of svc, which apply. */
 export const MAX_PROXY_LINE = 64 * 1024 * 1024
-/** Bytes that may wait for a reader. */
+/** The most bytes that may wait for a reader. */
 export const MAX_PROXY_WAITING = 128 * 1024 * 1024
 
 /** Connects to the instance of a configuration; resolves with undefined if none runs. */

@@ -1,7 +1,7 @@
 /**
  * Records refused logins: in the log, where tools such as fail2ban read the address, in the audit log, and in the metrics.
- * Both logs are bounded, so that a flood neither fills a disk nor pushes other entries out of the audit log: beyond the
- * limits refusals are counted, and the count is recorded once a minute.
+ * Entries are limited, so that a flood neither fills a disk nor displaces other entries of the audit log. Beyond the limits,
+ * refusals are only counted, and the count is recorded once a minute.
  */
 import type { Clock } from "../lib/clock.ts"
 import type { Log } from "../lib/log.ts"
@@ -19,34 +19,34 @@ export type RefusedLoginsOptions = {
   readonly trustProxy: TrustProxy
 }
 
-/** Takes refused logins; `reason` never contains a token. `close` records the count of those that are left. */
+/** Records refused logins; `reason` never contains a token. `close` records the remaining count. */
 export type RefusedLogins = { record(inbound: Inbound, reason: string): void; close(): void }
 
 export function createRefusedLogins({ log, audit, metrics, clock, trustProxy }: RefusedLoginsOptions): RefusedLogins {
   const ofAddress = createAddressLimiter(clock, { requests: MAX_PER_ADDRESS, windowMs: WINDOW_MS })
   const ofAll = createAddressLimiter(clock, { requests: MAX_PER_WINDOW, windowMs: WINDOW_MS })
-  let more = 0
+  let omitted = 0
   let last = ""
   let cancel: (() => void) | undefined
   const summarize = () => {
     cancel?.()
     cancel = undefined
-    if (more === 0) return
-    log.warn(`refused ${counted(more, "more login")}, the last from ${last}`)
-    audit?.access("login", "error", { address: last, more })
-    more = 0
+    if (omitted === 0) return
+    log.warn(`refused ${counted(omitted, "more login")}, the last from ${last}`)
+    audit?.access("login", "error", { address: last, more: omitted })
+    omitted = 0
   }
   return {
     record({ request, path, address }, reason) {
       if (metrics !== undefined) metrics.refusedLogins++
       const from = clientAddress(address(), request.headers.get("x-forwarded-for"), trustProxy) || UNIX_SOCKET
       if (ofAddress(from).retryAfter !== undefined || ofAll("").retryAfter !== undefined) {
-        more++
+        omitted++
         last = from
         cancel ??= clock.after(WINDOW_MS, summarize)
         return
       }
-      // The address comes first: what follows it may be a text of the client.
+      // The address comes first: the rest may be text of the client.
       log.warn(`refused login from ${from}: ${reason} (${path.slice(0, MAX_PATH)})`)
       audit?.access("login", "error", { address: from, reason, path })
     },

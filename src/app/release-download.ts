@@ -1,7 +1,7 @@
 /**
- * Finds and downloads a release. Nothing of it is used before its SHA-256 stands in SHA256SUMS, and that file is signed by the
- * key that was compiled in. The signature names the version, so that an old release cannot be passed off as a new one. A build
- * without a key, as from source, checks the SHA-256 alone.
+ * Finds and downloads a release. A file is used only if SHA256SUMS contains its SHA-256, and SHA256SUMS is signed with the key
+ * that was compiled in. The signature names the version, so that an old release cannot be passed off as a new one. A build
+ * without a key, such as one from source, only checks the SHA-256.
  */
 import { closeSync, fsyncSync, openSync, writeSync } from "node:fs"
 import { isLoopback } from "../lib/address.ts"
@@ -10,7 +10,7 @@ import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { verifyMinisign } from "../lib/minisign.ts"
 import { networkReason } from "../lib/network-error.ts"
 
-/** Where releases are, and what of them is for this machine. */
+/** Where releases are, and which file of a release this machine needs. */
 export type ReleaseSource = {
   /** The path of the program, without links. */
   readonly program: string
@@ -23,11 +23,11 @@ export type ReleaseSource = {
 }
 
 export type FoundRelease = {
-  /** Undefined without a signature: then only the downloaded program knows. */
+  /** Undefined without a signature: then only the downloaded program can tell. */
   readonly version: string | undefined
   readonly url: string
   readonly sha256: string
-  /** Whether it is the program that runs. */
+  /** Whether the release is the program that is installed. */
   readonly isInstalled: boolean
 }
 
@@ -37,7 +37,7 @@ export function releaseFile(platform: string, arch: string, isMusl: boolean): st
   return `svc-${platform}-${arch}${platform === "linux" && isMusl ? "-musl" : ""}`
 }
 
-/** Finds the latest release, or that of a version, and checks its signature. Rejects with an UnavailableError. */
+/** Finds the latest release, or that of the version `wanted`, and checks its signature. Rejects with an UnavailableError. */
 export async function findRelease(
   { program, file, releases, key }: ReleaseSource,
   wanted?: string,
@@ -60,7 +60,8 @@ export async function findRelease(
     .split("\n")
     .find((one) => one.slice(HASH_LENGTH) === `  ${file}`)
   const sha256 = line?.slice(0, HASH_LENGTH) ?? ""
-  if (!/^[0-9a-f]{64}$/.test(sha256)) throw new UnavailableError(`the release at ${folder} has no ${file}`)
+  if (!/^[0-9a-f]{64}$/.test(sha256))
+    throw new UnavailableError(`the release at ${folder} has no file ${file} for this machine`)
   return { version, url: `${folder}/${file}`, sha256, isInstalled: (await sha256Of(program)) === sha256 }
 }
 
@@ -91,7 +92,7 @@ const HASH_LENGTH = 64
 
 class MissingFileError extends UnavailableError {}
 
-/** Returns a handler of a failed download that says `text` if the file does not exist. */
+/** Returns a handler of a failed download, which throws an error with `text` if the file does not exist. */
 const orIfMissing = (text: string) => (cause: unknown) => {
   throw cause instanceof MissingFileError ? new UnavailableError(text, { cause }) : cause
 }
@@ -127,7 +128,7 @@ function signedVersion(sums: Uint8Array, signature: Buffer, key: string): string
   return version
 }
 
-/** Requests a URL. Rejects with an UnavailableError unless the answer is a file that came over https, or from this machine. */
+/** Requests a URL. Rejects with an UnavailableError unless the answer is a file over https, or from this machine. */
 async function request(url: string, ms: number): Promise<Response> {
   if (!isSafe(url)) throw usageError(`releases must be at an https URL, not at ${url}`)
   let response: Response
@@ -149,7 +150,7 @@ const isSafe = (url: string): boolean => {
   return protocol === "https:" || (protocol === "http:" && isLoopback(hostname))
 }
 
-/** Downloads a file in parts, each of which `take` gets. */
+/** Downloads a file, and passes each part to `take`. */
 async function downloadParts(url: string, limit: number, ms: number, take: (part: Uint8Array) => void): Promise<void> {
   const { body } = await request(url, ms)
   let size = 0

@@ -1,4 +1,4 @@
-/** Applies the configuration files of a running svc, and again whenever they change. */
+/** Applies the configuration files of a running svc at the start and whenever they change. */
 import { closeSync, constants, openSync } from "node:fs"
 import { dirname } from "node:path"
 import type { Applied } from "../agent/agent.ts"
@@ -24,8 +24,8 @@ import type { ServeOptions } from "./serve-options.ts"
 export type ReloadLoop = { close(): void; idle(): Promise<void> }
 
 /**
- * Loads the files, and reloads them when they change or at SIGHUP. If SIGHUP means that the terminal is closed, svc stops.
- * For an svc that listens, opens the control socket, too: of several svc on stdio in one directory none can own it. Throws a
+ * Loads the files, and reloads them when they change or at SIGHUP. If SIGHUP means that the terminal is closed, stops svc.
+ * Opens the control socket if svc listens; svc on stdio has none, because several may run in one directory. Throws a
  * ConfigError if the first load fails in strict template mode.
  */
 export async function startReloadLoop(
@@ -65,7 +65,7 @@ export async function startReloadLoop(
     if (metrics !== undefined) metrics.reloads[reloaded.applied === undefined ? "refused" : "ok"]++
     return reloaded
   }
-  const again = (): ReloadResult => {
+  const reloadAudited = (): ReloadResult => {
     const end = audit?.action("reload", {})
     notify?.reloading()
     const reloaded = reload()
@@ -90,12 +90,12 @@ export async function startReloadLoop(
     return watcher === undefined ? undefined : last
   }
   let opened: Promise<InternalTools> | undefined
-  // Imported at the first call: a start without internal tools does not load them.
+  // Imported at the first call, so that a start without internal tools does not load them.
   const tools = (): Promise<InternalTools> => {
     opened ??= import("./internal-tools.ts").then(({ openInternalTools }) =>
       openInternalTools(runtime, paths, world, () => {
         watcher?.acknowledge()
-        return again()
+        return reloadAudited()
       }),
     )
     return opened
@@ -105,8 +105,8 @@ export async function startReloadLoop(
     offerTools((await tools()).offer(internalTools, { installs: !confirmInstalls, edits: !confirmEdits }))
   const load = async () => {
     for (const note of await recoverTrials(paths, systemClock)) log.warn(note)
-    // Watched before they are read: a change in between is seen.
-    watcher = options.reload ? watchFiles(documentFiles(paths), systemClock, again) : undefined
+    // Watches before the first read, so that a change in between is noticed.
+    watcher = options.reload ? watchFiles(documentFiles(paths), systemClock, reloadAudited) : undefined
     const { applied, issues } = reload()
     if (applied === undefined && issues.some(({ code }) => code === "template")) {
       watcher?.close()
@@ -132,10 +132,10 @@ export async function startReloadLoop(
           load,
         )
   const hadTerminal = hasTerminal()
-  const onHangup = () => (hadTerminal && !hasTerminal() ? interrupt("the terminal is closed") : again())
+  const onHangup = () => (hadTerminal && !hasTerminal() ? interrupt("the terminal is closed") : reloadAudited())
   // On Windows SIGHUP means that the console window was closed.
   if (process.platform !== "win32") process.on("SIGHUP", onHangup)
-  // A token that was created before the control socket opened.
+  // Reads tokens that were created before the control socket opened.
   listening?.followTokens()
   onload()
   listening?.admin?.connect({
@@ -157,7 +157,7 @@ export async function startReloadLoop(
 
 // ---
 
-/** Whether a terminal controls this process: the system sends SIGHUP, too, when that terminal goes. */
+/** Whether a terminal controls this process: when that terminal closes, the system also sends SIGHUP. */
 function hasTerminal(): boolean {
   try {
     closeSync(openSync("/dev/tty", constants.O_RDONLY | constants.O_NOCTTY))
@@ -167,7 +167,7 @@ function hasTerminal(): boolean {
   }
 }
 
-/** What a reload did, for the log. */
+/** Returns the changes of a reload, for the log. */
 function summaryOf(applied: Applied): string {
   const changes = Object.entries(applied).flatMap(([change, ids]) =>
     ids.length === 0 ? [] : [`${change} ${ids.join(", ")}`],

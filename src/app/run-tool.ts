@@ -20,7 +20,7 @@ import { say } from "./output.ts"
 import { readServeOptions } from "./serve-options.ts"
 import { openUpstream } from "./upstream.ts"
 
-/** What a command that calls a tool twice, for a plan and for its execution, keeps from one call to the next. */
+/** State that a command keeps between two calls of a tool: the first returns a plan, the second executes it. */
 export type PlannedRun = {
   /** Keeps downloads. */
   readonly bundles: Bundles
@@ -29,15 +29,15 @@ export type PlannedRun = {
 }
 
 /**
- * Returns the structured result of the tool. Throws a RequestError
- * for an error of the caller, an UnavailableError for any other error of the tool, and Interrupted at a second signal.
+ * Returns the structured result of the tool. Throws a RequestError for an error of the caller, an UnavailableError for any
+ * other error of the tool, and Interrupted at a second signal.
  */
 export async function runTool(context: CommandContext, tool: string, args: Params, run?: PlannedRun): Promise<Params> {
   const call = { tool, arguments: args, agreed: run?.agreed }
   const result = (await context.ask("tool", call, TIMEOUT_MS)) ?? (await runHere(context, call, run?.bundles))
   const data = isObject(result) && isObject(result.structuredContent) ? result.structuredContent : {}
   if (!isObject(data.error)) return data
-  // The server's own output is often the only hint at the cause.
+  // The server's own output is often the only hint about the cause.
   for (const line of Array.isArray(data.log) ? data.log.slice(-LOG_LINES) : []) say(`  ${line}`)
   const message = withHint(data.error)
   switch (data.error.code) {
@@ -53,9 +53,9 @@ export async function runTool(context: CommandContext, tool: string, args: Param
 
 // ---
 
-/** Returns an error's message and the command that helps, in place of the tool that its hint names to clients. */
+/** Returns an error's message with the command that helps, instead of the tool that the hint names for clients. */
 function withHint({ message, hint }: Params): string {
-  // A tool's message is a sentence, a command's begins with a small letter.
+  // Messages of tools are sentences, those of commands begin with a lower-case letter.
   const text = String(message).replace(/^(?:An?|No|Nothing|Only|The|There|This)(?= )/, (word) => word.toLowerCase())
   if (!isObject(hint)) return text
   const command = COMMANDS[String(hint.tool)]
@@ -80,10 +80,10 @@ const TIMEOUT_MS = 30 * 60_000
 /** The control socket's parameters of a call. */
 type ToolCall = { readonly tool: string; readonly arguments: Params; readonly agreed: string | undefined }
 
-/** Runs the tool in this process. A tool that changes something and is interrupted takes back what it has written. */
+/** Runs the tool in this process. A tool that is interrupted while it changes files undoes its changes. */
 async function runHere(context: CommandContext, call: ToolCall, bundles: Bundles | undefined): Promise<unknown> {
   const writes = TOOLS.some(({ name, annotations }) => name === call.tool && !annotations.readOnlyHint)
-  // A tool that only reads makes no files, and has nothing to take back.
+  // A tool that only reads creates no files, and has nothing to undo.
   if (!writes) return runOnce(context, call, bundles, new AbortController().signal)
   await createMissing(context.paths, systemClock)
   for (const note of await recoverTrials(context.paths, systemClock)) say(note)
@@ -92,7 +92,7 @@ async function runHere(context: CommandContext, call: ToolCall, bundles: Bundles
   return Promise.race([runOnce(context, call, bundles, signal), forced])
 }
 
-/** Builds the upstream side alone, starts only the servers that the tool adds or changes, and stops them again. */
+/** Builds only the upstream side, starts only the servers that the tool adds or changes, and stops them again. */
 async function runOnce(
   { paths, baseWorld: world, document, world: fullWorld }: CommandContext,
   call: ToolCall,
@@ -123,7 +123,10 @@ async function runOnce(
   }
 }
 
-/** Returns what a document runs; its servers alone if a strict template is faulty, because the change may mend it. */
+/**
+ * Returns the servers and instances of a document; only its servers if a strict template is faulty, because the change may
+ * repair it.
+ */
 function specsOf(document: Document, world: HostEnvironment): readonly ServerSpec[] {
   try {
     return planDocument(document, world).plan.specs

@@ -1,4 +1,7 @@
-/** Builds the parts of a running svc, each from those before it: logging, upstream, audit log, client sessions. Nothing has started yet. */
+/**
+ * Builds the parts of a running svc, each from the ones before it: logging, upstream, audit log, client sessions. Starts
+ * nothing.
+ */
 import { systemClock } from "../lib/clock.ts"
 import { version } from "../lib/version.ts"
 import type { ProcessFacts } from "../report/health.ts"
@@ -20,11 +23,14 @@ export type Runtime = Logging &
     /** Undefined without `--cluster`. */
     readonly cluster: Cluster | undefined
     facts(): ProcessFacts
-    /** Writes the lines of the log that are left. */
+    /** Writes the remaining lines of the log. */
     closeLog(): Promise<void>
   }
 
-/** Builds a runtime. Without `paths`, nothing is kept on disk. Rejects with an UnavailableError if the audit log or the file of the log cannot be written. */
+/**
+ * Builds a runtime. Without `paths`, nothing is stored on disk. Rejects with an UnavailableError if the audit log or the log
+ * file cannot be written.
+ */
 export async function createRuntime(
   options: ServeOptions,
   paths: Paths | undefined,

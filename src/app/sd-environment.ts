@@ -1,9 +1,12 @@
-/** What systemd tells a service in its environment: sd_notify(3), sd_watchdog_enabled(3). */
+/** Reads what systemd passes to a service in its environment: sd_notify(3), sd_watchdog_enabled(3). */
 
-/** What systemd has given svc in its environment. */
+/** The settings of systemd in the environment of svc. */
 export type SdEnvironment = { readonly socket: string; readonly watchdogMs: number | undefined }
 
-/** Takes systemd's variables out of the environment: a server that inherits them could speak for svc. Undefined if there are none. */
+/**
+ * Removes systemd's variables from the environment, because a server that inherits them could speak for svc. Returns their
+ * settings; undefined if there are none.
+ */
 export function takeSdEnvironment(env: Record<string, string | undefined>, pid: number): SdEnvironment | undefined {
   const { NOTIFY_SOCKET: socket, WATCHDOG_USEC: period, WATCHDOG_PID: watched } = env
   for (const name of ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"]) delete env[name]

@@ -1,7 +1,7 @@
 /**
- * Reports the state of svc to systemd, over the socket that NOTIFY_SOCKET names (sd_notify(3)): ready, reloading, stopping, and alive
- * at half of the watchdog's time. Bun has no datagram sockets of Unix: libc sends, through bun:ffi. A helper process such as
- * systemd-notify would need NotifyAccess=all, by which every server could speak for svc.
+ * Reports the state of svc to systemd over the socket in NOTIFY_SOCKET (sd_notify(3)): ready, reloading, stopping, and alive
+ * twice per watchdog period. Bun has no Unix datagram sockets, so libc sends the messages, through bun:ffi. A helper process
+ * such as systemd-notify would need NotifyAccess=all, which would allow every server to speak for svc.
  */
 import { dlopen } from "bun:ffi"
 import type { Clock } from "../lib/clock.ts"
@@ -9,14 +9,14 @@ import { messageOf } from "../lib/errors.ts"
 import type { SdEnvironment } from "./sd-environment.ts"
 
 export type SdNotify = {
-  /** svc serves; `status` is a line for `systemctl status`. */
+  /** Reports that svc serves; `status` is a line for `systemctl status`. */
   ready(status: string): void
   reloading(): void
   stopping(): void
   close(): void
 }
 
-/** Connects to systemd. `onfail` gets the reason if a message cannot be sent; svc runs on. */
+/** Connects to systemd. Calls `onfail` with the reason if a message cannot be sent; svc runs on. */
 export function openSdNotify(
   { socket, watchdogMs }: SdEnvironment,
   clock: Clock,
@@ -50,7 +50,7 @@ const CLOCK_MONOTONIC = 1
 /** Bytes of a path in sockaddr_un. */
 const MAX_PATH = 108
 
-/** The libc of glibc; musl's loader takes the name for its own. */
+/** The name of glibc's libc, which musl's loader maps to its own. */
 const openLibc = () =>
   dlopen("libc.so.6", {
     socket: { args: ["i32", "i32", "i32"], returns: "i32" },
@@ -59,7 +59,7 @@ const openLibc = () =>
     close: { args: ["i32"], returns: "i32" },
   }).symbols
 
-/** Returns a function that sends one message; undefined if there can be none. */
+/** Returns a function that sends one message; undefined if that is impossible. */
 function openDatagrams(path: string, onfail: (reason: string) => void): ((text: string) => void) | undefined {
   const name = Buffer.from(path)
   if (name.length >= MAX_PATH) {
@@ -73,7 +73,7 @@ function openDatagrams(path: string, onfail: (reason: string) => void): ((text: 
     onfail(messageOf(error))
     return undefined
   }
-  // sockaddr_un: the family, and the path; an abstract one begins with a null byte and has none at its end.
+  // sockaddr_un: the family and the path; an abstract path begins with a null byte and does not end with one.
   const isAbstract = path.startsWith("@")
   if (isAbstract) name[0] = 0
   const address = Buffer.concat([
@@ -83,7 +83,7 @@ function openDatagrams(path: string, onfail: (reason: string) => void): ((text: 
   ])
   return (text) => {
     const message = Buffer.from(text)
-    // A socket for each: messages are rare, and none is left open.
+    // Opens a socket for each message: messages are rare, and no socket stays open.
     const handle = libc.socket(AF_UNIX, DATAGRAM, 0)
     const sent = Number(libc.sendto(handle, message, message.length, MSG_NOSIGNAL, address, address.length))
     libc.close(handle)
@@ -91,7 +91,7 @@ function openDatagrams(path: string, onfail: (reason: string) => void): ((text: 
   }
 }
 
-/** Returns the time of CLOCK_MONOTONIC, in which systemd compares a reload with its request. */
+/** Returns the time of CLOCK_MONOTONIC, by which systemd matches a reload to its request. */
 function monotonicMicroseconds(): bigint {
   const time = new BigInt64Array(2)
   openLibc().clock_gettime(CLOCK_MONOTONIC, time)

@@ -258,7 +258,7 @@ export const OPTION_GROUPS = {
   ],
 } as const satisfies Readonly<Record<string, readonly (keyof typeof SERVE_OPTIONS)[]>>
 
-/** The options of `svc serve` as their users read them. Times are milliseconds, sizes bytes. */
+/** The options of `svc serve`, parsed. Times are in milliseconds, sizes in bytes. */
 export type ServeOptions = {
   readonly transport: "http" | "stdio"
   readonly address: ServerOptions["address"]
@@ -275,7 +275,7 @@ export type ServeOptions = {
   readonly reload: boolean
   readonly healthLevel: HealthLevel
   readonly startupWait: number
-  /** Milliseconds for which a replica that stops accepts requests. */
+  /** How long a replica that stops still accepts requests. */
   readonly drainDelay: number
   readonly shutdownGrace: number
   readonly maxBody: number
@@ -293,11 +293,11 @@ export type ServeOptions = {
   readonly auditArguments: boolean
   /** Maximum entries per page of a list. */
   readonly pageSize: number
-  /** Maximum characters of a qualified name; undefined for any number. */
+  /** Maximum characters of a qualified name; undefined for no limit. */
   readonly maxToolName: number | undefined
   /** Maximum characters of the instructions of all servers together. */
   readonly instructionsBudget: number
-  /** Which tools clients are listed. */
+  /** Which tools svc lists to clients. */
   readonly tools: ToolListing
   /** Selects the servers that run, by their tags. */
   readonly filter: TagFilter
@@ -310,7 +310,7 @@ export type ServeOptions = {
   readonly cluster: ClusterOptions | undefined
   readonly healthRateLimit: boolean
   readonly trustProxy: TrustProxy
-  /** The internal tools that clients are offered. */
+  /** The internal tools that svc offers to clients. */
   readonly internalTools: readonly ToolChoice[]
   /** A person must approve a new command before it runs. */
   readonly confirmInstalls: boolean
@@ -330,7 +330,7 @@ export type ServeOptions = {
 export type ClusterOptions = {
   /** The URL of Redis, with its port, and with user and password, if any. */
   readonly url: string
-  /** What the keys of this cluster start with. */
+  /** The prefix of the keys of this cluster. */
   readonly prefix: string
   /** The URL at which other replicas reach this one, without a trailing slash; undefined for the one that it listens on. */
   readonly address: string | undefined
@@ -470,7 +470,7 @@ function readAddress(text: string | undefined, platform: string): ServerOptions[
   return { hostname: hostname.replace(/^\[|\]$/g, ""), port: Number(port) }
 }
 
-/** Reads the URL of Redis. `typed`: it comes from the command line, which other users of the machine can read. */
+/** Reads the URL of Redis. `typed`: whether it comes from the command line, which other users of the machine can read. */
 function readClusterUrl(
   text: string,
   typed: boolean,
@@ -496,9 +496,9 @@ function readClusterUrl(
   return { url: url.href, prefix }
 }
 
-/** Below that too little is left of a name to read. */
+/** A shorter limit leaves too little of a name. */
 const MIN_TOOL_NAME = 32
-/** Below that they do not say how tools are found. */
+/** Shorter instructions do not explain how to find tools. */
 const MIN_INSTRUCTIONS = 256
 
 const MATCH_ALL: TagFilter = { kind: "and", of: [] }
@@ -509,7 +509,7 @@ function readFilter(text: string): TagFilter {
   return parsed.filter
 }
 
-/** Listed here and not read from the tools, because svc loads the tools only if they are used. */
+/** Repeats the choices of the tools, because svc loads the tools only if they are used. */
 const TOOL_CHOICES = ["all", "safe", "discovery", "installation", "management"] as const satisfies readonly ToolChoice[]
 
 function toolChoiceOf(word: string): ToolChoice {

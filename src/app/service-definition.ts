@@ -1,23 +1,23 @@
 /**
- * Defines svc as a service of the system's service manager, as data: the file that defines the service and the commands that
- * install, remove and show it. systemd, launchd, and the Task Scheduler of Windows.
+ * Defines svc as a service of systemd, launchd or the Task Scheduler of Windows, as data: the file that defines the service,
+ * and the commands that install, remove and show it.
  */
 import { join, win32 } from "node:path"
 import { RequestError } from "../lib/errors.ts"
 
 export type ServiceFacts = {
   readonly platform: string
-  /** The user's own service manager, or the one of the machine, which runs svc as `user`. */
+  /** The service manager of the user, or that of the machine, which runs svc as `user`. */
   readonly scope: { readonly kind: "user"; readonly uid: number } | { readonly kind: "system"; readonly user: string }
   readonly name: string
   /** svc and its arguments. */
   readonly command: readonly [string, ...string[]]
   readonly home: string
-  /** Where the definition is kept if the service manager has no folder for it. */
+  /** The folder of the definition if the service manager has none. */
   readonly directory: string
-  /** Where servers' commands are found. The service manager's own PATH lacks what a user has installed. */
+  /** The PATH for the commands of servers. The service manager's own PATH lacks programs that the user has installed. */
   readonly path: string
-  /** The file of the log, if the service manager keeps none. */
+  /** The log file, used if the service manager keeps no log. */
   readonly logFile: string
 }
 
@@ -27,21 +27,21 @@ export type ServiceDefinition = {
   readonly text: string
   readonly encoding: "utf8" | "utf16le"
   readonly install: readonly (readonly string[])[]
-  /** Starts what is installed. */
+  /** Starts the installed service. */
   readonly start: readonly (readonly string[])[]
-  /** Ends what runs with an older definition. */
+  /** Stops a service that runs with an older definition. */
   readonly stop: readonly (readonly string[])[]
-  /** Run while the file is there, and after it is removed. */
+  /** Removes the service: `uninstall` runs before its file is removed, `forget` after that. */
   readonly uninstall: readonly (readonly string[])[]
   readonly forget: readonly (readonly string[])[]
   readonly status: readonly string[]
-  /** The command that shows the log; undefined if it is `logFile`. */
+  /** Returns the command that shows the log; undefined if the log is in `logFile`. */
   readonly logs: ((lines: number, follow: boolean) => readonly string[]) | undefined
-  /** What the user may want to run besides. */
+  /** Further advice to the user. */
   readonly hint?: string
 }
 
-/** Defines the service. Throws a RequestError (usage) for a system that svc has no service for. */
+/** Defines the service. Throws a RequestError (usage) for an unsupported operating system. */
 export function defineService(facts: ServiceFacts): ServiceDefinition {
   switch (facts.platform) {
     case "linux":
@@ -60,7 +60,7 @@ export function defineService(facts: ServiceFacts): ServiceDefinition {
 
 // ---
 
-/** The end of a service takes the grace for running calls and that of the servers. */
+/** Longer than running calls and servers together may take to end. */
 const STOP_SECONDS = 45
 
 function systemdService({ scope, name, command, home, path, directory }: ServiceFacts): ServiceDefinition {
@@ -78,10 +78,10 @@ ExecReload=/bin/kill -HUP $MAINPID
 Environment=${[`PATH=${path}`, "SVC_STARTED_BY=service"].map(systemdWord).join(" ")}
 ${isUser ? "" : `User=${scope.user}\n`}Restart=on-failure
 RestartSec=2
-# A wrong option does not become right by another try.
+# A restart does not correct a wrong option.
 RestartPreventExitStatus=64 78
 WatchdogSec=60
-# svc ends its servers itself; what is left after that is killed.
+# svc stops its servers itself; systemd kills processes that remain.
 KillMode=mixed
 TimeoutStopSec=${STOP_SECONDS}
 UMask=0077
@@ -122,7 +122,7 @@ WantedBy=${isUser ? "default.target" : "multi-user.target"}
   }
 }
 
-/** Without what breaks servers that compile code, use devices, or read the home of their user. */
+/** Leaves out settings that break servers which compile code, use devices, or read the home directory of their user. */
 const SYSTEM_HARDENING = `ProtectSystem=full
 PrivateTmp=yes
 ProtectKernelTunables=yes

@@ -1,7 +1,7 @@
 /**
- * The MCP client of svc's own commands: a modern client at the running svc's socket, with the context of its project, so that
- * it sees what `svc proxy` offers there. One connection for one command: nothing is sent again after a loss. Of the modern
- * era, because a legacy session is also sent the log messages of other clients' calls.
+ * The MCP client of svc's own commands. It connects to the running svc's socket with the context of its project, so that it
+ * sees what `svc proxy` offers there. Each command has its own connection, and repeats nothing if it is lost. The client is
+ * modern, because a legacy session also receives the log messages of other clients' calls.
  */
 import type { ArgsDef } from "citty"
 import { withoutServerInfo } from "../catalog/listing.ts"
@@ -35,7 +35,7 @@ import { say } from "./output.ts"
 import { findProjectContext, projectDirectory } from "./project-context.ts"
 import { connectToProxySocket } from "./proxy-connection.ts"
 
-/** What the command does for servers while its requests run. */
+/** How the command answers servers while its requests run. */
 export type ShellEvents = {
   readonly capabilities: Params
   onnotification(method: string, params: Params): void
@@ -43,9 +43,9 @@ export type ShellEvents = {
   onrequest(method: string, params: Params): Promise<Params | undefined>
 }
 
-/** A request that runs. */
+/** A running request. */
 export type ShellRequest = {
-  /** Rejects with a RequestError or UnavailableError that repeats the refusal. */
+  /** Rejects with a RequestError or UnavailableError that contains the refusal. */
   readonly result: Promise<Params>
   cancel(reason: string): void
 }
@@ -100,7 +100,7 @@ export class ShellClient {
     client.send({ svc: "hello", token: found.token, surroundings, wholeResults: true })
     try {
       await withTimeout(systemClock, HELLO_MS, client.welcome.promise)
-      // No effect on a client that is welcome.
+      // Has no effect if the welcome has arrived.
       client.welcome.reject(new UnavailableError(`svc did not answer within ${HELLO_MS / 1000} s`))
       await client.welcome.promise
       // The first request identifies the client, so that svc starts its template instances.
@@ -112,7 +112,7 @@ export class ShellClient {
     }
   }
 
-  /** Asks svc about the offer of the project's servers. Rejects as a request does. */
+  /** Asks svc what the project's servers offer. Rejects as a request does. */
   ask(question: string, params: Params = {}): Promise<unknown> {
     const { id, promise } = this.begin()
     this.send({ svc: "ask", id, question, params })
@@ -144,7 +144,7 @@ export class ShellClient {
     }
   }
 
-  /** Disconnects. svc cancels what still runs. */
+  /** Disconnects. svc cancels requests that still run. */
   close(): void {
     this.end ??= new UnavailableError("the command has ended")
     this.link?.close()
@@ -162,7 +162,7 @@ export class ShellClient {
     }
   }
 
-  /** Returns what the retry of a request adds. patterns: Multi Round-Trip Requests. */
+  /** Returns the params that the retry of a request adds. patterns: Multi Round-Trip Requests. */
   private async answersTo({ inputRequests, requestState }: Params): Promise<Params> {
     const inputResponses: [string, Params][] = []
     for (const [key, request] of Object.entries(isObject(inputRequests) ? inputRequests : {})) {
@@ -190,7 +190,7 @@ export class ShellClient {
     this.link?.send(formatProxyMessage(message))
   }
 
-  /** Ends all that waits with an error. */
+  /** Rejects all pending requests with an error. */
   private fail(error: UnavailableError): void {
     this.welcome.reject(error)
     this.end ??= error
@@ -237,7 +237,7 @@ export class ShellClient {
 // ---
 
 const HELLO_MS = 10_000
-/** How often a server may request input for one call. */
+/** The most rounds of input for one call. */
 const MAX_ROUNDS = 20
 
 const SILENT: ShellEvents = { capabilities: {}, onnotification: () => undefined, onrequest: async () => undefined }
@@ -245,7 +245,7 @@ const SILENT: ShellEvents = { capabilities: {}, onnotification: () => undefined,
 const refusalOf = ({ message, exit }: { readonly message: string; readonly exit: number }): Error =>
   exit === 64 ? new RequestError("not_found", message) : new UnavailableError(message)
 
-/** Returns the error of a request that was refused: the caller's, or one of svc or a server. */
+/** Returns the error of a refused request: an error of the caller, or of svc or a server. */
 function errorOf({ code, message }: { readonly code: unknown; readonly message: string }): Error {
   const isOfCaller = [RPC_CODE.invalidParams, RPC_CODE.invalidRequest, RPC_CODE.methodNotFound].includes(
     numberOf(code) as -32602,

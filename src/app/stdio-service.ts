@@ -9,7 +9,7 @@ import { findProjectContext, watchProjectContext } from "./project-context.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
 
-/** Serves the client on stdin and stdout, with the project of the working directory. Resolves with the reason of the end. */
+/** Serves the client on stdin and stdout, with the project of the working directory. Resolves with the reason for the end. */
 export async function serveStdioClient(
   { mcp, trustedClient: deps, log }: Runtime,
   options: ServeOptions,

@@ -17,7 +17,7 @@ export type StoredResultOptions = {
   readonly replica: string | undefined
 }
 
-/** Opens the store. Reads and writes nothing yet. Throws an UnavailableError if svc keeps nothing on disk. */
+/** Opens the store without reading or writing yet. Throws an UnavailableError if svc keeps nothing on disk. */
 export function openStoredResults(
   { paths, folder, ttl, persist, replica }: StoredResultOptions,
   warn: (text: string) => void,
@@ -44,7 +44,7 @@ const ENTRY = "stored results"
 
 const randomKey = (): Uint8Array => crypto.getRandomValues(new Uint8Array(KEY_BYTES))
 
-/** Returns the key of the secret store, which it creates at the first time. Rejects with an UnavailableError. */
+/** Returns the key from the secret store, and creates it the first time. Rejects with an UnavailableError. */
 async function keptKey(paths: Paths): Promise<Uint8Array> {
   const secrets = openSecrets(paths)
   return secrets.exclusive(ENTRY, async () => {

@@ -6,7 +6,7 @@ import type { Log } from "../lib/log.ts"
 import type { Listening, Tls } from "../serve/server.ts"
 import { watchFiles } from "../store/watch.ts"
 
-/** Reads the certificate chain and its key from the files that are named. Throws an UnavailableError that names the wrong file. */
+/** Reads the certificate chain and its key from the given files. Throws an UnavailableError that names the faulty file. */
 export function readTls({ cert, key }: Tls): Tls {
   const read = (path: string) => {
     try {
@@ -33,7 +33,7 @@ export function watchTls(files: Tls, listening: Listening, log: Log): { close():
       listening.secure(readTls(files))
       log.info("reloaded the certificate; new connections use it")
     } catch (error) {
-      log.error(`certificate not replaced: ${messageOf(error)}`)
+      log.error(`the certificate was not replaced, and the old one stays in use: ${messageOf(error)}`)
     }
   })
 }

@@ -1,4 +1,4 @@
-/** Shows the result of a tool at the shell: texts as they are, and what a terminal cannot show by its name. */
+/** Shows the result of a tool at the shell: texts as they are, and other contents by type and size. */
 import { extname } from "node:path"
 import { printableLines } from "../lib/table.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
@@ -7,8 +7,8 @@ import { asText, isObject, type Params } from "../wire/message.ts"
 export type ResultFile = { readonly type: string; readonly bytes: Uint8Array }
 
 /**
- * Returns the texts of a result, as they are: a server's own bytes may go to a file or a program, but on a terminal they are
- * escaped. A result without content is its structured content.
+ * Returns the texts of a result: unchanged for a file or a program, escaped for a terminal. A result without content is shown
+ * as its structured content.
  */
 export function resultText(result: Params, terminal: boolean): string {
   const { structuredContent } = result
@@ -25,7 +25,7 @@ export function resultText(result: Params, terminal: boolean): string {
 export const resultFiles = (result: Params): readonly ResultFile[] =>
   contentOf(result).flatMap((block) => fileOf(block) ?? [])
 
-/** Returns the path of a result's file: a second one gets a number before its extension. */
+/** Returns the path of the file at index `at` of a result: from the second one on with a number before the extension. */
 export function numberedPath(path: string, at: number): string {
   if (at === 0) return path
   const extension = extname(path)

@@ -1,9 +1,9 @@
 /**
  * Replaces the program with another release.
  *
- *  1. The new file is written beside the program, is run once for its version, and then takes the program's place at once:
- *     at every moment there is a whole program. The one before is kept as `svc.previous`.
- *  2. What a package manager has installed, only the package manager replaces.
+ *  1. The new file is written next to the program, is run once for its version, and then replaces the program atomically, so
+ *     that a complete program is always in place. The replaced program is kept as `svc.previous`.
+ *  2. A program that a package manager has installed is replaced only by the package manager.
  */
 import { randomBytes } from "node:crypto"
 import {
@@ -23,7 +23,7 @@ import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { findTemporaries, removeAll } from "../store/files.ts"
 import { downloadRelease, type FoundRelease } from "./release-download.ts"
 
-/** Returns the command of the package manager that has installed a program; undefined if none has. */
+/** Returns the command of the package manager that has installed a program; undefined for none. */
 export function packageManagerOf(program: string, exists: (path: string) => boolean): string | undefined {
   const path = program.replaceAll("\\", "/")
   if (path.includes("/node_modules/")) return "npm"
@@ -36,8 +36,8 @@ export function packageManagerOf(program: string, exists: (path: string) => bool
 }
 
 /**
- * Downloads a release and puts it in the place of the program. `isWanted` may refuse its version. Returns the version. Rejects
- * with an UnavailableError; then nothing is changed.
+ * Downloads a release and replaces the program with it. `isWanted` may refuse its version. Returns the version. Rejects with
+ * an UnavailableError and changes nothing if that fails.
  */
 export async function installRelease(
   program: string,
@@ -47,7 +47,7 @@ export async function installRelease(
   checkWritable(program)
   const folder = dirname(program)
   const ofProgram = (name: string) => name === basename(program)
-  // A killed upgrade leaves its file; another that runs now has just made its own.
+  // Removes files of killed upgrades; a newer file may belong to an upgrade that is running.
   removeAll(findTemporaries(folder, ofProgram).filter((path) => systemClock.now() - statSync(path).mtimeMs > STALE_MS))
   const fresh = temporaryOf(program)
   try {
@@ -71,10 +71,10 @@ export async function installRelease(
   }
 }
 
-/** Exchanges the program and the one before it. Returns the version that runs from now on. */
+/** Swaps the program and the previous one. Returns the version that is now in place. */
 export async function rollBack(program: string): Promise<string> {
   const previous = previousOf(program)
-  if (!existsSync(previous)) throw new UnavailableError(`there is no earlier program: ${previous} does not exist`)
+  if (!existsSync(previous)) throw new UnavailableError(`there is no previous program: ${previous} does not exist`)
   checkWritable(program)
   const version = await versionOf(previous)
   const fresh = temporaryOf(program)
@@ -83,7 +83,7 @@ export async function rollBack(program: string): Promise<string> {
   return version
 }
 
-/** Returns where the program before this one is kept. */
+/** Returns the path of the previous program. */
 export const previousOf = (program: string): string => program.replace(/(\.exe)?$/, ".previous$1")
 
 // ---
@@ -108,17 +108,20 @@ export function checkWritable(program: string): void {
     accessSync(folder, constants.W_OK)
   } catch (cause) {
     const sudo = process.platform === "win32" ? "as an administrator" : "with sudo"
-    throw new UnavailableError(`cannot write to ${folder}: run this ${sudo}, or install svc into a folder of yours`, {
-      cause,
-    })
+    throw new UnavailableError(
+      `cannot write to ${folder}: run this ${sudo}, or install svc in a folder that you can write to`,
+      {
+        cause,
+      },
+    )
   }
 }
 
-/** Puts a new file in the place of the program, and keeps the program as the previous one. */
+/** Replaces the program with a new file, and keeps the program as the previous one. */
 function replaceProgram(program: string, fresh: string): void {
   const previous = previousOf(program)
   if (process.platform === "win32") {
-    // A program that runs can be moved, but not replaced.
+    // A running program can be moved, but not replaced.
     removeAll([previous])
     renameSync(program, previous)
     try {
@@ -133,7 +136,7 @@ function replaceProgram(program: string, fresh: string): void {
   try {
     linkSync(program, kept)
   } catch {
-    // A file system without links.
+    // The file system has no links.
     copyFileSync(program, kept)
   }
   renameSync(kept, previous)

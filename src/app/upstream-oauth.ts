@@ -11,8 +11,8 @@ import type { Params } from "../wire/message.ts"
 import type { Cluster } from "./cluster.ts"
 
 /**
- * Opens OAuth with its store of tokens: `shared` in a cluster, whose replica `replica` is. Without `paths`, tokens are kept in
- * memory.
+ * Opens OAuth with its store of tokens. `shared`: the store of a cluster. `replica`: the id of this replica. Without `paths`,
+ * tokens are kept in memory.
  */
 export function openUpstreamOAuth(
   paths: Paths | undefined,
@@ -40,12 +40,12 @@ export async function openSharedSecrets({ state, replicas }: Cluster, log: Log):
     clock: systemClock,
     onunsealed: () =>
       log.warn(
-        "who can read Redis can read the tokens of remote servers: set SVC_STATE_KEY to the same secret on all replicas",
+        "anyone who can read Redis can read the tokens of remote servers; set SVC_STATE_KEY to the same secret on all replicas",
       ),
   })
 }
 
-/** Opens the store of secrets of a configuration directory, as the environment of this process says. */
+/** Opens the store of secrets of a configuration directory, with the settings in the environment of this process. */
 export function openSecrets({ directory }: Pick<Paths, "directory">): SecretStore {
   const { SVC_STATE_KEY, SVC_KEYCHAIN } = process.env
   return openSecretStore({

@@ -36,7 +36,7 @@ export const tokens: CommandDef = {
     const named = typeof args.server === "string" ? args.server : undefined
     const known = offer.servers.map(({ name }) => name)
     if (named !== undefined && offer.starting.includes(named))
-      throw new UnavailableError(`${named} is still starting; \`svc mcp status ${named}\` shows what becomes of it`)
+      throw new UnavailableError(`${named} is still starting; \`svc mcp status ${named}\` shows the progress`)
     if (named !== undefined && !known.includes(named)) throw unknownServer(named, known)
     if (named === undefined && offer.starting.length > 0)
       say(`not counted, because they are still starting: ${offer.starting.join(", ")}`)

@@ -100,8 +100,8 @@ export async function instancePid(paths: Paths): Promise<number | undefined> {
 export async function describeInstance(paths: Paths, pid: number): Promise<string> {
   const status = await callControl(paths, "status", {}, HELLO_MS).catch(() => undefined)
   return isObject(status) && status.demo === true
-    ? `the demo runs already, at ${status.endpoint}`
-    : `process ${pid} serves ${paths.file} already`
+    ? `the demo already runs, at ${status.endpoint}`
+    : `process ${pid} already serves ${paths.file}`
 }
 
 /** Returns where `svc proxy` finds the instance; undefined if there is no endpoint file. `lost`: the instance was killed. */

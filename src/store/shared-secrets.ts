@@ -34,7 +34,7 @@ export function createSharedSecrets({ state, replica, stateKey, clock, onunseale
     const opened = (await sealing)?.open(sealed)
     if (opened === undefined)
       throw new UnavailableError(
-        "authorizations in the shared state are sealed with another SVC_STATE_KEY; give all replicas the same one",
+        "authorizations in the shared state are sealed with another SVC_STATE_KEY; set the same key on all replicas",
       )
     return JSON.parse(opened)
   }

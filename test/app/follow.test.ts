@@ -14,9 +14,9 @@ const statusWith = (server: Record<string, unknown>) =>
 test.each([
   [
     { state: "starting", lastError: "no answer yet (10 s of 5 min)" },
-    ": still starting (no answer yet, 10 s of 5 min); `svc mcp status slow` shows what becomes of it",
+    ": still starting (no answer yet, 10 s of 5 min); `svc mcp status slow` shows the progress",
   ],
-  [{ state: "starting" }, ": still starting; `svc mcp status slow` shows what becomes of it"],
+  [{ state: "starting" }, ": still starting; `svc mcp status slow` shows the progress"],
   [{ state: "crash-loop", lastError: "exit code 1" }, "; it does not start: exit code 1"],
 ])("the outcome of %j is%s [cli:writes:outcome]", (server, text) => {
   expect(outcomeOf("slow", statusWith(server)).text).toBe(text)

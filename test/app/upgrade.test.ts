@@ -108,7 +108,7 @@ test.each<[string, Files, string]>([
   ["a signature that is none", { ...releaseOf("1.1.0"), "SHA256SUMS.minisig": "none" }, "not signed by the key of svc"],
   ["no signature", releaseOf("1.1.0", "unsigned"), "is unsigned: it has no SHA256SUMS.minisig"],
   ["no sums", {}, "there is no release at "],
-  ["no file for this platform", { ...releaseOf("1.1.0"), ...signedSums("") }, `has no ${FILE}`],
+  ["no file for this platform", { ...releaseOf("1.1.0"), ...signedSums("") }, `has no file ${FILE}`],
   [
     "a signature of another file of the project",
     { ...releaseOf("1.1.0"), ...signedSums("", "notes") },

@@ -313,7 +313,7 @@ test("a replaced certificate is used without a restart, and a broken one is not"
   make("second")
   await eventually(async () => (await subject()).includes("second"))
   writeFileSync(cert, "nothing")
-  await svc.said("certificate not replaced")
+  await svc.said("the certificate was not replaced")
   expect((await live()).status).toBe(200)
   // A file may be seen before it is written.
   writeFileSync(cert, "")

@@ -156,7 +156,7 @@ test("what svc says of its address is one that clients can connect to [cli:backg
   expect(stdout).toMatch(/http:\/\/127\.0\.0\.1:\d+\/mcp/)
   expect((await listed(env))[0]?.address).toBe(`${url}/mcp`)
   const second = await runSvc(["serve", "--config-dir", everywhere, "--port", new URL(url).port, ...flags], env)
-  expect(second.stderr).toContain(`svc runs for ${join(everywhere, "mcp.json")} already, at ${url}/mcp;`)
+  expect(second.stderr).toContain(`svc already runs for ${join(everywhere, "mcp.json")}, at ${url}/mcp;`)
   await runSvc(["stop", "--config-dir", everywhere], env)
 
   const published = freshFolder()

@@ -139,7 +139,7 @@ test.each<[name: string, home: Home, check: string, what: string | RegExp, fix: 
     "an svc that was killed",
     { files: { ".config/svc/control.json": [JSON.stringify({ pid: 2 ** 30, token: "t", socket: "/no/s" }), 0o600] } },
     "leftovers",
-    /files of an svc that was killed: .*control\.json/,
+    /files of a killed svc: .*control\.json/,
     "svc doctor --fix",
   ],
   [
@@ -168,7 +168,7 @@ test("a client whose entry of svc leads nowhere, secrets that nothing uses, and 
   const url = `http://127.0.0.1:${await freePort()}/mcp`
   const entry = JSON.stringify({ mcpServers: { svc: { type: "http", url } } })
   const dead = await only({ files: { ".claude.json": [entry, 0o600] } })
-  expect([dead.check, dead.what]).toEqual(["clients", `Claude Code looks for svc at ${url}, where nothing listens`])
+  expect([dead.check, dead.what]).toEqual(["clients", `Claude Code expects svc at ${url}, where nothing listens`])
   const idle = await only({ files: { ".config/svc/.env": ["API_KEY=Canary-0123456789\n", 0o644] } })
   expect([idle.check, idle.what]).toEqual(["permissions", expect.stringMatching(/\.env can be read by others/)])
   const preset = await only({ files: { ".claude.json": [entry, 0o600], ".config/svc/presets.json": ["{}", 0o644] } })

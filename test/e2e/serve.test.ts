@@ -60,11 +60,11 @@ describe("a first run", () => {
     expect([page.code, page.stderr]).toEqual([69, expect.stringContaining("the demo has no admin page; stop it")])
     const { port } = new URL(demo.url)
     expect((await runSvc(["serve", "--config-dir", home, "--port", port], env)).stderr).toContain(
-      `the demo runs already, at ${address}; \`svc stop\` ends it`,
+      `the demo already runs, at ${address}; \`svc stop\` ends it`,
     )
     await using second = await startSvc({ flags: ["--demo"], folder: home, env })
-    const taken = `the demo runs already, at ${address}; `
-    await second.said(`svc's commands do not see this demo: ${taken}`)
+    const taken = `the demo already runs, at ${address}; `
+    await second.said(`svc's commands cannot reach this demo: ${taken}`)
     expect((await runSvc(["serve", "--config-dir", home, "--port", "0"], env)).stderr).toContain(taken)
     expect((await fetch(`${second.url}/health/live`)).status).toBe(200)
     expect(await run("stop")).toContain("stopped")
@@ -154,7 +154,7 @@ describe("mistakes", () => {
     const { code, stderr } = await runSvc(["serve", "--config-dir", svc.folder, "--port", port])
     expect([code, stderr.trim()]).toEqual([
       69,
-      `svc: svc runs for ${join(svc.folder, "mcp.json")} already, at ${svc.url}/mcp; \`svc stop\` ends it, or choose another --config-dir`,
+      `svc: svc already runs for ${join(svc.folder, "mcp.json")}, at ${svc.url}/mcp; stop it with \`svc stop\`, or choose another --config-dir`,
     ])
   })
 

@@ -53,7 +53,7 @@ test("a second instance of one configuration is refused and names the process th
   writeFileSync(join(directory, "control.json"), JSON.stringify(door))
   const local = { trustedClient: { clock: manualClock() } } as unknown as ProxyServerDeps
   await expect(openControlSocket(paths, () => null, local, "http://127.0.0.1:3050/")).rejects.toThrow(
-    `process 4711 serves ${file} already; \`svc stop\` stops it`,
+    `process 4711 already serves ${file}; \`svc stop\` stops it`,
   )
   await instance.stop(true)
   release?.()
