@@ -1,4 +1,7 @@
-/** Runs the command that the arguments name, and turns an error into one line and an exit code. The only file that ends the process. */
+/**
+ * Runs the command that the arguments name, and turns an error into one line and an exit code. Only this file ends the
+ * process.
+ */
 import { parseArgs, runCommand } from "citty"
 import { print, say, stdoutLook } from "./app/output.ts"
 import { root } from "./cli/root.ts"
@@ -51,7 +54,7 @@ async function main(words: readonly string[]): Promise<number> {
     const { createRedactor } = await import("./lib/redact.ts")
     const mask = createRedactor(found === undefined ? [] : await secretsOf(found)).maskKnown
     const own = words.includes("--") ? words.slice(0, words.indexOf("--")) : words
-    // A program reads one stream: under --json the error is the result.
+    // Programs read one stream, so with --json the error is the result.
     if (own.includes("--json") && exit !== 70)
       print(true, { error: { code: errorWord(error), message: mask(publicMessage(error)) } }, () => "")
     else if (exit !== 70) say(mask(`svc: ${publicMessage(error)}`))
@@ -60,7 +63,7 @@ async function main(words: readonly string[]): Promise<number> {
   }
 }
 
-/** Returns the secrets of the configuration that a command works with: its error may quote a server. */
+/** Returns the secrets of a command's configuration: an error of the command may contain a server's text. */
 async function secretsOf({ command, args }: FoundCommand): Promise<readonly string[]> {
   const definitions = (typeof command.args === "function" ? await command.args() : await command.args) ?? {}
   if (!("config" in definitions)) return []
@@ -73,14 +76,17 @@ async function secretsOf({ command, args }: FoundCommand): Promise<readonly stri
   }
 }
 
-/** Ends without an error when a reader has closed the pipe, as in `svc logs | head`; else with the reason, such as a full disk. */
+/**
+ * Ends the process without an error if the reader has closed the pipe, as in `svc logs | head`; otherwise with the reason,
+ * such as a full disk.
+ */
 function leave(error: NodeJS.ErrnoException): void {
   if (error.code === "EPIPE") process.exit(0)
   say(`svc: cannot write the output: ${error.code === "ENOSPC" ? "no space left on the device" : messageOf(error)}`)
   process.exit(OUTPUT_FAILED)
 }
 
-/** Resolves when the output is read or its reader is gone: ending the process drops what is still buffered. */
+/** Resolves when the output is read or its reader is gone. Ending the process earlier would lose buffered output. */
 function drained(): Promise<void> {
   return new Promise((done) => {
     process.stdout.on("error", () => done())

@@ -1,4 +1,7 @@
-/** `svc auth login`, `status` and `logout`: sign-in to remote servers, through the running svc or in this process if none runs. */
+/**
+ * `svc auth login`, `status` and `logout`: sign-in to remote servers, through the running svc or in this process if none
+ * runs.
+ */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, configuredSecrets, openContext } from "../app/command-context.ts"
 import { openBrowser } from "../app/open-browser.ts"
@@ -55,7 +58,7 @@ export const login: CommandDef = {
           say(`waiting for the sign-in in the browser; if it does not open, go to\n${url}`)
         else {
           say(`open this URL in a browser:\n${url}`)
-          say("Browser on another machine? Paste the URL it ends up at:")
+          say("if the browser runs on another machine, paste the URL of the page at which the sign-in ends:")
           void readPastedUrls(ask)
         }
         await waitForSignIn(ask, String(state), readOptions(args, process.env).duration("timeout", DEFAULT_TIMEOUT_MS))
@@ -124,7 +127,7 @@ type AskOAuth = (method: string, params: Params) => Promise<unknown>
 const specsOf = (context: CommandContext): readonly ServerSpec[] =>
   planDocument(context.document(), context.world()).plan.specs
 
-/** Connects to the running svc; without one, this process takes its place. */
+/** Connects to the running svc; if none runs, this process answers the requests itself. */
 async function connect(context: CommandContext): Promise<AskOAuth> {
   if ((await context.ask("hello")) !== undefined) return context.ask
   const oauth: OAuth = openUpstreamOAuth(context.paths, {
@@ -148,7 +151,7 @@ async function connect(context: CommandContext): Promise<AskOAuth> {
   return (method, params) => answerOAuthControl({ oauth, find, all, restart: () => undefined }, method, params)
 }
 
-/** Listens on this machine for the redirect of the browser, at a free port unless the configuration names one. */
+/** Listens on this machine for the browser's redirect, at a free port unless the configuration names one. */
 function listen(
   configured: string | undefined,
   finish: (answer: URLSearchParams) => Promise<unknown>,
@@ -180,7 +183,7 @@ function listen(
   }
 }
 
-/** Reads pasted URLs: the redirect of a browser on another machine, whose query finishes the sign-in. */
+/** Reads pasted URLs to which a browser on another machine was redirected; the query of such a URL finishes the sign-in. */
 async function readPastedUrls(ask: AskOAuth): Promise<void> {
   for await (const line of console) {
     const url = line.trim()
@@ -201,7 +204,8 @@ async function waitForSignIn(ask: AskOAuth, state: string, timeout: number): Pro
     const answer = await Promise.race([ask("auth.wait", { state }), late])
     if (isObject(answer) && answer.done === true) return
     const now = systemClock.now()
-    if (now >= until) throw new UnavailableError(`no sign-in within ${formatDuration(timeout)}; run it again`)
+    if (now >= until)
+      throw new UnavailableError(`no sign-in within ${formatDuration(timeout)}; run \`svc auth login\` again`)
     if (now - reported >= PROGRESS_MS) {
       reported = now
       say(`still waiting for the sign-in (${Math.ceil((until - now) / 1000)} s left)`)

@@ -1,4 +1,4 @@
-/** `svc auth token`: the bearer tokens of clients, kept as hashes in tokens.json. */
+/** `svc auth token`: manages the bearer tokens of clients, stored as hashes in tokens.json. */
 import type { CommandDef } from "citty"
 import {
   CONTEXT_ARGS,
@@ -79,13 +79,13 @@ export const token: CommandDef = {
           if (other !== undefined && args.replace !== true)
             throw new RequestError(
               "conflict",
-              `${describeToken(other)} exists already; choose another name, or revoke the old one with --replace`,
+              `${describeToken(other)} already exists; choose another name, or revoke the old token with --replace`,
             )
           return new Map([...[...tokens].filter(([, token]) => !named.has(token)), [made.id, made]])
         })
         const { hash: _, ...shown } = made
         const warnings = warningsAbout(context, made)
-        // Printed first: a token that is not shown is lost.
+        // Printed before any step that may fail: a token that is not shown is lost.
         print(args.json === true, { ...shown, token: text, warnings }, () => text)
         if (args.json !== true) {
           say(`${describeToken(made)}: store it now; svc does not show it again`)
@@ -146,7 +146,7 @@ export const token: CommandDef = {
 /** Returns the tokens by id. Throws an UnavailableError if their file is malformed or readable by others. */
 export const tokensOf = ({ paths }: CommandContext) => readTokens(tokensFile(paths), process.platform)
 
-/** Returns what the operator may not have meant: a token without a name, without bounds, or for tags that no server has. */
+/** Warns about a token that may not be intended: without a name, without limits, or for tags that no server has. */
 function warningsAbout(context: CommandContext, { name, tags, expires }: ClientToken): readonly string[] {
   const known = knownTags(context)
   const unknown = (tags ?? []).filter((tag) => known !== undefined && !known.includes(tag))
@@ -175,7 +175,7 @@ function knownTags(context: CommandContext): readonly string[] | undefined {
   }
 }
 
-/** Returns how a client uses a token. Does not contain it: stderr often ends up in logs. */
+/** Returns instructions for using a token, without the token: stderr often ends up in logs. */
 async function snippet({ ask }: CommandContext): Promise<string> {
   const status = await ask("status").catch(() => undefined)
   const url = isObject(status) && typeof status.endpoint === "string" ? status.endpoint : `${defaultAddress()}mcp`
@@ -186,7 +186,7 @@ async function snippet({ ask }: CommandContext): Promise<string> {
   ].join("\n")
 }
 
-/** Changes the tokens under the lock; the file stays readable by its owner alone. */
+/** Changes the tokens under the lock; the file stays readable only by its owner. */
 export async function changeTokens(
   { paths }: CommandContext,
   edit: (tokens: ReadonlyMap<string, ClientToken>) => ReadonlyMap<string, ClientToken>,

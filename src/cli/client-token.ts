@@ -1,4 +1,4 @@
-/** The token in the entry that connects a client to svc: found, created and revoked. */
+/** Finds, creates and revokes the token in the entry that connects a client to svc. */
 import type { CommandContext } from "../app/command-context.ts"
 import { followChange } from "../app/follow.ts"
 import type { ClientName } from "../config/clients.ts"
@@ -15,7 +15,7 @@ export const tokenIn = (entry: unknown): string | undefined =>
 export const isAccepted = (context: CommandContext, token: string): boolean =>
   findToken(token, tokensOf(context), systemClock.now()) !== undefined
 
-/** Returns the name of a new token for a client, which may be connected twice, as in two scopes: names are unique. */
+/** Returns a unique name for a new token of a client: a client may be connected twice, for example in two scopes. */
 export function clientTokenName(context: CommandContext, client: ClientName): string {
   const taken = new Set([...tokensOf(context).values()].map((one) => one.name))
   let unique: string = client

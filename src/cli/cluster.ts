@@ -1,4 +1,4 @@
-/** `svc cluster`: what the replica of this configuration knows of its cluster. */
+/** `svc cluster`: shows the cluster, as the replica of this configuration sees it. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, notRunning, openContext } from "../app/command-context.ts"
 import { ago, print, table } from "../app/output.ts"
@@ -6,7 +6,7 @@ import type { ClusterReport } from "../report/cluster.ts"
 
 const status: CommandDef = {
   meta: { name: "status", description: "Show the replicas, their load, and where servers that run once are" },
-  args: { ...CONTEXT_ARGS, json: { type: "boolean", description: "Print JSON" } },
+  args: CONTEXT_ARGS,
   async run({ args }) {
     const { paths, ask } = openContext(args)
     const found = (await ask("cluster")) as ClusterReport | undefined

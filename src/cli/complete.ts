@@ -1,30 +1,33 @@
 /**
- * Returns what may follow an unfinished command line: the hidden `svc complete WORDS… WORD`, which the scripts of
- * `svc completion` call at each Tab. It reads the tree of commands, the configuration and, for names of tools, the running
- * svc on this machine; it never fails, because a message would stand in the middle of the line.
+ * Completes an unfinished command line: the hidden `svc complete WORDS… WORD`, which the scripts of `svc completion` call at
+ * each Tab. It reads the tree of commands, the configuration and, for names of tools, the running svc on this machine. It
+ * never fails, because a message would appear in the middle of the line.
  */
 import type { ArgDef, ArgsDef, CommandDef } from "citty"
 import type { CommandGroup, VariadicCommand } from "../lib/command-line.ts"
 import { isProgramCommand, resolved } from "../lib/command-line.ts"
 import { printable } from "../lib/log.ts"
 
-/** A word that may come next, and what it means. */
+/** A possible next word, and its meaning. */
 type Candidate = readonly [word: string, meaning: string]
 
 export type Completion = {
-  /** What else may come next: files of any kind, directories alone, or nothing. */
+  /** Which other words may come next: any files, only directories, or none. */
   readonly others: "files" | "directories" | "none"
   readonly candidates: readonly Candidate[]
 }
 
-/** Returns the names of a kind (`server`, `tool` …) in the configuration that the flags select. `before`: the positional arguments. */
+/**
+ * Returns the names of a kind (`server`, `tool` …) in the configuration that the flags select. `before`: the positional
+ * arguments.
+ */
 export type FindNames = (
   kind: string,
   flags: Readonly<Record<string, string>>,
   before: readonly string[],
 ) => Promise<readonly string[]>
 
-/** Returns what may take the place of the last of `words`. */
+/** Returns the possible replacements for the last of `words`. */
 export async function complete(root: CommandDef, words: readonly string[], findNames: FindNames): Promise<Completion> {
   const line = joinAssignments(words)
   const current = line.at(-1) ?? ""
@@ -77,7 +80,7 @@ export async function complete(root: CommandDef, words: readonly string[], findN
   const defined = Object.values(args).filter(({ type }) => type === "positional")
   if (positionals.length >= defined.length && isProgramCommand(command)) return FILES
   const last = defined.at(-1)
-  // More names of the same kind, as of `svc mcp remove`, but each once.
+  // Commands such as `svc mcp remove` take more names of the same kind, but each only once.
   if (positionals.length >= defined.length && last !== undefined && repeatsLast(command, args)) {
     const { others, candidates } = await valuesOf(last)
     return { others, candidates: candidates.filter(([word]) => !positionals.includes(word)) }
@@ -85,11 +88,14 @@ export async function complete(root: CommandDef, words: readonly string[], findN
   return valuesOf(defined[positionals.length])
 }
 
-/** Formats a completion for the scripts: what else may come, then a line for each candidate, with its meaning after a tab. */
+/**
+ * Formats a completion for the scripts: the first line is `others`, then each candidate has a line, with its meaning after a
+ * tab.
+ */
 export const formatCompletion = ({ others, candidates }: Completion): string =>
   [others, ...candidates.map((candidate) => candidate.map(printable).join("\t"))].map((line) => `${line}\n`).join("")
 
-/** Prints what may take the place of the last of `words`; nothing if anything goes wrong. */
+/** Prints the possible replacements for the last of `words`; none if anything goes wrong. */
 export async function printCompletion(root: CommandDef, words: readonly string[]): Promise<void> {
   const found = await complete(root, words, configuredNames).catch(() => NOTHING)
   process.stdout.write(formatCompletion(found))
@@ -105,7 +111,7 @@ const HELP: Candidate = ["--help", "Describe the command"]
 /** A Tab must not wait for an svc that hangs. */
 const ANSWER_MS = 300
 
-/** The flags that may stand before a command. */
+/** The flags that may precede a command. */
 const GLOBAL_ARGS: ArgsDef = { config: { type: "string" }, "config-dir": { type: "string" } }
 
 /** Whether a command takes any number of words of the kind of its last argument. */
@@ -117,7 +123,7 @@ function repeatsLast(command: CommandDef, args: ArgsDef): boolean {
 
 const nameOf = (flag: string): string => flag.replace(/^-+/, "")
 
-/** Joins `--flag`, `=` and `value`, which bash takes for three words. */
+/** Joins `--flag`, `=` and `value`, which bash passes as three words. */
 function joinAssignments(words: readonly string[]): readonly string[] {
   const joined: string[] = []
   for (const [at, word] of words.entries()) {
@@ -134,7 +140,7 @@ async function argumentsOf(command: CommandDef): Promise<ArgsDef> {
   return ((await resolved(command.args)) ?? {}) as ArgsDef
 }
 
-/** Returns the command below another that a word names, in svc's words or another program's. */
+/** Returns the subcommand that a word names, also if the word is that of another program. */
 async function subCommand(command: CommandDef, word: string): Promise<CommandDef | undefined> {
   const subs = (await resolved(command.subCommands)) ?? {}
   if (Object.hasOwn(subs, word)) return (await resolved(subs[word])) as CommandDef

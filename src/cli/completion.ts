@@ -24,7 +24,7 @@ export const completion: CommandDef = {
   },
 }
 
-/** The scripts. Each asks `svc complete`, of which cli/complete.ts describes the answer. */
+/** The scripts. Each calls `svc complete`; cli/complete.ts describes the output. */
 export const COMPLETION_SCRIPTS: Readonly<Record<string, string>> = {
   bash: `# svc completion for bash. In ~/.bashrc: source <(svc completion bash)
 _svc() {
@@ -35,7 +35,7 @@ _svc() {
   COMPREPLY=()
   for line in "\${lines[@]:1}"; do
     line=\${line%%$'\\t'*}
-    # bash takes --flag=value for three words, of which the last is completed.
+    # bash splits --flag=value into three words, and completes the last of them.
     if [[ $line == --*=* && $word != --*=* ]]; then line=\${line#*=}; fi
     COMPREPLY+=("$(printf '%q' "$line")")
   done
@@ -55,7 +55,7 @@ _svc() {
   lines=("\${(@f)$(\${~words[1]} complete "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
   others=$lines[1]
   for line in "\${(@)lines[2,-1]}"; do
-    # _describe divides the word from its meaning at a colon.
+    # _describe separates the word from its meaning by a colon.
     candidates+=("\${\${line%%$'\\t'*}//:/\\\\:}\${\${(M)line:#*$'\\t'?*}:+:\${line#*$'\\t'}}")
   done
   (( $#candidates )) && _describe -V svc candidates

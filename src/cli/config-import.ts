@@ -1,10 +1,10 @@
 /**
  * `svc config import`: imports the servers of other applications.
  *
- *  1. It shows everything that would run and asks for confirmation. Of the user's own files of clients it hides the secrets;
- *     what another file fixes is shown in full, because code may hide in it.
- *  2. It never overwrites a server: one that svc has already is left out, another one of the same name gets a number.
- *  3. It reads the files of a project, which its repository controls, with `--project` alone.
+ *  1. It shows everything that would run and asks for confirmation. It hides secrets in servers from the user's own client
+ *     files. It shows servers from other files in full, because code may hide in them.
+ *  2. It never overwrites a server. It skips a server that svc already has, and adds a number to a name that is in use.
+ *  3. It reads the files of a project, which the project's repository controls, only with `--project`.
  */
 import { existsSync, readFileSync } from "node:fs"
 import { isAbsolute, join, resolve } from "node:path"
@@ -49,7 +49,7 @@ export const importServers: CommandDef = {
     ...START_ARGS,
     project: {
       type: "boolean",
-      description: "Read the files of projects, too (.mcp.json, .vscode/mcp.json …)",
+      description: "Also read the files of projects (.mcp.json, .vscode/mcp.json …)",
     },
     yes: { type: "boolean", alias: "y", description: "Do not ask for confirmation" },
     "dry-run": { type: "boolean", description: "Only show what would be imported" },
@@ -110,21 +110,21 @@ export const importServers: CommandDef = {
 
 // ---
 
-/** The origin of servers; `client` is undefined for a file of no known client. `folder` is that of a project's file. */
+/** The origin of servers. `client`: undefined if the file is not of a known client. `folder`: the project of a project's file. */
 type From = ClientFile & { readonly client: ClientName | undefined; readonly folder?: string }
 type Found = ForeignServer & { readonly from: From }
-/** What becomes of a found server. `same`: svc has it already. */
+/** What the import does with a found server. `same`: svc already has it. */
 type Outcome = { readonly kind: "added" } | { readonly kind: "same" | "skipped"; readonly why: string }
 type Row = Found & { readonly outcome: Outcome }
 
-/** Says what an import would do that has written nothing. */
+/** Returns the message of an import that has written nothing. */
 function notImported(names: readonly string[], isDryRun: boolean): string {
   if (!isDryRun) return "nothing imported"
   if (names.length === 0) return "there is nothing to import"
-  return `would import ${names.join(", ")}; \`svc config import\` shows them in full, and asks first`
+  return `would import ${names.join(", ")}; \`svc config import\` shows them in full and asks before it imports them`
 }
 
-/** Decides what becomes of each server, and under which name: different servers of one name get a number. */
+/** Decides what the import does with each server, and under which name: different servers with the same name get a number. */
 async function compare(
   context: CommandContext,
   found: readonly Found[],
@@ -155,13 +155,13 @@ async function compare(
   return rows
 }
 
-/** Returns `name`, or with a number if its slug is taken. */
+/** Returns `name`, with a number if its slug is taken. */
 function freeName(name: string, taken: ReadonlySet<string>): string {
   if (!taken.has(slugOf(name))) return name
   for (let count = 2; ; count++) if (!taken.has(slugOf(`${name}-${count}`))) return `${name}-${count}`
 }
 
-/** Whether an svc answers at the address of a server on this machine: it may listen at another port than this one's. */
+/** Whether the server is on this machine, and svc answers at its address: another svc may listen on another port. */
 async function answersAsSvc({ url }: Params): Promise<boolean> {
   if (typeof url !== "string" || !URL.canParse(url) || !isLoopback(new URL(url).hostname)) return false
   try {
@@ -175,7 +175,7 @@ async function answersAsSvc({ url }: Params): Promise<boolean> {
   }
 }
 
-/** A server to write, and the variables that it needs besides its secrets. */
+/** A server to write, and the variables that it needs in addition to its secrets. */
 type Ready = { readonly name: string; readonly server: Params; readonly variables: Readonly<Record<string, string>> }
 
 /** Asks for the values of `${input:…}` that no variable has yet. Without a terminal, names the variables to set. */
@@ -200,13 +200,13 @@ async function askInputs(context: CommandContext, rows: readonly Row[]): Promise
   return ready
 }
 
-/** VS Code asks for these when it starts a server. */
+/** Inputs of VS Code, which asks for their values when it starts a server. */
 const INPUT = /\$\{input:([^}]*)\}/g
 const inputsOf = (server: Params): readonly string[] => [
   ...new Set([...JSON.stringify(server).matchAll(INPUT)].map(([, id = ""]) => id)),
 ]
 
-/** Returns the variable that holds a value which a server asks for. */
+/** Returns the variable that replaces an input of a server. */
 const inputVariable = (server: string, id: string): string =>
   `${slugOf(server)}_${id}`
     .replace(/\W/g, "_")
@@ -234,7 +234,7 @@ function write(
   }, written)
 }
 
-/** Names the clients that still start the servers themselves, and how to change that. */
+/** Lists the clients that still start the servers themselves, and the commands that change that. */
 function offerReplacement(rows: readonly Row[], added: boolean): void {
   const served = rows.filter(({ outcome }) => outcome.kind === "same" || (added && outcome.kind === "added"))
   const commands = new Set(
@@ -247,7 +247,7 @@ function offerReplacement(rows: readonly Row[], added: boolean): void {
   if (commands.size > 0)
     say(
       [
-        "these clients still start the servers themselves; these commands make them use svc instead:",
+        "some clients still start the servers themselves; these commands make them use svc instead:",
         ...[...commands].map((one) => `  ${one}`),
       ].join("\n"),
     )
@@ -256,7 +256,7 @@ function offerReplacement(rows: readonly Row[], added: boolean): void {
 const PROBE_MS = 1000
 const MAX_PROJECTS = 500
 
-/** Returns the project that a server belongs to, in short. */
+/** Returns the shortened path of the project to which a server belongs. */
 function projectOf({ project, from }: Found): string {
   return shortPath(project ?? from.folder ?? "", homeDirectory())
 }
@@ -287,21 +287,21 @@ function sources(from: unknown, withProject: boolean): readonly From[] {
     return [all.find((one) => one.file === file) ?? { file, scope: "user", client: undefined }]
   }
   const wanted = all.filter((one) => application === undefined || one.client === application)
-  // In the home directory a file may be the user's and the project's; editions of a client share a project's file.
+  // In the home directory, a file may be both the user's and the project's; editions of a client share a project's file.
   const there = wanted
     .toSorted((one, other) => Number(one.scope === "project") - Number(other.scope === "project"))
     .filter(({ file }, at, sorted) => sorted.findIndex((one) => one.file === file) === at && existsSync(file))
-  const left = withProject ? [] : there.filter(({ scope }) => scope === "project")
-  if (left.length > 0)
+  const skipped = withProject ? [] : there.filter(({ scope }) => scope === "project")
+  if (skipped.length > 0)
     say(
-      `not read: ${left.map(({ file }) => visible(file)).join(", ")} (from the repositories of projects); --project imports them, too`,
+      `not read: ${skipped.map(({ file }) => visible(file)).join(", ")} (from the repositories of projects); --project also imports them`,
     )
   if (application !== undefined && there.length === 0)
     throw new RequestError("not_found", `${wanted.map(({ file }) => file).join(" or ")} does not exist`)
-  return there.filter((one) => !left.includes(one))
+  return there.filter((one) => !skipped.includes(one))
 }
 
-/** Returns the files of the projects that Claude Code's file of the user names: there it keeps its scope `project`. */
+/** Returns the `.mcp.json` files of the projects in the user's file of Claude Code: it stores its scope `project` there. */
 function projectFiles(own: From): readonly From[] {
   if (own.client !== "claude-code" || own.scope !== "user") return []
   try {
@@ -311,12 +311,15 @@ function projectFiles(own: From): readonly From[] {
       .slice(0, MAX_PROJECTS)
       .map((folder) => ({ file: join(folder, ".mcp.json"), scope: "project", client: own.client, folder }))
   } catch {
-    // Missing, or malformed: reading its servers reports that.
+    // A missing or malformed file is reported when its servers are read.
     return []
   }
 }
 
-/** Returns the servers in a file. Throws a ConfigError if it cannot be read; for one file of many, prints the error and returns none. */
+/**
+ * Returns the servers in a file. If it cannot be read, throws a ConfigError, or prints the error and returns none for one of
+ * many files.
+ */
 function serversIn(file: string, oneOfMany: boolean): readonly ForeignServer[] {
   try {
     return readForeignServers(readFileSync(file, "utf8"), file)
@@ -331,7 +334,7 @@ function serversIn(file: string, oneOfMany: boolean): readonly ForeignServer[] {
   }
 }
 
-/** Whether a file is the user's own of a client: its secrets are the user's. */
+/** Whether a file is the user's own file of a client, so that its secrets are the user's. */
 const isOwn = ({ client, scope }: From): boolean => client !== undefined && scope === "user"
 
 /** Describes the origin of a server. */
@@ -340,12 +343,12 @@ const formatSource = ({ file, client, scope }: From): string =>
     ", ",
   )
 
-/** The command, cut for the table; the confirmation shows it whole. */
+/** Returns the command for the table, without secrets. */
 function summary({ server }: ForeignServer): string {
   return commandText(server, hidesSecrets(writtenValues(server)))
 }
 
-/** Everything that would run and be set. */
+/** Returns everything that would run and be set, for the confirmation. */
 function full({ name, server, from }: Row, hidden: boolean): string {
   const lines = [commandText(server, hidesSecrets(hidden ? writtenValues(server) : {})), ...settingsOf(server)]
   return [visible(`${name}, from ${formatSource(from)}:`), ...lines.map((line) => `  ${line}`)].join("\n")
@@ -353,7 +356,7 @@ function full({ name, server, from }: Row, hidden: boolean): string {
 
 /** Asks for confirmation. Throws a RequestError (usage) if there is no terminal. */
 function confirm(added: readonly Row[]): Promise<boolean> {
-  if (!isInteractive()) throw usageError("add --yes to import without confirmation")
+  if (!isInteractive()) throw usageError("no terminal to ask for confirmation; add --yes to import without it")
   const shown = added.map((row) => full(row, isOwn(row.from))).join("\n")
   return promptYesNo(
     `${shown}\nimport ${added.length === 1 ? "it" : `these ${added.length}`} and let svc run exactly this?`,

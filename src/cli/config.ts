@@ -77,7 +77,7 @@ export const config: CommandGroup = {
         ...FOLLOW_ARGS,
       },
       async run({ args }) {
-        // The file that is gone may be what is restored.
+        // The configuration file may be missing: it is what the command restores.
         const context = openContext(args, "allowed")
         const { paths } = context
         const all = listBackups(paths)
@@ -110,7 +110,7 @@ export const config: CommandGroup = {
 
 // ---
 
-/** Returns the secrets in a text of mcp.json; none if it is malformed, and then its lines are matched by their looks alone. */
+/** Returns the secrets in a text of mcp.json; none if it is malformed: then secrets are recognized only by patterns. */
 function secretsIn(text: string): readonly string[] {
   try {
     return secretsOf([...writtenServers(text).values()])

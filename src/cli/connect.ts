@@ -1,9 +1,9 @@
 /**
  * `svc connect`: writes svc into the configuration of an MCP client.
  *
- *  1. It shows what would change and asks; `--yes` does not ask, `--dry-run` changes nothing.
- *  2. The file as it was is kept, and `--undo` restores it.
- *  3. A file that cannot be read is left alone.
+ *  1. It shows the change and asks for confirmation; with `--yes` it does not ask, with `--dry-run` it changes nothing.
+ *  2. It keeps a backup of the file, and `--undo` restores it.
+ *  3. It does not change a file that it cannot read.
  */
 import { statSync } from "node:fs"
 import type { CommandDef } from "citty"
@@ -79,12 +79,12 @@ export const connect: CommandDef = {
     }
     const title = clientRow(target.client).title
     if (diff === "") {
-      print(args.json === true, { ...about, changed: false }, () => `${title} is connected already (${target.file})`)
+      print(args.json === true, { ...about, changed: false }, () => `${title} is already connected (${target.file})`)
       return 0
     }
     const notes = isNew
       ? [
-          `a token named ${clientTokenName(context, target.client)} is created and written into the file${readersOf(target.file)}`,
+          `svc creates a token named ${clientTokenName(context, target.client)} and writes it into the file${readersOf(target.file)}`,
         ]
       : []
     if (!(await agreed(args, target, diff, notes, `connect ${title} to svc?`))) {
@@ -106,7 +106,7 @@ export const connect: CommandDef = {
         ...(clientRow(target.client).next === undefined ? [] : [`next: ${clientRow(target.client).next}`]),
       ].join("\n"),
     )
-    // An entry with a command starts svc by itself.
+    // A client with a command in its entry starts svc itself.
     if (endpoint.kind === "http" && args.url === undefined && (await runningUrl(context)) === undefined)
       say("svc is not running, so the client cannot reach it yet: start it with `svc serve --background`")
     return 0
@@ -115,7 +115,7 @@ export const connect: CommandDef = {
 
 // ---
 
-/** Stands in the shown change for a token that does not exist yet. */
+/** Placeholder in the shown change for a token that does not exist yet. */
 const NEW_TOKEN = "(a new token)"
 /** How long a command of a client may take. */
 const COMMAND_MS = 20_000
@@ -128,7 +128,7 @@ type PlannedConnection = {
   readonly found: ClientDocument | undefined
   /** The client's own entries that are removed. */
   readonly replaced: readonly ForeignServer[]
-  /** The token that the entry has already. */
+  /** The token that the entry already has. */
   readonly token: string | undefined
   readonly wantsToken: boolean
 }
@@ -168,7 +168,10 @@ const editsOf = (
   ...replaced.map(({ path }): ClientEdit => ({ path, value: undefined })),
 ]
 
-/** Returns the name of the entry: the given one, that of svc's entry, or svc. Throws a RequestError if another server has it. */
+/**
+ * Returns the name of the entry: the given name, that of an existing entry of svc, or `svc`. Throws a RequestError if another
+ * server has it.
+ */
 function entryName(
   paths: Paths,
   target: ClientTarget,
@@ -193,7 +196,7 @@ const withToken = (endpoint: ClientEndpoint, token: string | undefined): ClientE
     ? endpoint
     : { ...endpoint, headers: { Authorization: `Bearer ${token}` } }
 
-/** Warns of a file that other users of this machine can read; empty for any other. */
+/** Returns a warning if other users of this machine can read a file; otherwise an empty text. */
 function readersOf(file: string): string {
   const facts = statSync(file, { throwIfNoEntry: false })
   const isOpen = process.platform !== "win32" && facts !== undefined && (facts.mode & 0o044) !== 0
@@ -201,8 +204,8 @@ function readersOf(file: string): string {
 }
 
 /**
- * Returns the client's own command that adds the entry. It rewrites the whole file: undefined unless neither comments nor
- * formatting can be lost.
+ * Returns the client's own command that adds the entry. The command rewrites the whole file; returns undefined if comments or
+ * formatting would be lost.
  */
 function clientCommand(
   { client, scope }: ClientTarget,
@@ -213,7 +216,7 @@ function clientCommand(
   return clientRow(client).adds?.(name, endpoint, scope)
 }
 
-/** Runs a client's own command that adds a server. Whatever comes of it: the file tells, and what is missing is written. */
+/** Runs a client's own command that adds a server. Ignores its outcome: svc then writes what the file lacks. */
 async function runClientCommand(command: readonly string[] | undefined): Promise<void> {
   const [name, ...rest] = command ?? []
   const program = name === undefined ? null : Bun.which(name)
@@ -229,7 +232,7 @@ async function runClientCommand(command: readonly string[] | undefined): Promise
     })
     await child.exited
   } catch (error) {
-    say(`${name} could not be run: ${messageOf(error)}; its file is written instead`)
+    say(`cannot run ${name}: ${messageOf(error)}; svc writes its file instead`)
   }
 }
 
@@ -258,7 +261,7 @@ async function listClients(context: CommandContext, asJson: boolean): Promise<nu
         : [
             table(
               ["client", { title: "state", fit: "wrap" }, "scope", "file"],
-              // In the home directory a file may be the user's and the project's.
+              // In the home directory, a file may be both the user's and the project's.
               there
                 .filter(
                   ({ client, file }, at) => at === there.findIndex((one) => one.client === client && one.file === file),

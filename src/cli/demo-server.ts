@@ -1,4 +1,4 @@
-/** `svc demo-server`: a small MCP server on stdio; a first run with it needs neither network nor configuration. */
+/** `svc demo-server`: a small MCP server on stdio, which needs neither network nor configuration. */
 import type { CommandDef } from "citty"
 import { systemClock } from "../lib/clock.ts"
 import { version } from "../lib/version.ts"
@@ -50,7 +50,7 @@ class DemoError extends Error {
 
 const text = (value: string): Params => ({ content: [{ type: "text", text: value }] })
 
-/** Returns the error of a call, which tells its model what to correct. */
+/** Returns the error of a call, which tells the model what to correct. */
 function wrongArguments(needs: string, args: Params): Params {
   const names = Object.keys(args).map((name) => JSON.stringify(name))
   return { ...text(`${needs}; it got ${names.length === 0 ? "no arguments" : names.join(", ")}`), isError: true }

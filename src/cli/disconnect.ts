@@ -1,4 +1,4 @@
-/** `svc disconnect`: removes svc from the configuration of an MCP client. Holds `--undo` for it and for `svc connect`. */
+/** `svc disconnect`: removes svc from the configuration of an MCP client. Also implements `--undo`, for `svc connect` too. */
 import type { CommandDef } from "citty"
 import {
   agreed,
@@ -48,7 +48,7 @@ export const disconnect: CommandDef = {
     const edits = own.map(({ path }): ClientEdit => ({ path, value: undefined }))
     const tokens = own.flatMap(({ path }) => tokenIn(valueIn(found.value, path)) ?? [])
     const diff = formatEdits(found.text, target.file, edits, secretsOf(found.entries))
-    const notes = tokens.length === 0 ? [] : ["its token is revoked"]
+    const notes = tokens.length === 0 ? [] : ["svc revokes its token"]
     if (!(await agreed(args, target, diff, notes, `disconnect ${title} from svc?`))) {
       if (args.json === true) print(true, { ...about, changed: false, diff }, () => "")
       return 0
@@ -77,7 +77,7 @@ export async function undoLast(
   const diff = formatChange(plan.now, restored ?? "", masked)
   const about = { client: target.client, scope: target.scope, file: target.file }
   const { title } = clientRow(target.client)
-  const notes = plan.before === undefined ? ["the file did not exist before: it is removed"] : []
+  const notes = plan.before === undefined ? ["svc removes the file, which did not exist before"] : []
   if (!(await agreed(args, target, diff, notes, `undo the last change of ${title}?`))) {
     if (args.json === true) print(true, { ...about, changed: false, diff }, () => "")
     return 0

@@ -1,4 +1,4 @@
-/** `svc doctor`: finds what is wrong with svc on this machine, and says how to fix it. */
+/** `svc doctor`: finds problems of svc on this machine, and shows how to fix them. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
 import { checkNames, diagnose } from "../app/doctor.ts"
@@ -24,7 +24,7 @@ export const doctor: CommandDef = {
   },
   async run({ args }) {
     const asJson = args.json === true
-    // A file that is missing is a finding, not a refusal.
+    // A missing file is a finding, not an error.
     const context = openContext(args, "allowed")
     const installation = await readInstallation(context, systemClock)
     const onslow = (subject: string) => (asJson ? undefined : say(`still checking ${subject} …`))
@@ -32,22 +32,22 @@ export const doctor: CommandDef = {
     const findings = found.toSorted((one, other) => rank(one) - rank(other))
     const repairable = findings.filter(({ repair }) => repair !== undefined)
     const fixed = args.fix === true ? await repairAll(repairable, args.yes === true) : new Set<Finding>()
-    const left = findings.filter((finding) => !fixed.has(finding))
+    const remaining = findings.filter((finding) => !fixed.has(finding))
     print(asJson, { checks: checkNames(), findings: findings.map((one) => shape(one, fixed.has(one))) }, () => {
-      const texts = left.map(describe)
-      const errors = left.filter(({ severity }) => severity === "error").length
+      const texts = remaining.map(describe)
+      const errors = remaining.filter(({ severity }) => severity === "error").length
       const counts = [
         ...(errors > 0 ? [counted(errors, "error")] : []),
-        ...(left.length > errors ? [counted(left.length - errors, "warning")] : []),
+        ...(remaining.length > errors ? [counted(remaining.length - errors, "warning")] : []),
       ]
       const offer =
         args.fix === true || repairable.length === 0 ? "" : `; \`svc doctor --fix\` fixes ${repairable.length} of them`
       const verdict =
-        left.length === 0 ? `no problems found (${checkNames().length} checks)` : `${counts.join(", ")}${offer}`
+        remaining.length === 0 ? `no problems found (${checkNames().length} checks)` : `${counts.join(", ")}${offer}`
       return [...texts, verdict].join("\n\n")
     })
-    if (left.some(({ severity }) => severity === "error")) return 2
-    return left.length > 0 ? 1 : 0
+    if (remaining.some(({ severity }) => severity === "error")) return 2
+    return remaining.length > 0 ? 1 : 0
   },
 }
 
@@ -69,7 +69,7 @@ function describe({ severity, what, why, fix }: Finding): string {
   return lines.map((line) => wrap(line, look)).join("\n")
 }
 
-/** Makes the repairs that the person agrees to, and says each. Returns the findings that are fixed. */
+/** Makes the repairs to which the person agrees, and reports each. Returns the fixed findings. */
 async function repairAll(findings: readonly Finding[], yes: boolean): Promise<ReadonlySet<Finding>> {
   const fixed = new Set<Finding>()
   if (findings.length === 0) return fixed

@@ -1,4 +1,4 @@
-/** Examples of each command, by its path, for its help page. */
+/** The examples on the help pages, by the path of the command. */
 type Example = readonly [command: string, meaning: string]
 
 export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
@@ -10,10 +10,10 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   ],
   serve: [
     ["svc serve", "serve mcp.json at http://127.0.0.1:3050/mcp"],
-    ["svc serve --background", "in the background"],
-    ["svc serve --port 0 --filter 'web and not slow'", "on a free port, with some of the servers"],
-    ["svc serve --host 0.0.0.0 --auth --tls-cert cert.pem --tls-key key.pem", "for a team, with tokens and TLS"],
-    ["svc serve --internal-tools safe --metrics", "with read-only management tools and /metrics"],
+    ["svc serve --background", "serve in the background"],
+    ["svc serve --port 0 --filter 'web and not slow'", "serve some of the servers on a free port"],
+    ["svc serve --host 0.0.0.0 --auth --tls-cert cert.pem --tls-key key.pem", "serve a team, with tokens and TLS"],
+    ["svc serve --internal-tools safe --metrics", "also offer read-only management tools and /metrics"],
   ],
   admin: [
     ["svc admin", "log the browser in to REST"],
@@ -113,12 +113,12 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   "auth token revoke": [["svc auth token revoke laptop", "revoke a token; svc refuses the next request with it"]],
   config: [["svc config check", "find mistakes before you start svc"]],
   "config path": [['$EDITOR "$(svc config path)"', "edit the file; a running svc applies the changes"]],
-  "config check": [["svc config check --config ./mcp.json", "in a pipeline: exits with 78 if it has errors"]],
+  "config check": [["svc config check --config ./mcp.json", "in a pipeline, exit with 78 if the file has errors"]],
   "config import": [
     ["svc config import --dry-run", "show the servers of your other clients"],
     ["svc config import cursor", "copy the servers of one client"],
   ],
-  "config schema": [["svc config schema > mcp.schema.json", "for completion in an editor"]],
+  "config schema": [["svc config schema > mcp.schema.json", "write the schema for completion in an editor"]],
   "config backups": [["svc config backups", "list the backups"]],
   "config restore": [["svc config restore", "restore the newest backup"]],
   preset: [["svc preset create web --filter 'web and not slow'", "name a selection of servers"]],

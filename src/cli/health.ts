@@ -1,4 +1,4 @@
-/** `svc health`: shows the health of an instance, and for pipelines waits until it is ready. */
+/** `svc health`: shows the health of svc, or, for pipelines, waits until it is ready. */
 import type { CommandDef } from "citty"
 import {
   CONTEXT_ARGS,
@@ -54,7 +54,7 @@ export const health: CommandDef = {
     const isOwn = async () => args.level !== undefined || (given === undefined && (await runsAt(context, port)))
     const ask: AskHealth = async (path) => {
       if (await isOwn()) return askOwn(path)
-      // What listens at the default address serves another configuration.
+      // An svc at the default address would serve another configuration.
       if (given === undefined && port === undefined)
         throw notRunning(context.paths, ", or give the address of another svc with --url")
       return askHttp(url, path)
@@ -63,7 +63,7 @@ export const health: CommandDef = {
     if (wait !== undefined) {
       await waitUntilReady(ask, wait)
       const { body } = await ask("/health/mcp")
-      for (const note of notWaitedFor(body)) say(note)
+      for (const note of notesOfUnawaited(body)) say(note)
     }
     const { body } = await ask("/health")
     const ready = await ask("/health/ready")
@@ -79,10 +79,10 @@ export const health: CommandDef = {
 
 // ---
 
-/** EX_TEMPFAIL: it will be different in a moment. */
+/** EX_TEMPFAIL: the next try may succeed. */
 const STARTING_EXIT = 75
 const FIRST_PAUSE_MS = 50
-/** Two requests per pause stay below the rate limit, however long it takes. */
+/** With this pause, two requests per pause always stay below the rate limit. */
 const LAST_PAUSE_MS = 4000
 const REPORT_AFTER_MS = 1000
 const MOST_NAMED = 5
@@ -115,14 +115,14 @@ async function askHttp(url: string, path: HealthPath): Promise<HealthReply> {
       },
     )
   }
-  // /health/mcp may require a token; its refusal has no report.
+  // /health/mcp may require a token; a refusal has no report.
   if (isObject(body) && (typeof body.status === "string" || path === "/health/mcp"))
     return { ok: response.ok, body: { ...body } }
   if (response.status === 429) throw new UnavailableError(`${url} limits the rate of requests; try again later`)
   throw new UnavailableError(`${url}${path} is not svc: it answered ${response.status} without a health report`)
 }
 
-/** Whether the svc of this configuration runs, at `port` if one was named. */
+/** Whether the svc of this configuration runs, on `port` if one is given. */
 async function runsAt(context: CommandContext, port: number | undefined): Promise<boolean> {
   const url = await runningUrl(context)
   return url !== undefined && (port === undefined || new URL(url).port === String(port))
@@ -136,7 +136,7 @@ async function statusOf({ ask }: CommandContext): Promise<Status | undefined> {
 
 /**
  * Returns how many servers are ready and which are in their first start, such as `1 of 2 servers ready (starting: web)`, and
- * whether svc is no longer unhealthy if all of these connect; undefined once no server is in its first start.
+ * whether svc would no longer be unhealthy if all of these connected; undefined once no server is in its first start.
  */
 function startingOf({ ok, body }: HealthReply): { readonly text: string; readonly mayHelp: boolean } | undefined {
   const { loading, summary, servers } = body
@@ -159,7 +159,7 @@ function startingOf({ ok, body }: HealthReply): { readonly text: string; readonl
 const areAllHealthy = ({ servers }: Params): boolean => isObject(servers) && servers.healthy === servers.total
 
 /** Says which servers `--wait` does not wait for: by name if the report has names, else in numbers. */
-function notWaitedFor({ servers, summary }: Params): readonly string[] {
+function notesOfUnawaited({ servers, summary }: Params): readonly string[] {
   const byState = isObject(servers) && isObject(servers.byState) ? servers.byState : undefined
   const { failed = 0, awaitingOAuth = 0 } = isObject(summary) ? summary : {}
   return [
@@ -174,7 +174,7 @@ function notWaitedFor({ servers, summary }: Params): readonly string[] {
   })
 }
 
-/** Asks over the control socket, which gives any level of detail. */
+/** Returns a function that asks over the control socket, which allows any level of detail. */
 function askControl({ ask, paths }: CommandContext, level: HealthLevel): AskHealth {
   return async (path) => {
     const answer = await ask("health", { path, level })
@@ -183,7 +183,10 @@ function askControl({ ask, paths }: CommandContext, level: HealthLevel): AskHeal
   }
 }
 
-/** Resolves when svc is ready and all servers are through their first start. Throws an UnavailableError that says what is missing. */
+/**
+ * Resolves when svc is ready and all servers have finished their first start. Throws an UnavailableError with the reason if
+ * not.
+ */
 async function waitUntilReady(ask: AskHealth, ms: number): Promise<void> {
   const started = systemClock.now()
   const backoff = new Backoff({ first: FIRST_PAUSE_MS, max: LAST_PAUSE_MS })
@@ -207,7 +210,7 @@ async function reasonNotReady(ask: AskHealth): Promise<string | undefined> {
     if (!ready.ok) {
       const { configuration, backendSupervision } = ready.body
       if (isObject(configuration) && configuration.loaded === false) return "the configuration is not loaded"
-      return describeHeld(backendSupervision)
+      return describeBlocking(backendSupervision)
     }
     const { ok, body } = await ask("/health/mcp")
     if (!ok) return "svc requires a token to report on loading; set SVC_TOKEN"
@@ -220,24 +223,24 @@ async function reasonNotReady(ask: AskHealth): Promise<string | undefined> {
   }
 }
 
-/** Describes the supervised servers that hold readiness: by name if the report has names, else in numbers. */
-function describeHeld(supervision: unknown): string {
+/** Describes the supervised servers that prevent readiness: by name if the report has names, else in numbers. */
+function describeBlocking(supervision: unknown): string {
   if (!isObject(supervision)) return "svc does not report the reason"
   const { restarting, crashLoop } = supervision
   if (typeof restarting === "number")
     return `supervised servers: ${restarting} restarting, ${crashLoop} in a crash loop`
-  const held = Object.values(supervision).flatMap((one) =>
+  const blocking = Object.values(supervision).flatMap((one) =>
     isObject(one) && (one.state === "restarting" || one.state === "crash-loop")
       ? [`${one.backendId} is ${one.state === "restarting" ? "restarting" : "in a crash loop"} (${one.lastError})`]
       : [],
   )
-  return held.join(", ")
+  return blocking.join(", ")
 }
 
 /**
- * Describes a health report. `isStarting`: whether it is unhealthy only until the servers in their first start connect;
- * `starting`: how many servers are ready, while any is in its first start. Without the status of the svc, the states follow from the
- * report, which has fewer words.
+ * Describes a health report. `isStarting`: whether it is unhealthy only until the servers in their first start connect.
+ * `starting`: how many servers are ready, while any is in its first start. Without `live`, the status of this svc, the states
+ * are derived from the report, which distinguishes fewer.
  */
 function describe(
   body: Record<string, unknown>,
@@ -258,7 +261,7 @@ function describe(
   const rows = details.map((one) => [
     String(one.name),
     stateCell(states.get(String(one.name)) ?? stateOfReport(one)),
-    // An error that is over does not matter any more.
+    // A healthy server's past error does not matter any more.
     one.healthy === true ? "" : String(one.lastError ?? ""),
   ])
   return [
@@ -275,7 +278,7 @@ function verdictOf(
   someDisabled: boolean,
   starting: string | undefined,
 ): readonly [word: string, facts: string] {
-  // Without a server nothing is wrong.
+  // Having no servers is not a problem.
   if (total === 0 && status === "degraded")
     return ["running", someDisabled ? "no server is enabled" : "no servers yet; add one with `svc mcp add`"]
   return [status, starting ?? `${healthy} of ${counted(Number(total), "server")} healthy`]
@@ -289,13 +292,13 @@ const VERDICT_TONES: Readonly<Record<string, Tone>> = {
   unhealthy: "bad",
 }
 
-/** Returns the state that a server's entry in `/health` shows. */
+/** Derives the state of a server from its entry in `/health`. */
 function stateOfReport({ status, healthy, attempt, lastError }: Params): ServerState {
   switch (status) {
     case "connected":
       return healthy === true ? "connected" : "degraded"
     case "awaiting_oauth":
-      // The specification has one word for all three; the reason tells them apart.
+      // The specification has one word for three states; the reason distinguishes them.
       if (String(lastError).startsWith("refused ")) return "credentials refused"
       return String(lastError).startsWith("requires a token") ? "token needed" : "sign-in needed"
     case "error":

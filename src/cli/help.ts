@@ -1,4 +1,4 @@
-/** Help pages: what a command does, how it is called, its options in groups, and examples. */
+/** Formats help pages: what a command does, how to call it, its options in groups, and examples. */
 import type { ArgDef, ArgsDef, CommandDef } from "citty"
 import { CONFIG_ARGS } from "../app/config-paths.ts"
 import { OPTION_GROUPS } from "../app/serve-options.ts"
@@ -52,12 +52,12 @@ export async function helpPage(command: CommandDef, path: readonly string[], { w
 
 // ---
 
-/** The widest left column; a longer name stands on its own line. */
+/** The widest left column; a longer name has a line of its own. */
 const MOST_LEFT = 26
 
 type Option = readonly [name: string, definition: ArgDef]
 
-/** Puts the options of `serve` in its groups; those of another command are one group. */
+/** Groups the options of `serve`; the options of any other command are one group. */
 function groupsOf(
   path: readonly string[],
   options: readonly Option[],
@@ -85,7 +85,7 @@ function optionRow([name, definition]: Option): readonly [string, string] {
   return [`${[...aliases, flag].join(", ")}${value}`, description ?? negativeDescription ?? ""]
 }
 
-/** Formats names with their descriptions, which wrap under themselves. */
+/** Formats names with their descriptions, which wrap within their column. */
 function definitions(rows: readonly (readonly [string, string])[], look: Look): string {
   const left = Math.min(MOST_LEFT, Math.max(...rows.map(([name]) => Bun.stringWidth(name))))
   const indent = " ".repeat(left + 4)

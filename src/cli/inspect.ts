@@ -1,4 +1,4 @@
-/** `svc inspect`: what the servers offer, what one server offers, or the definition of one tool. */
+/** `svc inspect`: shows what all servers or one server offer, or the definition of one tool. */
 import type { CommandDef } from "citty"
 import type { OfferSummary, ServerOffer } from "../app/catalog-answers.ts"
 import { facts, print, table } from "../app/output.ts"
@@ -121,7 +121,7 @@ function schemaText(title: string, schema: unknown): readonly string[] {
   return [members.length === 0 ? `${title}: none` : `${title}\n${facts(members)}`]
 }
 
-/** Formats the annotations that hold, such as `read-only, idempotent`. */
+/** Formats the annotations of a tool, such as `read-only, idempotent`. */
 function hintsOf(annotations: unknown): string {
   if (!isObject(annotations)) return ""
   const words: readonly (readonly [key: string, yes: string, no: string])[] = [

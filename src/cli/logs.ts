@@ -1,4 +1,4 @@
-/** `svc logs`: recent output of the servers and what svc logged about them, from the files in the configuration directory. */
+/** `svc logs`: shows recent output of the servers and what svc logged about them, from files in the configuration directory. */
 import { existsSync, readdirSync } from "node:fs"
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, ONE_SERVER_ARG, openContext } from "../app/command-context.ts"
@@ -48,7 +48,7 @@ export const logs: CommandDef = {
       const text = wanted === undefined ? `${line.slug}: ${line.text}` : line.text
       process.stdout.write(
         args.json === true
-          ? `${escaped(JSON.stringify(programLine(line)))}\n`
+          ? `${escaped(JSON.stringify(jsonLine(line)))}\n`
           : `${lineHead(line.at, line.level, look)} ${text}\n`,
       )
     }
@@ -70,15 +70,15 @@ export const logs: CommandDef = {
 
 // ---
 
-/** Returns a line in the shape of `svc serve --log-format json`. */
-const programLine = ({ at, level, slug, text }: LogLine) => ({
+/** Returns a line as `svc serve --log-format json` writes it. */
+const jsonLine = ({ at, level, slug, text }: LogLine) => ({
   time: new Date(at).toISOString(),
   level,
   message: text,
   server: slug,
 })
 
-/** Returns whether the flags select a line. */
+/** Returns a function that tells whether the flags select a line. */
 function lineFilter(args: Readonly<Record<string, unknown>>): (line: LogLine) => boolean {
   const option = readOptions(args, {})
   const since = typeof args.since === "string" ? systemClock.now() - option.duration("since", 0) : 0

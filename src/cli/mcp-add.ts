@@ -1,4 +1,4 @@
-/** `svc mcp add`, `add-json` and `edit`: writes servers to mcp.json, from what people type and paste. */
+/** `svc mcp add`, `add-json` and `edit`: write servers to mcp.json, from typed or pasted input. */
 import { type CommandDef, parseArgs } from "citty"
 import { CONTEXT_ARGS, repeated, SCOPE_ARGS, SCOPE_NOTE, TAG_ARGS, tagsOf } from "../app/command-context.ts"
 import { editServers } from "../app/edit-servers.ts"
@@ -155,7 +155,7 @@ export const edit: ProgramCommand = {
   args: EDIT_ARGS,
   run({ rawArgs }) {
     const split = rawArgs.indexOf("--")
-    // Not the words of the program, which citty takes for arguments.
+    // Leaves out the words of the program, which citty would take for arguments.
     const args = parseArgs([...(split < 0 ? rawArgs : rawArgs.slice(0, split))], EDIT_ARGS)
     const given = typeof args.patch === "string" ? parsePatch(args.patch) : {}
     const { rename, url } = args
@@ -198,10 +198,10 @@ export const edit: ProgramCommand = {
 
 // ---
 
-/** Other programs with a command `mcp add`, in lines that people paste. */
+/** Other programs with a command `mcp add`: people paste lines with it. */
 const OTHER_CLIENTS: ReadonlySet<string> = new Set(["claude", "codex", "gemini", "svc"])
 
-/** Returns the OAuth client that flags describe. Throws a RequestError (usage) for a secret that cannot be asked for. */
+/** Returns the OAuth client from the flags. Throws a RequestError (usage) if it cannot ask for the secret. */
 async function oauthOf(args: Readonly<Record<string, unknown>>): Promise<Params | undefined> {
   const clientId = readOptions(args, {}).text("client-id")
   if (args["client-secret"] !== true) return clientId === undefined ? undefined : typed({ oauth: { clientId } }).oauth
@@ -214,7 +214,7 @@ async function oauthOf(args: Readonly<Record<string, unknown>>): Promise<Params 
   return { ...typed({ oauth: { clientId } }).oauth, clientSecret: clientSecret.replaceAll("$", "$$$$") }
 }
 
-/** Returns the transport that flags name. Throws a RequestError (usage) for one that svc does not know. */
+/** Returns the transport from the flags. Throws a RequestError (usage) for an unknown transport. */
 function transportFrom(args: Readonly<Record<string, unknown>>): string | undefined {
   const { transport = args.type } = args
   if (typeof transport !== "string") return undefined
@@ -225,13 +225,13 @@ function transportFrom(args: Readonly<Record<string, unknown>>): string | undefi
   return transport
 }
 
-/** Returns the words of the program. */
+/** Returns the words after `--`: the program and its arguments. */
 function programOf(rawArgs: readonly string[]): readonly string[] {
   const split = rawArgs.indexOf("--")
   return split < 0 ? [] : rawArgs.slice(split + 1)
 }
 
-/** Returns the variables and headers that flags set. */
+/** Returns the variables and headers from the flags. */
 function variablesOf(rawArgs: readonly string[]) {
   const pairs = (separator: RegExp, form: string, ...names: readonly string[]): Readonly<Record<string, string>> =>
     Object.fromEntries(
@@ -253,14 +253,15 @@ const programSettings = (command: string, args: readonly string[]): Params => ({
 })
 
 /**
- * Returns typed settings in the syntax of mcp.json: a server must get what the person typed. A `$` is text unless it begins a
- * reference, and notes say which it is, without the value. Throws a RequestError (usage) for an address as the program.
+ * Returns typed settings in the syntax of mcp.json, so that a server receives exactly what the person typed. A `$` is text
+ * unless it begins a reference; a note says which it is, without the value. Throws a RequestError (usage) for an address as
+ * the program.
  */
 function typed<T extends Params>(settings: T): T {
   const { command } = settings
   if (typeof command === "string" && /^(?!file:)[a-z][a-z0-9+.-]+:\/\//i.test(command))
     throw usageError(
-      `${command} is not a program, and svc connects to http and https addresses alone, such as https://mcp.example.com/mcp`,
+      `${command} is not a program, and svc connects only to http and https addresses, such as https://mcp.example.com/mcp`,
     )
   return mapStrings(settings, (value, path) => {
     const [section, name] = path
@@ -283,8 +284,8 @@ const ENV_ENTRY = /^([^=]*=)([\s\S]*)$/
 type RemoteServer = Params & { readonly headers?: Readonly<Record<string, unknown>> }
 
 /**
- * Returns the remote server at an address or, by its card, at a host or page. Says what a card led to. With a transport, the
- * person knows the address.
+ * Returns the remote server at an address, or finds it by the server card of a host or page and reports what it found. If a
+ * transport is given, does not look for a card.
  */
 async function remoteOf(
   url: string,
@@ -293,7 +294,7 @@ async function remoteOf(
 ): Promise<RemoteServer> {
   const found = typeof transport === "string" ? url : await findServer(url, fetch)
   if (typeof found === "string") return typed({ url: addressOf(found) })
-  // A header that the person gives, in whichever case, replaces the card's.
+  // A given header replaces that of the card, in any case of letters.
   const given = new Set(Object.keys(headers).map((name) => name.toLowerCase()))
   const remotes = found.card.remotes.map((remote) => ({
     ...remote,
@@ -308,18 +309,18 @@ async function remoteOf(
   return server
 }
 
-/** Returns the end of a note about a dropped key: the key of svc that may be meant. */
+/** Returns the end of a note about a dropped key: a suggestion of the key in svc. */
 function hintFor(note: string): string {
   const [, key] = /^(\S+) is not imported$/.exec(note) ?? []
   if (key === undefined) return ""
   if (/^timeout/i.test(key)) return "; requestTimeout and connectionTimeout are in milliseconds"
-  // The nearest key may say the opposite.
+  // The most similar key may mean the opposite.
   return /^enable/i.test(key) ? "" : didYouMean(key, Object.keys(serverSchema().shape))
 }
 
 type AddedServer = { readonly name: string; readonly server: Params; readonly notes: readonly string[] }
 
-/** Returns the servers in a value: one, under `name` or its own, or those of a whole configuration. */
+/** Returns the servers in a value: one server, under `name` or its own name, or those of a whole configuration. */
 function serversIn(value: Params, name: string | undefined): readonly [AddedServer, ...AddedServer[]] {
   const { name: own, ...server } = value
   const isServer = ["command", "url", "httpUrl", "serverUrl"].some((key) => key in value)
@@ -330,14 +331,14 @@ function serversIn(value: Params, name: string | undefined): readonly [AddedServ
   const [first, ...others] = readForeignServers(JSON.stringify(whole), "the JSON")
   if (first === undefined) throw usageError("the JSON has no server: it needs a command, a url or mcpServers")
   if (name !== undefined && others.length > 0)
-    throw usageError("the JSON has several servers with names of their own: leave out NAME")
+    throw usageError("the JSON has several servers, each with its own name; leave out NAME")
   const all: readonly [typeof first, ...(typeof first)[]] = [{ ...first, name: name ?? first.name }, ...others]
   for (const { name, problem } of all)
     if (problem !== undefined) throw new RequestError("invalid_params", `${name}: ${problem}`)
   return all
 }
 
-/** Returns the patch for variables and headers in the form that a server has them written; null removes one. */
+/** Returns the patch for variables and headers, in the form that the server's entry already uses; null removes a value. */
 function mapsPatch(
   text: string,
   given: string,
@@ -347,7 +348,7 @@ function mapsPatch(
   const servers = writtenServers(text)
   const { env, headers } = servers.get(writtenName(given, servers.keys()))?.server ?? {}
   const written = Object.keys(isObject(headers) ? headers : {})
-  // Names of headers have no case.
+  // Header names are case-insensitive.
   const spelled = (name: string) => written.find((one) => one.toLowerCase() === name.toLowerCase()) ?? name
   const isChanged = (entry: unknown) => Object.hasOwn(variables, String(entry).replace(/=[\s\S]*$/, ""))
   const added = Object.entries(variables).flatMap(([name, value]) => (value === null ? [] : [`${name}=${value}`]))

@@ -1,4 +1,4 @@
-/** `svc mcp install`, `update` and `uninstall`: the internal tools of these names, for a person at a terminal. */
+/** `svc mcp install`, `update` and `uninstall`: run the internal tools with these names for a person at a terminal. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext, repeated, TAG_ARGS, tagsOf } from "../app/command-context.ts"
 import { print, say } from "../app/output.ts"
@@ -121,7 +121,10 @@ type InstallTexts = {
   isNoop?(plan: Params): boolean
 }
 
-/** Plans with a dry run of the tool, asks for missing values and for confirmation, and runs that plan. Returns the exit code. */
+/**
+ * Plans with a dry run of the tool, asks for missing values and for confirmation, and executes the plan. Returns the exit
+ * code.
+ */
 async function carryOut(
   args: Readonly<Record<string, unknown>>,
   rawArgs: readonly string[],
@@ -156,7 +159,7 @@ async function carryOut(
     const still = missingOf(plan)
     if (still.length > 0) throw usageError(`${plan.serverName} needs ${still.map(formatMissing).join(", ")}`)
   }
-  // Warnings come before the question: one may change the answer.
+  // Warnings come before the question, because they may change the answer.
   const shown = warn(plan)
   const noop = Object.keys(env).length === 0 && texts.isNoop?.(plan) === true
   if (args.yes !== true && !noop) {
@@ -165,14 +168,14 @@ async function carryOut(
     if (!(await promptYesNo(texts.ask(plan)))) return 0
   }
   if (!noop) say(`starting ${plan.serverName} …`)
-  // A registry is asked again by the run: what was shown is what runs.
+  // The run asks the registry again; the digest ensures that it runs what was shown.
   const data = noop ? plan : await run({}, typeof plan.digest === "string" ? plan.digest : undefined)
   warn(data, shown)
   print(args.json === true, data, () => texts.done(data))
   return 0
 }
 
-/** Returns the given flags under the names of the tool's arguments. */
+/** Returns the given flags, renamed to the arguments of the tool. */
 function pick(args: Readonly<Record<string, unknown>>, names: Readonly<Record<string, string>>): Params {
   return Object.fromEntries(
     Object.entries(names).flatMap(([flag, name]) => (typeof args[flag] === "string" ? [[name, args[flag]]] : [])),
@@ -197,7 +200,7 @@ const formatChanges = ({ changes }: Params): string =>
     .map(({ key, from, to }) => `\n  ${key}: ${from ?? "nothing"} -> ${to ?? "nothing"}`)
     .join("")
 
-/** Prints the warnings that are not in `shown`; returns all that have been shown. */
+/** Prints the warnings that are not in `shown`; returns all warnings shown so far. */
 function warn({ warnings }: Params, shown: readonly unknown[] = []): readonly unknown[] {
   const fresh = (Array.isArray(warnings) ? warnings : []).filter((warning) => !shown.includes(warning))
   for (const warning of fresh) say(visible(`warning: ${warning}`))

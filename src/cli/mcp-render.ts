@@ -1,4 +1,4 @@
-/** `svc mcp render`: a template rendered for a project, as svc would start it. */
+/** `svc mcp render`: renders a template for a project, as svc would start it. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
 import { print, say } from "../app/output.ts"
@@ -75,7 +75,7 @@ export const render: CommandDef = {
 
 // ---
 
-/** Splits `NAME@VERSION`; a scope begins with an at-sign too. */
+/** Splits `NAME@VERSION` at the last at-sign: a scoped name begins with one. */
 function clientOf(text: string | undefined): { readonly name?: string; readonly version?: string } {
   if (text === undefined) return {}
   const at = text.lastIndexOf("@")

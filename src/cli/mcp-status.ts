@@ -1,4 +1,4 @@
-/** `svc mcp list` and `svc mcp status`: the servers in the configuration, with their state if svc is running. */
+/** `svc mcp list` and `svc mcp status`: show the servers in the configuration, with their state if svc is running. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, findIssues, ONE_SERVER_ARG, openContext } from "../app/command-context.ts"
 import { ago, facts, issueLines, print, say, stdoutLook, table } from "../app/output.ts"
@@ -22,7 +22,7 @@ export const list: CommandDef = {
   async run({ args }) {
     const context = openContext(args)
     const status = await statusOf(context)
-    const read = whileGood(status, () => writtenServers(readTexts(context.paths).config() ?? ""))
+    const read = readUsed(status, () => writtenServers(readTexts(context.paths).config() ?? ""))
     if (status?.demo === true) say("svc serves the demo; `svc stop` ends it")
     else if (read === undefined) say("mcp.json is invalid; showing the running servers (see `svc config check`)")
     const rows = describeServers(read ?? runningOf(status), status).map(({ instances: _, ...row }) => row)
@@ -52,17 +52,17 @@ export const status: CommandDef = {
   async run({ args }) {
     const context = openContext(args)
     const live = await statusOf(context)
-    const good = whileGood(live, () => {
+    const used = readUsed(live, () => {
       const config = readTexts(context.paths).config() ?? ""
       return { document: context.document(), world: context.world(), known: writtenServers(config) }
     })
-    const written = good?.known ?? runningOf(live)
+    const written = used?.known ?? runningOf(live)
     const wanted = typeof args.name === "string" ? writtenName(args.name, [...written.keys()]) : undefined
     const servers = describeServers(written, live).flatMap((server) => {
       if (wanted !== undefined && server.name !== wanted) return []
       const effective =
-        args.verbose === true && good !== undefined
-          ? effectiveOf(good.document, server.name, good.world, args["show-secrets"] === true)
+        args.verbose === true && used !== undefined
+          ? effectiveOf(used.document, server.name, used.world, args["show-secrets"] === true)
           : undefined
       return [{ ...server, ...(effective === undefined ? {} : { effective }) }]
     })
@@ -72,7 +72,7 @@ export const status: CommandDef = {
         ? (live?.issues ?? found().map(formatIssue))
         : issuesOf(
             wanted,
-            (whileGood(live, found) ?? []).filter(({ server }) => server === wanted),
+            (readUsed(live, found) ?? []).filter(({ server }) => server === wanted),
             live,
           )
     const warnings = live?.warnings ?? []
@@ -117,7 +117,10 @@ async function statusOf(context: CommandContext): Promise<Status | undefined> {
   return isObject(answer) ? (answer as Status) : undefined
 }
 
-/** Formats the issues of a server. One that runs all the same keeps its last valid form, which the file cannot show. */
+/**
+ * Formats the issues of a server. If it runs nevertheless, says so: it keeps its last valid settings, which the file no
+ * longer has.
+ */
 function issuesOf(name: string, issues: readonly Issue[], live: Status | undefined): readonly string[] {
   const isKept =
     live !== undefined &&
@@ -132,8 +135,8 @@ function issuesOf(name: string, issues: readonly Issue[], live: Status | undefin
     : issues.map(formatIssue)
 }
 
-/** Reads the documents; undefined if the running svc does not use them: they are invalid, or it serves the demo. */
-function whileGood<T>(live: Status | undefined, read: () => T): T | undefined {
+/** Reads the documents; undefined if the running svc does not use them, because they are invalid or it serves the demo. */
+function readUsed<T>(live: Status | undefined, read: () => T): T | undefined {
   if (live?.demo === true) return undefined
   try {
     return read()
@@ -145,7 +148,7 @@ function whileGood<T>(live: Status | undefined, read: () => T): T | undefined {
 
 const runningOf = (status: Status | undefined) => (status === undefined ? new Map() : runningServers(status))
 
-/** The row of a configured server that has no process or connection; an invalid one has the reason as its note. */
+/** Returns the row of a configured server without a process or connection; the note of an invalid server is the reason. */
 function rowWithoutInstance(name: string, live: Status): Cell[] {
   const state = idleStateOf(name, live)
   return [name, stateCell(state), "", "", live.invalid[name] ?? ""]
@@ -155,7 +158,7 @@ function rowWithoutInstance(name: string, live: Status): Cell[] {
 const toolCount = ({ tools, hiddenTools }: { tools?: number | undefined; hiddenTools?: number | undefined }): string =>
   tools === undefined ? "" : `${tools}${hiddenNote(hiddenTools)}`
 
-/** The row of a process or connection. */
+/** Returns the row of a process or connection. */
 function rowOf(one: ServerStatus): Cell[] {
   const signIn = one.authorizationUrl === undefined ? [] : [`run \`svc auth login ${one.name}\``]
   return [
@@ -167,7 +170,7 @@ function rowOf(one: ServerStatus): Cell[] {
   ]
 }
 
-/** What a person should know about a server, the most urgent first. */
+/** Returns what a person should know about a server, the most urgent first. */
 function notesOf(one: ServerStatus): readonly string[] {
   const retry =
     one.nextRetryAt === undefined
@@ -187,14 +190,14 @@ function notesOf(one: ServerStatus): readonly string[] {
   return [...new Set(notes.filter((note) => note !== undefined))]
 }
 
-/** svc connects to a remote server again, and restarts a process. */
+/** Returns how often svc restarted a process, or tried to reconnect a remote server. */
 const restartsText = ({ type, restarts }: ServerStatus): string =>
   type === "stdio" ? `restarted ${times(restarts)}` : `${restarts} ${restarts === 1 ? "try" : "tries"}`
 
 const resultsText = ({ tool, count, p50, p99, cut }: ToolResultSizes): string =>
   `${tool}: ${counted(count, "result")}, median ${p50} bytes, p99 ${p99} bytes${cut === 0 ? "" : `, ${cut} cut`}`
 
-/** The detail view of a server: all that is known of it, uncut. */
+/** Returns the detail view of a server: everything that is known about it, in full. */
 function detailsOf(
   { name, instances }: { readonly name: string; readonly instances: readonly ServerStatus[] },
   live: Status,
@@ -228,7 +231,7 @@ function detailsOf(
   })
 }
 
-/** Formats what a server puts into the context of a client. */
+/** Formats how much a server adds to the context of a client. */
 const contextText = ({ name, characters }: ServerStatus): string =>
   characters === undefined
     ? ""

@@ -38,7 +38,7 @@ export const approve: CommandDef = {
       const question = `approve ${counted(changes.length, "changed tool")} of ${args.server}?`
       if (args.yes !== true && isInteractive() && !(await promptYesNo(question))) return 0
     }
-    // What was shown, and nothing that has come since.
+    // Approves what was shown, not changes that came later.
     const shown = new Map(changes.map(({ tool, hash }) => [`${tool} ${hash}`, { tool, hash }]))
     const approved: string[] = []
     for (const one of shown.values()) {
@@ -67,8 +67,8 @@ async function findChanges(context: CommandContext, server: string): Promise<rea
 
 function describe({ server, instance, tool, held, before, diff }: Approval, look: Look): string {
   const notes = [
-    held ? "held until you approve it" : "clients see the new definition already",
-    ...(before === undefined ? ["svc has not kept the previous text, so it shows all lines as new"] : []),
+    held ? "held until you approve it" : "clients already see the new definition",
+    ...(before === undefined ? ["svc has not stored the previous text, so it shows all lines as new"] : []),
   ]
   return [
     `${paint(`${instance ?? server}: ${tool}`, "strong", look)} (${notes.join("; ")})`,
@@ -89,7 +89,7 @@ function paintLine(line: DiffLine | undefined, look: Look): string {
   }
 }
 
-/** Returns the lines near a difference; undefined stands for those that are left out. */
+/** Returns the lines near a difference; undefined stands for omitted lines. */
 function shorten(lines: readonly DiffLine[]): readonly (DiffLine | undefined)[] {
   const isNear = (at: number) =>
     lines.slice(Math.max(0, at - CONTEXT), at + CONTEXT + 1).some(({ kind }) => kind !== "same")

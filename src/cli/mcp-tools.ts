@@ -55,7 +55,7 @@ export const tools: CommandDef = {
         const found = await findTools(openContext(args), args.server)
         const { tools, unknownOverrides = [], offline } = found
         const shown = tools.filter((tool) => args.disabled !== true || tool.disabled)
-        // The file holds all hidden tools; of the others it is not known whether these are all.
+        // The file names all hidden tools, but not all others.
         if (offline !== undefined && args.disabled !== true) {
           if (tools.length === 0) throw offline
           const isSeen = found.hidesEveryTool !== undefined
@@ -95,17 +95,17 @@ export const tools: CommandDef = {
 
 // ---
 
-/** What is known of a server's tools: from the running svc, or from the file and the tools that svc has seen. */
+/** The known tools of a server: from the running svc, or from the file and the tools that svc has seen. */
 type FoundTools = {
   readonly tools: readonly ToolRow[]
   readonly unknownOverrides?: readonly string[]
-  /** Whether hiding one more tool would leave the server without any; undefined if its tools are not known. */
+  /** Whether the server would offer no tool after the change; undefined if its tools are not known. */
   readonly hidesEveryTool?: boolean | undefined
   /** Why no running svc could answer; undefined if one did. */
   readonly offline?: Error
 }
 
-/** Prints the tools of all servers. Throws the reason if none are known because no running svc could answer. */
+/** Prints the tools of all servers. Throws the reason if no tools are known because no running svc could answer. */
 async function listAll(context: CommandContext, args: Readonly<Record<string, unknown>>): Promise<number> {
   const status = await context.ask("status").catch(() => undefined)
   const isDemo = isObject(status) && status.demo === true
@@ -131,7 +131,7 @@ async function listAll(context: CommandContext, args: Readonly<Record<string, un
   return 0
 }
 
-/** Finds the tools of a server. `more`: tools that are to be hidden too. Throws a RequestError for an unknown server. */
+/** Finds the tools of a server. `more`: tools that would also be hidden. Throws a RequestError for an unknown server. */
 async function findTools(context: CommandContext, given: string, more: readonly string[] = []): Promise<FoundTools> {
   const hiddenThen = () => [...writtenSettings(context, given).tuning.disabledTools, ...more]
   let offline: Error = notRunning(context.paths)
@@ -156,7 +156,7 @@ async function findTools(context: CommandContext, given: string, more: readonly 
   }
 }
 
-/** Returns a server's name in the file, and its settings there that name tools. Expressions of a template are left out. */
+/** Returns a server's name in the file, and its settings there that name tools. Leaves out expressions of a template. */
 function writtenSettings(context: CommandContext, given: string) {
   const servers = writtenServers(readTexts(context.paths).config() ?? "")
   const name = writtenName(given, servers.keys())
@@ -214,6 +214,6 @@ async function switchTools(
   return editServers(args, edit, `${disabled ? "disabled" : "enabled"} ${listed} of ${name}`)
 }
 
-/** As long as those of `svc search`: a table is no place for a whole description. */
+/** The same length as in `svc search`: a table has no room for whole descriptions. */
 const DESCRIPTION_TOKENS = 60
 const sentence = (text: unknown): string => oneLine(firstSentence(String(text ?? "")), DESCRIPTION_TOKENS)

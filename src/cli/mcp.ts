@@ -93,7 +93,7 @@ export const mcp: CommandGroup = {
     show: ["status", "--verbose"],
     rm: ["remove"],
     delete: ["remove"],
-    start: "`svc mcp enable NAME` starts a server that is disabled, and `svc mcp restart NAME` one that has failed",
+    start: "`svc mcp enable NAME` starts a disabled server, and `svc mcp restart NAME` a failed one",
     stop: "`svc mcp disable NAME` stops a server until `svc mcp enable NAME`",
     logs: "see `svc logs NAME`",
     login: "see `svc auth login NAME`",

@@ -1,4 +1,4 @@
-/** `svc preset`: named selections of servers in presets.json. */
+/** `svc preset`: manages named selections of servers in presets.json. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, type CommandContext, defaultAddress, openContext } from "../app/command-context.ts"
 import { FOLLOW_ARGS, finishChange } from "../app/follow.ts"

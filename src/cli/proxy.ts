@@ -86,14 +86,14 @@ const END_MS = 10_000
 const HELLO_MS = 1000
 
 /**
- * Returns the function that connects. With `enabled`, it starts svc if none runs: the first time, and again after a kill.
- * An svc that was stopped has removed its control socket, and stays stopped.
+ * Returns the function that connects. With `enabled`, it starts svc if none runs: the first time, and again after svc was
+ * killed. An svc that was stopped has removed its control socket, and is not started again.
  */
 function connectOrStart(
   enabled: boolean,
   paths: Paths,
   note: (text: string) => void,
-  failed: (reason: string) => void,
+  onfail: (reason: string) => void,
 ): ProxyDeps["connect"] {
   let mayStart = enabled
   let first = true
@@ -110,7 +110,7 @@ function connectOrStart(
       void child.failed.then(async (reason) => {
         // Another proxy may have started one meanwhile.
         const running = await callControl(paths, "hello", {}, HELLO_MS).catch(() => undefined)
-        if (running === undefined) failed(`svc did not start: ${reason}`)
+        if (running === undefined) onfail(`svc did not start: ${reason}`)
       })
       return "starting"
     }

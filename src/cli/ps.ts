@@ -1,4 +1,4 @@
-/** `svc ps`: lists the svc processes of this user, of all configurations. */
+/** `svc ps`: lists the svc processes of this user, for all configurations. */
 import type { CommandDef } from "citty"
 import { ago, print, table } from "../app/output.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -29,7 +29,7 @@ export const ps: CommandDef = {
             ["pid", "configuration", { title: "address", fit: "whole" }, "up", "ready", "started by"],
             found.map(({ pid, file, address, startedAt, servers, startedBy }) => [
               String(pid),
-              // The demo takes the place of a configuration, but does not read it.
+              // The demo uses the control socket of a configuration, but does not read the configuration.
               startedBy === "demo" ? "none" : shortPath(file, home),
               address ?? "does not answer",
               ago(now - Date.parse(startedAt)),
@@ -57,15 +57,15 @@ const STARTER_TEXTS: Readonly<Record<Starter, string>> = {
 
 type ExaminedSvc = RunningSvc & {
   readonly version?: string
-  /** Where clients reach it; undefined if it does not answer. */
+  /** The address for clients; undefined if the svc does not answer. */
   readonly address?: string
   readonly servers?: { readonly total: number; readonly ready: number }
 }
 
-/** Asks a listed svc how it is. Returns nothing, and takes it off the list, if it does not run any more. */
+/** Asks a listed svc for its state. If it no longer runs, returns nothing and removes it from the list. */
 async function examine(folder: string, running: RunningSvc): Promise<readonly ExaminedSvc[]> {
   const paths = pathsOfRunning(running, homeDirectory())
-  // It exists, but does not answer: undefined is an svc that does not run.
+  // An svc that does not answer still runs; undefined means that it does not run.
   const status = await callControl(paths, "status", {}, ANSWER_MS).catch(() => ({}))
   if (!isObject(status) || (status.pid !== undefined && status.pid !== running.pid)) {
     forgetRunning(folder, running)

@@ -1,4 +1,4 @@
-/** `svc registry` and `svc mcp search`: browses the MCP registries. */
+/** `svc registry` and `svc mcp search`: browse the MCP registries. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"

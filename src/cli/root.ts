@@ -1,4 +1,4 @@
-/** The tree of commands. Each is imported when it is called, so that none pays for the imports of the others. */
+/** The tree of commands. Each command is imported when it is called, so that it does not load the imports of others. */
 import type { CommandGroup } from "../lib/command-line.ts"
 import { version } from "../lib/version.ts"
 
@@ -62,15 +62,15 @@ export const root: CommandGroup = {
     status: ["mcp", "status"],
     token: ["auth", "token"],
     tools: ["mcp", "tools", "list"],
-    // A line of another program, pasted behind `svc`.
+    // Lines of other programs that people paste after `svc`.
     claude: [],
     codex: [],
     gemini: [],
-    reload: "a running svc follows its files by itself; `svc mcp restart NAME` restarts a server",
+    reload: "a running svc applies changes of its files by itself; `svc mcp restart NAME` restarts a server",
     start:
       "`svc serve` starts svc (in the background with --background), and `svc mcp enable NAME` starts a disabled server",
     clients: "`svc connect --list` lists the clients",
-    init: "`svc serve --init` creates the configuration; `svc mcp add` and `svc config import` do, too",
+    init: "`svc serve --init`, `svc mcp add` and `svc config import` create the configuration",
     kill: "`svc stop` stops svc, and `svc mcp disable NAME` a server",
     validate: "`svc config check` checks the configuration",
     down: ["stop"],

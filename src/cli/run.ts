@@ -93,7 +93,7 @@ async function callTool(
   signal.addEventListener("abort", interrupted)
   try {
     const result = await Promise.race([call.result, stopped])
-    // svc answers for a server that is down with a result, too.
+    // svc also answers with a result if the server is down.
     if (result.isError === true) await findTool(client, target).catch((error: unknown) => throwIfDown(error, result))
     return result
   } catch (error) {
@@ -110,7 +110,10 @@ function throwIfDown(error: unknown, result: Params): void {
     throw new UnavailableError(resultText(result, false).trimEnd(), { cause: error })
 }
 
-/** Returns the tool that a name means. Throws a typed error if it is none that can be called; `following` may be its tool. */
+/**
+ * Returns the tool with a name. Throws a typed error if it cannot be called. If the name is a server, `following` may be its
+ * tool.
+ */
 async function findTool(client: ShellClient, target: string, following?: string): Promise<OfferedTool> {
   const found = (await client.ask("target", { name: target })) as
     | { readonly server: ServerOffer }
@@ -143,7 +146,7 @@ async function findTool(client: ShellClient, target: string, following?: string)
   return found.tool
 }
 
-/** Shows progress in place on a terminal, as lines elsewhere, and log messages as lines. */
+/** Shows progress, on a terminal in one line that changes and elsewhere as lines, and log messages as lines. */
 function showEvents(target: string): { readonly events: ShellEvents; ended(): void } {
   const look = terminalLook()
   const live = look === undefined ? undefined : createLiveOutput((text) => void process.stderr.write(text))
@@ -201,7 +204,7 @@ function save(result: Params, path: string): number {
     try {
       writeFileSync(file, bytes)
     } catch (error) {
-      say(`svc: the result could not be written: ${messageOf(error)}`)
+      say(`svc: cannot write the result: ${messageOf(error)}`)
       return OUTPUT_FAILED
     }
     say(`${file}: ${bytes.length} bytes${files[at] === undefined ? "" : ` of ${files[at]?.type}`}`)

@@ -38,7 +38,7 @@ const DESCRIPTION_TOKENS = 60
 
 const hitTable = (hits: readonly RankedTool[], explain: boolean): string =>
   table(
-    // As `svc run` and `svc inspect` take it.
+    // In the form that `svc run` and `svc inspect` accept.
     [{ title: "tool", fit: "whole" }, "score", "found in", "description"],
     hits.map(({ name, server, description, score, matched }) => [
       `${server}/${name}`,

@@ -19,7 +19,7 @@ export const serve: CommandDef = {
   run({ args, rawArgs }) {
     const options = readServeOptions(args, process.env, process.platform)
     if (options.demo && args.config !== undefined)
-      throw usageError("--demo serves no configuration: leave out --demo or --config")
+      throw usageError("--demo does not use a configuration; leave out --demo or --config")
     if (args.json === true && args.background !== true)
       throw usageError("--json needs --background; --log-format json prints the log as JSON")
     const mayCreate = readOptions(args, process.env).flag("init")
@@ -41,7 +41,7 @@ export const serve: CommandDef = {
 const READY_MS = 60_000
 const POLL_MS = 50
 
-/** Starts svc in the background, and returns when it serves. Rejects with an UnavailableError that says why it does not. */
+/** Starts svc in the background, and returns when it serves. Rejects with an UnavailableError with the reason if it does not. */
 async function serveInBackground(
   options: ServeOptions,
   paths: Paths,
@@ -60,7 +60,7 @@ async function serveInBackground(
   })
   const until = systemClock.now() + READY_MS
   for (;;) {
-    // Answered when the configuration is loaded.
+    // svc answers once the configuration is loaded.
     const answer = await callControl(paths, "reload", {}, READY_MS).catch(() => undefined)
     const status = isObject(answer) && isObject(answer.status) ? answer.status : undefined
     if (status?.pid === child.pid) {
@@ -78,7 +78,9 @@ async function serveInBackground(
     if (failure !== undefined) throw new UnavailableError(`svc did not start: ${failure}`)
     if (systemClock.now() > until) {
       child.end()
-      throw new UnavailableError(`svc was not ready after ${READY_MS / 1000} s and was ended; its log is ${child.log}`)
+      throw new UnavailableError(
+        `svc was not ready after ${READY_MS / 1000} s and was stopped; see its log ${child.log}`,
+      )
     }
     await delay(systemClock, POLL_MS)
   }

@@ -66,7 +66,7 @@ export const service: CommandDef = {
         makeFolder(dirname(file))
         if (!isCurrent) replaceFile(file, encoding === "utf8" ? text : Buffer.from(`\ufeff${text}`, encoding), 0o644)
         try {
-          // One that does not run needs no end.
+          // An error means that the old service does not run.
           for (const command of ended) await run(command).catch(() => undefined)
           for (const command of commands) await run(command)
         } catch (error) {
@@ -139,8 +139,8 @@ export const service: CommandDef = {
 }
 
 /**
- * Shows the changes and asks for them; false if they are not wanted. Under `--json` they are shown only to be asked about.
- * Throws a RequestError (usage) if no person can answer.
+ * Shows the changes and asks for confirmation; returns false if they must not be made. With `--json`, shows them only
+ * together with the question. Throws a RequestError (usage) if no person can answer.
  */
 export async function confirmChanges(
   args: Readonly<Record<string, unknown>>,
@@ -157,7 +157,7 @@ export async function confirmChanges(
   return promptYesNo(`${what}?`)
 }
 
-/** Returns the services of this user, for whichever configuration. Throws an UnavailableError if there is one of the machine. */
+/** Returns the services of this user, for all configurations. Throws an UnavailableError if the machine has a service. */
 export function installedServices(): readonly ServiceDefinition[] {
   const { paths } = openContext({}, "allowed")
   const found = (system: boolean) => {
@@ -173,7 +173,7 @@ export function installedServices(): readonly ServiceDefinition[] {
   return found(false)
 }
 
-/** Returns lines that show what the removal of a service does. */
+/** Returns lines that describe the removal of a service. */
 export const removalLines = ({ file, uninstall, forget }: ServiceDefinition): readonly string[] => [
   ...runLines(uninstall),
   `remove ${file}`,
@@ -183,19 +183,19 @@ export const removalLines = ({ file, uninstall, forget }: ServiceDefinition): re
 /** Stops a service and removes it. Rejects with an UnavailableError if its file cannot be removed. */
 export async function removeService({ file, uninstall, forget }: ServiceDefinition): Promise<void> {
   const warn = (error: unknown) => say(`warning: ${messageOf(error)}`)
-  // A service that does not run, or that its manager has lost, is removed all the same.
+  // Continues after an error: the service may not run, or may be unknown to its manager.
   for (const command of uninstall) await run(command).catch(warn)
   removeAll([file])
-  if (existsSync(file)) throw new UnavailableError(`cannot remove ${file}; remove it with the rights of its owner`)
+  if (existsSync(file)) throw new UnavailableError(`cannot remove ${file}; remove it as the user who owns it`)
   for (const command of forget) await run(command).catch(warn)
 }
 
 // ---
 
-/** The files of definitions: see `app/service-definition.ts`. */
+/** Matches the definition files of `app/service-definition.ts`. */
 const SERVICE_FILE = /^(svc(?:-[0-9a-f]{8})?)(?:\.service|\.plist|-task\.xml)$/
 
-/** Options with a path, which a service reads from another working directory. */
+/** Hints of options with a path: these become absolute, because a service has another working directory. */
 const PATH_HINTS: ReadonlySet<string> = new Set(["path", "directory"])
 
 const logFileOf = (paths: Paths): string => join(paths.directory, `${ownName("svc", paths)}.log`)
@@ -211,7 +211,7 @@ function definitionOf(args: Readonly<Record<string, unknown>>, paths: Paths, nam
       args.system === true
         ? { kind: "system", user: userOf(args) ?? "root" }
         : { kind: "user", uid: process.getuid?.() ?? 0 },
-    // Each configuration has a service of its own.
+    // Each configuration has its own service.
     name: named ?? (isStandard ? "svc" : `svc-${digest(`${paths.directory}\0${paths.file}`, 8)}`),
     command: ownCommand("serve", ...configurationWords(paths, standard), ...serveWords(args)),
     home,
@@ -232,7 +232,7 @@ function makeFolder(folder: string): void {
   }
 }
 
-/** Returns the flags that select the configuration, whether flags or variables have selected it here. */
+/** Returns the flags that select the configuration, even if variables have selected it here. */
 function configurationWords({ directory, file }: Paths, standard: string): readonly string[] {
   return [
     ...(directory === standard ? [] : [`--config-dir=${directory}`]),
@@ -251,7 +251,7 @@ function serveWords(args: Readonly<Record<string, unknown>>): readonly string[] 
   })
 }
 
-/** Says which variables are set here and will not be in the service. */
+/** Warns about variables that are set here, but not in the service. */
 function noteVariables(): void {
   const known = Object.keys(SERVICE_OPTIONS)
     .filter((name) => !(name in CONFIG_ARGS))
@@ -268,11 +268,11 @@ function installed(args: Readonly<Record<string, unknown>>, paths: Paths): Servi
   return definition
 }
 
-/** Returns lines that show commands before they run. */
+/** Returns lines that announce commands. */
 const runLines = (commands: readonly (readonly string[])[]): readonly string[] =>
   commands.map((command) => `run ${command.join(" ")}`)
 
-/** Runs a command of the service manager. Rejects with an UnavailableError that quotes its last line. */
+/** Runs a command of the service manager. Rejects with an UnavailableError that contains the last line of its stderr. */
 async function run(command: readonly string[]): Promise<void> {
   const failed = (reason: string) => new UnavailableError(`\`${command.join(" ")}\` failed: ${reason}`)
   let child: Bun.Subprocess<"ignore", "pipe", "pipe">
@@ -289,7 +289,7 @@ async function run(command: readonly string[]): Promise<void> {
   if (code !== 0) throw failed(stderr.trim().split("\n").at(-1) || `it exited with code ${code}`)
 }
 
-/** Runs a command whose output is the result, unless it is ignored, and returns its exit code. */
+/** Runs a command, prints its output unless that is ignored, and returns its exit code. */
 async function show(command: readonly string[], output: "inherit" | "ignore" = "inherit"): Promise<number> {
   try {
     return await Bun.spawn([...command], { stdin: "ignore", stdout: output, stderr: output }).exited

@@ -1,4 +1,4 @@
-/** `svc stop`: ends the running svc of a configuration, gracefully if it can. */
+/** `svc stop`: stops the running svc of a configuration, gracefully if possible. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
 import { print } from "../app/output.ts"
@@ -24,15 +24,15 @@ export const stop: CommandDef = {
       report(undefined, "not running", `svc is not running for ${paths.file}; \`svc ps\` lists those that run`)
       return 0
     }
-    // Whether it answers or not, it is the process that must end.
+    // The process must end, whether svc answers or not.
     const asked = await ask("stop", {}, ANSWER_MS).catch(() => undefined)
-    // An svc that hangs, or is older than this method.
+    // svc hangs, or is too old to know this method.
     if (asked === undefined && isAlive(pid)) signal(pid, "SIGTERM")
     if (await hasEnded(pid, systemClock, timeout)) {
       report(pid, "stopped", `stopped process ${pid}`)
       return 0
     }
-    // To an svc that is stopping already, SIGTERM means to end at once.
+    // SIGTERM makes an svc that is already stopping end at once.
     for (const name of ["SIGTERM", "SIGKILL"] as const) {
       signal(pid, name)
       if (await hasEnded(pid, systemClock, KILLED_MS)) {
@@ -40,7 +40,7 @@ export const stop: CommandDef = {
         return 0
       }
     }
-    throw new UnavailableError(`process ${pid} cannot be ended; see the log of svc`)
+    throw new UnavailableError(`cannot end process ${pid}; see the log of svc`)
   },
 }
 
@@ -50,7 +50,7 @@ const ANSWER_MS = 5000
 const KILLED_MS = 5000
 const POLL_MS = 25
 
-/** Sends a signal. Throws an UnavailableError if this user may not; a process that is gone is none's fault. */
+/** Sends a signal. Throws an UnavailableError if this user may not. Ignores a process that is gone. */
 function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name)
@@ -60,7 +60,10 @@ function signal(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-/** Waits for the end of a process that is no child, which no system reports: looks again and again, at most `ms` milliseconds. */
+/**
+ * Waits until a process has ended, at most `ms` milliseconds. Polls, because systems do not report the end of a process that
+ * is not a child.
+ */
 async function hasEnded(pid: number, clock: Clock, ms: number): Promise<boolean> {
   const until = clock.now() + ms
   while (isAlive(pid)) {

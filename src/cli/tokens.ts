@@ -105,7 +105,7 @@ async function printResults(
   return 0
 }
 
-/** Those of prose. */
+/** Bytes per token of prose. */
 const BYTES_PER_TOKEN = 4
 const RESULTS_NOTE =
   'A token is counted as 4 bytes. Percentiles may be up to a fifth too large. The column "cut" counts the results above a budget (`svc serve --result-budget`).'
@@ -115,9 +115,9 @@ const ESTIMATOR = "cl100k_base"
 const NOTE =
   "Estimated with the tokenizer cl100k_base; the tokenizer of a model may count a fifth more or less. A tool counts with its name, description and input schema, which clients pass to models."
 const SUMS_NOTE =
-  "The row of a server counts its whole instructions; the last table counts those that clients receive. A lazy view (?tools=search) lists the search tools alone."
+  "The row of a server counts its whole instructions; the last table counts those that clients receive. A lazy view (?tools=search) lists only the search tools."
 
-/** Tokens of one tool; `description` with the name. */
+/** Tokens of one tool; `description` includes the name. */
 type ToolCost = {
   readonly name: string
   readonly tokens: number
@@ -135,7 +135,7 @@ type ServerCost = {
   readonly tools: readonly ToolCost[]
 }
 
-/** What one client is listed. */
+/** The tokens of everything that svc lists to one client. */
 type Total = { readonly tokens: number; readonly tools: number; readonly instructions: number }
 
 type Count = (text: string) => number
@@ -167,7 +167,7 @@ function toolCost(entry: string, count: Count): ToolCost {
   return { name: String(name), tokens: described + schema, description: described, schema }
 }
 
-/** Orders by cost; equal ones by name. */
+/** Compares by cost, then by name. */
 const dearerFirst = (
   one: { readonly name: string; readonly tokens: number },
   other: { readonly name: string; readonly tokens: number },
@@ -175,7 +175,7 @@ const dearerFirst = (
 
 function createCounter(): Count {
   const tokenizer = new Tiktoken(ranks)
-  // The time for one run of characters grows with the square of its length.
+  // The time that the tokenizer needs for one run of characters grows with the square of its length.
   const piecesOf = (text: string) => (LONG_RUN.test(text) ? (text.match(PIECE) ?? []) : [text])
   return (text) => piecesOf(text).reduce((sum, piece) => sum + tokenizer.encode(piece, [], []).length, 0)
 }
@@ -203,7 +203,7 @@ const toolTable = ({ tools, instructions }: ServerCost): string =>
 
 const formatted = (count: number): string => count.toLocaleString("en-US")
 
-/** The error for a name of no listed server. */
+/** Returns the error for a name that is not of a listed server. */
 function unknownServer(name: string, known: readonly string[]): RequestError {
   return known.length === 0
     ? new RequestError("not_found", `svc offers no server to clients now; \`svc mcp status\` shows why`)

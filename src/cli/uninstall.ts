@@ -1,4 +1,4 @@
-/** `svc uninstall`: removes this program and what it has added to the system. Shows first what it removes. */
+/** `svc uninstall`: removes this program and what it has added to the system, after showing what it removes. */
 import { existsSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import type { CommandDef } from "citty"
@@ -22,7 +22,7 @@ export const uninstall: CommandDef = {
     server: { type: "positional", required: false, description: "Not used: `svc mcp uninstall NAME` removes a server" },
     purge: {
       type: "boolean",
-      description: "Remove the default configuration directory, too, with its tokens and backups",
+      description: "Also remove the default configuration directory, with its tokens and backups",
     },
     ...ASK_ARGS,
     json: { type: "boolean", description: "Print JSON" },
@@ -35,7 +35,7 @@ export const uninstall: CommandDef = {
     const home = homeDirectory()
     const { APPDATA: appData } = process.env
     const services = installedServices()
-    // A service ends with its removal.
+    // Removing a service stops it, so services do not count as running.
     const others = listRunning(runningFolder(home, appData, process.platform)).filter(
       ({ startedBy }) => startedBy !== "service",
     )
@@ -67,8 +67,8 @@ export const uninstall: CommandDef = {
     if (args.purge === true) rmSync(directory, { recursive: true, force: true })
     removeAll(files)
     const left = files.filter((file) => existsSync(file))
-    // Windows does not remove a program that runs.
-    if (left.length > 0) throw new UnavailableError(`remove by hand what could not be removed: ${left.join(", ")}`)
+    // Windows does not remove a running program.
+    if (left.length > 0) throw new UnavailableError(`cannot remove ${left.join(", ")}; remove it by hand`)
     report(true)
     say("svc is uninstalled; clients that `svc connect` has connected still refer to it")
     return 0
@@ -77,7 +77,7 @@ export const uninstall: CommandDef = {
 
 // ---
 
-/** The files that the instructions of `svc completion` make. */
+/** The files that users create by the instructions of `svc completion`. */
 const completionsIn = (home: string): readonly string[] => [
   join(home, ".config", "fish", "completions", "svc.fish"),
   join(home, ".local", "share", "bash-completion", "completions", "svc"),

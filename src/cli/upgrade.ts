@@ -32,7 +32,7 @@ export const upgrade: CommandDef = {
     const wanted = readOptions({ version: args.version }, {}).text("version")?.replace(/^v/, "")
     const asJson = args.json === true
     if (args.rollback === true && (args.check === true || wanted !== undefined))
-      throw usageError("--rollback stands alone: leave out --check and --version")
+      throw usageError("--rollback cannot be combined with --check or --version; leave these out")
     const program = ownProgram("upgrade")
     if (args.rollback === true) {
       const now = await rollBack(program)
@@ -43,7 +43,7 @@ export const upgrade: CommandDef = {
     const releases = option.text("releases")?.replace(/\/+$/, "") ?? releasesUrl
     if (releases === undefined)
       throw new UnavailableError(
-        "this build of svc has no URL of releases: give one with --releases, or build svc from source again",
+        "this build of svc has no URL of releases; give one with --releases, or build svc from source again",
       )
     const source = {
       program,
@@ -62,7 +62,7 @@ export const upgrade: CommandDef = {
         if (isNews)
           return `${found === undefined ? "another release of svc" : `svc ${found}`} is available; \`svc upgrade\` installs it`
         if (found !== undefined && isOlder(found)) return `svc ${version} is newer than the latest release, ${found}`
-        return `svc ${version} is ${wanted === undefined ? "the latest release" : "installed already"}`
+        return `svc ${version} is ${wanted === undefined ? "the latest release" : "already installed"}`
       })
       return 0
     }
@@ -83,7 +83,10 @@ export const upgrade: CommandDef = {
   },
 }
 
-/** Returns the path of this program. Throws an UnavailableError if svc runs from source, or a package manager has installed it. */
+/**
+ * Returns the path of this program. Throws an UnavailableError if svc runs from source, or a package manager has installed
+ * it.
+ */
 export function ownProgram(verb: "upgrade" | "uninstall"): string {
   if (ownCommand().length > 1)
     throw new UnavailableError(`svc runs from source here, where \`svc ${verb}\` has nothing to change`)
@@ -95,7 +98,7 @@ export function ownProgram(verb: "upgrade" | "uninstall"): string {
 
 // ---
 
-/** Whether this process runs with musl. That its loader is installed proves nothing: Debian has a package with it. */
+/** Whether this process runs with musl. An installed loader of musl proves nothing: Debian has a package with it. */
 function isMusl(): boolean {
   try {
     return readFileSync("/proc/self/maps", "utf8").includes("/ld-musl-")
@@ -105,11 +108,11 @@ function isMusl(): boolean {
   }
 }
 
-/** Says that an svc which runs is still the old program. */
+/** Notes that a running svc is still the old program. */
 function noteRunning(): void {
   const running = listRunning(runningFolder(homeDirectory(), process.env.APPDATA, process.platform))
   if (running.length > 0)
     say(
-      `a running svc stays as it is until it starts again: ${running.map(({ pid }) => `process ${pid}`).join(", ")}; see \`svc ps\``,
+      `a running svc stays on the old version until it starts again: ${running.map(({ pid }) => `process ${pid}`).join(", ")}; see \`svc ps\``,
     )
 }

@@ -56,7 +56,7 @@ test("add-json reads stdin, names what it leaves out, and refuses what is no ser
   )
   for (const [given, message] of [
     [['{"command":"x"}'], "the JSON has no name for the server"],
-    [["n", JSON.stringify(config)], "the JSON has several servers with names of their own"],
+    [["n", JSON.stringify(config)], "the JSON has several servers, each with its own name"],
     [['{"hello":1}'], "the JSON has no server"],
     [["n", '{"command":1}'], "n: command: "],
     [["n", "{"], "not valid JSON"],
@@ -81,7 +81,7 @@ test("a line that svc cannot take is answered with the one that it takes [cli:ad
     ["connect code", "no client is named code; did you mean vscode?"],
     ["connect netscape", "no client is named netscape; `svc connect --list` lists the clients"],
     ["clients", "`svc connect --list` lists the clients"],
-    ["init", "`svc serve --init` creates the configuration"],
+    ["init", "`svc serve --init`, `svc mcp add` and `svc config import` create the configuration"],
     ["validate", "`svc config check` checks the configuration"],
     ["kill", "`svc stop` stops svc"],
     ["config show", "`svc mcp list` lists the servers"],

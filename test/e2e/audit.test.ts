@@ -82,7 +82,7 @@ test("tokens leave a trace: refused, created, used by name, replaced and revoked
   expect((await call(bearer(bob))).status).toBe(200)
   const second = await token("create", "--name", "bob")
   expect([second.code, second.stdout]).toEqual([64, ""])
-  expect(second.stderr).toContain(`token id ${id} (bob) exists already`)
+  expect(second.stderr).toContain(`token id ${id} (bob) already exists`)
   const next = (await token("create", "--name", "bob", "--replace")).stdout.trim()
   expect((await call(bearer(next))).status).toBe(200)
   expect((await token("revoke", "bob")).code).toBe(0)

@@ -364,7 +364,7 @@ test("a token that may not be meant is warned of, and its use is shown without i
   expect(wrong.stderr).toContain("warning: no server has the tag wbe; did you mean web?")
   expect(wrong.stderr.match(/warning/g)).toHaveLength(1)
   expect((await token("create", "ci", "--name", "other")).code).toBe(64)
-  expect((await token("create", "ci")).stderr).toContain("(ci) exists already")
+  expect((await token("create", "ci")).stderr).toContain("(ci) already exists")
   const fine = await token("create", "--name", "fine", "--tags", "web", "--expires", "30d", "--json")
   expect([JSON.parse(fine.stdout).warnings, fine.stderr]).toEqual([[], ""])
 }, 20_000)

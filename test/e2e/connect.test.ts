@@ -87,7 +87,7 @@ test("connect shows the change, writes it with a backup, and undoes it byte for 
   expect(written).toContain('"other": { "command": "npx", "args": ["-y", "other"] },')
   expect(written).not.toContain("files")
   expect(statSync(file).mode & 0o777).toBe(0o640)
-  expect((await svc("connect", "cursor", "--yes")).stdout).toContain("is connected already")
+  expect((await svc("connect", "cursor", "--yes")).stdout).toContain("is already connected")
   expect((await svc("connect", "--list")).stdout).toMatch(/cursor +connected +user/)
   expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
   expect(readFileSync(file, "utf8")).toBe(CURSOR)
@@ -210,7 +210,7 @@ test("where svc requires a token, the client gets one of its own, which goes wit
   expect(await status()).not.toBe(401)
   expect(await tokens()).toMatchObject([{ name: "cursor" }])
   // Connected again, it keeps its token.
-  expect((await svc("connect", "cursor", "--yes")).stdout).toContain("is connected already")
+  expect((await svc("connect", "cursor", "--yes")).stdout).toContain("is already connected")
   expect((await svc("connect", "cursor", "--scope", "project", "--yes")).stderr).toContain("is shared with the project")
   expect((await svc("disconnect", "cursor", "--yes")).code).toBe(0)
   expect(await tokens()).toEqual([])

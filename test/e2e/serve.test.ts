@@ -117,7 +117,7 @@ describe("mistakes", () => {
     [["serve", "--port", "x"], "--port must be a whole number"],
     [["serve", "extra"], 'unexpected argument "extra"'],
     [["serve", "--host", "0.0.0.0"], "--allow-unauthenticated"],
-    [["serve", "--demo", "--config", "x.json"], "--demo serves no configuration"],
+    [["serve", "--demo", "--config", "x.json"], "--demo does not use a configuration"],
     [["health", "--url", "bogus"], "--url must be an http or https address or unix:/path, not bogus"],
     [["health", "--url", "unix:"], "--url must be an http or https address"],
   ])("svc %p is one line and exit 64 [cli:mistake]", async (args, message) => {
@@ -128,7 +128,7 @@ describe("mistakes", () => {
 
   test("a message wraps at words in the width of the terminal [cli:table]", async () => {
     const { stderr } = await runSvc(["serve", "--demo", "--config", "x.json"], { COLUMNS: "40" })
-    expect(stderr).toBe("svc: --demo serves no configuration:\n  leave out --demo or --config\n")
+    expect(stderr).toBe("svc: --demo does not use a\n  configuration; leave out --demo or\n  --config\n")
   })
 
   test("a host name without an address is not reported as a port in use", async () => {
