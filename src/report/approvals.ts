@@ -1,4 +1,4 @@
-/** The tools whose definition has changed since a person approved it or svc first saw it, with what has changed. */
+/** Reports tools with definitions that differ from the approved or first seen ones, and the differences. */
 import type { Agent } from "../agent/agent.ts"
 import { diffDefinitions } from "../catalog/definition-diff.ts"
 import { isSuspicious } from "../catalog/fingerprint.ts"
@@ -8,21 +8,21 @@ import type { DiffLine } from "../lib/line-diff.ts"
 
 export type Approval = {
   readonly server: string
-  /** Of a template: its instance. */
+  /** The instance, if the server is a template. */
   readonly instance?: string
   /** The server's own name of the tool. */
   readonly tool: string
-  /** Whether it is kept from clients until it is approved. */
+  /** Whether the tool is hidden from clients until it is approved. */
   readonly held: boolean
-  /** Whether a text of it contains invisible characters. */
+  /** Whether a text of the tool contains invisible characters. */
   readonly suspicious: boolean
-  /** Of the definition now. */
+  /** The hash of the current definition. */
   readonly hash: string
-  /** What a model reads of it now. */
+  /** The part of the definition that a model reads, now. */
   readonly definition: ListingEntry
-  /** What a model read of it before; undefined if svc has kept only the hash of that. */
+  /** The same part before the change; undefined if svc has stored only its hash. */
   readonly before?: ListingEntry
-  /** The lines of both definitions; without the one before, all lines are added ones. */
+  /** The lines of both definitions; without `before`, all lines count as added. */
   readonly diff: readonly DiffLine[]
 }
 
@@ -46,8 +46,8 @@ export function approvalsOf(agent: Agent, server?: string): readonly Approval[] 
 }
 
 /**
- * Approves one changed tool of a server, or all of them; with `hash` only the definition that has it. Returns their names.
- * Throws a RequestError (conflict) if the definition now is another one.
+ * Approves one changed tool of a server, or all; with `hash`, only the definition with that hash. Returns the names of the
+ * approved tools. Throws a RequestError (conflict) if the current definition has another hash.
  */
 export function approveTools(
   agent: Agent,
@@ -59,7 +59,7 @@ export function approveTools(
   if (hash !== undefined && approved.length === 0)
     throw new RequestError(
       "conflict",
-      `${tool ?? "the tools"} of ${server} changed again, or ${tool === undefined ? "need" : "needs"} no approval: look at the changes once more`,
+      `${tool ?? "the tools"} of ${server} changed again, or ${tool === undefined ? "need" : "needs"} no approval; review the changes again`,
     )
   return approved
 }

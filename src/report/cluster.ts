@@ -1,13 +1,13 @@
-/** The report of a cluster, as one of its replicas knows it. */
+/** The report of a cluster, as one of its replicas sees it. */
 import type { Replica } from "../store/replicas.ts"
 
 export type ClusterReport = {
   /** `address`: host and port of the shared state. */
   readonly state: { readonly address: string; readonly connected: boolean }
-  /** The replica that answers first. */
+  /** The answering replica comes first. */
   readonly replicas: readonly {
     readonly id: string
-    /** Whether it is the one that answers. */
+    /** Whether this is the answering replica. */
     readonly self: boolean
     readonly address: string
     readonly version: string

@@ -1,6 +1,6 @@
 /**
- * The health reports: projections of one snapshot, each with a verdict and a body. Each detail level is a list of fields
- * that are picked, never of fields that are left out. spec: Health report, Detail levels; choice: Health.
+ * The health reports: projections of one snapshot, each with a verdict and a body. Each detail level lists the fields to
+ * include, never the fields to leave out. spec: Health report, Detail levels; choice: Health.
  */
 
 import type { BackendSnapshot, Snapshot } from "../agent/snapshot.ts"
@@ -34,19 +34,19 @@ export type ProcessFacts = {
 export type ClusterFacts = {
   /** The id of this replica. */
   readonly replica: string
-  /** `refusing`: the shared state can be reached, but takes no changes. */
+  /** `refusing`: the shared state can be reached, but accepts no changes. `away`: it cannot be reached. */
   readonly state: "connected" | "refusing" | "away"
-  /** The number of replicas that live, this one included. */
+  /** The number of live replicas, this one included. */
   readonly replicas: number
   /** A digest of the text of this replica's configuration. */
   readonly configuration: string
   /** The replicas that have had another configuration for a minute. */
   readonly differing: readonly string[]
-  /** Whether this replica stops, and wants no new requests. */
+  /** Whether this replica is stopping and wants no new requests. */
   readonly draining: boolean
 }
 
-/** A projection of the snapshot: what it comes to, and the fields that its readers may see. */
+/** A projection of the snapshot: a verdict, and the fields that the reader may see. */
 export type Report<Verdict extends string> = {
   readonly verdict: Verdict
   readonly body: Readonly<Record<string, unknown>>
@@ -61,7 +61,7 @@ export type ReportOptions = {
   redactAll(text: string): string
 }
 
-/** Makes the report of `/health`. A server that an issue keeps from running is in the issues and in no count. */
+/** Returns the report of `/health`. A server that cannot run because of an issue is in the issues, but in no count. */
 export function healthReport(
   snapshot: Snapshot,
   facts: ProcessFacts,
@@ -71,7 +71,7 @@ export function healthReport(
   const total = servers.length
   const healthy = servers.filter((server) => healthOf(server, facts.now).healthy).length
   const verdict = overallHealth(snapshot.loaded, total, healthy)
-  // Bun counts memory outside of the heap's blocks as used, but not in the heap's total.
+  // Bun counts memory outside of the heap as used, but not in the heap's total.
   const heapTotal = Math.max(facts.heapTotal, facts.heapUsed)
   const percentage = heapTotal === 0 ? 0 : Math.round((facts.heapUsed / heapTotal) * 1000) / 10
   const body = {
@@ -103,7 +103,7 @@ export function healthReport(
     },
     configuration: summary(snapshot, facts),
     ...clusterSummary(facts, level),
-    // svc goes on with the last valid plan if the document is broken; the issues show it.
+    // If the document is broken, svc keeps the last valid plan, and only the issues show it.
     ...(level === "full" && snapshot.issues.length > 0
       ? { issues: snapshot.issues.map((issue) => redactAll(formatIssue(withoutFolder(issue)))) }
       : {}),
@@ -111,11 +111,11 @@ export function healthReport(
   return { verdict, body }
 }
 
-/** Makes the body of `/health/live`. svc is alive whenever it can make it. */
+/** Returns the body of `/health/live`. svc is alive whenever it can answer. */
 export const livenessReport = (facts: Pick<ProcessFacts, "now">) =>
   ({ status: "alive", timestamp: iso(facts.now) }) as const
 
-/** Makes the report of `/health/ready`. */
+/** Returns the report of `/health/ready`. */
 export function readinessReport(
   snapshot: Snapshot,
   facts: ProcessFacts,
@@ -140,8 +140,8 @@ export function readinessReport(
 }
 
 /**
- * Returns what a report says of the cluster. A replica whose shared state is away stays ready: the state is away for all of
- * them, and what needs none goes on.
+ * Returns the part of a report about the cluster. A replica stays ready while the shared state cannot be reached: it is the
+ * same for all replicas, and requests that do not need the shared state still work.
  */
 function clusterSummary({ cluster }: ProcessFacts, level: HealthLevel): Params {
   if (cluster === undefined) return {}
@@ -155,7 +155,7 @@ function clusterSummary({ cluster }: ProcessFacts, level: HealthLevel): Params {
   }
 }
 
-/** Returns the revision, the era and the counts of a connected server; nothing of another. */
+/** Returns the revision, the era and the counts of a connected server; nothing for any other server. */
 export const listedFacts = (listed: BackendSnapshot["listed"]) =>
   listed === undefined
     ? {}
@@ -168,7 +168,7 @@ export const listedFacts = (listed: BackendSnapshot["listed"]) =>
         prompts: listed.prompts,
       }
 
-/** Whether a server is healthy, and why it is not; the reason is not redacted, and undefined if nothing has failed yet. */
+/** Whether a server is healthy, or why not. The reason is not redacted; it is undefined if nothing has failed yet. */
 export type ServerHealth = { readonly healthy: true } | { readonly healthy: false; readonly reason: string | undefined }
 
 /** choice: a server is healthy if it is connected, answers pings, and its transport did not fail in the last minute. */
@@ -197,10 +197,10 @@ export function overallHealth(loaded: boolean, total: number, healthy: number): 
 // ---
 
 const RECENT_MS = 60_000
-/** How long a start goes on before its report says that there is no answer yet. */
+/** How long a start may take before its report says that there is no answer yet. */
 const SLOW_MS = 10_000
 
-/** Cuts the folder off the issue's file: the name is enough to find the place. */
+/** Removes the folder from the path of an issue's file: the name is enough to find the place. */
 const withoutFolder = ({ file, ...issue }: Issue): Issue =>
   file === undefined ? issue : { ...issue, file: file.replace(/^.*[\\/]/s, "") }
 
@@ -209,7 +209,7 @@ const megabytes = (bytes: number): number => Math.round((bytes / 1024 / 1024) * 
 
 function summary(snapshot: Snapshot, { authEnabled }: ProcessFacts) {
   const { loaded, backends, templates, disabled } = snapshot
-  // Counts the valid entries of the document: a template is one, however many instances it has.
+  // Counts the valid entries of the document: a template counts once, however many instances it has.
   const enabled = backends.filter(({ template }) => template === undefined).length + templates.length
   return {
     loaded,
@@ -224,7 +224,7 @@ function summary(snapshot: Snapshot, { authEnabled }: ProcessFacts) {
 function detail(server: BackendSnapshot, now: number, level: HealthLevel, redact: (text: string) => string) {
   const { spec, state, lastConnected, listed } = server
   const health = healthOf(server, now)
-  // The reason of the current health is shown even if another list or request has failed since.
+  // Shows the reason for the current health, even if another list or request has failed since.
   const lastError = health.healthy ? server.lastError : health.reason
   return {
     name: spec.id,
@@ -243,7 +243,7 @@ function detail(server: BackendSnapshot, now: number, level: HealthLevel, redact
   }
 }
 
-/** Returns the backends that svc restarts. Readiness and the supervision summary cover these alone. */
+/** Returns the backends that svc restarts. Readiness and the supervision summary cover only these. */
 export const supervisedBackends = (snapshot: Snapshot): readonly BackendSnapshot[] =>
   snapshot.backends.filter(({ spec }) => spec.tuning.restart.kind === "supervised")
 
@@ -254,11 +254,11 @@ const STATE_NAMES = {
   stopped: "stopped",
 } as const
 
-/** Returns the state in an entry of the supervision summary. The counts have no word for a first start; entries do. */
+/** Returns the state for an entry of the supervision summary. Unlike the counts, entries have a word for a first start. */
 const supervisedState = ({ kind }: BackendState): string =>
   kind === "starting" ? kind : STATE_NAMES[STATUS_BY_STATE[kind].aggregate ?? "stopped"]
 
-/** Makes the supervision summary: counts at `minimal`, else one entry for each backend. spec: Supervision summary. */
+/** Returns the supervision summary: counts at `minimal`, otherwise one entry for each backend. spec: Supervision summary. */
 export function supervisionSummary(snapshot: Snapshot, { level, redactAll }: ReportOptions): unknown {
   const backends = supervisedBackends(snapshot)
   if (level === "minimal") {

@@ -15,14 +15,14 @@ import {
   supervisionSummary,
 } from "./health.ts"
 
-/** `not_loaded`: no configuration was ever loaded. */
+/** `not_loaded`: no configuration has been loaded yet. */
 export type LoadingVerdict = "complete" | "loading" | "not_loaded"
 /** `idle`: a template without instances. `unknown`: no server has the name. */
 export type ServerVerdict = LoadingState | "idle" | "unknown" | "not_loaded"
 
 /**
- * Makes the report of `/health/mcp`. All of it derives from one state per server, so that no part contradicts another.
- * `successRate` is the share of ready servers, in per cent.
+ * Returns the report of `/health/mcp`. All its parts derive from one state per server, so that none contradicts another.
+ * `successRate` is the share of ready servers, in percent.
  */
 export function loadingReport(
   snapshot: Snapshot,
@@ -65,7 +65,7 @@ export function loadingReport(
   }
 }
 
-/** Makes the report of `/health/mcp/:serverName`. The worst instance of a template decides. */
+/** Returns the report of `/health/mcp/:serverName`. For a template, the worst instance decides. */
 export function serverReport(
   name: string,
   snapshot: Snapshot,
@@ -83,7 +83,7 @@ export function serverReport(
     const reason = rejectedServers(snapshot).get(name)
     if (reason !== undefined) return without("failed", options.level === "minimal" ? {} : neverStarted(reason, options))
     if (snapshot.disabled.includes(name)) return without("stopped")
-    // A template has no instances while no client needs it.
+    // A template that no client uses has no instances.
     if (snapshot.templates.includes(name)) return without("idle")
     return { verdict: "unknown", body: { error: "No server has this name", timestamp: iso(facts.now) } }
   }
@@ -131,8 +131,8 @@ const LOADING_STATES = [
 type LoadingState = (typeof LOADING_STATES)[number]
 
 /**
- * The count of the summary in which each state is. choice: a server that restarts is down after it was loaded, and its own
- * address answers 503, as for `failed`.
+ * The key of the summary that counts each state. choice: a restarting server is down after it was loaded, so its own path
+ * answers 503, as for `failed`.
  */
 const SUMMARY_KEYS = {
   ready: "ready",
@@ -206,7 +206,7 @@ function details(
   }
 }
 
-/** Returns what is wrong with a connected server: the lists that fail, and why it is not healthy. Not redacted. */
+/** Returns the problems of a connected server: the lists that fail, and why it is not healthy. Not redacted. */
 function problemsOf(backend: BackendSnapshot, now: number): readonly string[] {
   const health = healthOf(backend, now)
   const reason = health.healthy ? undefined : health.reason

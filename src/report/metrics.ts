@@ -40,7 +40,7 @@ export class Metrics {
 
   // ---
 
-  /** Adds a server; past MAX_SERVERS, which instances of templates can reach, its calls count as those of "other". */
+  /** Adds a server. Beyond MAX_SERVERS, which template instances can reach, calls count as those of "other". */
   private addServer(id: string): ServerCounters {
     const name = this.servers.size < MAX_SERVERS ? id : OTHER
     const server = this.servers.get(name) ?? { tools: new Map(), buckets: [...BOUNDS, 0].map(() => 0), sum: 0 }
@@ -56,11 +56,11 @@ export class Metrics {
   }
 }
 
-/** Values that are read at the moment of the exposition. */
+/** Values that are read when the metrics are written. */
 export type Gauges = {
   readonly inFlight: number
   readonly sessions: number
-  /** Open responses that are streams. */
+  /** Open event streams. */
   readonly streams: number
   /** This replica in its cluster; undefined for a single svc. */
   readonly replica:

@@ -1,4 +1,4 @@
-/** The tools of a server as people see them, with what svc keeps from clients: one shape for commands and REST. */
+/** The tools of a server for people, including those that svc hides from clients: one shape for commands and REST. */
 import { nameIn } from "../catalog/catalog.ts"
 import { knownTools, type Listing, type Tool, uniqueByName } from "../catalog/listing.ts"
 import { type ToolRow, toolRows, withOverrides } from "../catalog/tool-settings.ts"
@@ -9,11 +9,11 @@ export type OfferedTool = ToolRow & {
   readonly server: string
   /** Its name in the aggregate. */
   readonly qualifiedName: string
-  /** Its definition as clients see it, under its own name; undefined for a name that is of no tool. */
+  /** Its definition as clients see it, but under its own name; undefined for a name that no tool has. */
   readonly definition?: Tool
 }
 
-/** Returns the tools of a server, and the hidden names that are of none. `listing` is undefined while it is not connected. */
+/** Returns the tools of a server, and hidden names that no tool has. `listing` is undefined while the server is not connected. */
 export function offeredTools(
   spec: ServerSpec,
   listing: Listing | undefined,

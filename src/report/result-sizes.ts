@@ -1,4 +1,4 @@
-/** How large the results of each tool have been. Recording costs a look-up and an addition, because it runs for every call. */
+/** Counts the sizes of each tool's results. Recording costs a look-up and an addition, because it runs for every call. */
 
 /** The sizes of one tool's results in bytes. A percentile is the upper end of its bucket, at most 19 % too large. */
 export type ToolResultSizes = {
@@ -8,17 +8,17 @@ export type ToolResultSizes = {
   readonly p50: number
   readonly p99: number
   readonly largest: number
-  /** How many were answered with a part, because they exceeded a budget. */
+  /** How many results exceeded a budget, so that only a part was returned. */
   readonly cut: number
 }
 
 export class ResultSizes {
   private readonly servers = new Map<string, Map<string, Counters>>()
   private tools = 0
-  /** How many tools have had a large result: lists of tools name their size. */
+  /** How many tools have had a large result; lists of tools mention its size. */
   large = 0
 
-  /** Counts a result of `bytes`. Tools past the bound are not counted. */
+  /** Counts a result of `bytes`. Tools beyond MAX_TOOLS are not counted. */
   record(server: string, tool: string, bytes: number): void {
     const counters = this.servers.get(server)?.get(tool) ?? this.add(server, tool)
     if (counters === undefined) return
@@ -30,7 +30,7 @@ export class ResultSizes {
     counters.largest = bytes
   }
 
-  /** Counts a result that was answered with a part. */
+  /** Counts a result of which only a part was returned. */
   recordCut(server: string, tool: string): void {
     const counters = this.servers.get(server)?.get(tool) ?? this.add(server, tool)
     if (counters !== undefined) counters.cut++
@@ -81,7 +81,7 @@ const MAX_TOOLS = 5000
 /** Buckets of each doubling. */
 const STEPS = 4
 const BUCKETS = 33 * STEPS
-/** About 25,000 tokens: what clients cut at. */
+/** About 25,000 tokens, the size at which clients truncate results. */
 const LARGE_BYTES = 100_000
 
 const bucketOf = (bytes: number): number => Math.min(BUCKETS - 1, Math.ceil(Math.log2(Math.max(1, bytes)) * STEPS))

@@ -7,7 +7,7 @@ import type { Cell } from "../lib/table.ts"
 import type { Tone } from "../lib/terminal.ts"
 import { healthOf } from "./health.ts"
 
-/** The states of what runs, with the color that each is shown in. */
+/** The states of a server with a process or connection, each with the color in which it is shown. */
 const RUNNING = {
   starting: "notice",
   connected: "good",
@@ -15,29 +15,29 @@ const RUNNING = {
   degraded: "notice",
   /** A remote server whose connection is lost. */
   reconnecting: "notice",
-  /** A process that has ended and is started again. */
+  /** A process that has ended, and that svc starts again. */
   restarting: "notice",
   "crash-loop": "bad",
-  /** Lost, and its settings do not let svc start it again. */
+  /** Lost, and not restarted because of its settings. */
   failed: "bad",
   /** Stopped while idle; its catalog is kept, and a call starts it. */
   asleep: "good",
   "sign-in needed": "notice",
-  /** A remote server that wants a token in a header. */
+  /** A remote server that requires a token in a header. */
   "token needed": "notice",
   /** A remote server that refused the credentials in the configured headers. */
   "credentials refused": "bad",
   stopped: "faint",
 } as const satisfies Record<string, Tone>
 
-/** The states of what is in the configuration and has no process or connection. */
+/** The states of a configured server without a process or connection. */
 const IDLE = {
   disabled: "faint",
-  /** Kept from running by an error in the configuration. */
+  /** Does not run because of an error in the configuration. */
   invalid: "bad",
   /** A template without instances. */
   "not in use": "faint",
-  /** Written, and not applied yet. */
+  /** Written, but not applied yet. */
   "not loaded": "notice",
   "not running": "faint",
 } as const satisfies Record<string, Tone>
@@ -47,7 +47,7 @@ export type ServerState = keyof typeof RUNNING | keyof typeof IDLE
 /** The color of each state. */
 export const TONE_BY_STATE: Readonly<Record<ServerState, Tone>> = { ...RUNNING, ...IDLE }
 
-/** Makes the cell of a server's state. */
+/** Returns the table cell of a server's state. */
 export const stateCell = (state: ServerState): Cell => ({ text: state, tone: TONE_BY_STATE[state] })
 
 /** Returns the state of a backend at the moment `now`. */
@@ -70,15 +70,15 @@ export function stateOf(backend: BackendSnapshot, now: number): keyof typeof RUN
   }
 }
 
-/** What is known of the servers that have no process or connection. */
+/** The servers without a process or connection. */
 export type IdleServers = {
   readonly disabled: readonly string[]
   readonly templates: readonly string[]
-  /** The servers that an error in the configuration keeps from running, by name, with the error. */
+  /** The servers that do not run because of an error in the configuration, by name, with the error. */
   readonly invalid: Readonly<Record<string, string>>
 }
 
-/** Returns the state of a configured server that has no process or connection. `idle` is undefined if svc is not running. */
+/** Returns the state of a configured server without a process or connection. `idle` is undefined if svc is not running. */
 export function idleStateOf(name: string, idle: IdleServers | undefined): keyof typeof IDLE {
   if (idle === undefined) return "not running"
   if (idle.disabled.includes(name)) return "disabled"

@@ -1,4 +1,4 @@
-/** The servers as they are written, joined with what runs of them: one shape for commands, internal tools and REST. */
+/** Joins the servers in the file with their running instances: one shape for commands, internal tools and REST. */
 import type { writtenServers } from "../config/edit.ts"
 import { isDisabled } from "../config/plan.ts"
 import { isRemote } from "../config/sections.ts"
@@ -8,7 +8,7 @@ import { type ServerStatus, type Status, worstOf } from "./status.ts"
 
 type WrittenServers = ReturnType<typeof writtenServers>
 
-/** A server of mcp.json. What is absent is unknown, because nothing runs. */
+/** A server of mcp.json. Absent members are unknown, because the server does not run. */
 export type DescribedServer = {
   readonly name: string
   /** stdio, http, sse or streamableHttp. */
@@ -23,11 +23,14 @@ export type DescribedServer = {
   readonly tags: readonly string[]
   /** Why it is not healthy. */
   readonly lastError?: string
-  /** What runs of it: one entry, or one for each instance of a template. */
+  /** The running server: one entry, or one for each instance of a template. */
   readonly instances: readonly ServerStatus[]
 }
 
-/** Joins servers with the status of a running svc; `status` is undefined if none runs. The worst instance stands for a server. */
+/**
+ * Joins servers with the status of the running svc; `status` is undefined if none runs. The worst instance represents a
+ * server.
+ */
 export function describeServers(written: WrittenServers, status: Status | undefined): readonly DescribedServer[] {
   return [...written].map(([name, { section, server }]) => {
     const instances = status?.servers.filter((one) => one.name === name) ?? []
@@ -52,7 +55,7 @@ export function describeServers(written: WrittenServers, status: Status | undefi
   })
 }
 
-/** Returns the servers that a running svc knows, in the form of those in the file: the last valid plan runs on. */
+/** Returns the servers of a running svc in the form of the file, for a file that is broken: the last valid plan still runs. */
 export function runningServers({ servers, templates, disabled }: Status): WrittenServers {
   const running: readonly (readonly [string, { readonly section: string; readonly server: Params }])[] = [
     ...servers.map(({ name, type, tags }) => [name, { section: "mcpServers", server: { type, tags } }] as const),

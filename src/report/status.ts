@@ -28,32 +28,32 @@ export type ServerStatus = {
   readonly restarts: number
   readonly protocolVersion?: string
   readonly era?: string
-  /** The tools that clients are offered. */
+  /** The tools that svc offers to clients. */
   readonly tools?: number
-  /** The tools that `disabledTools` or a quarantine keeps from clients. */
+  /** The tools that `disabledTools` or a quarantine hides from clients. */
   readonly hiddenTools?: number
   readonly prompts?: number
   readonly resources?: number
   /** Set if the server is connected and offers nothing. */
   readonly empty?: true
-  /** Characters that it puts into the context of a client: those of its list of tools, and of its instructions. */
+  /** Characters that the server adds to the context of a client: those of its list of tools, and of its instructions. */
   readonly characters?: ContextCharacters
-  /** What clients do not take of its offer. */
+  /** Parts of its offer that clients reject or truncate. */
   readonly warnings?: readonly string[]
-  /** Names in `toolDescriptionOverrides` and `toolOverrides` that are of no tool. */
+  /** Names in `toolDescriptionOverrides` and `toolOverrides` that no tool has. */
   readonly unknownOverrides?: readonly string[]
   /** Why the server is degraded: lists that fail, pings without an answer. */
   readonly issues?: readonly string[]
-  /** Tools whose definition differs from the pinned one. */
+  /** Tools with a definition that differs from the pinned one. */
   readonly changedTools?: readonly string[]
-  /** Tools whose texts hold invisible characters. */
+  /** Tools with invisible characters in their texts. */
   readonly suspiciousTools?: readonly string[]
-  /** Why the server is not healthy. What is over is no news to a person. */
+  /** Why the server is not healthy. Past errors of a healthy server are left out. */
   readonly lastError?: string
   /** When the last ping was answered or given up. svc pings a server that is idle. */
   readonly lastPing?: string
   readonly authorizationUrl?: string
-  /** The sizes of the results of its tools, of those with the largest ones. */
+  /** The sizes of results, for the tools with the largest results. */
   readonly results?: readonly ToolResultSizes[]
 }
 
@@ -62,10 +62,10 @@ export type Status = {
   /** Names of templates that can have instances. */
   readonly templates: readonly string[]
   readonly disabled: readonly string[]
-  /** The servers that an error in the configuration keeps from running, by name, with the error. */
+  /** The servers that do not run because of an error in the configuration, by name, with the error. */
   readonly invalid: Readonly<Record<string, string>>
   readonly issues: readonly string[]
-  /** What clients do not take of all servers together. */
+  /** Parts of the whole offer that clients reject or truncate. */
   readonly warnings: readonly string[]
   readonly loaded: boolean
   /** Set if svc serves its demo in place of the configuration. */
@@ -81,7 +81,7 @@ export const withResultSizes = ({ servers, ...rest }: Status, sizes: Pick<Result
   }),
 })
 
-/** Makes the status report for the moment `now`; `clean` redacts the text of errors. */
+/** Returns the status report at the time `now`; `clean` redacts the text of errors. */
 export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) => string): Status {
   const iso = (time: number) => new Date(time).toISOString()
   return {
@@ -95,7 +95,7 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
       ]),
     ),
     issues: snapshot.issues.map(formatIssue),
-    // An instance of a template is for its clients alone.
+    // Leaves out instances of templates, which only their own clients see.
     warnings: longList(
       snapshot.backends.reduce(
         (sum, { template, listed }) => sum + (template === undefined ? (listed?.tools ?? 0) : 0),
@@ -137,7 +137,7 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
   }
 }
 
-/** Returns the instance that stands for a server: one not connected, else one not healthy, a degraded one, or the first. */
+/** Returns the instance that represents a server: one that is not connected, else not healthy, else degraded, else the first. */
 export const worstOf = (instances: readonly ServerStatus[]): ServerStatus | undefined =>
   instances.find((one) => one.status !== "connected") ??
   instances.find((one) => !one.healthy) ??
@@ -146,9 +146,9 @@ export const worstOf = (instances: readonly ServerStatus[]): ServerStatus | unde
 
 // ---
 
-/** Tools of a server whose results are shown. */
+/** The most tools of a server for which the sizes of results are shown. */
 const MAX_SIZES = 5
 
-/** Returns what is wrong with a connected server. */
+/** Returns the problems of a connected server. */
 const issuesOf = ({ listed, responsive }: BackendSnapshot): readonly string[] =>
   listed === undefined ? [] : [...listed.failing, ...(responsive ? [] : [UNRESPONSIVE])]

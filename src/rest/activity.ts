@@ -1,4 +1,4 @@
-/** Endpoints of what happens: status, sessions, logs, and events as they occur. */
+/** Endpoints for activity: status, sessions, calls, approvals, logs and events. */
 import { isDeepStrictEqual } from "node:util"
 import * as z from "zod"
 import { slugOf } from "../config/server-spec.ts"
@@ -93,7 +93,7 @@ const activity = defineEndpoint({
   description: "svc begins to count at the first request to REST.",
   query: z.strictObject({ server: z.string().optional() }),
   answer: z.strictObject({
-    since: z.string().describe("When svc began to count"),
+    since: z.string().describe("When svc started to count"),
     items: z.array(
       z.strictObject({
         minute: z.string(),
@@ -198,7 +198,7 @@ export const ACTIVITY_ENDPOINTS: readonly Endpoint[] = [status, sessions, activi
 
 // ---
 
-/** Sends what changes; changes within a moment are sent together. Returns the function that ends it. */
+/** Sends events for changes; changes within GATHER_MS are sent together. Returns the function that ends this. */
 function watchAll(ports: RestPorts, send: (event: string, data: unknown) => void): () => void {
   const { agent, clock } = ports
   let known = new Map(describeAll(ports).map((server) => [server.name, server]))

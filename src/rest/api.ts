@@ -1,12 +1,12 @@
 /**
  * REST: finds the endpoint of a request, checks login, query and body, and renders the answer. Imported at the first request
- * under `/api`: a start does not load it.
+ * under `/api`, not at the start.
  *
- *  1. `/api/v1` shows and changes everything, so it needs an admin: with `--auth` a token that opens all servers and svc's own
- *     tools (`svc:admin`) or a browser's session that stands for one, else a session of `svc admin` (serve/admin-login.ts).
- *  2. The views without the version show what `/mcp` shows the same client (views.ts).
+ *  1. `/api/v1` shows and changes everything, so it requires an admin. With `--auth`, that is a token for all servers and svc's
+ *     own tools (`svc:admin`), or a browser session made from one; otherwise a session of `svc admin` (serve/admin-login.ts).
+ *  2. The views without a version show what `/mcp` shows the same client (views.ts).
  *  3. The login is checked before the body is read and before the path is looked up.
- *  4. Bodies are JSON within `--max-body`. Requests of one address are limited.
+ *  4. Bodies are JSON within `--max-body`. Requests are limited by address.
  */
 
 import type { Clock } from "../lib/clock.ts"
@@ -48,15 +48,15 @@ export const ENDPOINTS: readonly Endpoint[] = [
 export type RestDeps = {
   readonly clock: Clock
   readonly login: AdminLogin
-  /** Whether tokens of clients decide (`--auth`), which the listener has checked. */
+  /** Whether requests need client tokens (`--auth`), which the listener has already checked. */
   readonly auth: boolean
   /** Undefined without an issuer. */
   readonly issuerLogin: (() => Promise<IssuerLogin>) | undefined
   /** Undefined without `--audit-log`. */
   readonly audit: Audit | undefined
-  /** Bytes of a body at most. */
+  /** The largest body, in bytes. */
   readonly maxBody: number
-  /** Counts the logins of an address that replicas have seen; undefined for a single svc. */
+  /** Counts the logins of an address on all replicas; undefined for a single svc. */
   readonly countLogins: CountShared | undefined
   /** Returns the client's address. */
   addressOf(inbound: Inbound): string
@@ -83,12 +83,12 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
     if (retryAfter !== undefined)
       throw new RequestError("too_many", "Too many requests from this address; try again later", { retryAfter })
     if (path === LOGIN_PATH) {
-      // The images and frames of a hostile page must not use up the limit that follows.
+      // Images and frames of a hostile page must not use up the following limit.
       const target = request.headers.get("sec-fetch-dest")
       if (target !== null && target !== "document")
         throw new RequestError("forbidden", "Open this address in a tab of a browser")
       if (attempts(address).retryAfter !== undefined)
-        throw new RequestError("too_many", "Too many links were tried from this address; wait a minute")
+        throw new RequestError("too_many", "Too many login attempts from this address; try again in a minute")
       return logIn(inbound, deps, mask)
     }
     const found = await deps.ports()
@@ -107,7 +107,7 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
       const groups = pattern.exec(local)
       return groups === null ? [] : [{ endpoint, values: groups.slice(1) }]
     })
-    // A literal path wins over a parameter: `/presets/preview` is no preset.
+    // A literal path takes precedence over a parameter: `/presets/preview` is not a preset.
     const literal = matching.filter(({ endpoint }) => endpoint.path === local)
     const candidates = literal.length > 0 ? literal : matching
     if (candidates.length === 0)
@@ -117,7 +117,7 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
     if (match === undefined) {
       const allow = candidates.map(({ endpoint }) => endpoint.method).join(", ")
       return refuse(
-        new RequestError("wrong_method", `Method not allowed; ${path.slice(0, 200)} has ${allow}`),
+        new RequestError("wrong_method", `Method not allowed; ${path.slice(0, 200)} supports ${allow}`),
         inbound,
         {
           allow,
@@ -167,10 +167,13 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
 const PREFIX = "/api/v1"
 const LOGIN_LIMIT = { requests: 20, windowMs: 60_000 }
 const REST_LIMIT = { requests: 3000, windowMs: 60_000 }
-/** What an admin sees is for the admin alone. */
+/** Headers that keep caches from storing answers, which only an admin may see. */
 const PRIVATE = { "cache-control": "no-store", "x-content-type-options": "nosniff" }
 
-/** Returns when the login ends, if the listener does not see to that. Throws a RequestError unless the request comes from an admin. */
+/**
+ * Returns when the login ends; undefined if the listener closes its streams. Throws a RequestError unless the request comes
+ * from an admin.
+ */
 function requireAdmin(
   { request, principal }: Inbound,
   { login, auth }: Pick<RestDeps, "login" | "auth">,
@@ -179,7 +182,7 @@ function requireAdmin(
     if (principal.admin && principal.tags === undefined) return undefined
     throw new RequestError(
       "forbidden",
-      `This token may not manage svc: use one without tags, or with the scope ${ADMIN_SCOPE}`,
+      `This token may not manage svc; use a token without tags, or with the scope ${ADMIN_SCOPE}`,
       principal.scoped ? { scope: ADMIN_SCOPE } : undefined,
     )
   }
@@ -191,7 +194,7 @@ function requireAdmin(
   )
 }
 
-/** Answers the address that leads to a login: the link of `svc admin`, or the way to the issuer and back. */
+/** Answers the login address: the link of `svc admin`, or the redirects to the issuer and back. */
 async function logIn(inbound: Inbound, deps: RestDeps, mask: (text: string) => string): Promise<Response> {
   const { request, search } = inbound
   const { login, auth, audit, issuerLogin, addressOf } = deps
@@ -211,7 +214,7 @@ async function logIn(inbound: Inbound, deps: RestDeps, mask: (text: string) => s
     }
     const session = login.redeem(query.get("code") ?? "")
     if (session === undefined)
-      throw new RequestError("forbidden", "This link was used, or is older than 60 s: run `svc admin` again")
+      throw new RequestError("forbidden", "This link was already used, or is older than 60 s; run `svc admin` again")
     trace("ok")
     return toPage(request, login, session)
   } catch (error) {
@@ -221,7 +224,7 @@ async function logIn(inbound: Inbound, deps: RestDeps, mask: (text: string) => s
   }
 }
 
-/** Leads to the page with the cookie of a session and, for the page alone, its key: no server gets to see the fragment. */
+/** Redirects to the page with the cookie of a session. The key of the session is in the fragment, which no server sees. */
 const toPage = (request: Request, login: AdminLogin, session: NewSession): Response =>
   new Response(null, {
     status: HTTP_STATUS.seeOther,
@@ -233,7 +236,7 @@ const toPage = (request: Request, login: AdminLogin, session: NewSession): Respo
     },
   })
 
-/** Runs an endpoint; what changes something is audited. A call of a tool is audited like any other call. */
+/** Runs an endpoint, and audits changes. Tool calls are audited elsewhere, like those of other clients. */
 async function audited(endpoint: Endpoint, call: EndpointCall): Promise<unknown> {
   const { ports, params, body, principal } = call
   const about = {
@@ -256,14 +259,14 @@ async function audited(endpoint: Endpoint, call: EndpointCall): Promise<unknown>
 async function readBody(request: Request, limit: number): Promise<unknown> {
   const type = request.headers.get("content-type")
   const text = request.headers.get("content-length") === "0" || request.body === null ? undefined : type
-  // A body may be left out if nothing in it is required.
+  // A missing body counts as empty; the schema then reports missing members.
   if (text === undefined) return {}
   if (text === null || !/^application\/(?:merge-patch\+)?json\s*(;|$)/i.test(text))
     throw new RequestError("unsupported_media_type", "Content-Type must be application/json")
   return readJson(request, limit)
 }
 
-/** Returns a value as the schema declares it. Throws a RequestError that names the wrong member and no value. */
+/** Returns a value, parsed by the schema. Throws a RequestError that names the wrong members, but no values. */
 function check(schema: Endpoint["body"], value: unknown, what: "query" | "body"): Params {
   if (schema === undefined) return {}
   const parsed = schema.safeParse(value, { error: schemaProblem })
@@ -278,7 +281,7 @@ const MAX_PROBLEMS = 20
 
 const patternOf = (path: string): RegExp => new RegExp(`^${path.replace(/\{\w+\}/g, "([^/]+)")}$`)
 
-/** Returns the hash of an answer, or of the server in it that was written. */
+/** Returns the hash in an answer, or in its written server. */
 function hashIn(answer: unknown): string | undefined {
   if (!isObject(answer)) return undefined
   const hash = isObject(answer.written) ? answer.written.hash : answer.hash

@@ -1,4 +1,4 @@
-/** Counts finished calls by minute, server and tool, for charts. Bounded: one hour, and so many tools in a minute. */
+/** Counts finished calls by minute, server and tool, for charts. Keeps one hour, and at most MAX_TOOLS tools per minute. */
 import type { Clock } from "../lib/clock.ts"
 import type { FinishedCall } from "../session/ports.ts"
 
@@ -13,7 +13,7 @@ export type CallCount = {
 }
 
 export class CallHistory {
-  /** By the start of the minute, milliseconds since the epoch, oldest first. */
+  /** Counts by the start of the minute, in milliseconds since the epoch, oldest first. */
   private readonly minutes = new Map<number, Map<string, CallCount>>()
   readonly since: number
 

@@ -1,4 +1,4 @@
-/** Endpoints of the configuration: servers as they are written, issues, and presets. */
+/** Endpoints for the configuration: servers as written in the file, issues, and presets. */
 import { isDeepStrictEqual } from "node:util"
 import * as z from "zod"
 import { selectServers } from "../catalog/selection.ts"
@@ -90,7 +90,7 @@ const replace = defineEndpoint({
   async run({ ports, params, body, request }) {
     const expected = request.headers.get("if-match")
     if (expected === null)
-      throw new RequestError("precondition_required", "Send the ETag of the server that you read in If-Match")
+      throw new RequestError("precondition_required", "If-Match is missing; send the ETag of the server that you read")
     const name = resolveServerName(ports.editor.read().config, params.name ?? "")
     let warnings: readonly string[] = []
     const { outcome, reload } = await applyEdit(ports, name, (written) => {
@@ -98,13 +98,13 @@ const replace = defineEndpoint({
       if (!expected.split(",").some((tag) => [`"${hashOf(ports, now)}"`, "*"].includes(tag.trim())))
         throw new RequestError(
           "precondition_failed",
-          `${name} was changed in the meantime: read it again, and apply the change to what it is now`,
+          `${name} has changed since you read it; read it again, and repeat your change`,
         )
       const server = unhidden(ports, body.server, now.server, name)
       if (!body.confirmZeroTools && hidesEveryTool(ports.agent.find(name), namesIn(server.disabledTools)))
         throw new RequestError(
           "conflict",
-          `${name} would offer no tool any more; send confirmZeroTools: true to hide the last one too`,
+          `${name} would no longer offer any tool; send confirmZeroTools: true to hide its last tool`,
           { reason: "confirmation_required", servers: [name] },
         )
       if (isDeepStrictEqual(server, now.server)) return written
@@ -207,7 +207,7 @@ export const CONFIG_ENDPOINTS: readonly Endpoint[] = [
 
 type Written = { readonly section: string; readonly server: Params }
 
-/** Returns the servers as they are written; none if the file is not JSON, which is an issue. */
+/** Returns the servers as written in the file; none if the file is not JSON, which is reported as an issue. */
 function writtenOrNone({ editor }: RestPorts): ReturnType<typeof writtenServers> {
   try {
     return writtenServers(editor.read().config)
@@ -223,7 +223,7 @@ function writtenOf(config: string, name: string): Written {
   return found
 }
 
-/** Salted, because a short secret could be guessed from the hash and what is not hidden. */
+/** Returns the hash of a written server. It is salted, because a short secret could be guessed from it and the visible part. */
 const hashOf = ({ salt }: RestPorts, written: Written): string => digest(salt + JSON.stringify(written), 32)
 
 const shownServer = (ports: RestPorts, name: string, written: Written) => ({
@@ -233,7 +233,7 @@ const shownServer = (ports: RestPorts, name: string, written: Written) => ({
   hash: hashOf(ports, written),
 })
 
-/** Returns a server with its secrets hidden; a reference to a variable stays. */
+/** Returns a server with its secrets hidden; references to variables stay visible. */
 function hidden({ mask }: RestPorts, server: Params): Params {
   const args = Array.isArray(server.args) ? server.args.map(String) : []
   const shown = mapStrings(server, (text, path) => {
@@ -255,7 +255,7 @@ function isSecretAt([key, member, ...more]: readonly (string | number)[], args: 
       return typeof member === "string" && isSecretSetting(member)
     case "args":
       return typeof member === "number" && isSecretName(args[member - 1] ?? "")
-    // Their members are names of tools.
+    // The members of these are named after tools.
     case "toolDescriptionOverrides":
     case "toolOverrides":
       return false
@@ -264,12 +264,12 @@ function isSecretAt([key, member, ...more]: readonly (string | number)[], args: 
   }
 }
 
-/** A value that is nothing but references, perhaps behind a scheme such as `Bearer`. */
+/** Matches a value that consists of references, perhaps after a scheme such as `Bearer`. */
 const REFERENCE = /^(?:\w+ )?(?:\$\{?\w+\}?|\{\{[^}]*\}\})+$/
 
 /**
- * Returns a server with the written texts where it has hidden ones. Throws a RequestError for a hidden text that is not the one
- * that was shown: svc cannot tell which part of it is to stay.
+ * Returns a server with its hidden texts replaced by the written ones. Throws a RequestError if a hidden text was edited: svc
+ * cannot tell which part of it should stay.
  */
 function unhidden(ports: RestPorts, given: Params, written: Params, name: string): Params {
   const shown = hidden(ports, written)
@@ -279,7 +279,7 @@ function unhidden(ports: RestPorts, given: Params, written: Params, name: string
     if (typeof before === "string" && valueAt(shown, path) === text) return before
     throw new RequestError(
       "invalid_params",
-      `${path.join(".")} of ${name} has ${HIDDEN}, which stands for nothing there: write the whole value, or a reference such as \${NAME}`,
+      `${path.join(".")} of ${name} contains ${HIDDEN}, but no secret is hidden there; write the whole value, or a reference such as \${NAME}`,
     )
   })
   return isObject(restored) ? restored : {}
@@ -290,7 +290,7 @@ const valueAt = (value: unknown, path: readonly (string | number)[]): unknown =>
 
 const namesIn = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])
 
-/** Returns the servers that an expression selects, and its tags that no server has. Throws a RequestError for an invalid one. */
+/** Returns the servers that an expression selects, and its tags that no server has. Throws a RequestError if it is invalid. */
 function matching(ports: RestPorts, filter: string) {
   const selection = selectServers([{ filter }], new Map())
   const all = describeAll(ports)

@@ -1,4 +1,7 @@
-/** Defines what an endpoint of REST is: a method, a path, schemas in and out, and a function. OpenAPI is made from these. */
+/**
+ * Defines an endpoint of REST: a method, a path, schemas of its input and output, and a function. OpenAPI is generated from
+ * these.
+ */
 import type * as z from "zod"
 import type { Agent } from "../agent/agent.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -17,7 +20,7 @@ import type { Immutable, ToolResult } from "../tools/tool.ts"
 import type { Params } from "../wire/message.ts"
 import type { CallHistory } from "./call-history.ts"
 
-/** What endpoints work with. */
+/** The parts of svc that endpoints use. */
 export type RestPorts = {
   readonly agent: Agent
   readonly clock: Clock
@@ -26,13 +29,13 @@ export type RestPorts = {
   /** The path of mcp.json. */
   readonly file: string
   readonly serverLogs: Pick<ServerLogs, "read" | "watch">
-  /** All open streams of svc, and those of REST among them. */
+  /** All open streams of svc; `restStreams`: those of REST. */
   readonly streams: OpenStreams
   readonly restStreams: Set<OpenStream>
-  /** Random text, which holds until svc ends. */
+  /** Random text, constant until svc ends. */
   readonly salt: string
   readonly login: AdminLogin
-  /** Whether tokens of clients decide (`--auth`). */
+  /** Whether requests need client tokens (`--auth`). */
   readonly auth: boolean
   /** The address of MCP for clients; undefined on a Unix socket. */
   readonly endpoint: string | undefined
@@ -42,7 +45,7 @@ export type RestPorts = {
   facts(): ProcessFacts
   /** Masks credentials; paths and addresses stay, because the reader is the operator. */
   mask(text: string): string
-  /** Runs one of svc's own tools for a person who has seen what it does. `agreed` is the digest of the plan that was shown. */
+  /** Runs one of svc's own tools for a person who has seen its plan. `agreed` is the digest of that plan. */
   runTool(tool: string, args: Params, agreed: string | undefined, signal: AbortSignal): Promise<ToolResult>
   /**
    * Starts the sign-in to a remote server. Resolves to the address for the person's browser; undefined if no person is needed.
@@ -51,12 +54,12 @@ export type RestPorts = {
   authorize(server: string): Promise<StartedAuthorization>
   /** Undefined without `--audit-log`. */
   readonly audit: Audit | undefined
-  /** Applies what is written in the files now. */
+  /** Applies the current content of the files. */
   follow(): Promise<unknown>
   editPresets(change: (text: string) => string): Promise<boolean>
   /** The calls since REST was first used. */
   readonly history: CallHistory
-  /** Calls `onfinished` after each call of a tool; the returned function ends that. */
+  /** Calls `onfinished` after each tool call, until the returned function is called. */
   watchCalls(onfinished: (call: FinishedCall) => void): () => void
   onbug(error: unknown): void
 }
@@ -64,7 +67,7 @@ export type RestPorts = {
 /** One request for an endpoint, checked against its schemas. */
 export type EndpointCall<Q = Params, B = Params> = {
   readonly ports: RestPorts
-  /** The parts of the path that its braces name. */
+  /** The values of the parameters in the path. */
   readonly params: Readonly<Record<string, string>>
   readonly query: Q
   readonly body: B
@@ -84,16 +87,19 @@ export type Endpoint = {
   readonly answer: z.ZodType | "stream"
   /** The status of a success, if it is not 200. */
   readonly created?: true
-  /** Set if the answer is sent with an `ETag`, by its member `hash`. */
+  /** Set if the answer is sent with an `ETag`: its member `hash`. */
   readonly tagged?: true
-  /** Set if a change must name the `ETag` of what it replaces in `If-Match`. */
+  /** Set if a change requires `If-Match` with the `ETag` of what it replaces. */
   readonly conditional?: true
-  /** What may go wrong besides a missing login, malformed input and a rate limit. */
+  /** The possible faults, in addition to a missing login, malformed input and a rate limit. */
   readonly faults: readonly RequestFault[]
   run(call: EndpointCall): unknown
 }
 
-/** Makes an endpoint; `run` gets a query and a body that fit their schemas, and returns what fits `answer`, or a stream. */
+/**
+ * Returns an endpoint. `run` receives a query and a body that fit their schemas, and returns a value that fits `answer`, or a
+ * stream.
+ */
 export function defineEndpoint<Q extends z.ZodObject, B extends z.ZodObject, A extends z.ZodType>(
   endpoint: Omit<Endpoint, "query" | "body" | "answer" | "run"> & {
     readonly query?: Q

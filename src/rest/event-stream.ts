@@ -1,16 +1,18 @@
-/** Streams of server-sent events for REST. They are bounded, and a client that does not read is disconnected. */
+/** Opens streams of server-sent events for REST. Their number is limited, and a client that does not read is disconnected. */
 import { RequestError } from "../lib/errors.ts"
 import { BYTE_STRATEGY, isUnread, SSE_COMMENT, SSE_HEADERS } from "../serve/http-exchange.ts"
 import { formatEvent } from "../wire/sse.ts"
 import type { RestPorts } from "./endpoint.ts"
 
-/** Opens a stream. `watch` gets the function that sends an event, and returns the one that ends the watch. */
+/** Opens a stream. `watch` receives the function that sends an event, and returns the function that ends the watch. */
 export function openEventStream(
   { streams, restStreams }: Pick<RestPorts, "streams" | "restStreams">,
   watch: (send: (event: string, data: unknown) => void) => () => void,
 ): Response {
   if (restStreams.size >= MAX_STREAMS)
-    throw new RequestError("too_many", `${MAX_STREAMS} streams are open already; close one`, { retryAfter: RETRY_S })
+    throw new RequestError("too_many", `${MAX_STREAMS} streams are already open; close one of them`, {
+      retryAfter: RETRY_S,
+    })
   let stop: () => void = () => undefined
   const source = {
     start(controller: ReadableStreamDefaultController<Uint8Array>) {
@@ -32,7 +34,7 @@ export function openEventStream(
         try {
           controller.close()
         } catch {
-          // The client has closed it already.
+          // The client has already closed it.
         }
       }
       streams.add(stream)

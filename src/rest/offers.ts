@@ -1,4 +1,4 @@
-/** Endpoints of what servers offer: tools, resources, prompts, templates with their instances, and the search over tools. */
+/** Endpoints for the offer of servers: tools, resources, prompts, templates with their instances, and the search over tools. */
 import * as z from "zod"
 import { viewOf } from "../catalog/catalog.ts"
 import { qualify } from "../catalog/name.ts"
@@ -93,7 +93,7 @@ const edit = defineEndpoint({
       if (emptied.length > 0 && !body.confirmZeroTools)
         throw new RequestError(
           "conflict",
-          `${emptied.join(", ")} would offer no tool any more; send confirmZeroTools: true to hide the last one too`,
+          `${emptied.join(", ")} would no longer offer any tool; send confirmZeroTools: true to hide the last tool`,
           { reason: "confirmation_required", servers: emptied },
         )
       warnings = validateChange(ports, written, next)
@@ -228,7 +228,7 @@ const hasTag = ({ tuning }: Spec, tag: string | undefined): boolean => tag === u
 
 const namesIn = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])
 
-/** Returns the tools of the servers that `selects`; of a template those of its first connected instance. */
+/** Returns the tools of the servers that `selects` accepts; for a template, those of its first connected instance. */
 function offeredBy({ agent }: RestPorts, selects: (spec: Spec) => boolean) {
   const chosen = agent.all().filter(({ spec }) => selects(spec))
   return [...Map.groupBy(chosen, ({ spec }) => spec.name).values()].flatMap((instances) => {
@@ -239,7 +239,7 @@ function offeredBy({ agent }: RestPorts, selects: (spec: Spec) => boolean) {
   })
 }
 
-/** Returns a tool with its texts typed, and the characters of its definition. */
+/** Returns a tool in the shape of the schema, with the number of characters of its definition. */
 function shownTool({ description, upstreamDescription, overrides, definition, ...tool }: OfferedTool) {
   return {
     ...tool,

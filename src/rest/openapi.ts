@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document of REST, made from the endpoints. */
+/** Generates the OpenAPI 3.1 document of REST from the endpoints. */
 import * as z from "zod"
 import { type RequestFault, STATUS_PHRASES, statusOfFault } from "../lib/errors.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -43,7 +43,7 @@ export function openApiOf(endpoints: readonly Endpoint[], version: string): Para
 
 // ---
 
-/** What may go wrong everywhere. */
+/** The faults of every endpoint. */
 const COMMON: readonly RequestFault[] = ["unauthorized", "forbidden", "too_many"]
 
 function operationOf(endpoint: Endpoint): Params {
@@ -73,7 +73,7 @@ function operationOf(endpoint: Endpoint): Params {
   }
 }
 
-/** Statuses of failures that are not the caller's: of svc, of a server, of a part that is not available. */
+/** Statuses of failures that are not the caller's: of svc, of a server, or of an unavailable part. */
 const FAILURES = [500, 502, 503]
 
 const IF_MATCH = { name: "If-Match", in: "header", required: true, schema: { type: "string" } }

@@ -1,6 +1,6 @@
 /**
- * Pages of a list. A list is sorted by a key, and a cursor is the key of the last entry of a page: the next page starts behind
- * that key, whatever was added or removed meanwhile.
+ * Divides lists into pages. A list is sorted by a key, and a cursor contains the key of the last entry of a page: the next
+ * page starts after that key, even if entries were added or removed meanwhile.
  */
 import * as z from "zod"
 import { RequestError } from "../lib/errors.ts"
@@ -20,7 +20,7 @@ export const pageSchema = <T extends z.ZodType>(item: T) =>
     nextCursor: z.string().optional().describe("Cursor of the next page; absent on the last page"),
   })
 
-/** Returns a page of at most `limit` entries behind `cursor`. Keys must be unique. Throws a RequestError for an invalid cursor. */
+/** Returns a page of at most `limit` entries after `cursor`. Keys must be unique. Throws a RequestError for an invalid cursor. */
 export function pageBy<T>(
   all: readonly T[],
   keyOf: (item: T) => string,
@@ -46,5 +46,5 @@ const encode = (key: string): string => Buffer.from(`k${key}`).toString("base64u
 function decode(cursor: string): string {
   const text = Buffer.from(cursor, "base64url").toString("utf8")
   if (text.startsWith("k") && encode(text.slice(1)) === cursor) return text.slice(1)
-  throw new RequestError("invalid_params", "The cursor is not one of this list: leave it out to start again")
+  throw new RequestError("invalid_params", "The cursor is not valid for this list; leave it out to start again")
 }

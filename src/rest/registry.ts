@@ -1,4 +1,4 @@
-/** Endpoints of registries: search, and installation after a plan that a person has seen. */
+/** Endpoints for registries: search, and installation of a plan that a person has seen. */
 import * as z from "zod"
 import { mcpInfo } from "../tools/info.ts"
 import { mcpInstall } from "../tools/install.ts"

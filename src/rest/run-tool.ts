@@ -1,4 +1,4 @@
-/** Runs svc's own tools for REST: their failures become errors with the statuses of REST. */
+/** Runs svc's own tools for REST, and turns their failures into errors with the statuses of REST. */
 import { RequestError, UnavailableError } from "../lib/errors.ts"
 import { ToolError, type ToolFault } from "../tools/tool.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -17,7 +17,7 @@ export async function runOwnTool(
   throw errorOf(error.code as ToolFault, String(error.message), data)
 }
 
-/** Returns the error of REST for anything thrown: the failures of svc's tools have words of their own. */
+/** Returns the REST error for a failure of svc's own tools, and any other error unchanged. */
 export const restError = (error: unknown): unknown =>
   error instanceof ToolError ? errorOf(error.fault, error.message, error.data) : error
 

@@ -1,4 +1,4 @@
-/** Endpoints of servers: what they are, how they run, and changes of one server. */
+/** Endpoints for servers: their settings and states, and changes of one server. */
 import * as z from "zod"
 import { parseDocument } from "../config/document.ts"
 import { addServer } from "../config/edit.ts"
@@ -172,10 +172,10 @@ export const SERVER_ENDPOINTS: readonly Endpoint[] = [
   authorize,
 ]
 
-/** Returns the servers as they are written, or as they run if the file is broken, with what runs of each. */
+/** Returns the servers of the file, or the running ones if the file is broken, each with its running instances. */
 export const describeAll = (ports: RestPorts): readonly ServerDetails[] => serversOf(contextOf(ports))
 
-/** Returns the server of a name or slug. Throws a RequestError (not_found). */
+/** Returns the server with a name or slug. Throws a RequestError (not_found). */
 export function describeOne(ports: RestPorts, given: string): ServerDetails {
   const all = describeAll(ports)
   const found = all.find(({ name }) => name === given) ?? all.find(({ name }) => slugOf(name) === given)
@@ -184,7 +184,7 @@ export function describeOne(ports: RestPorts, given: string): ServerDetails {
   throw unknownNameError("server", given.slice(0, MAX_NAME), names)
 }
 
-/** Returns the status of all that runs, with credentials masked. */
+/** Returns the status of all running servers, with credentials masked. */
 export const statusNow = (ports: RestPorts): Status => runningOf(contextOf(ports))
 
 // ---

@@ -1,4 +1,4 @@
-/** Endpoints of the login itself. */
+/** Endpoints for the login itself. */
 import * as z from "zod"
 import { HTTP_STATUS, RequestError } from "../lib/errors.ts"
 import { jsonResponse } from "../serve/respond.ts"
@@ -33,7 +33,7 @@ const begin = defineEndpoint({
   run({ ports: { login, auth }, principal, request }) {
     const token = /^Bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "")?.[1]
     if (token === undefined)
-      throw new RequestError("invalid_request", "Send the token to log in with in the Authorization header")
+      throw new RequestError("invalid_request", "The token is missing; send it in the Authorization header")
     login.requireOwnPage(request)
     const session = login.createSession(auth ? { token, until: principal.until } : {})
     const answer = { principal: auth ? principal.name : "local", csrf: session.csrf, ...endOf(session.until) }
@@ -51,7 +51,7 @@ const end = defineEndpoint({
   answer: z.strictObject({ ended: z.boolean() }),
   faults: [],
   run({ ports: { login, restStreams }, request }) {
-    // Of all logins: the pages of the others open theirs again.
+    // Closes the streams of all logins; other pages open theirs again.
     for (const stream of [...restStreams]) stream.close()
     const ended = login.admit(request) !== undefined
     login.end(request)

@@ -1,4 +1,4 @@
-/** The shapes of nouns in REST and under `--json`, one for each noun (docs/json.md), and those that REST alone has. */
+/** The shapes of nouns in REST and in `--json` output, one for each noun (docs/json.md), and the shapes that only REST has. */
 import * as z from "zod"
 import { serverDetailsSchema } from "../tools/servers.ts"
 import { instanceSchema } from "../tools/status.ts"
@@ -48,7 +48,7 @@ export const lineSchema = z.strictObject({
   time: z.string().describe("ISO 8601"),
   level: z.enum(["debug", "info", "warn", "error"]),
   message: z.string(),
-  server: z.string().optional().describe("The server that the line is about"),
+  server: z.string().optional().describe("The server to which the line belongs"),
 })
 
 export const issueSchema = z.strictObject({
@@ -97,7 +97,7 @@ export const problemSchema = z.looseObject({
   type: z.string(),
   title: z.string(),
   status: z.number().int(),
-  detail: z.string().describe("What was wrong, and what to do next"),
+  detail: z.string().describe("The problem, and what to do next"),
   code: z.string().describe("not_found, conflict, unavailable …"),
   data: z.looseObject({}).optional(),
 })

@@ -1,5 +1,5 @@
 /**
- * The views without a version, for scripts: what `/mcp` shows the same client, selected by the same query, and calls by
+ * The unversioned views for scripts. They show what `/mcp` shows the same client, selected by the same query, and call tools by
  * `server/tool`. choice: Views, REST.
  */
 
@@ -25,7 +25,7 @@ export async function serveView(rest: ApiRequest, ports: RestPorts, maxBody: num
   if (run === undefined)
     throw new RequestError("not_found", `There is no view ${path.slice(0, 200)}; REST is at /api/v1, see docs/rest.md`)
   if (request.method !== "GET" && request.method !== "HEAD") return wrongMethod("GET, HEAD")
-  // What selects servers is read elsewhere; `target` is no part of it.
+  // `scope` reads the parameters that select servers; `target` is not one of them.
   return jsonResponse(run(ports, rest.scope(), new URLSearchParams(search)), undefined, { "cache-control": "no-store" })
 }
 
@@ -62,7 +62,7 @@ function serversIn({ agent, clock }: RestPorts, scope: Scope) {
     })
 }
 
-/** Returns the tools that a scope offers, by the names of their servers; all of them, also where a lazy view lists few. */
+/** Returns all tools that a scope offers, with the names of their servers, even if a lazy view lists only a few. */
 function toolsIn({ agent }: RestPorts, scope: Scope) {
   return viewOf(agent.catalog, scope).parts.flatMap(({ spec, plain, qualified }) => {
     const names = [...qualified.tools.keys()]
@@ -85,7 +85,7 @@ function inspect(ports: RestPorts, scope: Scope, target: string) {
   throw unknownNameError("server or tool", target.slice(0, MAX_NAME), known)
 }
 
-/** Calls a tool: `{tool: "<server>/<tool>", args}` gives `{result, server, tool}`. */
+/** Calls a tool: answers `{tool: "<server>/<tool>", args}` with `{result, server, tool}`. */
 async function invoke(rest: ApiRequest, ports: RestPorts, maxBody: number): Promise<Response> {
   const { request, principal } = rest.inbound
   if (!/^application\/json\s*(;|$)/i.test(request.headers.get("content-type") ?? ""))
@@ -100,10 +100,13 @@ async function invoke(rest: ApiRequest, ports: RestPorts, maxBody: number): Prom
   const servers = serversIn(ports, scope).filter(({ name, slug }) =>
     [`${name}/`, `${slug}/`].some((prefix) => tool.startsWith(prefix)),
   )
-  // A name may hold a slash itself: the longest one that fits is meant.
+  // A server's name may contain a slash, so the longest matching name is used.
   const server = servers.sort((one, other) => other.name.length - one.name.length)[0]
   if (server === undefined)
-    throw new RequestError("not_found", `no server of this address is named as in ${tool.slice(0, MAX_NAME)}`)
+    throw new RequestError(
+      "not_found",
+      `no server at this address has the name in ${tool.slice(0, MAX_NAME)}; see /api/servers`,
+    )
   const prefix = [`${server.name}/`, `${server.slug}/`].find((one) => tool.startsWith(one)) ?? ""
   const name = tool.slice(prefix.length)
   const qualified = toolsIn(ports, scope).find((one) => one.server === server.name && one.tool === name)?.name
