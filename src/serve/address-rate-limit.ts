@@ -23,14 +23,14 @@ export type RateVerdict = {
 export type HealthLimitOptions = {
   /** Counts a request of this address. */
   readonly limiter: (address: string) => RateVerdict
-  /** Counts a probe of this address, which asks for the state of one process. */
+  /** Counts a probe of this address: a request for the state of this process alone. */
   readonly probeLimiter: (address: string) => RateVerdict
   readonly trustProxy: TrustProxy
   /** Called for each request over the limit. */
   onlimited(): void
 }
 
-/** Returns middleware that counts requests under `/health` before any report is made, and answers 429 over the limit. */
+/** Returns middleware that counts requests under `/health` before a report is rendered, and answers 429 over the limit. */
 export const createHealthLimit =
   ({ limiter, probeLimiter, trustProxy, onlimited }: HealthLimitOptions): Middleware =>
   (inbound, next) => {
@@ -45,22 +45,22 @@ export const createHealthLimit =
     return errorResponse(error, { shape: shapeOf(path), headers: { ...headers, ...UNCACHED } })
   }
 
-/** Counts a request in the window that replicas share for an address. Rejects while they share nothing. */
+/** Counts a request in the window that replicas share for an address. Rejects while the shared state cannot be reached. */
 export type CountShared = (
   address: string,
   windowMs: number,
 ) => Promise<{ readonly count: number; readonly endsIn: number }>
 
 /**
- * Returns a function that counts requests by address; the addresses of one IPv6 /64 count as one. With `countShared` replicas
- * count together: no request waits for the others' count, so each of them lets through a few more.
+ * Returns a function that counts requests by address; the addresses of one IPv6 /64 count as one. With `countShared`, replicas
+ * count together. Requests do not wait for the shared count, so each replica admits a few more.
  */
 export function createAddressLimiter(
   clock: Clock,
   { requests, windowMs }: RateLimit,
   countShared?: CountShared,
 ): (address: string) => RateVerdict {
-  // A flood of addresses must not make the table grow, nor lift the limit of the client at hand.
+  // A flood of addresses must neither make the table grow, nor reset the limit of an active client.
   const windows = new BoundedMap<string, Window>(MAX_ADDRESSES)
   const seconds = Math.ceil(windowMs / 1000)
   const follow = async (window: Window, key: string) => {
@@ -96,7 +96,7 @@ export function createAddressLimiter(
 /** Whether the peer at an address is a proxy whose X-Forwarded-For header is trusted. */
 export type TrustProxy = (address: string) => boolean
 
-/** Reads `--trust-proxy`: `off`, `loopback`, addresses and CIDRs with commas. Undefined if it is none of them. */
+/** Parses `--trust-proxy`: `off`, `loopback`, or addresses and CIDRs, separated by commas. Undefined if it is invalid. */
 export function parseTrustProxy(text: string): TrustProxy | undefined {
   if (text === "" || text === "off") return () => false
   const parts = text.split(",").map((part) => part.trim())
@@ -105,7 +105,7 @@ export function parseTrustProxy(text: string): TrustProxy | undefined {
   return (address) => ranges.some((range) => range?.(address) === true)
 }
 
-/** Returns the client's address: the last one in X-Forwarded-For that is no trusted proxy's, else the socket's. */
+/** Returns the client's address: the last one in X-Forwarded-For that is not a trusted proxy's, or else the socket's. */
 export function clientAddress(socket: string, forwarded: string | null, trusted: TrustProxy): string {
   if (forwarded === null || !trusted(normalizeAddress(socket))) return normalizeAddress(socket)
   const hops = forwarded

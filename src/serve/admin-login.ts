@@ -1,14 +1,14 @@
 /**
- * The login of REST and the admin page. Where `--auth` is off, the control socket, which only this user can open, gives out a
- * link for a browser or a token for a program. Where it is on, a browser turns a client token into a session.
+ * The login of REST and the admin page. Without `--auth`, the control socket, which only this user can open, issues a link for
+ * a browser or a token for a program. With `--auth`, a browser exchanges a client token for a session.
  *
- *  1. A link holds for 60 seconds, once. It sets a cookie that scripts cannot read and that no other site can send.
- *  2. A cookie alone is worth nothing: browsers send it to every port of this host, so that another server there can repeat it.
- *     Each request also needs the session's key, which the page keeps where only its own origin can read it. Pages of other
- *     origins cannot send that header either; changes need this very origin besides.
- *  3. A token for a program is a session without a browser: it comes in the Authorization header, which no page can forge.
- *  4. Sessions are in memory alone, bounded, and end after 12 hours or with svc. One that was made from a client token is that
- *     token: it may do no more, and ends with it.
+ *  1. A link works once, within 60 seconds. It sets a cookie that scripts cannot read and that other sites cannot send.
+ *  2. The cookie alone is not enough: browsers send it to every port of this host, so another server there could replay it.
+ *     Each request also needs the key of the session in a header. The page stores the key where only its own origin can read
+ *     it, and pages of other origins cannot send that header. Changes also require the Origin header of this origin.
+ *  3. A token for a program is a session without a browser: it is sent in the Authorization header, which no page can forge.
+ *  4. Sessions are only in memory, limited in number, and end after 12 hours or with svc. A session made from a client token has
+ *     the same rights as that token, and ends with it.
  */
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -16,25 +16,25 @@ import { sha256 } from "../lib/digest.ts"
 import { RequestError } from "../lib/errors.ts"
 
 export type AdminSession = {
-  /** What each request with the cookie must repeat in the header `X-CSRF-Token`. */
+  /** The key that each request with the cookie must repeat in the header `X-CSRF-Token`. */
   readonly csrf: string
   /** Milliseconds since the epoch. */
   readonly until: number
-  /** The client token that it stands for; undefined without `--auth`. */
+  /** The client token from which it was made; undefined without `--auth`. */
   readonly token: string | undefined
 }
 
-/** A session that begins: its secret is for the cookie, and kept nowhere. */
+/** A new session. Its secret goes into the cookie, and is stored nowhere. */
 export type NewSession = AdminSession & { readonly secret: string }
 
 /** The client token of a session, and when it expires. */
 type Holder = { readonly token?: string | undefined; readonly until?: number | undefined }
 
-/** The path of the link of `svc admin`; with an issuer, what begins a login there, and what the issuer redirects to. */
+/** The path of the link of `svc admin`. With an issuer, it starts a login there and is also the redirect URI. */
 export const LOGIN_PATH = "/admin/login"
 
 export class AdminLogin {
-  /** By the hash of the secret, so that a look-up takes no time that tells of a secret. */
+  /** When links expire, by the hash of the secret, so that the time of a look-up reveals nothing about secrets. */
   private readonly links = new BoundedMap<string, number>(MAX_LINKS)
   private readonly sessions = new BoundedMap<string, AdminSession>(MAX_SESSIONS)
   private readonly external: URL | undefined
@@ -43,7 +43,7 @@ export class AdminLogin {
     private readonly clock: Clock,
     /** Returns unguessable text. */
     private readonly newSecret: () => string,
-    /** The address svc is reached under, if it is not the one that requests come to. */
+    /** The public address of svc, if it differs from the address in requests. */
     externalUrl: string | undefined,
   ) {
     this.external = externalUrl === undefined ? undefined : new URL(externalUrl)
@@ -73,8 +73,8 @@ export class AdminLogin {
   }
 
   /**
-   * Returns the session of a request; undefined if it has none. Throws a RequestError for a request that a page of another
-   * origin may have made, or another server of this host that has got the cookie.
+   * Returns the session of a request; undefined if it has none. Throws a RequestError for a request that may come from a page of
+   * another origin, or from another server on this host that received the cookie.
    */
   admit(request: Request): AdminSession | undefined {
     const { headers } = request
@@ -85,11 +85,11 @@ export class AdminLogin {
     this.requireOwnPage(request)
     const isChange = !READING.has(request.method)
     if (isChange && !headers.has("origin"))
-      throw new RequestError("forbidden", "A change with a cookie needs the Origin header")
+      throw new RequestError("forbidden", "The Origin header is missing; a change with the cookie needs it")
     if (keyOf(headers.get("x-csrf-token") ?? "") === keyOf(session.csrf)) return session
     throw new RequestError(
       "unauthorized",
-      "A request with the cookie needs the header X-CSRF-Token with the key of this login: open the admin page anew with `svc admin`",
+      "A request with the cookie needs the header X-CSRF-Token with the key of this login; open the admin page again with `svc admin`",
     )
   }
 
@@ -108,7 +108,7 @@ export class AdminLogin {
     this.sessions.delete(keyOf(authorization === null ? this.cookieOf(request) : bearerOf(authorization)))
   }
 
-  /** Returns the cookie of a session, for the browser that made `request`; without a session, one that removes it. */
+  /** Returns the cookie of a session for the browser that sent `request`; without a session, a cookie that removes it. */
   cookie(request: Request, session?: NewSession): string {
     const secure = this.isSecure(request) ? "; Secure" : ""
     const age = session === undefined ? 0 : Math.max(0, Math.floor((session.until - this.clock.now()) / 1000))
@@ -122,7 +122,7 @@ export class AdminLogin {
     return session !== undefined && session.until > this.clock.now() ? session : undefined
   }
 
-  /** Whether an origin is that of the address under which the request came; behind a proxy the scheme may differ. */
+  /** Whether an origin is that of the address of the request; behind a proxy, the scheme may differ. */
   private isOwnOrigin(origin: string, request: Request): boolean {
     if (!URL.canParse(origin)) return false
     const { host } = new URL(origin)
@@ -135,9 +135,9 @@ export class AdminLogin {
     return protocol === "https:" || (this.external?.protocol === "https:" && this.external.host === host)
   }
 
-  /** Returns the name of the cookie: svc on other ports of this host have cookies of their own. */
+  /** Returns the name of the cookie, which contains the port: each svc on this host has its own cookie. */
   private cookieName(request: Request): string {
-    // The prefix lets browsers refuse a cookie that a page without https, or of a neighboring domain, sets.
+    // With this prefix, browsers refuse the cookie from pages without https, and from sibling domains.
     return `${this.isSecure(request) ? "__Host-" : ""}svc_admin_${new URL(request.url).port || "default"}`
   }
 

@@ -1,9 +1,9 @@
 /**
- * The admin page: static files of admin/, which the build embeds in the program. Imported at the first request for the page: a
- * start does not load it.
+ * Serves the admin page: static files of admin/, which the build embeds in the program. Imported at the first request for the
+ * page, not at the start.
  *
- *  1. The files show nothing of this svc, so they need no login; what they show comes from REST, which does.
- *  2. The page runs its own scripts alone, loads nothing from elsewhere, and no other page can frame it.
+ *  1. The files contain no data of this svc, so they need no login; the data comes from REST, which needs one.
+ *  2. The page runs only its own scripts, loads nothing from other sites, and no other page can frame it.
  *  3. Links between the files are relative, so that the page works behind a proxy that adds a path.
  */
 import bundle from "../../admin/index.html"
@@ -29,7 +29,8 @@ async function respond({ request, path }: Inbound, files: readonly PageFile[]): 
   if (request.method !== "GET" && request.method !== "HEAD")
     throw new RequestError("wrong_method", "Method not allowed")
   if (path === "/admin") return new Response(null, { status: HTTP_STATUS.seeOther, headers: { location: "admin/" } })
-  if (files.length === 0) throw new UnavailableError("The admin page is part of the built program alone: run dist/svc")
+  if (files.length === 0)
+    throw new UnavailableError("The admin page is only in the built program; run `bun run build`, then dist/svc")
   const name = path.slice("/admin/".length)
   const file = files.find((one) => (name === "" ? one.loader === "html" : nameOf(one) === name))
   if (file === undefined || (name !== "" && file.loader === "html"))
@@ -48,7 +49,7 @@ async function respond({ request, path }: Inbound, files: readonly PageFile[]): 
   })
 }
 
-/** Bun links the files from the root of the site; the page is below it. */
+/** Returns the text of a file. Makes links relative: Bun links the files from the root of the site, but the page is below it. */
 async function textOf(file: PageFile, files: readonly PageFile[]): Promise<string> {
   const text = await Bun.file(file.path).text()
   if (file.loader !== "html") return text

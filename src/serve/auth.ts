@@ -2,20 +2,20 @@
  * Authenticates clients: static bearer tokens and, as an OAuth 2.1 resource server, the access tokens of one issuer.
  * choice: Inbound, `--auth`. authorization: Access Token Usage; RFC 6750; RFC 9728.
  *
- *  1. Every path needs a token unless `needsToken` names it as open: health without details, the OAuth callback, and the
- *     metadata by which clients find svc and the issuer, and the files of the admin page. A path that does not exist needs one too.
- *  2. The token comes in the Authorization header of each request, but for REST: there the login of a browser stands for one
- *     (admin-login.ts), and is checked as that token is. A session id is no proof of identity. A token in the
- *     query is refused even beside a good header, because URLs end up in logs and histories.
- *  3. Static tokens are looked up by hash, compared in constant time. A token that was accepted is remembered until it
- *     expires or any token changes. A text that starts with `svc_` is never sent on to the issuer's check.
- *  4. An issuer's token must be a bearer access token, signed by its keys, unexpired, and for this svc (token-issuer.ts). If the keys cannot be
- *     fetched, the answer is 503 and not 401, so that clients keep a token that may be good.
- *  5. The principal sees servers by tags (principal.ts). A static token with tags, and an issuer's token without the admin
- *     scope, is no admin. More scopes never show less.
- *  6. A refusal names the resource metadata (RFC 9728) if there is an issuer, and the scope that is missing if the token has
- *     scopes; to other tokens a server they may not see does not exist.
- *  7. No refusal repeats the token. Each one is reported with its reason, but for a request that the issuer's keys would decide.
+ *  1. Every path needs a token unless `needsToken` declares it open: health without details, the OAuth callback, the metadata by
+ *     which clients find svc and the issuer, and the files of the admin page. A path that does not exist also needs a token.
+ *  2. The token is in the Authorization header of each request. For REST, the login of a browser may replace it
+ *     (admin-login.ts), and is checked like its token. A session id is no proof of identity. A token in the query is refused
+ *     even if the header is valid, because URLs end up in logs and histories.
+ *  3. Static tokens are looked up by hash and compared in constant time. An accepted token is remembered until it expires or any
+ *     token changes. A text that starts with `svc_` is never passed to the issuer's check.
+ *  4. An issuer's token must be a bearer access token, signed by its keys, unexpired, and for this svc (token-issuer.ts). If the
+ *     keys cannot be fetched, the answer is 503 and not 401, so that clients keep a token that may be valid.
+ *  5. The principal sees servers by tags (principal.ts). A static token with tags, and an issuer's token without the admin scope,
+ *     is not an admin. More scopes never show less.
+ *  6. A refusal names the resource metadata (RFC 9728) if there is an issuer, and the missing scope if the token has scopes. For
+ *     other tokens, a server that they may not see does not exist.
+ *  7. No refusal repeats the token. Each is reported with its reason, except if the issuer's keys cannot be fetched.
  */
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { type ClientToken, describeToken, findToken, tokenId } from "../store/client-tokens.ts"
@@ -27,19 +27,19 @@ import { isPublicDocument } from "./server-card.ts"
 import type { Issuer, TokenClaims } from "./token-issuer.ts"
 
 export type AuthOptions = {
-  /** Returns the static tokens as they are at this moment. */
+  /** Returns the current static tokens. */
   tokens(): ReadonlyMap<string, ClientToken>
   /**
-   * Returns the token that the login of a browser stands for (admin-login.ts); undefined if the request has none. Throws a
-   * RequestError for a request that another page or server may have made. Undefined without such logins.
+   * Returns the token of a browser's login (admin-login.ts); undefined if the request has no login. Throws a RequestError for a
+   * request that may come from another page or server. Undefined if there are no such logins.
    */
   readonly tokenOf?: ((inbound: Inbound) => string | undefined) | undefined
   readonly issuer: Issuer | undefined
-  /** Whether a server with tags needs the scope of one of them. If not, any of the issuer's tokens opens all servers. */
+  /** Whether a server with tags requires the scope of one of them. If not, each token of the issuer grants all servers. */
   readonly byScope: boolean
   /** Milliseconds since the epoch. */
   now(): number
-  /** The address svc is reached under, without a slash at its end. */
+  /** Returns the public address of svc, without a trailing slash. */
   base(): string
   /** Whether `/health/mcp` names servers. Then it needs a token. */
   readonly detailed: boolean
@@ -48,7 +48,7 @@ export type AuthOptions = {
   onbug(error: unknown): void
 }
 
-/** Returns middleware that refuses a request without a valid token, and hands on the others with their principal. */
+/** Returns middleware that refuses requests without a valid token, and passes others on with their principal. */
 export function createAuthentication(options: AuthOptions): Middleware {
   const { tokens, tokenOf, issuer, byScope, now, base, detailed, onrefused, onbug } = options
   const refuse = (error: RequestError | UnavailableError, path: string, code?: ChallengeCode): Response =>
@@ -66,7 +66,7 @@ export function createAuthentication(options: AuthOptions): Middleware {
     onrefused(inbound, reason)
     return refuse(new RequestError("unauthorized", message), inbound.path, "invalid_token")
   }
-  /** Says more than the client is told: which token has expired, or whose id the text has. */
+  /** Returns the reason for the operator, with more detail than for the client: which token has expired, or has the same id. */
   const reasonFor = (text: string): string => {
     const expired = findToken(text, tokens(), Number.NEGATIVE_INFINITY)
     if (expired !== undefined) return `${describeToken(expired)} has expired`
@@ -75,7 +75,7 @@ export function createAuthentication(options: AuthOptions): Middleware {
     if (known !== undefined) return `wrong secret for ${describeToken(known)}`
     return id === undefined ? "the token is not one of svc's" : `token id ${id} is unknown or revoked`
   }
-  // Rule 3: the constant-time comparison is made once for each token that is accepted.
+  // Rule 3: the constant-time comparison runs once for each accepted token.
   const accepted = new Map<string, Principal>()
   let acceptedAmong = tokens()
   const staticPrincipal = (text: string): Principal | undefined => {
@@ -143,8 +143,8 @@ export function createAuthentication(options: AuthOptions): Middleware {
 }
 
 /**
- * Returns middleware that serves the protected resource metadata: which issuer's tokens a client needs, and the scopes
- * among `tags()` that the issuer knows. Clients request every scope named there, and an issuer refuses unknown ones.
+ * Returns middleware that serves the protected resource metadata: the issuer of the tokens, and the scopes for `tags()` that
+ * the issuer knows. Clients request every scope named there, and issuers refuse unknown ones.
  * RFC 9728.
  */
 export const createResourceMetadata =
@@ -177,7 +177,7 @@ const BEARER = /^Bearer +([\w.~+/=-]{1,8192})$/i
 const TOKEN_IN_QUERY = /[?&](?:access_token|token|bearer|authorization)=/i
 const IN_QUERY = "A token in the query is refused, because URLs end up in logs; send it in the Authorization header"
 
-/** The admin page and its files, which show nothing, and what leads to a login; what the page shows comes from REST. */
+/** Matches the admin page and its files, which contain no data, and the login path. */
 const PAGE_PATH = /^\/admin(?:\/(?:login|[\w-]+\.(?:js|css))?)?$/
 
 /** choice: /health, /health/live and /health/ready never need a token; /health/mcp does if it names servers. */
@@ -199,7 +199,7 @@ const principalOfToken = ({ id, tags, tools, resultBudget, expires }: ClientToke
   resultBudget,
 })
 
-/** More scopes never show less: a client chooses itself which it requests. */
+/** Returns the principal of an issuer's token. More scopes never show less, because a client chooses which it requests. */
 function principalOfClaims({ holder, scopes, until }: TokenClaims, issuer: string, byScope: boolean): Principal {
   const admin = scopes.includes(ADMIN_SCOPE)
   const tags = scopes.flatMap((scope) => (scope.startsWith(TAG_SCOPE) ? [scope.slice(TAG_SCOPE.length)] : []))

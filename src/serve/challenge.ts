@@ -1,4 +1,7 @@
-/** The challenges with which svc refuses a token, and the scopes that they name. Apart from auth.ts: without `--auth`, a start loads no tokens. RFC 6750; RFC 9728. */
+/**
+ * The challenges with which svc refuses a token, and the scopes in them. Not in auth.ts, so that svc without `--auth` does
+ * not load tokens. RFC 6750; RFC 9728.
+ */
 import { RequestError } from "../lib/errors.ts"
 import { errorResponse, shapeOf } from "./respond.ts"
 
@@ -10,10 +13,10 @@ export const METADATA_PATH = "/.well-known/oauth-protected-resource"
 /** Whether a text can be a scope. RFC 6749, 3.3. */
 export const isScope = (text: string): boolean => /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(text)
 
-/** The scope that opens the servers with a tag is this and the tag. */
+/** The prefix of the scope that grants the servers with a tag. */
 export const TAG_SCOPE = "tag:"
 
-/** The scope that opens all servers, svc's own tools and REST. */
+/** The scope that grants all servers, svc's own tools and REST. */
 export const ADMIN_SCOPE = "svc:admin"
 
 /** Refuses a token that lacks scopes, and names them. RFC 6750, 3.1. */
@@ -42,8 +45,8 @@ export function challenge(
 
 // ---
 
-/** Replaces characters that an error_description must not hold. RFC 6750, 3. */
+/** Replaces characters that are not allowed in an error_description. RFC 6750, 3. */
 const quotable = (text: string): string => text.replace(/[^\x20\x21\x23-\x5b\x5d-\x7e]/g, "'")
 
-/** Returns the path of the resource that a path belongs to; "" for svc as a whole. */
+/** Returns the path of the resource to which a path belongs; "" for svc as a whole. */
 const resourceOf = (path: string): string => (/^\/(?:mcp|servers\/[\w.%~-]{1,200}\/mcp)$/.test(path) ? path : "")

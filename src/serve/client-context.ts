@@ -1,6 +1,6 @@
 /**
- * The project context that HTTP clients send, if the operator trusts them (`--template-context trusted`): the member
- * `svc/context` in the `_meta` of `initialize`, or of each modern request. Without that option it is not read.
+ * Reads the project context that HTTP clients send: the member `svc/context` in the `_meta` of `initialize`, or of each modern
+ * request. Only if the operator trusts clients (`--template-context trusted`).
  */
 import { basename } from "node:path"
 import * as z from "zod"
@@ -15,8 +15,8 @@ import { metaOf, type Params } from "../wire/message.ts"
 import { META_CONTEXT, type TrustedClientDeps } from "./trusted-client.ts"
 
 /**
- * Returns the scope with the instances of the params' context; `ready` resolves when they are connected, or after a bound.
- * Throws a RequestError for an invalid context.
+ * Returns the scope with the instances for the context in the params. `ready` resolves when they are connected, or after a
+ * time limit. Throws a RequestError for an invalid context.
  */
 type InContext = (scope: Scope, params: Params, info: unknown) => { scope: Scope; ready: Promise<void> }
 
@@ -30,8 +30,8 @@ export type ClientContexts = {
 }
 
 /**
- * Attaches instances to clients by their context: one attachment for each legacy session, until `detach`; one for all
- * modern requests with the same context, until none has come for a while.
+ * Attaches instances to clients by their context: one attachment for each legacy session, until `detach`; one for all modern
+ * requests with the same context, until IDLE_MS after the last one.
  */
 export function createClientContexts(
   { agent, instances, clock, version, wait }: TrustedClientDeps,

@@ -25,17 +25,17 @@ type ControlEndpoint = {
   readonly pid: number
   readonly socket?: string
   readonly port?: number
-  /** Where `svc proxy` connects its client. */
+  /** The socket or port to which `svc proxy` connects. */
   readonly lines?: { readonly socket?: string; readonly port?: number }
   readonly token: string
-  /** Where the instance listens for clients. */
+  /** The address at which the instance listens for clients. */
   readonly url?: string
 }
 
 /**
- * Opens the control socket of an instance that listens for clients at `url`, and holds the lock of the configuration until
- * it is closed. Rejects with an UnavailableError that names the process which holds the lock already. `load` runs between the
- * two: servers start under the lock, and need not wait for the socket.
+ * Takes the lock of the configuration, then opens the control socket of an instance that listens for clients at `url`; holds
+ * the lock until the socket is closed. Rejects with an UnavailableError that names the process that already holds the lock.
+ * `load` runs between the two steps: servers start under the lock, and need not wait for the socket.
  */
 export async function openControlSocket(
   paths: Paths,
@@ -48,7 +48,7 @@ export async function openControlSocket(
   const release = await acquireInstanceLock(paths, local.trustedClient.clock)
   try {
     await load()
-    // Imported here: the commands that call this socket do not serve clients.
+    // Imported here, because the commands that call this socket do not serve clients.
     const { listenForProxies } = await import("./proxy-server.ts")
     const endpoint = open(paths, answer, local, url, listenForProxies)
     return {
@@ -65,7 +65,7 @@ export async function openControlSocket(
 
 /**
  * Sends a control request to the instance of a configuration and returns its result; undefined if none runs. Rejects with
- * a RequestError or UnavailableError that repeats the instance's refusal.
+ * a RequestError or UnavailableError that contains the instance's refusal.
  */
 export async function callControl(
   paths: Paths,
@@ -85,18 +85,18 @@ export async function callNeighbors(paths: Paths, method: string, params: Params
   await Promise.all(others.map((file) => callEndpoint(file, method, params, timeout)))
 }
 
-/** Returns the process that serves a configuration, whether it answers or hangs; undefined if none does. */
+/** Returns the id of the process that serves a configuration, even if it hangs; undefined if there is none. */
 export async function instancePid(paths: Paths): Promise<number | undefined> {
   const endpoint = readEndpoint(endpointFile(paths))
   if (endpoint === undefined || !isAlive(endpoint.pid)) return undefined
   const release = await tryAcquire(lockFile(paths))
   if (release === undefined) return endpoint.pid
-  // The endpoint was left behind, and its process id is another program's by now.
+  // The endpoint file is a leftover, and another program has its process id now.
   release()
   return undefined
 }
 
-/** Says that a process serves a configuration already, or that it is a demo in the place of one. */
+/** Returns a message that a process already serves a configuration, or that a demo uses its control socket. */
 export async function describeInstance(paths: Paths, pid: number): Promise<string> {
   const status = await callControl(paths, "status", {}, HELLO_MS).catch(() => undefined)
   return isObject(status) && status.demo === true
@@ -104,7 +104,10 @@ export async function describeInstance(paths: Paths, pid: number): Promise<strin
     : `process ${pid} already serves ${paths.file}`
 }
 
-/** Returns where `svc proxy` finds the instance; undefined if there is no endpoint file. `lost`: the instance was killed. */
+/**
+ * Returns the address at which `svc proxy` reaches the instance; undefined without an endpoint file. `lost`: the instance was
+ * killed.
+ */
 export function proxyEndpoint(
   paths: Paths,
 ): { readonly address: ProxyAddress; readonly token: string; readonly lost: boolean } | undefined {
@@ -145,7 +148,7 @@ async function callEndpoint(file: string, method: string, params: Params, timeou
     return undefined
   }
   if (response.status === 401) return undefined
-  // Another program may listen on the port by now.
+  // Another program may listen on the port now.
   const body: unknown = await response.json().catch(() => undefined)
   if (!isObject(body)) return undefined
   if (typeof body.error === "string") {
@@ -155,7 +158,7 @@ async function callEndpoint(file: string, method: string, params: Params, timeou
   return body.result
 }
 
-/** Takes the lock that an instance holds while it serves. Waits for an instance that is just ending. */
+/** Takes the lock that an instance holds while it serves. Waits for an instance that is ending. */
 async function acquireInstanceLock(paths: Paths, clock: Clock): Promise<Release> {
   const lock = lockFile(paths)
   const until = clock.now() + LOCK_MS
@@ -167,7 +170,7 @@ async function acquireInstanceLock(paths: Paths, clock: Clock): Promise<Release>
     if (pid !== undefined || clock.now() >= until) {
       const taken =
         pid === undefined
-          ? `another svc, which holds ${lock} and does not answer, serves ${paths.file} already`
+          ? `another svc, which holds ${lock} and does not answer, already serves ${paths.file}`
           : await describeInstance(paths, Number(pid))
       throw new UnavailableError(`${taken}; \`svc stop\` stops it, or choose another --config-dir`)
     }
@@ -235,14 +238,14 @@ function open(
 }
 
 const TIMEOUT_MS = 60_000
-/** How long an instance may take to open its control socket, or to end after it has closed it. */
+/** How long an instance may take to open its control socket, or to end after it has closed the socket. */
 const LOCK_MS = 3000
 const LOCK_PAUSE_MS = 50
 const HELLO_MS = 1000
 /** Bytes of a Unix socket's path, below every system's limit. */
 const MAX_SOCKET_PATH = 100
 
-/** Returns the path of the endpoint file: each configuration file has an instance of its own. */
+/** Returns the path of the endpoint file: each configuration file has its own instance. */
 function endpointFile(paths: Paths): string {
   return join(paths.directory, `${ownName("control", paths)}.json`)
 }
@@ -262,7 +265,7 @@ function proxyAddress({ socket, port }: NonNullable<ControlEndpoint["lines"]> = 
   return port === undefined ? undefined : { hostname: "127.0.0.1", port }
 }
 
-/** Whether an instance with a port was killed. Another program may have the port by now and must not get the token. */
+/** Whether an instance with a port was killed. Another program may have the port now, and must not receive the token. */
 const isLost = ({ port, pid }: ControlEndpoint): boolean => port !== undefined && !isAlive(pid)
 
 function readEndpoint(file: string): ControlEndpoint | undefined {

@@ -1,12 +1,13 @@
 /**
- * CORS: which browser pages may call svc and read its responses. Without `--allowed-origin` none may. Fetch: CORS protocol.
+ * CORS: decides which pages may call svc and read its responses in a browser; without `--allowed-origin`, none. Fetch: CORS
+ * protocol.
  */
 import { type Middleware, withHeaders } from "./inbound.ts"
 import { noContent } from "./respond.ts"
 
 /**
- * Returns middleware that answers preflights itself and marks responses as readable for the allowed origins. `origins` are
- * spelled as in the Origin header; undefined if there are none.
+ * Returns middleware that answers preflights and marks responses as readable for the allowed origins; undefined if there are
+ * none. `origins` are written as in the Origin header.
  */
 export function createCors(origins: readonly string[]): Middleware | undefined {
   if (origins.length === 0) return undefined
@@ -30,7 +31,7 @@ const allow = (origin: string) => ({
 })
 
 function preflight(request: Request, origin: string): Response {
-  // Headers that repeat a tool's parameters cannot be listed beforehand: their names are the tool's.
+  // Headers that repeat a tool's parameters have names that depend on the tool, so they cannot be listed in advance.
   const requested = (request.headers.get("access-control-request-headers") ?? "").split(",").map((name) => name.trim())
   const params = requested.filter((name) => /^mcp-param-[\w-]{1,100}$/i.test(name)).slice(0, 50)
   return noContent({

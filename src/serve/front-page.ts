@@ -1,13 +1,13 @@
 /**
- * What `GET /` answers: a page for a person who opens the address of svc in a browser, JSON for programs. It shows nothing
- * that needs a token: the address of MCP, how to connect a client, and where health and REST are.
+ * Answers `GET /`: with a page for a person who opens the address of svc in a browser, with JSON for programs. Shows only what
+ * needs no token: the address of MCP, how to connect a client, and the addresses of health and REST.
  */
 import { sha256 } from "../lib/digest.ts"
 import { version } from "../lib/version.ts"
 import { escapeHtml, jsonResponse } from "./respond.ts"
 
 export type FrontPageOptions = {
-  /** The address svc is reached under; without it, the page names the address that the request came to. */
+  /** The public address of svc; if undefined, the page shows the address of the request. */
   readonly externalUrl: string | undefined
   /** Whether clients need a token. */
   readonly auth: boolean

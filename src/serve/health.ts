@@ -1,6 +1,6 @@
 /**
- * The health endpoints over HTTP: maps the verdict of a report to a status and headers. They read the snapshot and never
- * wait for a backend. spec: Endpoints.
+ * The health endpoints over HTTP. Maps the verdict of a report to a status and headers. Reads the snapshot and never waits for
+ * a backend. spec: Endpoints.
  */
 
 import type { Snapshot } from "../agent/snapshot.ts"
@@ -28,7 +28,7 @@ export type HealthDeps = ReportOptions & {
   facts(): ProcessFacts
 }
 
-/** A report as HTTP shows it. */
+/** A report as an HTTP response. */
 type HealthResponse = {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -42,14 +42,14 @@ export function createHealth(deps: HealthDeps): Middleware {
     const { status, body, headers } = find(deps, snapshot)
     return { status, body: JSON.stringify(body), headers: { ...HEADERS, ...headers } }
   }
-  /** A report is rendered once for each snapshot and moment: many pollers cost what one does. */
+  /** Renders a report at most once per snapshot and FRESH_MS, so that many pollers cost no more than one. */
   const renderOnce = (path: string, find: FindReport, principal: Principal): RenderedReport => {
     const snapshot = deps.snapshot()
     if (principal.tags !== undefined) return render(find, visibleTo(principal, snapshot))
     const known = cached.get(path)
     if (known !== undefined && known.snapshot === snapshot && deps.now() < known.until) return known.response
     const response = render(find, snapshot)
-    // Only the fixed paths are kept: the client chooses the names of servers, so they have no bound.
+    // Caches only the fixed paths: clients choose the names of servers, so these are unbounded.
     if (Object.hasOwn(REPORTS, path)) cached.set(path, { snapshot, until: deps.now() + FRESH_MS, response })
     return response
   }
@@ -79,10 +79,10 @@ export function createHealth(deps: HealthDeps): Middleware {
 
 export const isHealthPath = (path: string): boolean => path === "/health" || path.startsWith("/health/")
 
-/** The header that keeps caches from answering for svc. */
+/** The header that prevents caches from storing responses. */
 export const UNCACHED = { "cache-control": "no-cache, no-store, must-revalidate" }
 
-/** Returns the function that makes the report at a path; undefined if there is none. */
+/** Returns the function that renders the report at a path; undefined if there is none. */
 export function reportAt(path: string): FindReport | undefined {
   if (Object.hasOwn(REPORTS, path)) return REPORTS[path]
   const name = /^\/health\/mcp\/([^/]+)$/.exec(path)?.[1]
@@ -147,7 +147,7 @@ function showServer(...request: Parameters<typeof serverReport>): HealthResponse
   return { status: STATUS_BY_VERDICT[verdict], headers, body }
 }
 
-/** Returns the snapshot as a principal may see it: only its servers, and no names of others. */
+/** Returns the snapshot as a principal may see it: only its servers, without the names of others. */
 const visibleTo = (principal: Principal, snapshot: Snapshot): Snapshot => ({
   ...snapshot,
   backends: snapshot.backends.filter(({ spec }) => maySee(principal, spec.tuning.tags)),

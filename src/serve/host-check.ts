@@ -8,11 +8,11 @@ import type { Inbound, Middleware } from "./inbound.ts"
 import { errorResponse, shapeOf } from "./respond.ts"
 
 export type HostCheckOptions = {
-  /** Names svc is reached under besides the loopback ones, without port. */
+  /** Host names of svc, without port, in addition to the loopback names. */
   readonly allowedHosts: readonly string[]
-  /** Origins of pages that may call it. */
+  /** Origins of pages that may call svc. */
   readonly allowedOrigins: readonly string[]
-  /** Whether svc listens on loopback alone. If not, every Host passes unless hosts are named. */
+  /** Whether svc listens only on loopback. If not, every Host is accepted unless hosts are named. */
   readonly loopback: boolean
   /** Whether pages of all origins may read the document of a path. Default: none. */
   isPublished?(path: string): boolean
@@ -32,17 +32,17 @@ export function createHostCheck({
   const passed = new Set<string>()
   const problemOf = ({ request: { headers }, path }: Inbound): string | undefined => {
     const host = headers.get("host")
-    // Browsers always send one; HTTP/1.0, in which some load balancers probe, need not.
+    // Browsers always send Host; some load balancers probe with HTTP/1.0 and without it.
     if (checksHost && host !== null && !passed.has(host)) {
       // DNS rebinding needs a host name, so a literal IP address is safe (load balancers probe by address).
       if (!isOwn(host) && (loopback || !isAddress(nameOf(host))))
-        return `Host ${host.slice(0, 100)} is not allowed; name it with --allowed-host`
+        return `Host ${host.slice(0, 100)} is not allowed; allow it with --allowed-host`
       if (passed.size < MAX_REMEMBERED) passed.add(host)
     }
     const origin = headers.get("origin")
     if (origin === null || origins.has(origin.toLowerCase()) || isPublished(path)) return undefined
     if (URL.canParse(origin) && isOwn(new URL(origin).host)) return undefined
-    return `Origin ${origin.slice(0, 100)} is not allowed; name it with --allowed-origin`
+    return `Origin ${origin.slice(0, 100)} is not allowed; allow it with --allowed-origin`
   }
   return (inbound, next) => {
     const problem = problemOf(inbound)

@@ -1,9 +1,9 @@
 /**
- * One HTTP request on its way through the middleware, and the one shape that all middleware has.
+ * One HTTP request in the middleware, and the type of all middleware.
  *
- * An Inbound is made once, at the listener, and is immutable: a middleware that learns more about the request hands a copy
- * to `next`. A middleware answers itself, or returns what `next` returns, marked or as it is. It makes no promise of its
- * own unless it awaits something, because it runs for every call.
+ * An Inbound is created once, by the listener, and is immutable: a middleware that learns more about the request passes a copy
+ * to `next`. A middleware answers itself, or returns the response of `next`, with or without further headers. It creates no
+ * promise unless it awaits something, because it runs for every call.
  */
 import { ANONYMOUS, type Principal } from "./principal.ts"
 
@@ -22,13 +22,13 @@ export type Inbound = {
 /** Answers a request. */
 export type Respond = (inbound: Inbound) => Response | Promise<Response>
 
-/** Answers a request, or hands it on to `next`. */
+/** Answers a request, or passes it to `next`. */
 export type Middleware = (inbound: Inbound, next: Respond) => Response | Promise<Response>
 
 /** Reads the parts of a request that middleware needs. Does not parse the whole URL, because this runs for every call. */
 export function createInbound(request: Request, address: () => string): Inbound {
   const { url } = request
-  // Bun gives the bare path if the request has no Host.
+  // If the request has no Host, Bun provides only the path.
   const start = url.startsWith("/") ? 0 : url.indexOf("/", url.indexOf("://") + 3)
   const query = url.indexOf("?")
   const end = query < 0 ? url.length : query
@@ -36,11 +36,11 @@ export function createInbound(request: Request, address: () => string): Inbound 
   return { request, path, search: url.slice(end), address, principal: ANONYMOUS }
 }
 
-/** Joins middleware to one function: the first of the list runs first, `last` answers what none of them answered. */
+/** Joins middleware into one function: the first in the list runs first, `last` answers requests that none of them answers. */
 export const compose = (list: readonly Middleware[], last: Respond): Respond =>
   list.reduceRight<Respond>((next, middleware) => (inbound) => middleware(inbound, next), last)
 
-/** Adds headers to the response that `next` gives. */
+/** Adds headers to a response. */
 export function withHeaders(
   served: Response | Promise<Response>,
   headers: Readonly<Record<string, string>>,

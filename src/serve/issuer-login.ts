@@ -1,11 +1,11 @@
 /**
- * The login of the admin page at the issuer of `--auth-issuer`: an authorization code with PKCE, as a public client that the
- * issuer's metadata lets svc be: by svc's client metadata document, or by a registration. Imported at the first such login.
+ * The login of the admin page at the issuer of `--auth-issuer`: an authorization code with PKCE. svc is a public client, by its
+ * client metadata document or by a registration, as the issuer's metadata allows. Imported at the first such login.
  *
- *  1. A login ends in the browser that began it: a cookie repeats what only that browser has, so that no page can log
- *     another person's browser in. RFC 9700, 4.7.
- *  2. The token is for svc alone (RFC 8707), asks for `svc:admin`, and is kept in memory like one that a person types in.
- *  3. Logins that wait are bounded, and last ten minutes. svc registers once, while it runs.
+ *  1. A login must end in the browser that began it: a cookie contains a secret of that browser, so that no page can log another
+ *     person's browser in. RFC 9700, 4.7.
+ *  2. The token is only for svc (RFC 8707), requests `svc:admin`, and is kept in memory like a token that a person enters.
+ *  3. The number of pending logins is limited, and each expires after ten minutes. svc registers once per run.
  */
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -32,7 +32,7 @@ export type IssuerLoginOptions = {
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
   /** Returns unguessable text. */
   newSecret(): string
-  /** Returns the address svc is reached under, without a slash at its end. */
+  /** Returns the public address of svc, without a trailing slash. */
   base(): string
   /** The address of svc's client metadata document, if issuers can read it. */
   readonly metadataUrl: string | undefined
@@ -42,9 +42,12 @@ export type IssuerLoginOptions = {
 type IssuedToken = { readonly token: string; readonly until: number | undefined }
 
 export type IssuerLogin = {
-  /** Returns the redirect to the issuer. Throws a typed error if the issuer cannot be reached, or knows no way to let svc in. */
+  /**
+   * Returns the redirect to the issuer. Throws a typed error if the issuer cannot be reached or does not accept svc as a
+   * client.
+   */
   begin(request: Request): Promise<Response>
-  /** Redeems the redirect that comes back. Throws a RequestError that says why there is no token. */
+  /** Exchanges the code of the returning redirect for a token. Throws a RequestError with the reason if there is no token. */
   finish(request: Request): Promise<IssuedToken>
 }
 
@@ -60,7 +63,7 @@ export function createIssuerLogin(options: IssuerLoginOptions): IssuerLogin {
     if (authority.metadata?.registration_endpoint === undefined)
       throw new RequestError(
         "conflict",
-        `${issuer} registers no clients by itself: log in with a token of it instead, or with one of \`svc auth token create\``,
+        `${issuer} does not register clients automatically; log in with one of its tokens, or with a token of \`svc auth token create\``,
       )
     registered ??= register(authority, redirectUrl(), ADMIN_SCOPE, "none", fetch).catch((error: unknown) => {
       registered = undefined
@@ -70,7 +73,7 @@ export function createIssuerLogin(options: IssuerLoginOptions): IssuerLogin {
   }
   return {
     async begin(request) {
-      // The issuer redirects to this address, and the cookie must be of the same host.
+      // The issuer redirects to the public address, and the cookie must have the same host.
       if (new URL(request.url).host !== new URL(base()).host) return redirect(redirectUrl())
       try {
         const authority = await describeIssuer(issuer, resourceOf(audience, base()), fetch)
@@ -89,9 +92,12 @@ export function createIssuerLogin(options: IssuerLoginOptions): IssuerLogin {
         return redirect(url, cookie(base(), browser))
       } catch (error) {
         if (error instanceof RequestError) throw error
-        throw new UnavailableError(`${issuer} lets nobody log in now: ${messageOf(error).slice(0, MAX_REASON)}`, {
-          cause: error,
-        })
+        throw new UnavailableError(
+          `cannot log in at ${issuer} at the moment: ${messageOf(error).slice(0, MAX_REASON)}`,
+          {
+            cause: error,
+          },
+        )
       }
     },
     async finish(request) {
@@ -102,7 +108,7 @@ export function createIssuerLogin(options: IssuerLoginOptions): IssuerLogin {
       if (found === undefined || found.until <= clock.now() || found.browser !== sha256(browser, "base64url"))
         throw new RequestError(
           "forbidden",
-          "this browser did not begin this login, or more than ten minutes ago: begin again",
+          "this login was not started in this browser, or has expired after ten minutes; log in again",
         )
       waiting.delete(state)
       const { authority, client, verifier } = found
@@ -119,13 +125,13 @@ export function createIssuerLogin(options: IssuerLoginOptions): IssuerLogin {
 
 // ---
 
-/** A login that waits for the redirect. */
+/** A pending login, which waits for the redirect. */
 type Waiting = {
   readonly authority: AuthorizationServer
   readonly client: OAuthClient
   /** The PKCE secret. */
   readonly verifier: string
-  /** The hash of what the browser's cookie has. */
+  /** The hash of the secret in the browser's cookie. */
   readonly browser: string
   readonly until: number
 }
@@ -135,13 +141,16 @@ const WAIT_MS = 600_000
 const MAX_WAITING = 100
 const MAX_REASON = 500
 
-/** Returns the resource that the token is for (RFC 8707): what svc then looks for among its audiences. */
+/** Returns the resource for which svc requests the token (RFC 8707): svc then expects it among the token's audiences. */
 function resourceOf(audience: string | undefined, base: string): string | undefined {
   if (audience === undefined) return `${base}/mcp`
   return URL.canParse(audience) ? audience : undefined
 }
 
-/** The redirect that comes back is the issuer's: a stricter cookie would not come with it. */
+/**
+ * Returns the header that sets the cookie. It is not `SameSite=Strict`: browsers would not send it with the issuer's
+ * redirect.
+ */
 function cookie(base: string, browser: string): Readonly<Record<string, string>> {
   const secure = new URL(base).protocol === "https:" ? "; Secure" : ""
   return { "set-cookie": `${COOKIE}=${browser}; Path=/; HttpOnly; SameSite=Lax; Max-Age=${WAIT_MS / 1000}${secure}` }

@@ -1,6 +1,6 @@
 /**
- * MCP over HTTP on one path: Streamable HTTP with legacy sessions and modern requests side by side. A request that carries
- * its version in `_meta` is served alone; `initialize` opens a session. basic: Transports.
+ * MCP over HTTP on one path: Streamable HTTP, for legacy sessions and modern requests. A request with its version in `_meta` is
+ * complete in itself; `initialize` opens a session. basic: Transports.
  */
 
 import type { View } from "../catalog/catalog.ts"
@@ -51,33 +51,36 @@ import { META_CONTEXT } from "./trusted-client.ts"
 export type McpDeps = EndpointDeps & {
   /** Returns unguessable text for a session's id. */
   newId(): string
-  /** Bytes of a body at most. */
+  /** The largest body, in bytes. */
   readonly maxBody: number
-  /** Takes errors that are bugs of svc. */
+  /** Reports errors that are bugs of svc. */
   onbug(error: unknown): void
   /** Whether only this machine can reach svc, and svc has no other address. */
   readonly onlyLocal: boolean
-  /** Set if HTTP clients may state where they are. */
+  /** Set if HTTP clients may send their project context. */
   readonly contexts?: ClientContexts | undefined
-  /** Called when a request has arrived whole: from then on its time is svc's. */
+  /** Called when a request has arrived completely: from then on, svc is responsible for its duration. */
   onbody?(request: Request): void
   /** All open streams. */
   readonly streams: OpenStreams
-  /** Sends a request on to the replica that it belongs to; undefined for a single svc. */
+  /** Forwards a request to the replica that must answer it; undefined for a single svc. */
   readonly forward?: Forward | undefined
-  /** Returns the ids of the replicas that live, this one too; undefined for a single svc. */
+  /** Returns the ids of the live replicas, this one included; undefined for a single svc. */
   readonly replicas?: (() => readonly string[]) | undefined
   /** Finds the replica that runs a session's own processes; undefined for a single svc. */
   readonly homes?: SessionHomes | undefined
 }
 
-/** Where sessions have processes of their own, in a cluster. */
+/** Finds the replicas that run the processes of single sessions. */
 export type SessionHomes = {
-  /** Returns another replica that runs, or ran, the processes of a session; undefined if this one does or it has none. */
+  /**
+   * Returns the other replica that runs, or ran, the processes of a session; undefined if this replica does or there are
+   * none.
+   */
   of(session: Session): string | undefined
   /**
-   * Takes over a session whose replica is gone, unless another has done so already. Resolves with that one. Rejects with an
-   * UnavailableError if the others cannot be told.
+   * Takes over a session of a lost replica. Resolves with the id of another replica that has already done so, or with undefined.
+   * Rejects with an UnavailableError if the other replicas cannot be notified.
    */
   adopt(session: Session): Promise<string | undefined>
 }
@@ -92,7 +95,7 @@ export const serveMcp = (http: Request, scope: Scope, principal: Principal, deps
 
 // ---
 
-/** One HTTP request, as the middleware found its client, and the way back. */
+/** One HTTP request, with its client as the middleware determined it, and the function that responds. */
 type Received = {
   readonly http: Request
   readonly scope: Scope
@@ -101,10 +104,10 @@ type Received = {
   readonly respond: (response: Response) => void
 }
 
-/** The response to what was posted; undefined if the exchange of the request responds. */
+/** The response to a POST; undefined if the exchange of the request responds. */
 type Served = Response | undefined | Promise<Response | undefined>
 
-/** Serves a POST. No async function, and no promise that nothing waits for: this runs for every call. */
+/** Serves a POST. Not an async function, and creates a promise only if something is awaited, because it runs for every call. */
 function servePost(received: Received): void {
   const { http, deps, respond } = received
   const fail = (error: unknown) => respond(refuse(error, received))
@@ -149,13 +152,13 @@ async function serveOther(received: Received): Promise<Response> {
   }
 }
 
-/** Brings the session of a request here if another replica opened it. Rejects with an UnavailableError. */
+/** Loads the session of a request if another replica opened it. Rejects with an UnavailableError. */
 async function bringSession({ http, deps }: Received): Promise<void> {
   const id = http.headers.get("mcp-session-id")
   if (id !== null) await deps.sessions.bring(id)
 }
 
-/** Returns the replica whose call, task or stored result a message is about; undefined if any replica can take it. */
+/** Returns the replica that has the call, task or stored result of a message; undefined if any replica can answer. */
 function replicaOf(value: unknown, { principal, deps }: Received): string | undefined {
   if (!isObject(value)) return undefined
   const { id, method, params } = value
@@ -165,12 +168,12 @@ function replicaOf(value: unknown, { principal, deps }: Received): string | unde
     return typeof params.progressToken === "string" ? replicaIn(params.progressToken) : undefined
   if (method === "subscriptions/listen") return replicaOfListening(params)
   const { requestState } = params
-  // The other replica has sent it here because the call is here.
+  // Another replica has forwarded the message because the call is here.
   const asked = principal.name === REPLICA ? undefined : deps.suspendedCalls.replicaOf(requestState)
   return asked ?? replicaOfTask(params.taskId) ?? replicaOfResult(method, params)
 }
 
-/** Answers what was posted to one of several replicas: here, or at the replica that it belongs to. */
+/** Answers a POST in a cluster: here, or at the replica that must answer it. */
 function post(value: unknown, body: string, received: Received): Served {
   const { http, deps } = received
   // The answers of a batch go to several replicas from here; its requests may be for the session's own processes.
@@ -190,7 +193,10 @@ function post(value: unknown, body: string, received: Received): Served {
     : forwarding.then((forwarded) => forwarded ?? postHere(value, received))
 }
 
-/** Answers a message of a session where its own processes run, if it has any. If that replica is gone, it is here from now on. */
+/**
+ * Answers a message of a session at the replica that runs the session's processes, if any. If that replica is gone, takes the
+ * session over.
+ */
 function postAtHome(value: unknown, body: string, received: Received, homes: SessionHomes): Served {
   const { http, deps } = received
   const session = sessionOf(received)
@@ -215,12 +221,12 @@ async function postTaskList(request: RpcRequest, received: Received, replicas: r
   const ask = (section: string, asked: RpcRequest) =>
     section === "" || section === deps.gateway.peers?.replica
       ? here(asked)
-      : // A replica that ends meanwhile takes its tasks with it.
+      : // The tasks of a replica that ends meanwhile are lost.
         deps.forward?.(section, http, JSON.stringify(asked))?.catch(() => undefined)
   return listTasksOfAll(request, { replicas, ask })
 }
 
-/** Answers what was posted. Makes a promise only if something is waited for. */
+/** Answers a POST here. Creates a promise only if something is awaited. */
 function postHere(value: unknown, received: Received): Served {
   const { http, scope, principal, deps, respond } = received
   if (Array.isArray(value)) return postBatch(value, received)
@@ -271,7 +277,7 @@ async function postInitialize(request: RpcRequest, received: Received): Promise<
   }
 }
 
-/** 2025-03-26 allowed several messages in one body; the answers go back as one array. */
+/** Answers a batch: 2025-03-26 allowed several messages in one body. Sends the answers as one array. */
 async function postBatch(values: readonly unknown[], received: Received): Promise<Response | undefined> {
   const { http, deps, respond } = received
   const { gateway } = deps
@@ -289,7 +295,7 @@ async function postBatch(values: readonly unknown[], received: Received): Promis
       const here = () => void accept(message, session, gateway)?.catch(() => undefined)
       const forwarding = deps.forward?.(replicaOf(message, received), http, JSON.stringify(message))
       if (forwarding === undefined) here()
-      // The replica that asked has ended, and its question with it.
+      // The replica that sent the server request has ended, so the response is not needed.
       else void forwarding.then((forwarded) => forwarded ?? here()).catch(() => undefined)
     }
   if (answers.length === 0) return accepted()
@@ -301,7 +307,10 @@ async function postBatch(values: readonly unknown[], received: Received): Promis
   return undefined
 }
 
-/** Returns the way back of one request of a batch: they share the response and are cancelled one by one, or all at once. */
+/**
+ * Returns the exchange of one request of a batch: the requests share the response, and are cancelled individually or
+ * together.
+ */
 function partOf(whole: HttpExchange): Exchange {
   const cancellation = new Cancellation()
   whole.cancellation.onabort((reason) => cancellation.cancel(reason))
@@ -314,7 +323,7 @@ function partOf(whole: HttpExchange): Exchange {
   }
 }
 
-/** Answers one modern request: complete in itself. basic: Streamable HTTP, Request Metadata. */
+/** Answers one modern request, which is complete in itself. basic: Streamable HTTP, Request Metadata. */
 async function postModern(
   request: RpcRequest,
   version: string | undefined,
@@ -352,8 +361,8 @@ async function postModern(
 }
 
 /**
- * Whether svc can tell by what a modern request states that it is of the same client as another. Without authentication only
- * if it is a program of this machine: a proxy before svc may pass on the requests of any number of people.
+ * Whether the contents of modern requests show which come from the same client. Without authentication, only if the client is a
+ * program on this machine: a proxy in front of svc may forward requests of any number of people.
  */
 function isRecognizable({ http: { headers }, principal, deps }: Received, { info }: Client): boolean {
   if (typeof info.name !== "string" || info.name === "") return false
@@ -364,7 +373,7 @@ function isRecognizable({ http: { headers }, principal, deps }: Received, { info
 const PROXY_HEADER =
   /^(?:forwarded|via|x-(?:forwarded|original|envoy|amzn|azure|arr|vercel|nginx|proxy|traefik|cloud-trace)(?:-.*)?|(?:x-)?(?:real|client|cluster-client|appengine-user|true-client|fastly-client|fly-client|cf-connecting|do-connecting|nf-client-connection)-ip|x-host|cf-.*|cdn-.*|fly-.*|fastly-.*|true-client-.*)$/
 
-/** Modern clients get server requests in results, never in the middle of a stream. */
+/** Modern clients receive server requests in results, never within a stream. */
 const CANNOT_BE_ASKED: Asker = {
   ask: () =>
     Promise.reject(
@@ -386,11 +395,11 @@ function initOf({ retryAfter }: Answer, status: number | undefined): ResponseIni
   return status === undefined ? undefined : { status, headers: { ...JSON_HEADERS, ...retryHeaders(retryAfter) } }
 }
 
-/** Returns the status of a call that the rate limit refused, for what stands between client and svc; undefined for 200. */
+/** Returns the status of a call that the rate limit refused, for proxies between client and svc; undefined for 200. */
 const limitStatusOf = ({ retryAfter }: Answer): number | undefined =>
   retryAfter === undefined ? undefined : statusOfFault("too_many")
 
-/** The same for a modern answer: an unknown method is 404, other errors of the envelope are 400. */
+/** Returns the status of a modern answer: 404 for an unknown method, 400 for other errors of the envelope. */
 function modernStatusOf(answer: Answer): number | undefined {
   switch (answer.code) {
     case RPC_CODE.methodNotFound:
@@ -412,7 +421,7 @@ function paramRefusal({ id, params = {} }: RpcRequest, { tools }: View, headers:
   return wrong === undefined ? undefined : errorAnswer(id, HEADER_MISMATCH, mismatch(wrong).message)
 }
 
-/** Returns what is wrong with the standard headers; undefined if they agree with the body. */
+/** Returns the problem with the standard headers; undefined if they match the body. */
 function headerMismatch(headers: Headers, method: string, params: Params, version: string | null): string | undefined {
   if (version === null) return "MCP-Protocol-Version is missing"
   const named = headers.get("mcp-method")
@@ -436,7 +445,7 @@ const NAME_SOURCES: Readonly<Record<string, string>> = {
   "tasks/cancel": "taskId",
 }
 
-/** Whether a version is a date at or after the first modern revision; older unknown versions are served as legacy. */
+/** Whether a version is a date not before the first modern revision; older unknown versions are served as legacy. */
 const isModernHeader = (header: string): boolean => header >= MODERN_VERSIONS[0] && /^\d{4}-\d{2}-\d{2}$/.test(header)
 
 const isLegacyVersion = (version: string): boolean => (LEGACY_VERSIONS as readonly string[]).includes(version)
@@ -457,14 +466,14 @@ function openStream(received: Received): Response {
   return openSessionStream(sessionOf(received), http.headers.get("last-event-id"), deps.streams)
 }
 
-/** Returns the session that a request names. Throws a RequestError without a session id, or for another principal's. */
+/** Returns the session of a request. Throws a RequestError without a session id, or for a session of another principal. */
 function sessionOf(received: Received): Session {
   const version = received.http.headers.get("mcp-protocol-version")
   if (version !== null && !isLegacyVersion(version)) throw unsupportedVersion(version)
   return sessionFor(received)
 }
 
-/** The same for a request whose version svc knows. */
+/** Returns the session of a request with a known version. Throws as `sessionOf` does. */
 function sessionFor({ http, scope, principal, deps }: Received): Session {
   const id = http.headers.get("mcp-session-id")
   if (id === null)
@@ -477,7 +486,7 @@ function sessionFor({ http, scope, principal, deps }: Received): Session {
 const unsupportedVersion = (version: string): RequestError =>
   new RequestError("invalid_request", `Unsupported protocol version: ${version.slice(0, 40)}`)
 
-/** Renders an error as a JSON-RPC error, under the id of the request if it is known. */
+/** Renders an error as a JSON-RPC error, with the id of the request if it is known. */
 function refuse(error: unknown, { deps }: Received, headers?: Readonly<Record<string, string>>, id?: Id): Response {
   return errorResponse(error, { shape: "jsonrpc", id, headers, hide: deps.gateway.hide, onbug: deps.onbug })
 }

@@ -10,7 +10,7 @@ import type { Forward } from "./forward.ts"
 import type { Middleware } from "./inbound.ts"
 import { errorResponse, escapeHtml, jsonResponse, shapeOf } from "./respond.ts"
 
-/** Paths below the address that svc is reached under. */
+/** Paths below the public address of svc. */
 export const CALLBACK_PATH = "/oauth/callback"
 const CLIENT_PATH = "/oauth/client.json"
 
@@ -19,13 +19,16 @@ export const clientMetadataUrl = (externalUrl: string | undefined): string | und
   externalUrl?.startsWith("https:") ? `${externalUrl}${CLIENT_PATH}` : undefined
 
 export type CallbackDeps = {
-  /** Completes the authorization with the redirect's query and resolves with the server's name. Rejects with a typed error. */
+  /**
+   * Completes the authorization with the query of the redirect, and resolves with the server's name. Rejects with a typed
+   * error.
+   */
   finish(answer: URLSearchParams): Promise<string>
   /** Masks configured secrets in a message for the browser. */
   hide(text: string): string
   /** Returns the client ID metadata document; undefined if authorization servers could not fetch it. */
   client(): Promise<object | undefined>
-  /** Sends a request on to the replica that began the authorization; undefined for a single svc. */
+  /** Forwards a request to the replica that began the authorization; undefined for a single svc. */
   readonly forward?: Forward | undefined
 }
 
@@ -63,7 +66,7 @@ export async function takeAnswer(
   }
 }
 
-/** Returns a page that says one thing to a person. The texts need not be escaped. */
+/** Returns a page with one message for a person. Escapes the texts. */
 export function messagePage(status: number, title: string, text: string): Response {
   const html = `<!doctype html><meta charset="utf-8"><title>svc</title><body style="font:1rem/1.5 system-ui;margin:4rem auto;max-width:36rem"><h1 style="font-size:1.4rem">${escapeHtml(title)}</h1><p>${escapeHtml(text)}</p>`
   return new Response(html, { status, headers: HEADERS })

@@ -3,7 +3,7 @@ import { narrow, type Scope, withTools } from "../catalog/scope.ts"
 import type { ResultBudget } from "../config/result-budget.ts"
 import type { ToolListing } from "../config/tool-listing.ts"
 
-/** Who a request is from. */
+/** The identity of the sender of a request. */
 export type Principal = {
   /** The same for every request of the same token holder. Sessions belong to this name. */
   readonly name: string
@@ -13,17 +13,17 @@ export type Principal = {
   readonly untagged: boolean
   /** Whether it may use svc's internal tools. */
   readonly admin: boolean
-  /** Whether its token has OAuth scopes: a refusal then names the scope that is missing. */
+  /** Whether its token has OAuth scopes: a refusal then names the missing scope. */
   readonly scoped: boolean
   /** When its token expires, milliseconds since the epoch; undefined for never. */
   readonly until: number | undefined
-  /** Which tools it is listed where the address does not state it; undefined leaves it to `--tools`. */
+  /** Which tools svc lists to it unless the address says otherwise; undefined for the default of `--tools`. */
   readonly tools?: ToolListing | undefined
-  /** How large results are for it, where the preset of the address does not state it. */
+  /** Its result budget unless the preset of the address has one. */
   readonly resultBudget?: ResultBudget | undefined
 }
 
-/** The principal of every request while authentication is off, and on paths that need none. */
+/** The principal of every request without authentication, and on paths that need none. */
 export const ANONYMOUS: Principal = {
   name: "anonymous",
   tags: undefined,
@@ -33,12 +33,12 @@ export const ANONYMOUS: Principal = {
   until: undefined,
 }
 
-/** Narrows a scope to what a principal may see. */
+/** Narrows a scope to the servers that a principal may see. */
 export type NarrowScope = (scope: Scope, principal: Principal) => Scope
 
 /**
- * Returns a function that narrows scopes, and remembers them: clients repeat the same scope with every request. `otherwise`
- * is which tools are listed if neither address nor principal states it.
+ * Returns a function that narrows scopes and caches them, because clients repeat the same scope with every request.
+ * `otherwise` decides which tools are listed if neither address nor principal does.
  */
 export function createScopeNarrowing(otherwise: ToolListing): NarrowScope {
   const narrowedBy = new WeakMap<Principal, WeakMap<Scope, Scope>>()

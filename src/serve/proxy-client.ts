@@ -4,8 +4,8 @@
  *
  *  1. Requests that were in flight when the connection was lost fail once, with a clear error; they are not sent again.
  *  2. Requests that arrive while no instance runs are held for a bounded time.
- *  3. A new instance gets the session's state: `initialize`, the log level, subscriptions. The client is notified that its lists
- *     may have changed.
+ *  3. A new instance receives the session's state: `initialize`, the log level, subscriptions. The client is notified that its
+ *     lists may have changed.
  */
 import { Backoff } from "../lib/backoff.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -39,8 +39,8 @@ export type ProxyDeps = {
   /** Sends a line to the client. */
   send(line: Uint8Array | string): void
   /**
-   * Connects to the instance; resolves with undefined if none runs, and with "starting" if this call has started one, of
-   * which the user knows. `lost` is called once, when the connection is lost.
+   * Connects to the instance; resolves with undefined if none runs, and with "starting" if this call has started one and has
+   * told the user so. `lost` is called once, when the connection is lost.
    */
   connect(events: { line(bytes: Uint8Array): void; lost(): void }): Promise<InstanceConnection | "starting" | undefined>
   /** Shows a message to the user of the client. */
@@ -49,11 +49,11 @@ export type ProxyDeps = {
 
 export class ProxySession {
   private link: ProxyLink | undefined
-  /** Whether the instance has accepted the hello. Before that nothing else is sent. */
+  /** Whether the instance has accepted the hello. Nothing else is sent before that. */
   private isWelcome = false
   /** Why the instance refused the hello, or the last `moved`. */
   private refusal: string | undefined
-  /** The project that the instance has been sent. */
+  /** The project that was last sent to the instance. */
   private sentContext: ProjectContext | undefined
   private initialize: { readonly key: string; readonly line: string; answered: boolean } | undefined
   private initialized: string | undefined
@@ -63,19 +63,19 @@ export class ProxySession {
   private drain: PromiseWithResolvers<void> | undefined
   /** Requests of the instance without a response, by the keys of their ids. */
   private readonly serverRequests = new Map<string, Id>()
-  /** Requests to replay to a new instance, by what they set. */
+  /** Requests to replay to a new instance, by the setting that they change. */
   private readonly replays = new Map<string, string>()
   /** Handlers for responses to the proxy's own requests, by the keys of their ids. */
   private readonly ownRequests = new Map<string, () => void>()
   private heldLines: string[] = []
-  /** Why no instance answers. */
+  /** The error for requests while no instance answers. */
   private absence =
     "svc is not running for this configuration; start it with `svc serve`, or connect with `svc proxy --start`"
   private cancelHold: (() => void) | undefined
   private cancelRetry: (() => void) | undefined
   private readonly backoff = new Backoff({ first: FIRST_PAUSE_MS, max: MAX_PAUSE_MS })
   private connecting = false
-  /** Whether an instance is starting for this session: the client's user wants to know what becomes of it. */
+  /** Whether an instance is starting for this session, so that the client's user waits for the outcome. */
   private isStarting = false
   private noted = false
   private count = 0
@@ -93,14 +93,14 @@ export class ProxySession {
     void this.connect()
   }
 
-  /** Sends the instance the client's new project. */
+  /** Sends the client's new project to the instance. */
   moved(project: ProjectContext): void {
     this.context = project
     if (this.isWelcome) this.move()
     else if (this.link === undefined) this.retry(0)
   }
 
-  /** Resolves when no request waits for its response, and no start for its outcome; streams do not count. */
+  /** Resolves when no request waits for its response and no start is under way; streams do not count. */
   drained(): Promise<void> {
     if (!this.isWaiting()) return Promise.resolve()
     this.drain ??= Promise.withResolvers<void>()
@@ -115,7 +115,7 @@ export class ProxySession {
     this.link?.close()
   }
 
-  /** Takes one line of the client. */
+  /** Handles one line of the client. */
   receive(line: string): void {
     let value: unknown
     try {
@@ -129,7 +129,7 @@ export class ProxySession {
       try {
         relayed = this.remember(asMessage(one), line) || relayed
       } catch {
-        // The instance answers what is wrong with it.
+        // The instance reports what is wrong with the message.
         relayed = true
       }
     }
@@ -139,8 +139,8 @@ export class ProxySession {
   }
 
   /**
-   * Fails the requests that wait for an instance, which did not start for this reason. A later instance serves all others.
-   * Does nothing if the session was connected since the start: the instance has ended later.
+   * Fails the held requests, because the instance did not start for this reason. A later instance serves further requests. Does
+   * nothing if the session has been connected since the start: then the instance ended later.
    */
   startFailed(reason: string): void {
     if (!this.isStarting) return
@@ -195,7 +195,8 @@ export class ProxySession {
   }
 
   private hold(line: string): void {
-    if (this.heldLines.length >= MAX_HELD) this.fail("svc is not running, and too many requests wait for it")
+    if (this.heldLines.length >= MAX_HELD)
+      this.fail("svc is not running, and too many requests wait for it; try again when it runs")
     this.heldLines.push(line)
     if (this.refusal !== undefined) {
       this.fail(this.refusal)
@@ -260,7 +261,7 @@ export class ProxySession {
     this.link?.send(formatProxyMessage(message))
   }
 
-  /** Takes one line of the instance. */
+  /** Handles one line of the instance. */
   private line(bytes: Uint8Array): void {
     const head = decode(bytes.subarray(0, HEAD_BYTES))
     if (isProxyMessage(head)) {
@@ -289,7 +290,7 @@ export class ProxySession {
       if (message.message !== this.refusal) this.deps.note(message.message)
       this.refusal = message.message
       this.fail(message.message)
-      // Try again later: the preset that is missing may be created.
+      // Tries again later, because a missing preset may be created.
       if (this.isWelcome) this.after(REFUSED_PAUSE_MS, () => this.move())
     }
     if (message.svc === "note") this.deps.note(message.message)
@@ -382,7 +383,7 @@ export class ProxySession {
         errorText(
           id,
           RPC_CODE.internalError,
-          "the connection to svc was lost while this request ran; it was not sent again",
+          "the connection to svc was lost while this request ran; svc proxy did not send it again",
         ),
       )
       this.settle(key)
@@ -414,7 +415,7 @@ const LIST_CHANGES = {
   resourcesListChanged: "notifications/resources/list_changed",
 } as const
 
-/** Returns the key of the id that a line responds to. Most ids are read off the head; only other lines are parsed. */
+/** Returns the key of the id to which a line responds. Reads most ids from the head, and parses only other lines. */
 function responseKey(head: string, bytes: Uint8Array): string | undefined {
   const quick = QUICK_ID.exec(head)
   if (quick !== null) return quick[2] === "method" ? undefined : keyOfId(parseExact(quick[1] as string) as Id)
@@ -428,7 +429,7 @@ function serverRequestId(head: string, bytes: Uint8Array): Id | undefined {
   return message !== undefined && isRequest(message) ? message.id : undefined
 }
 
-/** Parses a line as a message; undefined if it is none, as from an instance of another version. */
+/** Parses a line as a message; undefined if it is not one, for example from an instance of another version. */
 function messageIn(bytes: Uint8Array): Message | undefined {
   try {
     return asMessage(parseExact(decode(bytes)))

@@ -1,7 +1,7 @@
 /**
  * Serves clients that connect through `svc proxy`: lines on a socket that only this user can open (on Windows a loopback
  * port with a token). The first line is a `hello` with the client's project; MCP follows as over stdio, with a `moved` line
- * whenever the project changes. svc's own commands come the same way, and ask with `ask` lines what the project is offered.
+ * whenever the project changes. svc's own commands also connect here, and ask with `ask` lines what svc offers the project.
  */
 import type { Socket } from "bun"
 import { type Scope, withoutBudget } from "../catalog/scope.ts"
@@ -33,7 +33,7 @@ export type ProxyMessage =
       readonly svc: "hello"
       readonly token: string
       readonly surroundings: ProjectContext
-      /** A command of svc, which takes results of any size. */
+      /** Set by svc's own commands, which accept results of any size. */
       readonly wholeResults?: true
     }
   | { readonly svc: "moved"; readonly surroundings: ProjectContext }
@@ -43,17 +43,17 @@ export type ProxyMessage =
   | { readonly svc: "welcome"; readonly version: string }
   | { readonly svc: "refused" | "note"; readonly message: string }
 
-/** Begins a line that holds a proxy message. No JSON begins like this, so no client or server can forge one. */
+/** The prefix of a proxy message. No JSON begins like this, so no client or server can forge such a message. */
 const MARK = "svc "
 export const formatProxyMessage = (message: ProxyMessage): string => MARK + JSON.stringify(message)
 export const isProxyMessage = (line: string): boolean => line.startsWith(MARK)
 /** Returns the JSON value of a proxy message; undefined if it is no JSON. */
 export const parseProxyMessage = (line: string): unknown => parseIfJson(line.slice(MARK.length))
 
-/** Lines on their way to a socket. `drain` continues when the socket can take more. */
+/** Lines to send to a socket. Call `drain` when the socket can accept more. */
 export type SendQueue = { write(line: Uint8Array | string): void; drain(): void }
 
-/** Queues what the socket does not take at once. Calls `overflow` if more than `limit` bytes wait. */
+/** Queues bytes that the socket does not accept at once. Calls `overflow` if more than `limit` bytes wait. */
 export function createSendQueue(
   socket: () => Socket<unknown> | undefined,
   limit: number,
@@ -91,11 +91,11 @@ export type ProxyServerDeps = {
   readonly mcp: McpDeps
   readonly trustedClient: TrustedClientDeps
   readonly maxResult: number
-  /** Answers a question of one of svc's own commands about what a scope offers. Throws a typed error that the command shows. */
+  /** Answers a question of svc's own commands about the offer of a scope. Throws a typed error that the command shows. */
   answer(scope: Scope, question: string, params: Params): Promise<unknown>
 }
 
-/** Listens at `address`. Closes connections whose first line does not hold `token`. */
+/** Listens at `address`. Closes connections without `token` in their first line. */
 export function listenForProxies(
   address: { readonly unix: string } | { readonly hostname: string; readonly port: number },
   token: string,
@@ -130,14 +130,14 @@ export function listenForProxies(
       listener.stop()
       for (const socket of connections) {
         socket.data.stop()
-        // The answers are sent in promise jobs, which run before.
+        // Promise jobs send the answers before this runs.
         setImmediate(() => socket.end())
       }
     },
   }
 }
 
-/** How many results of the largest size may wait for a client that does not read; past that svc disconnects it. */
+/** How many results of the largest size may wait for a client that does not read before svc disconnects it. */
 export const WAITING_RESULTS = 2
 
 // ---
@@ -145,7 +145,7 @@ export const WAITING_RESULTS = 2
 type ProxyConnection = {
   feed(bytes: Uint8Array): void
   drain(): void
-  /** Answers what runs: svc stops. */
+  /** Answers the running requests, because svc stops. */
   stop(): void
   close(): void
 }
@@ -226,10 +226,10 @@ function createProxyConnection(
 
 const MAX_PROXY_MESSAGE = 256 * 1024
 
-/** Loaded with the first client: a start does not need them. */
+/** Returns the schemas. Loaded for the first client, not at the start. */
 const schemas = lazy((): typeof Schemas => require("./proxy-schema.ts"))
 
-/** Reads the project of a `hello` or `moved`. Throws a RequestError that says what is wrong with it. */
+/** Reads the project of a `hello` or `moved`. Throws a RequestError with the problem if it is invalid. */
 function surroundingsOf(message: unknown): ProjectContext {
   const { success, data, error } = schemas().proxyMessageSchema().safeParse(message, { error: schemaProblem })
   if (success) return data.surroundings as ProjectContext

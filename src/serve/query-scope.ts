@@ -1,4 +1,4 @@
-/** Turns the query of a URL into a scope: the part of the catalog that the client sees. choice: Inbound, query on `/mcp`. */
+/** Converts the query of a URL into a scope: the part of the catalog that the client sees. choice: Inbound, query on `/mcp`. */
 import { createScope, type Scope } from "../catalog/scope.ts"
 import { readQuery, type ServerQuery } from "../catalog/selection.ts"
 import type { Preset } from "../config/presets.ts"
@@ -9,7 +9,7 @@ export type ScopeOf = (search: string) => Scope
 export function createScopes(presets: () => ReadonlyMap<string, Preset>): ScopeOf {
   const none: readonly ServerQuery[] = []
   const everything = createScope(() => none, presets)
-  // Every request of a client repeats its query.
+  // Caches scopes, because every request of a client repeats its query.
   const known = new Map<string, { readonly scope: Scope; readonly presets: unknown }>()
   return (search) => {
     if (search === "" || search === "?") return everything

@@ -1,6 +1,6 @@
 /**
- * Admits requests by which another replica uses a server that runs here for all (agent/server-leases.ts). The replica has
- * authenticated its client, and shows by a mark that it is of this cluster.
+ * Admits requests of other replicas to a server that this replica runs for all (agent/server-leases.ts). The other replica has
+ * authenticated its client, and proves with a credential that it belongs to this cluster.
  */
 import type { ServerLeases } from "../agent/server-leases.ts"
 import { REPLICA_HEADER } from "../config/server-spec.ts"
@@ -11,7 +11,10 @@ import type { Inbound } from "./inbound.ts"
 import type { Principal } from "./principal.ts"
 import { errorResponse } from "./respond.ts"
 
-/** Returns the function that admits them. It refuses one for a server that does not run here, or no longer under that lease. */
+/**
+ * Returns the function that admits such requests. It refuses them if the server does not run here, or no longer with that
+ * lease.
+ */
 export const createReplicaAccess =
   (leases: Pick<ServerLeases, "admits">) =>
   ({ request, path }: Inbound): Principal | Response | undefined => {
@@ -21,14 +24,14 @@ export const createReplicaAccess =
     if (slug !== undefined && leases.admits(percentDecoded(slug), credential)) return OTHER_REPLICA
     return errorResponse(new UnavailableError(NOT_HERE, { retryAfter: 1 }), {
       shape: "jsonrpc",
-      // Tells the other replica that the server has not seen the request.
+      // Tells the other replica that the server has not received the request.
       headers: { [REPLICA_HEADER]: "refused" },
     })
   }
 
 // ---
 
-const NOT_HERE = "The server runs on one replica at a time, and not, or no longer, on this one; try again in a moment"
+const NOT_HERE = "The server runs on one replica at a time, but not on this one, or not any more; try again in a moment"
 const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/
 
 const OTHER_REPLICA: Principal = {

@@ -1,10 +1,10 @@
-/** Reads the body of a request within a bound. */
+/** Reads the body of a request up to a size limit. */
 import { RequestError } from "../lib/errors.ts"
 import { parseJson } from "../wire/message.ts"
 
 /**
- * Reads the body as text and calls `take` with it, which must not throw, or `fail` with a RequestError: past `limit` bytes,
- * even if the body does not declare its length. Makes no promise of its own, because this runs for every call.
+ * Reads the body as text and calls `take` with it, which must not throw. Calls `fail` with a RequestError above `limit` bytes,
+ * even if the body does not declare its length. Creates no promise of its own, because this runs for every call.
  */
 export function takeBodyText(
   request: Request,
@@ -20,17 +20,17 @@ export function takeBodyText(
   }
 }
 
-/** Reads the body as text. Rejects with a RequestError past `limit` bytes, even if the body does not declare its length. */
+/** Reads the body as text. Rejects with a RequestError above `limit` bytes, even if the body does not declare its length. */
 export const readBodyText = (request: Request, limit: number): Promise<string> =>
   new Promise((resolve, reject) => takeBodyText(request, limit, resolve, reject))
 
-/** Reads the body as a JSON value. Rejects with a RequestError past `limit` bytes and for invalid JSON. */
+/** Reads the body as a JSON value. Rejects with a RequestError above `limit` bytes and for invalid JSON. */
 export const readJson = (request: Request, limit: number): Promise<unknown> =>
   readBodyText(request, limit).then(parseJson)
 
 // ---
 
-/** Whether the body declares its length. Throws a RequestError if that is past the limit. */
+/** Whether the body declares its length. Throws a RequestError if the length is above the limit. */
 function isBounded(request: Request, limit: number): boolean {
   const declared = request.headers.get("content-length")
   if (declared !== null && Number(declared) > limit) throw tooLarge(limit)

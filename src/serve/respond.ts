@@ -2,8 +2,8 @@
  * Renders the responses of inbound HTTP that are not results. Every status, JSON-RPC code and `Retry-After` header of an
  * error comes from here, by the one table in lib/errors.ts.
  *
- * 1. The path decides the shape of the body, whichever middleware refuses (`shapeOf`): MCP paths get a JSON-RPC error, `/api/v1`
- *    problem details (RFC 9457), all other paths `{"error": "…"}`.
+ * 1. The path decides the shape of the body, whichever middleware refuses (`shapeOf`): a JSON-RPC error on MCP paths, problem
+ *    details (RFC 9457) on `/api/v1`, `{"error": "…"}` on all other paths.
  * 2. A request body with `{tool, arguments}` is not JSON-RPC: its errors are `{"error": {"code", "message"}}`.
  * 3. The error decides the status and the JSON-RPC code. Only a code that the protocol defines may replace the table's.
  * 4. Errors that are not svc's own are reported as bugs and rendered as "internal error".
@@ -30,7 +30,7 @@ export type ErrorRendering = {
   readonly shape: ErrorShape
   /** The id of the JSON-RPC request that failed; left out if it is unknown. */
   readonly id?: Id | undefined
-  /** A JSON-RPC code that the protocol defines (wire/era.ts), in place of the table's. */
+  /** A JSON-RPC code that the protocol defines (wire/era.ts), instead of the table's. */
   readonly code?: number | undefined
   /** Seconds after which the client may try again. Defaults to what the error states. */
   readonly retryAfter?: number | undefined
@@ -39,7 +39,7 @@ export type ErrorRendering = {
   readonly status?: number | undefined
   /** Masks configured secrets in the message. */
   readonly hide?: ((text: string) => string) | undefined
-  /** Takes errors that are not svc's own. */
+  /** Reports errors that are not svc's own. */
   readonly onbug?: ((error: unknown) => void) | undefined
 }
 
@@ -49,7 +49,7 @@ export const shapeOf = (path: string): ErrorShape => {
   return API_PATH.test(path) ? "problem" : "json"
 }
 
-/** Renders an error as a response, with `Retry-After` if the client is to wait. */
+/** Renders an error as a response, with `Retry-After` if the client should wait. */
 export function errorResponse(error: unknown, rendering: ErrorRendering): Response {
   const { shape, id, hide, headers, onbug } = rendering
   if (isBug(error)) onbug?.(error)
@@ -112,7 +112,7 @@ function bodyOf(shape: ErrorShape, { id, code, message, data, retryAfter, status
     case "tool-invocation":
       return JSON.stringify({ error: { code, message } })
     case "problem":
-      // Without a type of its own a problem has the phrase of its status for a title.
+      // A problem of the type about:blank has the phrase of its status as its title.
       return JSON.stringify({
         type: "about:blank",
         title: STATUS_PHRASES[status] ?? "Error",

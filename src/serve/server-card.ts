@@ -6,12 +6,12 @@
  *   /servers/<name>/mcp/server-card     the card of one server, for clients that may see the server
  *   /.well-known/ai-catalog.json        all cards; only with `--external-url`, under which svc is published
  *
- *  1. The card of the aggregate and the catalog need no token (`isPublicDocument`), so they show only what all may see: under
- *     `--auth`, the catalog holds the card of the aggregate alone.
- *  2. Pages of all origins may read what `--external-url` publishes. Without it, the check of origins holds for cards too,
- *     so that a page cannot find an svc that runs beside the browser.
- *  3. Addresses in a card begin with `--external-url`; without it, with the address that the request was sent to. Shared
- *     caches must not keep such a card.
+ *  1. The card of the aggregate and the catalog need no token (`isPublicDocument`), so they show only what everyone may see: with
+ *     `--auth`, the catalog contains only the card of the aggregate.
+ *  2. With `--external-url`, pages of all origins may read these documents. Without it, the check of origins also applies to
+ *     cards, so that a page cannot detect an svc on the machine of the browser.
+ *  3. Addresses in a card begin with `--external-url`; without it, with the address of the request. Shared caches must not store
+ *     such a card.
  */
 
 import type { Agent } from "../agent/agent.ts"
@@ -28,7 +28,7 @@ import { errorResponse, noContent, shapeOf } from "./respond.ts"
 export type ServerCardOptions = {
   readonly agent: Pick<Agent, "all" | "find">
   readonly version: string
-  /** The address that svc is published under, without a slash at its end; undefined if it is not published. */
+  /** The public address of svc, without a trailing slash; undefined if it has none. */
   readonly externalUrl: string | undefined
   /** How clients authenticate. */
   readonly auth: "none" | "token" | "issuer"
@@ -61,7 +61,7 @@ export function createServerCards(options: ServerCardOptions): Middleware {
       return documentResponse(aggregateCard(base, options), CARD_TYPE, externalUrl ? PUBLIC : UNSHARED, request)
     const backend = findServer(server, inbound, options)
     if (backend === undefined) return refuse(new RequestError("not_found", NO_SERVER), path)
-    // A server that is not connected has not stated its version yet.
+    // The version of a server that is not connected is not known yet.
     const isLasting = externalUrl !== undefined && options.auth === "none" && backend.published !== undefined
     const caching = isLasting ? PUBLIC : UNSHARED
     return documentResponse(serverCard(base, backend, options), CARD_TYPE, caching, request)
@@ -91,7 +91,7 @@ const CORS = {
 const PUBLIC = "public, max-age=3600"
 const UNSHARED = "private, no-cache"
 
-/** Characters of a title and of a description. schema: ServerCard. */
+/** The most characters of a title and of a description. schema: ServerCard. */
 const MAX_TEXT = 100
 const MAX_VERSION = 255
 const MAX_NAME = 100
@@ -100,7 +100,7 @@ const MAX_ICONS = 10
 const refuse = (error: RequestError, path: string, headers?: Readonly<Record<string, string>>): Response =>
   errorResponse(error, { shape: shapeOf(path), headers })
 
-/** Renders a document; 304 without it for a client that has it. Discovery: Caching. */
+/** Renders a document; answers 304 to a client that already has it. Discovery: Caching. */
 function documentResponse(document: Params, type: string, caching: string, request: Request): Response {
   const body = JSON.stringify(document)
   const etag = `"${digest(body, 32)}"`
@@ -111,7 +111,7 @@ function documentResponse(document: Params, type: string, caching: string, reque
     : new Response(body, { headers })
 }
 
-/** Returns the server of a path, undefined if there is none that the client may see. Template instances have no address. */
+/** Returns the server of a path; undefined if there is none that the client may see. Template instances have no address. */
 function findServer(encoded: string, { principal }: Inbound, { agent }: ServerCardOptions): Backend | undefined {
   const name = percentDecoded(encoded)
   const backend = agent.find(name).find(({ spec }) => spec.id === spec.name)
@@ -132,7 +132,7 @@ const cardOf = (base: string, path: string, name: string, about: Params, options
   ],
 })
 
-/** The header of static tokens. With an issuer, a client learns from the first 401 how it gets one. */
+/** The header of static tokens. With an issuer, a client learns from the first 401 how to obtain a token. */
 const TOKEN_HEADER = {
   name: "Authorization",
   description: "Bearer token of this svc",
@@ -151,7 +151,7 @@ const aggregateCard = (base: string, options: ServerCardOptions): Params =>
     options,
   )
 
-/** Describes a server as its clients see it at `initialize`: by what the server states of itself. */
+/** Describes a server with the facts that it states itself at `initialize`. */
 function serverCard(base: string, { spec, published }: Backend, options: ServerCardOptions): Params {
   const info = published?.listing.serverInfo ?? {}
   const { description, websiteUrl, icons } = info
@@ -185,10 +185,10 @@ function catalog(base: string, { agent, auth }: ServerCardOptions): Params {
 
 const pathOf = (name: string): string => `/servers/${encodeURIComponent(name)}/mcp`
 
-/** Returns a server's name as a card may write it. schema: ServerCard. */
+/** Returns a server's name with only the characters that a card allows. schema: ServerCard. */
 const nameIn = (name: string): string => name.replace(/[^a-zA-Z0-9._-]/g, "-").slice(0, MAX_NAME)
 
-/** Returns a host name in reverse order, as the names of cards begin; an address as it is. */
+/** Returns the namespace of cards: the host name in reverse order, or an IP address as it is. */
 function namespaceOf(base: string): string {
   const { hostname } = new URL(base)
   const isName = !/^[\d.]+$|^\[/.test(hostname)
@@ -196,5 +196,5 @@ function namespaceOf(base: string): string {
   return namespace.replace(/[^a-zA-Z0-9.-]/g, "-").slice(0, MAX_NAME)
 }
 
-/** Returns the origin that a request was sent to; HTTP/1.0 requests need not name it. */
+/** Returns the origin to which a request was sent; HTTP/1.0 requests need not name it. */
 const originOf = ({ url }: Request): string => (URL.canParse(url) ? new URL(url).origin : "http://localhost")

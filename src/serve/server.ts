@@ -28,14 +28,14 @@ import { errorResponse, shapeOf } from "./respond.ts"
 import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
 
 /**
- * What every request passes before the routes, in this order:
+ * The middleware that every request passes before the routes, in this order:
  *
- *  1. `cors` answers preflights, which carry no token, and marks all other responses, refusals too.
- *  2. `hostCheck` comes before anything that looks at a token or costs work: a page of another site learns nothing.
- *  3. `authenticate` comes before every part that shows something.
- *  4. `firstLoad` holds requests until the configuration is read; `/health/live` alone needs none.
- *  5. `healthLimit` counts before a report is made.
- *  6. The rest answers its own paths: `resourceMetadata`, `oauthCallback`, `metrics`, `health`, `serverCards`.
+ *  1. `cors` answers preflights, which have no token, and marks all other responses, refusals included.
+ *  2. `hostCheck` comes before any token check and expensive work, so that pages of other sites learn nothing.
+ *  3. `authenticate` comes before every part that shows data.
+ *  4. `firstLoad` holds requests until the configuration is read, except `/health/live`, which does not need it.
+ *  5. `healthLimit` counts requests before a report is rendered.
+ *  6. The others answer their own paths: `resourceMetadata`, `oauthCallback`, `metrics`, `health`, `serverCards`.
  */
 const MIDDLEWARE_ORDER = [
   "cors",
@@ -50,14 +50,14 @@ const MIDDLEWARE_ORDER = [
   "serverCards",
 ] as const
 
-/** The middleware by name; undefined for what is turned off. */
+/** The middleware by name; undefined if it is turned off. */
 export type MiddlewareTable = { readonly [name in (typeof MIDDLEWARE_ORDER)[number]]: Middleware | undefined }
 
 export type ServerOptions = {
   readonly address: { readonly hostname: string; readonly port: number } | { readonly unix: string }
   /** Certificate chain and key, PEM. */
   readonly tls: Tls | undefined
-  /** Milliseconds in which a request must arrive whole, and after which an idle connection is closed. */
+  /** Milliseconds within which a request must arrive completely, and after which an idle connection is closed. */
   readonly receiveTimeout: number
 }
 
@@ -69,35 +69,35 @@ export type ServerDeps = {
   readonly mcp: McpDeps
   readonly pipes: SsePipes
   readonly scopeOf: ScopeOf
-  /** Which tools clients are listed by default. */
+  /** Which tools svc lists to clients by default. */
   readonly tools: ToolListing
   readonly middleware: MiddlewareTable
   /**
-   * Decides on the requests of other replicas, which pass no middleware: their principal, or their refusal. Returns undefined for
-   * the requests of clients.
+   * Decides about requests of other replicas, which skip the middleware: returns their principal or a refusal, and undefined for
+   * requests of clients.
    */
   readonly admitReplica?: ((inbound: Inbound) => Principal | Response | undefined) | undefined
   /** Serves REST and the admin page; undefined with `--no-admin`. */
   readonly api: ((request: ApiRequest) => Promise<Response>) | undefined
   /** Answers `GET /`. */
   frontPage(request: Request): Promise<Response>
-  /** The address svc is reached under, without a slash at its end. */
+  /** Returns the public address of svc, without a trailing slash. */
   base(): string
 }
 
-/** A request for REST, with what the listener knows of it. */
+/** A request for REST, with the facts that the listener knows about it. */
 export type ApiRequest = {
   readonly inbound: Inbound
   readonly streams: OpenStreams
-  /** Returns what the client sees on `/mcp` with the same query. Throws a RequestError for an invalid one. */
+  /** Returns the scope that the client has on `/mcp` with the same query. Throws a RequestError for an invalid query. */
   scope(): Scope
-  /** Called when the body has arrived: from then on the time of the request is svc's. */
+  /** Called when the body has arrived: from then on, svc is responsible for the duration of the request. */
   onbody(): void
 }
 
 /**
- * A listener. `stop` accepts no more connections; with `now` it also closes the open ones. `secure` serves new connections
- * with another certificate and throws if that is invalid; open connections keep theirs.
+ * A listener. `stop` accepts no more connections; with `now`, it also closes open ones. `secure` serves new connections with
+ * another certificate, and throws if that is invalid; open connections keep the old certificate.
  */
 export type Listening = { readonly url: URL; stop(now: boolean): Promise<void>; secure(tls: Tls): void }
 
@@ -108,9 +108,9 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
     const server = Bun.serve({
       ...(at as { hostname: string; port: number }),
       ...(secured === undefined ? {} : { tls: secured }),
-      // Bounds what a client sends. Calls and streams may be silent for long and have bounds of their own.
+      // Limits how long a client may take to send. Calls and streams may be silent for long, and have their own limits.
       idleTimeout,
-      // Bun refuses without a body and before svc does, so its limit lies well above svc's.
+      // Bun refuses before svc does, and without a body, so its limit is well above svc's.
       maxRequestBodySize: 2 * deps.mcp.maxBody,
       fetch(request, self) {
         const served = respond(createInbound(request, () => self.requestIP(request)?.address ?? ""))
@@ -120,11 +120,11 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
         return served.then((response) => settle(request, response))
       },
       error(error) {
-        // Bun does not say which request failed; most are MCP.
+        // Bun does not tell which request failed; most are MCP.
         return errorResponse(error, { shape: "jsonrpc", onbug: deps.mcp.onbug })
       },
     })
-    // Streams last. Every other response must not hold its connection for good.
+    // Streams stay open. Any other response must not hold its connection forever.
     const settle = (request: Request, response: Response): Response => {
       server.timeout(request, response.headers.get("content-type") === STREAM ? 0 : idleTimeout)
       return response
@@ -145,7 +145,7 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
       await Promise.all([server.stop(now), ...old])
     },
     secure(next) {
-      // The old listener frees the port at once, and ends with its last connection.
+      // The old listener releases the port at once, and ends with its last connection.
       old.push(server.stop(false))
       const at = "unix" in address ? address : { ...address, port: Number(url.port) }
       try {
@@ -174,7 +174,7 @@ export function createRoute(deps: ServerDeps): Respond {
   }
 }
 
-/** Keeps open streams in `streams` and closes each of them at a time, when the token it was opened with expires. */
+/** Returns a set that keeps open streams in `streams`, and closes each at the time `until`, when its token expires. */
 export function closedAt(until: number, streams: OpenStreams, clock: Clock): OpenStreams {
   const timers = new Map<OpenStream, () => void>()
   return {
@@ -192,11 +192,11 @@ export function closedAt(until: number, streams: OpenStreams, clock: Clock): Ope
 
 // ---
 
-/** Answers a path that no middleware answered. Renders what the routes throw. */
+/** Answers a request that no middleware answered. Renders errors of the routes. */
 function serveRoute(inbound: Inbound, deps: ServerDeps, narrowScope: NarrowScope): Response | Promise<Response> {
   const { request, path, search, principal } = inbound
   const { clock, pipes } = deps
-  // Throws a RequestError for a query that is invalid.
+  // Throws a RequestError for an invalid query.
   const scope = () => narrowScope(deps.scopeOf(search), principal)
   const { until } = principal
   const mcp = until === undefined ? deps.mcp : { ...deps.mcp, streams: closedAt(until, deps.mcp.streams, clock) }
@@ -232,7 +232,7 @@ function serveBackend(
   { agent, base }: ServerDeps,
   narrowScope: NarrowScope,
 ): Response | Promise<Response> {
-  // Instances of templates are offered to their own clients only.
+  // Instances of templates are offered only to their own clients.
   const backend = agent.find(name).find(({ spec }) => spec.id === spec.name)
   if (backend !== undefined) {
     const { id, tuning } = backend.spec

@@ -1,5 +1,5 @@
 /**
- * The stream that a session's client opens for messages that belong to no request, or to resume one that broke.
+ * The stream that a session's client opens for messages that belong to no request, or to resume a broken stream.
  * 2025-11-25: Transports, Listening for Messages from the Server; Resumability and Redelivery.
  */
 import { RPC_CODE, UnavailableError } from "../lib/errors.ts"
@@ -19,18 +19,19 @@ import {
 } from "./http-exchange.ts"
 import { errorResponse } from "./respond.ts"
 
-/** Opens the stream; resumes it after the event `last`, if the client names one. */
+/** Opens the stream, or resumes it after the event `last` if the client names one. */
 export function openSessionStream(session: Session, last: string | null, streams: OpenStreams): Response {
   const about = { "mcp-session-id": session.id }
   const isFinished = last !== null && session.events.isOver(last)
   const isOfCall = last !== null && (last === LOST_EVENT || requestOf(last) !== undefined)
-  // What another replica sends while this one ends would be lost on a stream here. What is left of the old one is not.
+  // Messages of other replicas would be lost on a new stream, because this replica is stopping. The rest of an old stream
+  // can be sent.
   if (session.hasMovedOn && !isOfCall && (last === null || isFinished || !session.events.has(last)))
     return errorResponse(new UnavailableError(MOVED_ON, { retryAfter: 1 }), {
       shape: "jsonrpc",
       headers: { ...about, [ELSEWHERE_HEADER]: "1" },
     })
-  // Clients reconnect after an error answer; 204 tells them that nothing follows. From: HTML, SSE.
+  // Clients reconnect after an error response; 204 tells them that nothing follows. From: HTML, SSE.
   if (last === LOST_EVENT || isFinished) return new Response(null, { status: 204, headers: about })
   let stop: () => void = () => undefined
   const source = {
@@ -51,7 +52,7 @@ export function openSessionStream(session: Session, last: string | null, streams
       const stream: OpenStream = {
         keepAlive: () => controller.enqueue(SSE_COMMENT),
         close: () => stop(),
-        // The answer of a call that runs here comes to this stream alone.
+        // Only this stream receives the answer of a call that runs here.
         moveOn() {
           if (number === session.standalone) session.moveOn()
         },
@@ -69,16 +70,16 @@ export function openSessionStream(session: Session, last: string | null, streams
         try {
           controller.close()
         } catch {
-          // The client has closed it already.
+          // The client has already closed it.
         }
       }
       streams.add(stream)
       controller.enqueue(SSE_COMMENT)
-      // A stream that cannot be resumed starts anew: a 404 would mean that the session is gone.
+      // A stream that cannot be resumed starts over: a 404 would mean that the session is gone.
       number = last === null ? undefined : session.events.resume(last, sink)
       const lost = number === undefined && last !== null ? requestOf(last) : undefined
       if (lost !== undefined) {
-        // Without this the client would reconnect for ever.
+        // Without this event, the client would reconnect forever.
         controller.enqueue(formatEvent(errorText(lost, RPC_CODE.internalError, LOST), LOST_EVENT))
         stop()
       } else if (number === undefined) {
@@ -97,5 +98,5 @@ export function openSessionStream(session: Session, last: string | null, streams
 
 /** The id of the event that reports a lost answer: nothing follows it. */
 const LOST_EVENT = "told"
-const MOVED_ON = "This replica of svc stops: open the stream again, at another one"
-const LOST = "The answer to this request is lost: svc restarted while it ran, or the answer is too old"
+const MOVED_ON = "This replica of svc is stopping; open the stream again, at another replica"
+const LOST = "The answer to this request is lost: svc restarted while it ran, or the answer is too old; send it again"

@@ -13,7 +13,7 @@ import { accepted, errorResponse } from "./respond.ts"
 /** The open streams by session id, each with the principal that opened it. */
 export type SsePipes = Map<string, { readonly pipe: Pipe; readonly principal: Principal }>
 
-/** Answers `GET /sse`: opens the stream and names the endpoint to post to. */
+/** Answers `GET /sse`: opens the stream and names the endpoint for posts. */
 export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipes, deps: McpDeps): Response {
   const id = `${deps.gateway.peers?.replica ?? ""}${deps.newId()}`
   let stop: () => void = () => undefined
@@ -29,7 +29,7 @@ export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipe
       const stream = {
         keepAlive: () => controller.enqueue(SSE_COMMENT),
         close: () => stop(),
-        // The answers of calls that run come over this stream alone.
+        // Only this stream receives the answers of running calls.
         moveOn: () => void pipe.drained().then(() => stop()),
       }
       stop = () => {
@@ -39,7 +39,7 @@ export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipe
         try {
           controller.close()
         } catch {
-          // The client has closed it already.
+          // The client has already closed it.
         }
       }
       pipes.set(id, { pipe, principal })
@@ -52,7 +52,7 @@ export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipe
   return new Response(body, { headers: SSE_HEADERS })
 }
 
-/** Answers `POST /messages?sessionId=…`: takes one message, whose answer goes out on the stream. */
+/** Answers `POST /messages?sessionId=…`: accepts one message; its answer is sent on the stream. */
 export async function postSseMessage(
   request: Request,
   principal: Principal,
@@ -68,7 +68,7 @@ export async function postSseMessage(
       if (forwarded !== undefined) return forwarded
     }
     if (found === undefined || !isSame(found.principal, principal))
-      throw new RequestError("not_found", "No stream has this sessionId: open /sse first")
+      throw new RequestError("not_found", "No stream has this sessionId; open /sse first")
     found.pipe.receive(await readBodyText(request, maxBody))
     return accepted()
   } catch (error) {

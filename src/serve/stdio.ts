@@ -9,7 +9,7 @@ export type StdioStreams = {
   write(bytes: Uint8Array): void
 }
 
-/** Serves until the input ends, and the requests that run then for `grace` milliseconds at most. */
+/** Serves until the input ends, then waits at most `grace` milliseconds for running requests. */
 export async function serveStdio(
   streams: StdioStreams,
   deps: Omit<PipeDeps, "send">,

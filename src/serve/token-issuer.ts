@@ -11,7 +11,7 @@ import { isObject } from "../wire/message.ts"
 
 /** The claims of a valid token that svc uses. */
 export type TokenClaims = {
-  /** The kind tells a user and a client of the same name apart. */
+  /** The kind distinguishes a user from a client with the same name. */
   readonly holder: { readonly kind: "subject" | "client"; readonly id: string }
   readonly scopes: readonly string[]
   /** Milliseconds since the epoch. */
@@ -26,17 +26,17 @@ export type TokenVerdict =
 
 export type Issuer = {
   readonly url: string
-  /** The scopes in the issuer's metadata; none before that was first fetched. */
+  /** The scopes in the issuer's metadata; empty until it has been fetched. */
   readonly scopes: readonly string[]
-  /** Checks whether a token is valid for a path below svc's address, or for all of svc. */
+  /** Checks whether a token is valid for a path below svc's address, or for svc as a whole. */
   verify(token: string, base: string, path: string): Promise<TokenVerdict>
-  /** Fetches the keys anew. Called periodically. Never rejects. */
+  /** Fetches the keys again. Called periodically. Never rejects. */
   refresh(): Promise<void>
 }
 
 export type IssuerOptions = {
   readonly url: string
-  /** The audience that tokens must have; undefined for the address they are used at. */
+  /** The audience that tokens must have; undefined for the address to which they are sent. */
   readonly audience: string | undefined
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
   now(): number
@@ -71,7 +71,7 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
     try {
       found = await known()
     } catch (error) {
-      // Once, because anyone can send tokens and must not fill the log.
+      // Reported once, because anyone can send tokens and must not fill the log.
       if (!reported) onnote(`the issuer ${url} cannot be reached: ${messageOf(error)}`)
       reported = true
       return { kind: "unavailable" }
@@ -105,7 +105,7 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
       const key = digest(`${path} ${token}`, 64)
       const found = verdicts.get(key)
       if (found !== undefined && found.until > now()) return found.verdict
-      // Without a configured audience a token must be for the address it is used at, or for all of svc.
+      // Without a configured audience, a token must be for the address to which it is sent, or for svc as a whole.
       const resources = audience === undefined ? [`${base}${path}`, base, `${base}/`, `${base}/mcp`] : [audience]
       const verdict = await check(token, resources)
       if (verdict.kind !== "valid") return verdict
@@ -116,7 +116,7 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
       try {
         await (await known()).set.reload()
       } catch {
-        // The keys fetched before stay valid until the issuer can be reached again.
+        // The previous keys stay valid until the issuer can be reached again.
       }
     },
   }
@@ -124,7 +124,7 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
 
 // ---
 
-/** An issuer's own name for itself, which its tokens repeat exactly, and its keys. */
+/** An issuer's own name, which its tokens repeat exactly, and its keys. */
 type IssuerKeys = { readonly issuer: string; readonly set: ReturnType<typeof createRemoteJWKSet> }
 
 /** Asymmetric algorithms only: with a shared secret, every party that can verify a token can also forge one. */
@@ -140,8 +140,8 @@ const invalid = (reason: string): TokenVerdict => ({ kind: "invalid", reason })
 const notAccessToken = (field: string): string => `The token is not an access token (${field})`
 
 /**
- * Fetches the issuer's metadata. Throws an Error that says what is wrong with it. The operator may leave out or add the last
- * slash of the issuer's name; the issuer itself may not. RFC 8414, 3.3.
+ * Fetches the issuer's metadata. Throws an Error with the problem if it is unusable. The configured name of the issuer may
+ * differ in a trailing slash; the names in metadata and tokens may not. RFC 8414, 3.3.
  */
 async function discover(
   url: string,
@@ -179,22 +179,21 @@ async function discover(
 }
 
 /**
- * Claims of ID tokens (OpenID Connect Core, 2 and 3.3.2.11) and of logout and event tokens (RFC 8417), which access tokens
- * do not have.
+ * Claims of ID tokens (OpenID Connect Core, 2 and 3.3.2.11) and of logout and event tokens (RFC 8417) that access tokens do
+ * not have.
  */
 const FOREIGN_CLAIMS = ["nonce", "at_hash", "c_hash", "s_hash", "events"]
-/** Claims that name the kind of a token: of Keycloak and of Cognito. */
+/** Claims of Keycloak and Cognito that name the kind of a token. */
 const KIND_CLAIMS = ["typ", "token_use"]
 const FOREIGN_KINDS = ["id", "refresh", "offline", "logout"]
 
 /**
- * Returns why a signed token is not a bearer access token; undefined if it may be one. An issuer signs tokens of several
- * kinds with the same keys, and an ID token goes to parties that must not call svc. RFC 9068, 4, requires the type
- * `at+jwt`; because many issuers write `JWT` or none, tokens without a type are accepted unless their claims show another
- * kind. RFC 8725, 3.11.
+ * Returns why a signed token is not a bearer access token; undefined if it may be one. An issuer signs tokens of several kinds
+ * with the same keys, and an ID token is given to parties that must not call svc. RFC 9068, 4, requires the type `at+jwt`.
+ * Because many issuers write `JWT` or no type, such tokens are accepted unless their claims show another kind. RFC 8725, 3.11.
  */
 function kindProblem({ typ }: JWTHeaderParameters, payload: JWTPayload): string | undefined {
-  // RFC 7800, 3.1; RFC 9449, 7.2: possession of the key would have to be proved.
+  // RFC 7800, 3.1; RFC 9449, 7.2: the sender would have to prove possession of the key.
   if (payload.cnf !== undefined) return "The token is bound to a key (cnf); send a bearer token that is not"
   const type = (typ === undefined ? "jwt" : String(typ)).toLowerCase().replace(/^application\//, "")
   if (type === "at+jwt") return undefined

@@ -1,6 +1,6 @@
 /**
- * `POST /mcp` with `{tool, arguments}`: one call without the envelope of JSON-RPC, for scripts. It runs svc's own tools and
- * the aggregated ones; svc cannot send its client requests while it runs. spec: Internal tool invocation; choice: Inbound.
+ * `POST /mcp` with `{tool, arguments}`: one call without the envelope of JSON-RPC, for scripts. It runs svc's own tools and the
+ * aggregated ones; svc cannot send requests to the client meanwhile. spec: Internal tool invocation; choice: Inbound.
  */
 import { viewOf } from "../catalog/catalog.ts"
 import { type Scope, withoutBudget } from "../catalog/scope.ts"
@@ -19,7 +19,7 @@ import { errorResponse, jsonResponse, retryHeaders } from "./respond.ts"
 
 export type ToolInvocation = { readonly tool: unknown; readonly arguments: unknown }
 
-/** Returns the call that a request body holds, valid or not; undefined if it holds none. */
+/** Returns the call in a request body, valid or not; undefined if the body is not such a call. */
 export function parseToolInvocation(body: unknown): ToolInvocation | undefined {
   if (!isObject(body) || "jsonrpc" in body || "method" in body) return undefined
   return "tool" in body || "arguments" in body ? { tool: body.tool, arguments: body.arguments ?? {} } : undefined
@@ -64,7 +64,7 @@ export async function invokeTool(
   const exchange: Exchange = {
     cancellation,
     notify: () => undefined,
-    ask: () => Promise.reject(new RequestError("invalid_request", "svc cannot send this client requests")),
+    ask: () => Promise.reject(new RequestError("invalid_request", "svc cannot send requests to this client")),
   }
   const abort = () => cancellation.cancel("the client closed the connection")
   signal.addEventListener("abort", abort)
@@ -83,7 +83,7 @@ export async function invokeTool(
 
 // ---
 
-/** Refuses a body that is no call. */
+/** Refuses a body that is not a valid call. */
 const refuse = (reason: string): Response =>
   errorResponse(new RequestError("invalid_params", reason), { shape: "tool-invocation" })
 
@@ -95,7 +95,7 @@ const sessionlessClient = (scope: Scope, principal: string): Client => ({
   capabilities: {},
   principal,
   session: {},
-  // Programs take results of any size.
+  // Programs accept results of any size.
   scope: withoutBudget(scope),
   logLevel: undefined,
 })
@@ -105,7 +105,7 @@ function knows(tool: string, { session, scope }: Client, gateway: Gateway): bool
   return tools.has(tool) || toolboxFor(scope, gateway)?.names.includes(tool) === true
 }
 
-/** Returns the status of a failed call. A failure of the backend that stands in a result is the backend's, not the tool's. */
+/** Returns the status of a failed call. An error result with a code reports a failure of the backend, not of the tool. */
 function statusOf({ outcome, code, retryAfter }: Answer, isKnown: boolean): number {
   if (retryAfter !== undefined) return statusOfFault("too_many")
   if (outcome === "tool_error") return HTTP_STATUS.badGateway

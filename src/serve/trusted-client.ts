@@ -1,6 +1,6 @@
 /**
- * A client whose context is trusted, because it runs on this machine as this user. It sees instances of templates, rendered
- * for its project. choice: Templates see context only from a trusted source.
+ * A client with a trusted context, because it runs on this machine as this user. It sees instances of templates, rendered for
+ * its project. choice: Templates see context only from a trusted source.
  */
 import type { Agent } from "../agent/agent.ts"
 import type { Instances } from "../agent/instances.ts"
@@ -15,7 +15,7 @@ import type { Params } from "../wire/message.ts"
 /** The member of `_meta` in which a client on HTTP sends its context. */
 export const META_CONTEXT = "svc/context"
 
-/** The project that the client runs in. */
+/** The project in which the client runs. */
 export type ProjectContext = {
   readonly project: Omit<ContextFacts, "transport" | "sessionId" | "now" | "version">
   /** The servers that its `.svcrc` and its options select. */
@@ -27,9 +27,9 @@ export type TrustedClientDeps = {
   readonly instances: Instances
   readonly clock: Clock
   readonly version: string
-  /** Milliseconds that the first request waits for the instances at most. */
+  /** The most milliseconds that the first request waits for the instances. */
   readonly wait: number
-  /** Which tools clients are listed by default. */
+  /** Which tools svc lists to clients by default. */
   readonly tools: ToolListing
 }
 
@@ -37,15 +37,15 @@ export type TrustedClient = {
   readonly scope: Scope
   /** Starts the instances for the client's name and version. Resolves when they are connected, or after `wait`. */
   initialize(info: Params): Promise<void>
-  /** Replaces the project. Throws a RequestError, with nothing changed, if its queries are invalid. */
+  /** Replaces the project. Throws a RequestError and changes nothing if its queries are invalid. */
   updateContext(project: ProjectContext): void
   /** Releases the instances. */
   detach(): void
 }
 
 /**
- * Makes a trusted client. `note` is called with the reason for each server that it does not get. Throws a RequestError if
- * its queries are invalid.
+ * Creates a trusted client. Calls `note` with the reason for each server that the client does not receive. Throws a
+ * RequestError if its queries are invalid.
  */
 export function createTrustedClient(
   first: ProjectContext,

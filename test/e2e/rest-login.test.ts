@@ -249,7 +249,7 @@ describe("with an issuer [rest:issuer-login]", () => {
     expect([stranger.status, stranger.headers.has("set-cookie"), await stranger.text()]).toEqual([
       403,
       false,
-      expect.stringContaining("did not begin this login"),
+      expect.stringContaining("was not started in this browser"),
     ])
     const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join("; ")
     const own = () => fetch(url, { redirect: "manual", headers: { cookie } })
@@ -269,6 +269,6 @@ describe("with an issuer [rest:issuer-login]", () => {
     await using closed = await startAuthority({ registers: false })
     await using second = await start(closed)
     const unknown = await fetch(`${second.url}/admin/login`)
-    expect([unknown.status, await unknown.text()]).toEqual([409, expect.stringContaining("registers no clients")])
+    expect([unknown.status, await unknown.text()]).toEqual([409, expect.stringContaining("does not register clients")])
   })
 })

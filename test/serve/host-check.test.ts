@@ -50,7 +50,7 @@ test("the refusal has the shape of its path [inbound:errors]", async () => {
     expect([response.status, response.headers.get("content-type")]).toEqual([403, "application/json"])
     return await response.json()
   }
-  const message = "Host evil.example is not allowed; name it with --allowed-host"
+  const message = "Host evil.example is not allowed; allow it with --allowed-host"
   for (const path of ["/health", "/health/mcp", "/metrics", "/other"])
     expect(await refused(path)).toEqual({ error: message })
   for (const path of ["/mcp", "/servers/a/mcp", "/sse", "/messages"])
