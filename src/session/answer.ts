@@ -1,6 +1,6 @@
 /**
- * An answer to a request: the frame, and how the request ended. The outcome is stated where it is known; no reader derives
- * it from the bytes.
+ * An answer to a request: the frame, and how the request ended. The code that creates an answer states its outcome, so that
+ * readers need not derive it from the bytes.
  */
 import { codesOf, isBug, publicMessage, RequestError, type RequestFault } from "../lib/errors.ts"
 import type { CallOutcome } from "../report/metrics.ts"
@@ -9,19 +9,22 @@ import { type ErrorObject, errorText, type Id, idText, isObject, resultText } fr
 import type { Exchange } from "./client.ts"
 
 export type Answer = {
-  /** Empty if the answer has been sent already. */
+  /** Empty if the answer has already been sent. */
   readonly frame: Uint8Array | string
-  /** Bytes of an answer that has been sent already. */
+  /** Bytes of an answer that has already been sent. */
   readonly sent?: number
   /** "tool_error" is a result whose `isError` is true. */
   readonly outcome: CallOutcome
-  /** The code of the JSON-RPC error, also if a tool's `isError` result stands for it: then the backend failed, not the tool. */
+  /**
+   * The code of the JSON-RPC error. Also set if svc replaced the error by an `isError` result: then the backend failed, not
+   * the tool.
+   */
   readonly code?: number
-  /** Seconds after which a call that a rate limit refused may be sent again. */
+  /** Seconds to wait before repeating a call that a rate limit refused. */
   readonly retryAfter?: number | undefined
 }
 
-/** Returns the bytes of an answer. */
+/** Returns the number of bytes of an answer. */
 export const bytesOf = ({ frame, sent }: Answer): number =>
   sent ?? (typeof frame === "string" ? Buffer.byteLength(frame) : frame.length)
 
@@ -31,7 +34,10 @@ export const resultAnswer = (id: Id, result: string): Answer => ({ frame: result
 /** Returns the bytes of a success answer that follow its id; `result` is JSON text. */
 export const tailOf = (result: string): Uint8Array => encode(`,"result":${result}}`)
 
-/** Answers with a tail that other answers share. A large one is sent from where it is: a copy would take longer than all the rest. */
+/**
+ * Answers with a tail that other answers share. Sends a large tail without copying it: the copy would take longer than
+ * everything else.
+ */
 export function sharedAnswer(id: Id, tail: Uint8Array, exchange: Pick<Exchange, "openBody">): Answer {
   const head = encode(`{"jsonrpc":"2.0","id":${idText(id)}`)
   const body = tail.length < LARGE ? undefined : exchange.openBody?.()
@@ -42,7 +48,7 @@ export function sharedAnswer(id: Id, tail: Uint8Array, exchange: Pick<Exchange, 
   return { frame: "", sent: head.length + tail.length, outcome: "ok" }
 }
 
-/** Returns a JSON-RPC error; `code` is written as the backend wrote it. */
+/** Returns a JSON-RPC error, with `code` as the backend wrote it. */
 export const errorAnswer = (
   id: Id,
   code: ErrorObject["code"],
@@ -51,11 +57,11 @@ export const errorAnswer = (
   retryAfter?: number,
 ): Answer => ({ frame: errorText(id, code, message, data), outcome: "error", code: Number(code), retryAfter })
 
-/** Returns the error for what a client did wrong. */
+/** Returns the error for a mistake of a client. */
 export const refusalAnswer = (id: Id, fault: RequestFault, message: string): Answer =>
   errorAnswer(id, codesOf(new RequestError(fault, message)).rpc, message)
 
-/** Returns the answer to a request that failed with one of svc's errors. `hide` masks secrets, `onbug` takes bugs of svc. */
+/** Returns the answer to a request that failed with one of svc's errors. `hide` masks secrets, `onbug` reports bugs of svc. */
 export function failureAnswer(
   id: Id,
   error: unknown,
@@ -67,7 +73,10 @@ export function failureAnswer(
   return errorAnswer(id, codesOf(error).rpc, hide(publicMessage(error)), data, retryAfter)
 }
 
-/** The result of a tool call that passes unparsed. Its bytes are searched for `isError` once, and only if audit or metrics read the outcome. */
+/**
+ * The result of a tool call that svc relays unparsed. Searches its bytes for `isError` once, and only if audit or metrics
+ * read the outcome.
+ */
 export class RelayedResult implements Answer {
   private known: CallOutcome | undefined
   constructor(readonly frame: Uint8Array) {}
@@ -81,10 +90,10 @@ export class RelayedResult implements Answer {
 // ---
 
 const NAME = encode('"isError"')
-/** The bytes from which on a copy costs more than a stream. */
+/** The size in bytes above which a copy costs more than a stream. */
 const LARGE = 64 * 1024
 
-/** Accepts the spellings that servers use, with or without spaces. A name that stands deeper in the result counts too. */
+/** Whether a result has `isError: true`, with or without spaces. A member deeper in the result also counts. */
 function statesError(frame: Uint8Array): boolean {
   for (let at = indexOf(frame, NAME); at >= 0; at = indexOf(frame, NAME, at)) {
     at += NAME.length

@@ -1,6 +1,6 @@
 /**
- * Adds the parameters of a tool to the answer of a call through a wrapper that failed because of its arguments: a model that
- * has not seen the schema needs them then. svc itself refuses no arguments: servers are more lenient than their schemas.
+ * Adds the parameters of a tool to the answer of a wrapped call that failed because of its arguments, for models that have not
+ * seen the schema. svc itself refuses no arguments, because servers are more lenient than their schemas.
  */
 import type { Tool } from "../catalog/listing.ts"
 import { oneLine, type Parameters, parametersOf, resolvedSchema, signatureOf } from "../catalog/signature.ts"
@@ -10,7 +10,7 @@ import { textOf } from "../wire/frame.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
 import type { Answer } from "./answer.ts"
 
-/** Returns the answer of a call with these arguments, with the tool's parameters if they explain why it failed. */
+/** Returns the answer of a call with these arguments, with the tool's parameters added if they explain the failure. */
 export function withArgumentHint(answer: Answer, tool: Tool, args: unknown): Answer {
   if (answer.outcome === "ok") return answer
   const message: unknown = parseExact(textOf(answer.frame))
@@ -25,7 +25,7 @@ export function withArgumentHint(answer: Answer, tool: Tool, args: unknown): Ans
   return { ...answer, outcome: answer.outcome, frame: JSON.stringify({ ...message, ...changed }) }
 }
 
-/** Names the parameters of a tool; undefined if its schema does not. */
+/** Returns a text with the parameters of a tool; undefined if its schema does not name them. */
 export function parametersHint({ name, inputSchema }: Tool): string | undefined {
   const { properties, isOpen } = parametersOf(inputSchema)
   if (properties.size === 0 && isOpen) return undefined
@@ -41,7 +41,7 @@ function withText(result: Params, text: string): Params {
   return { ...result, content: [...content, { type: "text", text }] }
 }
 
-/** Whether a tool's error speaks of invalid arguments. */
+/** Whether a tool's error mentions invalid arguments. */
 const saysInvalid = ({ content }: Params): boolean =>
   Array.isArray(content) &&
   content.some(
@@ -51,7 +51,10 @@ const saysInvalid = ({ content }: Params): boolean =>
       /\binvalid (?:argument|param|input)|\binput validation\b|\bvalidation error/i.test(block.text.slice(0, 2000)),
   )
 
-/** Whether arguments fit a schema as far as a glance shows: no required one is missing, and none is unknown or of another type. */
+/**
+ * Whether arguments fit a schema, in a shallow check: no required argument is missing, and none is unknown or of another
+ * type.
+ */
 function fits(args: unknown, schema: unknown): boolean {
   if (!isObject(args) || !isObject(schema)) return true
   const { properties, required, isOpen } = parametersOf(schema)

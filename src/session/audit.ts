@@ -1,6 +1,6 @@
 /**
  * The audit log: one JSON line for each call, each management action, each refused login and each change of a token. Lines are
- * written after the answer has gone out. They contain arguments only with `--audit-arguments`, and then without values that look
+ * written after the answer is sent. They contain arguments only with `--audit-arguments`, and then without values that look
  * secret.
  */
 import type { Route, View } from "../catalog/catalog.ts"
@@ -19,10 +19,10 @@ import { viewFor } from "./ready.ts"
 
 export type AuditOptions = {
   readonly clock: Clock
-  /** Milliseconds that only grow. */
+  /** Returns the milliseconds of a monotonic clock. */
   ticks(): number
   write(line: JournalLine): void
-  /** Returns what masks secrets now: the same function while the secrets are the same. */
+  /** Returns the function that masks the current secrets; the same function while the secrets are the same. */
   masker(): Mask
   /** Returns the name of the token of a principal. */
   nameOf(principal: string): string | undefined
@@ -79,8 +79,8 @@ type EntryDeps = Pick<AuditOptions, "clock" | "ticks" | "write" | "nameOf" | "wi
 }
 
 /**
- * The entry of a call, which is its line in the end: one object, and a text of parts that are remembered, because each call has
- * one. A finished entry does not keep its call, or all that the call has made would stay until the line is rendered.
+ * The entry of a call, and also its line of the log: a single object, with text from cached parts, because each call has one. A
+ * finished entry drops its call: otherwise all objects of the call would stay in memory until the line is rendered.
  */
 class CallEntry implements AuditedCall, CallOrigin {
   readonly principal: string
@@ -104,7 +104,7 @@ class CallEntry implements AuditedCall, CallOrigin {
     this.time = deps.clock.now()
     this.started = deps.ticks()
     this.principal = principal
-    // Now, because the token may be revoked when the call ends.
+    // Looked up now, because the token may be revoked before the call ends.
     this.name = deps.nameOf(principal)
     this.info = info
     this.era = era
@@ -139,7 +139,10 @@ class CallEntry implements AuditedCall, CallOrigin {
 const microsSince = (started: number, { ticks }: Pick<AuditOptions, "ticks">): number =>
   Math.round((ticks() - started) * 1000)
 
-/** Returns a function that writes microseconds as milliseconds, and has the digits behind the point: a fraction is slow to turn into text. */
+/**
+ * Returns a function that writes microseconds as milliseconds. It caches the fractions, because converting one to text is
+ * slow.
+ */
 function writingMillis(): (micros: number) => string {
   const fractions = Array.from({ length: 1000 }, (_, micros) => String(micros / 1000).slice(1))
   return (micros) => {
@@ -148,23 +151,23 @@ function writingMillis(): (micros: number) => string {
   }
 }
 
-/** Who has called: a principal, the name of its token, and what the client states about itself. */
+/** The origin of a call: a principal, the name of its token, and the client's own statements about itself. */
 type CallOrigin = Pick<Client, "principal" | "info" | "era"> & { readonly name: string | undefined }
 
-/** How texts of clients are shown. What stands in JSON is undefined for a value that is no text. */
+/** Renders texts of clients. Returns undefined for values that are not text. */
 type Texts = {
   readonly mask: Mask
-  /** Masks and cuts a text: what a client states about itself may be wrong, but must be bounded. */
+  /** Masks and truncates a text: a client's statements about itself may be wrong, but must be bounded. */
   short(value: unknown): string | undefined
   /** The same as JSON. */
   shortQuoted(value: unknown): string | undefined
-  /** Returns the members of a line that tell of a client. */
+  /** Returns the members of a line that describe the caller. */
   who(caller: CallOrigin): string
-  /** Returns the members that tell what it has called. */
+  /** Returns the members of a line that describe the call's target. */
   what(method: string, target: CallTarget): string
 }
 
-/** Returns a function that returns the texts for the secrets of the moment. */
+/** Returns a function that returns the texts for the current secrets. */
 function followingTexts(masker: () => Mask): () => Texts {
   let current = masker()
   let texts = createTexts(current)
@@ -184,7 +187,7 @@ function createTexts(given: Mask): Texts {
   const shortText = remembering((text) => json(short(text)))
   const shortQuoted = (value: unknown) => (typeof value === "string" ? shortText(value) : undefined)
   const quoted = remembering(json)
-  // Sessions and routes come again with every call.
+  // Cached, because sessions and routes repeat with every call.
   const callers = new WeakMap<Params, Pick<CallOrigin, "principal" | "name"> & { readonly text: string }>()
   const targets = new WeakMap<CallTarget, { readonly method: string; readonly text: string }>()
   return {
@@ -195,7 +198,7 @@ function createTexts(given: Mask): Texts {
       const known = callers.get(info)
       if (known !== undefined && known.principal === principal && known.name === name) return known.text
       const text = `${member("principal", quoted(principal))}${member("name", shortQuoted(name))}${member("client", shortQuoted(clientName(info)))}`
-      // A modern client states itself anew in every request.
+      // A modern client describes itself again in every request.
       if (era === "legacy") callers.set(info, { principal, name, text })
       return text
     },
@@ -210,7 +213,7 @@ function createTexts(given: Mask): Texts {
   }
 }
 
-/** Returns a function that remembers its results for short texts: names come again with every call, arguments mostly do not. */
+/** Returns a function that caches its results for short texts: names repeat with every call, arguments rarely do. */
 function remembering(render: (text: string) => string): (text: string) => string {
   const known = new Map<string, string>()
   return (text) => {
@@ -227,7 +230,7 @@ function remembering(render: (text: string) => string): (text: string) => string
 const MAX_REMEMBERED_CHARS = 200
 const MAX_REMEMBERED = 1000
 
-/** Returns a function that writes a time, and remembers the last: many calls end in one millisecond. */
+/** Returns a function that writes a time and caches the last one, because many calls end in the same millisecond. */
 function rememberingTime(): (time: number) => string {
   let last = Number.NaN
   let text = ""
@@ -242,7 +245,7 @@ function rememberingTime(): (time: number) => string {
 
 const json = (value: unknown): string => escaped(JSON.stringify(value))
 
-/** Returns a member of an object after others; nothing for a value that is undefined. */
+/** Returns a further member of a JSON object; nothing if the value is undefined. */
 const member = (name: string, value: string | number | undefined): string =>
   value === undefined ? "" : `,"${name}":${value}`
 
@@ -251,7 +254,7 @@ const clientName = ({ name, version }: Params): unknown =>
 
 const MAX_NAME = 200
 
-/** Returns the size of a value as JSON, in bytes; undefined if it is nested too deeply to be written. */
+/** Returns the size of a value as JSON, in bytes; undefined if it is nested too deeply. */
 function sizeOf(value: unknown): number | undefined {
   try {
     return Buffer.byteLength(JSON.stringify(value))
@@ -277,7 +280,7 @@ function targetOf(call: ClientCall): CallTarget {
   if (typeof name !== "string") return { id: undefined, name }
   const isLazy = client.scope.tools === "search" && wrapper === undefined && isLazyTool(name)
   const isTool = request.method === "tools/call"
-  // No qualified name is that of a tool of svc, and the name of a route is known at once.
+  // Looks up the route first, because that is fast: no qualified name is the name of a tool of svc.
   const route = isTool && isLazy ? undefined : routeOf(request.method, name, viewFor(call))
   if (route !== undefined) return route
   const isOwn = isTool && (isLazy || toolboxFor(client.scope, gateway)?.names.includes(name) === true)

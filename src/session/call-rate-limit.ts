@@ -1,4 +1,4 @@
-/** Calls per minute: a bucket for each server and each session, filled evenly, in a bounded table. */
+/** Limits calls per minute: each server and each session has a token bucket, filled evenly. The table of buckets is bounded. */
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
 import { hashOfSession } from "../store/session-store.ts"
@@ -7,13 +7,12 @@ import type { SharedState } from "../store/shared-state.ts"
 /** Seconds to wait; undefined for none. */
 type Wait = number | undefined
 
-/** Whose calls are counted: those of a server, by its id, or of a client, by its session or else its principal. */
+/** The holder of a bucket: a server, by its id, or a client, by its session or else its principal. */
 type Holder = "server" | "client"
 
 export type CallRateLimit = {
   /**
-   * Takes one call from a bucket. Returns the seconds to wait if the bucket is empty: at once, or later if replicas share the
-   * bucket.
+   * Takes one call from a bucket. Returns the seconds to wait if the bucket is empty; a promise if replicas share the bucket.
    */
   take(holder: Holder, key: object | string, perMinute: number): Wait | Promise<Wait>
 }
@@ -23,7 +22,7 @@ export function createCallRateLimit(
   clock: Pick<Clock, "now">,
   onrefuse: () => void = () => undefined,
 ): { take(holder: Holder, key: object | string, perMinute: number): Wait } {
-  // One table for each kind of holder, because a text of both would be made for each call.
+  // One table for each kind of holder: a combined key would have to be created for each call.
   const named = {
     server: new BoundedMap<string, Bucket>(MAX_NAMED),
     client: new BoundedMap<string, Bucket>(MAX_NAMED),
@@ -54,7 +53,7 @@ export function createCallRateLimit(
   }
 }
 
-/** Creates the limit of all replicas. While the shared state is away, each replica counts for itself with `own`. */
+/** Creates the limit that all replicas share. While the shared state cannot be reached, each replica counts alone with `own`. */
 export function createSharedRateLimit(
   state: Pick<SharedState, "take">,
   own: CallRateLimit,

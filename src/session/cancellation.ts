@@ -1,9 +1,9 @@
 /**
  * Tells the code that works on a request that the client gave the request up.
  *
- *  1. The first reason stays. Code that looks later still sees it, so a cancellation between two awaits is not lost.
- *  2. A listener is called at most once: immediately if the request is cancelled already.
- *  3. An AbortSignal is made only for code that takes one: most calls are never cancelled.
+ *  1. The first reason stays. Code that checks later still sees it, so a cancellation between two awaits is not lost.
+ *  2. A listener is called at most once: immediately if the request is already cancelled.
+ *  3. An AbortSignal is created only for code that needs one: most calls are never cancelled.
  */
 import { RequestError } from "../lib/errors.ts"
 

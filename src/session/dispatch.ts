@@ -1,6 +1,6 @@
 /**
- * Answers one request of a client: svc itself answers lists and introductions, the backend that the name leads to answers
- * the rest. The same for every transport and both eras.
+ * Answers one request of a client: svc itself answers lists and introductions, and relays other requests to the backend that
+ * their name leads to. The same for every transport and both eras.
  */
 
 import { PeerError } from "../backend/connection.ts"
@@ -27,7 +27,7 @@ import { discoverResult } from "./server-capabilities.ts"
 import { listSkills, refuseWithoutSkills } from "./skills.ts"
 import { listTasks, relayTask } from "./tasks.ts"
 
-/** Answers a request. Never rejects: whatever goes wrong is a JSON-RPC error. */
+/** Answers a request. Never rejects: every failure becomes a JSON-RPC error. */
 export async function dispatch(given: ClientCall): Promise<Answer> {
   const call = unwrapCall(given)
   const { request, gateway } = call
@@ -46,12 +46,12 @@ export async function dispatch(given: ClientCall): Promise<Answer> {
   return answer
 }
 
-/** The principal of requests from another replica, which has counted them for its own clients. */
+/** The principal of requests from another replica, which has already counted them against its clients' limits. */
 export const REPLICA = "replica"
 
 /**
- * Counts a call, or the opening of a session, against the rate limit of its client. Throws, or rejects with, a RequestError for
- * one too many; makes a promise only if replicas count together. A client without a session is counted by its principal.
+ * Counts a call, or the opening of a session, against the rate limit of its client. Throws, or rejects with, a RequestError
+ * above the limit; creates a promise only if replicas count together. Counts a client without a session by its principal.
  */
 export function enforceSessionRate(
   { limits }: Pick<Gateway, "limits">,
@@ -160,7 +160,7 @@ function route(call: ClientCall, view: View): Answering {
   }
 }
 
-/** Answers `server/discover`: for a single server, with what it states in the client's era. */
+/** Answers `server/discover`: for a single server, with its own statements in the client's era. */
 function discover(call: ClientCall): Answering {
   const { request, client, gateway, exchange } = call
   const { scope, era } = client
@@ -195,13 +195,13 @@ function list(call: ClientCall, method: ListMethod, view: View): Answer {
   )
 }
 
-/** Returns the tools of a view with what their results have taught, and the tool that reads stored results. */
+/** Returns the tools of a view with the known sizes of their results, and the tool that reads stored results. */
 function listedTools({ client, gateway }: ClientCall, view: View): readonly string[] {
   const entries = withSizes(view, client.scope, gateway)
   return offersReading(client.scope, view, gateway) ? [...entries, READ_RESULT_ENTRY] : entries
 }
 
-/** Returns the tail of the answer with a list, svc's own tools first. It is built once for each view. */
+/** Returns the tail of an answer with a whole list, svc's own tools first. Built once for each view. */
 function wholeList({ client, gateway }: ClientCall, method: ListMethod, view: View, toolbox?: Toolbox): Uint8Array {
   const known = gateway.lists.get(view) ?? new Map<string, Uint8Array>()
   gateway.lists.set(view, known)
@@ -229,10 +229,10 @@ function callDirectly(call: ClientCall, view: View, toolbox: Toolbox | undefined
   return (toolbox && callInternalTool(call, toolbox)) ?? relayNamed(call, "tool", view, toolbox)
 }
 
-/** Answers a call at a lazy address: of a tool of the lazy view, or of any other, perhaps through `call_tool`. */
+/** Answers a call at a lazy address: of a tool of the lazy view, or of any other tool, perhaps through `call_tool`. */
 async function callLazily(call: ClientCall, view: View, toolbox: Toolbox | undefined): Promise<Answer> {
   const { wrapper, client, request } = call
-  // At its own address a server may have tools of these names: they are reached through `call_tool`.
+  // At its own address, a server may have tools with these names; clients call them through `call_tool`.
   const isOwn = isLazyTool(request.params?.name) && (wrapper === undefined || client.scope.kind === "aggregate")
   if (wrapper === undefined && !isOwn) return callDirectly(call, view, toolbox)
   const { answerLazyTool, explained, refuseWrites } = await import("./tool-discovery.ts")
@@ -241,7 +241,7 @@ async function callLazily(call: ClientCall, view: View, toolbox: Toolbox | undef
   return refusal ?? explained(call, view, toolbox, await callDirectly(call, view, toolbox))
 }
 
-/** Relays a request by the name of its tool or prompt. Names of svc's own tools are suggested for an unknown one. */
+/** Relays a request by the name of its tool or prompt. For an unknown name, also suggests names of svc's own tools. */
 function relayNamed(call: ClientCall, kind: "tool" | "prompt", view: View, toolbox?: Toolbox): Answering {
   const { params = {} } = call.request
   const { name } = params
@@ -259,8 +259,8 @@ function relayNamed(call: ClientCall, kind: "tool" | "prompt", view: View, toolb
 }
 
 /**
- * Answers a request for a name that is in no list: with a failure if its server has not answered that list, else as
- * `unknown` does.
+ * Answers a request for a name that is in no list: with a failure if its server has not answered that list, otherwise with
+ * `unknown`.
  */
 function unlistedName(name: unknown, kind: "tool" | "prompt", call: ClientCall, unknown: () => Answering): Answering {
   const slug = typeof name === "string" ? splitName(name)?.slug : undefined
@@ -269,7 +269,7 @@ function unlistedName(name: unknown, kind: "tool" | "prompt", call: ClientCall, 
   return backendFailure(new BackendError(unlisted.slug, unlisted.reason), call)
 }
 
-/** Returns the nearest known name: one of the same server if it is known, because another's tool does another thing. */
+/** Returns the most similar known name; only of the same server if that is known, because tools of other servers differ. */
 function similarName(name: unknown, known: readonly string[]): string | undefined {
   if (typeof name !== "string") return undefined
   const slug = splitName(name)?.slug
@@ -277,7 +277,7 @@ function similarName(name: unknown, known: readonly string[]): string | undefine
   return nearest(name, own.length > 0 ? own : known)
 }
 
-/** Returns where a tool or prompt leads; undefined for an unknown one. */
+/** Returns the route of a tool or prompt; undefined for an unknown name. */
 function routeOfName(name: unknown, routes: View["tools"], call: ClientCall): Route | undefined {
   if (typeof name !== "string") return undefined
   const found = routes.get(name)
@@ -286,7 +286,10 @@ function routeOfName(name: unknown, routes: View["tools"], call: ClientCall): Ro
   return disconnectedRoute(split?.slug, split?.name ?? name, call)
 }
 
-/** Returns where a name leads that the only server of the scope does not list; undefined if it has not answered its list. */
+/**
+ * Returns the route of a name that the only server of the scope does not list; undefined if the server has not answered its
+ * list.
+ */
 function unlistedRoute(name: unknown, kind: "tool" | "prompt", view: View, call: ClientCall): Route | undefined {
   const { client, gateway } = call
   if (typeof name !== "string" || gateway.directory.unlisted(client.scope, undefined, `${kind}s/list`) !== undefined)
@@ -300,14 +303,14 @@ function disconnectedRoute(slug: string | undefined, name: string, { gateway, cl
   return id === undefined ? undefined : { id, slug: slug ?? id, name, mirrored: [] }
 }
 
-/** Returns where a resource leads. Throws a RequestError for an unknown one. */
+/** Returns the route of a resource. Throws a RequestError for an unknown one. */
 function resourceOf(uri: unknown, view: View, call: ClientCall): Route {
   const found = typeof uri === "string" ? (view.resource(uri) ?? disconnectedResource(uri, call)) : undefined
   if (found === undefined) throw unknownName("resource", uri, undefined)
   return found
 }
 
-/** Answers the read of a resource of svc's own. */
+/** Answers a read of one of svc's own resources. */
 function textResource({ request, client }: ClientCall, text: string): Answer {
   const contents = [{ uri: request.params?.uri, mimeType: "text/plain", text }]
   const members = client.era === "modern" ? { resultType: "complete", ttlMs: 0, cacheScope: "private" } : {}
@@ -338,7 +341,7 @@ function complete(call: ClientCall, ref: unknown, view: View): Answering {
 function relayUnknown(call: ClientCall, params: Params): Answering {
   const { method } = call.request
   const { scope } = call.client
-  // A method of tasks that svc does not know could name another client's task. What svc does with a server itself, such as
+  // An unknown method of tasks could name another client's task. Methods that svc itself uses with a server, such as
   // `initialize`, would change the server for all its clients.
   if (scope.kind === "aggregate" || OWN_METHODS.has(method) || /^(?:tasks|notifications)\//.test(method))
     throw unknownMethod(method)

@@ -1,6 +1,6 @@
 /**
  * The entry point of MCP for every transport: Streamable HTTP, HTTP+SSE, stdio and `svc proxy`. A transport reads messages,
- * finds their client, and hands each in with a way back. Sessions, both eras, streams and cancellation are served here.
+ * finds their client, and passes each here with its exchange. This file serves sessions, both eras, streams and cancellation.
  */
 import type { Scope } from "../catalog/scope.ts"
 import { BackendError, RequestError } from "../lib/errors.ts"
@@ -31,7 +31,7 @@ export type Opening = {
   readonly id: string
   readonly principal: string
   readonly cancellation: Cancellation
-  /** Resolves with what the client sees, when the servers that run for it alone are started. */
+  /** Resolves with the client's scope once the servers that run only for it are started. */
   identify(): Promise<Scope>
 }
 
@@ -50,9 +50,9 @@ export async function initialize(
     )
   // A client over its rate limit must not escape it by opening a new session.
   await enforceSessionRate(gateway, principal)
-  // Both waits run at once: the client's own servers start while the others load.
+  // Both waits run together: the client's own servers start while the others load.
   const [scope] = await Promise.all([cancellation.race(identify()), whenLoaded(gateway, cancellation)])
-  // A session of a client that is gone would stay for good.
+  // A session of a client that is gone would never end.
   cancellation.throwIfCancelled()
   if (scope.kind === "server") {
     await whenConnected(scope.id, gateway, cancellation)
@@ -70,8 +70,8 @@ export async function initialize(
 
 /**
  * Answers a request of a legacy session or of a modern client: calls `deliver` once, with undefined if the client cancelled
- * the request and wants no answer. Returns no promise, because each costs a tenth of what svc does for a call. `running` is
- * where the client can cancel the request by its id.
+ * the request and wants no answer. Returns no promise, because each costs a tenth of svc's work for a call. `running`: the
+ * table in which the client can cancel the request by its id.
  */
 export function serve(
   call: ClientCall,
@@ -88,7 +88,10 @@ export function serve(
     )
 }
 
-/** Takes a notification of a session's client, or its response to a server request. Returns a promise if other replicas are told. */
+/**
+ * Handles a notification of a session's client, or its response to a server request. Returns a promise if other replicas must
+ * be notified.
+ */
 export function accept(
   message: Notification | Response,
   session: Session,
@@ -99,7 +102,10 @@ export function accept(
   return undefined
 }
 
-/** Takes a notification of a modern client over HTTP, which has nothing to notify svc itself of: passes it to the only backend of its scope. */
+/**
+ * Handles a notification of a modern client over HTTP: passes it to the only backend of its scope, unless it is for svc
+ * itself.
+ */
 export function acceptModern({ method, params = {} }: Notification, scope: Scope, gateway: Gateway): void {
   if (!KNOWN_NOTIFICATIONS.has(method))
     gateway.notifications.toBackend({ scope, session: {}, era: "modern" }, method, params)
@@ -107,7 +113,7 @@ export function acceptModern({ method, params = {} }: Notification, scope: Scope
 
 // ---
 
-/** They are kept as long as the session. */
+/** Limits the params of `initialize`, which are kept as long as the session. */
 const MAX_PARAMS_CHARS = 65_536
 
 /** Notifications to svc itself, of any era. */
@@ -123,7 +129,7 @@ function answerOf(call: ClientCall, suspendedCalls: SuspendedCalls): Promise<Ans
   return call.request.method === "subscriptions/listen" ? listen(call) : suspendedCalls.serve(call)
 }
 
-/** Serves a stream of changes. Subscriptions name entries of lists, so the lists must be there first. */
+/** Serves a stream of changes. Waits for the lists first, because subscriptions name their entries. */
 async function listen(call: ClientCall): Promise<Answer | undefined> {
   const { request, client, gateway } = call
   const refusal = refuseListen(request, client)

@@ -16,7 +16,7 @@ import {
 import { isObject, metaOf, type Params } from "../wire/message.ts"
 import type { Client } from "./client.ts"
 
-/** Returns params for the backend's era: a request to a modern backend carries version and client in `_meta`. */
+/** Returns params for the backend's era: a request to a modern backend has version and client in `_meta`. */
 export function adaptParams(params: Params, client: Client, era: Era): Params {
   if (client.era === era) return params
   const meta = metaOf(params)
@@ -44,7 +44,10 @@ export function adaptParams(params: Params, client: Client, era: Era): Params {
   return bare
 }
 
-/** Returns the code of an error for an era: each has its own for "resource not found". server: Resources, Error Handling. */
+/**
+ * Returns the code of an error for an era: each era has its own code for "resource not found". server: Resources, Error
+ * Handling.
+ */
 export function adaptCode(method: string, code: number, data: unknown, era: Era): number {
   if (method !== "resources/read" || !isObject(data) || typeof data.uri !== "string") return code
   if (code !== RPC_CODE.invalidParams && code !== LEGACY_NOT_FOUND) return code

@@ -2,8 +2,8 @@
  * Keeps the events sent on a session's streams, so that a client can resume a stream after its connection broke.
  * 2025-11-25: Transports, Resumability and Redelivery.
  *
- *  1. The log of a session is bounded in events, bytes and time. The oldest events go first; their stream goes on without
- *     them.
+ *  1. The log of a session is limited in events, bytes and time. The oldest events are dropped first; their stream continues
+ *     without them.
  *  2. A stream continues while its client is disconnected: its events are kept until the client reconnects.
  *  3. Event ids name their log. Ids from another log, for example from before a restart, are rejected. Ids also name the
  *     request of the stream, so that svc can answer it with an error if its answer is lost.
@@ -23,14 +23,14 @@ type StoredEvent = {
 }
 type LoggedStream = {
   readonly id: number
-  /** The end of its events' ids: the request that it answers. */
+  /** The suffix of its events' ids: the request that the stream answers. */
   readonly requestTag: string
   last: number
   sink: EventSink | undefined
   done: boolean
 }
 
-/** Returns the request on whose stream an event was sent, by the id of the event; undefined if there is none. */
+/** Returns the id of the request from the id of an event on its stream; undefined if the stream belongs to no request. */
 export function requestOf(eventId: string): Id | undefined {
   const mark = TAGGED_ID.exec(eventId)?.[1]
   if (mark === undefined) return undefined
@@ -49,7 +49,7 @@ export class EventLog {
   private lastStream = 0
   private ageMinutes = 0
 
-  /** `name`, of `[a-z0-9]`, tells the log from other logs of its session. */
+  /** `name`, of `[a-z0-9]`, distinguishes the log from other logs of its session. */
   constructor(private readonly name: string) {}
 
   /** Opens a stream to `sink`, for a request or for messages that belong to none. Returns its number. */
@@ -68,7 +68,7 @@ export class EventLog {
     return stream === undefined ? "" : this.idOf(stream, 0)
   }
 
-  /** Sends a frame on a stream and keeps it, also while the client is disconnected. */
+  /** Sends a frame on a stream and keeps it, even while the client is disconnected. */
   send(id: number, frame: Uint8Array | string): void {
     const stream = this.streams.get(id)
     if (stream === undefined) return
@@ -116,7 +116,7 @@ export class EventLog {
   }
 
   /**
-   * Resumes a stream after the event that the client saw last. Returns the number of the stream; undefined if the id is not
+   * Resumes a stream after the last event that the client has seen. Returns the number of the stream; undefined if the id is not
    * from this log.
    */
   resume(lastEventId: string, sink: EventSink): number | undefined {
@@ -134,7 +134,7 @@ export class EventLog {
     return stream.id
   }
 
-  /** Whether an event is of this log. */
+  /** Whether an event belongs to this log. */
   has(eventId: string): boolean {
     return this.find(eventId) !== undefined
   }
@@ -187,15 +187,15 @@ export class EventLog {
   }
 }
 
-/** Copies a view of a larger buffer: it would keep the whole buffer in memory. */
+/** Copies a view of a larger buffer, because the view would keep the whole buffer in memory. */
 const own = (frame: Uint8Array | string): Uint8Array | string =>
   typeof frame !== "string" && frame.byteLength < frame.buffer.byteLength ? frame.slice() : frame
 
 const TAGGED_ID = /^[a-z0-9]+-\d{1,15}-\d{1,15}-([\w-]+)$/
-/** A longer id would make too long a header. */
+/** A longer id would make the `Last-Event-ID` header too long. */
 const MAX_REQUEST_TAG = 256
 const MAX_EVENTS = 256
 const MAX_BYTES = 4 * 1024 * 1024
 const MAX_STREAMS = 32
-/** Minutes; as long as a call waits for a client that is disconnected. */
+/** In minutes: as long as a call waits for a disconnected client. */
 const MAX_AGE = 10

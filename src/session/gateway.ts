@@ -1,4 +1,4 @@
-/** Connects the ports of the call path to the agent, and the agent's news to sessions. */
+/** Connects the ports of the call path to the agent, and passes the agent's notifications to sessions. */
 import type { Agent } from "../agent/agent.ts"
 import type { Backend } from "../backend/backend.ts"
 import { TAKEN_OVER } from "../backend/client-transport.ts"
@@ -23,15 +23,15 @@ export type GatewayDeps = Pick<
 > & {
   readonly agent: Agent
   readonly clock: Clock
-  /** Marks the ids of tasks for their owners. */
+  /** Authenticates the owners of task ids. */
   readonly mark: Marker
-  /** Returns the sessions that live at the moment. */
+  /** Returns the current sessions. */
   sessions(): Iterable<Session>
-  /** Milliseconds that a call waits for a server that is starting or about to be back. */
+  /** Milliseconds that a call waits for a server that is starting or reconnecting. */
   readonly startupWaitMs: number
-  /** Returns whether this replica may run a server, and stops one that it may not run any more; undefined for a single svc. */
+  /** Returns whether this replica may run a server, and stops it if not; undefined for a single svc. */
   readonly checkLease?: ((id: string) => boolean) | undefined
-  /** Masks secrets and places in the text of a server's failure. */
+  /** Masks secrets, paths and addresses in the text of a server's failure. */
   redact(text: string): string
 }
 
@@ -61,7 +61,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
   return gateway
 }
 
-/** Explains why a server is not connected; `cause` is why it was lost. */
+/** Returns why a server is not connected; `cause` is the reason for its loss. */
 export function absenceReason(
   { state, facts, spec }: Pick<Backend, "state" | "facts" | "spec">,
   cause: string,
@@ -95,14 +95,14 @@ export function absenceReason(
 // ---
 
 function createDirectory({ agent, clock, startupWaitMs, checkLease, redact, hide }: GatewayDeps): Directory {
-  /** Keeps the host of the server's own address: which of several servers is down is no secret to its clients. */
+  /** Keeps the host of the server's own address: clients may know which server is down. */
   const cause = (error: string | undefined, { launch }: ServerSpec) => {
     if (error === undefined) return ""
     const host = launch.transport === "stdio" ? undefined : new URL(launch.url).host
     const text = host === undefined ? redact(error) : hide(error).split(host).map(redact).join(host)
     return `: ${text.slice(0, MAX_CAUSE)}`
   }
-  /** The view of a client includes a server that does not run by the same tags as one that runs. */
+  /** Selects servers that do not run by the same tags as running ones. */
   const idleIn = (scope: Scope) =>
     agent.idle().filter(({ name, tags }) => (scope.kind === "server" ? scope.id === name : scope.selects(tags)))
   return {
@@ -164,7 +164,7 @@ function createDirectory({ agent, clock, startupWaitMs, checkLease, redact, hide
     async whenReplaced(id, connection) {
       const until = clock.now() + startupWaitMs
       while (clock.now() < until) {
-        await delay(clock, LOOK_MS)
+        await delay(clock, CHECK_MS)
         await agent.whenBack(id, until - clock.now())
         const { published } = agent.backend(id) ?? {}
         if (published !== undefined && published.open.connection !== connection) return
@@ -187,7 +187,7 @@ function createNotifications(agent: Agent, listeners: Set<Listener>, changes: Ch
     subscribe(id, uri, session, era) {
       agent.subscriptions.subscribe(id, uri, session, era)
       changes?.subscribed()
-      // When the connection is there, it takes over the subscription.
+      // The connection takes over the subscription when it opens.
       void agent.backend(id)?.published?.open.pair?.prepare(era)
     },
     unsubscribe: (id, uri, session) => agent.subscriptions.unsubscribe(id, uri, session),
@@ -195,7 +195,7 @@ function createNotifications(agent: Agent, listeners: Set<Listener>, changes: Ch
     dropLogLevel: (session) => agent.subscriptions.dropLevel(session),
     toBackend({ scope, session, era }, method, params) {
       const own = agent.dedicated.of(session)
-      // A shared server would take one client's roots for those of all clients.
+      // A shared server would mistake one client's roots for those of all clients.
       const roots = method === "notifications/roots/list_changed"
       const only = scope.kind === "server" ? (own.get(scope.id) ?? agent.backend(scope.id)) : undefined
       for (const backend of roots ? own.values() : presentOf(only)) {
@@ -211,7 +211,7 @@ function createNotifications(agent: Agent, listeners: Set<Listener>, changes: Ch
   }
 }
 
-/** Passes the agent's news to sessions and to the streams of modern clients. */
+/** Passes the agent's notifications to sessions and to the streams of modern clients. */
 function createObserver(
   gateway: Gateway,
   listeners: ReadonlySet<Listener>,
@@ -225,7 +225,7 @@ function createObserver(
       if (!scopeIncludes(session.scope, spec)) continue
       if (method === "notifications/message" && !wantsLog(session, params.level)) continue
       if (subscribed?.has(session) === false) continue
-      // The replica with the stream is subscribed too.
+      // The replica with the stream is also subscribed.
       if (updated && peers?.isStreamElsewhere(session) === true) continue
       session.notify(notificationText(method, shownIn(session.scope, spec, method, params)))
     }
@@ -268,11 +268,11 @@ const MAX_CAUSE = 300
 
 const presentOf = <T>(value: T | undefined): readonly T[] => (value === undefined ? [] : [value])
 
-/** Returns a notification's params under the names that a scope knows. */
+/** Returns a notification's params with the names that a scope uses. */
 const shownIn = (scope: Scope, spec: ServerSpec, method: string, params: Params): Params =>
   scope.kind === "aggregate" ? rewriteNotification(method, params, qualifiedNames(spec.slug)) : params
 
-/** Until a replica knows that the one that ran a server is gone, there is nothing to wait for. */
-const LOOK_MS = 100
-/** Longer than most servers take to start. */
+/** The interval of checks until this replica knows that the one that ran a server is gone. */
+const CHECK_MS = 100
+/** Longer than the start of most servers. */
 const SLOW_MS = 10_000

@@ -1,13 +1,13 @@
 /**
- * Fulfils a modern backend's `input_required` for a legacy client: sends the client each input request as a server request;
- * the call is then retried with the responses and the exact `requestState`. patterns: Multi Round-Trip Requests.
+ * Fulfils a modern backend's `input_required` for a legacy client: sends each input request to the client as a server request.
+ * The call is then retried with the responses and the exact `requestState`. patterns: Multi Round-Trip Requests.
  */
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Exchange } from "./client.ts"
 
-/** Returns the params of the retry. Rejects with the error of the client, or if the client gives its request up. */
+/** Returns the params of the retry. Rejects with the error of the client, or if the client cancels its request. */
 export async function fulfilInputRequired(
   params: Params,
   result: Params,

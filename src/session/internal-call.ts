@@ -23,7 +23,7 @@ export function callInternalTool(
   const { params = {} } = request
   const name = asText(params.name)
   if (!toolbox.names.includes(name)) return undefined
-  // State that svc has sealed does not come this far.
+  // State that svc has sealed is handled before this point.
   if (params.requestState !== undefined) throw foreignState()
   const { signal } = exchange.cancellation
   const args = isObject(params.arguments) ? withDoubles(params.arguments) : {}
@@ -50,7 +50,7 @@ export function callInternalTool(
 
 // ---
 
-/** Returns the person at the client if the client can show a form. client: Elicitation. */
+/** Returns a port to the person at the client, if the client can show a form. client: Elicitation. */
 function personOf(client: Client, exchange: Exchange, signal: AbortSignal): Person | undefined {
   if (missingCapability(client.capabilities, "elicitation/create", undefined) !== undefined) return undefined
   return {
@@ -63,7 +63,7 @@ function personOf(client: Client, exchange: Exchange, signal: AbortSignal): Pers
       const answer = await exchange
         .ask("elicitation/create", { message, requestedSchema }, signal)
         .catch(ignorePeerError)
-      // No default, and no other answer: a client that fills in a form by itself must not agree for the person.
+      // The form has no default, and only this answer counts: a client that fills in forms itself must not agree for the person.
       return (
         isObject(answer) && answer.action === "accept" && isObject(answer.content) && answer.content.confirm === true
       )
@@ -71,7 +71,7 @@ function personOf(client: Client, exchange: Exchange, signal: AbortSignal): Pers
   }
 }
 
-/** Ignores an error that the client answered: it has not shown the form. */
+/** Ignores an error response of the client, which then has not shown the form. */
 function ignorePeerError(error: unknown): undefined {
   if (!(error instanceof PeerError)) throw error
 }

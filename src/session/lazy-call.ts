@@ -1,11 +1,11 @@
 /**
- * Rewrites a call of `call_tool` and its like at a lazy address to the direct call inside it, before anything else looks at
- * the request. Progress, tasks, elicitation, errors and the rest are then those of the direct call. choice: Views.
+ * Rewrites a call of `call_tool` or another wrapper at a lazy address to the direct call inside it, before any other code reads
+ * the request. Progress, tasks, elicitation and errors are then those of the direct call. choice: Views.
  *
  * Models write the inner call in many ways.
- *  1. Each way that has one meaning is understood.
- *  2. No argument is dropped: what stands beside the arguments joins them, and two values of one argument are refused.
- *  3. A server that is named beside the tool is the tool's server, or the call is refused.
+ *  1. Each unambiguous way is understood.
+ *  2. No argument is dropped: members next to the arguments are merged into them, and two values of one argument are refused.
+ *  3. A server that is named next to the tool must be the tool's server, or the call is refused.
  */
 import { nameIn, toolOf, type View } from "../catalog/catalog.ts"
 import { isWrapper, type LazyWrapper, OWN } from "../catalog/lazy-tools.ts"
@@ -17,7 +17,7 @@ import { asText, isObject, type Params } from "../wire/message.ts"
 import type { ClientCall } from "./ports.ts"
 import { viewFor } from "./ready.ts"
 
-/** Returns the direct call that a call holds; the call itself if it holds none, or none that can be read. */
+/** Returns the direct call inside a call; the call itself if there is none, or it cannot be read. */
 export function unwrapCall(call: ClientCall): ClientCall {
   const { request, client } = call
   if (request.method !== "tools/call" || client.scope.tools !== "search") return call
@@ -32,7 +32,7 @@ export function unwrapCall(call: ClientCall): ClientCall {
   }
 }
 
-/** Returns why a call of a wrapper holds no call, and the tool that it names, if any. */
+/** Returns why a call of a wrapper contains no valid call, and the tool that it names, if any. */
 export function wrapperProblem({ request }: ClientCall, view: View): CallProblem | undefined {
   const { name, arguments: args } = request.params ?? {}
   const inner = isWrapper(name) ? innerCall(name, args, view) : undefined
@@ -41,7 +41,10 @@ export function wrapperProblem({ request }: ClientCall, view: View): CallProblem
 
 export type CallProblem = { readonly problem: string; readonly tool: string | undefined }
 
-/** Returns the name in a view of a tool by its own name or its whole one and the server given beside it, or why it has none. */
+/**
+ * Returns a tool's name in a view, from its own or qualified name and the server named next to it, or why it has no name
+ * there.
+ */
 export function nameBeside(name: string, server: unknown, view: View): string | { readonly problem: string } {
   if (typeof server !== "string" || server.trim() === "") return name
   if (view.naming === "plain") {
@@ -57,17 +60,17 @@ export function nameBeside(name: string, server: unknown, view: View): string | 
   return isWhole && !view.tools.has(whole) ? name : whole
 }
 
-/** Whether a model may mean a server by a name. */
+/** Whether a name that a model wrote means a server. */
 export const isServerNamed = (slug: string, wanted: string): boolean =>
   slug.toLowerCase() === slugOf(wanted.trim()).toLowerCase()
 
-/** Returns the name of a tool among the arguments that may hold it. */
+/** Returns the name of a tool from the arguments that may contain it. */
 export const nameAmong = (args: Params): string | undefined => {
   const key = nameKeyIn(args)
   return key === undefined ? undefined : asText(args[key]).trim()
 }
 
-/** Returns an object that may be written as JSON text, also in a code fence; undefined for anything else. */
+/** Returns an object, which may be written as JSON text or in a code fence; undefined for any other value. */
 export function objectOf(value: unknown): Params | undefined {
   if (isObject(value)) return value
   if (typeof value !== "string") return undefined
@@ -86,7 +89,7 @@ type InnerCall = { readonly name: string; readonly args: Params; readonly wrappe
 const NAME_KEYS = ["name", "tool_name", "toolName", "tool"]
 const ARGS_KEYS = ["arguments", "args", "parameters", "params", "input"]
 const FENCED = /^\s*```\w*\s*\n([\s\S]*?)\n?\s*```\s*$/
-/** Wrappers in wrappers: a model that has no end of them means no tool. */
+/** The most nested wrappers: deeper ones contain no tool. */
 const MAX_DEPTH = 4
 
 const nameKeyIn = (args: Params): string | undefined =>
@@ -99,7 +102,7 @@ function innerCall(wrapper: LazyWrapper, written: unknown, view: View, depth = 0
   if ("problem" in found) return found
   const name = nameBeside(found.name, found.server, view)
   if (typeof name !== "string") return { problem: name.problem, tool: undefined }
-  // A server may have tools of these names, which are called so at its own address.
+  // At its own address, a server may have tools with the names of wrappers.
   if (!isWrapper(name) || view.naming === "plain") return { name, args: found.args, wrapper }
   if (depth >= MAX_DEPTH) return { problem: `${name} must name a tool to run`, tool: undefined }
   return innerCall(wrapper === "call_read_tool" ? wrapper : name, found.args, view, depth + 1)
@@ -107,7 +110,7 @@ function innerCall(wrapper: LazyWrapper, written: unknown, view: View, depth = 0
 
 type ReadCall = { readonly name: string; readonly args: Params; readonly server: unknown }
 
-/** Reads a call as models write it: the arguments under one of several names, beside the name of the tool, or around it. */
+/** Reads a call as models write it: the arguments under one of several names, next to the name of the tool, or around it. */
 function readCall(outer: Params, view: View, depth: number): ReadCall | CallProblem {
   const nameKey = nameKeyIn(outer)
   const tool = nameAmong(outer)
@@ -134,14 +137,14 @@ function readCall(outer: Params, view: View, depth: number): ReadCall | CallProb
   }
   const merged = Object.fromEntries(args)
   if (tool !== undefined) return { name: tool, args: merged, server: outer.server }
-  // The name stands among the arguments.
+  // The name may be among the arguments.
   if (read.length === 0 || depth >= MAX_DEPTH || nameKeyIn(merged) === undefined)
     return { problem: "the name of a tool is missing", tool: undefined }
   const inner = readCall(merged, view, depth + 1)
   return "problem" in inner ? inner : { ...inner, server: inner.server ?? outer.server }
 }
 
-/** Returns the parameters of a tool, which may have the names under which models write arguments. */
+/** Returns the parameters of a tool, which may have the same names as the members in which models write arguments. */
 function parametersIn(tool: string, server: unknown, view: View): Parameters | undefined {
   const name = nameBeside(tool, server, view)
   const found = typeof name === "string" ? toolOf(view, name) : undefined

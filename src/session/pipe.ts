@@ -35,13 +35,13 @@ export type PipeDeps = EndpointDeps & {
   readonly principal: string
   /** Sends a frame to the client. */
   send(frame: Uint8Array | string): void
-  /** Takes what the client states about itself. Its requests wait for this. */
+  /** Receives the client's statements about itself. Its requests wait for this. */
   onclient?(info: Params): Promise<void>
 }
 
 export class Pipe {
   private session: Session | undefined
-  /** The modern requests that run; those of a session are in the session. */
+  /** The running modern requests; a session has its own table. */
   private readonly running = new RunningRequests()
   private identified: Promise<void> | undefined
   /** Pending while `initialize` is answered: requests that were sent after it wait. */
@@ -55,7 +55,7 @@ export class Pipe {
 
   constructor(private readonly deps: PipeDeps) {}
 
-  /** Takes one frame of the client. Never throws: errors are sent to the client. */
+  /** Handles one frame of the client. Never throws: errors are sent to the client. */
   receive(text: string): void {
     let value: unknown
     try {
@@ -72,7 +72,7 @@ export class Pipe {
       }
   }
 
-  /** Refuses a frame that was larger than `limit` bytes, of which the edges are left. */
+  /** Refuses a frame of more than `limit` bytes, of which only the edges were kept. */
   overlong(edges: Uint8Array, limit: number): void {
     const error = new RequestError("invalid_request", `The message is larger than ${limit} bytes`)
     this.send(errorText(idAtEdges(decode(edges)), codesOf(error).rpc, error.message))
@@ -85,13 +85,13 @@ export class Pipe {
     return this.drain.promise
   }
 
-  /** Ends the session and cancels what runs: the client is gone. Nothing is sent any more. */
+  /** Ends the session and cancels running requests, because the client is gone. Sends nothing more. */
   close(reason: string): void {
     this.cancellation.cancel(reason)
     this.end(reason)
   }
 
-  /** Ends the session and cancels what runs, and answers it with the reason: svc stops. */
+  /** Ends the session, cancels running requests and answers them with the reason, because svc stops. */
   end(reason: string): void {
     if (this.session !== undefined) this.deps.sessions.remove(this.session.id, reason)
     this.running.close(reason)
@@ -112,7 +112,7 @@ export class Pipe {
     if (this.session !== undefined) accept(message, this.session, this.deps.gateway)?.catch(() => undefined)
   }
 
-  /** Refuses a message, under its id if it may have been a request: its client waits for the answer. */
+  /** Refuses a message, with its id if it may be a request, because its client waits for the answer. */
   private refuse(value: unknown, error: unknown): void {
     const { id } = isObject(value) && !("result" in value) && !("error" in value) ? value : {}
     this.send(errorText(isId(id) ? id : undefined, codesOf(error).rpc, publicMessage(error)))
@@ -120,7 +120,7 @@ export class Pipe {
 
   private begin(request: Request): void {
     const { gateway } = this.deps
-    // Needs no session, so it waits for none.
+    // A ping needs no session, so it does not wait for one.
     if (request.method === "ping" && this.session === undefined && modernVersionOf(request.params) === undefined) {
       this.send(resultText(request.id, "{}"))
       return
@@ -175,7 +175,7 @@ export class Pipe {
     const opening = { request, id, principal, cancellation: this.cancellation, identify }
     const { session, answer } = await initialize(opening, deps)
     this.session = session
-    // The answer goes before what is held for the session.
+    // Sends the answer before notifications that are held for the session.
     this.send(answer.frame)
     session.open((text) => {
       this.send(text)

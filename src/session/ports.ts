@@ -1,4 +1,4 @@
-/** What the path of a call needs of the rest of svc, as small ports; `createGateway` connects them to the agent. */
+/** The ports through which the call path uses the rest of svc; `createGateway` connects them to the agent. */
 import type { TaskOwners } from "../agent/task-owners.ts"
 import type { Caller } from "../backend/attribution.ts"
 import type { AnswerTaker, Connection } from "../backend/connection.ts"
@@ -24,13 +24,13 @@ import type { CallRateLimit } from "./call-rate-limit.ts"
 import type { Client, Exchange } from "./client.ts"
 import type { TakenValues } from "./result-intake.ts"
 
-/** One request of a client, made once where the transport receives it. */
+/** One request of a client, created once by the transport. */
 export type ClientCall = {
   readonly request: Request
   readonly client: Client
   readonly exchange: Exchange
   readonly gateway: Gateway
-  /** Compares what the transport repeats of the request with the catalog; returns a refusal. */
+  /** Compares the headers that repeat the request with the catalog; returns a refusal if they differ. */
   readonly verify?: ((view: View) => Answer | undefined) | undefined
   /** The tool of a lazy view through which the client made this call. */
   readonly wrapper?: LazyWrapper
@@ -50,7 +50,7 @@ export type Gateway = {
   toolbox(): Toolbox | undefined
   /** The tails of answers with whole lists: for each view, by era and method. */
   readonly lists: WeakMap<View, Map<string, Uint8Array>>
-  /** Returns the search over tools, which is loaded when it is first used. */
+  /** Returns the search over tools, and loads it at the first use. */
   toolFinder(): Promise<ToolFinder>
   /** Undefined for a single svc. */
   readonly peers?: SessionPeers | undefined
@@ -58,10 +58,10 @@ export type Gateway = {
   readonly changes?: ChangePeers | undefined
 }
 
-/** The part of a legacy session that one replica has. */
+/** The part of a legacy session on one replica. */
 export type SessionPart = {
   readonly id: string
-  /** The replica that has, or had last, the client's stream; undefined if there was none. */
+  /** The replica with the client's stream, or with its last one; undefined if there was none. */
   streamAt: string | undefined
 }
 
@@ -69,38 +69,41 @@ export type SessionPart = {
 export type SessionPeers = {
   /** The id of this replica. */
   readonly replica: string
-  /** Whether another replica lives. */
+  /** Whether another replica is alive. */
   lives(replica: string): boolean
-  /** Whether another replica that lives has, or had last, the session's stream. */
+  /** Whether another live replica has the session's stream, or had its last one. */
   isStreamElsewhere(part: SessionPart): boolean
-  /** Follows the messages about a part until it ends. */
+  /** Handles messages about a part until it ends. */
   begin(part: SessionPart): void
   end(part: SessionPart): void
-  /** Sends a text to the replica that has the session's stream. Returns false if that is this one, or there is none. */
+  /** Sends a text to the replica with the session's stream. Returns false if that is this replica, or there is none. */
   pass(part: SessionPart, text: string): boolean
-  /** Cancels a request of the session that runs on another replica. Rejects with an UnavailableError if none can be told. */
+  /**
+   * Cancels a request of the session that runs on another replica. Rejects with an UnavailableError if no replica can be
+   * notified.
+   */
   cancel(part: SessionPart, params: Params): Promise<void>
-  /** The client opened its stream here. */
+  /** Announces that the client opened its stream here. */
   opened(part: SessionPart): void
-  /** This replica stops, and has ended the client's stream: the client opens it elsewhere. */
+  /** Announces that this replica stops and has ended the client's stream, which the client reopens at another one. */
   movedOn(part: SessionPart): void
-  /** The client ended the session. */
+  /** Announces that the client ended the session. */
   ended(part: SessionPart, reason: string): void
 }
 
-/** News of the servers on other replicas. */
+/** Exchanges changes of servers with other replicas. */
 export type ChangePeers = {
-  /** Takes what clients of this replica must hear from the others. */
-  follow(news: {
+  /** Registers the handlers of changes on other replicas. */
+  follow(handlers: {
     listsChanged(server: string, method: ListMethod): void
-    /** A resource, by the server's own URI, was updated. */
+    /** Called when a resource, by the server's own URI, was updated. */
     updated(server: string, params: Params): void
   }): void
-  /** Tells the others which lists have changed here. */
+  /** Notifies the other replicas of lists that have changed here. */
   catalogChanged(): void
-  /** Tells the others to which resources clients of this replica are subscribed now. */
+  /** Sends the other replicas the resources to which clients of this replica are now subscribed. */
   subscribed(): void
-  /** Tells those whose clients are subscribed to a resource that it was updated. */
+  /** Notifies the replicas with clients that are subscribed to a resource that it was updated. */
   updated(server: string, params: Params): void
 }
 
@@ -113,23 +116,22 @@ export type Target = {
   readonly pair?: Pair
 }
 
-/** The lists whose entries are known by a name. */
+/** The lists with named entries. */
 type NameList = "tools/list" | "prompts/list"
 
-/** A server that is connected, but has not answered a list. */
+/** A connected server that has not answered a list. */
 type UnlistedServer = { readonly id: string; readonly slug: string; readonly reason: string }
 
-/** Which servers there are, what they offer, and how to reach them. */
+/** The servers, their offers, and the ways to reach them. */
 export type Directory = {
-  /** Returns what a session is offered. */
+  /** Returns the catalog of a session. */
   catalogOf(session: object): Catalog
   /** Pending while the first round of loading runs; undefined afterwards. */
   readonly initialLoad: Promise<void> | undefined
-  /** Whether svc stops: its servers are being ended. */
+  /** Whether svc is stopping, so that its servers are being stopped. */
   readonly stopping: boolean
   /**
-   * Returns the connected backend, or the reason why there is none; with an era, over the connection of that era if it is
-   * open.
+   * Returns the connected backend, or the reason why there is none; with `era`, the connection of that era if it is open.
    */
   target(id: string, era?: Era): Target | string
   /** Starts to open the connection of an era, and returns the wait for it; undefined if there is nothing to wait for. */
@@ -144,16 +146,16 @@ export type Directory = {
   /** Whether this replica may run a server with `"replicas": "one"`. */
   mayRun(id: string): boolean
   /**
-   * Returns the wait for a server that may be connected in a moment, or for the first lists of a connected one; undefined if
-   * there is nothing to wait for.
+   * Returns a promise to wait for a server that may be connected in a moment, or for the first lists of a connected server;
+   * undefined if there is nothing to wait for.
    */
   whenBack(id: string): Promise<void> | undefined
-  /** Resolves when a server is connected otherwise than by this connection, or when requests wait for it no longer. */
+  /** Resolves when a server has another connection than this one, or when the wait has lasted too long. */
   whenReplaced(id: string, connection: Connection): Promise<void>
   /**
-   * Returns the client's own process of a server with `isolation: "session"`, or the reason why there is none. `owner` leads
-   * to the client outside of any call. `caller` is notified if the state of an earlier process is lost. svc announces
-   * the client's `capabilities` to the process.
+   * Returns the client's own process of a server with `isolation: "session"`, or the reason why there is none. `owner` reaches
+   * the client outside of any call. `caller` is notified if the state of an earlier process is lost. svc announces the client's
+   * `capabilities` to the process.
    */
   dedicated(id: string, owner: Caller, caller: Caller, capabilities: Params): Promise<Target | string>
 }
@@ -163,11 +165,11 @@ export type Notifications = {
   /** Subscribes a client's session to a resource (the backend's own URI). */
   subscribe(id: string, uri: string, session: object, era: Era): void
   unsubscribe(id: string, uri: string, session: object): void
-  /** Asks for log messages of this level and above; undefined leaves the choice to the servers. */
+  /** Requests log messages of this level and above; undefined leaves the choice to the servers. */
   setLogLevel(session: object, level: string | undefined): void
-  /** Drops the session's wish for log messages. */
+  /** Drops the session's log level. */
   dropLogLevel(session: object): void
-  /** Passes a client's notification to the backends that are this client's alone. */
+  /** Passes a client's notification to the backends that serve only this client. */
   toBackend(client: Pick<Client, "scope" | "session" | "era">, method: string, params: Params): void
   /** Registers the stream of a modern client; the returned function removes it. */
   listen(listener: Listener): () => void
@@ -176,55 +178,58 @@ export type Notifications = {
 /** A modern client's stream that receives notifications of changes. */
 export type Listener = {
   readonly client: Client
-  /** The catalog changed. */
+  /** Called when the catalog has changed. */
   catalogChanged(): void
-  /** A list of a server in its scope changed on another replica. */
+  /** Called when a list of a server in its scope has changed on another replica. */
   listChanged(method: ListMethod): void
-  /** A resource (its URI as this client knows it) was updated. */
+  /** Called when a resource was updated; `uri` is the URI that this client uses. */
   updated(uri: string, params: Params): void
 }
 
-/** What svc knows and keeps of the results of tools. */
+/** Sizes and storage of tool results. */
 export type ResultPort = {
-  /** The budget where no preset, token or server states one; 0 for none. */
+  /** The budget if no preset, token or server has one; 0 for none. */
   readonly budget: ResultBudget
   readonly sizes: ResultSizes
-  /** Opens the store of results that were too large. Rejects with an UnavailableError if there can be none. */
+  /** Opens the store of large results. Rejects with an UnavailableError if that is not possible. */
   store(): Promise<ResultStore>
-  /** Makes what stores an answer while it comes; undefined until `loadStoring` has loaded it, so that no call waits twice. */
+  /** Creates the storage of an answer that is still arriving; undefined until `loadStoring` has loaded the code. */
   readonly storing: StoreAnswer | undefined
   loadStoring(): Promise<StoreAnswer>
-  /** Logs a text the first time. */
+  /** Logs a text only the first time. */
   warnOnce(text: string): void
 }
 
-/** Returns what stores the large values of a call's answer; undefined if the answer must be whole. `server` names the backend in errors. */
+/**
+ * Returns the storage for the large values of a call's answer; undefined if the answer must be whole. `server` names the
+ * backend in errors.
+ */
 type StoreAnswer = (call: ClientCall, server: string, budget: number) => AnswerStorage | undefined
 
-/** Stores the large values of an answer while it comes. */
+/** Stores the large values of an answer while it arrives. */
 export type AnswerStorage = AnswerTaker & {
   /** Resolves with the stored values; undefined if the answer is whole. Rejects with a BackendError. */
   taken(): Promise<TakenValues | undefined>
-  /** Drops what was stored and not completed. */
+  /** Drops values that are not stored completely. */
   abort(): Promise<void>
 }
 
 /** Ownership of tasks and other ids of servers. */
 export type TaskPort = {
-  /** Marks the ids of tasks for their owners. */
+  /** Authenticates the owners of task ids. */
   readonly mark: Marker
   readonly owners: TaskOwners
 }
 
 export type Limits = {
-  /** Requests at once for one server, and for one session. */
+  /** Maximum concurrent requests for one server, and for one session. */
   readonly maxInFlight: number
-  /** Entries of a list in one answer at most. */
+  /** Maximum entries of a list in one answer. */
   readonly pageSize: number
-  /** Characters of the aggregate's instructions at most. */
+  /** Maximum characters of the aggregate's instructions. */
   readonly instructions: number
   readonly callRate: CallRateLimit
-  /** Calls per minute of one session; undefined for any number. */
+  /** Maximum calls per minute of one session; undefined for no limit. */
   readonly sessionRate: number | undefined
 }
 
@@ -233,11 +238,11 @@ export type Observers = {
   readonly meter: Meter | undefined
   /** Undefined if calls are not logged. */
   readonly audit: Audit | undefined
-  /** Takes errors that are bugs of svc. */
+  /** Reports errors that are bugs of svc. */
   onbug(error: unknown): void
 }
 
-/** A finished call of a tool. */
+/** A finished tool call. */
 export type FinishedCall = {
   readonly server: string
   readonly tool: string
@@ -245,9 +250,9 @@ export type FinishedCall = {
   readonly seconds: number
 }
 
-/** Counts what sessions relay. */
+/** Counts relayed calls and bytes. */
 type Meter = {
-  /** Milliseconds that only grow. */
+  /** Returns the milliseconds of a monotonic clock. */
   now(): number
   /** Records one finished tool call; `seconds` is how long it took. */
   record(server: string, tool: string, outcome: CallOutcome, seconds: number): void
@@ -267,6 +272,6 @@ export type Audit = {
   call(call: ClientCall): AuditedCall
   /** Begins the entry of an operator's action; the returned function completes it. `principal` is "local" for a command. */
   action(action: string, about: Params, principal?: string): (outcome: "ok" | "error") => void
-  /** Writes an entry about access: a refused login, a token that was created or revoked. */
+  /** Writes an entry about access: a refused login, or a created or revoked token. */
   access(event: string, outcome: "ok" | "error", about: Params): void
 }

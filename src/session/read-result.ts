@@ -1,4 +1,4 @@
-/** Answers `read_result`, and `resources/read` of `svc://results/…`: parts of a stored result, for its owner alone. */
+/** Answers `read_result`, and `resources/read` of `svc://results/…`, with parts of a stored result, only to its owner. */
 import { RequestError, UnavailableError } from "../lib/errors.ts"
 import { cutText } from "../lib/text.ts"
 import { replicaIn } from "../store/replica-id.ts"
@@ -10,7 +10,7 @@ import { unknownName } from "./relay.ts"
 import { resultOwner, resultUri } from "./result-budget.ts"
 import { type ResultPart, readPart } from "./result-parts.ts"
 
-/** Answers a call of `read_result`. Mistakes of a model are results that say what to do. */
+/** Answers a call of `read_result`. Answers mistakes of a model with results that say what to do. */
 export async function answerReadResult(call: ClientCall): Promise<Answer> {
   const { arguments: written } = call.request.params ?? {}
   const args = isObject(written) ? written : {}
@@ -69,15 +69,15 @@ function toolAnswer({ request, client }: ClientCall, content: readonly Params[],
   return isError ? { ...answer, outcome: "tool_error" } : answer
 }
 
-/** A request for a result of another replica arrives here if that does not live. */
+/** Returns why a result is missing. A request for a result of another replica arrives here if that replica is gone. */
 function whyMissing(id: string, { gateway }: ClientCall): string {
   const replica = replicaIn(id)
   return replica === undefined || replica === gateway.peers?.replica
-    ? "it is of another client, or its time is over"
+    ? "it belongs to another client, or has expired"
     : "the replica of svc that stored it is gone"
 }
 
-/** The note around what was read. */
+/** Characters of the note around the part. */
 const NOTE = 300
 
 type Read = ResultPart & { readonly mimeType: string; readonly size: number; readonly sha256: string }

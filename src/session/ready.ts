@@ -1,7 +1,6 @@
 /**
- * The one place where a request waits for servers: for the first round of loading, then for the server that it names if
- * that server is starting, is about to be back, or has not answered its first lists. Routing comes after it and takes the
- * catalog as it is.
+ * The only place where a request waits for servers: for the initial load, then for the server that it names if that server is
+ * starting, is reconnecting, or has not answered its first lists. Routing happens afterwards, with the current catalog.
  */
 import { type View, viewOf } from "../catalog/catalog.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
@@ -12,7 +11,7 @@ import type { Cancellation } from "./cancellation.ts"
 import type { ClientCall, Gateway } from "./ports.ts"
 
 /**
- * Calls `serve` with what the client sees, at once or when the servers that the request needs are there. Throws, or rejects
+ * Calls `serve` with the client's view, at once or when the servers that the request needs are available. Throws, or rejects
  * with, an UnavailableError if svc stops; rejects with a RequestError as soon as the client cancels the request.
  */
 export function ready<T>(call: ClientCall, serve: Serve<T>): T | Promise<T> {
@@ -21,21 +20,21 @@ export function ready<T>(call: ClientCall, serve: Serve<T>): T | Promise<T> {
   return loaded === undefined ? serveLoaded(call, serve) : loaded.then(() => serveLoaded(call, serve))
 }
 
-/** Returns the wait for the first round of loading; undefined if it is over. Throws and rejects as `ready` does. */
+/** Returns a promise to wait for the initial load; undefined if it is over. Throws and rejects as `ready` does. */
 export function whenLoaded(gateway: Gateway, cancellation: Cancellation): Promise<void> | undefined {
   refuseStopping(gateway)
   const { initialLoad } = gateway.directory
   return initialLoad === undefined ? undefined : waitFor(initialLoad, gateway, cancellation)
 }
 
-/** The same for a request that needs one server: waits if it is starting or is about to be back. */
+/** Returns a promise to wait for one server if it is starting or reconnecting; otherwise undefined. Rejects as `ready` does. */
 export function whenConnected(id: string, gateway: Gateway, cancellation: Cancellation): Promise<void> | undefined {
   const back = gateway.directory.isConnected(id) ? undefined : gateway.directory.whenBack(id)
   return back === undefined ? undefined : waitFor(back, gateway, cancellation)
 }
 
 /**
- * Returns the wait for the connection of an era to a server that may speak both; undefined if it is open or is not about to
+ * Returns a promise to wait for the connection of an era to a server that may support both; undefined if it is open or will not
  * be opened. Rejects as `ready` does.
  */
 export function whenPrepared(
@@ -50,7 +49,7 @@ export function whenPrepared(
   return prepared === undefined ? undefined : waitFor(prepared, gateway, cancellation)
 }
 
-/** Throws an UnavailableError if svc stops: its servers are gone, but their tools are not unknown. */
+/** Throws an UnavailableError if svc is stopping, so that the tools of stopped servers are not reported as unknown. */
 export function refuseStopping({ directory }: Pick<Gateway, "directory">): void {
   if (directory.stopping) throw new UnavailableError("svc is shutting down")
 }
@@ -62,7 +61,7 @@ export async function waitFor<T>(wait: Promise<T>, gateway: Gateway, cancellatio
   return value
 }
 
-/** Returns what the client of a call sees now. */
+/** Returns the current view of the client of a call. */
 export const viewFor = ({ client, gateway }: Pick<ClientCall, "client" | "gateway">): View =>
   viewOf(gateway.directory.catalogOf(client.session), client.scope)
 
@@ -78,7 +77,7 @@ function serveLoaded<T>(call: ClientCall, serve: Serve<T>): T | Promise<T> {
   return waitFor(back, call.gateway, call.exchange.cancellation).then(() => serve(call, viewFor(call)))
 }
 
-/** Returns the id of the server to wait for; undefined if it is connected, or svc answers the request by itself. */
+/** Returns the id of the server to wait for; undefined if it is connected, or svc answers the request itself. */
 function serverOf(call: ClientCall, view: View): string | undefined {
   const { method, params = {} } = call.request
   switch (method) {
@@ -107,7 +106,7 @@ function serverOf(call: ClientCall, view: View): string | undefined {
       return found === undefined ? disconnected(splitName(taskId)?.slug, call) : unlessConnected(found.id, call)
     }
     default: {
-      // A method that svc does not know goes to the only server of the scope.
+      // svc relays an unknown method to the only server of the scope.
       const { scope } = call.client
       return scope.kind === "server" && !OWN_METHODS.has(method) ? unlessConnected(scope.id, call) : undefined
     }
@@ -134,7 +133,7 @@ const unlessConnected = (id: string, { gateway }: ClientCall): string | undefine
 const disconnected = (slug: string | undefined, { client, gateway }: ClientCall): string | undefined =>
   gateway.directory.disconnectedId(client.scope, slug)
 
-/** Methods that svc answers from what it knows. */
+/** Methods that svc answers without a server. */
 export const OWN_METHODS: ReadonlySet<string> = new Set([
   "initialize",
   "ping",

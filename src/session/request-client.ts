@@ -17,7 +17,7 @@ import type { Client } from "./client.ts"
 
 export type Refusal = { readonly code: number; readonly message: string; readonly data?: unknown }
 
-/** Returns the client, or why the request is refused. `session` is its way back (Client). */
+/** Returns the client, or why the request is refused. `session`: see Client. */
 export function requestClient(
   version: string,
   params: Params,
@@ -54,8 +54,8 @@ export function requestClient(
 }
 
 /**
- * Returns the text that identifies a client without a session: its requests have the same view, `clientInfo` and `holder`,
- * which is the identity of their principal. They also state the same in `context`.
+ * Returns the text that identifies a client without a session. All its requests have the same view, `clientInfo`, `context` and
+ * `holder`, which is the identity of their principal.
  */
 export function identityOfClient({ scope, info }: Client, holder: string, context: unknown): string {
   const view = [identityOf(scope), scope.kind === "server" ? "" : scope.key]

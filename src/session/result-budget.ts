@@ -1,4 +1,7 @@
-/** Which budget a result has, and who may read what was stored. Loaded by every session, so small. choice: Large results. */
+/**
+ * Decides the budget of a result, and who may read stored results. Small, because every session loads it. choice: Large
+ * results.
+ */
 import type { View } from "../catalog/catalog.ts"
 import { isWrapper } from "../catalog/lazy-tools.ts"
 import type { Scope } from "../catalog/scope.ts"
@@ -12,8 +15,8 @@ import { objectOf } from "./lazy-call.ts"
 import type { Gateway } from "./ports.ts"
 
 /**
- * Returns the characters that a result of a server may have for a client; undefined for any number. The first of these that
- * is set decides: preset, token, server, `--result-budget`.
+ * Returns how many characters a result of a server may have for a client; undefined for no limit. The first of these that is set
+ * applies: preset, token, server, `--result-budget`.
  */
 export const budgetFor = (
   scope: Scope,
@@ -21,7 +24,7 @@ export const budgetFor = (
   { results }: Pick<Gateway, "results">,
 ): number | undefined => (scope.resultBudget ?? tuning.resultBudget ?? results.budget) || undefined
 
-/** Whether a client is offered to read what was stored: if any of its servers has a budget for it. */
+/** Whether svc offers `read_result` to a client: if any of its servers has a budget. */
 export const offersReading = (scope: Scope, view: View, { results }: Pick<Gateway, "results">): boolean =>
   !view.tools.has(READ_RESULT) &&
   (scope.resultBudget !== undefined
@@ -29,8 +32,8 @@ export const offersReading = (scope: Scope, view: View, { results }: Pick<Gatewa
     : Boolean(results.budget) || view.parts.some(({ spec }) => Boolean(spec.tuning.resultBudget)))
 
 /**
- * Returns the entries of the tools of a view. One that has had large results, and has no budget, says how large: clients
- * would cut them without a word otherwise.
+ * Returns the tool entries of a view. The entry of a tool with large results and no budget states their size: otherwise clients
+ * would truncate them silently.
  */
 export function withSizes(view: View, scope: Scope, gateway: Pick<Gateway, "results">): readonly string[] {
   const entries = view.entries("tools/list")
@@ -54,14 +57,14 @@ export function withSizes(view: View, scope: Scope, gateway: Pick<Gateway, "resu
   })
 }
 
-/** Returns the owner of what is stored for a client: its session, or its principal if it has none. */
+/** Returns the owner of a client's stored results: its session, or its principal if it has none. */
 export const resultOwner = ({ era, principal, id }: Client): string =>
   sha256(JSON.stringify(era === "legacy" ? [principal, id ?? ""] : [principal]), "base64url")
 
 /** Whether a URI is that of a stored result. */
 export const isResultUri = (uri: unknown): uri is string => typeof uri === "string" && RESULT_URI.test(uri)
 
-/** Returns the replica that stored what a request reads, by its id; undefined for a single svc's and for other requests. */
+/** Returns the id of the replica that stored the result in a request; undefined for a single svc and for other requests. */
 export function replicaOfResult(method: unknown, { name, uri, arguments: args }: Params): string | undefined {
   if (method === "resources/read") return isResultUri(uri) ? replicaIn(uri.slice(RESULTS.length)) : undefined
   if (method !== "tools/call" || (name !== READ_RESULT && !isWrapper(name))) return undefined
@@ -98,9 +101,12 @@ export const READ_RESULT_ENTRY = JSON.stringify({
 
 // ---
 
-/** Names the characters of a result that the client should accept. From: Claude Code, which takes 500,000 at most. */
+/**
+ * The member that states how many characters of a result the client should accept. From: Claude Code, which accepts at most
+ * 500,000.
+ */
 const META_MAX_RESULT = "anthropic/maxResultSizeChars"
 const MOST_STATED = 500_000
 const RESULTS = "svc://results/"
-/** A server may be named `results`, but its resources have URIs behind its name. */
+/** Matches the URIs of stored results. A server may be named `results`, but its resources have other URIs after the name. */
 const RESULT_URI = /^svc:\/\/results\/(?:r[0-9a-f]{8})?[0-9a-f]{32}(?:\?|$)/

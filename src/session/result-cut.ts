@@ -1,11 +1,14 @@
 /**
- * Shortens a structured result so that it stays valid against its tool's output schema: arrays lose elements at their end,
- * and strings their end, where the schema allows it. What a schema says in words that are not known here stays whole.
+ * Shortens a structured result so that it stays valid against its tool's output schema: removes the last elements of arrays and
+ * the ends of strings if the schema allows it. Values with schema keywords that are unknown here stay whole.
  */
 import { JsonNumber, numberOf } from "../lib/json.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
-/** Returns the value with `characters` of JSON text at most, still valid against `schema`; undefined if that cannot be. */
+/**
+ * Returns the value shortened to at most `characters` of JSON text, still valid against `schema`; undefined if that is
+ * impossible.
+ */
 export function shortened(value: unknown, schema: unknown, characters: number): unknown {
   for (const limits of LIMITS) {
     const cut = shorten(value, schema, { ...limits, root: schema })
@@ -19,7 +22,7 @@ export function shortened(value: unknown, schema: unknown, characters: number): 
 type CutLimits = { readonly characters: number; readonly elements: number }
 type Context = CutLimits & { readonly root: unknown }
 
-/** The most that stays of a string and of an array, in the order in which svc tries them. */
+/** The maximum length of strings and arrays, in the order in which svc tries them. */
 const LIMITS: readonly CutLimits[] = [
   { characters: 1000, elements: 50 },
   { characters: 450, elements: 20 },
@@ -40,7 +43,7 @@ const ABOUT = [
   "deprecated",
   "$comment",
 ]
-/** The keywords of the schemas whose values are shortened. */
+/** The only keywords that a schema may have if its values are to be shortened. */
 const KNOWN = {
   object: new Set([...ABOUT, "type", "properties", "required", "additionalProperties"]),
   array: new Set([...ABOUT, "type", "items", "minItems", "maxItems", "uniqueItems"]),
@@ -78,11 +81,11 @@ function shorten(value: unknown, written: unknown, context: Context, depth = 0):
 
 const MAX_DEPTH = 40
 
-/** Elements that must differ could be equal when they are shortened. */
+/** Shortens an element, unless elements must be unique: shortened ones could be equal. */
 const shortenItem = (item: unknown, { items, uniqueItems }: Params, context: Context, depth: number): unknown =>
   uniqueItems === true ? item : shorten(item, items ?? true, context, depth + 1)
 
-/** Returns the schema that decides on a value: behind a reference, or the only alternative of its type. */
+/** Returns the schema that applies to a value: the target of a reference, or the only alternative with its type. */
 function resolved(schema: unknown, value: unknown, root: unknown, hops = 0): Params | undefined {
   if (schema === true) return {}
   if (!isObject(schema) || hops > MAX_HOPS) return undefined
@@ -106,7 +109,7 @@ function typeIn(value: unknown): string {
   return Array.isArray(value) ? "array" : typeof value
 }
 
-/** Returns the schema at a JSON pointer within the whole one. */
+/** Returns the schema at a JSON pointer within the root schema. */
 function pointedAt(reference: string, root: unknown): unknown {
   if (!reference.startsWith("#")) return undefined
   let at = root

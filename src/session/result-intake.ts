@@ -1,10 +1,10 @@
-/** Stores one large value of a result, and keeps what the answer shows of it: its beginning, its end and its shape. */
+/** Stores one large value of a result, and keeps the parts that the answer shows: its beginning, end and shape. */
 import { cutText } from "../lib/text.ts"
 import type { ResultWriter, StoredResult } from "../store/result-store.ts"
 import { sizeOfCharacter } from "../wire/json-scanner.ts"
 import { describeBinary, TextShape } from "./result-shape.ts"
 
-/** A large value that is stored, with what the answer shows of it. */
+/** A stored large value, with the parts that the answer shows. */
 export type LargeValue = {
   readonly stored: StoredResult
   readonly kind: "json" | "table" | "text" | "binary"
@@ -15,14 +15,14 @@ export type LargeValue = {
   readonly tail: string
 }
 
-/** The values that were taken out of a result while it came, in their order; LARGE_VALUE stands for each in the rest. */
+/** The values that were taken out of a result while it arrived, in order; the rest has LARGE_VALUE in their places. */
 export type TakenValues = {
-  /** Of content blocks. */
+  /** Values of content blocks. */
   readonly blocks: readonly ResultIntake[]
   readonly structured: ResultIntake | undefined
 }
 
-/** Takes a text, or a binary value in base64, in pieces. */
+/** Receives a text, or a binary value in base64, in pieces. */
 export class ResultIntake {
   private readonly text: TextShape | undefined
   private opened: ResultWriter | undefined
@@ -30,7 +30,7 @@ export class ResultIntake {
   /** The last bytes. */
   private readonly last: Buffer = Buffer.alloc(EDGE_BYTES)
   private lastBytes = 0
-  /** Characters of base64 that are no whole group yet. */
+  /** Characters of base64 that do not form a complete group yet. */
   private rest = ""
 
   constructor(
@@ -52,17 +52,17 @@ export class ResultIntake {
     return this.opened !== undefined
   }
 
-  /** Takes bytes as `push` does, and writes them at once. Throws an UnavailableError. */
+  /** Receives bytes as `push` does, and writes them at once. Throws an UnavailableError. */
   pushNow(bytes: Buffer): void {
     this.opened?.writeNow(this.seen(bytes))
   }
 
-  /** Takes bytes: UTF-8 of a text, or of base64. Rejects with an UnavailableError if they cannot be stored. */
+  /** Receives bytes: UTF-8 of a text, or of base64. Rejects with an UnavailableError if they cannot be stored. */
   async push(bytes: Buffer): Promise<void> {
     await (await this.writer).write(this.seen(bytes))
   }
 
-  /** Returns a digest that is equal for the same JSON with other white space; undefined if the value is not JSON. */
+  /** Returns a digest that does not depend on white space; undefined if the value is not JSON. */
   get compactDigest(): string | undefined {
     return this.text?.compactDigest
   }
@@ -92,13 +92,13 @@ export class ResultIntake {
 
   // ---
 
-  /** Returns the bytes to store, and looks at them. */
+  /** Returns the bytes to store, after recording their shape and edges. */
   private seen(bytes: Buffer): Buffer {
     const plain = this.encoding === "text" ? bytes : this.decoded(bytes.toString("latin1"))
     this.text?.push(plain)
     if (this.head.length < EDGE_BYTES)
       this.head = Buffer.concat([this.head, plain.subarray(0, EDGE_BYTES - this.head.length)])
-    // Moves what was last, and adds what comes, without a copy of all that passes.
+    // Shifts the previous last bytes and appends the new ones, without copying all bytes.
     const added = Math.min(plain.length, EDGE_BYTES)
     const kept = Math.min(this.lastBytes, EDGE_BYTES - added)
     this.last.copyWithin(0, this.lastBytes - kept, this.lastBytes)
@@ -115,7 +115,7 @@ export class ResultIntake {
   }
 }
 
-/** Gives an intake a whole text, or base64. */
+/** Passes a whole text, or base64, to an intake. */
 export async function pushWhole(intake: ResultIntake, text: string): Promise<void> {
   for (let at = 0; at < text.length; ) {
     const piece = cutText(text.slice(at, at + PIECE + 1), PIECE)
@@ -124,7 +124,7 @@ export async function pushWhole(intake: ResultIntake, text: string): Promise<voi
   }
 }
 
-/** Returns the text of bytes that may begin or end within a character: without the part of it. */
+/** Returns the text of bytes that may begin or end within a character, without the partial character. */
 export function textOf(bytes: Buffer, edge: "start" | "end"): string {
   let [start, end] = [0, bytes.length]
   if (edge === "end") while (start < Math.min(4, end) && isContinuation(bytes[start])) start++
@@ -141,7 +141,7 @@ export const isContinuation = (byte: number | undefined): boolean => byte !== un
 
 // ---
 
-/** More than an answer shows of a value's beginning or end. */
+/** More bytes than an answer shows of a value's beginning or end. */
 const EDGE_BYTES = 64 * 1024
 const PIECE = 64 * 1024
 const MAX_SHAPE = 1500

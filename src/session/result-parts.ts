@@ -1,10 +1,10 @@
 /**
  * Parts of a stored result: a range of bytes, lines, the values at a JSONPath, the matches of a regular expression.
  *
- *  1. A part has `room` characters at most, and its note says what comes next.
- *  2. Text and values are the stored bytes, and are not written anew.
- *  3. The work is linear in the size of the result: RE2 does not backtrack, and paths that could multiply are refused.
- *     Other requests pass in between, and what takes too long ends.
+ *  1. A part has at most `room` characters, and its note says what comes next.
+ *  2. Text and values are the stored bytes, not rewritten.
+ *  3. The work is linear in the size of the result: RE2 does not backtrack, and paths that could multiply the work are refused. A
+ *     long read yields to other requests, and ends after a time limit.
  */
 import type { JSONPathNode, JSONPathQuery } from "json-p3"
 import { type Clock, delay } from "../lib/clock.ts"
@@ -16,18 +16,18 @@ import { elementsOf, endOfValue, membersOf, skipSpace } from "../wire/grammar.ts
 import type { Params } from "../wire/message.ts"
 import { isContinuation, textOf } from "./result-intake.ts"
 
-/** What was read, and a note for the reader: where it stands, and how to go on. */
+/** The part that was read, and a note for the reader: its position, and how to continue. */
 export type ResultPart =
   | { readonly text: string; readonly note: string }
   | { readonly blob: Buffer; readonly note: string }
 
-/** The ways to name a part; one call names one. */
+/** The ways to select a part; a call uses one of them. */
 const WAYS = ["range", "lines", "path", "grep"] as const
 
-/** What a long read needs: the time, and the client's cancellation. */
+/** The context of a long read: the clock, and the client's cancellation. */
 type Work = { readonly clock: Clock; readonly signal: AbortSignal }
 
-/** Reads the part that `args` name, the beginning if they name none. Rejects with a RequestError for what cannot be read. */
+/** Reads the part that `args` select, by default the beginning. Rejects with a RequestError if it cannot be read. */
 export async function readPart(reader: ResultReader, args: Params, room: number, work: Work): Promise<ResultPart> {
   const given = WAYS.filter((way) => args[way] !== undefined && args[way] !== null && args[way] !== "")
   const [way = "range", other] = given
@@ -67,12 +67,12 @@ function wholeNumber(value: unknown, name: string): number | undefined {
   return number
 }
 
-/** A read ends after that. */
+/** The time limit of a read. */
 const MAX_WORK_MS = 30_000
-/** How long a read works before others have their turn. */
+/** How long a read works before it yields to other requests. */
 const TURN_MS = 20
 
-/** Divides the time of a long read. */
+/** Limits the time of a long read, and yields to other requests. */
 class Pace {
   private readonly end: number
   private next: number
@@ -83,7 +83,7 @@ class Pace {
     this.next = now + TURN_MS
   }
 
-  /** Resolves with whether the read has taken its time, after others had their turn. Rejects if it was cancelled. */
+  /** Yields to other requests if due. Resolves with whether the time limit is reached. Rejects if the read was cancelled. */
   async isOver(): Promise<boolean> {
     const { clock, signal } = this.work
     if (clock.now() >= this.next) await delay(clock, 0, signal)
@@ -94,7 +94,7 @@ class Pace {
   }
 }
 
-/** Reads `5`, `5-9`, `5-` or `-9` (the last 9 of `count`, which begin at `first`). Both ends are included. */
+/** Parses `5`, `5-9`, `5-` or `-9` (the last 9) for `count` items, numbered from `first`. Both ends are included. */
 function readSpan(written: string, name: string, first: number, count: number): readonly [number, number] {
   const [, from = "", dash = "", to = ""] = /^\s*(\d{0,15})\s*(-?)\s*(\d{0,15})\s*$/.exec(written) ?? []
   const last = first + count - 1
@@ -128,7 +128,7 @@ async function readRange(
   return { text, note: positionNote(start, stop, size) }
 }
 
-/** Reads whole characters of a range of bytes, `room` at most and at least one. */
+/** Reads whole characters of a range of bytes: at least one, and at most `room`. */
 async function readText(
   reader: ResultReader,
   from: number,
@@ -139,7 +139,7 @@ async function readText(
   let start = Math.min(from, 3)
   while (start > 0 && isContinuation(bytes[start])) start--
   let stop = Math.min(Math.min(from, 3) + end - from, bytes.length)
-  // A range that ends within its only character gets the whole of it.
+  // A range that ends within its only character includes the whole character.
   if (textOf(bytes.subarray(start, stop), "start") === "") while (isContinuation(bytes[stop])) stop++
   const text = cutText(textOf(bytes.subarray(start, stop), "start"), room)
   const begin = from - Math.min(from, 3) + start
@@ -196,7 +196,7 @@ async function offsetOfLine(reader: ResultReader, line: number): Promise<number>
 
 // --- JSONPath
 
-/** A larger text is not parsed as a whole. */
+/** The largest text that svc parses as a whole, in bytes. */
 const MAX_PARSED = 64 * 1024 * 1024
 
 async function readPath(
@@ -209,7 +209,7 @@ async function readPath(
   refuseCostly(path)
   const { JSONPathEnvironment, JSONPathNode } = await import("json-p3")
   const environment = new JSONPathEnvironment({ maxRecursionDepth: 512 })
-  // They use regular expressions that backtrack.
+  // These functions use regular expressions that backtrack.
   for (const name of ["match", "search"]) environment.functionRegister.delete(name)
   const bytes = await reader.read(0, size)
   const root = skipSpace(bytes, 0)
@@ -260,17 +260,17 @@ async function readPath(
   }
 }
 
-/** Values beyond that are not counted. */
+/** Further values are not counted. */
 const MAX_COUNTED = 100_000
 const MAX_PATH = 500
-/** Steps of a path between two looks at the time. */
+/** Steps of a path between two checks of the time. */
 const STEPS = 16
-/** Elements that a filter looks at in one step. */
+/** Elements that a filter tests in one step. */
 const ELEMENTS = 256
 
 type Segments = JSONPathQuery["segments"]
 
-/** Yields the nodes that segments select below a node, and undefined for each step between them: it may be the caller's last. */
+/** Yields the nodes that segments select below a node, and undefined for each step between them, so that the caller can stop. */
 function* nodesOf(segments: Segments, node: JSONPathNode): Generator<JSONPathNode | undefined> {
   const [segment, ...rest] = segments
   if (segment === undefined) {
@@ -287,7 +287,7 @@ function* nodesOf(segments: Segments, node: JSONPathNode): Generator<JSONPathNod
   }
 }
 
-/** Yields what a selector selects of a node. A filter looks at a long array in pieces, with undefined between them. */
+/** Yields the nodes that a selector selects below a node. A filter tests a long array in pieces, with undefined between them. */
 function* selected(
   selector: Segments[number]["selectors"][number],
   node: JSONPathNode,
@@ -315,10 +315,10 @@ function* descendantsOf(node: JSONPathNode): Generator<JSONPathNode> {
     yield* descendantsOf(new Node((value as Record<string | number, never>)[key] as never, [...location, key], root))
 }
 
-/** Returns a path with empty texts in place of those that it quotes. */
+/** Returns a path with its quoted texts emptied. */
 const unquoted = (path: string): string => path.replace(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g, "''")
 
-/** Throws a RequestError for a path whose work may be more than a few passes over the result. */
+/** Throws a RequestError for a path that may need more than a few passes over the result. */
 function refuseCostly(path: string): void {
   const bare = unquoted(path)
   const count = (pattern: RegExp) => bare.match(pattern)?.length ?? 0
@@ -346,7 +346,7 @@ function locate(
     if (deeper.size === 0) return
     let element = 0
     if (bytes[at.start] === 0x7b)
-      // The last of repeated members counts, as for JSON.parse.
+      // Of repeated members the last one counts, as in JSON.parse.
       for (const { name, ...place } of membersOf(bytes, at.start)) {
         const below = deeper.get(JSON.parse(Buffer.from(name).toString()))
         if (below !== undefined) walk(place, below, depth + 1)
@@ -372,16 +372,16 @@ type GrepOptions = {
 
 /** A longer line is searched in pieces, and shown around its matches. */
 const LONG_LINE = 2000
-/** What is searched at once: the time for it grows with the expression. */
+/** Bytes that are searched at once: the time grows with the expression. */
 const PIECE_BYTES = 8 * 1024
-/** What two pieces of a long line share: a longer match across them may be missed. */
+/** Bytes that two pieces of a long line share: a longer match across them may be missed. */
 const OVERLAP = 1024
 const AROUND = 150
 const MAX_PATTERN = 1000
 const MAX_PROGRAM = 500
 
 type CompiledPattern = {
-  /** Steps, of which each character may take all. */
+  /** The number of instructions, all of which a character may execute. */
   programSize(): number
   test(text: string): boolean
   matcher(text: string): { find(): boolean; start(): number; end(): number }
@@ -412,11 +412,11 @@ async function grep(reader: ResultReader, written: string, options: GrepOptions,
       const end = bytes.lastIndexOf(LF) + 1
       if (end > 0) hits.lines(bytes.subarray(0, end), offset)
       carry = bytes.subarray(end)
-      // A line without an end so far.
+      // A line that has not ended yet.
       if (carry.length >= PIECE_BYTES) {
         const until = startOfCharacter(carry, carry.length - OVERLAP)
         hits.piece(carry, offset + end, until)
-        // With the character before it: the next piece does not begin the line.
+        // Keeps the preceding character, so that the next piece does not match as the beginning of the line.
         carry = carry.subarray(startOfCharacter(carry, until - 1))
       }
     }
@@ -425,14 +425,14 @@ async function grep(reader: ResultReader, written: string, options: GrepOptions,
   return hits.part(written)
 }
 
-/** Returns where the character of UTF-8 begins that a byte belongs to. */
+/** Returns the index at which the UTF-8 character of a byte begins. */
 function startOfCharacter(bytes: Buffer, at: number): number {
   let start = at
   while (start > 0 && isContinuation(bytes[start])) start--
   return start
 }
 
-/** Stands for the rest of a line behind a piece, so that `$` does not match there. */
+/** Represents the rest of a line after a piece, so that `$` does not match there. */
 const REST = "\uffff"
 
 class Hits {
@@ -453,7 +453,7 @@ class Hits {
     private readonly options: GrepOptions,
   ) {}
 
-  /** Takes whole lines with their ends; `offset` is that of the first byte. */
+  /** Searches whole lines with their ends; `offset` is that of the first byte. */
   lines(bytes: Buffer, offset: number): void {
     const texts = bytes.toString("utf8", 0, bytes.length - 1).split("\n")
     let at = offset
@@ -471,20 +471,20 @@ class Hits {
     }
   }
 
-  /** Takes a piece of a line that goes on; matches that begin behind `until` belong to the next piece. */
+  /** Searches a piece of a line that continues; matches that begin after `until` belong to the next piece. */
   piece(bytes: Buffer, offset: number, until: number): void {
     this.long(`${bytes.toString()}${REST}`, offset, until)
     this.isWithin = true
   }
 
-  /** Takes the last line, which has no end. */
+  /** Searches the last line, which has no line feed. */
   last(bytes: Buffer, offset: number): void {
     const text = bytes.toString()
     if (text.length <= LONG_LINE && !this.isWithin) this.short(text)
     else this.long(text, offset, Number.POSITIVE_INFINITY)
   }
 
-  /** Returns what was found; `end` says where the search stopped early. */
+  /** Returns the matches; `end` says where the search stopped early. */
   part(pattern: string, end = ""): ResultPart {
     const what = this.total === 1 ? "1 match" : `${this.total} matches`
     if (this.total === 0) return { text: "", note: `no match for ${cutText(pattern, 200)}${end}` }
@@ -533,7 +533,7 @@ class Hits {
       bytes += Buffer.byteLength(text.slice(at, start))
       at = start
       if (bytes - offset >= until) break
-      // It began in the piece before.
+      // The match began in the previous piece.
       if (start === 0 && this.isWithin) continue
       this.total++
       if (this.canList()) {

@@ -1,11 +1,11 @@
 /**
- * What a large result looks like, found while its bytes pass: the keys, types and lengths of JSON, the columns and rows of a
- * table, the lines of a text, the kind and the dimensions of an image. Memory does not grow with the result.
+ * Determines the shape of a large result while its bytes pass: the keys, types and lengths of JSON, the columns and rows of a
+ * table, the lines of a text, the kind and dimensions of an image. Memory does not grow with the result.
  */
 import { incrementalSha256 } from "../lib/digest.ts"
 import { counted, cutText } from "../lib/text.ts"
 
-/** Looks at the bytes of a text. */
+/** Determines the shape of a text from its bytes. */
 export class TextShape {
   private readonly json = new JsonShape()
   private table: TableShape | undefined
@@ -23,7 +23,7 @@ export class TextShape {
     this.last = bytes[bytes.length - 1] ?? 0
   }
 
-  /** Returns the kind of the text, its media type, and its shape in words of `length` characters at most. */
+  /** Returns the kind of the text, its media type, and a description of its shape with at most `length` characters. */
   describe(length: number): {
     readonly kind: "json" | "table" | "text"
     readonly mimeType: string
@@ -37,7 +37,7 @@ export class TextShape {
     return { kind: "text", mimeType: "text/plain", shape: counted(lines, "line") }
   }
 
-  /** Returns a digest that is the same for the same JSON with other white space; undefined if the text is not JSON. */
+  /** Returns a digest that does not depend on white space; undefined if the text is not JSON. */
   get compactDigest(): string | undefined {
     return this.json.compactDigest
   }
@@ -55,7 +55,7 @@ const LF = 0x0a
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
-/** What was seen of the values at one place of a JSON text. */
+/** The facts about the values at one place of a JSON text. */
 class Seen {
   readonly types = new Set<string>()
   members: Map<string, Seen> | undefined
@@ -68,14 +68,14 @@ class Seen {
   longest = 0
 }
 
-/** An open object or array. `seen` is undefined where no more is recorded. */
+/** An open object or array. `seen` is undefined if nothing more is recorded. */
 type Frame = { readonly isObject: boolean; readonly seen: Seen | undefined; count: number; name: Seen | undefined }
 
-/** Deeper values are counted, and not described. */
+/** Deeper values are counted, but not described. */
 const MAX_LEVELS = 8
 const MAX_MEMBERS = 60
 const MAX_NAME = 80
-/** As deep as svc lets JSON be nested. */
+/** The deepest nesting of JSON that svc accepts. */
 const MAX_OPEN = 512
 
 class JsonShape {
@@ -139,7 +139,7 @@ class JsonShape {
     return this.open.length === 0 && this.root.types.size > 0 && this.state === "done"
   }
 
-  /** Takes a byte outside of strings. Returns false if the text is not JSON. */
+  /** Handles a byte outside of strings. Returns false if the text is not JSON. */
   private take(byte: number): boolean {
     if (this.state === "done") return false
     const top = this.open.at(-1)
@@ -302,13 +302,13 @@ class TableShape {
   }
 }
 
-/** The lines that must have the same number of cells. */
+/** The number of first lines that must have the same number of cells. */
 const SAMPLE_LINES = 10
-/** Prose may have commas in two lines. */
+/** Fewer lines with the same number of commas may be prose. */
 const MIN_LINES = 4
 const MAX_COLUMN_NAME = 60
 
-/** Returns the table that a text begins with; undefined if its first lines are not those of one. */
+/** Returns the table at the beginning of a text; undefined if its first lines are not a table. */
 function tableIn(head: Buffer): TableShape | undefined {
   const lines = head
     .toString("utf8", 0, 65_536)
@@ -318,7 +318,7 @@ function tableIn(head: Buffer): TableShape | undefined {
   if (sample.length < MIN_LINES) return undefined
   for (const delimiter of [",", "\t", ";", "|"]) {
     const [header = [], ...rows] = sample.map((line) => cellsOf(line, delimiter))
-    // What is in other lines too is no name of a column.
+    // A cell that other lines repeat is not the name of a column.
     const isHeader = header.every((cell, at) => cell !== "" && rows.every((row) => row[at] !== cell))
     if (header.length > 1 && isHeader && rows.every(({ length }) => length === header.length))
       return new TableShape(header.map((cell) => cutText(cell, MAX_COLUMN_NAME)))

@@ -1,4 +1,4 @@
-/** The requests of one client that run, so that the client can cancel them. basic: Cancellation. */
+/** The running requests of one client, so that the client can cancel them. basic: Cancellation. */
 import { ArrayMap } from "../lib/array-map.ts"
 import { type Id, isId, keyOfId, type Params } from "../wire/message.ts"
 import { type Answer, refusalAnswer } from "./answer.ts"
@@ -6,14 +6,17 @@ import type { Exchange } from "./client.ts"
 
 export class RunningRequests {
   private readonly exchanges = new ArrayMap<number | string, Exchange>()
-  /** Cancelled requests that have not ended. Mostly empty, so a search costs nothing. */
+  /** Cancelled requests that have not ended. Usually empty, so a search costs nothing. */
   private readonly unwanted: Exchange[] = []
 
   get size(): number {
     return this.exchanges.size
   }
 
-  /** Registers a request, until `end`. Returns false, and does not, if a request with this id runs that is not cancelled. */
+  /**
+   * Registers a request until `end`. Returns false, without registering it, if a request with this id runs and is not
+   * cancelled.
+   */
   begin(id: Id, exchange: Exchange): boolean {
     const key = keyOf(id)
     const before = this.exchanges.get(key)
@@ -22,7 +25,7 @@ export class RunningRequests {
     return true
   }
 
-  /** Removes a request that has begun. Returns whether it gets an answer: a cancelled one gets none. */
+  /** Removes a registered request. Returns whether it needs an answer: a cancelled request does not. */
   end(id: Id, exchange: Exchange): boolean {
     const key = keyOf(id)
     if (this.exchanges.get(key) === exchange) this.exchanges.take(key)
@@ -53,7 +56,7 @@ export class RunningRequests {
   }
 }
 
-/** Refuses a request with the id of one that runs. basic: Requests. */
+/** Returns the refusal of a request with the id of a running request. basic: Requests. */
 export const repeatedId = (id: Id): Answer =>
   refusalAnswer(
     id,
@@ -63,5 +66,5 @@ export const repeatedId = (id: Id): Answer =>
 
 // ---
 
-/** Most ids are numbers, which need no text to be told apart; the text of any other id is no number. */
+/** Returns the key of an id. Most ids are numbers, which are their own keys; the keys of other ids are texts. */
 const keyOf = (id: Id): number | string => (typeof id === "number" ? id : keyOfId(id))

@@ -1,4 +1,4 @@
-/** The results of `initialize` and `server/discover`, for the aggregate and for one server. */
+/** Builds the results of `initialize` and `server/discover`, for the aggregate and for one server. */
 import { type View, viewOf } from "../catalog/catalog.ts"
 import { aggregateInstructions } from "../catalog/instructions.ts"
 import { withoutServerInfo } from "../catalog/listing.ts"
@@ -49,7 +49,7 @@ export function discoverResult(about: About): Params {
   }
 }
 
-/** The capabilities that a backend stated over the connection that serves a client. */
+/** Returns the capabilities that a backend stated on the connection that serves a client. */
 export function peerFor({ spec, listing }: View["parts"][number], { gateway, client }: About): BackendCapabilities {
   const target = gateway.directory.target(spec.id, client.era)
   return typeof target === "string" ? listing : target.peer
@@ -71,7 +71,7 @@ type Introduction = {
   readonly capabilities: Params
   readonly serverInfo: Params
   readonly instructions: string | undefined
-  /** What else a single server states. */
+  /** Further members that a single server states. */
   readonly members: Params
 }
 
@@ -101,7 +101,7 @@ function introduce({ gateway, client }: About): Introduction {
   }
 }
 
-/** Advertises all that a backend may offer later: clients read capabilities only when they connect. */
+/** Advertises everything that a backend may offer later, because clients read capabilities only when they connect. */
 function aggregateCapabilities(peers: readonly BackendCapabilities[], era: Era): Params {
   const all = peers.map((peer) => translate(peer, era))
   const extensions: Record<string, unknown> = {}
@@ -136,8 +136,8 @@ const membersOf = (value: unknown): readonly (readonly [string, unknown])[] =>
   isObject(value) ? Object.entries(value) : []
 
 /**
- * Extensions that work at the aggregate: apps need only resources, and task ids name their backend. Methods of other
- * extensions name no backend.
+ * Extensions that work at the aggregate: apps need only resources, and task ids name their backend. Methods of other extensions
+ * do not identify a backend.
  */
 const ROUTED: ReadonlySet<string> = new Set([UI_EXTENSION, TASKS_EXTENSION])
 

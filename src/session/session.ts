@@ -1,6 +1,6 @@
 /**
- * One legacy client: what it stated at `initialize`, the streams to it, and server requests to it. It knows nothing of HTTP:
- * the transport hands it frames and takes frames.
+ * One legacy client: its statements at `initialize`, the streams to it, and server requests to it. It is independent of HTTP: the
+ * transport passes frames to it and from it.
  */
 import { PeerError, peerError } from "../backend/connection.ts"
 import { hasChanged, type View, viewOf } from "../catalog/catalog.ts"
@@ -17,7 +17,7 @@ import type { Gateway, SessionPart, SessionPeers } from "./ports.ts"
 import { offersReading } from "./result-budget.ts"
 import { RunningRequests } from "./running-requests.ts"
 
-/** Takes frames that belong to no request. Returns false if no stream is open. */
+/** Sends a frame that belongs to no request. Returns false if no stream is open. */
 export type Outlet = (text: string) => boolean
 
 type ClientQuestion = {
@@ -36,22 +36,22 @@ export class Session implements Client, SessionMemory, SessionPart {
   logLevel: string | undefined
   /** When the client sent its last request, milliseconds since the epoch. */
   lastSeen = 0
-  /** Backend id and URI of each resource that it is subscribed to, by both. */
+  /** Backend id and URI of each resource to which it is subscribed, by both. */
   readonly subscriptions = new Map<string, readonly [id: string, uri: string]>()
-  /** Backend id and id of each of its tasks that may outlive svc, by both, with the replica on which it was made. */
+  /** Backend id and id of each of its tasks that may outlive svc, by both, with the replica on which it was created. */
   readonly tasks = new BoundedMap<string, readonly [id: string, task: string, replica?: string]>(MAX_TASKS)
-  /** What was sent on its streams; made with the first one. */
+  /** The events of its streams; created with the first stream. */
   private log: EventLog | undefined
-  /** The stream that the client opened for what belongs to no request. */
+  /** The stream that the client opened for messages that belong to no request. */
   outlet: Outlet | undefined
   /** The number of that stream in the log. */
   standalone: number | undefined
-  /** Whether that stream was ended because svc stops: the client gets no other one here. */
+  /** Whether that stream was ended because svc stops; the client cannot open another one here. */
   hasMovedOn = false
   streamAt: string | undefined
   /** The replica that runs its own processes; undefined for a single svc. */
   home: string | undefined
-  /** The requests of the client that run. */
+  /** The running requests of the client. */
   readonly running = new RunningRequests()
   private readonly clientRequests = new Map<Id, ClientQuestion>()
   private readonly queued: string[] = []
@@ -74,7 +74,7 @@ export class Session implements Client, SessionMemory, SessionPart {
     this.capabilities = isObject(params.capabilities) ? params.capabilities : {}
   }
 
-  /** The way to the client outside of any request: the stream that it opened for that. */
+  /** Reaches the client outside of any request, on the stream that it opened for that. */
   readonly owner: Exchange = {
     cancellation: new Cancellation(),
     notify: (text) => this.notify(text),
@@ -83,7 +83,7 @@ export class Session implements Client, SessionMemory, SessionPart {
       this.ask(method, params, signal, (text) => this.notify(text), onprogress),
   }
 
-  /** What was sent on the session's streams, so that the client can resume them. */
+  /** The events of the session's streams, so that the client can resume them. */
   get events(): EventLog {
     this.log ??= new EventLog(`${this.peers?.replica ?? ""}${this.lastSeen.toString(36)}`)
     return this.log
@@ -104,8 +104,8 @@ export class Session implements Client, SessionMemory, SessionPart {
   }
 
   /**
-   * Takes a notification of the client. One that svc does not know goes to the only backend of its scope. Returns a promise if
-   * it goes to other replicas, which rejects with an UnavailableError.
+   * Handles a notification of the client. Passes an unknown notification to the only backend of its scope. Returns a promise if
+   * other replicas must be notified, which rejects with an UnavailableError.
    */
   notified(method: string, params: Params, gateway: Gateway): Promise<void> | undefined {
     switch (method) {
@@ -124,7 +124,7 @@ export class Session implements Client, SessionMemory, SessionPart {
     }
   }
 
-  /** Takes the client's response to a server request. */
+  /** Handles the client's response to a server request. */
   answered(response: Response): void {
     if (response.id === null) return
     const question = this.clientRequests.get(response.id)
@@ -135,8 +135,8 @@ export class Session implements Client, SessionMemory, SessionPart {
   }
 
   /**
-   * Sends the client a request by `send`, on the stream of the client's request that it belongs to. Rejects with a PeerError
-   * (method not found) if the client did not advertise the capability.
+   * Sends a server request to the client by `send`, on the stream of the client's request to which it belongs. Rejects with a
+   * PeerError (method not found) if the client did not advertise the capability.
    */
   ask(
     method: string,
@@ -176,7 +176,7 @@ export class Session implements Client, SessionMemory, SessionPart {
     })
   }
 
-  /** Sends a notification that belongs to no request. While no stream is open, the newest are held, up to a bound. */
+  /** Sends a notification that belongs to no request. While no stream is open, holds a limited number of the newest ones. */
   notify(text: string): void {
     if (this.outlet?.(text) === true || this.peers?.pass(this, text) === true) return
     if (text.length > MAX_HELD_CHARS || this.queued.includes(text)) return
@@ -185,7 +185,7 @@ export class Session implements Client, SessionMemory, SessionPart {
     while (this.queued.length > MAX_HELD || size > MAX_HELD_CHARS) size -= this.queued.shift()?.length ?? 0
   }
 
-  /** Connects the stream for messages that belong to no request, and sends what was held. Ends the stream before it. */
+  /** Connects the stream for messages that belong to no request, ends the previous one, and sends held messages. */
   open(outlet: Outlet, stream?: number): void {
     if (this.standalone !== undefined && this.standalone !== stream) this.log?.drop(this.standalone)
     this.standalone = stream
@@ -194,7 +194,7 @@ export class Session implements Client, SessionMemory, SessionPart {
     this.peers?.opened(this)
   }
 
-  /** Ends the stream because svc stops. A client that has not read all of it can still resume it, for the rest. */
+  /** Ends the stream because svc stops. A client that has not read all its events can still resume it. */
   moveOn(): void {
     this.hasMovedOn = true
     if (this.standalone !== undefined) this.log?.end(this.standalone)
@@ -202,13 +202,13 @@ export class Session implements Client, SessionMemory, SessionPart {
     this.peers?.movedOn(this)
   }
 
-  /** Notes which replica has the stream, and sends there what was held. */
+  /** Records the replica with the stream, and sends held messages there. */
   streamIsAt(replica: string | undefined): void {
     this.streamAt = replica
     for (const text of this.queued.splice(0)) this.notify(text)
   }
 
-  /** The client opened its stream on another replica: ends the one here. */
+  /** Ends the stream here, because the client opened its stream on another replica. */
   openedElsewhere(replica: string): void {
     this.outlet = undefined
     if (this.standalone !== undefined) this.log?.drop(this.standalone)
@@ -247,7 +247,7 @@ export class Session implements Client, SessionMemory, SessionPart {
     this.onchange()
   }
 
-  /** Notifies the client of its lists that have changed with the catalog. */
+  /** Notifies the client of lists that have changed with the catalog. */
   catalogChanged(gateway: Gateway): void {
     const before = this.lastView
     const view = viewOf(gateway.directory.catalogOf(this), this.scope)
@@ -265,7 +265,7 @@ export class Session implements Client, SessionMemory, SessionPart {
     for (const [notification, lists] of LIST_CHANGES) if (lists.includes(method)) this.notify(notification)
   }
 
-  /** Starts to follow the catalog. `onchange` is called when what svc remembers of the session changes. */
+  /** Starts to follow the catalog. Calls `onchange` when the stored state of the session changes. */
   begin(gateway: Gateway, onchange: () => void): void {
     this.onchange = onchange
     this.peers = gateway.peers
@@ -292,9 +292,9 @@ export class Session implements Client, SessionMemory, SessionPart {
 const withdrawn = (): RequestError => new RequestError("invalid_request", "The server withdrew its request")
 
 const MAX_QUESTIONS = 100
-/** Remembered tasks of a session: the oldest are forgotten first. */
+/** Tasks that a session remembers; the oldest are dropped first. */
 const MAX_TASKS = 100
-/** Each is sent to the backend, and all are stored with the session. */
+/** Limits subscriptions: each is sent to the backend, and all are stored with the session. */
 const MAX_SUBSCRIPTIONS = 1000
 const MAX_URI = 4096
 const MAX_HELD = 100

@@ -2,9 +2,9 @@
  * The Skills extension on `/mcp`: `skills/list` merges the lists of all servers, `skills/get` and `resources/directory/read`
  * go to the server that the URI names. The address of one server relays all three as they are. extension: Skills.
  *
- *  1. svc keeps no skills. No notification says that a skill changed, and a client lists again because a digest no longer
- *     matches, so svc asks the servers each time.
- *  2. svc changes URIs alone: a client verifies digests, sizes and frontmatter.
+ *  1. svc does not cache skills, but requests them each time: there is no notification of changed skills, and a client lists again
+ *     when a digest no longer matches.
+ *  2. svc changes only URIs: a client verifies digests, sizes and frontmatter.
  *  3. A server that fails or is slow is left out, because a listing may be partial; the list then has no time to live.
  */
 import { leastHint, listResult, type Route, type View } from "../catalog/catalog.ts"
@@ -21,14 +21,14 @@ import type { Exchange } from "./client.ts"
 import type { ClientCall } from "./ports.ts"
 import { relayToShared, unknownName } from "./relay.ts"
 
-/** Returns what the aggregate advertises for skills, of the capabilities of all servers; undefined if no server has skills. */
+/** Returns the skills capability of the aggregate, from the capabilities of all servers; undefined if no server has skills. */
 export function unitedSkills(all: readonly ListingEntry[]): Params | undefined {
   const settings = all.map(skillsOf).filter((one) => one !== undefined)
   if (settings.length === 0) return undefined
   return settings.some(({ directoryRead }) => directoryRead === true) ? { directoryRead: true } : {}
 }
 
-/** Answers `skills/list` with the skills of all servers in their order, and in svc's own pages. */
+/** Answers `skills/list` with the skills of all servers, in the order of the servers and in svc's own pages. */
 export async function listSkills(call: ClientCall, view: View): Promise<Answer> {
   const { request, client, gateway } = call
   const withSkills = view.parts.filter(({ listing }) => skillsOf(listing.capabilities) !== undefined)
@@ -51,12 +51,12 @@ export function refuseWithoutSkills({ request: { method, params } }: ClientCall,
 
 // ---
 
-/** Milliseconds that one server has for all pages of its list. */
+/** The time limit for all pages of one server's list. */
 const LIST_MS = 10_000
-/** Pages of one server's list. */
+/** The most pages of one server's list. */
 const MAX_PAGES = 100
 
-/** The skills of one server as JSON texts, and the cache hint of each page; undefined stands for a page that did not come. */
+/** The skills of one server as JSON texts, and the cache hint of each page; undefined for a missing page. */
 type SkillList = { readonly skills: readonly string[]; readonly hints: readonly (CacheHint | undefined)[] }
 
 const skillsOf = ({ extensions }: ListingEntry): Params | undefined => {
@@ -64,7 +64,7 @@ const skillsOf = ({ extensions }: ListingEntry): Params | undefined => {
   return isObject(settings) ? settings : undefined
 }
 
-/** Requests all pages of a server's list, until the client cancels or the time is over. */
+/** Requests all pages of a server's list, until the client cancels or the time limit is reached. */
 async function listOf(id: string, slug: string, call: ClientCall): Promise<SkillList> {
   const target = call.gateway.directory.target(id)
   if (typeof target === "string") return { skills: [], hints: [undefined] }
@@ -83,7 +83,7 @@ async function listOf(id: string, slug: string, call: ClientCall): Promise<Skill
 async function pagesOf(route: Route, call: ClientCall): Promise<SkillList> {
   const skills: string[] = []
   const hints: (CacheHint | undefined)[] = []
-  // The token is the client's, and each server would report progress of its own under it.
+  // Removes the client's progress token, because several servers would report progress with it.
   const { progressToken: _token, ...meta } = metaOf(call.request.params) ?? {}
   const first: Params = call.request.params?._meta === undefined ? {} : { _meta: meta }
   let cursor: string | undefined
@@ -99,7 +99,7 @@ async function pagesOf(route: Route, call: ClientCall): Promise<SkillList> {
   return { skills, hints }
 }
 
-/** Returns the result of one page; undefined if the server fails, or asks the client something. */
+/** Returns the result of one page; undefined if the server fails or sends a request to the client. */
 async function pageAt(params: Params, route: Route, call: ClientCall): Promise<Params | undefined> {
   const request: Request = { jsonrpc: "2.0", id: 0, method: call.request.method }
   try {
@@ -117,7 +117,7 @@ const hintOf = ({ ttlMs, cacheScope }: Params): CacheHint => ({
   cacheScope: cacheScope === "public" ? "public" : "private",
 })
 
-/** A list asks the client nothing, and what servers report of it concerns no client. */
+/** Returns an exchange that sends no server requests and drops notifications, which are not for the client. */
 const listingExchange = (cancellation: Cancellation): Exchange => ({
   cancellation,
   notify: () => undefined,

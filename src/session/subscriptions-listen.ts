@@ -13,8 +13,8 @@ import { offersReading } from "./result-budget.ts"
 import { watchTasks } from "./task-watch.ts"
 
 /**
- * Opens the stream. Resolves with the answer that ends it when the transport closes it, with undefined when the client
- * cancels it. `opened` is what the client sees at first.
+ * Opens the stream. Resolves with the final answer when the transport closes it, and with undefined when the client cancels it.
+ * `opened` is the client's view at the start.
  */
 export function openSubscription(call: ClientCall, opened: View): Promise<Answer | undefined> {
   const { request, client, gateway, exchange } = call

@@ -1,17 +1,18 @@
 /**
- * Calls of modern clients that outlive a request: a legacy backend sends a server request during a call, the client gets it
- * as an `input_required` result, and its retry finds the call that still waits in the backend.
+ * Calls of modern clients that outlive a request: a legacy backend sends a server request during a call, the client receives it
+ * as an `input_required` result, and its retry resumes the call, which still runs in the backend.
  * patterns: Multi Round-Trip Requests.
  *
- *  1. `requestState` is sealed and bound to principal, scope, method, parameters and an expiry; any other is refused with
- *     -32602. State that svc has not sealed goes to the backend.
- *  2. A call waits for its client WAIT_MS at most, and MAX_WAITING calls wait at once. It is YIELD_MS if other clients wait for
- *     the same server: while the call is open, the server's requests to them cannot be told from requests to this client.
- *  3. A client never gets a request that it has no capability for: the client's request fails with -32021 and the call ends.
- *     A client without roots has an empty list of them.
- *  4. A server request is answered once. If the client's request is answered or cancelled before the client has seen the
- *     server request, another call of the client may carry it (CallEndedError). A client that has seen it comes back: until
- *     then the answer to its call is kept.
+ *  1. `requestState` is sealed and bound to principal, scope, method, parameters and an expiry; if these differ, the retry is
+ *     refused with -32602. State that svc has not sealed is passed to the backend.
+ *  2. A call waits for its client at most WAIT_MS, and at most MAX_WAITING calls wait at once. If other clients wait for the same
+ *     server, the limit is YIELD_MS: while the call is open, the server's requests to them cannot be distinguished from requests
+ *     to this client.
+ *  3. A client never receives a request for which it lacks the capability: its own request then fails with -32021 and the call
+ *     ends. A client without roots counts as one with an empty list of roots.
+ *  4. A server request is answered once. If the client's request is answered or cancelled before the client has seen the server
+ *     request, another call of the client may deliver it (CallEndedError). A client that has seen it sends a retry; until then,
+ *     the answer to its call is kept.
  */
 import { CallEndedError } from "../backend/attribution.ts"
 import { PeerError } from "../backend/connection.ts"
@@ -31,7 +32,7 @@ import { dispatch, REPLICA } from "./dispatch.ts"
 import type { ClientCall } from "./ports.ts"
 import { viewFor } from "./ready.ts"
 
-/** The way back of one modern request. */
+/** The exchange of one modern request. */
 type Turn = Pick<Exchange, "notify" | "openBody" | "cancellation">
 
 export type SuspendedCallsDeps = {
@@ -39,7 +40,7 @@ export type SuspendedCallsDeps = {
   readonly sealer: Sealer
   /** The id of this replica; undefined for a single svc. */
   readonly replica?: string | undefined
-  /** Unguessable text. */
+  /** Returns unguessable text. */
   newId(): string
   onbug(error: unknown): void
 }
@@ -51,7 +52,7 @@ type SuspendedQuestion = {
   reject(error: Error): void
 }
 
-/** Where a call is. */
+/** The phase of a call. */
 type Phase =
   /** A request of the client waits for an answer. `oncancel` listens for the cancellation of that request. */
   | {
@@ -61,7 +62,7 @@ type Phase =
       resolve(answer: Answer): void
       readonly oncancel: (reason: string) => void
     }
-  /** The client has the server requests, and comes back with a new request. `answer` is what the backend answered meanwhile. */
+  /** The client has the server requests, and will send a retry. `answer` is the backend's answer, if it has arrived. */
   | {
       readonly kind: "away"
       /** Milliseconds since the epoch. */
@@ -69,12 +70,12 @@ type Phase =
       cancelExpiry(): void
       readonly answer: Answer | undefined
     }
-  /** The client has its answer, or the call was dropped. */
+  /** The client has its answer, or the call has been dropped. */
   | { readonly kind: "over" }
 
 /** One call that may take several requests. */
 type SuspendedCall = {
-  /** The id in its `requestState`, once its client was given a server request. */
+  /** The id in its `requestState`, once its client has received a server request. */
   id: string | undefined
   readonly client: Client
   phase: Phase
@@ -93,11 +94,11 @@ export class SuspendedCalls {
 
   constructor(private readonly deps: SuspendedCallsDeps) {}
 
-  /** Answers one modern request, new or taken up again. Never rejects. */
+  /** Answers one modern request, new or resumed. Never rejects. */
   serve(served: ClientCall): Promise<Answer> {
     const { request, client, gateway, verify, exchange: turn } = served
     const opened = this.opened(request.params?.requestState, prefixFor(client))
-    // State that svc did not seal may be the backend's own: that of another svc looks the same.
+    // State that svc cannot open may be the backend's own, even with this prefix: the backend may be another svc.
     if (opened !== undefined) return this.resume(served, opened)
     const call: SuspendedCall = {
       id: undefined,
@@ -128,8 +129,8 @@ export class SuspendedCalls {
   }
 
   /**
-   * Returns the replica that a request with this `requestState` belongs to: the one with the call, or the one that was asked
-   * before it sent the call to the replica that runs the server. Returns undefined if svc did not seal it.
+   * Returns the replica that must handle a request with this `requestState`: the one with the call, or the one that forwarded the
+   * call to the replica that runs the server. Returns undefined if svc did not seal it.
    */
   replicaOf(state: unknown): string | undefined {
     const opened = this.opened(state, PREFIX) ?? this.opened(state, PREFIX_FOR_REPLICA)
@@ -149,7 +150,7 @@ export class SuspendedCalls {
       : undefined
   }
 
-  /** Makes a request of the client the one that the call answers next. */
+  /** Makes the call answer this request of the client next. */
   private open(call: SuspendedCall, request: Request, turn: Turn): Promise<Answer> {
     const { promise, resolve } = Promise.withResolvers<Answer>()
     const oncancel = (reason: string) => this.drop(call, reason, new CallEndedError(reason))
@@ -174,7 +175,7 @@ export class SuspendedCalls {
     })
     if (!call.gathering) {
       call.gathering = true
-      // Several requests that a server sends at once go into one result.
+      // Gathers several requests that a server sends at once in one result.
       this.deps.clock.after(GATHER_MS, () => {
         call.gathering = false
         this.put(call)
@@ -183,7 +184,7 @@ export class SuspendedCalls {
     return promise
   }
 
-  /** Ends a call whose client lacks a capability that the server needs. */
+  /** Ends a call because its client lacks a capability that the server needs. */
   private refuse(call: SuspendedCall, method: string, missing: Params): Promise<never> {
     const { phase } = call
     if (phase.kind === "open") {
@@ -197,7 +198,7 @@ export class SuspendedCalls {
     return Promise.reject(new PeerError(RPC_CODE.methodNotFound, `The client does not support ${method}`))
   }
 
-  /** Gives the open requests of the server to the client, if its request waits. */
+  /** Sends the open requests of the server to the client, if its request waits. */
   private put(call: SuspendedCall): void {
     const { phase, questions, client } = call
     if (phase.kind !== "open" || questions.size === 0) return
@@ -250,12 +251,12 @@ export class SuspendedCalls {
       question?.resolve(answer)
     }
     if (phase.answer !== undefined) this.finish(call, phase.answer)
-    // Requests without a response are given to the client again.
+    // Sends requests without a response to the client again.
     else this.put(call)
     return promise
   }
 
-  /** Takes the answer to the backend's call. */
+  /** Handles the answer of the backend. */
   private finish(call: SuspendedCall, answer: Answer): void {
     const { phase } = call
     switch (phase.kind) {
@@ -273,7 +274,7 @@ export class SuspendedCalls {
     }
   }
 
-  /** Rewrites the answer to the first request for the one that waits now. Never throws: the client waits for it. */
+  /** Rewrites the answer to the first request for the request that waits now. Never throws, because the client waits. */
   private readdressed(answer: Answer, id: Id): Answer {
     try {
       const frame = JSON.stringify({ ...(parseExact(textOf(answer.frame)) as Params), id })
@@ -283,14 +284,14 @@ export class SuspendedCalls {
     }
   }
 
-  /** Drops a call whose client has been away for too long while others wait for the server. */
+  /** Drops a call if its client has not answered for too long while others wait for the server. */
   private giveUpIfStale(call: SuspendedCall, now: number, others: boolean): void {
     const { phase } = call
     if (others && phase.kind === "away" && now - phase.since >= YIELD_MS)
       this.drop(call, "the client did not answer while others waited")
   }
 
-  /** Ends a call: cancels it in the backend, and fails the server requests that its client has not answered. */
+  /** Ends a call: cancels it in the backend, and rejects the server requests that its client has not answered. */
   private drop(call: SuspendedCall, reason: string, error: Error = new RequestError("invalid_request", reason)): void {
     this.leave(call)
     const { phase } = call
@@ -299,7 +300,7 @@ export class SuspendedCalls {
       call.phase = OVER
     }
     rejectAll(call.questions, error)
-    // A client's request that is open gets the answer to the cancelled call.
+    // An open request of the client is answered with the answer to the cancelled call.
     call.cancellation.cancel(reason)
   }
 
@@ -310,7 +311,7 @@ export class SuspendedCalls {
 
 // ---
 
-/** What `requestState` holds. */
+/** The contents of `requestState`. */
 type SealedCall = readonly [
   id: string,
   principal: string,
@@ -322,7 +323,7 @@ type SealedCall = readonly [
 
 const OVER: Phase = { kind: "over" }
 
-/** Answers the client's request: the client may leave now. */
+/** Answers the client's request, which the client can no longer cancel then. */
 function resolvePhase({ turn, oncancel, resolve }: Extract<Phase, { kind: "open" }>, answer: Answer): void {
   turn.cancellation.offabort(oncancel)
   resolve(answer)
@@ -339,13 +340,16 @@ const PREFIX = "svc."
 const PREFIX_FOR_REPLICA = `replica.${PREFIX}`
 
 /**
- * Returns what the state of a client starts with. That of a call from another replica, which shares the key, must be to it what a
- * backend's state is: nothing of its own.
+ * Returns the prefix of a client's state. State for another replica has its own prefix: that replica shares the key, and must
+ * treat the state as a backend's, not as its own.
  */
 const prefixFor = ({ principal }: Pick<Client, "principal">): string =>
   principal === REPLICA ? PREFIX_FOR_REPLICA : PREFIX
 
-/** Returns whom the state of a client belongs to. The clients of another replica all come as the same principal. */
+/**
+ * Returns the owner of a client's state. All clients of another replica have the same principal, so `behalf` distinguishes
+ * them.
+ */
 const boundTo = ({ principal, behalf }: Client): string => (behalf === undefined ? principal : `${principal} ${behalf}`)
 const GATHER_MS = 25
 const WAIT_MS = 10 * 60_000
@@ -353,13 +357,13 @@ const YIELD_MS = 60_000
 const MAX_WAITING = 1000
 const MAX_QUESTIONS = 100
 
-/** Returns a digest of what a retry must repeat of its request: method and params without what a retry adds. */
+/** Returns a digest of the parts that a retry must repeat: the method, and the params without those that a retry adds. */
 function digestOf({ method, params }: Request): string {
   const { _meta, inputResponses, requestState, ...rest } = params ?? {}
   return sha256(canonical([method, rest]), "base64url")
 }
 
-/** Rewrites a progress notification for the token of the request that waits now; undefined if that wants no progress. */
+/** Rewrites a progress notification for the token of the request that waits now; undefined if that request wants no progress. */
 function withToken(text: string, { params }: Request): string | undefined {
   const message: unknown = parseExact(text)
   if (!isObject(message) || message.method !== "notifications/progress" || !isObject(message.params)) return text

@@ -1,16 +1,16 @@
 /**
- * Ids of tasks as clients know them: the server's name if the address has several, the server's own id, and a mark of svc's
- * that binds both to their owner. Clients share a server that cannot tell them apart, so the id itself proves the owner: it
- * needs no table, survives a restart, and makes another client's or an invented id unknown.
+ * Ids of tasks as clients see them: the server's name if the address has several servers, the server's own id, and a mark, which
+ * authenticates both for their owner. Clients share a server that cannot distinguish them, so the id itself proves the owner: that
+ * needs no table, survives a restart, and makes ids of other clients and invented ids unknown.
  *
- * A task of a stdio server ends with the server's process: the next process may count anew and give the id to another client.
- * The mark of such a task names the process, unless the id is random: servers that keep their tasks can give random ids.
- * A task that was created over a connection of the other era than its client's has that era in its mark.
+ * A task of a stdio server ends with the server's process: the next process may start its ids over and give the same id to another
+ * client. So the mark of such a task includes the process, unless the id is random: servers that keep their tasks can use random
+ * ids. The mark of a task that was created over a connection of the other era than its client's includes that era.
  *
  *   files_svc_<the server's id>.<mark>    on /mcp and /sse
  *             <the server's id>.<mark>    on /servers/files/mcp
  *
- * In a cluster the mark is followed by the id of the replica whose server made the task.
+ * In a cluster, the id of the replica that created the task follows the mark.
  */
 import { type Names, qualifiedNames } from "../catalog/rewrite.ts"
 import { isSameMark, MARK_CHARS } from "../lib/seal.ts"
@@ -32,8 +32,8 @@ export function namesFor(target: Target, about: About): Names {
 }
 
 /**
- * Returns the server's own id of a task id without the server's name, and the era of the connection that has the task;
- * undefined for one that is not this client's. `target` is the server's, or the reason why it is not connected.
+ * Returns the server's own task id and the era of the connection with the task, from a task id without the server's name;
+ * undefined if the task is not this client's. `target`: the server, or the reason why it is not connected.
  */
 export function openTaskId(
   marked: string,
@@ -52,13 +52,13 @@ export function openTaskId(
   return isOver(other) ? { task, era: other } : undefined
 }
 
-/** Returns the replica that made a task, by its id; undefined for a single svc's and for any other value. */
+/** Returns the id of the replica that created a task, from the task's id; undefined for a single svc and for any other value. */
 export function replicaOfTask(marked: unknown): string | undefined {
   if (typeof marked !== "string") return undefined
   return replicaIn(marked.slice(marked.lastIndexOf(".") + 1 + MARK_CHARS))
 }
 
-/** Returns the replica that made the first task that a client listens to; undefined if it listens to none of a cluster. */
+/** Returns the replica that created the first task to which a client listens; undefined if there is none in a cluster. */
 export function replicaOfListening({ notifications }: Params): string | undefined {
   const ids: unknown = isObject(notifications) ? notifications.taskIds : undefined
   return Array.isArray(ids) ? ids.map(replicaOfTask).find((replica) => replica !== undefined) : undefined
@@ -88,15 +88,15 @@ const TAIL = /^(?:r[0-9a-f]{8})?$/
 const RANDOM_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i
 
 /**
- * Returns the process that a task of this client ends with. Undefined for a remote server, for a session's own process, which
- * has no other client, and for a server that is not connected.
+ * Returns the process with which a task of this client ends. Undefined for a remote server, for a session's own process, which has
+ * no other client, and for a server that is not connected.
  */
 function processOf(target: Target | string, client: Client): string | undefined {
   if (typeof target === "string" || target.spec.launch.transport !== "stdio") return undefined
   return isOwnProcess(target.spec, client) ? undefined : target.connection.generation
 }
 
-/** Whether a client has a process of its own of this server. A client that exists only for its request has none. */
+/** Whether a client has its own process of this server. A client that exists only for its request has none. */
 export const isOwnProcess = ({ tuning }: Target["spec"], { owner }: Client): boolean =>
   owner !== undefined && tuning.isolation === "session"
 

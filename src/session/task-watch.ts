@@ -1,5 +1,5 @@
 /**
- * Watches the tasks that a modern client listens to. Servers need not notify of their tasks, so svc polls them, at the
+ * Watches the tasks to which a modern client listens. Servers need not send notifications about tasks, so svc polls them at the
  * interval that the server states, and notifies the client of changes. extension: Tasks, Task Status Notifications.
  */
 import type { Route, View } from "../catalog/catalog.ts"
@@ -16,7 +16,7 @@ import { relay } from "./relay.ts"
 import type { Refusal } from "./request-client.ts"
 import { routeOfTask } from "./tasks.ts"
 
-/** Returns why a client may not listen to the tasks that it names; undefined if it may. */
+/** Returns why a client may not listen to the tasks in its request; undefined if it may. */
 export function refuseListen(request: Request, client: Client): Refusal | undefined {
   if (wantedTasks(request).length === 0 || supportsTasks(client)) return undefined
   return {
@@ -26,7 +26,7 @@ export function refuseListen(request: Request, client: Client): Refusal | undefi
   }
 }
 
-/** Starts to watch the tasks that exist and are the client's; `end` stops it. */
+/** Starts to watch the requested tasks that exist and belong to the client; `end` stops this. */
 export function watchTasks(
   request: Request,
   view: View,
@@ -56,7 +56,7 @@ const POLL_MS = 2000
 const MIN_POLL_MS = 500
 const MAX_POLL_MS = 60_000
 
-/** Returns the ids of the tasks that a client wants to listen to. */
+/** Returns the ids of the tasks to which a client wants to listen. */
 const wantedTasks = ({ params }: Request): readonly string[] => {
   const wanted = isObject(params?.notifications) ? params.notifications.taskIds : undefined
   return Array.isArray(wanted) ? wanted.filter((id): id is string => typeof id === "string").slice(0, MAX_TASKS) : []
@@ -83,7 +83,7 @@ function watch(route: Route, { gateway, client, params, clock, notify }: Watched
   let cancel: () => void = () => undefined
   let last = ""
   const poll = async () => {
-    // A server that is away or busy is polled again.
+    // A server that is disconnected or busy is polled again.
     const { result, code } = await ask().catch(() => ({ result: undefined, code: undefined }))
     if (ended || code === RPC_CODE.invalidParams) return
     const { resultType: _type, ...task } = isObject(result) ? result : {}

@@ -1,6 +1,7 @@
 /**
- * Tasks: calls that a client comes back for, in both forms: `tasks/*` of 2025-11-25 and the tasks extension of 2026-07-28.
- * An id names its backend and belongs to the client that made it (task-id.ts). basic: Tasks; extension: Tasks.
+ * Tasks: calls with results that a client requests later, in both forms: `tasks/*` of 2025-11-25 and the tasks extension of
+ * 2026-07-28. An id names its backend and belongs to the client that created the task (task-id.ts). basic: Tasks; extension:
+ * Tasks.
  *
  *  1. Another client's task is as unknown as one that does not exist.
  *  2. A legacy task belongs to its session, a modern task to the principal, because modern clients have no session.
@@ -21,7 +22,7 @@ import { type Answering, relay, unknownMethod, unknownName } from "./relay.ts"
 import { peerFor } from "./server-capabilities.ts"
 import { isOwnProcess, openTaskId } from "./task-id.ts"
 
-/** Whether a backend makes tasks for a client. */
+/** Whether a backend creates tasks for a client. */
 function hasTasks(part: View["parts"][number], about: Pick<ClientCall, "gateway" | "client">): boolean {
   const { era, capabilities } = peerFor(part, about)
   if (era !== about.client.era) return false
@@ -42,7 +43,7 @@ export function relayTask(call: ClientCall, view: View): Answering {
   return relay(call, { ...params, taskId: route.name }, route)
 }
 
-/** Returns where a client's task leads; undefined for another client's task, and for an unknown one. */
+/** Returns the route of a client's task; undefined for another client's task and for an unknown one. */
 export function routeOfTask(
   taskId: unknown,
   view: View,
@@ -61,11 +62,11 @@ export function routeOfTask(
 }
 
 /**
- * Answers `tasks/list`. A backend's own list holds the tasks of all clients, so svc gets each task of this client by its id.
- * Tasks that the backend has dropped are left out, and so are those that svc has dropped, which are still found by their ids.
+ * Answers `tasks/list`. A backend's own list contains the tasks of all clients, so svc requests each task of this client by its id.
+ * Leaves out tasks that the backend has dropped, and tasks whose records svc has dropped; `tasks/get` still finds the latter.
  *
- * In a cluster this is one section of the list: the tasks that clients made on this replica or, in the first section, those
- * that outlived the replica on which they were made. serve/task-lists.ts joins the sections.
+ * In a cluster, this is one section of the list: the tasks that clients created on this replica or, in the first section, those
+ * that outlived the replica on which they were created. serve/task-lists.ts joins the sections.
  */
 export async function listTasks(call: ClientCall, view: View): Promise<Answer> {
   const { request, gateway, client } = call
@@ -99,13 +100,13 @@ export async function listTasks(call: ClientCall, view: View): Promise<Answer> {
   return resultAnswer(request.id, JSON.stringify({ tasks, ...more }))
 }
 
-/** Tasks in one answer to `tasks/list`, of one section. */
+/** The most tasks in one answer to `tasks/list`, for one section. */
 export const MAX_LISTED_TASKS = 50
 
-/** Returns the cursor at the start of a section: a replica's, or the first one, "". */
+/** Returns the cursor at the start of a section: that of a replica, or the first one, "". */
 export const sectionAt = (section: string): string => printCursor([section])
 
-/** Returns the section that a cursor is in; the first one for anything else. */
+/** Returns the section of a cursor; the first section for any other value. */
 export function sectionOf(cursor: unknown): string {
   try {
     const [section]: readonly unknown[] = JSON.parse(Buffer.from(asText(cursor ?? ""), "base64url").toString())
@@ -121,14 +122,14 @@ const printCursor = (parts: readonly string[]): string => Buffer.from(JSON.strin
 
 const cursorOf = (section: string, { backend, era, id }: Ownership): string => printCursor([section, backend, era, id])
 
-/** Whether a task is in a section of the list. A single svc has the first section alone. */
+/** Whether a task is in a section of the list. A single svc has only the first section. */
 function isInSection({ caller, madeAt }: Ownership, section: string, { peers }: ClientCall["gateway"]): boolean {
   if (peers === undefined) return true
   if (section !== "") return caller !== undefined
   return caller === undefined && (madeAt === undefined || !peers.lives(madeAt))
 }
 
-/** Returns the way to a server that is not connected, by the id of one of its tasks. */
+/** Returns the route to a server that is not connected, from the id of one of its tasks. */
 function disconnectedTask(
   taskId: string,
   { gateway, client }: Pick<ClientCall, "gateway" | "client">,

@@ -1,11 +1,11 @@
 /**
- * Answers the tools of a lazy view that search and describe, and explains what went wrong with a call through it. Loaded by
- * the first such call. choice: Views.
+ * Answers calls of the tools of a lazy view that search and describe, and explains failed calls through it. Loaded for the first
+ * such call. choice: Views.
  *
- *  1. An answer is text alone: many clients show a model structured content too, which would double the tokens.
- *  2. Texts of servers stand on one line and bounded, so that they cannot pass for svc's own lines.
- *  3. Nothing names a tool, a server or a number that the client's view does not have.
- *  4. An answer has at most ANSWER_CHARACTERS, and says what it leaves out. So is the work for it bounded.
+ *  1. An answer is only text: many clients also show structured content to the model, which would double the tokens.
+ *  2. Texts of servers are limited to one line each, so that they cannot pass for lines of svc.
+ *  3. No answer reveals a tool, a server or a count that the client's view does not have.
+ *  4. An answer has at most ANSWER_CHARACTERS, and says what it leaves out. The work for it is also bounded.
  */
 import { type View, withheldIn } from "../catalog/catalog.ts"
 import { isWrapper } from "../catalog/lazy-tools.ts"
@@ -34,7 +34,7 @@ import type { ClientCall } from "./ports.ts"
 import { withheldTool } from "./relay.ts"
 import { offersReading, READ_RESULT_ENTRY } from "./result-budget.ts"
 
-/** Answers a call of a tool that searches or describes, or of a wrapper that holds no call. */
+/** Answers a call of a tool that searches or describes, or of a wrapper that contains no valid call. */
 export async function answerLazyTool(call: ClientCall, view: View, toolbox: Toolbox | undefined): Promise<Answer> {
   const { params = {} } = call.request
   const args = objectOf(params.arguments) ?? {}
@@ -58,7 +58,10 @@ export async function answerLazyTool(call: ClientCall, view: View, toolbox: Tool
   }
 }
 
-/** Answers a call by an unknown name with the most similar ones. Throws a RequestError unless the name came in a wrapper. */
+/**
+ * Answers a call of an unknown name with the most similar names. Throws a RequestError unless the call came through a
+ * wrapper.
+ */
 export async function answerUnknownTool(call: ClientCall, view: View, toolbox: Toolbox | undefined): Promise<Answer> {
   const name = asText(call.request.params?.name)
   const problem = await unknownTool(call, searchableOf(call, view, toolbox), name)
@@ -92,14 +95,14 @@ const DEFAULT_HITS = 8
 const DEFAULT_LISTED = 50
 const MAX_HITS = 500
 const MAX_NAMES = 50
-/** Unknown names of one call that get similar ones: to find those is work. */
+/** The most unknown names of one call that get suggestions, which are expensive to find. */
 const MAX_SUGGESTED = 5
-/** Servers that an answer without hits names. */
+/** The most servers that an answer names. */
 const MAX_SERVERS = 40
-/** The signature and the description of a tool that is too long for an answer. */
+/** Limits for a tool that is too long for an answer. */
 const LONG_SIGNATURE_TOKENS = 2_000
 const LONG_DESCRIPTION_TOKENS = 500
-/** A server's instructions beside hits, and in an answer about that server alone. */
+/** Tokens of a server's instructions with hits, and in an answer about only that server. */
 const INSTRUCTIONS_TOKENS = 60
 const ALL_INSTRUCTIONS_TOKENS = 500
 const LISTED_TOKENS = 60
@@ -121,7 +124,7 @@ function textAnswer({ request, client }: ClientCall, { text, isError }: Text): A
   return isError ? { ...answer, outcome: "tool_error" } : answer
 }
 
-/** Returns the first lines that fit into an answer, at least one; `rest` says how to get the others. */
+/** Returns the first lines that fit into an answer, at least one; `rest` returns a note about the others. */
 function bounded(lines: readonly string[], rest: (left: number) => string): string {
   let length = 0
   const end = lines.findIndex((line) => {
@@ -133,7 +136,7 @@ function bounded(lines: readonly string[], rest: (left: number) => string): stri
   return [...shown, rest(lines.length - shown.length)].join("\n")
 }
 
-/** Writes a tool whole, or as much of it as an answer holds. */
+/** Returns the whole definition of a tool, or as much of it as fits into an answer. */
 function definitionOf(tool: Tool): string {
   const whole = jsonLine(tool)
   if (whole.length <= ANSWER_CHARACTERS) return whole
@@ -177,7 +180,7 @@ function queryIn(args: Params): string {
   return text === "*" ? "" : text
 }
 
-/** Writes hits in their order, under a heading wherever the server changes; its instructions stand in the first one. */
+/** Lists hits in their order, with a heading whenever the server changes; the first heading of a server has its instructions. */
 function ranked(found: readonly FoundTool[], servers: readonly ServerTools[], detail: Detail, budget: number): string {
   const introduced = new Set<string>()
   const lines = found.map(({ server, tool }, at) => {
@@ -213,7 +216,7 @@ function listed(servers: readonly ServerTools[], args: Params, detail: Detail): 
   return bounded(lines, (left) => `${left} more lines left out, for the length of the answer: search with a query`)
 }
 
-/** Says what was searched, which servers there are, and how to go on. */
+/** Returns what was searched, which servers there are, and how to continue. */
 function nothingFound(
   call: ClientCall,
   query: string,
@@ -231,7 +234,7 @@ function nothingFound(
   return `No tool matches "${oneLine(query, 40)}": searched names, descriptions and parameters of ${counted(count, "tool")} of ${where}. Try other words. ${overview(call, all)}`
 }
 
-/** Names the servers with their numbers of tools, and how to list one. */
+/** Returns the servers with their numbers of tools, and how to list one. */
 function overview({ gateway, client }: ClientCall, all: readonly ServerTools[]): string {
   const shown = all.slice(0, MAX_SERVERS).map(({ server, count }) => `${server} (${count})`)
   const more = all.length > MAX_SERVERS ? [`and ${all.length - MAX_SERVERS} more`] : []
@@ -273,7 +276,7 @@ function namesOf(names: readonly string[]): string {
   return `${shown.join(", ")}${more > 0 ? ` and ${more} more` : ""}`
 }
 
-/** Says why a name leads to no tool. The first of several unknown names get similar ones. */
+/** Returns why a name leads to no tool. The first of several unknown names get suggestions. */
 async function unknownTool(call: ClientCall, searchable: Searchable, name: string, before = 0): Promise<string> {
   const { view } = searchable
   const withheld = withheldIn(view, name)
@@ -288,7 +291,7 @@ async function unknownTool(call: ClientCall, searchable: Searchable, name: strin
   return `Unknown tool: ${shown}${suggestion}`
 }
 
-/** Returns the server of a name and why its tools are not known; undefined if they are. */
+/** Returns the server of a name and why its tools are not known; undefined if they are known. */
 function missingServer({ gateway: { directory }, client }: ClientCall, view: View, name: string): string | undefined {
   const slug = view.naming === "plain" ? undefined : serverIn(name)
   if (view.naming === "qualified" && slug === undefined) return undefined
@@ -351,10 +354,13 @@ function listTools(searchable: Searchable, args: Params): Params {
   }
 }
 
-/** A page of `tool_list` at most, in the length of an answer. */
+/** The most entries of a page of `tool_list`, so that it fits into an answer. */
 const MAX_LISTED = 100
 
-/** Whether a pattern matches a name in the view, or the server's own name for the tool. A pattern without * is a part of the name. */
+/**
+ * Whether a pattern matches a name in the view, or the server's own name for the tool. A pattern without * matches a part of
+ * the name.
+ */
 function isMatch({ tools }: View, name: string, written: string): boolean {
   const pattern = written.includes("*") ? written : `*${written}*`
   const own = tools.get(name)?.name
@@ -363,7 +369,7 @@ function isMatch({ tools }: View, name: string, written: string): boolean {
 
 // --- wrappers
 
-/** Says what a call of a wrapper lacks, with the parameters of the tool if it names one. */
+/** Returns what a call of a wrapper lacks, with the parameters of the tool if it names one. */
 function refusedWrapper(call: ClientCall, searchable: Searchable): Text {
   const name = asText(call.request.params?.name)
   const { problem = "", tool } = wrapperProblem(call, searchable.view) ?? {}

@@ -74,7 +74,7 @@ test("a second instance is refused if the first holds the lock and does not answ
     await new Promise(setImmediate)
     await clock.pass(50)
   }
-  await expect(opening).rejects.toThrow(/another svc, which holds \S+control\.lock and does not answer, serves/)
+  await expect(opening).rejects.toThrow(/another svc, which holds \S+control\.lock and does not answer, already serves/)
   release?.()
 })
 
