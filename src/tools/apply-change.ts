@@ -1,6 +1,6 @@
 /**
- * Applies a planned change: writes the documents, reloads, waits for the server, and takes the change back if the server
- * does not become what it must.
+ * Applies a planned change: writes the documents, reloads, waits for the server, and undoes the change if the server does not
+ * reach the required outcome.
  */
 import * as z from "zod"
 import type { Agent } from "../agent/agent.ts"
@@ -18,7 +18,7 @@ import { withBundle } from "./bundle.ts"
 import { serverOf } from "./servers.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
 
-/** What a reload changed, in an answer. */
+/** The effect of a reload, for an answer. */
 export const reloadSchema = z
   .object({
     applied: z.boolean().describe("False if the configuration is broken and the last valid one still runs"),
@@ -42,10 +42,10 @@ export function reloadReport({ applied, issues }: ReloadResult): ReloadReport {
   }
 }
 
-/** What a change came to. */
+/** The result of a change. */
 export type ChangeResult = { readonly outcome: ConnectOutcome; readonly reload: ReloadReport }
 
-/** Makes a change that stays whatever becomes of the server, and waits for the server. */
+/** Makes a change that stays even if the server fails, and waits for the server. */
 export async function applyEdit(
   { agent, editor }: Pick<ToolContext, "agent" | "editor">,
   name: string,
@@ -56,7 +56,7 @@ export async function applyEdit(
   return { outcome: await connectOutcome(agent, name), reload: reloadReport(reloaded) }
 }
 
-/** How a server came out of a change. */
+/** The outcome of a change for a server. */
 export type ConnectOutcome =
   | {
       readonly kind: "connected"
@@ -65,25 +65,25 @@ export type ConnectOutcome =
       readonly failing: readonly string[]
       readonly unknownOverrides: readonly string[]
     }
-  /** It waits for a person's authorization: at an address, or by `svc auth login`. */
+  /** The server waits for a person's authorization: at an address, or by `svc auth login`. */
   | { readonly kind: "awaiting_oauth"; readonly url: string | undefined }
   | { readonly kind: "error"; readonly reason: string }
-  /** Nothing of it is to run: it is disabled, left out, or a template without instances. */
+  /** The server should not run: it is disabled, left out, or a template without instances. */
   | { readonly kind: "absent" }
 
-/** Waits until a server is connected or is not going to be. */
+/** Waits until a server is connected or has failed. */
 export async function connectOutcome(agent: Agent, name: string): Promise<ConnectOutcome> {
   const backend = agent.backend(name)
   if (backend === undefined) return { kind: "absent" }
   await agent.readiness.whenSettled(backend)
-  // A server is connected without its slow lists; what it offers is known when they have come.
+  // A server counts as connected before it has answered slow lists; its offer is known after them.
   await agent.readiness.whenListed(backend, backend.spec.tuning.connectionTimeout)
   const { state, facts, published } = backend
   if (published !== undefined) {
     const { tools, prompts, resources, resourceTemplates } = published.listing
     const failing = failuresOf(published.listing)
     const isEmpty = tools.length + prompts.length + resources.length + resourceTemplates.length === 0
-    // A server that could list nothing may be of no use at all.
+    // A server that could list nothing may be unusable.
     if (isEmpty && failing.length > 0) return { kind: "error", reason: failing.join("; ") }
     const listed = agent.snapshot().backends.find(({ spec }) => spec.id === name)?.listed
     return {
@@ -124,7 +124,7 @@ export function warningsOf(name: string, outcome: ConnectOutcome): string[] {
 export type VerifiedChange = {
   readonly name: string
   readonly change: DocumentChange
-  /** Returns what takes the change out of documents that another program has changed since. */
+  /** Returns the change that undoes this one in documents that another program has changed since. */
   reverse(made: Pick<AppliedChange, "before" | "after">): DocumentChange
   /** Returns the reason to undo the change, or undefined to keep it. */
   refuse(outcome: ConnectOutcome, reloaded: ReloadResult): string | undefined
@@ -136,7 +136,7 @@ export async function applyChange(
   { name, change, reverse, refuse }: VerifiedChange,
 ): Promise<ChangeResult & { readonly backup: string | undefined }> {
   const { agent, editor, signal, redactAll, lines } = context
-  if (signal.aborted) throw new ToolError("conflict", "The caller gave up")
+  if (signal.aborted) throw new ToolError("conflict", "The caller cancelled the call")
   const { done, reloaded } = await editor.change(change, name)
   const outcome = await awaitOutcome(context, name)
   const refusal = refuse(outcome, reloaded)
@@ -146,7 +146,7 @@ export async function applyChange(
   }
   const tried = agent.backend(name)?.spec.launch
   const text = redactAll(refusal)
-  // A backend's error begins with the name already.
+  // A backend's error already begins with the name.
   const reason = text.startsWith(`${name}: `) ? text : `${name}: ${text}`
   try {
     await done.undo(reverse(done))
@@ -177,7 +177,7 @@ export type ServerInstallation = Omit<VerifiedChange, "refuse"> & {
 
 /** The members that the answers to an installation and to an update share. */
 export type InstallationResult = {
-  /** As `mcp_status` shows it, with its `state`. */
+  /** The status as `mcp_status` shows it; also `state`. */
   readonly status: string
   readonly state: string
   readonly tools: number | undefined
@@ -185,7 +185,7 @@ export type InstallationResult = {
   readonly warnings: readonly string[]
 }
 
-/** Installs or updates a server with the files of its bundle. One change at a time waits for its server. */
+/** Installs or updates a server with the files of its bundle. Only one such change runs at a time. */
 export async function applyInstallation(
   context: ToolContext,
   { name, bundle, enabled, change, reverse }: ServerInstallation,
@@ -206,7 +206,7 @@ export const refuseUnapplied = (_outcome: ConnectOutcome, { applied, issues }: R
     ? `the configuration was refused: ${issues.map(({ message }) => message).join("; ")}`
     : undefined
 
-/** Requires that the server is connected and has listed, or waits for a person's authorization. */
+/** Requires that the server is connected and has answered its lists, or waits for a person's authorization. */
 export const refuseUnconnected =
   (name: string) =>
   (outcome: ConnectOutcome, reloaded: ReloadResult): string | undefined => {
@@ -215,15 +215,15 @@ export const refuseUnconnected =
     if (outcome.kind === "error") return outcome.reason
     if (outcome.kind !== "absent") return undefined
     const issues = reloaded.issues.filter(({ server }) => server === name)
-    return issues.length > 0 ? issues.map(({ message }) => message).join("; ") : "it was taken out of the file"
+    return issues.length > 0 ? issues.map(({ message }) => message).join("; ") : "it was removed from the file"
   }
 
 // ---
 
-/** Waits for a server, reports progress meanwhile, and gives up with the caller. */
+/** Waits for a server and reports progress, until the caller cancels. */
 async function awaitOutcome({ agent, clock, signal, progress }: ToolContext, name: string): Promise<ConnectOutcome> {
   const abandoned = Promise.withResolvers<ConnectOutcome>()
-  const abort = () => abandoned.resolve({ kind: "error", reason: "the caller gave up" })
+  const abort = () => abandoned.resolve({ kind: "error", reason: "the caller cancelled the call" })
   signal.addEventListener("abort", abort)
   let cancel: () => void
   const report = () => {

@@ -1,4 +1,4 @@
-/** Keeps a bundle's files in step with mcp.json: they come and go with the text that names them. */
+/** Keeps a bundle's files consistent with mcp.json: they are added and removed with the entry that names them. */
 import type { Bundle } from "../registry/bundle.ts"
 import { planBundle } from "../registry/bundle-manifest.ts"
 import type { RegistryEntry } from "../registry/entry.ts"
@@ -7,7 +7,7 @@ import type { DocumentChange } from "../store/transaction.ts"
 import { quotedAddress } from "./consent-text.ts"
 import type { ToolContext } from "./tool.ts"
 
-/** Downloads and checks the bundle that an entry is installed from. Undefined if the entry is run in another way. */
+/** Downloads and checks the bundle of an entry. Undefined if the entry is not run from a bundle. */
 export async function openBundle(
   { bundles, signal, progress }: ToolContext,
   entry: RegistryEntry,
@@ -17,7 +17,7 @@ export async function openBundle(
   return from === undefined ? undefined : bundles.open(entry, from, { signal, progress })
 }
 
-/** Returns how an entry is run as the server `name`: from its bundle, or as `planInstall` decides. */
+/** Returns the plan that runs an entry as the server `name`: from its bundle, or as `planInstall` decides. */
 export function planEntry(
   { editor: { bundleStore }, machine }: Pick<ToolContext, "editor" | "machine">,
   name: string,
@@ -29,13 +29,13 @@ export function planEntry(
   return planBundle({ manifest: bundle.manifest, from: bundle.from, root, machine }, values)
 }
 
-/** Names a bundle in a question or an answer. */
+/** Returns the description of a bundle for a question or an answer. */
 export const bundleText = ({ from, hash }: Bundle): string =>
   `the bundle ${quotedAddress(from.identifier)} (sha256 ${hash})`
 
 /**
- * Runs a change of a server with its bundle's files in their place from the moment in which the change is written. After it,
- * files that mcp.json does not name are removed: the old ones, or the new ones if the change was taken back.
+ * Runs a change of a server, and puts its bundle's files in place when the change is written. Afterwards, removes files that
+ * mcp.json does not name: the old ones, or the new ones if the change was undone.
  */
 export async function withBundle<T>(
   context: ToolContext,
@@ -59,6 +59,9 @@ export async function withBundle<T>(
   }
 }
 
-/** Removes the bundles of a server that mcp.json does not name. What cannot be removed now is removed at svc's next start. */
+/**
+ * Removes the bundles of a server that mcp.json does not name. Bundles that cannot be removed now are removed at svc's next
+ * start.
+ */
 export const pruneBundles = ({ editor }: Pick<ToolContext, "editor">, name: string): Promise<void> =>
   editor.bundleStore.prune(name).catch(() => undefined)

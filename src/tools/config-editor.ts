@@ -1,6 +1,6 @@
 /**
- * Edits the documents for tools: each change is written and the configuration reloaded at once. Changes that wait for a
- * server to connect run one after the other.
+ * Edits the documents for tools: writes each change and reloads the configuration at once. Changes that wait for a server to
+ * connect run one after the other.
  */
 import type { ReloadResult } from "../agent/reload.ts"
 import { parseDotenv } from "../config/dotenv.ts"
@@ -17,10 +17,10 @@ import {
 } from "../store/transaction.ts"
 
 export type ConfigEditor = {
-  /** The files of bundles that servers run from. */
+  /** The files of the bundles from which servers run. */
   readonly bundleStore: BundleStore
   read(): WrittenDocuments
-  /** Returns what the documents are planned with, for a text of `.env`. */
+  /** Returns the environment for planning the documents, with a text of `.env`. */
   world(dotenv: string): HostEnvironment
   /** Writes a change, then reloads. With `trial`, a server's name, the change is on trial until it is kept or undone. */
   change(
@@ -28,7 +28,7 @@ export type ConfigEditor = {
     trial?: string,
   ): Promise<{ readonly done: AppliedChange; readonly reloaded: ReloadResult }>
   reload(): ReloadResult
-  /** Runs functions one after the other; one that rejects does not hold up the next. */
+  /** Runs functions one after the other; a rejection does not block the next one. */
   exclusive<T>(run: () => Promise<T>): Promise<T>
 }
 

@@ -1,13 +1,14 @@
 /**
- * What a person is shown before svc runs something new, or changes what other clients' models read. choice: Internal tools.
+ * The texts that a person sees before svc runs something new, or changes what other clients' models read. choice: Internal tools.
  *
- *  1. The person sees all of it, uncut: the command, its arguments and environment, and what `serverDefaults` adds. Only a
- *     value under a secret name may be hidden; a command, an argument and a url are shown, whatever a registry calls secret.
- *  2. In a client nothing counts as typed by the person: the assistant passed the arguments. A value under a secret name is
- *     shown, unless it is only a reference, or stood in mcp.json before, where the person put it.
- *  3. A terminal's question is made of the answer to a dry run: the person typed the values that the caller passed.
- *  4. What a registry, a bundle or a file fixes is shown, whatever its name: code may hide in it.
- *  5. A server with both a command and a url is refused: only one is used, and the person could agree to the other.
+ *  1. The person sees everything in full: the command, its arguments and environment, and the additions of `serverDefaults`. Only
+ *     a value under a secret name may be hidden. A command, an argument and a url are always shown, even if a registry calls them
+ *     secret.
+ *  2. In a client, no value counts as typed by the person, because the assistant passed the arguments. A value under a secret name
+ *     is shown, unless it is only a reference, or was in mcp.json before, where the person put it.
+ *  3. The question at a terminal consists of the answer to a dry run: there, the person typed the values that the caller passed.
+ *  4. Values from a registry, a bundle or a file are shown, whatever their names, because code may hide in them.
+ *  5. A server with both a command and a url is refused: only one of them is used, and the person might agree to the other.
  *  6. An answer to a model shows no secret and no header's value.
  */
 
@@ -30,35 +31,35 @@ import { type ToolContext, ToolError } from "./tool.ts"
 export type Question = {
   /** What will happen, in words. */
   readonly what: string
-  /** What the person agrees to. */
+  /** The details to which the person agrees. */
   readonly shown: string
-  /** The same with the caller's secrets hidden. */
+  /** The same details with the caller's secrets hidden. */
   readonly masked: string
 }
 
-/** A server that a question is about. */
+/** The server in a question. */
 export type Proposal = {
-  /** The server as mcp.json would have it, with placeholders for secrets inside of texts. */
+  /** The server as mcp.json would contain it, with placeholders for secrets within texts. */
   readonly server: Params
   readonly secrets?: Omit<SecretLocations, "kept">
-  /** The values that stand in mcp.json already, by name (`writtenValues`). */
+  /** The values that are already in mcp.json, by name (`writtenValues`). */
   readonly kept?: Params
   /** The values that the caller passed, by name, in mcp.json's syntax. */
   readonly given?: Params
-  /** The text of mcp.json, if the server is to run: its `serverDefaults` are shown. */
+  /** The text of mcp.json if the server will run: its `serverDefaults` are shown. */
   readonly config?: string
   /** Further lines: settings that the command does not show. */
   readonly lines?: readonly string[]
 }
 
-/** The audience of a text about a server: a person whom a client asks, a person at a terminal, or a model that gets an answer. */
+/** The audience of a text about a server: a person at a client, a person at a terminal, or a model that reads an answer. */
 export type Audience = "client" | "terminal" | "model"
 
 /** Returns the audience of a tool's answer. */
 export const audienceOf = ({ terminal }: Pick<ToolContext, "terminal">): Audience =>
   terminal === undefined ? "model" : "terminal"
 
-/** Returns what the server runs or connects to, with what the audience must not see hidden. */
+/** Returns the command or address of the server, without values that the audience must not see. */
 export function commandFor(audience: Audience, { server, secrets = NO_SECRETS, kept = {}, given }: Proposal): string {
   switch (audience) {
     case "client":
@@ -74,8 +75,8 @@ export function commandFor(audience: Audience, { server, secrets = NO_SECRETS, k
 }
 
 /**
- * Returns the question whether a server is to become what a proposal says. Throws a ToolError if a server that is to run has
- * both a command and a url.
+ * Returns the question whether to make the proposed change. Throws a ToolError if a server that will run has both a command and
+ * a url.
  */
 export function questionOn(what: string, proposal: Proposal): Question {
   const { server, config, lines = [] } = proposal
@@ -88,10 +89,10 @@ export function questionOn(what: string, proposal: Proposal): Question {
   return { what, shown: textFor("client"), masked: textFor("model") }
 }
 
-/** Whether a value of `env`, `headers` or `oauth` is hidden. References in it are shown. */
+/** Returns whether a value of `env`, `headers` or `oauth` is hidden. References in it are shown. */
 export type Hides = (name: string, value: unknown, section: ValueSection) => boolean
 
-/** Hides a value that stands in `hideable` under its name, if the name is secret, by its looks or in `names`. */
+/** Hides a value that `hideable` contains under the same name, if the name looks secret or is in `names`. */
 export const hidesSecrets =
   (hideable: Params, names: ReadonlySet<string> = new Set()): Hides =>
   (name, value, section) =>
@@ -100,12 +101,12 @@ export const hidesSecrets =
     (names.has(name) || isSecretName(name) || (section === "oauth" && isSecretSetting(name))) &&
     !OPTION_NAME.test(name)
 
-/** Returns what a server runs or connects to, and what it gets to see, in one line, uncut. */
+/** Returns a server's command or address, and the values that it receives, in full on one line. */
 export function commandText(server: Params, hides: Hides = () => false): string {
   const { command, args, url, cwd } = withAliases(server)
   const remote = isRemote(server)
   const words = Array.isArray(args) ? args.map((part) => quoted(String(part))) : []
-  // What the transport does not use is shown too: no part of an entry hides another.
+  // Also shows settings that the transport does not use, so that no part of an entry hides another.
   const unused = Object.entries(remote ? { command, args } : { url }).flatMap(([key, value]) =>
     value === undefined ? [] : [`${key}=${asJson(value)}`],
   )
@@ -117,10 +118,10 @@ export function commandText(server: Params, hides: Hides = () => false): string 
   ].join(" ")
 }
 
-/** Returns what `serverDefaults` in the text of mcp.json adds to a server, or undefined if that is nothing of `commandText`. */
+/** Returns what `serverDefaults` in mcp.json adds to the text of `commandText`; undefined for nothing. */
 export function inheritedText(audience: Audience, server: Params, config: string): string | undefined {
   const { defaults } = readSections(parseDocument(config, "mcp.json"))
-  // The sections were checked as far as they are read here.
+  // The parts that are read here have been validated.
   const written = server as ServerConfig
   const transport = transportOf(written)
   if (transport === undefined) return undefined
@@ -138,11 +139,11 @@ export function inheritedText(audience: Audience, server: Params, config: string
   return text === "" ? undefined : text
 }
 
-/** Quotes a word that could be read as several, or as a word of svc's own. */
+/** Quotes a word that could be mistaken for several words, or for one of svc's own words. */
 export const quoted = (part: string, plain = PLAIN_WORD): string =>
   plain.test(part) && !OWN_WORDS.has(part) ? part : asJson(part)
 
-/** Quotes an address that could be read as several words. */
+/** Quotes an address that could be mistaken for several words. */
 export const quotedAddress = (address: string): string => quoted(address, PLAIN_ADDRESS)
 
 /** Returns the values of a server that may be secret, by name: of `env` and `headers`, and the secrets of `oauth`. */
@@ -153,10 +154,10 @@ export const writtenValues = (server: Params): Params => ({
   ),
 })
 
-/** Returns what `commandText` leaves out of a server, a line for each setting. */
+/** Returns the settings that `commandText` leaves out, a line for each. */
 export const settingsOf = (server: Params): readonly string[] => changedSettings({}, server)
 
-/** Returns how settings that `commandText` leaves out differ, a line for each. */
+/** Returns the differences in settings that `commandText` leaves out, a line for each. */
 export const changedSettings = (before: Params, after: Params): readonly string[] =>
   changedKeys(before, after).flatMap((key) => {
     if (IN_COMMAND.has(key)) return []
@@ -179,11 +180,11 @@ function requireOneTarget(server: Params): void {
   const used = isRemote(server) ? "url" : "command"
   throw new ToolError(
     "invalid_argument",
-    `The server would have both a command and a url, and only its ${used} would be used: remove one of them (null in a patch)`,
+    `The server would have both a command and a url, but svc would use only the ${used}; remove one of them (null in a patch)`,
   )
 }
 
-/** The settings that `commandText` shows, and the one that says where a server came from. */
+/** The settings that `commandText` shows, and the origin of a server. */
 const IN_COMMAND: ReadonlySet<string> = new Set([
   "command",
   "args",
@@ -202,7 +203,7 @@ const IN_COMMAND: ReadonlySet<string> = new Set([
 /** The settings of a server that have values by name. */
 type ValueSection = "env" | "headers" | "oauth"
 
-/** Hides the values of headers, too: under any name they may authorize. */
+/** Also hides the values of all headers, because a header of any name may authorize. */
 const andHeaders =
   (hides: Hides): Hides =>
   (name, value, section) =>
@@ -225,7 +226,7 @@ function settingsText(server: Params, hides: Hides): string {
   return values.join(" ")
 }
 
-/** The members of `env` and `headers`. In an `env` array, a name alone has no value. */
+/** Returns the members of `env` and `headers`. In an `env` array, a name alone has no value. */
 const valuesIn = (server: Params): readonly (readonly [string, string | undefined, ValueSection])[] =>
   (["env", "headers"] as const).flatMap((key) => {
     const section = server[key]
@@ -237,7 +238,7 @@ const valuesIn = (server: Params): readonly (readonly [string, string | undefine
       : Object.entries(isObject(section) ? section : {}).map(([name, value]) => [name, String(value), key] as const)
   })
 
-/** Hides a value but for the variables that it refers to. */
+/** Hides a value except its references to variables. */
 const onlyReferences = (value: string): string =>
   value.replace(REFERENCE_OR_TEXT, (text, reference: string | undefined) => (reference === undefined ? HIDDEN : text))
 

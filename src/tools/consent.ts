@@ -6,10 +6,10 @@ import { visible } from "../lib/log.ts"
 import type { Question } from "./consent-text.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
 
-/** What must be agreed to: what runs, or what other clients' models read. Each has an option to do without. */
+/** The kinds of consent: to what runs, and to what other clients' models read. An option of svc waives each. */
 export type ConsentKind = keyof ToolContext["preapproved"]
 
-/** What must be agreed to before a server starts that was not to run: it runs, and every client's model reads its tools. */
+/** The consents for starting a server that was not meant to run: it runs, and every client's model reads its tools. */
 export const STARTING: readonly [ConsentKind, ...ConsentKind[]] = ["installs", "edits"]
 
 /** Asks a person once. Throws a ToolError if the person declines, or if the client cannot ask and no flag approves it. */
@@ -21,7 +21,7 @@ export async function confirm(
   if (person !== undefined) {
     const yes = `Yes, ${consents.includes("installs") ? "run" : "change"} exactly this`
     if (await person.agrees(`${visible(what)}?\n\n${shown}`, yes)) return
-    throw new ToolError("declined", "The person declined: nothing was changed", { data: { command: masked } })
+    throw new ToolError("declined", "The person declined; nothing was changed", { data: { command: masked } })
   }
   const lacking = consents.filter((consent) => !preapproved[consent]).map((consent) => `--confirm-${consent} off`)
   if (lacking.length === 0) return

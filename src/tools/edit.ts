@@ -54,20 +54,20 @@ export const mcpEdit = defineTool({
   }),
   async run({ serverName, patch, newName, confirmZeroTools, dryRun }, context) {
     if (Object.keys(patch).length === 0 && newName === undefined)
-      throw new ToolError("invalid_argument", "There is nothing to change: give a patch or a newName")
+      throw new ToolError("invalid_argument", "There is nothing to change; give a patch or a newName")
     const documents = context.editor.read()
     const name = resolveServerName(documents.config, serverName)
     const plan = planEdit(context, { documents, name, patch, newName })
     const { newName: after, changes, question } = plan
     const warnings = [...plan.warnings]
     if (!confirmZeroTools && wouldOfferNothing(context, name, plan.next)) {
-      const message = `${name} would offer no tool any more`
+      const message = `${name} would no longer offer any tool`
       if (!dryRun)
         throw new ToolError("confirmation_required", message, {
           hint: {
             tool: "mcp_edit",
             args: { serverName: name, patch, newName, confirmZeroTools: true },
-            does: "with confirmZeroTools: true hides the last tool too",
+            does: "with confirmZeroTools: true hides its last tool",
           },
         })
       warnings.push(message)
@@ -93,7 +93,7 @@ export const mcpEdit = defineTool({
         reload,
         warnings: [...warnings, ...warningsOf(after, outcome)],
       },
-      text: changes.length === 0 ? `${after} is like this already` : `changed ${after}: ${keysText(changes)}`,
+      text: changes.length === 0 ? `${after} already has these settings` : `changed ${after}: ${keysText(changes)}`,
     }
   },
 })
@@ -108,11 +108,11 @@ export type EditRequest = {
 export type EditPlan = {
   /** The server's name after the edit. */
   readonly newName: string
-  /** The server as mcp.json would have it. */
+  /** The server as mcp.json would contain it. */
   readonly next: Params
   readonly changes: readonly Change[]
   readonly warnings: readonly string[]
-  /** What a person must agree to; empty for an edit that an assistant may make alone. */
+  /** The consents that a person must give; empty for an edit that an assistant may make alone. */
   readonly consents: readonly ConsentKind[]
   readonly question: Question
   readonly change: DocumentChange
@@ -143,7 +143,7 @@ export function planEdit(
     lines: [
       ...(newName === name ? [] : [`name: ${visible(name)} -> ${visible(newName)}`]),
       ...changedSettings(server, next),
-      // The person has not agreed to what did not run.
+      // Shows all settings, because the person has not agreed to run this server before.
       ...(starts ? settingsOf(unchanged) : []),
     ],
   })
@@ -154,7 +154,7 @@ export function planEdit(
     changes: [
       ...(newName === name ? [] : [{ key: "name", from: name, to: newName }]),
       ...effective,
-      ...changedIdly(server, next, effective),
+      ...changedWithoutEffect(server, next, effective),
     ],
     warnings,
     consents,
@@ -170,7 +170,10 @@ export function planEdit(
 
 // ---
 
-/** What an assistant may change alone. Every other setting decides what runs, where it connects, or what it gets to see. */
+/**
+ * The settings that an assistant may change alone. Every other setting affects what runs, where it connects, or which data it
+ * receives.
+ */
 const HARMLESS: ReadonlySet<string> = new Set([
   "timeout",
   "connectionTimeout",
@@ -187,7 +190,7 @@ const HARMLESS: ReadonlySet<string> = new Set([
   "protocolVersion",
 ])
 
-/** What every client's model reads from then on: which tools there are, under which names, and their descriptions. */
+/** The settings that change what every client's model reads: the set of tools, their names, and their descriptions. */
 const OFFERED: ReadonlySet<string> = new Set([
   "tags",
   "disabled",
@@ -199,27 +202,27 @@ const OFFERED: ReadonlySet<string> = new Set([
   "toolPinning",
 ])
 
-/** Returns what a person must agree to if these settings change. */
+/** Returns the consents that a person must give to change these settings. */
 function consentsTo(keys: readonly string[], renamed: boolean): readonly ConsentKind[] {
   const installs = keys.some((key) => !HARMLESS.has(key) && !OFFERED.has(key))
   const edits = renamed || keys.some((key) => OFFERED.has(key))
   return [...(installs ? ["installs" as const] : []), ...(edits ? ["edits" as const] : [])]
 }
 
-/** Whether an edit would leave a server that offers tools now without one. */
+/** Whether an edit would hide all tools of a server that offers some now. */
 function wouldOfferNothing({ agent }: ToolContext, name: string, { disabledTools }: Params): boolean {
   return hidesEveryTool(agent.find(name), Array.isArray(disabledTools) ? disabledTools.map(String) : [])
 }
 
-/** Returns the written settings that differ without an effect: keys that svc does not know, and values that hold by default. */
-function changedIdly(before: Params, after: Params, effective: readonly Change[]): readonly Change[] {
+/** Returns the written settings that differ without an effect: unknown keys, and values that equal the default. */
+function changedWithoutEffect(before: Params, after: Params, effective: readonly Change[]): readonly Change[] {
   const isCovered = (key: string) => effective.some((one) => one.key === key || one.key.startsWith(`${key}.`))
   return changedKeys(before, after).flatMap((key) =>
     isCovered(key) ? [] : [{ key, from: shownValue(key, before[key]), to: shownValue(key, after[key]) }],
   )
 }
 
-/** Returns a written value as text, secrets hidden. */
+/** Returns a written value as text, with secrets hidden. */
 function shownValue(key: string, value: unknown): string | undefined {
   if (value === undefined) return undefined
   if (HOLDS_SECRETS.has(key) || isSecretName(key)) return HIDDEN
@@ -229,12 +232,12 @@ function shownValue(key: string, value: unknown): string | undefined {
 
 const HOLDS_SECRETS: ReadonlySet<string> = new Set(["env", "headers", "oauth"])
 
-/** Warns of secrets that a patch writes into mcp.json. */
+/** Returns warnings about secrets that a patch writes into mcp.json. */
 const openSecrets = ({ env, headers }: Params): readonly string[] =>
   [env, headers].flatMap((section) =>
     Object.entries(isObject(section) ? section : {}).flatMap(([name, value]) =>
       typeof value === "string" && isSecretName(name) && !value.includes("$") && value !== ""
-        ? [`${name} is written into mcp.json as it is: put it into .env and refer to it as \${${name}}`]
+        ? [`the secret ${name} is written into mcp.json; put it into .env and refer to it as \${${name}}`]
         : [],
     ),
   )

@@ -11,7 +11,7 @@ import { defineTool, SERVER_NAME, type ToolContext } from "./tool.ts"
 const output = z.object({
   serverName: z.string(),
   enabled: z.boolean(),
-  changed: z.boolean().describe("False if the server was in this state already"),
+  changed: z.boolean().describe("False if the server was already in this state"),
   status: z.string(),
   reload: reloadSchema,
   warnings: z.array(z.string()),
@@ -34,7 +34,7 @@ const toggle = (disabled: boolean) => ({
       await confirm(context, ["edits"], questionOn(what, { server, kept }))
     } else if (changed) {
       const what = `Enable the MCP server ${quoted(name)}: let svc run this and offer its tools to every client`
-      // What starts needs the consent that its installation needed.
+      // Starting the server needs the same consents as its installation.
       await confirm(context, STARTING, questionOn(what, { server, kept, config, lines: settingsOf(server) }))
     }
     const { outcome, reload } = await applyEdit(context, name, (written) => {

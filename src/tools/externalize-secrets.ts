@@ -1,6 +1,6 @@
 /**
- * Moves the secrets of a server to `.env`, with references in their place, so that mcp.json can be shared. What is not
- * secret stays as it is.
+ * Moves the secrets of a server to `.env` and replaces them by references, so that mcp.json can be shared. Other values stay
+ * unchanged.
  */
 
 import { HIDDEN } from "../config/effective.ts"
@@ -13,28 +13,31 @@ import { isObject, type Params } from "../wire/message.ts"
 
 export type ExternalizedServer = {
   readonly server: Params
-  /** What `.env` must have besides what it has. */
+  /** The variables to add to `.env`. */
   readonly variables: Readonly<Record<string, string>>
-  /** Every variable that is referred to in place of a secret. */
+  /** Every variable that a reference names in place of a secret. */
   readonly references: readonly string[]
 }
 
-/** Which values of a server are secrets. */
+/** The secrets among the values of a server. */
 export type SecretLocations = {
-  /** Names in `env` and `headers` that are secret although they do not look so. */
+  /** Names in `env` and `headers` that are secret although they do not look secret. */
   readonly names: ReadonlySet<string>
-  /** Values inside of other texts, for example in an argument, by the name in their `placeholder`. */
+  /** Values within other texts, for example in an argument, by the name in their `placeholder`. */
   readonly hidden: Readonly<Record<string, string>>
-  /** Names in `env`, `headers` and `oauth` that stay as they are. */
+  /** Names in `env`, `headers` and `oauth` with values that stay unchanged. */
   readonly kept?: ReadonlySet<string>
 }
 
 export const NO_SECRETS: SecretLocations = { names: new Set(), hidden: {} }
 
-/** Stands for a secret inside of a text until its variable is known. No text of a person or a registry contains it. */
+/**
+ * Returns the placeholder for a secret within a text until its variable is known. No text of a person or a registry contains
+ * it.
+ */
 export const placeholder = (name: string): string => `\0${name}\0`
 
-/** Replaces placeholders for an answer: secrets are hidden. An option is shown: it decides what runs. */
+/** Replaces placeholders for an answer. Hides secrets, but shows options, because they affect what runs. */
 export const maskPlaceholders = (server: Params, { hidden }: Pick<SecretLocations, "hidden">): Params =>
   replacePlaceholders(server, (name) => {
     const value = hidden[name] ?? ""
@@ -45,7 +48,7 @@ export const maskPlaceholders = (server: Params, { hidden }: Pick<SecretLocation
 export const fillPlaceholders = (server: Params, { hidden }: Pick<SecretLocations, "hidden">): Params =>
   replacePlaceholders(server, (name) => hidden[name] ?? "")
 
-/** Moves the secrets out of `server`. `prefix`: the server's name as its variables begin with it. */
+/** Moves the secrets out of `server`. `prefix`: the server's name, in the form with which its variables begin. */
 export function externalizeSecrets(
   server: Params,
   prefix: string,
@@ -79,7 +82,7 @@ export function externalizeSecrets(
   return { server: safe, variables, references: [...references] }
 }
 
-/** Escapes a text that means itself, since `$` begins a reference. A text that is one reference as a whole stays one. */
+/** Escapes `$`, which begins a reference, in a literal text. A text that is one whole reference stays unchanged. */
 export const escapeReferences = (text: string): string => (isReference(text) ? text : text.replaceAll("$", "$$$$"))
 
 /** Returns given values in mcp.json's syntax. */
@@ -93,7 +96,7 @@ export const isReference = (text: string): boolean => /^\$\{[A-Za-z_][A-Za-z0-9_
 
 type Section = "env" | "headers" | "oauth"
 
-/** A PEM key begins with dashes too. */
+/** Matches an option of a command, but not a PEM key, which also begins with dashes. */
 const OPTION = /^-(?!----)/
 const PLACEHOLDER = /\0([^\0]*)\0/g
 const REFERENCE = /(?<!\$)(?:\$\$)*\$(?:[A-Za-z_]|\{)/
@@ -101,7 +104,7 @@ const REFERENCE = /(?<!\$)(?:\$\$)*\$(?:[A-Za-z_]|\{)/
 const replacePlaceholders = (server: Params, replace: (name: string) => string): Params =>
   mapStrings(server, (text) => text.replace(PLACEHOLDER, (_, name: string) => replace(name))) as Params
 
-/** Returns a variable that is not set, or is set to this very value: another server may have one of the same name. */
+/** Returns a variable that is not set, or has this value: another server may use a variable with the same name. */
 function freeName(
   wanted: string,
   prefix: string,

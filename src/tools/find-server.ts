@@ -1,12 +1,12 @@
 /**
- * Finds the MCP endpoint behind an address that a person gives, such as the name of a host: by the Server Card at the address,
- * or by the cards that the AI Catalog of its host lists. From: Server Card extension (SEP-2127), Client Discovery Flow.
+ * Finds the MCP endpoint for an address that a person gives, such as the name of a host: from the Server Card at the address, or
+ * from the cards that the AI Catalog of its host lists. From: Server Card extension (SEP-2127), Client Discovery Flow.
  *
- *  1. An address whose path ends with `mcp` or `sse`, or that refers to a variable, is taken as it is, and svc sends nothing.
- *     An address that answers MCP is taken as it is too, without waiting for cards.
+ *  1. svc uses an address unchanged, without a request, if its path ends with `mcp` or `sse` or it refers to a variable. It also
+ *     uses an address unchanged if that answers MCP, without waiting for cards.
  *  2. svc sends no credentials, and waits REQUEST_MS for the catalog and as long for the cards that it lists.
  *  3. A host may name cards and endpoints of other hosts, within the rules of oauth/ssrf.ts.
- *  4. A card is what its host says, and proves nothing: the caller shows the person what was found.
+ *  4. A card is only a claim of its host: the caller shows the person what was found.
  */
 import { isLoopback } from "../lib/address.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
@@ -22,15 +22,15 @@ export type FoundServer = {
   readonly card: RegistryEntry
   /** The address that the person gave. */
   readonly address: string
-  /** Where the card is, or the catalog that holds it. */
+  /** The address of the card, or of the catalog that contains it. */
   readonly from: string
 }
 
 type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
 /**
- * Returns the only server that is found behind `text`, or the address to connect to if `text` is that already or nothing is
- * found. Rejects with a RequestError that lists the servers if there are several, and for a host where there is none.
+ * Returns the only server that is found for `text`, or the address to connect to if `text` is already an endpoint or nothing is
+ * found. Rejects with a RequestError that lists the servers if there are several, and for a host without any.
  */
 export async function findServer(text: string, fetch: Fetch): Promise<FoundServer | string> {
   if (/[$\s]|\{\{/.test(text)) return text
@@ -58,8 +58,8 @@ export async function findServer(text: string, fetch: Fetch): Promise<FoundServe
 }
 
 /**
- * Returns the URL that a person means by `text`: a host without a scheme is reached by https, this machine by http. A text that
- * refers to a variable stays as it is. Throws a RequestError for anything else.
+ * Returns the URL that a person means by `text`: a host without a scheme gets https, or http on this machine. A text that refers
+ * to a variable stays unchanged. Throws a RequestError for any other text.
  */
 export function addressOf(text: string): string {
   if (/\$|\{\{/.test(text)) return text
@@ -72,8 +72,8 @@ export function addressOf(text: string): string {
 }
 
 /**
- * Plans the connection to a found server. Throws a RequestError for an endpoint that svc must not connect to, and for headers
- * that are not a server's to set.
+ * Plans the connection to a found server. Throws a RequestError for an endpoint to which svc must not connect, and for headers
+ * that a server may not set.
  */
 export function planFound({ card, address }: FoundServer, values: InputValues): Installable {
   const plan = planInstall(card, values, "remote")
@@ -93,7 +93,7 @@ export function planFound({ card, address }: FoundServer, values: InputValues): 
 export const describeFound = ({ card, from }: FoundServer): string =>
   `${visible(card.title ?? card.name)} (${card.name}) by the server card at ${visible(from)}`
 
-/** Describes what a found server is reached by: its endpoint, and each header with its value, as they are sent. */
+/** Describes the connection to a found server: its endpoint, and each header with its value, as svc sends them. */
 export function describeEndpoint({ url, headers }: Params): string {
   const fields = isObject(headers) ? Object.entries(headers) : []
   const sent = (value: unknown) => visible(String(value).replaceAll("$$", "$"))
@@ -119,13 +119,13 @@ function hostUrl(text: string): URL | null {
   return url
 }
 
-/** Returns where an address has its card. Discovery: Hosted Server Card Location. */
+/** Returns the URL of an address's card. Discovery: Hosted Server Card Location. */
 function cardUrl({ origin, pathname }: URL): string {
   if (pathname.endsWith("/server-card")) return `${origin}${pathname}`
   return `${origin}${pathname === "/" ? "/mcp" : pathname.replace(/\/$/, "")}/server-card`
 }
 
-/** Returns the JSON at an address; undefined if there is none, or svc must not ask. */
+/** Returns the JSON at an address; undefined if there is none, or svc must not request it. */
 async function jsonAt(url: string, accept: string, ask: BoundedFetch): Promise<unknown> {
   try {
     const response = await ask(url, { headers: { accept } })
@@ -157,7 +157,7 @@ async function cardsIn({ origin }: URL, ask: BoundedFetch): Promise<readonly Loc
   return (await Promise.all(found)).flat()
 }
 
-/** Whether an address answers MCP, or asks for a token, as an endpoint of either era does. */
+/** Whether an address answers MCP or requires a token, as an endpoint of either era does. */
 async function answersMcp(url: URL, ask: BoundedFetch): Promise<boolean> {
   const _meta = { [META_VERSION]: MODERN_VERSION, [META_CLIENT_CAPABILITIES]: {} }
   try {

@@ -1,4 +1,4 @@
-/** `mcp_info`: a server in detail, as it is installed and as a registry describes it. */
+/** `mcp_info`: shows a server in detail, as installed and as a registry describes it. */
 import * as z from "zod"
 import { writtenServers } from "../config/edit.ts"
 import { RequestError } from "../lib/errors.ts"
@@ -77,7 +77,7 @@ type Found = {
   readonly warnings: readonly string[]
 }
 
-/** Looks a server up in the registries, unless it is installed from elsewhere. */
+/** Looks up a server in the registries, unless it was installed from another source. */
 async function lookUp(
   { registries }: ToolContext,
   name: string,
@@ -100,13 +100,13 @@ async function lookUp(
     )
     return { entry, versions, warnings }
   } catch (error) {
-    // An installed server is shown whether a registry answers or not.
+    // Shows an installed server even if no registry answers.
     if (server === undefined || !(error instanceof RegistryError || error instanceof RequestError)) throw error
     return { entry: undefined, versions: [], warnings: [error.message] }
   }
 }
 
-/** Plans the installation of an entry, as far as that is known without a download. */
+/** Plans the installation of an entry, as far as possible without a download. */
 function planOf(
   { machine }: ToolContext,
   entry: RegistryEntry | undefined,
@@ -114,7 +114,7 @@ function planOf(
   if (entry === undefined) return { plan: undefined, warnings: [] }
   const bundle = bundleOf(entry)
   if (bundle !== undefined) {
-    const warning = `it is the bundle ${bundle.identifier}: a dry run of its installation shows what it runs and needs`
+    const warning = `it is the bundle ${bundle.identifier}; a dry run of its installation shows what it runs and needs`
     return { plan: undefined, warnings: [warning] }
   }
   const plan = planInstall(entry, {}, undefined, machine.has)

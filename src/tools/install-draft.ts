@@ -1,4 +1,4 @@
-/** Drafts an installation: the server as mcp.json would have it, and the values that are still missing. Nothing is written. */
+/** Drafts an installation: the server as mcp.json would contain it, and the missing values. Writes nothing. */
 import * as z from "zod"
 import { compact } from "../lib/json.ts"
 import type { Bundle } from "../registry/bundle.ts"
@@ -23,7 +23,7 @@ import { type ToolContext, ToolError } from "./tool.ts"
 export const missingSchema = z.object({
   name: z.string().describe("The name of the value in env"),
   description: z.string().optional(),
-  secret: z.boolean().describe("Whether it is a secret: ask the person for it, and do not make it up"),
+  secret: z.boolean().describe("Whether it is a secret; ask the person for it, and do not invent it"),
   choices: z.array(z.string()).optional(),
   default: z.string().optional(),
 })
@@ -35,7 +35,7 @@ export type InstallDraft = {
   readonly secrets: SecretLocations
   readonly missing: readonly RequestedInput[]
   readonly optional: readonly RequestedInput[]
-  /** Where it comes from, in words. */
+  /** The source of the server, in words. */
   readonly source: string
   readonly version: string | undefined
   readonly warnings: readonly string[]
@@ -83,7 +83,7 @@ export function draftEntry(
   }
 }
 
-/** Returns `installedFrom` of a server. `values`: those that a later version cannot find in the server itself. */
+/** Returns `installedFrom` of a server. `values`: the values that an update cannot find in the server itself. */
 export const originFor = (entry: RegistryEntry, plan: Installable, values: InputValues): Params =>
   compact({
     registry: entry.registry,
@@ -103,8 +103,8 @@ export const registryStatus = ({ name, status }: RegistryEntry): readonly string
   status === "active" ? [] : [`${name} is ${status} in its registry`]
 
 /**
- * Returns given values in mcp.json's syntax. `hidden`: those that the entry calls secret and that come to stand inside of
- * other texts, where no name says so; placeholders stand for them in `values`.
+ * Returns given values in mcp.json's syntax. `hidden`: the values that the entry declares secret and that become part of other
+ * texts, where no name marks them as secret; `values` has placeholders for them.
  */
 export function withPlaceholders(
   entry: RegistryEntry,
@@ -123,7 +123,7 @@ export function withPlaceholders(
   return { values, hidden }
 }
 
-/** Drafts a server that was found by its card. Throws a RequestError for an endpoint that svc must not connect to. */
+/** Drafts a server that was found by its card. Throws a RequestError for an endpoint to which svc must not connect. */
 export function draftFound(name: string, found: FoundServer, env: Readonly<Record<string, string>> = {}): InstallDraft {
   const { card, from } = found
   const { values, hidden } = withPlaceholders(card, env, undefined)
@@ -160,7 +160,7 @@ export function draftCustom(name: string, custom: CustomServer): InstallDraft {
       "invalid_argument",
       "Give one of command, url and package, not several, or none to install from a registry",
     )
-  const isIdle = spec === undefined && version !== undefined && version !== "latest"
+  const hasUnusedVersion = spec === undefined && version !== undefined && version !== "latest"
   const draft = (server: Params, source: string, known?: string): InstallDraft => ({
     name,
     server,
@@ -169,7 +169,7 @@ export function draftCustom(name: string, custom: CustomServer): InstallDraft {
     optional: [],
     source,
     version: known,
-    warnings: isIdle ? ["version has no effect on a command or a url"] : [],
+    warnings: hasUnusedVersion ? ["version has no effect on a command or a url"] : [],
     bundle: undefined,
   })
   if (url !== undefined) {
@@ -204,14 +204,14 @@ const unusedNames = (
       !Object.hasOwn(bundle?.manifest.user_config ?? {}, name),
   )
 
-/** Passes values that the entry does not declare to a command all the same: entries are often incomplete. */
+/** Also passes values that the entry does not declare to a command, because entries are often incomplete. */
 function withUnused({ server, type }: Installable, unused: readonly string[], values: InputValues): Params {
   if (unused.length === 0 || type === "remote") return server
   const extra = Object.fromEntries(unused.map((name) => [name, values[name] ?? ""]))
   return { ...server, env: { ...(isObject(server.env) ? server.env : {}), ...extra } }
 }
 
-/** Whether a bundle's value is secret. mcp.json keeps it under its name alone, which need not look secret. */
+/** Whether a bundle's value is secret. mcp.json has only its name, which need not look secret. */
 const isBundleSecret = (name: string, { packages }: RegistryEntry, { manifest }: Bundle): boolean =>
   isSensitive(manifest, name) ||
   packages.some(({ environmentVariables }) => environmentVariables.some((one) => one.name === name && one.isSecret))
@@ -219,7 +219,7 @@ const isBundleSecret = (name: string, { packages }: RegistryEntry, { manifest }:
 /** Whether an entry declares a value of this name anywhere. */
 const declares = (entry: RegistryEntry, name: string): boolean => JSON.stringify(entry).includes(JSON.stringify(name))
 
-/** Returns the command that runs a package, npm's by default, with its arguments. `names`: the variables that it is given. */
+/** Returns the command that runs a package, by default of npm, with its arguments. `names`: the variables that it receives. */
 function packageCommand(
   text: string,
   version: string | undefined,

@@ -1,6 +1,6 @@
 /**
- * `mcp_install`, a transaction: missing values are named, a person agrees to the exact command, both documents are written,
- * and the server must connect and list. Otherwise everything is as it was before.
+ * `mcp_install`, a transaction: reports missing values, asks a person to agree to the exact command, writes both documents, and
+ * requires that the server connects and lists. Otherwise restores the previous state.
  */
 import { isDeepStrictEqual } from "node:util"
 import * as z from "zod"
@@ -174,7 +174,7 @@ async function draftOf(request: InstallRequest, context: ToolContext): Promise<I
   return { ...draft, warnings: [...warnings, ...draft.warnings] }
 }
 
-/** Drafts a server that no registry describes; an address may be that of a host or page whose card names the endpoint. */
+/** Drafts a server that no registry describes. An address may be that of a host or page with a card that names the endpoint. */
 async function draftOwn(args: InstallRequest, context: ToolContext): Promise<InstallDraft> {
   const { url, command, package: spec, serverName } = args
   if (url === undefined || command !== undefined || spec !== undefined) return draftCustom(serverName, args)
@@ -184,14 +184,14 @@ async function draftOwn(args: InstallRequest, context: ToolContext): Promise<Ins
     : draftFound(serverName, found, args.env)
 }
 
-/** The settings of `config` that say what a server runs or where it connects. */
+/** The settings of `config` that determine what a server runs or where it connects. */
 const SOURCE = z.object({
   command: z.string().min(1).nullish(),
   args: z.array(z.string()).nullish(),
   url: z.string().min(1).nullish(),
 })
 
-/** Returns what a request's arguments and its `config` say of the source. Throws a ToolError if one contradicts the other. */
+/** Returns the source from a request's arguments and its `config`. Throws a ToolError if they contradict each other. */
 function sourceOf(request: InstallRequest): Pick<CustomServer, "command" | "args" | "url"> {
   const parsed = SOURCE.safeParse(withAliases(request.config ?? {}), { error: schemaProblem })
   if (!parsed.success)
@@ -203,7 +203,7 @@ function sourceOf(request: InstallRequest): Pick<CustomServer, "command" | "args
   const either = <T>(key: string, beside: T | undefined, inside: T | null | undefined): T | undefined => {
     if (beside === undefined || (inside ?? undefined) === undefined) return beside ?? inside ?? undefined
     if (isDeepStrictEqual(beside, inside)) return beside
-    throw new ToolError("invalid_argument", `${key} and config.${key} differ: give one of them`)
+    throw new ToolError("invalid_argument", `${key} and config.${key} differ; give only one of them`)
   }
   return {
     command: either("command", request.command, command),
@@ -212,13 +212,19 @@ function sourceOf(request: InstallRequest): Pick<CustomServer, "command" | "args
   }
 }
 
-/** Returns the settings of `config` that are not its source, which the draft has: none of them changes a registry's entry. */
+/**
+ * Returns the settings of `config` without the source, which is in the draft. None of them changes what a registry's entry
+ * runs.
+ */
 function settingsIn({ config = {} }: InstallRequest): Params {
   const { command: _command, args: _args, url: _url, serverUrl: _serverUrl, httpUrl: _httpUrl, ...settings } = config
   return settings
 }
 
-/** What is written, what the person is asked, and the members that all answers share. Throws a ToolError if it is not valid. */
+/**
+ * Plans the change, the question to the person, and the members that all answers share. Throws a ToolError if it is not
+ * valid.
+ */
 function planInstallation(context: ToolContext, request: InstallRequest, draft: InstallDraft) {
   const documents = context.editor.read()
   const { name, secrets } = draft
@@ -258,9 +264,9 @@ function planInstallation(context: ToolContext, request: InstallRequest, draft: 
 }
 
 const missingText = ({ name, missing }: InstallDraft): string =>
-  `${name} needs ${missing.map(inputText).join(", ")}: ask the person, and give the values in env`
+  `${name} needs ${missing.map(inputText).join(", ")}; ask the person, and give the values in env`
 
-/** Returns the name of an input, what it is for, and what it may be. */
+/** Returns the name of an input, its purpose, and its choices. */
 function inputText({ name, description, choices = [] }: RequestedInput): string {
   const about = [description ?? "", choices.length === 0 ? "" : `one of ${choices.join(", ")}`].filter(Boolean)
   return about.length === 0 ? name : `${name} (${about.join("; ")})`

@@ -1,4 +1,4 @@
-/** `mcp_list`: the servers, with their status. */
+/** `mcp_list`: lists the servers with their status. */
 import * as z from "zod"
 import { listText, type ServerDetails, serverDetailsSchema, serversOf } from "./servers.ts"
 import { defineTool, READS } from "./tool.ts"

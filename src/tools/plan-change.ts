@@ -1,6 +1,6 @@
 /**
- * Plans changes of mcp.json and `.env`: what a server is called there, what the texts become, and whether they are valid.
- * Pure but for `context`, which tells the environment that the documents are planned in.
+ * Plans changes of mcp.json and `.env`: resolves the name of a server, returns the changed texts, and checks that they are valid.
+ * Pure except for `context`, which provides the environment for planning.
  */
 import { isDeepStrictEqual } from "node:util"
 import { parseDocument } from "../config/document.ts"
@@ -21,7 +21,7 @@ import { type ToolContext, ToolError } from "./tool.ts"
 /** The part of the context that planning needs. */
 export type PlanContext = { readonly editor: Pick<ToolContext["editor"], "world"> }
 
-/** Returns the name under which a server is written; its slug leads to it too. Throws a ToolError (not_found). */
+/** Returns the name of a server in the file, from its name or slug. Throws a ToolError (not_found). */
 export function resolveServerName(config: string, given: string): string {
   const names = [...writtenServers(config).keys()]
   const found = names.find((name) => name === given) ?? names.find((name) => slugOf(name) === given)
@@ -32,12 +32,12 @@ export function resolveServerName(config: string, given: string): string {
   throw new ToolError("not_found", message, { hint: { tool: "mcp_list", args: {}, does: "shows the servers" } })
 }
 
-/** Returns a server as it is written in mcp.json; an empty one if it is not there. */
+/** Returns a server as written in mcp.json; an empty object if it is not there. */
 export const writtenServer = (config: string, name: string): Params => writtenServers(config).get(name)?.server ?? {}
 
 /**
- * Returns the warnings about documents as they would be after a change. Throws a ToolError if the change leaves a server
- * out.
+ * Returns the warnings about the documents after a change. Throws a ToolError if the change makes a server invalid, so that svc
+ * leaves it out.
  */
 export function validateChange({ editor }: PlanContext, before: WrittenDocuments, after: WrittenDocuments): string[] {
   const issuesOf = ({ config, dotenv }: WrittenDocuments): readonly Issue[] => {
@@ -50,7 +50,7 @@ export function validateChange({ editor }: PlanContext, before: WrittenDocuments
       throw error
     }
   }
-  // The same message may be about another server.
+  // Two servers may have the same message.
   const keyOf = ({ server = "", message }: Issue) => `${server} ${message}`
   const known = new Set(issuesOf(before).map(keyOf))
   const fresh = issuesOf(after).filter((issue) => !known.has(keyOf(issue)))
@@ -60,14 +60,14 @@ export function validateChange({ editor }: PlanContext, before: WrittenDocuments
 }
 
 /**
- * Throws a ToolError (conflict) if a server, or what `serverDefaults` adds to it, is not written as it was in the documents
- * that the person was asked about.
+ * Throws a ToolError (conflict) if a server, or what `serverDefaults` adds to it, has changed since the documents about which the
+ * person was asked.
  */
 export function requireUnchanged(written: WrittenDocuments, asked: WrittenDocuments, name: string): void {
   const [now, before] = [written, asked].map(({ config }) => [writtenServers(config).get(name), defaultsIn(config)])
   if (isDeepStrictEqual(now, before)) return
   throw new ToolError("conflict", `${name} was changed in the meantime`, {
-    hint: { tool: "mcp_status", args: { serverName: name, details: true }, does: "shows it as it is now" },
+    hint: { tool: "mcp_status", args: { serverName: name, details: true }, does: "shows its current settings" },
   })
 }
 
@@ -82,43 +82,43 @@ export const digestOf = (
     "hex",
   )
 
-/** Returns a plan's digest for an answer: to a terminal alone, since short secrets can be guessed from a digest. */
+/** Returns a plan's digest for an answer: only to a terminal, because short secrets can be guessed from a digest. */
 export const digestFor = ({ terminal }: Pick<ToolContext, "terminal">, digest: string): string | undefined =>
   terminal === undefined ? undefined : digest
 
-/** Throws a ToolError (conflict) if the person at the terminal was shown another plan: a registry may answer anew each time. */
+/** Throws a ToolError (conflict) if the person at the terminal saw another plan: a registry may change its answer. */
 export function requireAgreed({ terminal }: Pick<ToolContext, "terminal">, digest: string): void {
   if (terminal?.agreed === undefined || terminal.agreed === digest) return
   throw new ToolError(
     "conflict",
-    "What would run now is not what was shown: the registry or mcp.json has changed in the meantime. Nothing was changed; run the command again",
+    "What would run now differs from what was shown: the registry or mcp.json has changed in the meantime. Nothing was changed; run the command again",
   )
 }
 
-/** Makes an edit of mcp.json a change of both documents. */
+/** Converts an edit of mcp.json into a change of both documents. */
 export const configChange =
   (edit: Edit): DocumentChange =>
   ({ config, dotenv }) => ({ config: edit(config), dotenv })
 
-/** A server that is to be written. */
+/** A server to be written. */
 export type ServerWrite = {
   readonly name: string
-  /** The server with placeholders for secrets inside of texts. */
+  /** The server, with placeholders for secrets within texts. */
   readonly server: Params
   readonly secrets: SecretLocations
-  /** Puts the server into mcp.json; `safe` has references in place of its secrets. */
+  /** Returns the edit that writes the server to mcp.json; `safe` has references instead of its secrets. */
   edit(safe: Params): Edit
 }
 
-/** Both documents with a server written. */
+/** Both documents after a server is written. */
 export type PlannedWrite = {
   readonly documents: WrittenDocuments
-  /** The variables that mcp.json refers to in place of the server's secrets. */
+  /** The variables to which mcp.json refers instead of the server's secrets. */
   readonly references: readonly string[]
   readonly warnings: readonly string[]
 }
 
-/** Plans the writing of a server into documents as they are at that moment. Throws a ToolError if that leaves a server out. */
+/** Plans the writing of a server into the current documents. Throws a ToolError if that makes a server invalid. */
 export function planWrite(
   context: PlanContext,
   { name, server, secrets, edit }: ServerWrite,
@@ -133,8 +133,8 @@ export function planWrite(
 }
 
 /**
- * Returns what takes a written server out of documents that another program has changed since: the variables that were added
- * to `.env` go, and `undo` edits mcp.json if the server is still in it.
+ * Returns the change that undoes the writing of a server in documents that another program may have changed since: removes the
+ * variables that were added to `.env`, and applies `undo` to mcp.json if the server is still in it.
  */
 export const reverseWrite =
   (name: string, undo: Edit, { before, after }: Pick<AppliedChange, "before" | "after">): DocumentChange =>
@@ -146,7 +146,7 @@ export const reverseWrite =
     }
   }
 
-/** Returns the merge patch (RFC 7396) that makes one object the other. */
+/** Returns the merge patch (RFC 7396) that converts one object into the other. */
 export function mergePatchOf(from: Params, to: Params): Params {
   const patch: Record<string, unknown> = {}
   for (const key of Object.keys(from)) if (to[key] === undefined) patch[key] = null
@@ -176,5 +176,5 @@ export function withMergePatch(target: Params, patch: Params): Params {
 /** Returns `serverDefaults` as written. */
 const defaultsIn = (config: string): unknown => parseDocument(config, "mcp.json").value.serverDefaults
 
-/** Characters of an unknown name that an error repeats. */
+/** The most characters of an unknown name that an error repeats. */
 const MAX_NAME = 200

@@ -1,4 +1,4 @@
-/** `mcp_registry_list`, `mcp_registry_status` and `mcp_registry_info`: the registries that servers come from. */
+/** `mcp_registry_list`, `mcp_registry_status` and `mcp_registry_info`: show the registries of servers. */
 import * as z from "zod"
 import { redactedUrl } from "../config/registries.ts"
 import { REGISTRY } from "./search.ts"
@@ -55,7 +55,7 @@ export const mcpRegistryInfo = defineTool({
   description: "Shows one registry in detail: its address, whether it answers, and how many servers svc finds in it.",
   annotations: { ...READS, openWorldHint: true },
   input: z.object({ registry: REGISTRY.optional().describe("The registry's name; by default the first one") }),
-  // `error` is the failure of a tool.
+  // In the output of a tool, `error` means that the tool failed.
   output: healthSchema.omit({ error: true }).extend({
     servers: z.number().optional().describe("The number of servers that svc finds in it, 1000 at most"),
     examples: z.array(z.string()).describe("Names of some of its servers"),

@@ -1,4 +1,4 @@
-/** Shows registry entries in answers, and tells which of them are installed. */
+/** Converts registry entries for answers, with the servers that are installed from them. */
 import * as z from "zod"
 import { writtenServers } from "../config/edit.ts"
 import type { RegistryEntry } from "../registry/entry.ts"
@@ -56,14 +56,14 @@ function installedAsOf(entry: RegistryEntry, config: string): string[] {
   return [...writtenServers(config)].flatMap(([name, { server }]) => (runs(server) ? [name] : []))
 }
 
-/** The registry's entry that a server was installed from. */
+/** The registry entry from which a server was installed. */
 export type ServerOrigin = {
   readonly registry: string
   readonly name: string
   readonly version: string
   readonly type: string | undefined
   readonly package: string | undefined
-  /** The values that were given for a bundle, in mcp.json's syntax. */
+  /** The given values of a bundle, in mcp.json's syntax. */
   readonly values: Readonly<Record<string, string>>
 }
 
@@ -86,6 +86,6 @@ export function originOf({ installedFrom }: Params): ServerOrigin | undefined {
 
 // ---
 
-/** Whether an argument names a package, with a version or without. */
+/** Whether an argument names a package, with or without a version. */
 const isPackage = (arg: string, name: string): boolean =>
   arg === name || arg.startsWith(`${name}@`) || arg.startsWith(`${name}==`)

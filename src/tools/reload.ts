@@ -29,7 +29,7 @@ function reload({ editor }: ToolContext) {
   const { added, removed, replaced, retuned } = report
   if (!report.applied)
     return {
-      data: { restarted: [], reload: report, warnings: ["the configuration is broken: the last valid one still runs"] },
+      data: { restarted: [], reload: report, warnings: ["the configuration is broken; the last valid one still runs"] },
       text: `not reloaded: ${report.issues.join("; ")}`,
     }
   return {
@@ -38,7 +38,7 @@ function reload({ editor }: ToolContext) {
   }
 }
 
-/** Restarts a server, or all instances of a template. Throws a ToolError (conflict) if nothing of it is to run. */
+/** Restarts a server, or all instances of a template. Throws a ToolError (conflict) if the server is not meant to run. */
 async function restart(context: ToolContext, serverName: string) {
   const { agent } = context
   const { name, state, enabled, instances } = serverOf(context, serverName)

@@ -1,4 +1,4 @@
-/** `mcp_search`: servers in the registries, the best match first. */
+/** `mcp_search`: searches the registries for servers, best match first. */
 import * as z from "zod"
 import { entrySchema, showEntry } from "./registry-entries.ts"
 import { listText } from "./servers.ts"

@@ -1,4 +1,4 @@
-/** Joins the servers as they are written with what runs of them, for `mcp_list`, `mcp_status` and `mcp_info`. */
+/** Joins the servers in the file with their running instances, for `mcp_list`, `mcp_status` and `mcp_info`. */
 import * as z from "zod"
 import { parseDocument } from "../config/document.ts"
 import { writtenServers } from "../config/edit.ts"
@@ -42,7 +42,7 @@ export type ServerDetails = Immutable<z.infer<typeof serverDetailsSchema>> & {
 export type ServersContext = Pick<ToolContext, "agent" | "clock" | "editor" | "redactAll">
 
 /**
- * Returns all servers of mcp.json in its order, each with what runs of it. If the file is broken, returns the servers that
+ * Returns all servers of mcp.json in its order, each with its running instances. If the file is broken, returns the servers that
  * still run.
  */
 export function serversOf(context: ServersContext): readonly ServerDetails[] {
@@ -50,17 +50,17 @@ export function serversOf(context: ServersContext): readonly ServerDetails[] {
   return describeServers(writtenOr(status, context.editor.read().config), status)
 }
 
-/** Returns the server of a name or slug. Throws a ToolError (not_found). */
+/** Returns the server with a name or slug. Throws a ToolError (not_found). */
 export function serverOf(context: ToolContext, given: string): ServerDetails {
   const all = serversOf(context)
   const found = all.find(({ name }) => name === given) ?? all.find(({ name }) => slugOf(name) === given)
   if (found !== undefined) return found
   const name = resolveServerName(context.editor.read().config, given)
-  // Written since `all` was read.
+  // The server was written after `all` was read.
   return serverOf(context, name)
 }
 
-/** Returns what runs now, with credentials, paths and addresses masked. */
+/** Returns the status of the running servers, with credentials, paths and addresses masked. */
 export const runningOf = ({ agent, clock, redactAll }: ServersContext): Status =>
   statusOf(agent.snapshot(), clock.now(), redactAll)
 
@@ -77,8 +77,8 @@ export const valueSchema = z.object({
 })
 
 /**
- * Returns what a server is started with and where each value came from, secrets and headers hidden unless `showSecrets`, as
- * `svc mcp status --verbose --json` shows it.
+ * Returns the effective values of a server and the origin of each, as `svc mcp status --verbose --json` shows them. Hides secrets
+ * and headers unless `showSecrets`.
  */
 export function valuesOf(
   { editor }: Pick<ToolContext, "editor">,
@@ -101,16 +101,16 @@ export const changeSchema = z.object({
   to: z.string().optional().describe("Absent if the value is removed"),
 })
 
-/** A value that a server is started with, before and after a change. */
+/** An effective value of a server, before and after a change. */
 export type Change = { readonly key: string; readonly from: string | undefined; readonly to: string | undefined }
 
-/** Returns the values of a server that a change changes. Secrets are hidden in both. */
+/** Returns the effective values of a server that differ after a change, with secrets hidden. */
 export function changesOf(
   context: Pick<ToolContext, "editor">,
   before: readonly [name: string, texts: WrittenDocuments],
   after: readonly [name: string, texts: WrittenDocuments],
 ): readonly Change[] {
-  // What nobody wrote is no part of a change.
+  // Built-in values are not part of a change.
   const rows = ([name, texts]: typeof before, showSecrets: boolean) =>
     new Map(
       valuesOf(context, name, texts, showSecrets)
@@ -137,7 +137,7 @@ export const listText = (names: readonly string[]): string => (names.length === 
 
 // ---
 
-/** Returns the servers as they are written, or as they run if the file is not JSON any more: the last valid plan runs on. */
+/** Returns the servers of the file, or the running ones if the file is no longer JSON: the last valid plan still runs. */
 function writtenOr(status: Status, config: string): ReturnType<typeof writtenServers> {
   try {
     return writtenServers(config)

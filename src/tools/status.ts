@@ -1,4 +1,4 @@
-/** `mcp_status`: the status of one server, or of all. */
+/** `mcp_status`: shows the status of one server, or of all. */
 import * as z from "zod"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import { slugOf } from "../config/server-spec.ts"
@@ -81,7 +81,7 @@ export const mcpStatus = defineTool({
       }),
     ),
     loaded: z.boolean().describe("False until the configuration has been read for the first time"),
-    issues: z.array(z.string()).describe("What is wrong with the configuration"),
+    issues: z.array(z.string()).describe("Problems of the configuration"),
     warnings: z.array(z.string()),
   }),
   run({ serverName, details }, context) {

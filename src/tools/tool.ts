@@ -1,6 +1,6 @@
 /**
- * Defines what an internal tool is: a name, schemas in and out, and a function. What all tools share is here: arguments are
- * checked, errors become results with a code, and secrets are taken out of every answer.
+ * Defines an internal tool: a name, schemas of its input and output, and a function. Also the parts that all tools share: checks
+ * arguments, converts errors into results with a code, and masks secrets in every answer.
  */
 import * as z from "zod"
 import type { Agent } from "../agent/agent.ts"
@@ -36,13 +36,13 @@ export type Person = {
   agrees(message: string, yes: string): Promise<boolean>
 }
 
-/** A person at a terminal, who is shown the answer to a dry run before the tool runs. */
+/** A person at a terminal, who sees the answer to a dry run before the tool runs. */
 type Terminal = {
   /** The `digest` of that answer; undefined if there was none. */
   readonly agreed: string | undefined
 }
 
-/** What tools work with. */
+/** The parts of svc and of a call that tools use. */
 export type ToolContext = {
   readonly agent: Agent
   readonly editor: ConfigEditor
@@ -50,7 +50,7 @@ export type ToolContext = {
   readonly registries: Registries
   readonly bundles: Bundles
   readonly machine: Machine
-  /** Requests documents of addresses that a caller gave. */
+  /** Requests documents at addresses that a caller gave. */
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
   /** Masks credentials in a text; paths and addresses stay. */
   maskCredentials(text: string): string
@@ -58,19 +58,19 @@ export type ToolContext = {
   redactAll(text: string): string
   /** Returns the last lines of a server's log, oldest first. */
   lines(slug: string): readonly string[]
-  /** What the operator has agreed to in advance: to run new commands, and to change what other clients' models read. */
+  /** The consents that the operator has given in advance: to run new commands, and to change what other clients' models read. */
   readonly preapproved: { readonly installs: boolean; readonly edits: boolean }
   /** Undefined if the caller cannot ask a person. */
   readonly person: Person | undefined
-  /** Set if a person at a terminal is the caller: a command of svc. */
+  /** Set if the caller is a person at a terminal, through a command of svc. */
   readonly terminal: Terminal | undefined
-  /** Aborted when the caller gives up. */
+  /** Aborted when the caller cancels. */
   readonly signal: AbortSignal
   /** Reports progress, which resets the timeout of many callers. */
   progress(message: string): void
 }
 
-/** The part of the context that each call has of its own. */
+/** The part of the context that belongs to one call. */
 export type ToolCaller = Pick<ToolContext, "person" | "terminal" | "signal" | "progress">
 
 /** The codes of failures. choice: Internal tools. */
@@ -87,12 +87,12 @@ export const TOOL_FAULTS = [
 export type ToolFault = (typeof TOOL_FAULTS)[number]
 
 /**
- * The tool that helps after a failure, as data: a client reads the tool's name, a terminal the command of the same name.
- * `does` says what it does, in a few words that follow the name.
+ * The tool that helps after a failure, as data: a client shows the tool's name, a terminal the corresponding command. `does`
+ * continues a sentence that begins with the name.
  */
 export type ToolHint = { readonly tool: string; readonly args: Params; readonly does: string }
 
-/** A tool's failure. `data` stands beside the error in the answer. The message names no tool: `hint` does. */
+/** A tool's failure. The answer contains `data` next to the error. `hint` names a tool, the message does not. */
 export class ToolError extends Error {
   override readonly name = "ToolError"
   readonly hint: ToolHint | undefined
@@ -120,7 +120,7 @@ export type InternalTool = {
   run(args: Params, context: ToolContext): Promise<ToolOutput>
 }
 
-/** What a tool answers: data that fits its `output`, and a summary of it. Members that are undefined are left out. */
+/** The answer of a tool: data that fits its `output`, and a summary. Undefined members are left out. */
 export type ToolOutput<T = Params> = { readonly data: T; readonly text: string }
 
 /** server: Tools, `CallToolResult`. */
@@ -130,7 +130,7 @@ export type ToolResult = {
   readonly isError?: true
 }
 
-/** Makes a tool; `run` gets arguments that fit `input`. */
+/** Returns a tool. `run` receives arguments that fit `input`. */
 export function defineTool<I extends z.ZodObject, O extends z.ZodObject>(
   tool: Omit<InternalTool, "input" | "output" | "run"> & {
     readonly input: I
@@ -150,7 +150,7 @@ export function defineTool<I extends z.ZodObject, O extends z.ZodObject>(
   }
 }
 
-/** Runs a tool. Never rejects: a failure is a result with a code. `onbug` is called with errors of svc's own. */
+/** Runs a tool. Never rejects: a failure is a result with a code. Calls `onbug` with errors that are bugs of svc. */
 export async function invokeTool(
   tool: InternalTool,
   args: Params,
@@ -159,7 +159,7 @@ export async function invokeTool(
 ): Promise<ToolResult> {
   try {
     const { data, text } = await tool.run(args, context)
-    // Many clients show the text only.
+    // Many clients show only the text.
     const lines = [text, ...listOf(data.warnings).map((warning) => `warning: ${warning}`)]
     return clean({ content: [{ type: "text", text: lines.join("\n") }], structuredContent: data }, context)
   } catch (error) {
@@ -206,7 +206,7 @@ export const READS: ToolAnnotations = {
 
 // ---
 
-/** Returns the code of anything thrown, and the message that a caller may see. */
+/** Returns the code of an error, and the message that a caller may see. */
 function toolFailure(error: unknown): {
   readonly code: ToolFault
   readonly message: string
@@ -222,13 +222,13 @@ function toolFailure(error: unknown): {
   return { code, message, hint: undefined, data: {} }
 }
 
-/** Returns the arguments as the tool declares them. Throws a ToolError that names the wrong member and no value. */
+/** Returns the arguments, parsed by the tool's schema. Throws a ToolError that names the wrong members, but no values. */
 function check<I extends z.ZodObject>(input: I, args: Params): z.output<I> {
   const known = Object.keys(input.shape)
   const named: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(args)) {
     const member = memberOf(key, known)
-    // Many callers write null for an argument that is absent.
+    // Many callers write null for an absent argument.
     if (value !== null && value !== undefined) named[member] ??= value
   }
   const parsed = input.safeParse(named, { error: schemaProblem })
@@ -241,7 +241,7 @@ function check<I extends z.ZodObject>(input: I, args: Params): z.output<I> {
   )
 }
 
-/** Returns the declared member that an argument means. Throws a ToolError if there is none. */
+/** Returns the declared member for an argument's name. Throws a ToolError if there is none. */
 function memberOf(key: string, known: readonly string[]): string {
   if (known.includes(key)) return key
   if (SERVER_NAME_ALIASES.includes(key) && known.includes("serverName")) return "serverName"
@@ -270,8 +270,8 @@ function codeOf(error: unknown): ToolFault {
 }
 
 /**
- * Masks secrets in every text of a result, and drops members that are undefined. A terminal's question is made of the
- * members in `ASKED`: a value that is known from elsewhere must not hide a part of what the person agrees to.
+ * Masks secrets in every text of a result, and drops undefined members. At a terminal, does not mask the members in `ASKED`, from
+ * which the question is built: a known secret must not hide a part of what the person agrees to.
  */
 function clean(result: ToolResult, { maskCredentials, terminal }: ToolContext): ToolResult {
   const mask = (text: string, path: readonly (string | number)[]): string =>
@@ -290,7 +290,7 @@ function schemaOf(schema: z.ZodObject): Params {
   return rest
 }
 
-/** Allows failures beside the tool's output: clients check every structured answer against this schema. */
+/** Returns a schema that also allows failures: clients check every structured answer against it. */
 function outputSchemaOf(output: z.ZodObject): Params {
   const { required, properties, ...rest } = schemaOf(output)
   return {
@@ -303,7 +303,7 @@ function outputSchemaOf(output: z.ZodObject): Params {
 const ERROR = z
   .object({
     code: z.enum(TOOL_FAULTS),
-    message: z.string().describe("What went wrong and what to do"),
+    message: z.string().describe("The problem, and what to do"),
     hint: z
       .object({ tool: z.string(), args: z.record(z.string(), z.unknown()), does: z.string() })
       .optional()

@@ -44,7 +44,7 @@ export type Toolbox = {
   /** JSON texts for `tools/list`. */
   readonly entries: readonly string[]
   readonly names: readonly string[]
-  /** Runs a tool; undefined if there is none of this name. */
+  /** Runs a tool; undefined if no tool has this name. */
   call(name: string, args: Params, caller: ToolCaller): Promise<ToolResult> | undefined
 }
 
@@ -55,7 +55,7 @@ export const chooseTools = (choices: readonly ToolChoice[]): readonly InternalTo
       choices.includes("all") || choices.includes(category) || (choices.includes("safe") && annotations.readOnlyHint),
   )
 
-/** Makes a toolbox. `onbug` is called with errors of svc's own. */
+/** Returns a toolbox. Calls `onbug` with errors that are bugs of svc. */
 export function createToolbox(
   tools: readonly InternalTool[],
   context: Omit<ToolContext, keyof ToolCaller>,

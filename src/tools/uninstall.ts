@@ -1,4 +1,4 @@
-/** `mcp_uninstall`: removes a server from the file, with a backup. If its processes do not end, it is put back. */
+/** `mcp_uninstall`: removes a server from the file, with a backup, and stops its processes. */
 import * as z from "zod"
 import { addServer, removeServer } from "../config/edit.ts"
 import { substitute } from "../config/substitution.ts"
@@ -68,14 +68,14 @@ async function uninstall(context: ToolContext, name: string, asked: WrittenDocum
   const warnings: string[] = []
   if (unused.length > 0) warnings.push(`.env still has ${unused.join(", ")}, which no server refers to any more`)
   if (hadBundle)
-    warnings.push("its bundle was removed: after a restore of the backup, uninstall it and install it again")
+    warnings.push("its bundle was removed; after restoring the backup, uninstall the server and install it again")
   return {
     data: { serverName: name, uninstalled: true, backup, unusedVariables: unused, reload, warnings },
     text: `uninstalled ${name}`,
   }
 }
 
-/** Returns the variables that a text refers to. */
+/** Returns the variables to which a text refers. */
 function referencesOf(config: string): ReadonlySet<string> {
   const names = new Set<string>()
   substitute(config, (name) => {

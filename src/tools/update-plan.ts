@@ -1,6 +1,6 @@
 /**
- * Plans the update of a server that came from a registry. What the person has set stays: values, settings, and arguments
- * that the installed version would not have by itself. Pure but for `context`, which knows the environment and the machine.
+ * Plans the update of a server that came from a registry. Keeps what the person has set: values, settings, and arguments that the
+ * installed version does not have by default. Pure except for `context`, which provides the environment and the machine.
  */
 import { isDeepStrictEqual } from "node:util"
 import { patchServer } from "../config/edit.ts"
@@ -40,7 +40,7 @@ export type UpdateRequest = {
   readonly documents: WrittenDocuments
   /** The entry of the requested version. */
   readonly entry: RegistryEntry
-  /** The entry of the installed version; undefined if its registry does not have it any more. */
+  /** The entry of the installed version; undefined if its registry no longer has it. */
   readonly installed: RegistryEntry | undefined
   readonly bundle: Bundle | undefined
   /** The values that the caller passed, by name. */
@@ -56,12 +56,12 @@ export type UpdatePlan = {
   readonly enabled: boolean
   readonly missing: readonly RequestedInput[]
   readonly warnings: readonly string[]
-  /** The command for answers; the caller's secrets are hidden. */
+  /** The command for answers, with the caller's secrets hidden. */
   readonly command: string
-  /** What serverDefaults adds to it. */
+  /** The additions of serverDefaults to the command. */
   readonly inherited: string | undefined
   readonly question: Question
-  /** Stands for everything that decides what runs. */
+  /** The digest of everything that determines what runs. */
   readonly digest: string
   readonly change: DocumentChange
   reverse(made: Pick<AppliedChange, "before" | "after">): DocumentChange
@@ -79,7 +79,7 @@ export function planUpdate(
   const values = bundle === undefined ? { ...found.values, ...given } : { ...origin.values, ...given }
   const plan = planEntry(context, name, entry, { values, type: origin.type, bundle })
   if ("reason" in plan) throw new ToolError("conflict", `${entry.name} ${entry.version} cannot be run: ${plan.reason}`)
-  // Without known arguments they may be the person's, and stay.
+  // Arguments that the entry does not explain may be the person's, so they stay.
   const keepsArgs = !found.hasArguments && bundle === undefined
   const next: Params = {
     ...server,
@@ -111,7 +111,7 @@ export function planUpdate(
     enabled: !isDisabled(server),
     missing: plan.missing.filter((input) => !hasOwnArgs || isEnvironmentVariable(entry, input)),
     warnings: differs
-      ? [`the arguments of ${name} stay as they are; by itself the new version runs ${ownCommand}`]
+      ? [`the arguments of ${name} stay unchanged; by default, the new version runs ${ownCommand}`]
       : [],
     command: commandFor(audience, proposal),
     inherited: inheritedText(audience, next, documents.config),
@@ -128,7 +128,7 @@ export function planUpdate(
   }
 }
 
-/** Returns where a server came from. Throws a ToolError (conflict) unless a registry's entry was installed as it. */
+/** Returns the registry entry of a server. Throws a ToolError (conflict) if the server was not installed from a registry. */
 export function updatableOrigin(name: string, section: string, server: Params): ServerOrigin {
   const origin = section === "mcpTemplates" ? undefined : originOf(server)
   if (origin !== undefined) return origin
@@ -139,10 +139,10 @@ export function updatableOrigin(name: string, section: string, server: Params): 
 
 // ---
 
-/** Variables of a remote's address that are looked for: a registry's text must not make a slow expression. */
+/** The most variables of a remote's address: a registry's text must not lead to a slow regular expression. */
 const MAX_VARIABLES = 4
 
-/** Finds the values that were given when a server was installed. `hasArguments`: they account for all its arguments. */
+/** Finds the values that were given when a server was installed. `hasArguments`: whether they explain all its arguments. */
 function valuesOf(
   server: Params,
   { origin, entry, installed }: Pick<UpdateRequest, "origin" | "entry" | "installed">,
@@ -162,7 +162,7 @@ function valuesOf(
 const textsOf = (section: unknown): Record<string, string> =>
   Object.fromEntries(Object.entries(isObject(section) ? section : {}).map(([key, value]) => [key, String(value)]))
 
-/** Finds what was put into a remote's address when it was installed. */
+/** Finds the values of the variables in a remote's address. */
 function addressVariables(url: unknown, entry: RegistryEntry): Record<string, string> {
   const template = remoteOf(entry)?.url
   if (typeof url !== "string" || template === undefined) return {}
@@ -173,7 +173,7 @@ function addressVariables(url: unknown, entry: RegistryEntry): Record<string, st
   return Object.fromEntries(values.map((value, index) => [names[index] ?? "", value]))
 }
 
-/** Returns the old arguments with the new package in place of the old one, if they name it. */
+/** Returns the old arguments with the old package replaced by the new one, if they name it. */
 function keptArguments({ command, args }: Params, plan: Installable, origin: ServerOrigin): Params {
   const [before, after] = [origin.package, plan.package]
   if (before === undefined || after === undefined || command !== plan.server.command) return {}
@@ -181,7 +181,7 @@ function keptArguments({ command, args }: Params, plan: Installable, origin: Ser
   return { args: args.map((arg: unknown) => (arg === before ? after : arg)) }
 }
 
-/** Returns a section with the plan's values, those that the server has, and those that the caller passed. */
+/** Returns a section with the values of the plan, of the server and of the caller. */
 function mergedValues(
   section: "env" | "headers",
   {
@@ -197,7 +197,7 @@ function mergedValues(
   },
 ): Params {
   const [existing = {}, fresh = {}] = [server[section], planned[section]].map((one) => (isObject(one) ? one : {}))
-  // A value that names a file of the old bundle goes with that bundle.
+  // A value that names a file of the old bundle is dropped with that bundle.
   const kept = Object.fromEntries(
     Object.entries(existing).filter(([, value]) => bundle === undefined || !String(value).includes(String(server.cwd))),
   )
@@ -211,7 +211,7 @@ function mergedValues(
   return Object.keys(whole).length === 0 ? {} : { [section]: whole }
 }
 
-/** Returns the names in `env`, `headers` and `oauth` that a server has already and that are not given anew. */
+/** Returns the names in `env`, `headers` and `oauth` that a server already has and that are not given again. */
 const keptNames = ({ env, headers, oauth }: Params, given: InputValues): ReadonlySet<string> =>
   new Set([env, headers, oauth].flatMap((section) => Object.keys(textsOf(section))).filter((name) => !(name in given)))
 

@@ -1,6 +1,6 @@
 /**
- * `mcp_update`: another version of a server that came from a registry. The server must connect; otherwise everything is as
- * it was before, with the old version running.
+ * `mcp_update`: installs another version of a server that came from a registry. The server must connect; otherwise restores the
+ * previous state, with the old version running.
  */
 import * as z from "zod"
 import { writtenServers } from "../config/edit.ts"
@@ -38,10 +38,10 @@ export const mcpUpdate = defineTool({
     updated: z.boolean(),
     from: z.string().describe("The version before the update"),
     to: z.string().describe("The version after the update"),
-    changes: z.array(changeSchema).describe("The settings that change, secrets hidden"),
+    changes: z.array(changeSchema).describe("The settings that change, with secrets hidden"),
     command: z.string(),
     inherited: z.string().optional().describe("What serverDefaults adds to the command's environment or headers"),
-    bundle: z.string().optional().describe("The bundle that it is installed from, with its hash"),
+    bundle: z.string().optional().describe("The bundle from which it is installed, with its hash"),
     missing: z.array(missingSchema).describe("Required values that were not given"),
     status: z.string().optional().describe("The server's status, as mcp_status shows it"),
     state: z.string().optional().describe("The status in more detail, as mcp_status shows it"),
@@ -74,7 +74,7 @@ export const mcpUpdate = defineTool({
     if (missing.length > 0 && !dryRun)
       throw new ToolError(
         "invalid_argument",
-        `Version ${to} of ${name} needs ${missing.map((one) => one.name).join(", ")}: ask the person, and give the values in env`,
+        `Version ${to} of ${name} needs ${missing.map((one) => one.name).join(", ")}; ask the person, and give the values in env`,
         { data: { ...about, updated: false, changes: [], missing, warnings: [] } },
       )
     const changes = missing.length > 0 ? [] : changesOf(context, [name, documents], [name, plan.change(documents)])
@@ -105,7 +105,7 @@ export const mcpUpdate = defineTool({
 
 // ---
 
-/** The registry's entry that a server is updated to. `source`: its registry's name; undefined if that is not configured. */
+/** The registry entry of the new version. `source`: the name of its registry; undefined if that is not configured. */
 type FoundEntry = {
   readonly entry: RegistryEntry
   readonly source: string | undefined
@@ -120,17 +120,17 @@ async function findEntry(
 ): Promise<FoundEntry> {
   const source = registries.sources().find((one) => one.name === origin.registry)?.name
   const { value: entry, warnings } = await registries.find(origin.name, version, source)
-  // In another registry, the name may be another publisher's.
+  // In another registry, the name may belong to another publisher.
   const moved =
     source === undefined
       ? [
-          `the registry ${origin.registry}, which ${name} came from, is not configured: this is ${entry.registry}'s entry`,
+          `the registry ${origin.registry}, from which ${name} was installed, is not configured; this is the entry of ${entry.registry}`,
         ]
       : []
   return { entry, source, warnings: [...warnings, ...registryStatus(entry), ...moved] }
 }
 
-/** Returns the entry of the installed version, unless its registry has it no more. */
+/** Returns the entry of the installed version, unless its registry no longer has it. */
 async function findInstalled(
   { registries }: ToolContext,
   origin: ServerOrigin,
@@ -172,6 +172,6 @@ function upToDate(
       missing: [],
       warnings,
     },
-    text: `${name} is at version ${version} already`,
+    text: `${name} is already at version ${version}`,
   }
 }

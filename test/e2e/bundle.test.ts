@@ -124,7 +124,7 @@ test.each([
     expect((await client.call("mcp_info", { serverName: "com.example/sun" })).structuredContent).toMatchObject({
       entry: { types: ["mcpb"] },
       warnings: [
-        `it is the bundle ${store.url}moved/2.mcpb: a dry run of its installation shows what it runs and needs`,
+        `it is the bundle ${store.url}moved/2.mcpb; a dry run of its installation shows what it runs and needs`,
       ],
     })
     // What is learned of a server is written a moment after it runs.

@@ -355,7 +355,7 @@ test("a terminal runs what it showed, or nothing: the registry is asked again in
   const env = { PATH: `${fakeNpx()}:${process.env.PATH}` }
   const typed = await typeSvc(["mcp", "install", NAME, "--config-dir", folder], { folder, env, answers: ["y"] })
   expect(typed.shown).toContain("npx -y @someone/weather@1.0.0")
-  expect(typed.shown).toContain("What would run now is not what was shown")
+  expect(typed.shown).toContain("What would run now differs from what was shown")
   expect(asked).toBe(2)
   expect(JSON.parse(readFileSync(join(folder, "mcp.json"), "utf8")).mcpServers).toEqual({})
 }, 20_000)
@@ -391,14 +391,14 @@ test("an update takes the new version's arguments, with the values that are ther
   await call("mcp_edit", { serverName: "b", patch: { args: ["-y", "args@1.0.0", "--mine"] } })
   expect(await call("mcp_update", { serverName: "b" })).toMatchObject({
     updated: true,
-    warnings: [expect.stringContaining("stay as they are; by itself the new version runs npx -y args@1.0.1 serve")],
+    warnings: [expect.stringContaining("stay unchanged; by default, the new version runs npx -y args@1.0.1 serve")],
   })
   expect(document(svc).mcpServers.b.args).toEqual(["-y", "args@1.0.1", "--mine"])
 
   svc.write({ ...document(svc), registries: [{ name: "other", url: registry.url }] })
   expect(await call("mcp_update", { serverName: "b", version: "1.0.0", dryRun: true })).toMatchObject({
     warnings: expect.arrayContaining([
-      "the registry test, which b came from, is not configured: this is other's entry",
+      "the registry test, from which b was installed, is not configured; this is the entry of other",
     ]),
   })
 }, 30_000)

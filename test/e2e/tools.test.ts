@@ -92,7 +92,7 @@ test.each([
     expect(dry.structuredContent).toMatchObject({
       serverName: "one",
       dryRun: true,
-      warnings: ["MY_TOKEN is written into mcp.json as it is: put it into .env and refer to it as ${MY_TOKEN}"],
+      warnings: ["the secret MY_TOKEN is written into mcp.json; put it into .env and refer to it as ${MY_TOKEN}"],
     })
     expect(dry.structuredContent.changes).toContainEqual({ key: "env.MY_TOKEN", from: "•••", to: "•••" } as never)
     expect(readIfThere(join(svc.folder, "mcp.json"))).toBe(before)
@@ -128,11 +128,11 @@ test("a file that is broken hides nothing of what runs still, and a warning stan
   })
   expect((await client.call("mcp_status", { serverName: "onne" })).isError).toBe(true)
   expect((await client.call("mcp_reload")).content[0]?.text).toEndWith(
-    "\nwarning: the configuration is broken: the last valid one still runs",
+    "\nwarning: the configuration is broken; the last valid one still runs",
   )
 }, 20_000)
 
-test("what is wrong with a call is told with a code, and names the member", async () => {
+test("what is wrong with a call is reported with a code, and names the member", async () => {
   await using svc = await running()
   await using client = await connect1(svc)
   const failure = async (name: string, args: Record<string, unknown> = {}) => {

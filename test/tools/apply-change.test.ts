@@ -58,7 +58,7 @@ describe("a change", () => {
     await using before = stage({ signal: gone.signal })
     await expect(applyChange(before.context, adding("a", { command: "x" }))).rejects.toMatchObject({
       fault: "conflict",
-      message: "The caller gave up",
+      message: "The caller cancelled the call",
     })
 
     const waiting = new AbortController()
@@ -69,7 +69,7 @@ describe("a change", () => {
     await during.clock.pass(4000)
     expect(during.reports).toEqual(["waiting for a to connect", "waiting for a to connect"])
     waiting.abort()
-    expect(await failed).toBe("a: the caller gave up. svc undid the change.")
+    expect(await failed).toBe("a: the caller cancelled the call. svc undid the change.")
     expect(during.servers()).toEqual({})
     expect(during.reports).toHaveLength(2)
   })
@@ -121,7 +121,7 @@ test("what must hold after a change: the configuration is applied, and the serve
   expect(refuse({ kind: "error", reason: "why" }, ok)).toBe("why")
   expect(refuse({ kind: "awaiting_oauth", url: undefined }, ok)).toBeUndefined()
   expect(refuse(absent, { applied, issues: [issue("left out", "a"), issue("other", "b")] })).toBe("left out")
-  expect(refuse(absent, ok)).toBe("it was taken out of the file")
+  expect(refuse(absent, ok)).toBe("it was removed from the file")
 })
 
 test("an outcome that needs attention is a warning", () => {

@@ -127,7 +127,7 @@ test("a server that has both a command and a url is not put to a person to run",
     ]) {
       const server = { type, command: "sh", [key]: "https://h/" }
       expect(() => questionOn("Install x", { server, config: "{}" })).toThrow(
-        `both a command and a url, and only its ${used} would be used: remove one of them`,
+        `both a command and a url, but svc would use only the ${used}; remove one of them`,
       )
       // It may still be disabled or uninstalled.
       expect(questionOn("Uninstall x", { server }).shown).toContain("https://h/")

@@ -91,8 +91,8 @@ describe("the plan of an edit", () => {
   })
 
   test("warns of a secret that is written into mcp.json, not of a reference", async () => {
-    const text = "is written into mcp.json as it is: put it into .env and refer to it as ${A_TOKEN}"
-    expect((await planned({ env: { A_TOKEN: "given" } })).warnings).toEqual([`A_TOKEN ${text}`])
+    const text = "is written into mcp.json; put it into .env and refer to it as ${A_TOKEN}"
+    expect((await planned({ env: { A_TOKEN: "given" } })).warnings).toEqual([`the secret A_TOKEN ${text}`])
     expect((await planned({ env: { A_TOKEN: "$$X", B_TOKEN: "", MODE: "given" } })).warnings).toEqual([])
     expect((await planned({ headers: { "X-Api-Key": "given" } })).warnings.at(-1)).toContain("X-Api-Key is written")
   })
@@ -142,7 +142,7 @@ describe("mcp_edit", () => {
       expect([serverName, edited.status, edited.state]).toEqual([serverName, status, state])
     }
     const { text } = await mcpEdit.run({ serverName: "t", patch: { tags: ["x"] } }, at.context)
-    expect(text).toBe("t is like this already")
+    expect(text).toBe("t already has these settings")
   })
 
   test("only shows in a dry run what would change", async () => {
@@ -150,7 +150,7 @@ describe("mcp_edit", () => {
     await at.start()
     const before = at.documents()
     const plan = await at.run(mcpEdit, { serverName: "a", patch: { disabledTools: ["one", "two"] }, dryRun: true })
-    expect(plan).toMatchObject({ dryRun: true, warnings: ["a would offer no tool any more"] })
+    expect(plan).toMatchObject({ dryRun: true, warnings: ["a would no longer offer any tool"] })
     expect([at.documents(), at.asked]).toEqual([before, []])
   })
 

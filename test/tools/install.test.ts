@@ -65,7 +65,7 @@ describe("a plan that a terminal has shown", () => {
         const run = tool.run({ ...args, ...more }, { ...at.context, terminal: { agreed } })
         await expect(run).rejects.toMatchObject({
           fault: "conflict",
-          message: expect.stringContaining("not what was shown"),
+          message: expect.stringContaining("differs from what was shown"),
         })
         expect([at.documents(), at.agent.all()]).toEqual([before, []])
       }

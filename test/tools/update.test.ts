@@ -79,7 +79,7 @@ describe("the plan of an update", () => {
     for (const known of [entryOf(version("1.0.0")), undefined]) {
       const { plan, written } = await planned(mine, { entry, installed: known })
       expect(written().server.args).toEqual(["-y", "weather@2.0.0", "--mine"])
-      expect(plan.warnings).toEqual([expect.stringContaining("stay as they are; by itself the new version runs npx")])
+      expect(plan.warnings).toEqual([expect.stringContaining("stay unchanged; by default, the new version runs npx")])
       // An argument cannot be missing if the arguments stay.
       expect(plan.missing).toEqual([])
     }
@@ -282,7 +282,7 @@ describe("mcp_update", () => {
   test("warns if the server's registry is not configured any more", async () => {
     await using at = stage({ ...options, config: config.replace('"registry":"test"', '"registry":"gone"') })
     expect(await at.run(mcpUpdate, { serverName: "w", dryRun: true })).toMatchObject({
-      warnings: ["the registry gone, which w came from, is not configured: this is test's entry"],
+      warnings: ["the registry gone, from which w was installed, is not configured; this is the entry of test"],
     })
   })
 })
