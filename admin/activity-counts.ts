@@ -3,7 +3,7 @@ import type { Activity } from "./types.ts"
 
 export type Counts = { readonly calls: number; readonly errors: number; readonly totalMs: number }
 
-/** Returns the calls by server. */
+/** Sums the calls of each server. */
 export function countsByServer(activity: readonly Activity[]): ReadonlyMap<string, Counts> {
   const counts = new Map<string, Counts>()
   for (const { server, calls, errors, meanMs } of activity) {

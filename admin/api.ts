@@ -1,6 +1,6 @@
-/** REST of svc, as the page calls it. */
+/** The client of svc's REST API. */
 
-/** A problem that REST answers with (RFC 9457), or a connection that failed (status 0). */
+/** An error answer of REST (RFC 9457), or a failed connection (status 0). */
 export class Problem extends Error {
   override readonly name = "Problem"
   constructor(
@@ -8,8 +8,8 @@ export class Problem extends Error {
     detail: string,
     readonly code: string,
     readonly data: Readonly<Record<string, unknown>>,
-    /** Whose token svc asks for (`--auth`): that of a client, or also of an issuer. */
-    readonly asks: "nothing" | "token" | "issuer" = "nothing",
+    /** The login that svc requires (`--auth`): a client token, or also a token from an issuer. */
+    readonly requiredLogin: "nothing" | "token" | "issuer" = "nothing",
   ) {
     super(detail)
   }
@@ -19,10 +19,10 @@ type Query = Readonly<Record<string, string | number | boolean | undefined>>
 type Method = "POST" | "PUT" | "PATCH" | "DELETE"
 
 type EventHandlers = {
-  /** The stream is open: what is read from now on misses nothing that comes. */
+  /** Called when the stream is open: data read from now on misses no later event. */
   onopen(): void
   onevent(name: string, data: unknown): void
-  /** The stream has ended, or could not be opened; not called after `close`. */
+  /** Called when the stream has ended or could not be opened, unless the page closed it. */
   onend(): void
 }
 
@@ -31,20 +31,20 @@ export type Api = {
   get<T>(path: string, query?: Query): Promise<T>
   /** Returns the answer to a change. Throws a Problem. */
   send<T>(method: Method, path: string, body?: unknown, headers?: Readonly<Record<string, string>>): Promise<T>
-  /** Returns all entries of a list that comes in pages. Throws a Problem. */
+  /** Returns all entries of a paginated list. Throws a Problem. */
   all<T>(path: string, query?: Query): Promise<readonly T[]>
   /** Follows an event stream; the returned function closes it. */
   follow(path: string, query: Query, handlers: EventHandlers): () => void
-  /** Turns a token into a login of this browser. Throws a Problem. */
+  /** Logs this browser in with a token. Throws a Problem. */
   logIn(token: string): Promise<void>
   /** Ends the login. Throws a Problem. */
   logOut(): Promise<void>
 }
 
-/** Where the key of the login is kept: all tabs of this origin share it, as they share the cookie. */
+/** Stores the CSRF key of the login. All tabs of this origin share it, as they share the cookie. */
 export type KeyStore = Pick<Storage, "getItem" | "setItem" | "removeItem">
 
-/** Keeps the key that the link of `svc admin` leads to the page with, and takes it out of the address. */
+/** Stores the key that the link of `svc admin` carries, and removes it from the address bar. */
 export function keepKeyOfLink(keys: KeyStore): void {
   const [, key] = /^#key=([\w-]+)$/.exec(location.hash) ?? []
   if (key === undefined) return
@@ -52,7 +52,7 @@ export function keepKeyOfLink(keys: KeyStore): void {
   history.replaceState(null, "", location.pathname)
 }
 
-/** Makes the calls to REST at `base`. Each carries the key: a cookie alone is worth nothing (serve/admin-login.ts). */
+/** Creates a client of REST at `base`. Each request carries the key: svc refuses a cookie alone (serve/admin-login.ts). */
 export function createApi(base: string, keys: KeyStore): Api {
   const address = (path: string, query: Query = {}): string => {
     const given = Object.entries(query).flatMap(([key, value]) =>
@@ -69,8 +69,14 @@ export function createApi(base: string, keys: KeyStore): Api {
     const body: unknown = await response.json().catch(() => ({}))
     if (response.ok) return body as T
     const { detail, code, data } = body as { detail?: string; code?: string; data?: Record<string, unknown> }
-    const asks = askedBy(response.headers.get("www-authenticate"))
-    throw new Problem(response.status, detail ?? `svc answered ${response.status}`, code ?? "", data ?? {}, asks)
+    const requiredLogin = requiredLoginOf(response.headers.get("www-authenticate"))
+    throw new Problem(
+      response.status,
+      detail ?? `svc answered ${response.status}`,
+      code ?? "",
+      data ?? {},
+      requiredLogin,
+    )
   }
   const get = <T>(path: string, query?: Query) => ask<T>(address(path, query), {})
   return {
@@ -131,8 +137,8 @@ export function createApi(base: string, keys: KeyStore): Api {
 
 const KEY = "svc-admin-key"
 
-/** Reads what a challenge asks for; one of svc with an issuer names its metadata (RFC 9728). */
-function askedBy(challenge: string | null): Problem["asks"] {
+/** Returns the login that a challenge requires. With an issuer, svc's challenge names its metadata (RFC 9728). */
+function requiredLoginOf(challenge: string | null): Problem["requiredLogin"] {
   if (challenge === null) return "nothing"
   return challenge.includes("resource_metadata=") ? "issuer" : "token"
 }

@@ -35,10 +35,10 @@ function Frame() {
   const main = useRef<HTMLElement>(null)
   const place = route.path.join("/")
   const before = useRef(place)
-  // Before the view is painted: a key that the person presses then is not lost to another element.
+  // A layout effect moves the focus before the view is painted, so no key press reaches another element.
   useLayoutEffect(() => {
     document.title = `${view?.title ?? "svc"} · svc`
-    // A screen reader learns of a new view by the focus; the first one is read anyway.
+    // The focus makes a screen reader announce a new view; it announces the first view anyway.
     if (before.current !== place) main.current?.querySelector("h1")?.focus()
     before.current = place
   }, [place, view])
@@ -55,7 +55,7 @@ function Frame() {
   )
 }
 
-/** What concerns every view: svc does not answer, or its configuration as a whole is broken. */
+/** Shows the problems that concern every view: svc does not answer, or the whole configuration is broken. */
 function Trouble({ view }: { view: string }) {
   const phase = useStateOf((state) => state.phase)
   const trouble = useStateOf((state) => state.trouble)
@@ -188,7 +188,7 @@ function Question() {
   )
 }
 
-/** The key / focuses the search of the view. */
+/** Makes the key / focus the search field of the view. */
 function useShortcuts() {
   useEffect(() => {
     const onkey = (event: KeyboardEvent) => {

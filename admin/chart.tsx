@@ -1,10 +1,10 @@
-/** A bar chart over time, as SVG: small, and drawn with the colors of the page. */
+/** Draws a bar chart over time, as a small SVG with the colors of the page. */
 type Part = {
-  /** What it counts, for the legend. */
+  /** The name in the legend. */
   readonly name: string
   /** Its height in the stack. */
   readonly value: number
-  /** What is said of it, if that is not its height. */
+  /** The value in the tooltip, if it differs from the height. */
   readonly total?: number
   readonly tone: "plain" | "bad" | "faint"
 }
@@ -18,13 +18,13 @@ type Bar = {
 
 type BarChartProps = {
   readonly title: string
-  /** What the chart shows, in words: for those who do not see it. */
+  /** Describes the chart in words, also for screen readers. */
   readonly summary: string
   readonly bars: readonly Bar[]
   format(value: number): string
 }
 
-/** Stacked bars with a scale, and the values of a bar as its title. */
+/** Draws stacked bars with a scale. The tooltip of a bar shows its values. */
 export function BarChart({ title, summary, bars, format }: BarChartProps) {
   const top = niceTop(Math.max(0, ...bars.map(({ parts }) => parts.reduce((sum, { value }) => sum + value, 0))))
   const width = WIDTH / Math.max(1, bars.length)
@@ -89,7 +89,7 @@ const HEIGHT = 120
 
 const clock = (at: number): string => new Date(at).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })
 
-/** Returns the least of 1, 2, 5, 10, 20 … that is not below a value. */
+/** Returns the smallest of 1, 2, 5, 10, 20 … that is at least a value. */
 function niceTop(value: number): number {
   if (value <= 0) return 0
   const power = 10 ** Math.floor(Math.log10(value))

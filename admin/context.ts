@@ -1,4 +1,4 @@
-/** What every view may use: REST, the state of the page, the part that keeps it current, notices and questions. */
+/** The services for every view: REST, the state of the page and its updates, notices and questions. */
 import { createContext } from "preact"
 import { useContext } from "preact/hooks"
 import type { Api } from "./api.ts"
@@ -11,12 +11,12 @@ export type AppContext = { readonly api: Api; readonly store: Store<State>; read
 
 export const Context = createContext<AppContext | undefined>(undefined)
 
-/** Returns the context. Throws an Error outside of it. */
+/** Returns the context. Throws an Error if no provider surrounds the view. */
 export function useApp(): AppContext {
   const context = useContext(Context)
   if (context === undefined) throw new Error("a view is drawn outside of the context")
   return context
 }
 
-/** Returns a part of the state, and draws again when it changes. */
+/** Returns a part of the state, and renders again when it changes. */
 export const useStateOf = <R>(select: (state: State) => R): R => useSelected(useApp().store, select)

@@ -1,18 +1,18 @@
-/** Hooks of the views: what is read, what is done, and the time. */
+/** Hooks of the views: read data, run changes, and follow the time. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
 import { Problem } from "./api.ts"
 import { useApp } from "./context.ts"
 
 export type Loaded<T> = {
-  /** The last answer; it stays while a newer one is read. */
+  /** The last answer; stays while a newer one is loading. */
   readonly data: T | undefined
-  /** What was wrong and what to do; undefined after a success. */
+  /** The error text; undefined after a success. */
   readonly error: string | undefined
   readonly isLoading: boolean
   reload(): void
 }
 
-/** Reads something, and again when one of `inputs` changes. An answer that comes after a newer one is dropped. */
+/** Reads data, and again when one of `inputs` changes. Ignores an answer that arrives after a newer one. */
 export function useLoaded<T>(read: () => Promise<T>, inputs: readonly unknown[]): Loaded<T> {
   const [state, setState] = useState<Omit<Loaded<T>, "reload">>({ data: undefined, error: undefined, isLoading: true })
   const [round, setRound] = useState(0)
@@ -30,7 +30,7 @@ export function useLoaded<T>(read: () => Promise<T>, inputs: readonly unknown[])
   return { ...state, reload: useCallback(() => setRound((before) => before + 1), []) }
 }
 
-/** Returns what runs a change and shows its failure, and the name of the change that runs now. */
+/** Returns the name of the running change, and a function that runs a change and shows its result or failure. */
 export function useAction(): readonly [
   busy: string | undefined,
   run: (name: string, action: () => Promise<string | undefined>) => Promise<boolean>,
@@ -54,7 +54,7 @@ export function useAction(): readonly [
   return [busy, run]
 }
 
-/** Returns the time in milliseconds, and draws again every `every` milliseconds. */
+/** Returns the time in milliseconds, and renders again every `every` milliseconds. */
 export function useNow(every: number): number {
   const [now, setNow] = useState(() => Date.now())
   useEffect(() => {
@@ -64,7 +64,7 @@ export function useNow(every: number): number {
   return now
 }
 
-/** Returns a value as it was `ms` milliseconds after its last change: for searches while a person types. */
+/** Returns a value only after it has not changed for `ms` milliseconds, for example while a person types a search. */
 export function useSettled<T>(value: T, ms: number): T {
   const [settled, setSettled] = useState(value)
   const first = useRef(true)
@@ -79,5 +79,5 @@ export function useSettled<T>(value: T, ms: number): T {
   return settled
 }
 
-/** Returns the sentence that an error says. */
+/** Returns the message of an error. */
 export const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

@@ -1,9 +1,9 @@
 /**
- * Keeps the state of the page current: reads everything once, then follows the events of svc.
+ * Keeps the state of the page up to date: reads everything once, then follows the events of svc.
  *
- *  1. The stream opens before the first read, so that no change falls between the two.
- *  2. A hidden page closes its stream: a browser allows six connections to one address, for all tabs together.
- *  3. A lost connection is tried again; everything is read anew then, because events were missed.
+ *  1. The stream opens before the first read, so that the page misses no change between the two.
+ *  2. A hidden page closes its stream, because all tabs of a browser together get only six connections to one address.
+ *  3. After a lost connection, the page retries and reads everything again, because it missed events.
  */
 import { type Api, Problem } from "./api.ts"
 import { textOf } from "./hooks.ts"
@@ -12,13 +12,13 @@ import type { Activity, Configuration, FinishedCall, Server, State, Status } fro
 
 export type Live = {
   start(): void
-  /** Follows the events anew, after a login. */
+  /** Opens a new event stream, after a login. */
   follow(): void
   /** Reads everything again. */
   refresh(): Promise<void>
 }
 
-/** Makes the part that follows svc. */
+/** Creates the updater of a store. */
 export function createLive(api: Api, store: Store<State>): Live {
   let closeStream: (() => void) | undefined
   let waiting: ReturnType<typeof setTimeout> | undefined
@@ -103,7 +103,7 @@ export function createLive(api: Api, store: Store<State>): Live {
     close()
     if (document.hidden) return
     const ended = () => {
-      // Whether the login has ended or svc has, a read tells.
+      // The read shows why the stream ended: the login is no longer valid, or svc has stopped.
       closeStream = undefined
       void refresh().then(() => {
         if (store.get().phase === "ready" && closeStream === undefined) retry()
@@ -135,8 +135,8 @@ const RETRY_MS = 1500
 const COUNT_MS = 1000
 const MAX_CALLS = 200
 
-/** Returns what a login needs, and why the one that the browser has does not do. */
-function refusalOf({ status, message, data, asks }: Problem): Pick<State, "asks" | "refusal"> {
-  if (status !== 403) return { asks, refusal: undefined }
-  return { asks: data.scope === undefined ? "token" : "issuer", refusal: message }
+/** Returns the login that svc requires, and why it refused the browser's current login. */
+function refusalOf({ status, message, data, requiredLogin }: Problem): Pick<State, "requiredLogin" | "refusal"> {
+  if (status !== 403) return { requiredLogin, refusal: undefined }
+  return { requiredLogin: data.scope === undefined ? "token" : "issuer", refusal: message }
 }

@@ -1,4 +1,4 @@
-/** The entry point of the admin page: makes the connection to REST and draws the page. */
+/** The entry point of the admin page: connects to REST and renders the page. */
 import { render } from "preact"
 import { createApi, keepKeyOfLink } from "./api.ts"
 import { App } from "./app.tsx"

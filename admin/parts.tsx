@@ -1,4 +1,4 @@
-/** The parts that all views are made of. Texts of servers are drawn as text alone. */
+/** Components that all views share. They render texts of servers only as text, never as HTML. */
 import type { ComponentChildren, JSX } from "preact"
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks"
 import { useNow } from "./hooks.ts"
@@ -6,7 +6,7 @@ import type { ServerState } from "./types.ts"
 
 export type Tone = "good" | "notice" | "bad" | "faint"
 
-/** The same tones as in a terminal. */
+/** Matches the colors in a terminal. */
 const TONES: Readonly<Record<ServerState, Tone>> = {
   starting: "notice",
   connected: "good",
@@ -30,7 +30,7 @@ const TONES: Readonly<Record<ServerState, Tone>> = {
 /** Returns the tone of a server's state. */
 export const toneOf = (state: string): Tone => (Object.hasOwn(TONES, state) ? TONES[state as ServerState] : "notice")
 
-/** A state: a mark in its color, and the word. */
+/** A state: a colored dot and the word. */
 export const StateMark = ({ state, tone = toneOf(state) }: { state: string; tone?: Tone }) => (
   <span class={`state ${tone}`}>
     <span class="dot" aria-hidden="true" />
@@ -38,7 +38,7 @@ export const StateMark = ({ state, tone = toneOf(state) }: { state: string; tone
   </span>
 )
 
-/** The head of a view: its title, and its controls. */
+/** The header of a view: its title and controls. */
 export const Head = ({ title, children }: { title: ComponentChildren; children?: ComponentChildren }) => (
   <header class="head">
     <h1 tabIndex={-1}>{title}</h1>
@@ -57,7 +57,7 @@ type ButtonProps = {
   onClick?(): void
 }
 
-/** A button. `label` names it where its text alone does not. A busy one does nothing, but keeps the focus. */
+/** A button. `label` is its accessible name, if the text is not enough. A busy button ignores clicks but keeps the focus. */
 export const Button = ({ children, kind = "plain", type = "button", isBusy = false, ...rest }: ButtonProps) => (
   <button
     type={type}
@@ -76,12 +76,12 @@ export const Button = ({ children, kind = "plain", type = "button", isBusy = fal
 type FieldProps = {
   readonly label: string
   readonly hint?: ComponentChildren | undefined
-  /** Hides the label from the eye alone. */
+  /** Hides the label visually; screen readers still read it. */
   readonly isBare?: boolean
   readonly children: (id: string, describedBy: string | undefined) => ComponentChildren
 }
 
-/** A control with its label and hint. */
+/** A form control with its label and hint. */
 export function Field({ label, hint, isBare = false, children }: FieldProps) {
   const id = useId()
   const hintId = hint === undefined ? undefined : `${id}-hint`
@@ -102,7 +102,7 @@ export function Field({ label, hint, isBare = false, children }: FieldProps) {
 
 type SearchProps = { readonly label: string; readonly value: string; onInput(value: string): void }
 
-/** The search field of a view: the key / focuses it. */
+/** The search field of a view. The key / focuses it. */
 export const Search = ({ label, value, onInput }: SearchProps) => (
   <Field label={label} isBare={true}>
     {(id) => (
@@ -129,7 +129,7 @@ type ChoiceProps = {
   onChange(value: string): void
 }
 
-/** A choice of one of several values. */
+/** A select box. */
 export const Choice = ({ label, value, options, isBare = true, onChange }: ChoiceProps) => (
   <Field label={label} isBare={isBare}>
     {(id) => (
@@ -144,12 +144,12 @@ export const Choice = ({ label, value, options, isBare = true, onChange }: Choic
   </Field>
 )
 
-/** What is shown where a list has no entries. */
+/** The text in place of an empty list. */
 export const Empty = ({ children }: { children: ComponentChildren }) => <p class="empty">{children}</p>
 
 type FailureProps = { readonly text: string; readonly label?: string; retry?(): void }
 
-/** A failure, with what to do. */
+/** An error text, with a button to retry. */
 export const Failure = ({ text, retry, label = "Try again" }: FailureProps) => (
   <div class="note bad" role="alert">
     <p>{text}</p>
@@ -157,8 +157,8 @@ export const Failure = ({ text, retry, label = "Try again" }: FailureProps) => (
   </div>
 )
 
-/** Draws what was loaded; until then, what is missing. */
-export function Shown<T>(props: {
+/** Renders loaded data; until then, a placeholder or the error. */
+export function WhenLoaded<T>(props: {
   loaded: { data: T | undefined; error: string | undefined; reload(): void }
   children: (data: T) => ComponentChildren
 }) {
@@ -173,7 +173,7 @@ export function Shown<T>(props: {
 
 type Column<T> = {
   readonly title: string
-  /** "number" aligns to the right, "name" heads the row, "wide" is left out on narrow screens. */
+  /** "number" aligns to the right, "name" is the header of the row, "wide" is hidden on narrow screens. */
   readonly kind?: "number" | "name" | "wide" | "wide number" | undefined
   draw(item: T): ComponentChildren
 }
@@ -185,7 +185,7 @@ type TableProps<T> = {
   keyOf(item: T): string
 }
 
-/** A table. It draws a hundred rows at first, because a browser takes long for thousands. */
+/** A table. It renders 100 rows at first, because thousands of rows are slow in a browser. */
 export function Table<T>({ caption, columns, items, keyOf }: TableProps<T>) {
   const [shown, setShown] = useState(ROWS)
   const rest = items.length - shown
@@ -240,7 +240,7 @@ type DialogProps = {
   onClose(): void
 }
 
-/** A dialog. The browser keeps the focus inside, closes it on Escape, and then gives the focus back. */
+/** A modal dialog. The browser traps the focus, closes the dialog on Escape, and then restores the focus. */
 export function Dialog({ title, isWide = false, children, onClose }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null)
   const id = useId()
@@ -249,7 +249,7 @@ export function Dialog({ title, isWide = false, children, onClose }: DialogProps
     const dialog = element.current
     dialog?.showModal()
     return () => {
-      // The focus goes back if a dialog is closed, not if it is only removed.
+      // The browser restores the focus only if a dialog is closed, not if its element is removed.
       isGone.current = true
       dialog?.close()
     }
@@ -274,7 +274,7 @@ export function Dialog({ title, isWide = false, children, onClose }: DialogProps
   )
 }
 
-/** A moment, as the time since then; the whole moment is its title. */
+/** The time since a moment. The tooltip shows the date and time. */
 export function Ago({ at }: { at: string }) {
   const now = useNow(1000)
   return (
@@ -305,17 +305,17 @@ export function latencyText(ms: number): string {
   return `${ms < 10 ? ms.toFixed(1) : ms.toFixed(0)} ms`
 }
 
-/** Returns a number with thousands separated. */
+/** Returns a number with thousands separators. */
 export const numberText = (value: number): string => value.toLocaleString("en")
 
-/** Returns a count with its noun: "1 tool", "3 tools". */
+/** Returns a count with its noun, such as "1 tool" or "3 tools". */
 export const countText = (count: number, noun: string): string =>
   `${numberText(count)} ${noun}${count === 1 ? "" : "s"}`
 
 /** A value as JSON text. */
 export const Json = ({ value }: { value: unknown }) => <pre class="code">{JSON.stringify(value, null, 2)}</pre>
 
-/** A list of facts. One without a value is left out. */
+/** A list of names and values. It omits undefined values. */
 export const Facts = ({ rows }: { rows: readonly (readonly [string, ComponentChildren])[] }): JSX.Element => (
   <dl class="facts">
     {rows
@@ -329,7 +329,7 @@ export const Facts = ({ rows }: { rows: readonly (readonly [string, ComponentChi
   </dl>
 )
 
-/** Tags of a server. */
+/** The tags of a server. */
 export const Tags = ({ tags }: { tags: readonly string[] }) => (
   <span class="tags">
     {tags.map((tag) => (

@@ -1,17 +1,17 @@
-/** The result of a tool's call. Whatever a server sends is drawn as text, as a table of texts, or as an image. */
+/** The result of a tool call. The page renders data of a server only as text, a table of texts, or an image. */
 import { useState } from "preact/hooks"
 import { Button, Facts, Json, Table } from "./parts.tsx"
 
 export type CallResult = Readonly<Record<string, unknown>>
 
-/** Draws a CallToolResult. */
+/** Renders a CallToolResult. */
 export function Result({ result, ms }: { result: CallResult; ms: number }) {
   const [isRaw, setRaw] = useState(false)
   const content = Array.isArray(result.content) ? result.content.filter(isObject) : []
   const isError = result.isError === true
-  // Servers repeat structured content as text, for clients that do not know it.
+  // Servers repeat structured content as text, for clients that do not support structured content.
   const structured = JSON.stringify(result.structuredContent)
-  const isNews = ({ text }: CallResult) =>
+  const isDistinct = ({ text }: CallResult) =>
     typeof text !== "string" || JSON.stringify(parsed(text)) !== structured || structured === undefined
   return (
     <section class="panel" aria-label="Result">
@@ -27,7 +27,7 @@ export function Result({ result, ms }: { result: CallResult; ms: number }) {
         <Json value={result} />
       ) : (
         <>
-          {content.filter(isNews).map((item, at) => (
+          {content.filter(isDistinct).map((item, at) => (
             <Content key={at} item={item} />
           ))}
           {result.structuredContent !== undefined && (
@@ -53,7 +53,7 @@ function Content({ item }: { item: CallResult }) {
   }
   if (type === "image" && typeof data === "string") {
     const kind = String(mimeType)
-    // An image cannot run scripts: the browser loads it as data alone.
+    // An image cannot run scripts, because the browser loads it only as data.
     if (IMAGE.test(kind) && BASE64.test(data))
       return <img class="result" src={`data:${kind};base64,${data}`} alt={`Result of the type ${kind}`} />
   }
@@ -75,7 +75,7 @@ function Content({ item }: { item: CallResult }) {
   return <Json value={item} />
 }
 
-/** A value: facts if it is a flat object, a table if it is a list of them or holds nothing else; otherwise JSON. */
+/** A value: names and values for a flat object, a table for a list of them or an object with only such a list, else JSON. */
 function Value({ value }: { value: unknown }) {
   const rows = rowsOf(value)
   if (rows === undefined && isFlat(value))
@@ -107,7 +107,7 @@ function rowsOf(value: unknown): readonly CallResult[] | undefined {
   return list.every(isFlat) ? list : undefined
 }
 
-/** Whether no member of an object is an object, or a list of them. */
+/** Whether a value is an object without nested objects. */
 const isFlat = (value: unknown): value is CallResult =>
   isObject(value) && Object.values(value).every((one) => typeof one !== "object" || one === null || isTexts(one))
 
@@ -118,7 +118,7 @@ function cellText(value: unknown): string {
   return Array.isArray(value) ? value.join(", ") : String(value)
 }
 
-/** Returns the value of a text that is a JSON object or list; undefined for any other text. */
+/** Parses a text if it is a JSON object or array; otherwise returns undefined. */
 function parsed(text: string): unknown {
   if (!/^\s*[[{]/.test(text)) return undefined
   try {

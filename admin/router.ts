@@ -1,4 +1,4 @@
-/** Routes in the hash of the address: `#/servers/files/tools?q=read`. */
+/** Routes in the hash of the URL, such as `#/servers/files/tools?q=read`. */
 import { useEffect, useState } from "preact/hooks"
 
 export type Route = {
@@ -7,7 +7,7 @@ export type Route = {
   readonly query: Readonly<Record<string, string>>
 }
 
-/** Reads the route of a hash. */
+/** Parses the route from a hash. */
 function parseRoute(hash: string): Route {
   const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?", 2)
   return {
@@ -19,13 +19,13 @@ function parseRoute(hash: string): Route {
   }
 }
 
-/** Returns the link to a path, with a query. Empty values are left out. */
+/** Returns the link to a path with a query. Omits empty values. */
 export function linkTo(path: readonly string[], query: Readonly<Record<string, string>> = {}): string {
   const given = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== ""))
   return `#/${path.map(encodeURIComponent).join("/")}${given.size === 0 ? "" : `?${given}`}`
 }
 
-/** Goes to a route; `replace` keeps the history as it is. */
+/** Navigates to a route. `replace` adds no entry to the history. */
 export function goTo(path: readonly string[], query: Readonly<Record<string, string>> = {}, replace = false): void {
   const link = linkTo(path, query)
   if (!replace) {
@@ -36,7 +36,7 @@ export function goTo(path: readonly string[], query: Readonly<Record<string, str
   dispatchEvent(new HashChangeEvent("hashchange"))
 }
 
-/** Returns the current route, and draws again when it changes. */
+/** Returns the current route, and renders again when it changes. */
 export function useRoute(): Route {
   const [route, setRoute] = useState(() => parseRoute(location.hash))
   useEffect(() => {

@@ -1,9 +1,9 @@
 /**
- * A form made from a JSON Schema: for the settings of a server and for the arguments of a tool.
+ * A form generated from a JSON Schema, for the settings of a server and the arguments of a tool.
  *
- *  1. What the form does not know is written as JSON text: no schema makes a value impossible.
- *  2. An empty field is an absent value, unless the schema requires a text.
- *  3. Schemas come from servers: references are followed a few times, and large ones are shown as JSON text.
+ *  1. A value that no control can show is edited as JSON text, so that a person can enter any value.
+ *  2. An empty field means an absent value, unless the schema requires a string.
+ *  3. Schemas come from servers, so the form follows only a few references, and shows large schemas as JSON text.
  */
 import { useState } from "preact/hooks"
 import { Button, Field } from "./parts.tsx"
@@ -20,15 +20,15 @@ type ControlProps = {
 }
 
 type FormProps = {
-  /** Of an object. */
+  /** The schema of an object. */
   readonly schema: Schema
   readonly value: Readonly<Record<string, unknown>>
-  /** The members that are shown; the others are behind "More". */
+  /** The members that are always visible; the others are under "More settings". */
   readonly first?: readonly string[]
   onChange(value: Readonly<Record<string, unknown>>): void
 }
 
-/** The members of an object, one control each. */
+/** A form with one control for each member of an object. */
 export function SchemaForm({ schema, value, first, onChange }: FormProps) {
   const properties = propertiesOf(schema)
   const required = namesIn(schema.required)
@@ -60,7 +60,7 @@ export function SchemaForm({ schema, value, first, onChange }: FormProps) {
   )
 }
 
-/** A value as JSON text. Calls `onChange` when the text is valid; until then, its form cannot be sent. */
+/** A value as JSON text. Calls `onChange` when the text is valid; until then, the browser does not submit the form. */
 export function JsonField({ label, value, hint, rows = 8, onChange }: JsonFieldProps) {
   const [text, setText] = useState(() => (value === undefined ? "" : JSON.stringify(value, null, 2)))
   const [problem, setProblem] = useState<string>()
@@ -79,7 +79,7 @@ export function JsonField({ label, value, hint, rows = 8, onChange }: JsonFieldP
               setText(currentTarget.value)
               const found = jsonProblem(currentTarget.value)
               setProblem(found)
-              // The browser then refuses to send the form: it would send the last text that was valid.
+              // The browser then refuses to submit the form, which would send the last valid text.
               currentTarget.setCustomValidity(found ?? "")
               if (found === undefined)
                 onChange(currentTarget.value.trim() === "" ? undefined : JSON.parse(currentTarget.value))
@@ -104,7 +104,7 @@ type JsonFieldProps = {
   onChange(value: unknown): void
 }
 
-/** Returns what an object schema gives a value to at first: its defaults. */
+/** Returns the default values of an object schema. */
 export function defaultsOf(schema: Schema): Readonly<Record<string, unknown>> {
   const given = Object.entries(propertiesOf(schema)).flatMap(([name, property]) =>
     isSchema(property) && property.default !== undefined ? [[name, property.default] as const] : [],
@@ -112,7 +112,7 @@ export function defaultsOf(schema: Schema): Readonly<Record<string, unknown>> {
   return Object.fromEntries(given)
 }
 
-/** Whether a form shows a schema better than JSON text does. */
+/** Whether a schema is small enough for a form. */
 export const isForm = (schema: Schema): boolean => Object.keys(propertiesOf(schema)).length <= MAX_MEMBERS
 
 // ---
@@ -120,7 +120,7 @@ export const isForm = (schema: Schema): boolean => Object.keys(propertiesOf(sche
 const MAX_MEMBERS = 80
 const MAX_REFERENCES = 5
 
-/** Returns why a text is not JSON; undefined if it is, or is empty. */
+/** Returns why a text is not JSON; undefined if it is JSON or empty. */
 function jsonProblem(text: string): string | undefined {
   try {
     if (text.trim() !== "") JSON.parse(text)
@@ -218,7 +218,7 @@ function Control(props: ControlProps) {
 
 type LabelledProps = ControlProps & { readonly label: string; readonly hint: string | undefined }
 
-/** A list of texts or numbers. */
+/** A list of strings or numbers. */
 function ListControl({ name, schema, value, label, hint, isRequired, onChange }: LabelledProps) {
   const items = Array.isArray(value) ? value : []
   const isNumber = isSchema(schema.items) && ["number", "integer"].includes(String(schema.items.type))
@@ -235,7 +235,7 @@ function ListControl({ name, schema, value, label, hint, isRequired, onChange }:
             spellcheck={false}
             value={String(item)}
             onInput={({ currentTarget: { value: text } }) =>
-              // An empty field stays empty while a person types another number.
+              // An empty field stays empty until the person types another number.
               set(items.with(at, isNumber && text !== "" ? Number(text) : text))
             }
           />
@@ -251,7 +251,7 @@ function ListControl({ name, schema, value, label, hint, isRequired, onChange }:
   )
 }
 
-/** Names with texts. A name that is being written may be empty or stand twice, so the rows are kept apart from the value. */
+/** A map of names to strings. It has its own rows, because a name may be empty or appear twice while a person types. */
 function MapControl({ name, value, label, hint, onChange }: LabelledProps) {
   const [rows, setRows] = useState<readonly (readonly [string, unknown])[]>(() =>
     isSchema(value) ? Object.entries(value) : [],
@@ -301,7 +301,7 @@ type Kind =
   | { readonly kind: "choice"; readonly values: readonly unknown[] }
   | { readonly kind: "number" | "text" | "list" | "map" | "object" | "json" }
 
-/** Returns the control for a schema; the value decides among the alternatives of a schema. */
+/** Returns the control for a schema. If the schema has alternatives, the current value selects one. */
 function kindOf(schema: Schema, value: unknown): Kind {
   const choices = alternatives(schema)
   if (choices !== undefined) {
@@ -337,7 +337,7 @@ function plainKind(schema: Schema): "boolean" | Exclude<Kind["kind"], "choice"> 
   }
 }
 
-/** Whether all members of an object are texts, numbers or truth values, whatever their names. */
+/** Whether an object has any member names, with strings, numbers or booleans as values. */
 function isTextMap({ additionalProperties }: Schema): boolean {
   if (!isSchema(additionalProperties)) return false
   return (alternatives(additionalProperties) ?? [additionalProperties]).every(({ type }) =>
@@ -345,7 +345,7 @@ function isTextMap({ additionalProperties }: Schema): boolean {
   )
 }
 
-/** Returns the schemas that a value may fit, but for null: an absent value stands for that. */
+/** Returns the alternatives of a schema without null, because the form shows null as an absent value. */
 const alternatives = (schema: Schema): readonly Schema[] | undefined => {
   const { anyOf, oneOf, type: types } = schema
   if (Array.isArray(types)) return types.filter((type) => type !== "null").map((type) => ({ ...schema, type }))
@@ -376,7 +376,7 @@ function fits(kind: Kind["kind"] | "boolean", value: unknown): boolean {
 const fitsChoice = (choice: Extract<Kind, { kind: "choice" }>, value: unknown): Kind =>
   value === undefined || choice.values.includes(value) ? choice : { kind: "json" }
 
-/** Returns a schema with its reference into `root` followed. */
+/** Resolves the reference of a schema into `root`. */
 function resolved(schema: unknown, root: Schema): Schema {
   let found: unknown = schema
   for (let hop = 0; hop < MAX_REFERENCES; hop++) {

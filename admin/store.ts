@@ -1,15 +1,15 @@
-/** A store: one immutable state, and who is told when it changes. */
+/** A store: one immutable state, and the listeners to its changes. */
 import { useEffect, useReducer, useRef } from "preact/hooks"
 
 export type Store<T> = {
   get(): T
   /** Replaces the given members. */
   set(change: Partial<T>): void
-  /** Calls `onchange` after each change; the returned function ends that. */
+  /** Calls `onchange` after each change; the returned function unsubscribes. */
   subscribe(onchange: () => void): () => void
 }
 
-/** Makes a store. */
+/** Creates a store. */
 export function createStore<T extends object>(initial: T): Store<T> {
   let state = initial
   const listeners = new Set<() => void>()
@@ -26,11 +26,11 @@ export function createStore<T extends object>(initial: T): Store<T> {
   }
 }
 
-/** Returns what `select` reads of the state, and draws again when that changes. `select` returns a member, not a copy. */
+/** Returns the selected part of the state, and renders again when it changes. `select` must return a member, not a copy. */
 export function useSelected<T, R>(store: Store<T>, select: (state: T) => R): R {
   const [, redraw] = useReducer((count: number) => count + 1, 0)
   const value = select(store.get())
-  // The component may draw with another `select` between two changes.
+  // The component may render with another `select` between two changes.
   const latest = useRef({ select, value })
   latest.current = { select, value }
   useEffect(() => {

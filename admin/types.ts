@@ -1,4 +1,4 @@
-/** The answers of REST, typed by the schemas that svc checks them with, and the state of the page. */
+/** Types of the answers of REST, inferred from svc's schemas, and of the state of the page. */
 import type * as z from "zod"
 import type { ServerState } from "../src/report/server-state.ts"
 import type { ServerStatus } from "../src/report/status.ts"
@@ -38,22 +38,22 @@ export type RegistrySearch = {
 export type RegistryInfo = {
   readonly serverName: string
   readonly entry?: RegistryEntry
-  /** What an installation would run. */
+  /** The command that an installation would run. */
   readonly command?: string
   readonly required: readonly NeededValue[]
   readonly optional: readonly NeededValue[]
   readonly warnings: readonly string[]
 }
 
-/** The plan of an installation, with its digest, or what came of it. */
+/** The plan of an installation with its digest, or the result of an installation. */
 export type InstallAnswer = {
   readonly serverName: string
   readonly command: string
-  /** What serverDefaults adds. */
+  /** Describes the settings that serverDefaults adds. */
   readonly inherited?: string
   readonly source: string
   readonly missing: readonly NeededValue[]
-  /** Names of the variables of secrets. */
+  /** The names of the variables that hold secrets. */
   readonly variables: readonly string[]
   readonly warnings: readonly string[]
   readonly digest?: string
@@ -61,7 +61,7 @@ export type InstallAnswer = {
   readonly tools?: number
 }
 
-/** A server as it is written in mcp.json; secrets are hidden. */
+/** The entry of a server in mcp.json, with hidden secrets. */
 export type WrittenServer = {
   readonly name: string
   readonly section: string
@@ -109,14 +109,14 @@ export type FinishedCall = {
   readonly time: string
 }
 
-/** What the page knows. The stream of events keeps it current. */
+/** The state of the page. The event stream keeps it up to date. */
 export type State = {
-  /** "login": REST asks for a login. "lost": svc does not answer, or says in `trouble` why not. */
+  /** "login": REST requires a login. "lost": svc does not answer, or answers with an error; `trouble` says which. */
   readonly phase: "loading" | "login" | "ready" | "lost"
   readonly trouble: string
-  /** What a login needs with `--auth`. */
-  readonly asks: Problem["asks"]
-  /** Why the login that the browser has does not do. */
+  /** The login that svc requires. */
+  readonly requiredLogin: Problem["requiredLogin"]
+  /** Why svc refused the browser's current login. */
   readonly refusal: string | undefined
   readonly principal: string
   readonly status: Status | undefined
@@ -126,16 +126,16 @@ export type State = {
   readonly activity: readonly Activity[]
   /** The last calls, newest first. */
   readonly calls: readonly FinishedCall[]
-  /** Grows when what servers offer has changed. */
+  /** Increases when the tools, prompts or resources of servers have changed. */
   readonly catalog: number
-  /** Grows when the configuration was applied or refused. */
+  /** Increases when svc has applied or refused the configuration. */
   readonly configuration: number
 }
 
 export const EMPTY_STATE: State = {
   phase: "loading",
   trouble: "",
-  asks: "nothing",
+  requiredLogin: "nothing",
   refusal: undefined,
   principal: "",
   status: undefined,

@@ -1,4 +1,4 @@
-/** Notices and questions that any view may show. */
+/** Notices and questions for all views. */
 import { createStore, type Store } from "./store.ts"
 
 type Notice = { readonly id: number; readonly tone: "good" | "notice" | "bad"; readonly text: string }
@@ -6,7 +6,7 @@ type Notice = { readonly id: number; readonly tone: "good" | "notice" | "bad"; r
 type Question = {
   readonly title: string
   readonly text: string
-  /** The label of the button that agrees. */
+  /** The label of the button that confirms. */
   readonly action: string
   readonly isDangerous?: boolean
 }
@@ -21,11 +21,11 @@ export type Ui = {
   /** Shows a notice. Errors stay until they are closed. */
   say(tone: Notice["tone"], text: string): void
   close(id: number): void
-  /** Asks the person. Resolves with true if they agree. */
+  /** Asks a question. Resolves with true if the person agrees. */
   ask(question: Question): Promise<boolean>
 }
 
-/** Makes the notices and questions of the page. */
+/** Creates the notices and questions of the page. */
 export function createUi(): Ui {
   const store = createStore<UiState>({ notices: [], question: undefined })
   let last = 0

@@ -18,7 +18,7 @@ export type View = {
   readonly id: string
   readonly title: string
   readonly Draw: ComponentType<{ route: Route }>
-  /** What the navigation shows beside the title. */
+  /** The number beside the title in the navigation. */
   readonly Count?: ComponentType
 }
 

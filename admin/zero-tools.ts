@@ -1,8 +1,8 @@
-/** The question before a change that leaves a server without an enabled tool. */
+/** Asks for confirmation before a change that leaves a server without an enabled tool. */
 import { Problem } from "./api.ts"
 import type { Ui } from "./ui.ts"
 
-/** Sends a change, and once more if the person agrees that a server then offers nothing. Returns whether it was made. */
+/** Sends a change, and again if the person confirms that a server then offers no tools. Returns whether it was made. */
 export async function askForZeroTools(ui: Ui, send: (confirmZeroTools: boolean) => Promise<unknown>): Promise<boolean> {
   try {
     await send(false)
@@ -13,7 +13,7 @@ export async function askForZeroTools(ui: Ui, send: (confirmZeroTools: boolean) 
     const names = Array.isArray(servers) ? servers.map(String).join(", ") : "The server"
     const isAgreed = await ui.ask({
       title: "Hide the last tool too?",
-      text: `${names} would no longer offer any tool, so clients would see nothing of it.`,
+      text: `${names} would no longer offer any tool, so clients would not see the server.`,
       action: "Hide all tools",
       isDangerous: true,
     })

@@ -1,4 +1,4 @@
-/** The calls of the last hour: charts by minute, sums by tool, and the last calls. */
+/** The calls of the last hour: charts by minute, totals by tool, and the last calls. */
 import { BarChart } from "../chart.tsx"
 import { useStateOf } from "../context.ts"
 import { useNow } from "../hooks.ts"
@@ -6,7 +6,7 @@ import { Choice, countText, Empty, Head, latencyText, numberText, Table } from "
 import { goTo, linkTo, type Route } from "../router.ts"
 import type { Activity } from "../types.ts"
 
-/** The activity of all servers, or of one: `#/activity/NAME`. */
+/** The activity of all servers, or of one server (`#/activity/NAME`). */
 export function ActivityView({ route }: { route: Route }) {
   const activity = useStateOf((state) => state.activity)
   const now = useNow(10_000)
@@ -81,7 +81,7 @@ const add = (sum: Sum, { calls, errors, meanMs, maxMs }: Activity): Sum => ({
 })
 const NOTHING: Sum = { calls: 0, errors: 0, totalMs: 0, maxMs: 0 }
 
-/** Returns the sums of the last sixty minutes, oldest first, those without calls too. */
+/** Returns the totals of each of the last 60 minutes, oldest first, including minutes without calls. */
 function minutesOf(activity: readonly Activity[], now: number) {
   const last = now - (now % MINUTE_MS)
   const byMinute = Map.groupBy(activity, ({ minute }) => Date.parse(minute))

@@ -1,12 +1,12 @@
-/** Tools whose definition has changed since a person approved it: what has changed, line by line. */
+/** Tools with a definition that has changed since its approval, with a diff for each. */
 import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded } from "../hooks.ts"
-import { Button, Empty, Head, Json, Shown, StateMark } from "../parts.tsx"
+import { Button, Empty, Head, Json, StateMark, WhenLoaded } from "../parts.tsx"
 import { linkTo } from "../router.ts"
 import type { Approval } from "../types.ts"
 import { askForZeroTools } from "../zero-tools.ts"
 
-/** The changed tools, each with its difference. */
+/** The changed tools, each with its diff. */
 export function ApprovalsView() {
   const { api } = useApp()
   const catalog = useStateOf((state) => state.catalog)
@@ -17,10 +17,10 @@ export function ApprovalsView() {
       <Head title="Approvals" />
       <p class="soft">
         A server can change the definitions of its tools at any time, and models read them as instructions. svc compares
-        each definition with the one that it saw first or that you approved last. With{" "}
+        each definition with the first one it saw, or the last one you approved. With{" "}
         <code>"toolPinning": "strict"</code>, clients do not see a changed tool until you approve it.
       </p>
-      <Shown loaded={loaded}>
+      <WhenLoaded loaded={loaded}>
         {(approvals) =>
           approvals.length === 0 ? (
             <Empty>No tool has changed.</Empty>
@@ -34,7 +34,7 @@ export function ApprovalsView() {
             ))
           )
         }
-      </Shown>
+      </WhenLoaded>
     </>
   )
 }
@@ -87,7 +87,7 @@ function Change({ approval, onDone }: { approval: Approval; onDone(): void }) {
           {suspicious && <StateMark state="invisible characters" tone="bad" />}
         </div>
       </div>
-      {before === undefined && <p class="soft">svc has not kept the previous text, so it shows all lines as new.</p>}
+      {before === undefined && <p class="soft">svc has not stored the previous text, so it shows all lines as new.</p>}
       <DiffLines lines={diff} />
       <details>
         <summary>The full definition now</summary>
@@ -113,7 +113,7 @@ function Change({ approval, onDone }: { approval: Approval; onDone(): void }) {
 const MARKS = { same: " ", removed: "−", added: "+" } as const
 const NAMES = { same: "", removed: "removed: ", added: "added: " } as const
 
-/** Lines around a difference; the others are left out. */
+/** The number of unchanged lines shown around each change. */
 const CONTEXT = 2
 
 function DiffLines({ lines }: { lines: Approval["diff"] }) {

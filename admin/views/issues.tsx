@@ -1,4 +1,4 @@
-/** The issues of the configuration: where each is, and what to do. */
+/** The issues of the configuration, each with its location and remedy. */
 import { useStateOf } from "../context.ts"
 import { Empty, Head, StateMark, Table } from "../parts.tsx"
 import { linkTo } from "../router.ts"
@@ -67,7 +67,7 @@ export function IssueCount() {
 
 // ---
 
-/** Returns where an issue is, as editors take it: `file:line:column`, and the place in the document. */
+/** Returns the location of an issue in the form that editors accept (`file:line:column`), and the path in the document. */
 function placeOf({ file, line, column, path = [] }: Issue, main: string): string {
   const place = [file ?? main, line, line === undefined ? undefined : column].filter((part) => part !== undefined)
   return [place.join(":"), path.join(".")].filter((part) => part !== "").join("  ")

@@ -1,44 +1,44 @@
-/** What a person sees who is not logged in. */
+/** The view before a login. */
 import { useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
 import { textOf } from "../hooks.ts"
 import { Button, Failure, Field } from "../parts.tsx"
 
-/** Says how to get in, and takes a token. */
+/** Explains how to log in, and accepts a token. */
 export function LoginView() {
   const { live } = useApp()
-  const asks = useStateOf((state) => state.asks)
+  const requiredLogin = useStateOf((state) => state.requiredLogin)
   const refusal = useStateOf((state) => state.refusal)
   return (
     <main id="main" class="login" tabIndex={-1}>
       <h1>Log in to svc</h1>
       {refusal !== undefined && <Failure text={refusal} />}
-      {asks === "issuer" && (
+      {requiredLogin === "issuer" && (
         <p>
           <a class="button primary" href="login">
             Log in at the issuer
           </a>
         </p>
       )}
-      {asks !== "nothing" ? (
+      {requiredLogin !== "nothing" ? (
         <p>
-          This svc requires a token (<code>--auth</code>). Log in with one that is not limited to tags:{" "}
-          <code>svc auth token create --name admin</code> prints one. A token from an issuer needs the scope{" "}
+          This svc requires a token (<code>--auth</code>). Log in with a token that is not limited to tags; to create
+          one, run <code>svc auth token create --name admin</code>. A token from an issuer needs the scope{" "}
           <code>svc:admin</code>.
         </p>
       ) : (
         <>
-          <p>Run this command on the machine where svc runs, as the user who runs it:</p>
+          <p>On the machine where svc runs, run this command as the same user:</p>
           <pre class="code">svc admin</pre>
           <p>
-            It opens this page in the browser, logged in. For a browser on another machine,{" "}
-            <code>svc admin --print</code> prints the link. A link works once, within 60 seconds.
+            It opens this page in the browser and logs you in. For a browser on another machine,{" "}
+            <code>svc admin --print</code> prints a link. The link works once, within 60 seconds.
           </p>
           <Button kind="primary" onClick={live.follow}>
             Try again
           </Button>
           <p>
-            Or log in with a token, which <code>svc admin --token</code> prints:
+            Or log in with a token; <code>svc admin --token</code> prints one:
           </p>
         </>
       )}

@@ -1,4 +1,4 @@
-/** The logs of servers: the last lines, and new ones as they come. */
+/** The logs of servers: the last lines, and new lines as they arrive. */
 import { useEffect, useRef, useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
 import { textOf, useSettled } from "../hooks.ts"
@@ -74,18 +74,18 @@ const TONES: Readonly<Record<LogLine["level"], string>> = { debug: "faint", info
 const KEPT_LINES = 1000
 const RETRY_MS = 1500
 
-type Shown = { readonly key: number; readonly line: LogLine }
+type NumberedLine = { readonly key: number; readonly line: LogLine }
 
-/** Reads the last lines and follows new ones; a hidden page follows nothing (live.ts, 2). */
+/** Reads the last lines and follows new lines. A hidden page closes its stream (live.ts, 2). */
 function useLog({ server, level, q }: { server: string; level: string; q: string }) {
   const { api } = useApp()
-  const [lines, setLines] = useState<readonly Shown[]>([])
+  const [lines, setLines] = useState<readonly NumberedLine[]>([])
   const [error, setError] = useState<string>()
   const last = useRef(0)
   useEffect(() => {
     let close: (() => void) | undefined
     let waiting: ReturnType<typeof setTimeout> | undefined
-    const numbered = (line: LogLine): Shown => {
+    const numbered = (line: LogLine): NumberedLine => {
       last.current += 1
       return { key: last.current, line }
     }
@@ -107,7 +107,7 @@ function useLog({ server, level, q }: { server: string; level: string; q: string
               if (close !== opened) return
               isRead = true
               setError(undefined)
-              // A line that came while the others were read may be among them.
+              // A line that arrived during the read may be part of the answer too.
               const fresh = early.filter(
                 (line) => !items.some((one) => one.time === line.time && one.message === line.message),
               )

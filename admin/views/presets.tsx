@@ -1,8 +1,8 @@
-/** Presets: named selections of servers by tags, with what they select now. */
+/** Presets: named selections of servers by tags, with the servers that each selects now. */
 import { useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded, useSettled } from "../hooks.ts"
-import { Button, Choice, countText, Dialog, Empty, Field, Head, Shown, Table } from "../parts.tsx"
+import { Button, Choice, countText, Dialog, Empty, Field, Head, Table, WhenLoaded } from "../parts.tsx"
 import { linkTo } from "../router.ts"
 import type { Preset } from "../types.ts"
 
@@ -18,7 +18,7 @@ export function PresetsView() {
   const remove = async (name: string) => {
     const isAgreed = await ui.ask({
       title: `Delete the preset ${name}?`,
-      text: "svc will refuse clients that connect with it.",
+      text: "svc will refuse clients that connect with this preset.",
       action: "Delete",
       isDangerous: true,
     })
@@ -36,7 +36,7 @@ export function PresetsView() {
           Create a preset
         </Button>
       </Head>
-      <Shown loaded={loaded}>
+      <WhenLoaded loaded={loaded}>
         {(presets) =>
           presets.length === 0 ? (
             <Empty>No presets yet. A preset limits a client to the servers with certain tags.</Empty>
@@ -78,7 +78,7 @@ export function PresetsView() {
             />
           )
         }
-      </Shown>
+      </WhenLoaded>
       {edited !== undefined && (
         <PresetDialog
           preset={edited === "new" ? undefined : edited}
@@ -94,7 +94,7 @@ export function PresetsView() {
 
 // ---
 
-/** Creates or changes a preset, and shows what it would select while the person types. */
+/** Creates or changes a preset. It shows the selected servers while the person types. */
 function PresetDialog({ preset, onClose }: { preset: Preset | undefined; onClose(): void }) {
   const { api } = useApp()
   const servers = useStateOf((state) => state.servers)

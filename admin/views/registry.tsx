@@ -1,12 +1,12 @@
-/** The registries: search, and installation after the person has seen what runs. */
+/** The registries: search, and installation after the person has reviewed the command. */
 import { useState } from "preact/hooks"
 import { useApp } from "../context.ts"
 import { textOf, useAction, useLoaded, useSettled } from "../hooks.ts"
-import { Button, Choice, countText, Empty, Facts, Failure, Field, Head, Search, Shown, Tags } from "../parts.tsx"
+import { Button, Choice, countText, Empty, Facts, Failure, Field, Head, Search, Tags, WhenLoaded } from "../parts.tsx"
 import { goTo, linkTo, type Route } from "../router.ts"
 import type { InstallAnswer, RegistryInfo, RegistrySearch } from "../types.ts"
 
-/** The search, or one entry. */
+/** The search, or one registry entry. */
 export const RegistryView = ({ route }: { route: Route }) =>
   route.path[1] === undefined ? <RegistryList route={route} /> : <Entry key={route.path[1]} name={route.path[1]} />
 
@@ -34,7 +34,7 @@ function RegistryList({ route }: { route: Route }) {
           onChange={(value) => filter({ type: value })}
         />
       </Head>
-      <Shown loaded={loaded}>
+      <WhenLoaded loaded={loaded}>
         {({ servers, total, warnings }) => (
           <>
             <Warnings texts={warnings} />
@@ -65,7 +65,7 @@ function RegistryList({ route }: { route: Route }) {
             </div>
           </>
         )}
-      </Shown>
+      </WhenLoaded>
     </>
   )
 }
@@ -85,7 +85,7 @@ function Entry({ name }: { name: string }) {
           </>
         }
       />
-      <Shown loaded={loaded}>
+      <WhenLoaded loaded={loaded}>
         {(info) => (
           <>
             <section class="panel">
@@ -112,12 +112,12 @@ function Entry({ name }: { name: string }) {
             <Installation info={info} />
           </>
         )}
-      </Shown>
+      </WhenLoaded>
     </>
   )
 }
 
-/** Asks for the values, shows what would run, and installs exactly that. */
+/** Asks for the values, shows the command, and installs exactly this command. */
 function Installation({ info }: { info: RegistryInfo }) {
   const { api, ui } = useApp()
   const name = info.entry?.name ?? info.serverName
@@ -154,7 +154,7 @@ function Installation({ info }: { info: RegistryInfo }) {
         goTo(["servers", serverName])
         return `${serverName} is installed: ${state ?? "written"}${tools === undefined ? "" : `, ${countText(tools, "tool")}`}`
       } catch (error) {
-        // What was agreed to holds no longer: the person looks at it again.
+        // The reviewed plan may be outdated, so the person must review the new one.
         setPlan(undefined)
         throw error
       }
@@ -247,7 +247,7 @@ function Installation({ info }: { info: RegistryInfo }) {
 
 type PlanProps = { readonly plan: InstallAnswer; readonly isBusy: boolean; onInstall(digest: string): void }
 
-/** What the person agrees to: the whole command, and what the process may see. */
+/** The plan that the person confirms: the complete command, and the access of the process. */
 function Plan({ plan, isBusy, onInstall }: PlanProps) {
   const { digest, missing } = plan
   return (
@@ -255,13 +255,13 @@ function Plan({ plan, isBusy, onInstall }: PlanProps) {
       <div class="stack">
         <h3>svc would write the server {plan.serverName} and run this as your user</h3>
         <pre class="code">{plan.command}</pre>
-        <p>From {plan.source}.</p>
+        <p>Source: {plan.source}.</p>
         {plan.inherited !== undefined && <p>{plan.inherited}</p>}
         <p>
           {plan.variables.length === 0
             ? "It gets no secrets."
             : `Secrets go into .env, as: ${plan.variables.join(", ")}.`}{" "}
-          The process has the rights of the user that runs svc: files, network, other programs.
+          The process has all permissions of the user that runs svc: files, network, other programs.
         </p>
         <Warnings texts={plan.warnings} />
         {missing.length > 0 && <p class="error-text">Still missing: {missing.map(({ name }) => name).join(", ")}</p>}
@@ -288,7 +288,7 @@ const Warnings = ({ texts }: { texts: readonly string[] }) => (
   </>
 )
 
-/** Returns a link of a registry's entry, if it leads to a web page. */
+/** Returns a link from a registry entry, if it is a web address. */
 const webLink = (url: string | undefined) =>
   url !== undefined && /^https?:\/\//.test(url) ? (
     <a href={url} target="_blank" rel="noopener noreferrer">

@@ -1,11 +1,11 @@
-/** The search over tools as clients use it, with what decides the order. */
+/** The tool search of clients, with the scores that determine the order. */
 import { useApp, useStateOf } from "../context.ts"
 import { useLoaded, useSettled } from "../hooks.ts"
-import { countText, Empty, Head, Search, Shown, Table } from "../parts.tsx"
+import { countText, Empty, Head, Search, Table, WhenLoaded } from "../parts.tsx"
 import { goTo, linkTo, type Route } from "../router.ts"
 import type { Tool } from "../types.ts"
 
-/** A search with its ranking. */
+/** A search field with ranked results. */
 export function SearchView({ route }: { route: Route }) {
   const { api } = useApp()
   const catalog = useStateOf((state) => state.catalog)
@@ -25,7 +25,7 @@ export function SearchView({ route }: { route: Route }) {
         Clients with many tools find them through this search. It matches words in names, titles, descriptions, hints
         and parameters; rarer words weigh more.
       </p>
-      <Shown loaded={loaded}>
+      <WhenLoaded loaded={loaded}>
         {(items) => {
           if (query === "") return <Empty>Type a few words, as an assistant would.</Empty>
           if (items.length === 0) return <Empty>No tool matches. Synonyms and other word forms were tried too.</Empty>
@@ -73,7 +73,7 @@ export function SearchView({ route }: { route: Route }) {
             </>
           )
         }}
-      </Shown>
+      </WhenLoaded>
     </>
   )
 }

@@ -1,9 +1,9 @@
-/** The settings of a server as they are written in mcp.json: a form made from the schema, or JSON. */
+/** The settings of a server in mcp.json, as a form generated from the schema, or as JSON. */
 import { useState } from "preact/hooks"
 import { Problem } from "../api.ts"
 import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded } from "../hooks.ts"
-import { Button, Choice, Failure, Field, Head, Shown } from "../parts.tsx"
+import { Button, Choice, Failure, Field, Head, WhenLoaded } from "../parts.tsx"
 import { goTo, linkTo } from "../router.ts"
 import { JsonField, type Schema, SchemaForm } from "../schema-form.tsx"
 import type { WrittenServer } from "../types.ts"
@@ -20,11 +20,11 @@ export function ServerEditor({ name }: { name: string }) {
     [name],
   )
   return (
-    <Shown loaded={loaded}>
+    <WhenLoaded loaded={loaded}>
       {({ written, schema }) => (
         <Editor key={written.hash} written={written} schema={schema} onReload={loaded.reload} />
       )}
-    </Shown>
+    </WhenLoaded>
   )
 }
 
@@ -57,7 +57,7 @@ export function ServerCreator() {
       >
         <a href={linkTo(["registry"])}>Search the registries instead</a>
       </Head>
-      <Shown loaded={loaded}>
+      <WhenLoaded loaded={loaded}>
         {(schema) => (
           <form
             class="panel form"
@@ -101,7 +101,7 @@ export function ServerCreator() {
             </div>
           </form>
         )}
-      </Shown>
+      </WhenLoaded>
     </>
   )
 }
@@ -155,8 +155,8 @@ function Editor({ written, schema, onReload }: EditorProps) {
     <section class="panel">
       <div class="head">
         <p class="soft">
-          {written.section}.{written.name} in <code>{file}</code>. ••• is a hidden secret, which stays unless you
-          replace it.
+          {written.section}.{written.name} in <code>{file}</code>. ••• stands for a hidden secret; svc keeps the secret
+          unless you replace it.
         </p>
         <Button pressed={isJson} onClick={() => setJson(!isJson)}>
           JSON
@@ -199,7 +199,7 @@ function Editor({ written, schema, onReload }: EditorProps) {
   )
 }
 
-/** Reads the schema of a server out of that of mcp.json. */
+/** Reads the schema of a server from the schema of mcp.json. */
 async function serverSchemaFrom(api: ReturnType<typeof useApp>["api"]): Promise<Schema> {
   const { properties } = await api.get<{ properties: Record<string, { additionalProperties: Schema }> }>(
     "/config/schema",

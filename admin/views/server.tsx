@@ -1,4 +1,4 @@
-/** One server: how it runs, what is wrong and what to do, its tools, its settings and its log. */
+/** One server: its state, problems and remedies, tools, settings and log. */
 
 import { useState } from "preact/hooks"
 import { countsByServer } from "../activity-counts.ts"
@@ -13,11 +13,11 @@ import {
   Head,
   latencyText,
   numberText,
-  Shown,
   StateMark,
   Table,
   Tags,
   Until,
+  WhenLoaded,
 } from "../parts.tsx"
 import { goTo, linkTo, type Route } from "../router.ts"
 import type { EffectiveValue, Server, ServerInstance, ServerState } from "../types.ts"
@@ -73,7 +73,7 @@ export function ServerView({ route }: { route: Route }) {
   )
 }
 
-/** Restart, enable and disable. */
+/** The buttons to restart, enable and disable a server. */
 export function ServerControls({ server: { name, enabled, instances } }: { server: Server }) {
   const { api } = useApp()
   const [busy, run] = useAction()
@@ -109,16 +109,16 @@ const TABS = [
   ["log", "Log"],
 ] as const
 
-/** What a person can do about a state. */
+/** Tells the person how to resolve a state. */
 const REMEDIES: Readonly<Partial<Record<ServerState, string>>> = {
   "crash-loop":
-    "svc has given up restarting it. Its log shows what the process wrote. Fix the cause, then restart the server.",
+    "svc no longer restarts it, because it crashed too often. Read its log, fix the cause, then restart the server.",
   failed: "svc does not restart it, because restartOnExit is off. Fix the cause, then restart the server.",
   invalid: "Correct the value in Settings or in the file. svc applies the file when it is saved.",
-  "sign-in needed": "Authorize svc, and it connects by itself.",
-  "token needed": "The server needs a token. Add the header Authorization in Settings.",
+  "sign-in needed": "Authorize svc; it then connects by itself.",
+  "token needed": "The server requires a token. Add the header Authorization in Settings.",
   "credentials refused": "The server refused the configured headers. Enter a valid token in Settings.",
-  "not loaded": "svc has not applied the file yet: see Issues.",
+  "not loaded": "svc has not applied the file yet. See Issues.",
   "not in use": "svc starts an instance when a client with a project connects.",
   reconnecting: "svc retries by itself. Restart the server to retry now.",
   restarting: "svc restarts it by itself. Restart it yourself to retry now.",
@@ -130,7 +130,7 @@ function RemoveButton({ name }: { name: string }) {
   const remove = async () => {
     const isAgreed = await ui.ask({
       title: `Remove ${name}?`,
-      text: `svc stops ${name} and removes it from mcp.json. A backup of the file is kept.`,
+      text: `svc stops ${name} and removes it from mcp.json. It keeps a backup of the file.`,
       action: "Remove",
       isDangerous: true,
     })
@@ -180,7 +180,7 @@ function Overview({ server }: { server: Server }) {
   )
 }
 
-/** Starts the sign-in. The link stays, because a browser may refuse to open a page that was not asked for at once. */
+/** Starts the sign-in. It also shows a link, because a browser may block a window that opens after a delay. */
 function AuthorizeButton({ name }: { name: string }) {
   const { api } = useApp()
   const [busy, run] = useAction()
@@ -192,7 +192,7 @@ function AuthorizeButton({ name }: { name: string }) {
       if (!/^https?:/.test(url)) throw new Error(`the sign-in address of ${name} is not a web page; see its log`)
       setAddress(url)
       window.open(url, "_blank", "noopener,noreferrer")
-      return "Sign in on the page that has opened; svc then connects by itself."
+      return "Sign in on the page that opened; svc then connects by itself."
     })
   return (
     <div class="row">
@@ -215,7 +215,7 @@ function Instance({ instance, isTemplate }: { instance: ServerInstance; isTempla
   const notes = [
     ...issues,
     ...warnings,
-    ...(changedTools.length === 0 ? [] : [`Tools whose definition has changed: ${changedTools.join(", ")}`]),
+    ...(changedTools.length === 0 ? [] : [`Tools with a changed definition: ${changedTools.join(", ")}`]),
     ...(suspiciousTools.length === 0 ? [] : [`Invisible characters in: ${suspiciousTools.join(", ")}`]),
   ]
   return (
@@ -260,7 +260,7 @@ function Instance({ instance, isTemplate }: { instance: ServerInstance; isTempla
   )
 }
 
-/** What the server is started with, and where each value comes from. */
+/** The effective settings of a server, each with its source. */
 function Effective({ name }: { name: string }) {
   const { api } = useApp()
   const configuration = useStateOf((state) => state.configuration)
@@ -271,7 +271,7 @@ function Effective({ name }: { name: string }) {
   return (
     <section>
       <h2>Effective settings</h2>
-      <Shown loaded={loaded}>
+      <WhenLoaded loaded={loaded}>
         {({ effective }) => {
           const { assumed = [], given = [] } = Object.groupBy(effective, ({ from }) =>
             from.every((one) => one === "built-in") ? "assumed" : "given",
@@ -286,7 +286,7 @@ function Effective({ name }: { name: string }) {
             </>
           )
         }}
-      </Shown>
+      </WhenLoaded>
     </section>
   )
 }

@@ -1,4 +1,4 @@
-/** The servers: their states, what is wrong and what to do, and their controls. */
+/** The servers with their states, errors and controls. */
 import { useState } from "preact/hooks"
 import { countsByServer } from "../activity-counts.ts"
 import { useStateOf } from "../context.ts"
@@ -21,13 +21,13 @@ import type { Server } from "../types.ts"
 import { ServerControls, ServerView } from "./server.tsx"
 import { ServerCreator } from "./server-editor.tsx"
 
-/** The list of servers, or one of them. */
+/** The list of servers, or one server. */
 export function ServersView({ route }: { route: Route }) {
   if (route.path[1] === "add") return <ServerCreator />
   return route.path[1] === undefined ? <ServerList /> : <ServerView route={route} />
 }
 
-/** The number of servers for the navigation, and how many of them need a person. */
+/** The number of servers for the navigation, and the number of failing servers. */
 export function ServerCount() {
   const servers = useStateOf((state) => state.servers)
   const bad = servers.filter(({ state }) => toneOf(state) === "bad").length

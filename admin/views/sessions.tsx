@@ -1,7 +1,7 @@
 /** The sessions of clients. */
 import { useApp, useStateOf } from "../context.ts"
 import { useLoaded, useNow } from "../hooks.ts"
-import { Ago, Empty, Head, numberText, Shown, StateMark, Table } from "../parts.tsx"
+import { Ago, Empty, Head, numberText, StateMark, Table, WhenLoaded } from "../parts.tsx"
 
 type Session = {
   readonly id: string
@@ -14,7 +14,7 @@ type Session = {
   readonly selection: string
 }
 
-/** The list of sessions. No event tells of them, so it is read every few seconds. */
+/** The list of sessions. svc sends no events for sessions, so the view polls. */
 export function SessionsView() {
   const { api } = useApp()
   const endpoint = useStateOf((state) => state.status?.endpoint)
@@ -26,12 +26,12 @@ export function SessionsView() {
         A session is the connection of one client. Clients that speak the 2026-07-28 revision have no session: their
         calls appear under Activity.
       </p>
-      <Shown loaded={loaded}>
+      <WhenLoaded loaded={loaded}>
         {(sessions) =>
           sessions.length === 0 ? (
             <Empty>
               No client has a session. Clients connect to <code>{endpoint ?? "/mcp"}</code>; <code>svc connect</code>{" "}
-              adds it to their settings.
+              adds this address to their settings.
             </Empty>
           ) : (
             <Table
@@ -68,7 +68,7 @@ export function SessionsView() {
             />
           )
         }
-      </Shown>
+      </WhenLoaded>
     </>
   )
 }

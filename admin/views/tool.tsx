@@ -1,8 +1,8 @@
-/** One tool: what clients see of it, what its server says, and a form to try it. */
+/** One tool: the description for clients, the server's own description, and a form to call it. */
 import { useEffect, useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded } from "../hooks.ts"
-import { Button, countText, Facts, Failure, Field, Head, Json, numberText, Shown } from "../parts.tsx"
+import { Button, countText, Facts, Failure, Field, Head, Json, numberText, WhenLoaded } from "../parts.tsx"
 import { type CallResult, Result } from "../result.tsx"
 import { linkTo } from "../router.ts"
 import { defaultsOf, isForm, JsonField, type Schema, SchemaForm } from "../schema-form.tsx"
@@ -10,7 +10,7 @@ import type { Tool } from "../types.ts"
 import { askForZeroTools } from "../zero-tools.ts"
 import { ToolState, tokensOf } from "./tools.tsx"
 
-/** A tool, by its name in the aggregate. */
+/** A tool, identified by the name that clients see. */
 export function ToolView({ name }: { name: string }) {
   const { api } = useApp()
   const catalog = useStateOf((state) => state.catalog)
@@ -35,7 +35,7 @@ export function ToolView({ name }: { name: string }) {
       >
         {tool !== undefined && <Visibility tool={tool} onChanged={loaded.reload} />}
       </Head>
-      <Shown loaded={loaded}>
+      <WhenLoaded loaded={loaded}>
         {(shown) => (
           <>
             <Description tool={shown} onChanged={loaded.reload} />
@@ -43,7 +43,7 @@ export function ToolView({ name }: { name: string }) {
             <Definition tool={shown} />
           </>
         )}
-      </Shown>
+      </WhenLoaded>
     </>
   )
 }
@@ -74,10 +74,10 @@ function Visibility({ tool, onChanged }: ToolProps) {
   )
 }
 
-/** The text that clients see, beside the server's own. */
+/** The description that clients see, beside the server's own. */
 function Description({ tool, onChanged }: ToolProps) {
   const { api } = useApp()
-  // What the person types stays when the text is changed elsewhere.
+  // The draft keeps what the person typed when the text is changed elsewhere.
   const [draft, setDraft] = useState<{ readonly text: string; readonly from: string | undefined }>()
   const text = draft?.text ?? tool.description ?? ""
   const isStale = draft !== undefined && draft.from !== tool.description && draft.text !== tool.description
@@ -118,7 +118,7 @@ function Description({ tool, onChanged }: ToolProps) {
       {isStale && (
         <Failure
           text={`The text was changed elsewhere in the meantime. Clients now see: ${tool.description ?? "nothing"}`}
-          label="Take that text"
+          label="Use that text"
           retry={() => setDraft(undefined)}
         />
       )}
@@ -227,7 +227,7 @@ function inputSchemaOf({ definition }: Tool): Schema {
   return typeof schema === "object" && schema !== null ? (schema as Schema) : {}
 }
 
-/** Returns what the server claims of the tool. */
+/** Returns the server's claims about the tool. */
 function annotationTexts({ definition }: Tool): readonly string[] {
   const hints = (definition?.annotations ?? {}) as Readonly<Record<string, unknown>>
   return [

@@ -1,14 +1,14 @@
-/** Tools: what clients see of them, and what svc hides. */
+/** The tools, with the visibility of each. */
 import { useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded } from "../hooks.ts"
-import { Button, Choice, countText, Empty, Head, numberText, Search, Shown, StateMark, Table } from "../parts.tsx"
+import { Button, Choice, countText, Empty, Head, numberText, Search, StateMark, Table, WhenLoaded } from "../parts.tsx"
 import { goTo, linkTo, type Route } from "../router.ts"
 import type { Tool } from "../types.ts"
 import { askForZeroTools } from "../zero-tools.ts"
 import { ToolView } from "./tool.tsx"
 
-/** The tools of all servers, or one tool. */
+/** The list of all tools, or one tool. */
 export const ToolsView = ({ route }: { route: Route }) =>
   route.path[1] === undefined ? (
     <>
@@ -19,7 +19,7 @@ export const ToolsView = ({ route }: { route: Route }) =>
     <ToolView key={route.path[1]} name={route.path[1]} />
   )
 
-/** The tools of one server, or of all. */
+/** The tools of one server, or of all servers. */
 export function ToolPane({ server, route }: { server?: string; route: Route }) {
   const { api, ui } = useApp()
   const catalog = useStateOf((state) => state.catalog)
@@ -52,7 +52,7 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
         <Search label="Search tools" value={q} onInput={(value) => filter({ q: value })} />
         <Choice label="Which tools" value={shows} options={SHOWS} onChange={(value) => filter({ shows: value })} />
       </div>
-      <Shown loaded={loaded}>
+      <WhenLoaded loaded={loaded}>
         {(all) => {
           const found = all.filter(matches)
           const marked = found.filter(({ qualifiedName }) => chosen.has(qualifiedName))
@@ -131,18 +131,18 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
             </>
           )
         }}
-      </Shown>
+      </WhenLoaded>
     </>
   )
 }
 
-/** Whether clients do not see a tool. */
+/** Whether a tool is hidden from clients. */
 const isHidden = ({ disabled, held, gone }: Tool): boolean => disabled || held === true || gone === true
 
-/** Returns about how many tokens the definition of a tool costs a client: four characters are about one. */
+/** Estimates the tokens of a tool's definition, at four characters per token. */
 export const tokensOf = ({ tokens, characters = 0 }: Tool): number => tokens ?? Math.ceil(characters / 4)
 
-/** Whether clients see a tool, and why not. */
+/** The visibility of a tool, with the reason if it is hidden. */
 export function ToolState({ tool: { disabled, held, gone } }: { tool: Tool }) {
   if (gone === true) return <StateMark state="no such tool" tone="notice" />
   if (held === true) return <StateMark state="held" tone="notice" />

@@ -284,7 +284,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await other.page.getByRole("button", { name: "Save" }).click()
     await page.getByText(/changed elsewhere in the meantime. Clients now see: Theirs/).waitFor()
     expect(await fieldOf(page).inputValue()).toBe("Mine")
-    await button("Take that text").click()
+    await button("Use that text").click()
     await eventually(async () => (await fieldOf(page).inputValue()) === "Theirs")
     await button("Restore the server's text").click()
     await isSaid("Clients see the server's own text again")
