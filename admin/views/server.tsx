@@ -112,7 +112,7 @@ const TABS = [
 /** Tells the person how to resolve a state. */
 const REMEDIES: Readonly<Partial<Record<ServerState, string>>> = {
   "crash-loop":
-    "svc no longer restarts it, because it crashed too often. Read its log, fix the cause, then restart the server.",
+    "svc no longer restarts it, because it crashed too often. The log shows the output of the process. Fix the cause, then restart the server.",
   failed: "svc does not restart it, because restartOnExit is off. Fix the cause, then restart the server.",
   invalid: "Correct the value in Settings or in the file. svc applies the file when it is saved.",
   "sign-in needed": "Authorize svc; it then connects by itself.",

@@ -93,7 +93,7 @@ test("a second start for a configuration names the process and svc stop [cli:bac
   const second = await runSvc(["serve", "--background", "--config-dir", folder, "--port", "0"], env)
   expect([second.code, second.stderr]).toEqual([
     69,
-    expect.stringMatching(new RegExp(`process ${pid} serves .*\`svc stop\``)),
+    expect.stringMatching(new RegExp(`process ${pid} already serves .*\`svc stop\``)),
   ])
   await runSvc(["stop", "--config-dir", folder], env)
 })

@@ -37,7 +37,7 @@ describe.skipIf(NO_REDIS !== undefined)("a session's own process", () => {
       return text !== undefined && /^\d+$/.test(text) && text
     })
     expect(next).not.toBe(pids[0])
-    expect(JSON.stringify(said)).toContain("ended with the replica of svc that ran it; a new one is started")
+    expect(JSON.stringify(said)).toContain("ended with the replica of svc that ran it; svc starts a new one")
     expect(await first.call(three, "own_svc_who")).toBe(next)
   })
 })

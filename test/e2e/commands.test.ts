@@ -345,7 +345,7 @@ test("mcp restart says why a server cannot be restarted", async () => {
 test("a second instance on the same configuration names the process that serves it and exits with 69", async () => {
   await using instance = await running("x")
   const { code, stderr } = await inFolder(instance.folder)("serve", "--port", "0")
-  expect([code, stderr.includes(`process ${instance.pid} serves`)]).toEqual([69, true])
+  expect([code, stderr.includes(`process ${instance.pid} already serves`)]).toEqual([69, true])
 })
 
 test("of two instances that start at the same time one serves", async () => {
@@ -659,7 +659,7 @@ test("servers of a project are imported with --project alone, after the confirma
   writeFileSync(join(folder, ".vscode", "mcp.json"), JSON.stringify({ servers: { code: { command: "c" } } }))
   const without = await svc("config", "import", "--yes")
   expect(without.stderr).toMatch(
-    /not read: .*\.mcp\.json, .*mcp\.json \(from the repositories of projects\); --project imports them/,
+    /not read: .*\.mcp\.json, .*mcp\.json \(from the repositories of projects\); --project also imports them/,
   )
   expect(readIfThere(join(folder, "own", "mcp.json"))).toBeUndefined()
 

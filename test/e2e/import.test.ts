@@ -62,7 +62,7 @@ test("the projects that Claude Code knows have files of their own, which --proje
   const svc = inFolder(folder)
   const without = await svc("config", "import", "--yes")
   expect(without.stderr).toContain(
-    `not read: ${join(project, ".mcp.json")} (from the repositories of projects); --project imports them, too\n`,
+    `not read: ${join(project, ".mcp.json")} (from the repositories of projects); --project also imports them\n`,
   )
   const done = await svc("config", "import", "--project", "--yes")
   expect(done.stdout).toMatch(/site +site +claude-code +~\/site\n/)

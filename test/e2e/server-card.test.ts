@@ -192,7 +192,7 @@ test("a host is added with the headers of its card in sight, and refused if they
   const refused = await add("/b")
   expect([refused.code, refused.stderr]).toEqual([
     64,
-    "svc: com.x/y cannot be used: it sets the header Host, which svc and HTTP decide\n",
+    "svc: com.x/y cannot be used: it sets the header Host, which only svc and HTTP may set\n",
   ])
 })
 
