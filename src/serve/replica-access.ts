@@ -31,7 +31,7 @@ export const createReplicaAccess =
 
 // ---
 
-const NOT_HERE = "The server runs on one replica at a time, but not on this one, or not any more; try again in a moment"
+const NOT_HERE = "The server runs on one replica at a time, and currently not on this one; try again in a moment"
 const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/
 
 const OTHER_REPLICA: Principal = {

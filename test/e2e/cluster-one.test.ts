@@ -115,7 +115,7 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     await using cluster = await startOne(2, mark)
     for (const { url } of cluster.replicas) {
       const { status, body } = await modern(`${url}/servers/only/mcp`, "tools/list", {}, { "svc-replica": "1.forged" })
-      expect([status, JSON.stringify(body)]).toEqual([503, expect.stringContaining("no longer, on this one")])
+      expect([status, JSON.stringify(body)]).toEqual([503, expect.stringContaining("currently not on this one")])
     }
   })
 

@@ -379,7 +379,7 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas with a budget for result
     expect(textOf((await modern(`${replicas[1].url}/mcp`, "tools/call", read)).body)).toContain("bytes 0-99 of")
     const stranger = new WanderingClient()
     await stranger.open(replicas[1])
-    expect(textOf(await stranger.request(replicas[1], "tools/call", whole))).toContain("of another client")
+    expect(textOf(await stranger.request(replicas[1], "tools/call", whole))).toContain("belongs to another client")
     replicas[0].signal("SIGKILL")
     await replicas[0].exited
     expect(textOf(await client.request(replicas[1], "tools/call", whole))).toContain("that stored it is gone")

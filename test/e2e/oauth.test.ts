@@ -280,7 +280,7 @@ test(
     for await (const chunk of child.stderr) {
       said += new TextDecoder().decode(chunk)
       const address = /^(http\S+)\n/m.exec(said)?.[1]
-      if (address === undefined || !said.includes("Paste the URL")) continue
+      if (address === undefined || !said.includes("paste the URL")) continue
       const end = await browse(address, new URL(address).searchParams.get("redirect_uri") ?? "none")
       child.stdin.write(`${end.url}\n`)
       child.stdin.flush()
