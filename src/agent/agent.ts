@@ -391,7 +391,7 @@ export class Agent {
     return this.idle().flatMap(({ name, state }) => (state === "starting" ? [name] : []))
   }
 
-  /** Returns all backends, those of single sessions included. */
+  /** Returns all backends, including the backends of single sessions. */
   private running(): readonly Backend[] {
     return [...this.backends.values(), ...this.dedicated.all()]
   }

@@ -10,7 +10,7 @@ export class Readiness {
 
   constructor(private readonly clock: Clock) {}
 
-  /** Resolves when a backend is not being opened any more: it is connected, failed, waits for a retry, or was stopped. */
+  /** Resolves when a backend is no longer opening: it is connected, failed, waits for a retry, or was stopped. */
   whenSettled(backend: Backend): Promise<void> {
     return isOpening(backend) ? this.until(backend, () => !isOpening(backend)) : Promise.resolve()
   }
@@ -23,7 +23,7 @@ export class Readiness {
     const deadline = this.clock.now() + ms
     const isReturning = () =>
       isOpening(backend) ||
-      // A server of a lost replica is replaced by that of the next replica, before any retry.
+      // The next replica replaces a server of a lost replica before any retry.
       (backend.state.kind === "waiting" && (backend.state.retryAt < deadline || runsElsewhere(backend.spec)))
     return this.while(backend, isReturning, ms)
   }

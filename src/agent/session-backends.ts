@@ -22,7 +22,7 @@ export type SessionBackendsDeps = {
   readonly clock: Clock
   /** Creates a session's process of a server without starting it; undefined if the server is gone or svc is stopping. */
   create(id: string, owner: Caller, capabilities: Params): Backend | undefined
-  /** Resolves when a backend is not being opened any more. */
+  /** Resolves when a backend is no longer opening. */
   whenSettled(backend: Backend): Promise<void>
   /** Returns a server's current tuning. */
   tuningOf(id: string): Pick<Tuning, "idleTimeout" | "maxProcesses"> | undefined

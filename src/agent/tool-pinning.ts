@@ -7,7 +7,7 @@ import type { ToolPins } from "../store/tool-pins.ts"
 
 /** Findings about a server's tools, by the server's own tool names. */
 export type PinningFindings = {
-  /** The definition is not the one that was first seen or approved. */
+  /** The definition differs from the first seen or last approved definition. */
   readonly changed: readonly string[]
   /** The description contains invisible characters. */
   readonly suspicious: readonly string[]

@@ -34,7 +34,7 @@ export function startInBackground(
     string,
     string,
   ]
-  // Opened for appending: several proxies may start svc at once, and none overwrites the lines of the one that stays.
+  // Opened for appending, because several proxies may start svc at once, and none may overwrite the running svc's lines.
   const stderr = openSync(
     errors,
     constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_APPEND,

@@ -214,7 +214,7 @@ const searchableOf = (runtime: Runtime, scope: Scope): Searchable => ({
   own: ownEntries(runtime, scope),
 })
 
-/** Returns the tools with the most similar names, as `server/tool`; only those of `backend` if it has any. */
+/** Returns the tools with the most similar names, as `server/tool`; only tools of `backend` if it has any. */
 async function similarTools(
   runtime: Runtime,
   scope: Scope,

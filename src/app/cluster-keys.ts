@@ -11,7 +11,7 @@ export type ClusterKeys = {
   readonly mark: Marker
   /** Calls `listener` when the shared state can be reached again; `lost`: whether its content was lost. */
   onback(listener: (lost: boolean) => void): void
-  /** Resolves when the keys are those of the cluster. */
+  /** Resolves when this replica uses the keys of the cluster. */
   readonly ready: Promise<void>
   close(): void
 }

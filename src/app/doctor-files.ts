@@ -92,7 +92,7 @@ export async function checkClients({ context, specs }: Installation): Promise<re
   return (await Promise.all(found)).flat()
 }
 
-/** Finds files of processes that have ended, and of configurations that are not used any more. */
+/** Finds files of processes that have ended, and of configurations that are no longer used. */
 export function checkLeftovers({ context, live, clock }: Installation): readonly Finding[] {
   const { directory } = context.paths
   const findings: Finding[] = []
@@ -114,7 +114,7 @@ export function checkLeftovers({ context, live, clock }: Installation): readonly
   }
   // A process may still be writing a newer file.
   const temporaries = findTemporaries(directory, (name) => name !== "").filter((path) => isOld(path, DAY_MS))
-  report("temporary files of killed processes", temporaries, "nothing reads them any more")
+  report("temporary files of killed processes", temporaries, "no process reads them any longer")
   const lost = readFolder(directory).flatMap((name) =>
     /^control.*\.json$/.test(name) && isLost(join(directory, name)) ? [join(directory, name)] : [],
   )

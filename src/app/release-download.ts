@@ -37,7 +37,7 @@ export function releaseFile(platform: string, arch: string, isMusl: boolean): st
   return `svc-${platform}-${arch}${platform === "linux" && isMusl ? "-musl" : ""}`
 }
 
-/** Finds the latest release, or that of the version `wanted`, and checks its signature. Rejects with an UnavailableError. */
+/** Finds the latest release, or the release `wanted`, and checks its signature. Rejects with an UnavailableError. */
 export async function findRelease(
   { program, file, releases, key }: ReleaseSource,
   wanted?: string,

@@ -55,7 +55,7 @@ export async function runTool(context: CommandContext, tool: string, args: Param
 
 /** Returns an error's message with the command that helps, instead of the tool that the hint names for clients. */
 function withHint({ message, hint }: Params): string {
-  // Messages of tools are sentences, those of commands begin with a lower-case letter.
+  // Messages of tools are sentences; messages of commands begin with a lower-case letter.
   const text = String(message).replace(/^(?:An?|No|Nothing|Only|The|There|This)(?= )/, (word) => word.toLowerCase())
   if (!isObject(hint)) return text
   const command = COMMANDS[String(hint.tool)]

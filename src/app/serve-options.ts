@@ -332,7 +332,7 @@ export type ClusterOptions = {
   readonly url: string
   /** The prefix of the keys of this cluster. */
   readonly prefix: string
-  /** The URL at which other replicas reach this one, without a trailing slash; undefined for the one that it listens on. */
+  /** The URL at which other replicas reach this replica, without a trailing slash; undefined for its listening address. */
   readonly address: string | undefined
 }
 

@@ -7,7 +7,7 @@ import { RequestError } from "../lib/errors.ts"
 
 export type ServiceFacts = {
   readonly platform: string
-  /** The service manager of the user, or that of the machine, which runs svc as `user`. */
+  /** The service manager of the user, or of the machine, which runs svc as `user`. */
   readonly scope: { readonly kind: "user"; readonly uid: number } | { readonly kind: "system"; readonly user: string }
   readonly name: string
   /** svc and its arguments. */

@@ -140,7 +140,7 @@ async function argumentsOf(command: CommandDef): Promise<ArgsDef> {
   return ((await resolved(command.args)) ?? {}) as ArgsDef
 }
 
-/** Returns the subcommand that a word names, also if the word is that of another program. */
+/** Returns the subcommand that a word names, including words of other programs. */
 async function subCommand(command: CommandDef, word: string): Promise<CommandDef | undefined> {
   const subs = (await resolved(command.subCommands)) ?? {}
   if (Object.hasOwn(subs, word)) return (await resolved(subs[word])) as CommandDef
@@ -169,7 +169,7 @@ function flagCandidates([name, definition]: readonly [string, ArgDef]): readonly
   return description.includes(`--no-${name}`) ? [[`--no-${name}`, description]] : [[`--${name}`, description]]
 }
 
-/** Reads names from the files of the configuration, and those of tools from the running svc. */
+/** Reads names from the files of the configuration, and names of tools from the running svc. */
 const configuredNames: FindNames = async (kind, flags, before) => {
   const { openContext } = await import("../app/command-context.ts")
   const context = openContext(flags, "allowed")

@@ -169,7 +169,7 @@ const editsOf = (
 ]
 
 /**
- * Returns the name of the entry: the given name, that of an existing entry of svc, or `svc`. Throws a RequestError if another
+ * Returns the name of the entry: the given name, the name of an existing entry of svc, or `svc`. Throws a RequestError if another
  * server has it.
  */
 function entryName(

@@ -261,7 +261,7 @@ function describe(
   const rows = details.map((one) => [
     String(one.name),
     stateCell(states.get(String(one.name)) ?? stateOfReport(one)),
-    // A healthy server's past error does not matter any more.
+    // A healthy server's past error no longer matters.
     one.healthy === true ? "" : String(one.lastError ?? ""),
   ])
   return [

@@ -294,7 +294,7 @@ async function remoteOf(
 ): Promise<RemoteServer> {
   const found = typeof transport === "string" ? url : await findServer(url, fetch)
   if (typeof found === "string") return typed({ url: addressOf(found) })
-  // A given header replaces that of the card, in any case of letters.
+  // A given header replaces the card's header, regardless of letter case.
   const given = new Set(Object.keys(headers).map((name) => name.toLowerCase()))
   const remotes = found.card.remotes.map((remote) => ({
     ...remote,
@@ -320,7 +320,7 @@ function hintFor(note: string): string {
 
 type AddedServer = { readonly name: string; readonly server: Params; readonly notes: readonly string[] }
 
-/** Returns the servers in a value: one server, under `name` or its own name, or those of a whole configuration. */
+/** Returns the servers in a value: one server, under `name` or its own name, or all servers of a configuration. */
 function serversIn(value: Params, name: string | undefined): readonly [AddedServer, ...AddedServer[]] {
   const { name: own, ...server } = value
   const isServer = ["command", "url", "httpUrl", "serverUrl"].some((key) => key in value)

@@ -40,7 +40,7 @@ export class Metrics {
 
   // ---
 
-  /** Adds a server. Beyond MAX_SERVERS, which template instances can reach, calls count as those of "other". */
+  /** Adds a server. Beyond MAX_SERVERS, which template instances can reach, calls count as calls of "other". */
   private addServer(id: string): ServerCounters {
     const name = this.servers.size < MAX_SERVERS ? id : OTHER
     const server = this.servers.get(name) ?? { tools: new Map(), buckets: [...BOUNDS, 0].map(() => 0), sum: 0 }

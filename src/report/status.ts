@@ -36,7 +36,7 @@ export type ServerStatus = {
   readonly resources?: number
   /** Set if the server is connected and offers nothing. */
   readonly empty?: true
-  /** Characters that the server adds to the context of a client: those of its list of tools, and of its instructions. */
+  /** The characters of the server's list of tools and of its instructions, which a client adds to its context. */
   readonly characters?: ContextCharacters
   /** Parts of its offer that clients reject or truncate. */
   readonly warnings?: readonly string[]

@@ -236,7 +236,7 @@ const toPage = (request: Request, login: AdminLogin, session: NewSession): Respo
     },
   })
 
-/** Runs an endpoint, and audits changes. Tool calls are audited elsewhere, like those of other clients. */
+/** Runs an endpoint, and audits changes. Tool calls are audited elsewhere, like the calls of other clients. */
 async function audited(endpoint: Endpoint, call: EndpointCall): Promise<unknown> {
   const { ports, params, body, principal } = call
   const about = {

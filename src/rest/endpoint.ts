@@ -29,7 +29,7 @@ export type RestPorts = {
   /** The path of mcp.json. */
   readonly file: string
   readonly serverLogs: Pick<ServerLogs, "read" | "watch">
-  /** All open streams of svc; `restStreams`: those of REST. */
+  /** All open streams of svc; `restStreams`: the streams of REST. */
   readonly streams: OpenStreams
   readonly restStreams: Set<OpenStream>
   /** Random text, constant until svc ends. */

@@ -228,7 +228,7 @@ const hasTag = ({ tuning }: Spec, tag: string | undefined): boolean => tag === u
 
 const namesIn = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])
 
-/** Returns the tools of the servers that `selects` accepts; for a template, those of its first connected instance. */
+/** Returns the tools of the servers that `selects` accepts; for a template, the tools of its first connected instance. */
 function offeredBy({ agent }: RestPorts, selects: (spec: Spec) => boolean) {
   const chosen = agent.all().filter(({ spec }) => selects(spec))
   return [...Map.groupBy(chosen, ({ spec }) => spec.name).values()].flatMap((instances) => {

@@ -122,7 +122,7 @@ export class AdminLogin {
     return session !== undefined && session.until > this.clock.now() ? session : undefined
   }
 
-  /** Whether an origin is that of the address of the request; behind a proxy, the scheme may differ. */
+  /** Whether an origin matches the address of the request; behind a proxy, the scheme may differ. */
   private isOwnOrigin(origin: string, request: Request): boolean {
     if (!URL.canParse(origin)) return false
     const { host } = new URL(origin)

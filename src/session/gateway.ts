@@ -195,7 +195,7 @@ function createNotifications(agent: Agent, listeners: Set<Listener>, changes: Ch
     dropLogLevel: (session) => agent.subscriptions.dropLevel(session),
     toBackend({ scope, session, era }, method, params) {
       const own = agent.dedicated.of(session)
-      // A shared server would mistake one client's roots for those of all clients.
+      // A shared server would treat one client's roots as the roots of all clients.
       const roots = method === "notifications/roots/list_changed"
       const only = scope.kind === "server" ? (own.get(scope.id) ?? agent.backend(scope.id)) : undefined
       for (const backend of roots ? own.values() : presentOf(only)) {
@@ -272,7 +272,7 @@ const presentOf = <T>(value: T | undefined): readonly T[] => (value === undefine
 const shownIn = (scope: Scope, spec: ServerSpec, method: string, params: Params): Params =>
   scope.kind === "aggregate" ? rewriteNotification(method, params, qualifiedNames(spec.slug)) : params
 
-/** The interval of checks until this replica knows that the one that ran a server is gone. */
+/** The interval of checks until this replica knows that the replica of a server is gone. */
 const CHECK_MS = 100
 /** Longer than the start of most servers. */
 const SLOW_MS = 10_000

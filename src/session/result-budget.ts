@@ -61,7 +61,7 @@ export function withSizes(view: View, scope: Scope, gateway: Pick<Gateway, "resu
 export const resultOwner = ({ era, principal, id }: Client): string =>
   sha256(JSON.stringify(era === "legacy" ? [principal, id ?? ""] : [principal]), "base64url")
 
-/** Whether a URI is that of a stored result. */
+/** Whether a URI names a stored result. */
 export const isResultUri = (uri: unknown): uri is string => typeof uri === "string" && RESULT_URI.test(uri)
 
 /** Returns the id of the replica that stored the result in a request; undefined for a single svc and for other requests. */

@@ -67,7 +67,7 @@ export class ResultIntake {
     return this.text?.compactDigest
   }
 
-  /** Completes the value, or rejects with an UnavailableError. `mimeType` is that of a binary value. */
+  /** Completes the value, or rejects with an UnavailableError. `mimeType` is the type of a binary value. */
   async finish(budget: number, mimeType: string | undefined): Promise<LargeValue> {
     if (this.rest !== "") await this.push(Buffer.alloc(0))
     if (this.text === undefined) {

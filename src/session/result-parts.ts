@@ -453,7 +453,7 @@ class Hits {
     private readonly options: GrepOptions,
   ) {}
 
-  /** Searches whole lines with their ends; `offset` is that of the first byte. */
+  /** Searches whole lines with their ends; `offset` is the position of the first byte. */
   lines(bytes: Buffer, offset: number): void {
     const texts = bytes.toString("utf8", 0, bytes.length - 1).split("\n")
     let at = offset

@@ -357,7 +357,7 @@ const YIELD_MS = 60_000
 const MAX_WAITING = 1000
 const MAX_QUESTIONS = 100
 
-/** Returns a digest of the parts that a retry must repeat: the method, and the params without those that a retry adds. */
+/** Returns a digest of the parts that a retry must repeat: the method, and the params except the params that a retry adds. */
 function digestOf({ method, params }: Request): string {
   const { _meta, inputResponses, requestState, ...rest } = params ?? {}
   return sha256(canonical([method, rest]), "base64url")

@@ -98,6 +98,6 @@ function watch(route: Route, { gateway, client, params, clock, notify }: Watched
   return () => {
     ended = true
     cancel()
-    exchange.cancellation.cancel("the client does not listen any more")
+    exchange.cancellation.cancel("the client no longer listens")
   }
 }

@@ -103,7 +103,7 @@ export async function listTasks(call: ClientCall, view: View): Promise<Answer> {
 /** The most tasks in one answer to `tasks/list`, for one section. */
 export const MAX_LISTED_TASKS = 50
 
-/** Returns the cursor at the start of a section: that of a replica, or the first one, "". */
+/** Returns the cursor at the start of the section of a replica; "" at the start of the first section. */
 export const sectionAt = (section: string): string => printCursor([section])
 
 /** Returns the section of a cursor; the first section for any other value. */

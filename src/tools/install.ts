@@ -174,7 +174,7 @@ async function draftOf(request: InstallRequest, context: ToolContext): Promise<I
   return { ...draft, warnings: [...warnings, ...draft.warnings] }
 }
 
-/** Drafts a server that no registry describes. An address may be that of a host or page with a card that names the endpoint. */
+/** Drafts a server that no registry describes. An address may lead to a host or page with a card that names the endpoint. */
 async function draftOwn(args: InstallRequest, context: ToolContext): Promise<InstallDraft> {
   const { url, command, package: spec, serverName } = args
   if (url === undefined || command !== undefined || spec !== undefined) return draftCustom(serverName, args)

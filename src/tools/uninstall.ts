@@ -16,14 +16,14 @@ export const mcpUninstall = defineTool({
   category: "installation",
   title: "Uninstall an MCP server",
   description:
-    "Stops a server and removes it from mcp.json, once a person has approved it. svc keeps the previous file as a backup, which the result names. Values in .env stay; the result names those that no server refers to any more. To stop a server temporarily, use mcp_disable.",
+    "Stops a server and removes it from mcp.json, once a person has approved it. svc keeps the previous file as a backup, which the result names. Values in .env stay; the result names those that no server uses any longer. To stop a server temporarily, use mcp_disable.",
   annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
   input: z.object({ serverName: SERVER_NAME }),
   output: z.object({
     serverName: z.string(),
     uninstalled: z.boolean(),
     backup: z.string().optional().describe("The backup of the previous mcp.json; `svc config restore` restores it"),
-    unusedVariables: z.array(z.string()).describe("Variables of .env that no server refers to any more"),
+    unusedVariables: z.array(z.string()).describe("Variables of .env that no server uses any longer"),
     reload: reloadSchema,
     warnings: z.array(z.string()),
   }),
@@ -66,7 +66,7 @@ async function uninstall(context: ToolContext, name: string, asked: WrittenDocum
     (variable) => !remaining.has(variable) && Object.hasOwn(dotenv, variable),
   )
   const warnings: string[] = []
-  if (unused.length > 0) warnings.push(`.env still has ${unused.join(", ")}, which no server refers to any more`)
+  if (unused.length > 0) warnings.push(`.env still has ${unused.join(", ")}, which no server uses any longer`)
   if (hadBundle)
     warnings.push("its bundle was removed; after restoring the backup, uninstall the server and install it again")
   return {

@@ -71,7 +71,10 @@ test("a line that svc cannot take is answered with the one that it takes [cli:ad
   for (const [line, message] of [
     ["mcp add it mcp.it.example/mcp", "write https://mcp.it.example/mcp, or put the program after --"],
     ["mcp add it --url it", "it is not an http or https address, such as https://mcp.example.com/mcp"],
-    ["mcp add it ftp://it.example/mcp", "ftp://it.example/mcp is not a program, and svc connects only to http and https addresses"],
+    [
+      "mcp add it ftp://it.example/mcp",
+      "ftp://it.example/mcp is not a program, and svc connects only to http and https addresses",
+    ],
     ["mcp add it -- wss://it.example/mcp", "wss://it.example/mcp is not a program"],
     ['mcp add-json it {"command":"wss://it.example/"}', "wss://it.example/ is not a program"],
     ["mcp add it npx --config new.json", "--config after npx may be svc's or the program's"],
