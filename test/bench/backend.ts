@@ -1,11 +1,11 @@
 /**
- * The server behind every measurement: stdio, or with `--http` over Streamable HTTP (its port is printed). As small as it
- * can be, and like any server in one thing: each answer is made anew with JSON.stringify.
+ * The MCP server behind every measurement: over stdio, or with `--http` over Streamable HTTP (it prints its port). It is as
+ * small as possible, except that it creates each answer with JSON.stringify, as any server does.
  *
- *   echo                          gives its argument `m` back
+ *   echo                          returns its argument `m`
  *   text, lines, structured, base64   a result of a megabyte of that kind, or of `--megabytes N`; text has an escape in
  *                                 every tenth byte, lines have one in a hundred
- *   --tools N                     that many tools, all but these like echo
+ *   --tools N                     N tools; those after the first five behave like echo
  */
 const sized = process.argv.indexOf("--megabytes")
 const BYTES = (sized < 0 ? 1 : Number(process.argv[sized + 1])) * 1024 * 1024

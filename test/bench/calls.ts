@@ -1,4 +1,4 @@
-/** Calls through one stdio server: how many, how late, at what cost; beside the floors, beside the peers. */
+/** Calls to one stdio server: throughput, latency and CPU, compared with the baselines and with the peers. */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -34,7 +34,7 @@ const MANY = 64
 const SOME = 16
 const NEEDLE = "hello world"
 
-/** Throughput, latency and cost beside the floors, and what svc's features cost. */
+/** Measures throughput, latency and CPU relative to the baselines, and the cost of svc's features. */
 export async function measureCalls(rig: Rig, rounds: number): Promise<Measured> {
   const counts = await overProcesses(rounds, async () => {
     await using floor = await startFloor()
@@ -70,40 +70,40 @@ export async function measureCalls(rig: Rig, rounds: number): Promise<Measured> 
   const cost = (key: keyof typeof counts) => ({
     value: (1 - over(counts[key], (count, n) => count.rate / rateOf(counts.svc[n]))) * 100,
     unit: "%",
-    from: `${rate(key)}/s of ${rate("svc")}/s`,
+    from: `${rate(key)}/s with, ${rate("svc")}/s without`,
   })
   return {
     figures: [
       {
-        what: `calls a second, ${MANY} callers, against an HTTP echo`,
+        what: `throughput, ${MANY} callers, relative to the HTTP echo`,
         value: to("floor"),
         unit: "",
         aim: { least: 0.5 },
-        from: `${rate("svc")}/s of ${rate("floor")}/s`,
+        from: `${rate("svc")}/s vs. ${rate("floor")}/s`,
       },
       ...against(counts.one, counts.rawOne, 1),
       ...against(counts.some, counts.rawSome, SOME),
       ...against(counts.svc, counts.raw, MANY),
       {
-        what: "added p50 at 1 caller, against the pipe without svc",
+        what: "added median latency, 1 caller, over the same stdio server without svc",
         value: over(counts.one, (count, n) => count.p50 - (counts.pipe[n]?.p50 ?? 0)),
         unit: "ms",
         aim: { most: 0.1 },
-        from: `${p50("one")} over ${p50("pipe")}; an HTTP echo ${p50("floorOne")}`,
+        from: `${p50("one")} vs. ${p50("pipe")}; HTTP echo: ${p50("floorOne")}`,
       },
-      { ...cost("budgeted"), what: "a result budget costs calls with results below it", aim: { most: 3 } },
-      { ...cost("audited"), what: "the audit log alone costs" },
+      { ...cost("budgeted"), what: "throughput lost to a result budget that no result exceeds", aim: { most: 3 } },
+      { ...cost("audited"), what: "throughput lost to the audit log alone" },
       {
         ...cost("watched"),
-        what: "supervision, metrics, audit, rate limits and tags together cost",
+        what: "throughput lost to supervision, metrics, audit log, rate limits and tags together",
         aim: { most: 5 },
       },
-      { ...cost("full"), what: "the same with sessions on disk and redaction cost" },
+      { ...cost("full"), what: "throughput lost to the same, sessions on disk and redaction" },
     ],
   }
 }
 
-/** What the guard compares: the least relay, and svc with all its features, in many short windows. */
+/** Measures what the guard compares: svc with all its features and the minimal relay, in many short windows. */
 export async function measureCallRatios(rig: Rig, rounds: number): Promise<readonly Figure[]> {
   await using raw = await startRaw()
   await using svc = await startFull()
@@ -121,7 +121,7 @@ export async function measureCallRatios(rig: Rig, rounds: number): Promise<reado
   return [...against(counts.some, counts.rawSome, SOME), ...against(counts.many, counts.rawMany, MANY)]
 }
 
-/** svc beside packages from npm that do the same or a part of it. */
+/** Compares svc with packages from npm that do the same or a part of it. */
 export async function measurePeers(rig: Rig, rounds: number): Promise<Measured> {
   const folder = mkdtempSync(join(tmpdir(), "svc-bench-"))
   const missing: string[] = []
@@ -166,9 +166,9 @@ export async function measurePeers(rig: Rig, rounds: number): Promise<Measured> 
     const of = (name: string) => counts[`${name} ${callers}`] ?? []
     const best = (n: number) => Math.max(...names.map((name) => rateOf(of(name)[n])))
     const show = (name: string) =>
-      `${name} ${digits(over(of(name), (count) => count.rate))}/s (${digits(over(of(name), cpuOf))} µs of CPU a call)`
+      `${name} ${digits(over(of(name), (count) => count.rate))}/s (${digits(over(of(name), cpuOf))} µs of CPU per call)`
     return {
-      what: `calls a second against the best peer, ${callers} callers`,
+      what: `throughput, ${callers} callers, relative to the fastest peer`,
       value: over(of("svc"), (count, n) => count.rate / best(n)),
       unit: "×",
       aim: { least: 4 },
@@ -180,23 +180,23 @@ export async function measurePeers(rig: Rig, rounds: number): Promise<Measured> 
 
 // ---
 
-/** Something to hide: redaction has work to do where text leaves svc. */
+/** Secrets, so that redaction has work to do when text leaves svc. */
 const SECRETS = { API_TOKEN: "sk-0123456789abcdef0123456789abcdef", DB_PASSWORD: "correct-horse-battery" }
 
 const AUDIT = ["--audit-log", `${FOLDER}/audit.jsonl`]
 const WATCHED = ["--metrics", ...AUDIT, "--session-rate-limit", "10000000", "--filter", "bench"]
 const watchedServer = { restartOnExit: true, tags: ["bench"], rateLimit: 100_000_000 }
 
-/** svc that supervises, counts, writes the audit log, limits rates and selects by tags. */
+/** Starts svc with supervision, metrics, the audit log, rate limits and selection by tags. */
 const startWatched = () => startSvc({ echo: { ...stdio(), ...watchedServer } }, ["--no-persist", ...WATCHED])
 
-/** svc with all that may cost a call something. */
+/** Starts svc with every feature that may make a call slower. */
 const startFull = () => startSvc({ echo: { ...stdio(), ...watchedServer, env: SECRETS } }, WATCHED)
 
-/** svc beside the least relay: calls a second, and CPU per call. */
+/** Compares the throughput and the CPU per call of svc with those of the minimal relay. */
 function against(svc: readonly Count[], raw: readonly Count[], callers: number): readonly Figure[] {
   const who = `${callers} ${callers === 1 ? "caller" : "callers"}`
-  // The least of the rounds: what else runs on the machine adds to both.
+  // Good rounds of both: other work on the machine slows both.
   const least = (counts: readonly Count[]) => quantile(counts.map(cpuOf), 0.2)
   const most = (counts: readonly Count[]) =>
     quantile(
@@ -205,18 +205,18 @@ function against(svc: readonly Count[], raw: readonly Count[], callers: number):
     )
   return [
     {
-      what: `calls a second against the least possible relay, ${who}`,
+      what: `throughput, ${who}, relative to the minimal relay`,
       value: most(svc) / most(raw),
       unit: "",
       aim: { least: 0.95 },
-      from: `${digits(most(svc))}/s of ${digits(most(raw))}/s`,
+      from: `${digits(most(svc))}/s vs. ${digits(most(raw))}/s`,
     },
     {
-      what: `CPU per call against the least possible relay, ${who}`,
+      what: `CPU per call, ${who}, relative to the minimal relay`,
       value: least(svc) / least(raw),
       unit: "",
       aim: { most: 1.15 },
-      from: `${digits(least(svc))} µs of ${digits(least(raw))} µs`,
+      from: `${digits(least(svc))} µs vs. ${digits(least(raw))} µs`,
     },
   ]
 }
@@ -253,7 +253,7 @@ export async function callsOf(
 
 const nameOf = ({ kind }: Way): string => (kind === "sse" ? "HTTP+SSE" : "Streamable HTTP")
 
-/** Resolves once a call succeeds: a peer listens before its server is there, and calls fail until then. */
+/** Resolves once a call succeeds: a peer listens before its server has started, and calls fail until then. */
 async function whenServing(rig: Rig, target: Target, way: Way): Promise<void> {
   const until = performance.now() + SERVING_MS
   for (;;)

@@ -1,4 +1,4 @@
-/** Replicas that share a Redis: what `--cluster` costs a call of a session, what a second replica adds, and its memory. */
+/** Replicas that share a Redis: the cost of `--cluster` for a call in a session, and the gain from a second replica. */
 import { NO_REDIS, startRedis } from "../redis.ts"
 import { callsOf } from "./calls.ts"
 import { digits, type Measured } from "./figure.ts"
@@ -29,18 +29,18 @@ export async function measureCluster(rig: Rig, rounds: number): Promise<Measured
   return {
     figures: [
       {
-        // CPU, and the least of the rounds: what else the machine does changes rates far more than the cluster does.
-        what: "--cluster costs calls of sessions, in CPU",
+        // CPU in the best round: other work on the machine changes throughput far more than the cluster does.
+        what: "CPU that --cluster adds to a call in a session",
         value: (leastCpu(counts.one) / leastCpu(counts.alone) - 1) * 100,
         unit: "%",
         aim: { most: 15 },
-        from: `${digits(leastCpu(counts.one))} µs a call over ${digits(leastCpu(counts.alone))} µs`,
+        from: `${digits(leastCpu(counts.one))} µs vs. ${digits(leastCpu(counts.alone))} µs per call`,
       },
       {
-        what: "two replicas beside one, calls of sessions",
+        what: "throughput of two replicas, relative to one replica on the same cores",
         value: over(counts.both, (count, n) => count.rate / rateOf("one", n)),
         unit: "",
-        from: `${rate("both")}/s and ${rate("one")}/s, with two load generators on the same cores`,
+        from: `${rate("both")}/s vs. ${rate("one")}/s; two load generators on the same cores`,
       },
     ],
   }
@@ -48,10 +48,10 @@ export async function measureCluster(rig: Rig, rounds: number): Promise<Measured
 
 // ---
 
-/** Microseconds of CPU a call, in the best round. */
+/** Returns the microseconds of CPU per call in the best round. */
 const leastCpu = (counts: readonly Count[]): number => Math.min(...counts.map(({ cpu, calls }) => (cpu * 1000) / calls))
 
-/** The counts of two load generators that ran at the same time. */
+/** Adds up the counts of two load generators that ran at the same time. */
 const sumOf = (counts: readonly Count[]): Count => ({
   calls: counts.reduce((sum, { calls }) => sum + calls, 0),
   rate: counts.reduce((sum, { rate }) => sum + rate, 0),

@@ -1,4 +1,4 @@
-/** A cold start, to a complete `tools/list`: svc with its servers beside the same servers started directly. */
+/** The time from a cold start to a complete `tools/list`: svc with its servers, compared with the same servers without svc. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -18,19 +18,18 @@ export async function measureCold(rounds: number): Promise<Measured> {
       direct.push(await startDirectly(servers))
       through.push(await startThrough(servers))
     }
-    const from = `${median(through).toFixed(0)} ms, directly ${median(direct).toFixed(0)} ms`
-    const what = `cold start to a complete tools/list, ${servers} stdio server${servers === 1 ? "" : "s"}`
+    const from = `${median(through).toFixed(0)} ms vs. ${median(direct).toFixed(0)} ms`
     figures.push(
       servers === 1
         ? {
-            what,
+            what: "cold start, 1 stdio server, added to the time of the server without svc",
             value: median(through.map((ms, n) => ms - (direct[n] ?? 0))),
-            unit: "ms over",
+            unit: "ms",
             aim: { most: 35 },
             from,
           }
         : {
-            what,
+            what: `cold start, ${servers} stdio servers, relative to the same servers without svc`,
             value: median(through.map((ms, n) => ms / (direct[n] ?? Number.NaN))),
             unit: "×",
             aim: { most: 1.3 },
@@ -45,7 +44,7 @@ export async function measureCold(rounds: number): Promise<Measured> {
 
 const LIST = { jsonrpc: "2.0", id: 2, method: "tools/list" }
 
-/** Milliseconds until every one of so many servers, started at once, has listed its tools. */
+/** Returns the milliseconds until each of several servers, started at once, has listed its tools. */
 async function startDirectly(servers: number): Promise<number> {
   const started = performance.now()
   const children = Array.from({ length: servers }, () =>
@@ -72,7 +71,7 @@ async function startDirectly(servers: number): Promise<number> {
   return took
 }
 
-/** Milliseconds until svc, started cold, has given a client the tools of all of its servers. */
+/** Returns the milliseconds from the start of svc until a client has the tools of all servers. */
 async function startThrough(servers: number): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), "svc-bench-"))
   writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: serversOf(servers, TOOLS) }))

@@ -1,16 +1,16 @@
-/** A figure beside its aim, and figures as a table. */
+/** A figure with its target, and a table of figures. */
 
 export type Figure = {
   readonly what: string
   readonly value: number
   readonly unit: string
-  /** What it must reach: at least, or at most. */
+  /** The target: at least, or at most. */
   readonly aim?: { readonly least: number } | { readonly most: number }
-  /** The figures it comes from, for people. */
+  /** The measured values behind the figure, for people. */
   readonly from?: string
 }
 
-/** A group of measurements: its figures, and what could not be measured. */
+/** The figures of a group of measurements, and the reasons why some are missing. */
 export type Measured = { readonly figures: readonly Figure[]; readonly missing?: readonly string[] }
 
 export function isReached({ value, aim }: Figure): boolean {
@@ -18,7 +18,7 @@ export function isReached({ value, aim }: Figure): boolean {
   return "least" in aim ? value >= aim.least : value <= aim.most
 }
 
-/** A Markdown table. */
+/** Returns a Markdown table. */
 export function tableOf(figures: readonly Figure[]): string {
   const rows = figures.map((figure) => [
     figure.what,
@@ -27,13 +27,13 @@ export function tableOf(figures: readonly Figure[]): string {
     verdictOf(figure),
     figure.from ?? "",
   ])
-  const head = ["what", "measured", "aim", "reached", "from"]
+  const head = ["measurement", "result", "target", "reached", "measured values"]
   const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => (row[column] ?? "").length)))
   const line = (cells: readonly string[]) => `| ${cells.map((cell, n) => cell.padEnd(widths[n] ?? 0)).join(" | ")} |`
   return [line(head), `|${widths.map((width) => "-".repeat(width + 2)).join("|")}|`, ...rows.map(line)].join("\n")
 }
 
-/** With the digits that mean something. */
+/** Formats a number with its significant digits. */
 export const digits = (value: number): string =>
   Math.abs(value) >= 1000
     ? Math.round(value).toLocaleString("en-US")

@@ -1,6 +1,6 @@
 /**
- * A server that floods its stderr as fast as it can, and what that costs: svc's memory, and the calls on another server.
- * `bun test/bench/flood.ts [SECONDS]`. Aims: less than 20 MB of growth; the neighbour's p99 less than doubles.
+ * Measures what a server that floods its stderr as fast as possible costs: memory of svc, and latency of another server.
+ * `bun test/bench/flood.ts [SECONDS]`. Targets: less than 20 MB of growth; the other server's p99 less than doubles.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -102,7 +102,7 @@ for (const kind of ["lines", "no line breaks"] as const) {
   const after = pss(svc.pid)
   const written = Number(readFileSync(count, "utf8")) / 1024 / 1024
   process.stdout.write(
-    `${kind}: ${Math.round(written)} MB in ${SECONDS} s; memory ${before.toFixed(1)} -> ${after.toFixed(1)} MB; p99 of the neighbour ${calm.toFixed(2)} -> ${loud.toFixed(2)} ms\n`,
+    `${kind}: ${Math.round(written)} MB in ${SECONDS} s; memory ${before.toFixed(1)} -> ${after.toFixed(1)} MB; p99 of the other server ${calm.toFixed(2)} -> ${loud.toFixed(2)} ms\n`,
   )
   svc.kill()
   await svc.exited

@@ -1,9 +1,9 @@
 /**
- * Fails if svc has become slower: compares ratios to floors measured at the same time with the recorded ones (recorded.json).
+ * Fails if svc has become slower: measures svc and the baselines at the same time, and compares their ratios with recorded.json.
  *
- *  1. Only ratios count, so that the machine does not.
- *  2. A figure that is 15 % worse is measured again before it fails: on a busy machine one run says little. The best of the
- *     runs counts.
+ *  1. Only ratios are compared, so that the result does not depend on the machine.
+ *  2. If a ratio is 15 % worse, the guard measures again before it fails, because one run on a busy machine says little. The
+ *     best run counts.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -59,7 +59,7 @@ const isMet = (figures: readonly Figure[], recorded: Recorded): boolean =>
 
 function holds({ what, value, aim }: Figure, recorded: Recorded): boolean {
   const known = recorded[what]
-  // A figure without a record is recorded first: bun run bench --record.
+  // A new figure must be recorded first: bun run bench --record.
   if (known === undefined || aim === undefined) return false
   return "least" in aim ? value >= known * (1 - TOLERANCE) : value <= known * (1 + TOLERANCE)
 }

@@ -1,6 +1,6 @@
 /**
- * Requests per second of the health endpoints, as ratios to a bare Bun.serve route in the same run. `bun
- * test/bench/health.ts`. Aims: /health/live at least half, /health (full, 50 servers) at least a fifth.
+ * Measures the throughput of the health endpoints relative to a bare Bun.serve route in the same run: `bun
+ * test/bench/health.ts`. Targets: /health/live at least half, /health (full, 50 servers) at least a fifth.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -12,7 +12,7 @@ const CONNECTIONS = 16
 const ROOT = join(import.meta.dir, "..", "..")
 const folder = mkdtempSync(join(tmpdir(), "svc-bench-"))
 
-/** Requests per second over keep-alive connections. */
+/** Returns the requests per second over keep-alive connections. */
 async function rate(port: number, path: string): Promise<number> {
   const request = `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`
   const stop = performance.now() + ROUND_MS
@@ -103,5 +103,5 @@ for (const [name, aim] of [
   ["full", 0.2],
 ] as const)
   process.stdout.write(
-    `/health${name === "live" ? "/live" : " (full, 50 servers)"}: ${Math.round(median(name))}/s, ${(median(name) / floor).toFixed(2)} of a bare route (aim ${aim})\n`,
+    `/health${name === "live" ? "/live" : " (full, 50 servers)"}: ${Math.round(median(name))}/s, ${(median(name) / floor).toFixed(2)} of a bare route (target ${aim})\n`,
   )

@@ -1,4 +1,4 @@
-/** `tools/list` of a thousand tools beside a file of the same bytes, and whether its cost depends on how many servers they come from. */
+/** `tools/list` of a thousand tools, compared with a file of the same bytes, and with the same number of tools from one server. */
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { digits, type Figure, type Measured } from "./figure.ts"
@@ -20,17 +20,17 @@ export async function measureLists(rig: Rig, rounds: number): Promise<Measured> 
     figures: [
       await measureListRatio(rig, rounds),
       {
-        what: `the same, ${SERVERS} servers, against as many tools of one server`,
+        what: `throughput of a tools/list of ${digits(TOOLS)} tools from ${SERVERS} servers, relative to one server`,
         value: over(counts.many, ({ rate }, n) => rate / (counts.one[n]?.rate ?? Number.NaN)),
         unit: "",
         aim: { least: 0.9 },
-        from: `${digits(over(counts.many, ({ rate }) => rate))}/s of ${digits(over(counts.one, ({ rate }) => rate))}/s`,
+        from: `${digits(over(counts.many, ({ rate }) => rate))}/s vs. ${digits(over(counts.one, ({ rate }) => rate))}/s`,
       },
     ],
   }
 }
 
-/** The time of a list beside that of a file of the same bytes. */
+/** Compares the time of a list with that of a file of the same bytes. */
 export async function measureListRatio(rig: Rig, rounds: number): Promise<Figure> {
   const counts = await overProcesses(rounds, async () => {
     await using svc = await startSvc(serversOf(2, TOOLS / 2))
@@ -45,11 +45,11 @@ export async function measureListRatio(rig: Rig, rounds: number): Promise<Figure
       0.2,
     )
   return {
-    what: `tools/list of ${digits(TOOLS)} tools, against a static file`,
+    what: `time of a tools/list of ${digits(TOOLS)} tools, relative to a static file`,
     value: time(counts.svc) / time(counts.still),
     unit: "",
     aim: { most: 1.1 },
-    from: `${digits(time(counts.svc))} ms of ${digits(time(counts.still))} ms, ${CALLERS} callers`,
+    from: `${digits(time(counts.svc))} ms vs. ${digits(time(counts.still))} ms, ${CALLERS} callers`,
   }
 }
 

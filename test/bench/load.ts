@@ -1,26 +1,27 @@
 /**
- * The load generator, a process of its own: prebuilt requests over raw keep-alive sockets, so that it costs less than
- * what it measures. Takes one job at a time from its parent and gives back what it counted.
+ * The load generator runs in its own process. It sends prebuilt requests over raw keep-alive sockets, so that it costs less than
+ * the program that it measures. It takes one job at a time from its parent, and returns its counts.
  *
- *  1. Every answer is checked: status 200, whole, and on one connection the same body as the first, which holds `needle`.
- *  2. A window is measured after a warm-up that does not count; the CPU of `pid` is read at both ends of it.
+ *  1. It checks every answer: status 200, complete, and the same body as the first answer on the connection, which contains
+ *     `needle`.
+ *  2. The measured window follows a warm-up that does not count. The CPU of `pid` is read at both ends of the window.
  */
 import { cpuMs } from "./proc.ts"
 
 export type Window = {
-  /** Milliseconds that do not count, and that do. */
+  /** Milliseconds of the warm-up, and of the measured window. */
   readonly warm: number
   readonly ms: number
-  /** Calls after which the window ends instead. */
+  /** Ends the window after this number of calls instead. */
   readonly count?: number
-  /** Whose CPU time is read. */
+  /** The process whose CPU time is read. */
   readonly pid?: number
 }
 
 export type Job = Window &
   (
     | { readonly kind: "http"; readonly port: number; readonly needle: string; readonly requests: readonly string[] }
-    /** The old HTTP+SSE transport: answers come on one stream, told apart by ids 1 to n. */
+    /** The old HTTP+SSE transport: all answers come on one stream, and are matched by their ids, 1 to n. */
     | {
         readonly kind: "sse"
         readonly port: number
@@ -32,7 +33,7 @@ export type Job = Window &
         /** How many sessions the callers share. */
         readonly sessions: number
       }
-    /** A stdio server with nothing between. */
+    /** A stdio server, called directly. */
     | {
         readonly kind: "pipe"
         readonly cmd: readonly string[]
@@ -42,7 +43,7 @@ export type Job = Window &
       }
   )
 
-/** Milliseconds, but for `calls` and `rate` (a second). */
+/** Times are in milliseconds; `rate` is calls per second. */
 export type Count = {
   readonly calls: number
   readonly rate: number
@@ -68,7 +69,7 @@ if (import.meta.main) {
 const MAX_TIMES = 1_000_000
 const times = new Float64Array(MAX_TIMES)
 
-/** Counts the calls that end inside the window. `done` says whether the caller shall go on. */
+/** Counts the calls that end inside the window. `done` returns whether the caller should go on. */
 function createMeter({ warm, ms, count, pid }: Window) {
   const begun = performance.now() + warm
   const end = begun + ms
@@ -131,7 +132,7 @@ async function runHttp({ port, needle, requests, ...window }: Job & { kind: "htt
   return meter.result()
 }
 
-/** One connection: sends, waits for the whole answer, sends again. Rejects at the first answer that is not right. */
+/** Sends a request on one connection, waits for the whole answer, and sends again. Rejects at the first wrong answer. */
 function caller(port: number, request: Buffer, needle: string, meter: Meter): Promise<void> {
   return new Promise((resolve, reject) => {
     let first: Buffer | undefined
@@ -148,7 +149,7 @@ function caller(port: number, request: Buffer, needle: string, meter: Meter): Pr
           socket.write(request)
         },
         data(socket, chunk) {
-          // The same length as the first answer, in one piece: compared with it and done.
+          // A single chunk with the length of the first answer: it only needs to be compared.
           const same = first !== undefined && reader.idle && chunk.length === first.length && chunk[9] === TWO
           if (same && chunk.subarray(headLength).equals((first as Buffer).subarray(headLength))) return next(socket)
           const whole = reader.feed(chunk)
@@ -180,7 +181,7 @@ function caller(port: number, request: Buffer, needle: string, meter: Meter): Pr
 
 type Whole = { readonly status: number; readonly body: Buffer; readonly raw: Buffer }
 
-/** HTTP responses out of chunks, one at a time: by content-length, or chunked to its last chunk. */
+/** Assembles HTTP responses from chunks, one at a time, by their content-length or up to their last HTTP chunk. */
 function createReader() {
   let parts: Buffer[] = []
   let size = 0
@@ -294,7 +295,7 @@ async function openSse(port: number, path: string, opening: readonly string[]) {
 
 const JSON_TYPE = { "content-type": "application/json" }
 
-/** Connections that post one frame again and again, each resolving at the 202. */
+/** Opens connections that post the same frame again and again. `send` resolves at the 202. */
 function createPosts(port: number, path: string) {
   return {
     async open(frame: string) {

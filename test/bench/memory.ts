@@ -1,4 +1,4 @@
-/** What svc holds: idle with fifty servers, after a million calls, and for each idle session, without and with an open stream. */
+/** The memory of svc: idle with fifty servers, after a million calls, and per idle session, with and without an open stream. */
 import type { Measured } from "./figure.ts"
 import { serversOf } from "./lists.ts"
 import { pss } from "./proc.ts"
@@ -9,12 +9,12 @@ const SERVERS = 50
 const TOOLS = 20
 const CALLS = 1_000_000
 const CALLERS = 64
-/** As many as svc takes. */
+/** The most that svc accepts. */
 const SESSIONS = 10_000
-/** What the first sessions cost once is not counted. */
+/** These sessions are not counted: the first ones have costs that occur only once. */
 const FIRST = 100
 const OPENERS = 16
-/** svc gives back what a start and what many calls leave behind when nothing has happened for a while. */
+/** After this time without activity, svc has returned the memory that a start and many calls leave behind. */
 const REST_MS = 35_000
 const MB = 1024 * 1024
 
@@ -26,16 +26,16 @@ export async function measureMemory(rig: Rig): Promise<Measured> {
   const { session, stream } = await openIdleSessions(fresh)
   return {
     figures: [
-      { what: `memory (PSS) of svc, idle, ${SERVERS} servers`, value: idle / MB, unit: "MB", aim: { most: 55 } },
+      { what: `memory (PSS) of an idle svc with ${SERVERS} servers`, value: idle / MB, unit: "MB", aim: { most: 55 } },
       {
-        what: "its growth after 1,000,000 calls and half a minute of rest",
+        what: "memory growth after 1,000,000 calls and half a minute of rest",
         value: (after - idle) / MB,
         unit: "MB",
         aim: { most: 5 },
-        from: `${(after / MB).toFixed(1)} MB after`,
+        from: `${(after / MB).toFixed(1)} MB after the calls`,
       },
       {
-        what: `an idle session with an open stream (of ${SESSIONS.toLocaleString("en-US")})`,
+        what: `memory of one idle session with an open stream (of ${SESSIONS.toLocaleString("en-US")} sessions)`,
         value: (session + stream) / 1024,
         unit: "KB",
         aim: { most: 10 },
@@ -47,7 +47,7 @@ export async function measureMemory(rig: Rig): Promise<Measured> {
 
 // ---
 
-/** PSS when nothing has happened for a while. */
+/** Returns the PSS after a time without activity. */
 async function rested(pid: number): Promise<number> {
   await Bun.sleep(REST_MS)
   return pss(pid)
@@ -60,7 +60,7 @@ async function callOften(rig: Rig, svc: Instance): Promise<number> {
   return rested(svc.pid)
 }
 
-/** Bytes for each of many idle sessions, and for the open and silent stream of each. */
+/** Returns the bytes per idle session, and per open, silent stream. */
 async function openIdleSessions(svc: Instance): Promise<{ readonly session: number; readonly stream: number }> {
   const sockets = await openMany(await openMany(range(FIRST), () => openSession(svc)), (headers) =>
     openStream(svc, headers),
@@ -77,7 +77,7 @@ async function openIdleSessions(svc: Instance): Promise<{ readonly session: numb
 
 const range = (count: number): readonly number[] => Array.from({ length: count }, (_, n) => n)
 
-/** Opens something for each item, a few at a time. */
+/** Opens a session or stream for each item, a few at a time. */
 async function openMany<T, R>(items: readonly T[], open: (item: T) => Promise<R>): Promise<R[]> {
   const opened: R[] = []
   const rest = items.values()

@@ -1,9 +1,9 @@
 /**
- * The least that a hop costs a large result, for comparison: passes bytes on and reads nothing in them. Prints its port.
+ * A hop that passes bytes on without reading them: the lower bound of the cost of any hop for a large result. Prints its port.
  *
- *     bun pass.ts tcp PORT           sockets: what comes on one is written to the other
- *     bun pass.ts fetch PORT         HTTP: the body of a `fetch` is the body of the answer
- *     bun pass.ts pipe COMMAND ARGS  a line to the child, and a line back; one request at a time
+ *     bun pass.ts tcp PORT           sockets: bytes from one are written to the other
+ *     bun pass.ts fetch PORT         HTTP: the body of a `fetch` becomes the body of the answer
+ *     bun pass.ts pipe COMMAND ARGS  writes a line to the child and reads a line back, one request at a time
  */
 const [mode = "", ...rest] = process.argv.slice(2)
 const target = Number(rest[0])

@@ -1,9 +1,9 @@
-/** What Linux says of a process: its CPU time and its memory. */
+/** The CPU time and the memory of a process, on Linux. */
 import { readdirSync, readFileSync } from "node:fs"
 
 /**
- * Milliseconds of CPU that a process has used, its threads included, its children not: the sum of its threads, to the
- * nanosecond, so that short windows can be compared. From: Linux, sched-stats.
+ * Returns the milliseconds of CPU that a process has used with all its threads, without its children. The kernel counts in
+ * nanoseconds, so short windows can be compared. From: Linux, sched-stats.
  */
 export function cpuMs(pid: number): number {
   let ns = 0
@@ -12,7 +12,7 @@ export function cpuMs(pid: number): number {
   return ns / 1e6
 }
 
-/** Proportional set size in bytes: pages that others map too count in part. */
+/** Returns the proportional set size in bytes: a page that several processes map counts in part for each of them. */
 export function pss(pid: number): number {
   return Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1]) * 1024
 }

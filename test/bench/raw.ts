@@ -1,6 +1,6 @@
 /**
- * The least a relay can be, for comparison: HTTP in, one line out, one line in, HTTP out. No sessions, no names, no checks,
- * no bounds. `bun raw.ts COMMAND ARGS…`; prints its port.
+ * The minimal relay, a baseline: HTTP in, one line out, one line in, HTTP out. It has no sessions, renames nothing, checks
+ * nothing and limits nothing. `bun raw.ts COMMAND ARGS…` prints its port.
  */
 const child = Bun.spawn({ cmd: process.argv.slice(2), stdin: "pipe", stdout: "pipe", stderr: "ignore" })
 const waiting = new Map<number, { id: unknown; resolve(response: Response): void }>()

@@ -1,4 +1,4 @@
-/** Results of one and ten megabytes: through svc, and through what only passes bytes on, beside the same server asked directly. */
+/** Results of one and ten megabytes: through svc, and through programs that only pass bytes on, compared with direct HTTP. */
 import type { Figure, Measured } from "./figure.ts"
 import { interleave, over, type Rig } from "./rig.ts"
 import {
@@ -17,7 +17,7 @@ import {
 const WARM_MS = 100
 const ROUND_MS = 300
 
-/** What each result is, and text that it holds. */
+/** The kinds of results, each with a text that it contains. */
 const KINDS = {
   text: "snowman",
   lines: "without quotes",
@@ -25,7 +25,7 @@ const KINDS = {
   base64: "BwcHBwcHBwc",
 } as const
 
-/** What a result goes through, and what it may cost. */
+/** A program that a result passes through, and its target. */
 type Way = { readonly what: string; readonly target: Target; readonly aim?: Figure["aim"] }
 
 export async function measureResults(rig: Rig, rounds: number): Promise<Measured> {
@@ -78,11 +78,11 @@ async function measureSize(rig: Rig, rounds: number, megabytes: number): Promise
     const ms = (what: string) => `${over(counts[what] ?? [], ({ p50 }) => p50).toFixed(2)} ms`
     for (const { what, aim } of ways)
       figures.push({
-        what: `a result of ${megabytes} MB (${kind}), ${what}, against direct HTTP`,
+        what: `${megabytes} MB of ${kind}, ${what}, relative to direct HTTP`,
         value: over(counts[what] ?? [], ({ p50 }, n) => p50 / (counts.direct?.[n]?.p50 ?? Number.NaN)),
         unit: "×",
         ...(aim === undefined ? {} : { aim }),
-        from: `${ms(what)} of ${ms("direct")}`,
+        from: `${ms(what)} vs. ${ms("direct")}`,
       })
   }
   return { figures, missing: nginx === undefined ? ["large results through nginx: it is not installed"] : [] }

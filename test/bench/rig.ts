@@ -1,9 +1,9 @@
-/** The load generator's process as its parent has it, and how rounds are made: interleaved, and their median taken. */
+/** The process of the load generator, seen from its parent, and functions that run interleaved rounds and take their median. */
 import { join } from "node:path"
 import type { Count, Job } from "./load.ts"
 
 export type Rig = AsyncDisposable & {
-  /** Rejects if the job fails or takes much longer than it should: what it calls may never answer. */
+  /** Rejects if the job fails or takes much too long: the target of the calls may never answer. */
   run(job: Job): Promise<Count>
 }
 
@@ -48,10 +48,10 @@ export function startRig(): Rig {
 }
 
 const LATE_MS = 10_000
-/** For jobs that end after a number of calls. */
+/** The limit for jobs that end after a number of calls. */
 const MOST_MS = 300_000
 
-/** Runs every measure once in each round, so that what disturbs the machine disturbs all of them alike. */
+/** Runs every measure once in each round, so that other work on the machine disturbs all measures alike. */
 export async function interleave<K extends string>(
   rounds: number,
   measures: Readonly<Record<K, () => Promise<Count>>>,
@@ -62,8 +62,8 @@ export async function interleave<K extends string>(
 }
 
 /**
- * Joins the counts of several runs of `measure`, which starts the processes that it measures: some processes are a fifth slower
- * than others of the same build for their whole life, so one process of each says little.
+ * Joins the counts of several runs of `measure`, which starts the processes that it measures. Some processes are a fifth slower
+ * than others of the same build for their whole life, so a single process says little.
  */
 export async function overProcesses<K extends string>(
   times: number,
@@ -87,6 +87,6 @@ export function median(values: readonly number[]): number {
 export const quantile = (values: readonly number[], share: number): number =>
   [...values].sort((a, b) => a - b)[Math.round((values.length - 1) * share)] ?? Number.NaN
 
-/** The median over rounds of one figure of each round. Ratios are taken within a round, then their median. */
+/** Returns the median of one figure over all rounds. A ratio is taken within each round first. */
 export const over = (counts: readonly Count[], figure: (count: Count, round: number) => number): number =>
   median(counts.map(figure))

@@ -1,12 +1,12 @@
 /**
- * Measures the built binary: `bun run bench [--check] [--json] [group …]`; groups are calls, peers, cluster, results, lists, cold,
- * memory. Prints a table, or JSON; with --check ends with 1 where an aim is missed. `--guard` measures a few ratios for half a
- * minute and ends with 1 if one is worse than recorded; `--record` records them.
+ * Measures the built binary: `bun run bench [--check] [--json] [group …]`. The groups are calls, peers, cluster, results, lists,
+ * cold and memory. Prints a table, or JSON. With --check, exits with 1 if a target is missed. `--guard` measures a few ratios for
+ * half a minute, and exits with 1 if one of them is worse than recorded; `--record` records them.
  *
- *  1. What is compared is measured in the same run, in interleaved rounds; a ratio is taken within a round, and the median
- *     of the rounds counts. Each round of calls and lists has new processes, because processes of one build differ. Ratios
- *     travel from machine to machine, absolute figures do not.
- *  2. Everything runs on loopback, and ends by its pid.
+ *  1. Everything that is compared is measured in the same run, in interleaved rounds. A ratio is taken within a round, and the
+ *     median of the rounds counts. For calls and lists, each round starts new processes, because processes of the same build
+ *     differ. Ratios can be compared between machines, absolute figures cannot.
+ *  2. Everything runs on loopback. Processes are ended by their pid.
  */
 import { existsSync } from "node:fs"
 import { availableParallelism, cpus, loadavg, release, totalmem } from "node:os"
@@ -80,6 +80,6 @@ else {
   for (const line of missing) process.stdout.write(`\nleft out: ${line}\n`)
 }
 if (flags.includes("--check") && missed.length > 0) {
-  process.stderr.write(`${missed.length} of ${figures.length} aims are missed\n`)
+  process.stderr.write(`${missed.length} of ${figures.length} targets are missed\n`)
   process.exitCode = 1
 }

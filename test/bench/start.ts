@@ -1,7 +1,7 @@
 /**
- * How long a cold start takes: `svc --version`, `svc mcp list`, the first 200 of /health/live, and the list of one stdio
- * server, beside a bare binary and the server alone. `bun test/bench/start.ts [--json] [OTHER…]`, with other builds of svc to
- * compare; milliseconds, interleaved rounds.
+ * Measures a cold start in milliseconds, in interleaved rounds: `svc --version`, `svc mcp list`, the first 200 of /health/live,
+ * and the tools of one stdio server, compared with a bare binary and with the server alone. `bun test/bench/start.ts [--json]
+ * [OTHER…]` also measures other builds of svc.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -19,7 +19,7 @@ async function freePort(): Promise<number> {
   return port as number
 }
 
-/** Milliseconds until the path answers 200. */
+/** Returns the milliseconds until the path answers 200. */
 async function untilAnswer(cmd: (port: number) => string[]): Promise<number> {
   const port = await freePort()
   const started = performance.now()
@@ -54,7 +54,7 @@ const INITIALIZE = {
 }
 const LIST = { jsonrpc: "2.0", id: 2, method: "tools/list", params: {} }
 
-/** Milliseconds until svc lists the tool of its one server. */
+/** Returns the milliseconds until svc lists the tool of its one server. */
 async function untilListed(svc: string): Promise<number> {
   const port = await freePort()
   const started = performance.now()
@@ -86,7 +86,7 @@ async function untilListed(svc: string): Promise<number> {
   return took
 }
 
-/** Milliseconds until the server lists its tool to a client on its pipes. */
+/** Returns the milliseconds until the server lists its tool to a client on its pipes. */
 async function untilListedDirectly(): Promise<number> {
   const started = performance.now()
   const child = Bun.spawn({ cmd: [bare, "mcp"], stdin: "pipe", stdout: "pipe", stderr: "ignore" })

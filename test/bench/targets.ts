@@ -1,4 +1,4 @@
-/** What is measured, each as processes on loopback: started here, and ended by their pid. */
+/** The programs that are measured: starts each as processes on loopback, and ends them by their pid. */
 import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
@@ -7,23 +7,23 @@ import { join } from "node:path"
 export const ROOT = join(import.meta.dir, "..", "..")
 export const SVC = join(ROOT, "dist", "svc")
 
-/** A command that starts the server behind every measurement. */
+/** Returns the command that starts the server behind every measurement. */
 export const backend = (...flags: string[]): string[] => [
   process.execPath,
   join(import.meta.dir, "backend.ts"),
   ...flags,
 ]
 
-/** Where calls go. */
+/** The program that calls go to. */
 export type Target = AsyncDisposable & {
   readonly port: number
   readonly pid: number
   readonly path: string
-  /** The name of the server's tool `echo` there. */
+  /** Returns the name that a tool of the server has there. */
   readonly tool: (name: string) => string
 }
 
-/** Frames that open a session: `initialize` with id 1, and what must follow it. */
+/** Frames that open a session: `initialize` with id 1, and the notification that must follow it. */
 export const OPENING: readonly string[] = [
   JSON.stringify({
     jsonrpc: "2.0",
@@ -37,7 +37,7 @@ export const OPENING: readonly string[] = [
 export const callFrame = (id: number, name: string, m = "hello world"): string =>
   JSON.stringify({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: { m } } })
 
-/** Requests that post these frames to `path`, ready to be written to a socket. */
+/** Returns requests that post these frames to `path`, ready to be written to a socket. */
 export const requestsOf = (
   { port, path }: Pick<Target, "port" | "path">,
   headers: Readonly<Record<string, string>>,
@@ -50,7 +50,7 @@ export const requestsOf = (
         .join("")}Content-Length: ${Buffer.byteLength(frame)}\r\n\r\n${frame}`,
   )
 
-/** Opens a legacy session; gives the headers of its requests. */
+/** Opens a legacy session. Returns the headers for its requests. */
 export async function openSession({ port, path }: Pick<Target, "port" | "path">): Promise<Record<string, string>> {
   const url = `http://127.0.0.1:${port}${path}`
   let headers: Record<string, string> = {}
@@ -64,10 +64,10 @@ export async function openSession({ port, path }: Pick<Target, "port" | "path">)
   return headers
 }
 
-/** An HTTP server that echoes, with nothing behind it: what HTTP itself costs. */
+/** Starts the HTTP echo, a baseline: an MCP server over HTTP, which shows what HTTP itself costs. */
 export const startFloor = (...flags: string[]): Promise<Target> => startPrinting(backend("--http", ...flags))
 
-/** A server that answers every request with a file. */
+/** Starts an HTTP server that answers every request with a file. */
 export const startStatic = (file: string): Promise<Target> =>
   startPrinting([
     process.execPath,
@@ -76,15 +76,15 @@ export const startStatic = (file: string): Promise<Target> =>
 process.stdout.write(server.port + "\\n")`,
   ])
 
-/** The least a relay can be. */
+/** Starts the minimal relay, a baseline. */
 export const startRaw = (): Promise<Target> =>
   startPrinting([process.execPath, join(import.meta.dir, "raw.ts"), ...backend()])
 
-/** Passes to a server over HTTP, or to one over stdio, without reading what passes. */
+/** Starts a hop to an HTTP or stdio server that passes bytes on without reading them. */
 export const startPass = (mode: "tcp" | "fetch" | "pipe", ...to: string[]): Promise<Target> =>
   startPrinting([process.execPath, join(import.meta.dir, "pass.ts"), mode, ...to])
 
-/** nginx as a reverse proxy of a server, with buffers for a whole megabyte; undefined where it is not installed. */
+/** Starts nginx as a reverse proxy of a server, with buffers for a whole megabyte. Returns undefined if nginx is not installed. */
 export async function startNginx(to: Target): Promise<Target | undefined> {
   const nginx = Bun.which("nginx", { PATH: `${process.env.PATH}:/usr/sbin:/usr/local/sbin` })
   if (nginx === null) return undefined
@@ -127,10 +127,10 @@ http {
 
 export type Instance = Target & { readonly folder: string }
 
-/** Stands for the folder of the instance in its flags. */
+/** A placeholder in the flags for the folder of the instance. */
 export const FOLDER = "{folder}"
 
-/** svc with these servers, when `connected` of them are (all where it is not said). */
+/** Starts svc with these servers, and waits until all of them are connected. */
 export async function startSvc(
   servers: Readonly<Record<string, unknown>>,
   flags: readonly string[] = [],
@@ -176,15 +176,15 @@ export const stdio = (...flags: string[]) => {
   return { command, args }
 }
 
-/** A package from npm that does what svc does, or a part of it. */
+/** A package from npm that does the same as svc, or a part of it. */
 export type Peer = {
   readonly name: string
   readonly version: string
-  /** The ways to call it; the fastest of them is compared with svc. */
+  /** The ways to call it. The fastest is compared with svc. */
   readonly ways: readonly Way[]
 }
 
-/** One way to start and to call a peer. `sessions`: whether the callers share one session, or have one each. */
+/** A way to start and call a peer. `sessions` states whether the callers share one session, or have one each. */
 export type Way = {
   readonly kind: "http" | "sse"
   readonly sessions: "one" | "each"
@@ -218,7 +218,7 @@ export const PEERS: readonly Peer[] = [
   {
     name: "mcp-hub",
     version: "4.2.1",
-    // With a session for each caller it ends after some runs: "Maximum call stack size exceeded".
+    // With a session for each caller, it crashes after some runs: "Maximum call stack size exceeded".
     ways: [{ kind: "sse", sessions: "one", args: hub, path: "/mcp", tool: (name) => `echo__${name}` }],
   },
   {
@@ -239,23 +239,23 @@ export const PEERS: readonly Peer[] = [
   },
 ]
 
-/** The Node.js that runs the peers. */
+/** The version of Node.js that runs the peers. */
 export const NODE = "24.9.0"
 
-/** Installs the peers' Node.js from npm below `folder` and returns its path. Throws where npm cannot. */
+/** Installs the peers' Node.js from npm below `folder` and returns its path. Throws if npm fails. */
 export function installNode(folder: string): string {
   const name = `node-${process.platform === "win32" ? "win" : process.platform}-${process.arch}`
   return join(installPackage(name, NODE, folder), "node_modules", name, "bin", "node")
 }
 
-/** Installs a peer below `folder` and returns its script. Throws where npm cannot. */
+/** Installs a peer below `folder` and returns its script. Throws if npm fails. */
 export function installPeer({ name, version }: Peer, folder: string): string {
   const bin = join(installPackage(name, version, folder), "node_modules", ".bin", name)
   if (!existsSync(bin)) throw new Error(`npm installed no command ${name}`)
   return realpathSync(bin)
 }
 
-/** Starts a peer with a home of its own, and waits until it listens. Its server may not be there yet. */
+/** Starts a peer with its own home directory, and waits until it listens. Its server may not have started yet. */
 export async function startPeer(
   { args, path, tool }: Way,
   command: readonly string[],
@@ -292,7 +292,7 @@ const POLL_MS = 20
 
 const POST_HEADERS = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" }
 
-/** Installs a package below `folder` and returns its folder. Throws where npm cannot. */
+/** Installs a package below `folder` and returns its folder. Throws if npm fails. */
 function installPackage(name: string, version: string, folder: string): string {
   const home = join(folder, name)
   mkdirSync(home, { recursive: true })
@@ -306,7 +306,7 @@ function installPackage(name: string, version: string, folder: string): string {
   return home
 }
 
-/** A server that prints its port first, and ends with its stdin. */
+/** Starts a server that first prints its port, and ends with its stdin. */
 async function startPrinting(cmd: string[]): Promise<Target> {
   const child = Bun.spawn({ cmd, stdin: "pipe", stdout: "pipe", stderr: "ignore" })
   const reader = child.stdout.getReader()
@@ -323,7 +323,7 @@ async function startPrinting(cmd: string[]): Promise<Target> {
   }
 }
 
-/** Waits until a process listens on a port. Returns false if it has ended, or does not in time. */
+/** Waits until a process listens on a port. Returns false if it has ended, or does not listen in time. */
 async function listens(port: number, hasEnded: () => boolean): Promise<boolean> {
   const until = performance.now() + START_MS
   for (;;) {
