@@ -1,10 +1,10 @@
-/** A clock that a test turns by hand. */
+/** A clock that a test advances by hand. */
 import type { Clock } from "../src/lib/clock.ts"
 
 export type ManualClock = Clock & {
-  /** Lets `ms` milliseconds pass: timers run in order, and what they set going settles in between. */
+  /** Lets `ms` milliseconds pass: timers run in order, and pending promises settle between them. */
   pass(ms: number): Promise<void>
-  /** How many timers are set. */
+  /** The number of active timers. */
   readonly timers: number
 }
 
@@ -43,7 +43,7 @@ export function manualClock(start = 1_800_000_000_000): ManualClock {
   }
 }
 
-/** Lets everything run that waits for nothing outside. */
+/** Lets all code run that does not wait for an external event. */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 50; turn++) await Promise.resolve()
 }

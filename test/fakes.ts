@@ -29,7 +29,7 @@ export const AGGREGATE = createScope(
   () => NO_PRESETS,
 )
 
-/** What a test replaces of a gateway. Getters stay getters. */
+/** The members of a gateway that a test replaces. Getters stay getters. */
 export type GatewayParts = {
   readonly directory?: Partial<Directory>
   readonly notifications?: Partial<Notifications>
@@ -119,7 +119,7 @@ export const fakeClient = (era: Era, more: Partial<Client> = {}): Client => ({
   ...more,
 })
 
-/** The way back to a client that cannot be asked. */
+/** A connection to a client that cannot be asked. */
 export const fakeExchange = (more: Partial<Exchange> = {}): Exchange => ({
   cancellation: new Cancellation(),
   notify() {},
@@ -127,7 +127,7 @@ export const fakeExchange = (more: Partial<Exchange> = {}): Exchange => ({
   ...more,
 })
 
-/** What a server stated about itself when it was opened. */
+/** The information that a server sent when its connection was opened. */
 export const fakePeer = (era: Era, capabilities: Params = {}): Peer => ({
   era,
   protocolVersion: era === "legacy" ? "2025-11-25" : "2026-07-28",

@@ -1,4 +1,4 @@
-/** `install.sh` as it is piped from a URL, with a release of its own. */
+/** `install.sh`, piped into a shell as from a URL, with a test release. */
 import { expect, test } from "bun:test"
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -10,7 +10,7 @@ import { stampInstaller } from "../release/installer.ts"
 const SCRIPT = readFileSync(join(import.meta.dir, "..", "install.sh"), "utf8")
 const RELEASE = "#!/bin/sh\necho 1.2.3\n"
 
-/** Runs a script as it is piped from a URL. */
+/** Runs a script as if it were piped from a URL. */
 async function pipe(script: string, cwd: string, args: readonly string[], env: Record<string, string>) {
   const child = Bun.spawn({
     cmd: ["sh", "-s", "--", ...args],
@@ -49,7 +49,7 @@ async function serve<R extends object>(program: string, use: (releases: string) 
 const install = (cwd: string, ...args: string[]) =>
   serve(RELEASE, (releases) => pipe(SCRIPT, cwd, args, { SVC_RELEASES: releases }))
 
-test("in the folder of another project it runs nothing of it, and a relative prefix starts at the working directory", async () => {
+test("in the folder of another project, it runs no code of that project; a relative prefix starts at the working directory", async () => {
   const project = mkdtempSync(join(realpathSync(tmpdir()), "svc-install-"))
   mkdirSync(join(project, "test"))
   for (const file of ["package.json", "build.ts", "install.sh", "test/get-bun.sh"])
@@ -60,15 +60,15 @@ test("in the folder of another project it runs nothing of it, and a relative pre
   expect(existsSync(join(project, "own tools", "bin", "svc"))).toBe(true)
 })
 
-test("without HOME and --prefix it says what it needs", async () => {
+test("without HOME and --prefix, it says what it needs", async () => {
   const { code, stderr } = await install(tmpdir())
   expect(code).not.toBe(0)
   expect(stderr).toContain("HOME: is not set; give --prefix DIR")
 })
 
-test("without a URL of releases it downloads nothing and says what to do", async () => {
+test("without a URL of releases, it downloads nothing and says what to do", async () => {
   const cwd = mkdtempSync(join(realpathSync(tmpdir()), "svc-install-"))
-  // A repository of another project's package.json is none of svc's.
+  // The repository in the package.json of another project is not svc's.
   writeFileSync(join(cwd, "package.json"), '{ "name": "svc", "repository": "github:evil/svc" }')
   const bin = join(cwd, "bin")
   mkdirSync(bin)
@@ -105,7 +105,7 @@ test("the script of a release has the URL of the repository in package.json", as
   expect(readFileSync(join(cwd, "asked"), "utf8")).toStartWith("https://github.com/own/svc/releases/latest/download/")
 })
 
-test("on Alpine without its libraries it installs nothing and says which packages to add [release:installer]", async () => {
+test("on Alpine without the required libraries, it installs nothing and says which packages to add [release:installer]", async () => {
   const cwd = mkdtempSync(join(realpathSync(tmpdir()), "svc-install-"))
   const bin = join(cwd, "bin")
   mkdirSync(bin)
@@ -138,7 +138,7 @@ test("a program that does not run on this machine replaces nothing", async () =>
   expect(readFileSync(join(cwd, "own", "bin", "svc"), "utf8")).toBe("older")
 })
 
-test("where glibc and musl are both installed, it takes the program for the one that the system uses", async () => {
+test("if glibc and musl are both installed, it installs the program for the one that the system uses", async () => {
   const cwd = mkdtempSync(join(realpathSync(tmpdir()), "svc-install-"))
   const bin = join(cwd, "bin")
   mkdirSync(bin)

@@ -1,6 +1,6 @@
 /**
- * The shape of the source: folders stand in a line and import only leftward, nothing imports in a circle, and only the
- * files named here touch the world.
+ * The structure of the source: folders have an order and import only to the left, there are no import cycles, and only the
+ * files listed here use the outside world.
  */
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
@@ -29,7 +29,7 @@ const LINE = [
   "main",
 ]
 
-/** Files that may use the clock, processes, the disk, the network or randomness. Everything else is given them. */
+/** Files that may use the clock, processes, the disk, the network or randomness. All other files get these as parameters. */
 const WORLD = [
   "app/admin-interface.ts",
   "app/background.ts",
@@ -158,7 +158,7 @@ const root = join(import.meta.dir, "..", "src")
 const files = [...new Glob("**/*.ts").scanSync(root)].sort()
 const source = new Map(files.map((file) => [file, readFileSync(join(root, file), "utf8")]))
 
-/** The text without comments and strings, so that prose does not count as code; import paths are kept. */
+/** Returns the text without comments and strings, so that prose does not count as code. Import paths are kept. */
 function code(text: string): string {
   return text
     .replace(/\/\*[\s\S]*?\*\//g, "")
@@ -167,7 +167,7 @@ function code(text: string): string {
     .replace(/`(?:[^`\\]|\\.)*`/g, (whole) => [...whole.matchAll(/\$\{([^}]*)\}/g)].map(([, inner]) => inner).join(";"))
 }
 
-/** The files of ours that a file imports, types included. */
+/** Returns the project's files that a file imports, including imports of types. */
 function imports(file: string): string[] {
   const text = source.get(file) ?? ""
   return [...text.matchAll(/(?:from|import\()\s*"(\.[^"]+)"/g)].map(([, path = ""]) =>
@@ -179,11 +179,11 @@ const folder = (file: string): string =>
   file.includes("/") ? (file.split("/")[0] as string) : file.replace(/\.tsx?$/, "")
 
 describe("layers", () => {
-  test("every folder has its place in the line", () => {
+  test("every folder has its place in the order", () => {
     expect(files.map(folder).filter((name) => !LINE.includes(name) && name !== "admin")).toEqual([])
   })
 
-  test("imports point left", () => {
+  test("imports point to the left", () => {
     const wrong = files.flatMap((file) =>
       imports(file)
         .filter((target) => source.has(target) && LINE.indexOf(folder(target)) > LINE.indexOf(folder(file)))
@@ -192,7 +192,7 @@ describe("layers", () => {
     expect(wrong).toEqual([])
   })
 
-  test("nothing imports in a circle", () => {
+  test("there are no import cycles", () => {
     const circles: string[] = []
     const done = new Set<string>()
     const walk = (file: string, path: readonly string[]) => {
@@ -222,7 +222,7 @@ describe("layers", () => {
     expect([...declared].filter(([name, places]) => exported.has(name) && places.length > 1)).toEqual([])
   })
 
-  test("only the files named here touch the world, and each of them does", () => {
+  test("only the files listed here use the outside world, and each of them does", () => {
     const touching = files.filter((file) => TOUCHES.some((pattern) => pattern.test(code(source.get(file) ?? ""))))
     expect(touching).toEqual(WORLD)
   })
@@ -263,14 +263,14 @@ describe("the admin page", () => {
   const pages = [...new Glob("**/*.{ts,tsx}").scanSync(folder)].sort()
   const text = (file: string) => readFileSync(join(folder, file), "utf8")
 
-  test("it takes types alone from the program, whose code does not belong into a browser", () => {
+  test("it imports only types from the program, whose code does not belong in a browser", () => {
     const wrong = pages.flatMap((file) =>
       [...text(file).matchAll(/^import (?!type )[^"]*"[./]*\/src\/[^"]+"/gms)].map(([line]) => `${file}: ${line}`),
     )
     expect(wrong).toEqual([])
   })
 
-  test("it writes no HTML of its own: texts of servers stay texts", () => {
+  test("it writes no raw HTML: texts of servers stay texts", () => {
     const writes = /\b(?:dangerouslySetInnerHTML|innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval|srcdoc)\b/
     expect(pages.filter((file) => writes.test(text(file)))).toEqual([])
   })

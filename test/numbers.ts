@@ -1,7 +1,7 @@
 /** Numbers as other languages write them: a double would change most of these. */
 import fc from "fast-check"
 
-/** Those that are known to have gone wrong somewhere. */
+/** Numbers that are known to have been changed by some program. */
 export const ODD_NUMBERS = [
   "9007199254740993",
   "-9007199254740993",
@@ -34,7 +34,7 @@ const exponent = fc.oneof(
   { weight: 1, arbitrary: joined(fc.constantFrom("e", "E"), fc.constantFrom("", "+", "-"), digits(1, 3)) },
 )
 
-/** The text of any number that JSON has. */
+/** Returns the text of a random JSON number. */
 export const NUMBER: fc.Arbitrary<string> = fc.oneof(
   fc.constantFrom(...ODD_NUMBERS),
   joined(fc.constantFrom("", "-"), natural, fraction, exponent),
@@ -42,7 +42,7 @@ export const NUMBER: fc.Arbitrary<string> = fc.oneof(
   fc.integer().map(String),
 )
 
-/** JSON text of any shape that is full of numbers, without white space and with every name once. */
+/** Returns random JSON text that is full of numbers, without white space and without repeated names. */
 export const NUMBERS: fc.Arbitrary<string> = fc.letrec<{ value: string }>((tie) => ({
   value: fc.oneof(
     { depthSize: "small" },

@@ -1,6 +1,6 @@
-/** What tests of processes need. */
+/** Helpers for tests of processes. */
 
-/** Waits for a condition that only another process brings about. Fails after ten seconds. */
+/** Waits for a condition that depends on another process. Fails after ten seconds. */
 export async function until(condition: () => boolean, what = "the condition"): Promise<void> {
   for (let turn = 0; turn < 2000; turn++) {
     if (condition()) return

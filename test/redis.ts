@@ -14,17 +14,17 @@ export type RedisServer = AsyncDisposable & {
   kill(): Promise<void>
   /** Starts it again on the same port. */
   start(): Promise<void>
-  /** Stops answering without closing connections, as a network that drops packets. */
+  /** Stops answering without closing connections, like a network that drops packets. */
   pause(): void
   resume(): void
-  /** Runs a command of its operator. */
+  /** Runs a Redis command as its operator. */
   order(command: string, ...args: readonly string[]): Promise<unknown>
 }
 
-/** Redis's redis-check-rdb is the server under another name; Debian's redis-tools has it alone. */
+/** redis-check-rdb is the Redis server under another name; Debian's redis-tools contains only this one. */
 const COMMAND = Bun.which("redis-server") ?? Bun.which("valkey-server") ?? Bun.which("redis-check-rdb")
 
-/** Why there is no Redis here; undefined if there is. */
+/** The reason why no Redis is available, or undefined if one is. */
 export const NO_REDIS = COMMAND === null ? "needs redis-server or valkey-server" : undefined
 
 if (NO_REDIS !== undefined)
@@ -75,7 +75,7 @@ export async function startRedis(...args: readonly string[]): Promise<RedisServe
   }
 }
 
-/** A Redis of its own, and the network between it and replicas, which a test can cut. */
+/** A separate Redis, and a network between it and the replicas, which a test can cut. */
 export type SharedNetwork = AsyncDisposable & {
   /** Opens the state for one more replica. */
   open(): Promise<SharedState>
@@ -84,7 +84,7 @@ export type SharedNetwork = AsyncDisposable & {
   mend(): Promise<void>
   /** Removes all that Redis holds. */
   clear(): Promise<void>
-  /** Lets everything run that waits for nothing but Redis. */
+  /** Lets all code run that waits only for Redis. */
   settle(): Promise<void>
 }
 

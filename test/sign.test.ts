@@ -1,11 +1,11 @@
-/** What macOS checks before it runs a program, on a file with the few parts that are looked at. */
+/** The checks of macOS before it runs a program, on a file that contains only the parts that are checked. */
 import { expect, test } from "bun:test"
 import { signAdHoc } from "../sign.ts"
 
 const PAGE = 4096
 const sha256 = (bytes: Uint8Array) => new Bun.CryptoHasher("sha256").update(bytes).digest("hex")
 
-/** A program of `size` bytes before its signature, which is `stale` bytes of somebody else's. */
+/** A program of `size` bytes, followed by an old signature of `stale` bytes. */
 function program(size: number, stale: number): Uint8Array {
   const file = new Uint8Array(size + stale).fill(7)
   const view = new DataView(file.buffer)
@@ -24,7 +24,7 @@ function program(size: number, stale: number): Uint8Array {
   return file
 }
 
-test("each page up to the signature has its hash, a short last page with its own length", () => {
+test("each page up to the signature has its hash; the hash of a short last page covers only its own length", () => {
   const size = 3 * PAGE + 160
   for (const stale of [16, 5000]) {
     const signed = signAdHoc(program(size, stale), "svc")

@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { Glob } from "bun"
 import { SPEC } from "./spec.ts"
 
-/** The ids in brackets in the titles of tests that run: a skipped, future or failing test shows nothing. */
+/** The ids in brackets in the titles of tests that run: a skipped, planned or failing test proves nothing. */
 const cited = new Set<string>()
 for (const file of new Glob("**/*.test.ts").scanSync(import.meta.dir))
   for (const [, title = ""] of readFileSync(join(import.meta.dir, file), "utf8").matchAll(

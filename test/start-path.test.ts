@@ -19,7 +19,7 @@ test.each([
   expect(importsOf(entries.map((entry) => join(SRC, entry)))).toEqual([...builtin, "citty", "consola/core"].sort())
 })
 
-test("the first load of a usual configuration needs neither schemas nor templates", () => {
+test("the first load of a common configuration needs neither schemas nor templates", () => {
   const loaded = importsOf([join(SRC, "app", "reload-loop.ts"), join(SRC, "serve", "proxy-server.ts")])
   expect(loaded).toEqual([
     "consola/core",
@@ -32,12 +32,12 @@ test("the walk finds a package that is loaded through other files", () => {
   expect(importsOf([join(SRC, "cli", "mcp-add.ts")])).toContain("zod")
 })
 
-test("a svc without --cluster loads nothing of a cluster, neither at its start nor later [cluster:off]", () => {
+test("an svc without --cluster never loads code for clusters, neither at its start nor later [cluster:off]", () => {
   const ofCluster =
     /^(?:app\/cluster|store\/(?:redis-state|replicas|shared-[a-z-]+)|agent\/server-leases|session\/(?:session|change)-peers|serve\/(?:replica-access|task-lists))\.ts$/
   const files = (entries: readonly string[]) =>
     loadedBy(entries.map((entry) => join(SRC, entry))).files.map((file) => relative(SRC, file).replaceAll("\\", "/"))
-  // What a running svc imports when it is needed.
+  // Files that a running svc imports on demand.
   const later = [
     "app/service.ts",
     "app/reload-loop.ts",
@@ -53,7 +53,7 @@ test("a svc without --cluster loads nothing of a cluster, neither at its start n
 
 const importsOf = (entries: readonly string[]): readonly string[] => loadedBy(entries).imports
 
-/** Returns the packages, modules and files that the files load with static imports, their own and those of the files that they import. */
+/** Returns the packages, modules and files that the files load with static imports, directly or through other files. */
 function loadedBy(entries: readonly string[]): {
   readonly imports: readonly string[]
   readonly files: readonly string[]
@@ -61,7 +61,7 @@ function loadedBy(entries: readonly string[]): {
   const transpiler = new Bun.Transpiler({ loader: "ts" })
   const files = new Set(entries)
   const imports = new Set<string>()
-  // A set also visits what is added on the way.
+  // Iterating over a set also visits entries that are added meanwhile.
   for (const file of files) {
     if (!file.endsWith(".ts")) continue
     for (const { kind, path } of transpiler.scanImports(readFileSync(file, "utf8"))) {

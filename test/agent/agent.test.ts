@@ -40,7 +40,7 @@ test("a name that a server lists twice counts once, as clients see it [tool:coun
   })
 })
 
-test("hidden tools are counted apart, and a server whose tools are all hidden offers nothing [tool:counts]", async () => {
+test("hidden tools are counted separately, and a server whose tools are all hidden offers nothing [tool:counts]", async () => {
   const { agent, apply, clock, logged } = createMemoryAgent(() => [tool("add"), tool("sub"), tool("add")])
   const hide = (...disabledTools: string[]) =>
     apply({ mcpServers: { a: { command: "x", disabledTools, protocolVersion: "legacy" } } })

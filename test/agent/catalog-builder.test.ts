@@ -41,7 +41,7 @@ function setUp(shared = listing("one")) {
   return { catalogs, state }
 }
 
-test("a burst of changes is one build, which can be run at once", async () => {
+test("a burst of changes causes one build, which can be forced to run at once", async () => {
   const { catalogs, state } = setUp()
   expect([state.builds, namesOf(catalogs.catalog)]).toEqual([1, ["a_svc_one"]])
   for (let change = 0; change < 3; change++) catalogs.invalidate()
@@ -52,7 +52,7 @@ test("a burst of changes is one build, which can be run at once", async () => {
   expect(state.builds).toBe(2)
 })
 
-test("a session is offered what its own process lists, without quarantined tools, until that is dropped", async () => {
+test("a session is offered the lists of its own process, without quarantined tools, until these lists are dropped", async () => {
   const { catalogs, state } = setUp()
   const [ann, bob] = [{}, {}]
   const own = listing("mine", "evil")

@@ -13,7 +13,7 @@ const at = (path: string, sessionId = "s"): TemplateContext => ({
   context: { path, timestamp: "2026-01-01T00:00:00.000Z", sessionId, version: "1" },
 })
 
-/** Instances of servers that do not start: the tests look at which of them there are. */
+/** Instances of servers that do not start: the tests check which instances exist. */
 function stage(filter = "not none") {
   const { agent, clock, log, logged } = createMemoryAgent()
   const parsed = parseFilter(filter)
@@ -53,7 +53,7 @@ describe("instances", () => {
     expect(clock.timers).toBe(0)
   })
 
-  test("run as long as a client has them, and a little longer", async () => {
+  test("run as long as a client uses them, and a little longer", async () => {
     const { clock, instances, update, paths } = stage()
     update(TEMPLATES)
     const [one, two, three] = [{}, {}, {}]
@@ -79,7 +79,7 @@ describe("instances", () => {
     instances.close()
   })
 
-  test("of the earlier contexts of one client are few", async () => {
+  test("of earlier contexts of the same client are limited in number", async () => {
     const { clock, instances, update, paths } = stage()
     update(TEMPLATES)
     const one = {}
@@ -104,7 +104,7 @@ describe("instances", () => {
     instances.close()
   })
 
-  test("are replaced if their rendering changes, and only those", () => {
+  test("are replaced only if their rendering changes", () => {
     const { instances, update } = stage()
     update({ mcpTemplates: { fs: { command: "x", args: ["{{project.path}}"] }, db: { command: "y" } } })
     const one = {}
@@ -121,7 +121,7 @@ describe("instances", () => {
     instances.close()
   })
 
-  test("that cannot be rendered are issues, and with strict nothing changes", () => {
+  test("that cannot be rendered become issues, and with strict, nothing changes", () => {
     const { agent, instances, update, paths, logged } = stage()
     update(TEMPLATES)
     const one = {}
@@ -162,7 +162,7 @@ describe("instances", () => {
     instances.close()
   })
 
-  test("of a template that needs no context run for everybody, under the template's name [template:fixed]", () => {
+  test("of a template that needs no context run for all clients, under the template's name [template:fixed]", () => {
     const { agent, instances, update } = stage()
     const ids = () =>
       agent

@@ -21,7 +21,7 @@ export const tool = (name: string, description = "Does it"): object => ({
   inputSchema: { type: "object" },
 })
 
-/** Creates an agent. `toolsOf` decides what its stdio servers are, `fetch` what its remote servers answer. */
+/** Creates an agent. `toolsOf` determines its stdio servers, and `fetch` the answers of its remote servers. */
 export function createMemoryAgent(
   toolsOf: ToolsOf = () => undefined,
   fetch: (url: string, init: RequestInit) => Promise<Response> = () => Promise.reject(new Error("no network")),
@@ -30,7 +30,7 @@ export function createMemoryAgent(
   const logged: string[] = []
   const write = (text: string) => void logged.push(text)
   const log = { debug: write, info: write, warn: write, error: write }
-  /** What each server was sent: its id and the method. */
+  /** The messages that each server received: its id and the method. */
   const received: [id: string, method: string][] = []
   const agent = new Agent({
     clock,

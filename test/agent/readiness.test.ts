@@ -12,7 +12,7 @@ function watch(promise: Promise<void> | undefined): { over: boolean } {
   return wait
 }
 
-/** A backend of which only the state is read. */
+/** A backend whose state is all that the tests need. */
 const backendIn = (clock: ManualClock, kind: string, inMs = 0) =>
   ({ state: { kind, retryAt: clock.now() + inMs }, spec: { launch: { transport: "stdio" } } }) as unknown as Backend
 
@@ -22,7 +22,7 @@ const become = (readiness: Readiness, backend: Backend, kind: string) => {
 }
 
 describe("a wait for a backend's return", () => {
-  test("ends as soon as the backend is back, and not before", async () => {
+  test("ends as soon as the backend has returned, and not before", async () => {
     const clock = manualClock()
     const readiness = new Readiness(clock)
     const backend = backendIn(clock, "waiting", 500)
@@ -35,7 +35,7 @@ describe("a wait for a backend's return", () => {
     expect([wait.over, clock.timers]).toEqual([true, 0])
   })
 
-  test("ends after its time, and as soon as the backend will not be back", async () => {
+  test("ends after its time limit, and as soon as the backend cannot return any more", async () => {
     const clock = manualClock()
     const readiness = new Readiness(clock)
     const slow = watch(readiness.whenBack(backendIn(clock, "starting"), 1000))
@@ -48,7 +48,7 @@ describe("a wait for a backend's return", () => {
     expect(slow.over).toBe(true)
   })
 
-  test("does not begin if the backend cannot be back in time, or at all", () => {
+  test("does not begin if the backend cannot return in time, or at all", () => {
     const clock = manualClock()
     const readiness = new Readiness(clock)
     expect(readiness.whenBack(backendIn(clock, "waiting", 1000), 1000)).toBeUndefined()
@@ -57,7 +57,7 @@ describe("a wait for a backend's return", () => {
       expect(readiness.whenBack(backendIn(clock, kind), 1000)).toBeUndefined()
   })
 
-  test("is one of at most a thousand for one backend; other backends have their own thousand", async () => {
+  test("is limited to a thousand per backend; other backends have their own limit", async () => {
     const clock = manualClock()
     const readiness = new Readiness(clock)
     const backend = backendIn(clock, "starting")
@@ -69,7 +69,7 @@ describe("a wait for a backend's return", () => {
   })
 })
 
-test("a backend has settled when an attempt ended in any way, not while the next one runs", async () => {
+test("a backend has settled when an attempt has ended in any way, but not while the next attempt runs", async () => {
   const clock = manualClock()
   const readiness = new Readiness(clock)
   await readiness.whenSettled(backendIn(clock, "failed"))

@@ -102,12 +102,12 @@ test("an mcp.json that is not UTF-8 is refused", async () => {
   })
 })
 
-test("an entry that becomes invalid while it runs keeps its last valid form, with an issue [config:server:last-valid]", async () => {
+test("an entry that becomes invalid while its server runs keeps its last valid form, with an issue [config:server:last-valid]", async () => {
   const { agent, reload, started, write } = follow()
   const blank = { command: "x", toolDescriptionOverrides: { one: "" } }
   const described = "mcpServers.a.toolDescriptionOverrides.one: must not be blank"
   write({ mcpServers: { a: blank, b: { command: "x" } } })
-  // Nothing runs yet: it is left out.
+  // Its server does not run yet, so it is left out.
   expect(await reload()).toMatchObject({ applied: { added: ["b"] }, issues: [expect.stringContaining(described)] })
   write({ mcpServers: { a: { command: "x", tags: ["t"] }, b: { command: "x" } } })
   await reload()
@@ -132,7 +132,7 @@ test("an entry that becomes invalid while it runs keeps its last valid form, wit
         .sort(),
     ).toEqual(["a", "b"])
   }
-  // A variable may be gone on purpose, as may a server that is disabled or removed.
+  // A variable may have been removed on purpose, and so may a server that is disabled or removed.
   for (const entry of [{ command: "$GONE" }, { ...blank, disabled: true }, undefined]) {
     write({ mcpServers: { a: { command: "x" } } })
     await reload()

@@ -7,7 +7,7 @@ import { manualClock, settle } from "../clock.ts"
 
 const IDLE_MS = 600_000
 
-/** The processes of one server of which three may run, and in `ended` their ends. */
+/** The processes of one server, of which three may run at the same time. `ended` records their ends. */
 function setUp(tuning = { idleTimeout: IDLE_MS, maxProcesses: 3 }) {
   const clock = manualClock()
   const ended: string[] = []
@@ -43,7 +43,7 @@ function setUp(tuning = { idleTimeout: IDLE_MS, maxProcesses: 3 }) {
     const owner = { session: {}, isConnected: () => isConnected } as unknown as Caller
     return { name, open, connection, session: owner.session, lost: dedicated.add("s", owner, backend), owner, backend }
   }
-  /** Lets the processes die that are being stopped. */
+  /** Lets the processes that are being stopped exit. */
   const bury = async () => {
     for (const die of dying.splice(0)) die()
     await settle()
@@ -93,7 +93,7 @@ describe("a session's own process [isolation:idle]", () => {
     expect(ended.at(-1)).toBe("p1")
   })
 
-  test("is kept while its client is connected and is asked or subscribed, not for a client that is gone", async () => {
+  test("is kept while its connected client has a question or a subscription, but not for a client that is gone", async () => {
     const { clock, ended, listening, start } = setUp()
     const [asked, subscribed, gone] = [start(), start(), start(false)]
     asked.connection.isAsking = true
@@ -131,7 +131,7 @@ describe("if a server has as many processes as it may [isolation:bound]", () => 
     expect([await room, dedicated.isFull("s")]).toEqual([true, false])
   })
 
-  test("none that is in use is stopped, nor one whose call is about to be sent", async () => {
+  test("no process in use is stopped, nor one whose call is about to be sent", async () => {
     const { clock, dedicated, ended, tasks, start } = setUp()
     const [calling, working, next] = [start(), start(), start()]
     calling.open.inFlight = 1
@@ -148,7 +148,7 @@ describe("if a server has as many processes as it may [isolation:bound]", () => 
     expect(ended.at(-1)).toBe("p3")
   })
 
-  test("many sessions at once get no more processes than there is room for", async () => {
+  test("many simultaneous sessions get no more processes than are allowed", async () => {
     const { clock, dedicated, start, bury } = setUp()
     for (let count = 0; count < 3; count++) start()
     await clock.pass(1)
@@ -197,7 +197,7 @@ describe("opening a session's own process", () => {
     expect(await dedicated.open("s", owner, owner, {})).toBe(dedicated.refusal("s"))
   })
 
-  test("tells the caller that the session lost what its stopped process held", async () => {
+  test("tells the caller that the session lost the state of its stopped process", async () => {
     const { clock, dedicated, created, make } = setUp()
     const { owner, notes } = callerOf()
     created.push(make().backend, make().backend)

@@ -3,7 +3,7 @@ import { Subscriptions } from "../../src/agent/subscriptions.ts"
 
 const [ann, bob] = [{ name: "ann" }, { name: "bob" }]
 
-/** Subscriptions, and what their observer was told. */
+/** Subscriptions, with a record of the calls to their observer. */
 function setUp() {
   const told: unknown[] = []
   const subscriptions = new Subscriptions({
@@ -14,14 +14,14 @@ function setUp() {
   return { subscriptions, told }
 }
 
-describe("the log level that shared servers are asked for", () => {
-  test("is none as long as no session has set one", () => {
+describe("the log level that svc requests from shared servers", () => {
+  test("is not set as long as no session has set one", () => {
     const { subscriptions, told } = setUp()
     subscriptions.setLevel(ann, undefined)
     expect([subscriptions.sharedLevel, told]).toEqual([undefined, [ann]])
   })
 
-  test("is the least severe, and the lowest while a session has set none, so that no client changes another's", () => {
+  test("is the least severe of all sessions, and the lowest of all while a session has set none, so that no client changes another client's level", () => {
     const { subscriptions, told } = setUp()
     const after = (session: object, level: string | undefined) => {
       subscriptions.setLevel(session, level)
@@ -52,7 +52,7 @@ describe("the log level that shared servers are asked for", () => {
   })
 })
 
-test("a subscriber to a resource is told of its parts, and of nothing beside it", () => {
+test("a subscriber to a resource is notified of its sub-resources, and of no others", () => {
   const { subscriptions } = setUp()
   subscriptions.subscribe("s", "file:///a", ann, "legacy")
   const isTold = (uri: string, id = "s", session = ann) => subscriptions.subscribersOf(id, uri).has(session)
@@ -66,7 +66,7 @@ test("a subscriber to a resource is told of its parts, and of nothing beside it"
   ])
 })
 
-test("a shared server is told of the first subscriber and the last, a session's own of each", () => {
+test("a shared server learns of the first and the last subscriber, a session's own server of each", () => {
   const { subscriptions, told } = setUp()
   subscriptions.subscribe("s", "a:b", ann, "legacy")
   subscriptions.subscribe("s", "a:b", bob, "legacy")

@@ -3,7 +3,7 @@ import { watchConfigurations } from "../../src/app/configuration-drift.ts"
 import type { Replica } from "../../src/store/replicas.ts"
 import { manualClock } from "../clock.ts"
 
-test("svc warns once if replicas have had different configurations for a minute, and says when that is over [cluster:drift]", async () => {
+test("svc warns once if replicas have had different configurations for a minute, and reports when they agree again [cluster:drift]", async () => {
   const clock = manualClock()
   const replica = (id: string, config: string): Replica => ({
     id,

@@ -5,7 +5,7 @@ import { parseDocument } from "../../src/config/document.ts"
 import { plan } from "../../src/config/plan.ts"
 import { manualClock } from "../clock.ts"
 
-/** The findings about a remote server whose answers carry this time. */
+/** Returns the findings about a remote server whose answers contain this time. */
 async function findings(url: string, minutesBehind: number): Promise<readonly string[]> {
   const clock = manualClock()
   const date = new Date(clock.now() - minutesBehind * 60_000).toUTCString()
@@ -22,7 +22,7 @@ async function findings(url: string, minutesBehind: number): Promise<readonly st
   return (await checkRemotes(installation as Installation)).map(({ check, what }) => `${check}: ${what}`)
 }
 
-test("a clock that differs from those of remote servers is found, unless they are of this network [doctor:findings]", async () => {
+test("a clock that differs from those of remote servers is a finding, unless the servers are on this network [doctor:findings]", async () => {
   const ahead = "clock: the clock of this machine is 10 min ahead of the clocks of the remote servers"
   expect(await findings("https://mcp.example.com/mcp", 10)).toEqual([ahead])
   expect(await findings("https://mcp.example.com/mcp", -10)).toEqual([ahead.replace("ahead of", "behind")])

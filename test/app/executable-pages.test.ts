@@ -22,12 +22,12 @@ Rss:                   4 kB
 Anonymous:             4 kB
 `
 
-test("only ranges of the executable that cannot differ from its file are given back [process:idle]", () => {
+test("only ranges of the executable that cannot differ from its file are returned to the system [process:idle]", () => {
   expect(unchangedRanges(SMAPS, "/opt/my svc")).toEqual([
     [0x200000, 0x201000],
     [0x201000, 0x203000],
   ])
-  // Another file is at its path since an update.
+  // An update has put another file at its path.
   expect(unchangedRanges(SMAPS.replaceAll("my svc", "my svc (deleted)"), "/opt/my svc")).toEqual([])
 })
 
@@ -46,7 +46,7 @@ describe("the bundle in an executable [process:idle]", () => {
 })
 
 test.skipIf(process.platform !== "linux")(
-  "a process goes on after it has given back its executable [process:idle]",
+  "a process continues after it has returned the pages of its executable [process:idle]",
   () => {
     const before = executableResident()
     dropExecutablePages()
@@ -55,7 +55,7 @@ test.skipIf(process.platform !== "linux")(
   },
 )
 
-/** Kilobytes of this process's executable code that are resident. */
+/** Returns the resident kilobytes of this process's executable code. */
 const executableResident = (): number =>
   Number(
     new RegExp(` r-xp .*${RegExp.escape(process.execPath)}\nSize:.*\n(?:.*\n){2}Rss: +(\\d+)`).exec(

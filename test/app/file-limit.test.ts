@@ -6,7 +6,7 @@ Max processes             96000                96000                processes
 Max open files            ${files.padEnd(20)} ${files.padEnd(20)} files
 `
 
-test("a limit of open files below the most sessions is told, with the way to raise it [serve:open-files]", () => {
+test("svc warns of a limit of open files below its maximum number of sessions, and says how to raise it [serve:open-files]", () => {
   expect(fewFiles(limits("1024"), 10_000)).toMatch(/only 1024 files open.*hard limit to 10000 .*LimitNOFILE=/)
   expect(fewFiles(limits("10000"), 10_000)).toBeUndefined()
   expect(fewFiles(limits("unlimited"), 10_000)).toBeUndefined()

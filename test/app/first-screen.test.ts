@@ -15,7 +15,7 @@ const trouble = {
   issues: [{ severity: "error", code: "server", server: "bad", message: "bad is not loaded: url is wrong" } as const],
 }
 
-test("the line in place names the servers that start, and says why one may take long [cli:first-screen]", () => {
+test("the line that is updated in place names the servers that are starting, and says why one may take long [cli:first-screen]", () => {
   const loading = (name: string, ms: number, command: string) => {
     const one = backend("starting", name)
     const launch = { ...one.spec.launch, transport: "stdio", command } as typeof one.spec.launch
@@ -27,7 +27,7 @@ test("the line in place names the servers that start, and says why one may take 
   expect(startingText(snapshot([backend("connected")]), NOW)).toBe("")
 })
 
-test("the summary is a line of the log where there is no terminal [cli:first-screen]", () => {
+test("without a terminal, the summary is a line of the log [cli:first-screen]", () => {
   const line = (servers: Parameters<typeof snapshot>[0]) => summaryLine(statusOf(snapshot(servers), NOW, String))
   expect(line([backend("connected", "files")])).toBe("1 of 1 server ready, 1 tool")
   expect(line(trouble.backends)).toBe(
@@ -35,7 +35,7 @@ test("the summary is a line of the log where there is no terminal [cli:first-scr
   )
 })
 
-test("the summary on a terminal says what is wrong and what comes next [cli:first-screen]", () => {
+test("on a terminal, the summary says what is wrong and what to do next [cli:first-screen]", () => {
   expect(summaryScreen(statusOf(trouble, NOW, String), { ...start, configFlags: ["--config", "my file"] }, look)).toBe(`
 svc is ready: http://127.0.0.1:3050/mcp
 1 of 3 servers ready, 1 tool
@@ -65,7 +65,7 @@ needing attention:
   expect(broken).toContain("the configuration is not loaded; `svc config check` shows why")
 })
 
-test("a server that hangs at its start does not hold the summary back; what still starts is shown below it [cli:first-screen]", async () => {
+test("a server that hangs at its start does not delay the summary; servers that are still starting are shown below it [cli:first-screen]", async () => {
   const clock = manualClock()
   const shown: string[] = []
   const written: string[] = []

@@ -1,4 +1,4 @@
-/** What the commands that change a server say became of it. */
+/** The outcome that commands report for a server that they change. */
 import { expect, test } from "bun:test"
 import { outcomeOf } from "../../src/app/follow.ts"
 import type { Status } from "../../src/report/status.ts"

@@ -3,7 +3,7 @@ import { startHttp } from "../../src/app/http-service.ts"
 import { createRuntime } from "../../src/app/runtime.ts"
 import { readServeOptions } from "../../src/app/serve-options.ts"
 
-test("before the configuration is read svc answers /health/live, and holds every other request", async () => {
+test("before the configuration is read, svc answers /health/live and lets every other request wait", async () => {
   const options = readServeOptions({ port: "0", "log-level": "error", persist: false }, {}, "linux")
   const runtime = await createRuntime(options, undefined)
   const service = await startHttp(runtime, options, undefined)

@@ -30,7 +30,7 @@ function open() {
   return { clock, metrics, lines, entries, logins, refuse }
 }
 
-test("a refused login is recorded with its address, behind a trusted proxy that of the client [auth:refused]", () => {
+test("a refused login is recorded with its address, or behind a trusted proxy with the client's address [auth:refused]", () => {
   const { refuse, lines, entries } = open()
   refuse("203.0.113.7", { "x-forwarded-for": "198.51.100.1" })
   refuse("127.0.0.1", { "x-forwarded-for": "198.51.100.1" })
@@ -49,7 +49,7 @@ test("a refused login is recorded with its address, behind a trusted proxy that 
   })
 })
 
-test("a flood from one address, or from many, is counted and summed up once a minute [auth:refused]", async () => {
+test("a flood from one address, or from many, is counted and summarized once a minute [auth:refused]", async () => {
   const { clock, metrics, lines, entries, logins, refuse } = open()
   for (let count = 0; count < 1000; count++) refuse("203.0.113.7")
   expect(lines).toHaveLength(10)

@@ -3,7 +3,7 @@ import { createRuntime } from "../../src/app/runtime.ts"
 import { readServeOptions } from "../../src/app/serve-options.ts"
 import { createReaper } from "../../src/backend/reaper.ts"
 
-test("svc starts with a warning if the system cannot end its children with it", async () => {
+test("if the system cannot end svc's children together with svc, svc starts with a warning", async () => {
   const options = readServeOptions({ "log-level": "warn" }, {}, "linux")
   const runtime = await createRuntime(options, undefined, (onfail) => {
     onfail("the job is refused")

@@ -16,7 +16,7 @@ test("svc listens on loopback by default, and beyond it only with authentication
   }
 })
 
-test("a budget of instructions that says nothing is refused [instructions:budget]", () => {
+test("a budget that is too small for any instructions is refused [instructions:budget]", () => {
   expect(() => optionsOf({ "instructions-budget": "50" })).toThrow(
     "--instructions-budget must be 0 (no limit) or at least 256, not 50",
   )

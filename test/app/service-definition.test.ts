@@ -25,7 +25,7 @@ test.each([
   const { text } = defineService({ ...FACTS, scope })
   writeFileSync(join(folder, "svc.service"), text)
   const verify = ["systemd-analyze", ...(kind === "user" ? ["--user"] : []), "verify", join(folder, "svc.service")]
-  // Without systemd, its manual is the judge: the words are pinned below.
+  // Without systemd, this test relies on its manual: the words are pinned below.
   if (Bun.which("systemd-analyze") !== null) {
     const child = Bun.spawn(verify, {
       env: { ...process.env, XDG_RUNTIME_DIR: folder },
@@ -56,7 +56,7 @@ test("launchd and the Task Scheduler get the command word for word, in well-form
   expect(mac.file).toBe("/home/ann/Library/LaunchAgents/svc.plist")
   expect(mac.install).toEqual([["launchctl", "bootstrap", "gui/1000", mac.file]])
   expect(await texts(mac.text, "string")).toContain('--filter=a & "b" <c>')
-  // A second reader of property lists, if this machine has one.
+  // Another parser of property lists, if this machine has one.
   if (Bun.which("plistutil") !== null) {
     const convert = (input: Uint8Array, format: string) => {
       const { success, stdout } = Bun.spawnSync(["plistutil", "-f", format, "-i", "-"], { stdin: input })
@@ -86,7 +86,7 @@ test("launchd and the Task Scheduler get the command word for word, in well-form
   expect(() => defineService({ ...FACTS, platform: "freebsd" })).toThrow("svc serve --background")
 })
 
-/** The texts of all elements of a name. */
+/** Returns the texts of all elements with a name. */
 async function texts(document: string, name: string): Promise<readonly string[]> {
   const found: string[] = []
   const rewriter = new HTMLRewriter().on(name, {

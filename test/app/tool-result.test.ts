@@ -4,7 +4,7 @@ import { numberedPath, resultFiles, resultText } from "../../src/app/tool-result
 const text = (value: string) => ({ type: "text", text: value })
 const image = { type: "image", mimeType: "image/png", data: Buffer.from("png").toString("base64") }
 
-test("texts of a result are as they are in a file, and escaped on a terminal", () => {
+test("texts of a result are unchanged in a file, and escaped on a terminal", () => {
   const result = { content: [text("a\u001b[31m\n"), text("b")] }
   expect(resultText(result, false)).toBe("a\u001b[31m\n\nb\n")
   expect(resultText(result, true)).not.toContain("\u001b")
@@ -12,7 +12,7 @@ test("texts of a result are as they are in a file, and escaped on a terminal", (
   expect(resultText({ content: [] }, false)).toBe("")
 })
 
-test("other content is named, and its data can be saved", () => {
+test("other content is described, and its data can be saved", () => {
   const blob = { type: "resource", resource: { uri: "x://y", mimeType: "application/zip", blob: "AAAA" } }
   const link = { type: "resource_link", uri: "svc://files/x", name: "x" }
   const result = { content: [image, blob, { type: "resource", resource: { uri: "x://z", text: "inside" } }, link] }
@@ -30,7 +30,7 @@ test("other content is named, and its data can be saved", () => {
   ])
 })
 
-test("structured content is shown if there is nothing else", () => {
+test("structured content is shown if there is no other content", () => {
   expect(resultText({ content: [], structuredContent: { sum: 3 } }, false)).toBe('{\n  "sum": 3\n}\n')
   expect(resultText({ content: [text("3")], structuredContent: { sum: 3 } }, false)).toBe("3\n")
 })

@@ -1,4 +1,4 @@
-/** The replacement of the program: whole, signed, and the one before is kept; or nothing is changed. */
+/** The replacement of the program: svc installs a complete, signed program and keeps the previous one, or changes nothing. */
 import { afterAll, beforeEach, expect, test } from "bun:test"
 import { generateKeyPairSync } from "node:crypto"
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -75,7 +75,7 @@ afterAll(async () => {
 const upgrade = async (upgraded = current, wanted?: string) =>
   installRelease(upgraded.program, await findRelease(upgraded, wanted), any)
 
-test("a signed release takes the place of the program, and the one before can return [cli:upgrade]", async () => {
+test("a signed release replaces the program, and the previous program can be restored [cli:upgrade]", async () => {
   files = releaseOf("1.1.0")
   expect(await findRelease(current)).toMatchObject({ version: "1.1.0", isInstalled: false })
   expect(await upgrade()).toBe("1.1.0")
@@ -100,7 +100,7 @@ test.each<[string, Files, string]>([
   ],
   ["a download that breaks off", { ...releaseOf("1.1.0"), [FILE]: BROKEN }, "nothing was changed"],
   [
-    "sums that were changed with the program",
+    "sums that were changed together with the program",
     { ...releaseOf("1.1.0", KEY, tampered), "SHA256SUMS.minisig": releaseOf("1.1.0")["SHA256SUMS.minisig"] ?? "" },
     "not signed by the key of svc",
   ],
@@ -115,7 +115,7 @@ test.each<[string, Files, string]>([
     "does not name a version",
   ],
   [
-    "a program that is another version than its signature says",
+    "a program whose version differs from its signature",
     { ...releaseOf("1.1.0", KEY, programOf("0.9.0")) },
     "is 0.9.0, not 1.1.0",
   ],
@@ -130,13 +130,13 @@ function signedSums(sums: string, comment = "svc 1.1.0"): Files {
   return { SHA256SUMS: sums, "SHA256SUMS.minisig": signMinisign(Buffer.from(sums), KEY, comment) }
 }
 
-test("an old release is not passed off as the wanted one [cli:upgrade:checks]", async () => {
+test("an old release cannot be passed off as the requested one [cli:upgrade:checks]", async () => {
   const old = releaseOf("1.0.5")
   files = Object.fromEntries(Object.entries(old).map(([name, text]) => [`/releases/download/v1.1.0/${name}`, text]))
   await expect(upgrade(current, "1.1.0")).rejects.toThrow("is signed as 1.0.5, not as 1.1.0")
 })
 
-test("a version that is refused is not installed [cli:upgrade]", async () => {
+test("a refused version is not installed [cli:upgrade]", async () => {
   files = releaseOf("0.9.0", "unsigned")
   const unsigned = { ...current, key: undefined }
   const release = await findRelease(unsigned)
@@ -157,7 +157,7 @@ test("a rollback without an earlier program says so [cli:upgrade]", async () => 
   await expect(rollBack(program)).rejects.toThrow("svc.previous does not exist")
 })
 
-test("what a package manager has installed is left to it [cli:upgrade]", () => {
+test("svc does not change a program that a package manager installed [cli:upgrade]", () => {
   const manager = (path: string, dpkg = true) => packageManagerOf(path, () => dpkg)
   expect([
     manager("/usr/local/lib/node_modules/svc-linux-x64/svc"),

@@ -5,7 +5,7 @@ import { openUpstream } from "../../src/app/upstream.ts"
 import { parseDocument } from "../../src/config/document.ts"
 import { plan } from "../../src/config/plan.ts"
 
-test("the upstream side works without sessions, and its log redacts the secrets that are planned later", async () => {
+test("the upstream side works without sessions, and its log redacts secrets of later plans", async () => {
   const logging = openLogging({ logLevel: "error", logFormat: "text" }, undefined)
   const { agent, instances } = await openUpstream(readServeOptions({}, {}, ""), undefined, logging)
   const text = "the key is hunter2hunter2"

@@ -1,6 +1,6 @@
 /**
- * Two minutes of murder: twenty supervised servers, one killed every 50 ms, clients calling all the while. SVC_CHAOS_MS
- * shortens it for a try.
+ * For two minutes, one of twenty supervised servers is killed every 50 ms, while clients keep calling. SVC_CHAOS_MS shortens
+ * the test.
  */
 import { expect, test } from "bun:test"
 import { readdirSync, readFileSync } from "node:fs"
@@ -21,7 +21,7 @@ const descriptorsOf = (pid: number) => readdirSync(`/proc/${pid}/fd`).length
 const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0
 
 test(
-  "every call ends rightly, and everything is as it was when the killing stops",
+  "every call ends correctly, and svc is in its former state when the killing stops",
   async () => {
     const mark = `svc-mark-${crypto.randomUUID()}`
     const names = Array.from({ length: SERVERS }, (_, index) => `s${index}`)
@@ -49,7 +49,7 @@ test(
         backendSupervision: { connected: number }
       }>
     await eventually(async () => (await ready()).backendSupervision.connected === SERVERS, 30_000)
-    // A caller's connection is kept open: they are counted with all of them calling at once.
+    // Callers keep their connections open, so descriptors are counted while all callers call at once.
     await Promise.all(clients.map((client) => client.callTool({ name: `${names[0]}_svc_echo`, arguments: { m: "" } })))
     const descriptors = descriptorsOf(svc.pid)
 
@@ -70,7 +70,7 @@ test(
           else if (text === m) outcomes.right++
           else outcomes.wrong.push(`${m} -> ${text}`)
         } catch (error) {
-          // While a server is away its tools are too.
+          // While a server is down, its tools are too.
           if (error instanceof Error && error.message.includes("Unknown tool")) outcomes.failed++
           else outcomes.wrong.push(`${m} -> ${error}`)
           await Bun.sleep(1)
@@ -87,7 +87,7 @@ test(
         try {
           process.kill(victim, "SIGKILL")
         } catch {
-          // It was quicker.
+          // The process has already ended.
         }
       if (tick % 20 === 0) memory.push(memoryOf(svc.pid))
       await Bun.sleep(KILL_EVERY_MS)
@@ -102,9 +102,9 @@ test(
     expect(outcomes.right).toBeGreaterThan(1000)
     expect(outcomes.slowest).toBeLessThan(REQUEST_TIMEOUT_MS + 2000)
     await eventually(() => processes(mark).length === SERVERS)
-    // The callers' connections come and go; a descriptor lost with each of the killed would be thousands.
+    // The callers' connections come and go; one lost descriptor per killed process would add up to thousands.
     await eventually(() => descriptorsOf(svc.pid) <= descriptors + CALLERS)
-    // Memory after the first sixth against memory at the end.
+    // Compares the memory after the first sixth with the memory at the end.
     const settled = memory.slice(Math.floor(memory.length / 6))
     expect(median(settled.slice(-5))).toBeLessThan(median(settled.slice(0, 5)) * 1.2)
     await Promise.all(clients.map((client) => client.close()))

@@ -1,4 +1,4 @@
-/** The short form of the comparison of large answers. SVC_CHAOS_RESULTS makes it longer, SVC_SEED another one. */
+/** The short form of the comparison of large answers. SVC_CHAOS_RESULTS makes it longer, SVC_SEED changes it. */
 import { expect, test } from "bun:test"
 import { compareLargeAnswers } from "./large-answers.ts"
 

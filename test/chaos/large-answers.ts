@@ -1,6 +1,6 @@
 /**
- * Large answers, compared byte by byte: servers of each kind write values in which each part says where it stands, in pieces
- * of any size, to clients of each kind, fast and slow, many at once.
+ * Compares large answers byte by byte. Servers of each kind write values in pieces of any size, to many clients of each kind at
+ * once, fast and slow. Each part of a value states its own position.
  *
  *   bun test/chaos/large-answers.ts --results 20000 --seed 7 --svc-env BUN_JSC_collectContinuously=1
  */
@@ -13,9 +13,9 @@ import { random } from "../random.ts"
 export type Comparison = {
   readonly results: number
   readonly seed: number
-  /** Calls at once. */
+  /** The number of simultaneous calls. */
   readonly callers: number
-  /** Bytes of the largest value. */
+  /** The size of the largest value in bytes. */
   readonly largest: number
   /** Environment variables of svc. */
   readonly env?: Readonly<Record<string, string>>
@@ -23,13 +23,13 @@ export type Comparison = {
 export type Compared = {
   readonly equal: number
   readonly bytes: number
-  /** What was wrong, and where first; at most MAX_FAULTS. */
+  /** The faults, each with its first position; at most MAX_FAULTS. */
   readonly faults: readonly string[]
   /** What svc logged. */
   readonly stderr: string
 }
 
-/** Compares answers. Its processes and folders end with it. */
+/** Compares answers. Ends its processes and removes its folders at the end. */
 export async function compareLargeAnswers({
   results,
   seed,
@@ -85,7 +85,7 @@ export async function compareLargeAnswers({
 const SERVERS = ["stdio", "json", "events", "modern"] as const
 const KINDS = ["text", "base64", "structured", "link"] as const
 const MAX_FAULTS = 10
-/** Different answers of a server: it makes each anew, the client once. */
+/** The number of different answers of a server: the server creates each one for every call, the client creates each once. */
 const ANSWERS = 64
 const SMALLEST = 60_000
 
@@ -94,11 +94,11 @@ type Call = {
   readonly era: "legacy" | "modern"
   readonly client: keyof typeof CLIENTS
   readonly args: Large
-  /** Milliseconds for which a slow client stops reading, again and again. */
+  /** Milliseconds for which a slow client stops reading after each part. */
   readonly pause: number
 }
 
-/** Returns the call of a number. Most answers are small, so that there are many. */
+/** Returns the call with a number. Most answers are small, so that there are many of them. */
 function callsOf(seed: number, largest: number): (id: number) => Call {
   const one = random(seed)
   const pick = <T>(from: readonly T[]): T => from[Math.floor(one() * from.length)] as T
@@ -148,7 +148,7 @@ function requestOf({ server, era, args }: Call, id: number, session: string): Re
   }
 }
 
-/** Each sends a request and resolves with the body of the answer. Rejects if it does not end well. */
+/** Each function sends a request and resolves with the body of the answer. It rejects if the answer does not end properly. */
 const CLIENTS = {
   async fetch(url: string, request: Request): Promise<Buffer> {
     return Buffer.from(await (await fetch(url, { method: "POST", ...request })).arrayBuffer())
@@ -189,7 +189,7 @@ function overSocket(url: string, { headers, body }: Request, pause: number): Pro
   })
 }
 
-/** Returns the body of an HTTP response. Throws if it is not whole. */
+/** Returns the body of an HTTP response. Throws if the response is incomplete. */
 function bodyOf(response: Buffer): Buffer {
   const end = response.indexOf("\r\n\r\n")
   const head = response.toString("latin1", 0, end)
@@ -210,7 +210,7 @@ function bodyOf(response: Buffer): Buffer {
   }
 }
 
-/** What an answer must be: the bytes of its large value, and its result with 0 in the place of them. */
+/** The expected answer: the bytes of its large value, and its result with 0 in place of this value. */
 type Expected = { readonly value: Buffer; readonly rest: unknown }
 const expected = new Map<string, Expected>()
 
@@ -228,7 +228,7 @@ function expectedOf(call: Call): Expected {
   return made
 }
 
-/** Returns what is wrong with an answer; undefined if nothing is. */
+/** Returns the fault of an answer, or undefined if it is correct. */
 function faultIn(body: Buffer, call: Call, id: number): string | undefined {
   const { value, rest } = expectedOf(call)
   const start = body.indexOf(value.subarray(0, 24))

@@ -1,4 +1,4 @@
-/** The short form of the ledger. SVC_CHAOS_LEDGER_MS makes it longer, SVC_SEED another one. */
+/** The short form of the ledger. SVC_CHAOS_LEDGER_MS makes it longer, SVC_SEED changes it. */
 import { expect, test } from "bun:test"
 import { runLedger, tableOf } from "./ledger.ts"
 
@@ -6,7 +6,7 @@ const DURATION_MS = Number(process.env.SVC_CHAOS_LEDGER_MS ?? 35_000)
 const SEED = Number(process.env.SVC_SEED ?? 20_260_728)
 
 test(
-  "clients are answered what servers execute, whatever is killed, cut and edited [supervise:exit] [protocol:stopping]",
+  "the answers that clients get match what servers executed, whatever is killed, cut and edited [supervise:exit] [protocol:stopping]",
   async () => {
     const report = await runLedger({ ms: DURATION_MS, seed: SEED, sessions: 33, stdio: 8, http: 4 })
     process.stderr.write(`ledger: seed ${SEED}\n${tableOf(report)}`)

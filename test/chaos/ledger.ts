@@ -4,7 +4,7 @@
  *
  *   bun test/chaos/ledger.ts --minutes 3 --seed 7
  *
- * The seed decides what is done; what becomes of it depends on the machine's timing too.
+ * The seed determines the actions; their results also depend on the timing of the machine.
  */
 import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -22,11 +22,11 @@ import { randomFrom } from "../fixtures/mutations.ts"
 export type Size = Readonly<Record<"ms" | "seed" | "sessions" | "stdio" | "http", number>>
 export type Report = {
   readonly counts: Readonly<Record<string, number>>
-  /** What breaks an invariant; at most MAX_FAULTS of them. */
+  /** The violated invariants; at most MAX_FAULTS. */
   readonly faults: readonly { readonly what: Invariant; readonly entry: unknown }[]
 }
 
-/** Runs the ledger. Its processes, folders and connections end with it. */
+/** Runs the ledger. Ends its processes and connections and removes its folders at the end. */
 export async function runLedger(size: Size): Promise<Report> {
   const run = new Run(size)
   try {
@@ -55,11 +55,11 @@ export function tableOf({ counts, faults }: Report): string {
 
 // ---
 
-/** How long a client waits for an answer. Nothing that svc waits for takes as long. */
+/** How long a client waits for an answer. All time limits of svc are shorter. */
 const LIMIT_MS = 20_000
-/** More than LIMIT_MS: neither answers nor cancellations are made by svc's own timeout. */
+/** More than LIMIT_MS, so that svc's own timeout causes neither answers nor cancellations. */
 const REQUEST_TIMEOUT_MS = 60_000
-/** How long a server that was lost may be spoken of as lost. */
+/** How long errors may report a lost server as lost. */
 const RECOVERY_MS = 15_000
 /** How long a cancellation may take to reach a server. */
 const CANCEL_MS = 3000
@@ -92,13 +92,13 @@ const KINDS = ["2025", "2026", "http", "sse", "2025", "2026", "proxy", "named", 
 type Kind = (typeof KINDS)[number]
 
 type Server = {
-  /** The name that its process knows, and the one in mcp.json. */
+  /** The name that its process knows, and its name in mcp.json. */
   readonly own: string
   name: string
-  /** Undefined for one over stdio. */
+  /** Undefined for a server over stdio. */
   readonly port: number | undefined
   readonly modern: boolean
-  /** Nothing happens to it but with svc. */
+  /** It is disturbed only together with svc. */
   readonly calm: boolean
   child: Bun.Subprocess | undefined
   tags: readonly string[]
@@ -111,12 +111,12 @@ type Call = {
   readonly by: string
   readonly nonce: string
   readonly server: Server | undefined
-  /** As they were asked for. */
+  /** The arguments of the call. */
   readonly name: string
   readonly tool: string
   readonly id: number | string
   readonly started: number
-  /** Whether it is cancelled as soon as it is known to run. */
+  /** Whether the client cancels the call as soon as it is known to run. */
   readonly cancels: boolean
   readonly abandon: AbortController
   readonly done: PromiseWithResolvers<void>
@@ -128,11 +128,11 @@ type Call = {
 const shown = (call: Call | undefined) =>
   call && { ...call, server: call.server?.own, done: undefined, abandon: undefined }
 
-/** When something was so, by a key. */
+/** The periods during which a condition held, by key. */
 class Spans {
   private readonly spans = new Map<string, { readonly from: number; to: number }[]>()
 
-  /** Begins one; the returned function ends it. */
+  /** Begins a period. The returned function ends it. */
   begin(key: string): () => void {
     const span = { from: Date.now(), to: Number.POSITIVE_INFINITY }
     this.spans.set(key, [...(this.spans.get(key) ?? []), span])
@@ -140,7 +140,7 @@ class Spans {
       span.to = Date.now()
     }
   }
-  /** Ends all that have begun. */
+  /** Ends all open periods. */
   end(key: string): void {
     for (const span of this.spans.get(key) ?? []) span.to = Math.min(span.to, Date.now())
   }
@@ -149,15 +149,15 @@ class Spans {
   }
 }
 
-/** svc, its servers and files, and what is written down of them. */
+/** svc, its servers and files, and the records about them. */
 class Run {
   on = true
   readonly faults: { what: Invariant; entry: unknown }[] = []
   readonly counts: Record<string, number> = Object.fromEntries(INVARIANTS.map((name) => [name, 0]))
   readonly calls: Call[] = []
-  /** When `svc`, or a server by its own name, was disturbed. */
+  /** The periods in which `svc`, or a server by its own name, was disturbed. */
   readonly away = new Spans()
-  /** When a name in mcp.json, or an own name and a tool's, may have been unknown. */
+  /** The periods in which a name in mcp.json, or a server's own name with that of a tool, may have been unknown. */
   readonly unknown = new Spans()
   readonly servers: Server[] = []
   readonly folder = freshFolder()
@@ -222,14 +222,14 @@ class Run {
         : { url: `http://127.0.0.1:${server.port}/mcp` }),
       ...(server.port === undefined ? { restartOnExit: true, restartDelay: 20, maxRestarts: 0 } : {}),
       requestTimeout: REQUEST_TIMEOUT_MS,
-      // The first server tells which edit svc has followed.
+      // The first server shows which edit svc has applied.
       tags: server === this.servers[0] ? [`edit-${this.edits}`] : server.tags,
       disabledTools: server.hidden ? ["idle"] : [],
     })
     return JSON.stringify({ mcpServers: Object.fromEntries(this.servers.map((one) => [one.name, entryOf(one)])) })
   }
 
-  /** Writes mcp.json, in place or as a whole at once. */
+  /** Writes mcp.json, in place or atomically. */
   write(text: string, atomic = false): void {
     const file = join(this.folder, "mcp.json")
     writeFileSync(atomic ? `${file}.new` : file, text)
@@ -240,7 +240,7 @@ class Run {
     writeFileSync(join(this.folder, ".env"), this.servers.map(({ own, env }) => `LEDGER_${own}=${env}\n`).join(""))
   }
 
-  /** Writes what is to be configured, and waits until svc has followed. */
+  /** Writes the configuration, and waits until svc has applied it. */
   async edit({ head = "", atomic = false } = {}): Promise<void> {
     const wanted = `edit-${++this.edits}`
     this.write(head + this.document(), atomic)
@@ -251,7 +251,7 @@ class Run {
     await eventually(look, LIMIT_MS).catch((error) => this.fault("edit not followed", String(error)))
   }
 
-  /** Waits until everything is as it was before the chaos, and compares the book with the journals. */
+  /** Waits until svc is in its former state, and compares the clients' book with the journals. */
   async settle(): Promise<void> {
     const all = () => processes(this.mark).length
     await eventually(() => this.isWhole(), 60_000).catch((error) => this.fault("svc failed", String(error)))
@@ -299,7 +299,7 @@ class Run {
     return [fixture("journal.ts"), ...journal, ...place, ...(modern ? ["--modern"] : [])]
   }
 
-  /** Runs a server over HTTP, again whenever it has ended. */
+  /** Runs a server over HTTP, and restarts it whenever it has ended. */
   private spawn(server: Server): void {
     const cmd = ["bun", ...this.argsOf(server)]
     const child = Bun.spawn({ cmd, stdin: "ignore", stdout: "ignore", stderr: "ignore" })
@@ -323,7 +323,7 @@ class Run {
     return texts.flatMap((text) => text.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Entry])))
   }
 
-  /** Cancelled calls that a server still executes, although nothing kept the cancellation from reaching it. */
+  /** Returns the cancelled calls that a server still executes, although nothing prevented the cancellation from reaching it. */
   private uncancelled(): Call[] {
     const ended = new Set(this.journal().flatMap((entry) => (entry.what === "cancelled" ? [entry.nonce] : [])))
     const held = this.calls.filter(({ outcome, tool }) => outcome === "cancelled" && tool === "hold")
@@ -339,14 +339,14 @@ const killAll = (pids: readonly number[]) => Bun.spawnSync(["kill", "-KILL", ...
 
 // --- clients
 
-/** The way of a session's messages. `send` resolves with "whole" once nothing more can come of what was sent. */
+/** The transport of a session. `send` resolves with "whole" once nothing more can arrive in response to the message. */
 type Line = { send(message: object, call?: Call): Promise<"whole" | undefined>; close(): Promise<unknown> }
 type Answer = {
   readonly result?: { isError?: boolean; content?: { text: string }[]; protocolVersion?: string }
   readonly error?: unknown
 }
 
-/** What one client has asked and heard. */
+/** The requests and answers of one client. */
 class Session {
   lost = false
   /** The name in the address of its only server. */
@@ -357,7 +357,7 @@ class Session {
   constructor(
     readonly kind: Kind,
     private readonly by: string,
-    /** The only server that it calls, at its own address. */
+    /** The only server that the client calls, at the server's own address. */
     readonly target: Server | undefined,
     readonly run: Run,
   ) {
@@ -368,11 +368,11 @@ class Session {
     return this.kind.endsWith("2026")
   }
 
-  /** Asks, and waits for the end of it. */
+  /** Sends a request, and waits until it has ended. */
   async ask(line: Line, server: Server | undefined, tool: string, cancels: boolean, paramsOf: (call: Call) => object) {
     const { kind, by, run } = this
     const number = this.calls.size + 1
-    // Half of the sessions have ids that others have too.
+    // Half of the sessions use ids that other sessions use too.
     const id = by.length % 2 === 0 ? number : `${by}-${number}`
     const name = this.name ?? server?.name ?? ""
     const asked = { kind, by, nonce: `${by}.${number}`, server, name, tool, id, cancels, started: Date.now() }
@@ -394,7 +394,7 @@ class Session {
     return call.outcome
   }
 
-  /** Takes one message; `asked` is the call that it belongs to, if the transport tells. */
+  /** Handles one message. `asked` is the call that it belongs to, if the transport identifies it. */
   take(message: object, asked?: Call): void {
     const { id, method, params, ...answer } = message as Answer & {
       readonly id?: unknown
@@ -409,7 +409,7 @@ class Session {
     if (wrong !== undefined) this.run.fault(wrong, { by: this.by, message, call: shown(found), asked: asked?.nonce })
   }
 
-  /** The line is gone, and what was asked on it. */
+  /** Handles a lost connection: its requests are lost too. */
   broken(reason: string): void {
     this.lost = true
     for (const call of this.calls.values()) this.end(call, "lost", reason)
@@ -449,7 +449,7 @@ class Session {
       this.run.fault("unanswered outside an outage", shown(call))
   }
 
-  /** Whether the error that a call has got now says what was so. */
+  /** Whether the error of a call reports a condition that really held. */
   private isTrue({ server, name, tool, started }: Call, said: string): boolean {
     const { away, unknown } = this.run
     const now = Date.now()
@@ -471,13 +471,13 @@ class Session {
   }
 }
 
-/** What a server says of a call. */
+/** A server's journal entry about a call. */
 const textOf = ({ server, nonce }: Call): string => `${server?.own} ${nonce}`
 
 const messageOf = (error: unknown): string =>
   typeof error === "object" && error !== null && "message" in error ? String(error.message) : String(error)
 
-/** Lives through sessions of one kind, one after the other. */
+/** Runs sessions of one kind, one after the other. */
 async function liveAs(kind: Kind, index: number, run: Run): Promise<void> {
   const random = randomFrom(run.size.seed * 1000 + index)
   const pick = <T>(of: readonly T[]): T => of[Math.floor(random() * of.length)] as T
@@ -507,7 +507,7 @@ async function liveAs(kind: Kind, index: number, run: Run): Promise<void> {
   }
 }
 
-/** Opens a session's line and, in the era that has it, the session. It is `lost` where that fails. */
+/** Opens the connection of a session and, in the legacy era, the session. It is `lost` if this fails. */
 async function open(session: Session): Promise<Line> {
   const { kind, target, name, run } = session
   const path = name === undefined ? "/mcp" : `/servers/${name}/mcp`
@@ -527,7 +527,7 @@ async function open(session: Session): Promise<Line> {
   return line
 }
 
-/** A connection of its own for each request: none is sent again on another. */
+/** Opens a separate connection for each request, so that no request is sent again on another one. */
 const fetchOnce = (url: string | URL, init?: RequestInit) => fetch(url, { ...init, keepalive: false })
 
 const MODERN = "2026-07-28"
@@ -569,7 +569,7 @@ function openHttp(session: Session, url: string): Line {
   }
 }
 
-/** A transport of the official SDK, without the client that would hide a second answer. */
+/** A transport of the official SDK, without the SDK's client, which would hide a second answer. */
 function openTransport(session: Session, transport: Transport): Line {
   transport.onmessage = (message) => session.take(message)
   transport.onclose = () => session.broken("closed")
@@ -605,7 +605,7 @@ async function attackServers(run: Run): Promise<void> {
   const random = randomFrom(run.size.seed * 1000 + 998)
   while (run.on) {
     await Bun.sleep(50 + random() * 400)
-    // There are fewer over HTTP, and more that can happen to them.
+    // Fewer servers use HTTP, but more can happen to them.
     const remote = random() < 0.5
     const targets = run.servers.filter(({ calm, port }) => !calm && (port !== undefined) === remote)
     const { own, child } = targets[Math.floor(random() * targets.length)] as Server
@@ -621,7 +621,7 @@ async function attackServers(run: Run): Promise<void> {
 async function attackSvc(run: Run): Promise<void> {
   const random = randomFrom(run.size.seed * 1000 + 999)
   const targets = run.servers.filter(({ calm }) => !calm)
-  /** Each edit twice and each signal once, in another order each time. */
+  /** Returns each edit twice and each signal once, in a new order each time. */
   let deck: Act[] = []
   while (run.on) {
     await Bun.sleep(200 + random() * 1000)

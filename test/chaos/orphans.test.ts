@@ -1,4 +1,4 @@
-/** Kills svc while it starts its servers, and its reaper before it: no server is left. SVC_CHAOS_ROUNDS makes more rounds. */
+/** Kills svc while it starts its servers, or its reaper first: no server may remain. SVC_CHAOS_ROUNDS sets the number of rounds. */
 import { afterEach, expect, test } from "bun:test"
 import { rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -23,7 +23,7 @@ const stubborn = () =>
   )
 
 test(
-  "a kill in the first moments leaves no server [process:killed]",
+  "a kill in the first moments leaves no server behind [process:killed]",
   async () => {
     const folder = freshFolder()
     writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: stubborn() }))
@@ -31,7 +31,7 @@ test(
     let started = 0
     for (let round = 0; round < ROUNDS; round++) {
       const svc = Bun.spawn({ cmd, env: freshEnv(folder), stdin: "ignore", stdout: "ignore", stderr: "ignore" })
-      // Half of the kills come at random, half as soon as a server shows.
+      // Half of the kills come at random, half as soon as a server appears.
       if (round % 2 === 0) await Bun.sleep(Math.random() * WINDOW_MS)
       else await eventually(() => processes(mark).length > 0)
       started += processes(mark).length

@@ -1,4 +1,4 @@
-/** The short form of the ledger of replicas. SVC_CHAOS_REPLICAS_MS makes it longer, SVC_SEED another one. */
+/** The short form of the ledger of replicas. SVC_CHAOS_REPLICAS_MS makes it longer, SVC_SEED changes it. */
 import { describe, expect, test } from "bun:test"
 import { NO_REDIS } from "../redis.ts"
 import { runReplicas, tableOf } from "./replicas.ts"
@@ -12,7 +12,7 @@ describe.skipIf(NO_REDIS !== undefined)("replicas in chaos", () => {
     ["loses what it holds", { aof: false, home: false }],
     ["keeps what it holds and sessions have processes of their own", { aof: true, home: true }],
   ])(
-    "nothing is executed twice or given to another, and what fails was in flight where something was killed, if Redis %s [cluster:chaos]",
+    "if Redis %s, no call runs twice or gets another client's answer, and only calls in flight at a kill fail [cluster:chaos]",
     async (_, how) => {
       const report = await runReplicas({ ms: DURATION_MS, seed: SEED, clients: 16, ...how })
       process.stderr.write(`replicas: seed ${SEED}\n${tableOf(report)}`)

@@ -1,9 +1,9 @@
-/** What `svc complete` offers for the last word of a line. */
+/** The completions that `svc complete` offers for the last word of a line. */
 import { expect, test } from "bun:test"
 import { type Completion, complete, formatCompletion } from "../../src/cli/complete.ts"
 import { root } from "../../src/cli/root.ts"
 
-/** Completes a line, with names that tell what was looked for. */
+/** Completes a line, with names that show which kind of name was requested. */
 const completing = (line: string): Promise<Completion> =>
   complete(root, line.split(" "), async (kind, flags, before) =>
     kind === "" ? [] : [[`${kind}s`, ...Object.entries(flags).flat(), ...before].join("/"), "other"],
@@ -18,7 +18,7 @@ test.each([
   ["--config-dir d mcp st", ["status"]],
   ["auth tok", ["token"]],
   ["auth token rev", ["revoke"]],
-  // Words of other programs lead to the same commands.
+  // Command names of other programs lead to the same commands.
   ["servers st", ["status"]],
   ["demo", ["demo-server"]],
   ["complet", ["completion"]],
@@ -35,7 +35,7 @@ test.each([
   ["serve --log-level ", ["debug", "info", "warn", "error"]],
   ["serve --log-level de", ["debug"]],
   ["serve --log-level=de", ["--log-level=debug"]],
-  // As bash divides it.
+  // The words as bash splits them.
   ["serve --log-level = de", ["--log-level=debug"]],
   ["serve --log-level =", ["--log-level=debug", "--log-level=info", "--log-level=warn", "--log-level=error"]],
   ["mcp add air -t ht", ["http"]],
@@ -53,7 +53,7 @@ test.each([
   ["mcp tools disable web ", ["tools/web", "other"]],
   ["mcp tools disable web x ", ["tools/web/x", "other"]],
   ["mcp remove a ", ["servers/a", "other"]],
-  // Each name once, and nothing after a command that takes one.
+  // Each name is offered once, and none after a command that takes a single name.
   ["mcp remove other ", ["servers/other"]],
   ["mcp status a ", []],
   ["run a ", []],
@@ -62,7 +62,7 @@ test.each([
   ["proxy --preset ", ["presets", "other"]],
   ["auth token revoke ", ["tokens", "other"]],
   ["config restore ", ["backups", "other"]],
-  // A new name is not one that exists.
+  // A new name is not completed to an existing one.
   ["mcp add ", []],
   ["mcp status one ", []],
 ])("the line `%s` is completed with names [cli:completion]", async (line, words) => {
@@ -80,7 +80,7 @@ test.each([
   expect(await completing(line)).toEqual({ others, candidates: [] })
 })
 
-test("an answer has a line for each candidate, whatever is in a name [cli:completion]", () => {
+test("an answer has one line per candidate, whatever characters a name contains [cli:completion]", () => {
   expect(
     formatCompletion({
       others: "none",

@@ -1,4 +1,4 @@
-/** The help page of each command: whole, in width, and with examples that svc accepts. */
+/** The help page of each command: complete, within its width, and with examples that svc accepts. */
 import { expect, test } from "bun:test"
 import type { CommandDef } from "citty"
 import { OPTION_GROUPS, SERVE_OPTIONS } from "../../src/app/serve-options.ts"
@@ -48,7 +48,7 @@ test("each help page names every option once, and has examples [cli:help]", asyn
   }
 })
 
-test("the examples are of commands that exist, and svc accepts them [cli:help]", async () => {
+test("the examples use commands that exist, and svc accepts them [cli:help]", async () => {
   const paths = pages.map(({ path }) => path.join(" "))
   expect(Object.keys(EXAMPLES).filter((path) => !paths.includes(path))).toEqual([])
   for (const [line] of Object.values(EXAMPLES).flat()) {

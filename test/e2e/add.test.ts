@@ -36,7 +36,7 @@ test.each([
   expect(servers()).toEqual({ it: server })
 })
 
-test("add-json reads stdin, names what it leaves out, and refuses what is no server [cli:add:json]", async () => {
+test("add-json reads stdin, names the keys that it leaves out, and refuses JSON that is not a server [cli:add:json]", async () => {
   const { svc, servers } = fresh()
   const config = { servers: { a: { command: "bun", foo: 1 }, b: { url: "https://b.example/mcp" } } }
   expect(await svc(["mcp", "add-json", "-"], JSON.stringify(config))).toMatchObject({
@@ -66,7 +66,7 @@ test("add-json reads stdin, names what it leaves out, and refuses what is no ser
   }
 })
 
-test("a line that svc cannot take is answered with the one that it takes [cli:add] [cli:add:address] [cli:aliases]", async () => {
+test("a line that svc does not accept is answered with one that it accepts [cli:add] [cli:add:address] [cli:aliases]", async () => {
   const { svc } = fresh()
   for (const [line, message] of [
     ["mcp add it mcp.it.example/mcp", "write https://mcp.it.example/mcp, or put the program after --"],
@@ -101,7 +101,7 @@ test("a line that svc cannot take is answered with the one that it takes [cli:ad
     expect((await svc(line.split(" "))).code).toBe(0)
 })
 
-test("the OAuth flags and scopes of other clients are taken, and several servers are removed at once [cli:add]", async () => {
+test("svc accepts the OAuth flags and scopes of other clients, and removes several servers at once [cli:add]", async () => {
   const folder = freshFolder()
   const env = { ...freshEnv(folder), SVC_CONFIG_DIR: folder, MCP_CLIENT_SECRET: "s3c$ret" }
   const svc = (...line: string[]) => runSvc(["mcp", ...line], env)
@@ -122,7 +122,7 @@ test("the OAuth flags and scopes of other clients are taken, and several servers
   expect(removed.stderr).toBe("--scope has no effect: svc has one configuration for all projects\n")
 })
 
-test("a command that is not found is warned of, and added all the same [cli:add]", async () => {
+test("svc warns of a command that is not found, and adds the server nevertheless [cli:add]", async () => {
   const { svc, servers } = fresh()
   const lines = [
     ["add", "it", "npx -y it"],
@@ -150,7 +150,7 @@ test("a running svc says once that a command is not found [cli:add]", async () =
   )
 })
 
-test("typed values reach the server as typed, but for references [cli:add:literal]", async () => {
+test("typed values reach the server as typed, except references [cli:add:literal]", async () => {
   const { svc, servers } = fresh()
   const lines = [
     [

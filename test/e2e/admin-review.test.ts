@@ -1,4 +1,4 @@
-/** The admin page of the built binary, in Chromium: what needs a person, what happens, the login with a token, and attacks. */
+/** The admin page of the built binary, in Chromium: reviews, activity, the login with a token, and attacks. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import type { Browser } from "playwright-core"
@@ -16,7 +16,7 @@ const described = (text: string) => ({
 const scripting = (word: string) => ({ command: "bun", args: [join(ROOT, "test/fixtures/scripting.ts"), word] })
 
 type Outcomes = { readonly read: readonly string[]; readonly framed: string }
-/** What a hostile page tries, as the text of its script. */
+/** The script of a hostile page. */
 const ATTACK = `async (base) => {
   const tries = ["GET", "POST", "PUT", "PATCH", "DELETE"].flatMap((method) => [
     ["/api/v1/servers", { method }],
@@ -118,7 +118,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
   )
 
   test(
-    "a page of another port, which gets the cookie, and of another site get nowhere [admin:hostile]",
+    "a page of another port, which gets the cookie, and one of another site gain no access [admin:hostile]",
     async () => {
       await using svc = await startSvc({ config: { mcpServers: { demo: DEMO } } })
       await svc.said(/demo: connected/)
@@ -164,7 +164,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
   )
 
   test(
-    "a server that writes scripts into every text runs none, and nothing is loaded for it [admin:hostile-server]",
+    "no script in the texts of a server runs, and the texts load nothing [admin:hostile-server]",
     async () => {
       const name = "<img src=x onerror=window.pwned=1>"
       const config = (word: string) => ({

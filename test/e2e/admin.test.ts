@@ -61,7 +61,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     page = admin.page
   })
   afterAll(async () => {
-    // Whatever the tests showed, the page itself did nothing that it should not.
+    // In all tests, the page itself reported no errors and no forbidden requests.
     const complaints = admin.complaints
     await admin[Symbol.asyncDispose]()
     await browser.close()
@@ -111,7 +111,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     for (const tab of [page, other.page]) await tab.getByRole("link", { name: "fresh" }).waitFor({ state: "detached" })
   })
 
-  test("a page whose svc has ended says so, and asks for a login when svc is back [admin:live]", async () => {
+  test("the page reports that its svc has ended, and asks for a login when svc is back [admin:live]", async () => {
     const first = await startSvc({ config: { mcpServers: {} } })
     await using tab = await visit(browser, first)
     first.signal("SIGTERM")
@@ -144,7 +144,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await button("Enable echo").click()
     await row(/^echo/).getByText("connected").waitFor()
     expect(written().echo?.disabled).not.toBe(true)
-    // Nothing runs of it that could be restarted.
+    // It has no process that could be restarted.
     expect(
       await row(/^project/)
         .getByRole("button")
@@ -152,7 +152,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     ).toEqual(["Disable"])
   })
 
-  test("svc is authorized at a remote server through its own sign-in page [admin:servers]", async () => {
+  test("the user authorizes svc at a remote server through the server's own sign-in page [admin:servers]", async () => {
     await using authority = await startAuthority()
     using resource = startResource(authority)
     const config = { mcpServers: { web: { url: resource.url } } }
@@ -190,7 +190,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     expect(written().mine).toBeUndefined()
   })
 
-  test("a hidden secret stays when other settings change, and a change of another wins over neither [admin:edit]", async () => {
+  test("a hidden secret stays when other settings change, and two simultaneous edits do not overwrite each other [admin:edit]", async () => {
     await admin.show("servers/echo/settings")
     expect(await page.getByLabel("Value of API_KEY in env").inputValue()).toBe("•••")
     await button("Add to tags").click()
@@ -210,7 +210,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     expect(written().echo).toMatchObject({ tags: ["play", "fun"], requestTimeout: 9000, env: { API_KEY: SECRET } })
   })
 
-  test("a text that is not JSON is not sent, and nothing in its place [admin:edit]", async () => {
+  test("a text that is not JSON is not sent, and nothing is sent in its place [admin:edit]", async () => {
     // The form of the test before may still be reading what it saved.
     await admin.show("servers")
     await row(/^echo/).waitFor()
@@ -232,7 +232,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     expect(backups.filter((file) => readFileSync(file, "utf8").includes("7777"))).toEqual([])
   })
 
-  test("tools are hidden in bulk, and the last ones after a question alone [admin:zero-tools]", async () => {
+  test("tools are hidden in bulk, and the last ones only after a question [admin:zero-tools]", async () => {
     await admin.show("servers/echo/tools")
     await page.getByLabel("Select echo1").check()
     await button("Hide 1").click()
@@ -383,7 +383,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await page.getByText("No presets yet").waitFor()
   })
 
-  test("a server of a registry is installed after the person has seen what runs [admin:install]", async () => {
+  test("a server from a registry is installed after the user has seen what runs [admin:install]", async () => {
     await admin.show("registry")
     await page.getByLabel("Search the registries").fill("weather")
     await page.getByRole("link", { name: "Weather" }).click()
@@ -440,7 +440,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await page.getByLabel("system").check({ force: true })
   })
 
-  // axe takes a third of a second for a view.
+  // axe takes a third of a second per view.
   test.each([
     [1280, "light", [...VIEWS, "servers/add", "tools/every_svc_echo", "presets", "templates", "registry"]],
     [390, "dark", VIEWS],

@@ -1,5 +1,5 @@
 /**
- * A client must not be able to tell that svc stands between it and a server, except by the names: the same calls directly
+ * A client must not notice that svc is between it and a server, except by the names. Makes the same calls directly
  * and through `/mcp`, by clients of both SDKs, to servers of both SDKs, over stdio and HTTP.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
@@ -59,7 +59,7 @@ type AnyClient = {
   close(): Promise<void>
 }
 
-/** A connected client and everything it is told or asked, in order. */
+/** A connected client, and all messages and requests that it receives, in order. */
 type Peer = {
   readonly client: AnyClient
   readonly heard: Json[]
@@ -193,7 +193,7 @@ async function exercise({ client, heard, call }: Peer, prefix: string, scheme: s
         { name: prefix + name, arguments: args, ...(meta === undefined ? {} : { _meta: meta }) },
         progress,
       )
-      // Its own token is the client's own affair.
+      // The progress token is the client's own choice.
       return name === "test_tool_with_progress" ? { ...result, content: [] } : result
     })
   for (const [name, args] of [
@@ -247,7 +247,7 @@ const METHODS: Record<string, string> = {
   "completion/complete": "complete",
 }
 
-/** What may differ between two servers that offer the same: cache hints and who they say they are. */
+/** The members that may differ between two servers that offer the same: cache hints and their names. */
 function bare(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(bare)
   if (typeof value !== "object" || value === null) return value
@@ -269,7 +269,7 @@ const without = (said: Json, key: string): Json => ({
   heard: (said.heard as Json[]).filter((event) => !(key in event)),
 })
 
-/** The aggregate's words with its names taken off. */
+/** The text of the aggregate without its prefixes. */
 const unnamed = (value: unknown, server: string): unknown =>
   JSON.parse(JSON.stringify(value).replaceAll(`${server}_svc_`, "").replaceAll(`svc://${server}/`, ""))
 
@@ -296,7 +296,7 @@ describe.each([
 
 describe("through /mcp", () => {
   test.each([["s1"], ["s2"], ["h1"], ["h2"]])(
-    "%s says which resource it does not have by the name the client knows",
+    "%s reports a missing resource under the name that the client knows",
     async (server) => {
       const uri = `svc://${server}/test://gone`
       const { body } = await modern(`${svc.url}/mcp`, "resources/read", { uri })
@@ -304,41 +304,47 @@ describe("through /mcp", () => {
     },
   )
 
-  test.each([["s1"], ["s2"], ["h1"], ["h2"]])("a resource of %s is watched by clients of both eras", async (server) => {
-    const uri = `svc://${server}/test://watched-resource`
-    const [one, two] = [await connect1(`${svc.url}/mcp`), await connect2(`${svc.url}/mcp`)]
-    await (one.client as unknown as Client1).subscribeResource({ uri })
-    const listening = await (two.client as unknown as Client2).listen({ resourceSubscriptions: [uri] })
-    await eventually(async () => {
+  test.each([["s1"], ["s2"], ["h1"], ["h2"]])(
+    "clients of both eras can subscribe to a resource of %s",
+    async (server) => {
+      const uri = `svc://${server}/test://watched-resource`
+      const [one, two] = [await connect1(`${svc.url}/mcp`), await connect2(`${svc.url}/mcp`)]
+      await (one.client as unknown as Client1).subscribeResource({ uri })
+      const listening = await (two.client as unknown as Client2).listen({ resourceSubscriptions: [uri] })
+      await eventually(async () => {
+        await one.call({ name: `${server}_svc_touch`, arguments: { uri: "test://watched-resource" } })
+        return one.heard.length > 0 && two.heard.length > 0
+      })
+      expect([one.heard[0], two.heard[0]]).toEqual([{ updated: uri }, { updated: uri }])
+      await listening.close()
+      await (one.client as unknown as Client1).unsubscribeResource({ uri })
       await one.call({ name: `${server}_svc_touch`, arguments: { uri: "test://watched-resource" } })
-      return one.heard.length > 0 && two.heard.length > 0
-    })
-    expect([one.heard[0], two.heard[0]]).toEqual([{ updated: uri }, { updated: uri }])
-    await listening.close()
-    await (one.client as unknown as Client1).unsubscribeResource({ uri })
-    await one.call({ name: `${server}_svc_touch`, arguments: { uri: "test://watched-resource" } })
-    const count = [one.heard.length, two.heard.length]
-    await one.call({ name: `${server}_svc_touch`, arguments: { uri: "test://watched-resource" } })
-    expect([one.heard.length, two.heard.length]).toEqual(count)
-    await Promise.all([one.client.close(), two.client.close()])
-  })
+      const count = [one.heard.length, two.heard.length]
+      await one.call({ name: `${server}_svc_touch`, arguments: { uri: "test://watched-resource" } })
+      expect([one.heard.length, two.heard.length]).toEqual(count)
+      await Promise.all([one.client.close(), two.client.close()])
+    },
+  )
 
-  test.each([["s1"], ["s2"], ["h1"], ["h2"]])("%s logs to each client what it wants", async (server) => {
-    const name = `${server}_svc_test_tool_with_logging`
-    const [loud, calm, two] = await Promise.all(
-      [connect1, connect1, connect2].map((connect) => connect(`${svc.url}/mcp`)),
-    )
-    if (loud === undefined || calm === undefined || two === undefined) throw new Error("not connected")
-    await (loud.client as unknown as Client1).setLoggingLevel("debug")
-    await (calm.client as unknown as Client1).setLoggingLevel("error")
-    for (const { call } of [loud, calm, two]) await call({ name, arguments: {} })
-    expect([loud.heard.length, calm.heard.length, two.heard.length]).toEqual([3, 0, 0])
-    await two.call({ name, arguments: {}, _meta: { "io.modelcontextprotocol/logLevel": "info" } })
-    expect([loud.heard.length, calm.heard.length, two.heard.length]).toEqual([3, 0, 3])
-    await Promise.all([loud, calm, two].map(({ client }) => client.close()))
-  })
+  test.each([["s1"], ["s2"], ["h1"], ["h2"]])(
+    "each client gets the log messages of %s at its own level",
+    async (server) => {
+      const name = `${server}_svc_test_tool_with_logging`
+      const [loud, calm, two] = await Promise.all(
+        [connect1, connect1, connect2].map((connect) => connect(`${svc.url}/mcp`)),
+      )
+      if (loud === undefined || calm === undefined || two === undefined) throw new Error("not connected")
+      await (loud.client as unknown as Client1).setLoggingLevel("debug")
+      await (calm.client as unknown as Client1).setLoggingLevel("error")
+      for (const { call } of [loud, calm, two]) await call({ name, arguments: {} })
+      expect([loud.heard.length, calm.heard.length, two.heard.length]).toEqual([3, 0, 0])
+      await two.call({ name, arguments: {}, _meta: { "io.modelcontextprotocol/logLevel": "info" } })
+      expect([loud.heard.length, calm.heard.length, two.heard.length]).toEqual([3, 0, 3])
+      await Promise.all([loud, calm, two].map(({ client }) => client.close()))
+    },
+  )
 
-  test("of what servers can do beyond the protocol, what svc routes is offered, and a method of theirs is nobody's [aggregate:extensions]", async () => {
+  test("svc advertises the extensions that it routes, and answers other extension methods as unknown [aggregate:extensions]", async () => {
     const { client } = await connect1(`${svc.url}/mcp`)
     expect(client.getServerCapabilities()?.extensions).toEqual({
       "io.modelcontextprotocol/ui": { mimeTypes: ["text/html;profile=mcp-app"] },
@@ -350,7 +356,7 @@ describe("through /mcp", () => {
 })
 
 test.each([["s1"], ["s2"], ["h1"], ["h2"]])(
-  "an app of %s stays under ui:// for hosts that render it",
+  "an app of %s keeps its ui:// scheme, for hosts that render it",
   async (server) => {
     const { client } = await connect1(`${svc.url}/mcp`)
     const real = client as unknown as Client1
@@ -377,19 +383,19 @@ test.each([["s1"], ["s2"], ["h1"], ["h2"]])(
   },
 )
 
-describe("what a client says of its own accord", () => {
+describe("a notification of a client", () => {
   const told = (heard: readonly Json[], data: Json) =>
     eventually(() => heard.some(({ log }) => JSON.stringify((log as Json | undefined)?.data) === JSON.stringify(data)))
 
   test.each([["s1"], ["h1"], ["own"]])(
-    "tells %s how far its answer is, under the server's own token",
+    "reports to %s the progress of its answer, under the server's own token",
     async (server) => {
       const { client, heard } = await connect1(`${svc.url}/mcp`)
       const real = client as unknown as Client1
       real.setRequestHandler(ElicitRequestSchema, async ({ params }, { sendNotification }) => {
         const progressToken = params._meta?.progressToken ?? "none"
         await sendNotification({ method: "notifications/progress", params: { progressToken, progress: 0.5 } })
-        // The server forgets who asked as soon as it is answered.
+        // The server forgets the request as soon as it is answered.
         await told(heard, { progress: 0.5 })
         return { action: "decline" }
       })
@@ -398,7 +404,7 @@ describe("what a client says of its own accord", () => {
     },
   )
 
-  test("reaches its own process: other roots, and what only that server knows", async () => {
+  test("reaches the client's own process: changed roots, and methods that only this server knows", async () => {
     const aggregate = await connect1(`${svc.url}/mcp`)
     await aggregate.call({ name: "own_svc_test_simple_text", arguments: {} })
     await (aggregate.client as unknown as Client1).sendRootsListChanged()
@@ -411,13 +417,13 @@ describe("what a client says of its own accord", () => {
   })
 })
 
-test("a session's own process is subscribed for it alone, and nobody else hears what that says", async () => {
+test("a session's own process is subscribed only for this session, and no other client gets its updates", async () => {
   const uri = "svc://own/test://watched-resource"
   const connect = () => connect1(`${svc.url}/mcp`)
   const [early, late, other] = [await connect(), await connect(), await connect()]
   const subscribe = ({ client }: Peer) => (client as unknown as Client1).subscribeResource({ uri })
   const touch = ({ call }: Peer, own: string) => call({ name: "own_svc_touch", arguments: { uri: own } })
-  // Before its process is there, and after.
+  // Before its process has started, and after.
   await subscribe(early)
   await Promise.all([early, late, other].map((peer) => touch(peer, "test://nothing")))
   await subscribe(late)
@@ -432,7 +438,7 @@ test("a session's own process is subscribed for it alone, and nobody else hears 
   await Promise.all([early, late, other].map(({ client }) => client.close()))
 })
 
-test("who listens while servers are still starting hears of their resources too", async () => {
+test("a client that subscribes while servers are still starting gets updates of their resources too", async () => {
   const slow = { command: "sh", args: ["-c", `sleep 1; exec bun ${fixture("everything-2x.ts")}`] }
   await using starting = await startSvc({ config: { mcpServers: { slow } }, flags: ["--startup-wait", "20s"] })
   const uri = "svc://slow/test://watched-resource"

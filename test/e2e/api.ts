@@ -1,4 +1,4 @@
-/** REST as a client of it: each answer is checked against the OpenAPI document that the binary serves. */
+/** A client of REST that checks each answer against the OpenAPI document that the binary serves. */
 import { expect } from "bun:test"
 import * as z from "zod"
 import { type Instance, runSvc } from "./harness.ts"

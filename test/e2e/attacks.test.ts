@@ -1,4 +1,4 @@
-/** A table of attacks on the door. Each was seen to succeed with its guard taken away. */
+/** Attacks on the HTTP side of svc. Each attack succeeds if its guard is removed. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -24,7 +24,7 @@ const works = async (svc: Instance, headers = {}) =>
   (await modern(`${svc.url}/mcp`, "tools/call", { name: "shop_svc_echo", arguments: { m: "x" } }, headers)).status ===
   200
 
-/** Writes to a socket as no client library would; gives what came back when the other side closes, or after `until`. */
+/** Writes raw bytes to a socket. Returns the answer when the other side closes, or when `until` is satisfied. */
 async function raw(svc: Instance, text: string, { drip = "", until = /\r\n\r\n/ as RegExp | undefined } = {}) {
   const { port } = new URL(svc.url)
   let got = ""
@@ -58,7 +58,7 @@ async function raw(svc: Instance, text: string, { drip = "", until = /\r\n\r\n/ 
 }
 const statusOf = (answer: string) => Number(/^HTTP\/1\.1 (\d{3})/.exec(answer)?.[1] ?? 0)
 
-describe("who asks", () => {
+describe("Host and Origin", () => {
   const svc = shared({ config })
 
   test.each([
@@ -73,7 +73,7 @@ describe("who asks", () => {
       expect(statusOf(await raw(svc(), `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`))).toBe(403)
   })
 
-  test("who names no host, as a load balancer that speaks HTTP/1.0, is no page", async () => {
+  test("a request without Host, as from a load balancer over HTTP/1.0, is accepted unless it has a foreign Origin", async () => {
     expect(statusOf(await raw(svc(), "GET /health/live HTTP/1.0\r\n\r\n"))).toBe(200)
     expect(statusOf(await raw(svc(), "GET /health HTTP/1.0\r\nOrigin: http://evil.example\r\n\r\n"))).toBe(403)
   })
@@ -91,7 +91,7 @@ describe("who asks", () => {
     }
   })
 
-  test("no answer says what is behind it", async () => {
+  test("no answer names the software behind it", async () => {
     for (const path of ["/mcp", "/health", "/nothing"]) {
       const { headers } = await fetch(`${svc().url}${path}`)
       expect([headers.get("server"), headers.get("x-powered-by")]).toEqual([null, null])
@@ -99,7 +99,7 @@ describe("who asks", () => {
   })
 })
 
-describe("whose token", () => {
+describe("a token", () => {
   const folder = freshFolder()
   const tokens: string[] = []
   const svc = shared({ config, folder, flags: ["--auth"] }, async () => {
@@ -112,7 +112,7 @@ describe("whose token", () => {
     }
   })
 
-  test("a session, a stream and an answer are their principal's alone", async () => {
+  test("gives no access to the sessions, streams and answers of another principal", async () => {
     const [one, two] = [bearer(tokens[0] ?? ""), bearer(tokens[1] ?? "")]
     const session = (await open(svc(), PARAMS, one)).headers.get("mcp-session-id") ?? ""
     const take = (headers: object, init: object = {}) =>
@@ -141,7 +141,7 @@ describe("whose token", () => {
   })
 
   test.each(["access_token", "token", "bearer", "authorization", "ACCESS_TOKEN"])(
-    "a token in the query as %s is refused, also beside one in its place",
+    "in the query as %s is refused, even beside a valid one in the header",
     async (name) => {
       const url = `/mcp?${name}=${tokens[0]}`
       expect((await post(svc(), {}, {}, url)).status).toBe(400)
@@ -151,7 +151,7 @@ describe("whose token", () => {
     },
   )
 
-  test("no spelling of a path gets round the question who is there", async () => {
+  test("is required under every spelling of a path", async () => {
     for (const path of [
       "/.well-known/../mcp",
       "/oauth/../mcp",
@@ -176,7 +176,7 @@ describe("whose token", () => {
   })
 })
 
-test("a JWT that brings its own key, or another's idea of one, is worth nothing", async () => {
+test("a JWT that names its own key, or the key of another issuer, is refused", async () => {
   const issuer = await startIssuer()
   await using svc = await startSvc({ config, flags: ["--auth-issuer", issuer.url] })
   const aud = `${svc.url}/mcp`
@@ -214,7 +214,7 @@ test("a JWT that brings its own key, or another's idea of one, is worth nothing"
   issuer.stop()
 }, 20_000)
 
-test("a session and a stream take messages only with the whole identity that opened them [auth:identity]", async () => {
+test("a session and a stream accept messages only from exactly the identity that opened them [auth:identity]", async () => {
   const issuer = await startIssuer()
   await using svc = await startSvc({ config, flags: ["--auth-issuer", issuer.url, "--internal-tools", "all"] })
   const sign = (audience: string, taskOwners: object) =>
@@ -243,7 +243,7 @@ test("a session and a stream take messages only with the whole identity that ope
   issuer.stop()
 }, 20_000)
 
-describe("what is sent", () => {
+describe("a malicious request", () => {
   const folder = freshFolder()
   const log = join(folder, "audit.log")
   const svc = shared({
@@ -252,7 +252,7 @@ describe("what is sent", () => {
     flags: ["--max-body", "16KiB", "--log-level", "debug", "--audit-log", log, "--audit-arguments"],
   })
 
-  test("names of servers lead to servers and nowhere else", async () => {
+  test("cannot use the name of a server to reach anything but a server", async () => {
     for (const name of [
       "..%2f..%2fetc%2fpasswd",
       "%2e%2e",
@@ -272,7 +272,7 @@ describe("what is sent", () => {
           `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n`,
           { until: undefined },
         )
-        // A dot segment is none: what is left of the path is /mcp, which wants a session.
+        // The dot segment is removed: the remaining path is /mcp, which needs a session.
         const status = /^\/servers\/(\.\.|%2e%2e)\//.test(path) ? 405 : 404
         expect([path.slice(0, 60), statusOf(answer)]).toEqual([path.slice(0, 60), status])
         expect(answer.toLowerCase()).not.toContain("\r\nx-evil")
@@ -282,7 +282,7 @@ describe("what is sent", () => {
     expect(await works(svc())).toBe(true)
   })
 
-  test("a body is bounded, whether it says its length or not; so are headers", async () => {
+  test("is bounded in its body, with or without a declared length, and in its headers", async () => {
     const large = "x".repeat(20_000)
     expect((await post(svc(), large)).status).toBe(413)
     const chunks = `${(20_000).toString(16)}\r\n${large}\r\n0\r\n\r\n`
@@ -304,7 +304,7 @@ describe("what is sent", () => {
     expect(await works(svc())).toBe(true)
   })
 
-  test("JSON that is nested too deeply, or comes by the hundred, costs nothing but its refusal", async () => {
+  test("with JSON that is nested too deeply, or with hundreds of them at once, is only refused", async () => {
     const nested = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`
     expect((await post(svc(), nested(4000))).status).toBe(400)
     const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shop_svc_echo","arguments":{"m":"x","deep":${nested(3000)}}}}`
@@ -315,7 +315,7 @@ describe("what is sent", () => {
     expect(await works(svc())).toBe(true)
   })
 
-  test("keys that mean something to JavaScript mean nothing in JSON", async () => {
+  test("with keys that are special in JavaScript has no special effect", async () => {
     const evil = '{"tool":"mcp_list","isAdmin":true,"clientInfo":{"name":"evil"},"result":1}'
     const bodies = [
       `{"__proto__":${evil},"arguments":{}}`,
@@ -345,7 +345,7 @@ describe("what is sent", () => {
     expect(await works(svc())).toBe(true)
   })
 
-  test("what a client calls itself or its tools forges no line of a log and drives no terminal", async () => {
+  test("cannot forge log lines or control a terminal through the names of clients and tools", async () => {
     const evil = `x\n2026-01-01T00:00:00.000Z error FORGED\r\u001b[2J\u001b]0;owned\u0007\u009b31m\u202e\u2028{"forged":1}`
     const params = { ...PARAMS, clientInfo: { name: evil, version: evil } }
     const session = (await open(svc(), params)).headers.get("mcp-session-id") ?? ""
@@ -371,8 +371,8 @@ describe("what is sent", () => {
   })
 })
 
-describe("how much", () => {
-  test("who sends slowly is sent away, and nobody else waits for it", async () => {
+describe("a client that uses too much", () => {
+  test("is disconnected if it sends slowly, and no other client waits for it", async () => {
     await using svc = await startSvc({ config, flags: ["--receive-timeout", "1s"] })
     const head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     const slow = [
@@ -385,14 +385,14 @@ describe("how much", () => {
     ]
     expect(await works(svc)).toBe(true)
     for (const answer of await Promise.all(slow)) expect(answer).not.toContain("200 OK")
-    // Nor may anybody keep a connection by asking once.
+    // One request must not keep a connection open either.
     const once = await raw(svc, "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n", { until: undefined })
     expect(once).toContain("200 OK")
     expect(svc.stderr()).not.toContain("internal error")
     expect(await works(svc)).toBe(true)
   }, 60_000)
 
-  test("10,000 sessions are the most; the one that was used least makes room", async () => {
+  test("gets no more than 10,000 sessions; the least recently used one makes room", async () => {
     await using svc = await startSvc({ config, flags: ["--metrics", "--no-persist"] })
     const first = (await open(svc)).headers.get("mcp-session-id") ?? ""
     const ping = (session: string) =>
@@ -406,7 +406,7 @@ describe("how much", () => {
   }, 60_000)
 })
 
-test("a client that starts a command and never reads is let go before it costs much", async () => {
+test("a client of svc over stdio that never reads is disconnected before it uses much memory", async () => {
   const folder = freshFolder()
   writeFileSync(join(folder, "mcp.json"), JSON.stringify(config))
   const child = Bun.spawn({
@@ -443,7 +443,7 @@ test("a client that starts a command and never reads is let go before it costs m
   await reading
 }, 20_000)
 
-test("sessions are not kept where somebody else wants them kept", async () => {
+test("svc does not write sessions through a symbolic link", async () => {
   const theirs = join(freshFolder(), "theirs.sqlite")
   for (const ending of ["", "-wal"]) {
     const folder = freshFolder()

@@ -1,4 +1,4 @@
-/** What is written down of calls and changes, and what is refused past a rate. */
+/** The audit log of calls and changes, and the refusal of calls above a rate limit. */
 import { expect, test } from "bun:test"
 import { statSync } from "node:fs"
 import { join } from "node:path"
@@ -11,7 +11,7 @@ const lines = (file: string): Record<string, unknown>[] =>
     .filter((line) => line !== "")
     .map((line) => JSON.parse(line))
 
-test("each call and each change is a line, and what was said is none [audit:log]", async () => {
+test("each call and each change is a line, and contents are not logged [audit:log]", async () => {
   const folder = freshFolder()
   const file = join(folder, "deep", "audit.log")
   const config = { mcpServers: { a: echo() } }
@@ -47,7 +47,7 @@ test("each call and each change is a line, and what was said is none [audit:log]
   expect(statSync(file).mode & 0o777).toBe(0o600)
 }, 20_000)
 
-test("arguments are written down where that is asked for, without secrets and on one line", async () => {
+test("arguments are logged with --audit-arguments, without secrets and on one line", async () => {
   const folder = freshFolder()
   const file = join(folder, "audit.log")
   const config = { mcpServers: { a: echo({ env: { API_KEY: "hunter2-hunter2" } }) } }
@@ -124,7 +124,7 @@ test("tokens leave a trace: refused, created, used by name, replaced and revoked
   expect(svc.stderr()).toContain(`token id ${id} (bob) was revoked`)
 }, 20_000)
 
-test("a server and a session have their calls of a minute [limit:rate]", async () => {
+test("a server and a session each have a limit of calls per minute [limit:rate]", async () => {
   await using svc = await startSvc({
     config: { serverDefaults: { rateLimit: 2 }, mcpServers: { a: echo(), b: echo({ rateLimit: 100 }) } },
     flags: ["--session-rate-limit", "5", "--metrics"],
@@ -154,7 +154,7 @@ test("a script that calls too often is told when to come back", async () => {
   expect([refused.status, Number(refused.headers.get("retry-after")) > 0]).toEqual([429, true])
 })
 
-test("a session has its own calls of a minute, but another one is not free", async () => {
+test("each session has its own calls per minute, but opening another session counts too", async () => {
   await using svc = await startSvc({ config: { mcpServers: { a: echo() } }, flags: ["--session-rate-limit", "3"] })
   const post = (body: object, session = "") =>
     fetch(`${svc.url}/mcp`, {
@@ -170,7 +170,7 @@ test("a session has its own calls of a minute, but another one is not free", asy
   const refused = await post(tool, session)
   expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0)
   expect(((await refused.json()) as { id: number }).id).toBe(7)
-  // What is no call goes on.
+  // Other requests still work.
   expect((await post({ method: "tools/list" }, session)).status).toBe(200)
   const second = (await open()).headers.get("mcp-session-id") ?? ""
   expect((await post(tool, second)).status).toBe(200)
@@ -181,7 +181,7 @@ test("a session has its own calls of a minute, but another one is not free", asy
   expect([plain.status, error.message]).toEqual([429, expect.stringContaining("Too many")])
 }, 20_000)
 
-test("an audit log that cannot be written is told at the start", async () => {
+test("svc reports at the start that it cannot write the audit log", async () => {
   const { code, stderr } = await runSvc(["serve", "--port", "0", "--audit-log", "/proc/none/audit.log"])
   expect([code, stderr]).toEqual([69, expect.stringContaining("/proc/none/audit.log")])
 })

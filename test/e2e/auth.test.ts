@@ -1,4 +1,4 @@
-/** Who may come in: static tokens, an OAuth issuer, certificates and sockets. */
+/** Authentication of clients: static tokens, an OAuth issuer, certificates and sockets. */
 import { afterAll, expect, test } from "bun:test"
 import { chmodSync, existsSync, renameSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -57,7 +57,7 @@ test("with --auth everything but the health checks of load balancers requires a 
   expect(await status(`/mcp?access_token=${made}`)).toBe(400)
   expect(await status("/mcp", { headers: { authorization: `Basic ${made}` } })).toBe(401)
   expect(await status("/mcp", { headers: bearer(`${made.slice(0, -1)}${made.endsWith("A") ? "B" : "A"}`) })).toBe(401)
-  // Nothing of it is kept or said.
+  // svc neither stores nor prints it.
   const file = await Bun.file(join(svc.folder, "tokens.json")).text()
   expect(file).not.toContain(made.slice(18))
   expect(statSync(join(svc.folder, "tokens.json")).mode & 0o777).toBe(0o600)
@@ -156,7 +156,7 @@ test("a token opens its servers, its sessions belong to it alone, and it expires
   expect((await token("list")).stdout).toContain("(expired)")
 }, 20_000)
 
-test("a tokens file that others can read or own admits no client", async () => {
+test("a tokens file that another user can read or owns admits no client", async () => {
   await using svc = await startSvc({ config, flags: ["--auth"] })
   const token = cli(svc.folder)
   const made = (await token("create")).stdout.trim()
@@ -197,7 +197,7 @@ test("every claim of an issuer's token is checked [auth:oauth] [auth:scopes]", a
   const good = await issuer.sign({ aud })
   expect(await status(good)).toBe(200)
 
-  // How to get a token.
+  // The answer says how to get a token.
   const refused = await fetch(`${svc.url}/mcp`)
   const metadata = /resource_metadata="([^"]+)"/.exec(refused.headers.get("www-authenticate") ?? "")?.[1] ?? ""
   expect(metadata).toBe(`${svc.url}/.well-known/oauth-protected-resource/mcp`)
@@ -228,7 +228,7 @@ test("every claim of an issuer's token is checked [auth:oauth] [auth:scopes]", a
   // Scopes: tags, and svc's own tools.
   const web = await issuer.sign({ aud, scope: "openid tag:web" })
   expect(await names(svc, web)).toEqual(["shop", "bare"])
-  // Who asks for fewer scopes sees less, not more.
+  // A client that requests fewer scopes sees less, not more.
   expect(await names(svc, good)).toEqual(["bare"])
   expect(await names(svc, await issuer.sign({ aud, scope: "tag:web tag:local" }))).toEqual(["shop", "files", "bare"])
   expect(await names(svc, await issuer.sign({ aud, scope: "svc:admin" }))).toContain("mcp_list")
@@ -238,7 +238,7 @@ test("every claim of an issuer's token is checked [auth:oauth] [auth:scopes]", a
   })
   expect(more.status).toBe(403)
   expect(more.headers.get("www-authenticate")).toContain('error="insufficient_scope", scope="tag:local"')
-  // No scope can ask for a tag that is no scope.
+  // A tag that cannot be a scope cannot be requested.
   const without = await fetch(`${svc.url}/servers/odd/mcp`, { method: "POST", headers: bearer(good) })
   expect([without.status, svc.stderr().includes("internal error")]).toEqual([404, false])
 
@@ -278,7 +278,7 @@ test("svc accepts the tokens of a real authorization server, and none for anothe
   expect((await call()).body.result).toMatchObject({ content: [{ text: "hi" }] })
   const listed = (await modern(`${svc.url}/mcp`, "tools/list")).body.result as { tools: { name: string }[] }
   expect(listed.tools.map(({ name }) => name)).toEqual(["web_svc_bare_svc_echo"])
-  // Keys that are known are enough.
+  // The known keys suffice.
   await authority.stop()
   expect((await call()).body.result).toMatchObject({ content: [{ text: "hi" }] })
   await authority.start()
@@ -315,7 +315,7 @@ test("a replaced certificate is used without a restart, and a broken one is not"
   writeFileSync(cert, "nothing")
   await svc.said("the certificate was not replaced")
   expect((await live()).status).toBe(200)
-  // A file may be seen before it is written.
+  // svc may see the file before it is completely written.
   writeFileSync(cert, "")
   await svc.said(/not replaced.*not replaced/s)
   expect((await live()).status).toBe(200)
@@ -340,7 +340,7 @@ test("a replaced certificate is used without a restart, and a broken one is not"
   expect((await runSvc(["serve", "--tls-cert", cert])).code).toBe(64)
 }, 20_000)
 
-test("the log names the address that clients can connect to, where it is another than svc listens on", async () => {
+test("the log names the address that clients can connect to, if svc listens on a different one", async () => {
   const external = await startSvc({ config, flags: ["--external-url", "https://svc.example.com/"] })
   expect(external.stderr()).toMatch(/listening on \S+\/mcp; clients connect to https:\/\/svc\.example\.com\/mcp\n/)
   await external[Symbol.asyncDispose]()
@@ -349,7 +349,7 @@ test("the log names the address that clients can connect to, where it is another
   expect(everywhere.stderr()).toContain(`:${port}/mcp; clients connect to http://127.0.0.1:${port}/mcp\n`)
 }, 20_000)
 
-test("a token that may not be meant is warned of, and its use is shown without it [auth:token:warn]", async () => {
+test("svc warns of a token that grants more than may be intended, and shows how to use a token without repeating it [auth:token:warn]", async () => {
   const folder = freshFolder()
   writeFileSync(join(folder, "mcp.json"), JSON.stringify(config))
   const token = cli(folder)

@@ -58,7 +58,7 @@ test("svc in the background serves when the command returns, and until svc stop 
   expect([again.code, again.stdout]).toEqual([0, expect.stringContaining("svc is not running for")])
 })
 
-test("a program reads what was started, and what runs, as JSON [cli:background] [cli:json:shapes]", async () => {
+test("programs can read what was started and what runs as JSON [cli:background] [cli:json:shapes]", async () => {
   const folder = freshFolder()
   const env = freshEnv(freshFolder())
   const place = ["--config-dir", folder]
@@ -148,7 +148,7 @@ test("svc stop kills an svc that hangs [cli:stop]", async () => {
   await hung.exited
 })
 
-test("what svc says of its address is one that clients can connect to [cli:background] [cli:ps]", async () => {
+test("svc reports an address that clients can connect to [cli:background] [cli:ps]", async () => {
   const env = freshEnv(freshFolder())
   const everywhere = freshFolder()
   const flags = ["--host", "0.0.0.0", "--allow-unauthenticated"]

@@ -53,7 +53,7 @@ export async function seriousFindings(page: Page): Promise<readonly string[]> {
 
 // ---
 
-/** Less than a test has: what is missing is then named. */
+/** Less than the time limit of a test, so that the error names what is missing. */
 const PATIENCE_MS = 10_000
 
 type Visiting = { readonly viewport?: { width: number; height: number }; readonly colorScheme?: "light" | "dark" }

@@ -47,7 +47,7 @@ const BUNDLES: Readonly<Record<string, Uint8Array<ArrayBuffer>>> = {
 
 type Store = AsyncDisposable & { readonly url: string; readonly asked: string[] }
 
-/** Serves the bundles; `moved/` sends to where they are, `away/` to where nobody should go. */
+/** Serves the bundles; `moved/` redirects to them, `away/` to an address that svc must not follow. */
 function startStore(): Store {
   const asked: string[] = []
   const server = Bun.serve({
@@ -127,7 +127,7 @@ test.each([
         `it is the bundle ${store.url}moved/2.mcpb; a dry run of its installation shows what it runs and needs`,
       ],
     })
-    // What is learned of a server is written a moment after it runs.
+    // svc writes what it learns of a server a moment after the server runs.
     const lasting = () =>
       Object.entries(documents(svc.folder)).filter(([path]) => !/\/\.?(?:eras|tools|tool-definitions)\.json/.test(path))
 
@@ -189,13 +189,13 @@ test.each([
     const gone = await client.call("mcp_uninstall", { serverName: "sun" })
     expect(gone.structuredContent).toMatchObject({ uninstalled: true })
     expect(existsSync(join(svc.folder, "bundles"))).toBe(false)
-    // Nobody is told what is the registry's.
+    // Values of the registry are not shown.
     expect(new Set(store.asked.map((one) => one.split(" ")[1]))).toEqual(new Set(["null"]))
   },
   30_000,
 )
 
-describe("a bundle that cannot be installed leaves the folder byte for byte [tools:rollback] [tools:bundles]", () => {
+describe("a bundle that cannot be installed leaves the folder unchanged, byte for byte [tools:rollback] [tools:bundles]", () => {
   let store: Store
   let registry: Registry
   let svc: Instance
@@ -241,7 +241,7 @@ describe("a bundle that cannot be installed leaves the folder byte for byte [too
   )
 })
 
-test("an installation of a bundle in which svc is killed is taken back at the next start", async () => {
+test("if svc is killed while it installs a bundle, the next start undoes the installation", async () => {
   await using store = startStore()
   await using registry = startRegistry(entries(store.url))
   const folder = freshFolder()
@@ -267,7 +267,7 @@ describe.each([
   ["without an instance", false],
   ["with a running instance", true],
 ])("svc mcp install %s", (_name, running) => {
-  test("installs a bundle that is downloaded once, and takes back what is interrupted", async () => {
+  test("installs a bundle that is downloaded once, and undoes an interrupted installation", async () => {
     await using store = startStore()
     await using registry = startRegistry(entries(store.url))
     const folder = freshFolder()

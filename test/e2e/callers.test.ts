@@ -29,7 +29,7 @@ const answersTo = ({ requestState, inputRequests = {} }: Result) => ({
 })
 const questionsOf = ({ inputRequests = {} }: Result) => Object.values(inputRequests).map(({ params }) => params.message)
 
-/** Makes two calls that each ask, the second while the first waits for its client; returns what the second one got. */
+/** Makes two calls that each ask a question, the second while the first waits for its client. Returns the second result. */
 async function whileAsked(first: Call, second: Call): Promise<string[]> {
   const held = await first("ask", "first")
   expect(questionsOf(held)).toEqual(["of first"])
@@ -39,7 +39,7 @@ async function whileAsked(first: Call, second: Call): Promise<string[]> {
   return [...questionsOf(shown), ...(end.content ?? []).map(({ text }) => text)]
 }
 
-test("parallel calls of one client are asked, and those of others refused [protocol:whose:caller]", async () => {
+test("questions of parallel calls of one client are asked, those of calls of different clients are refused [protocol:whose:caller]", async () => {
   await using svc = await startSvc({ config })
   const own = callOf(svc)
   expect(await whileAsked(own, callOf(svc))).toEqual(["of second", '{"action":"accept"}'])
@@ -57,12 +57,12 @@ test("parallel calls of one client are asked, and those of others refused [proto
     )
 })
 
-test("without a token, svc behind another address takes no two requests for one client's [protocol:whose:caller]", async () => {
+test("without a token, svc behind another address never treats two requests as those of one client [protocol:whose:caller]", async () => {
   await using svc = await startSvc({ config, flags: ["--external-url", "https://svc.example.com"] })
   expect((await whileAsked(callOf(svc), callOf(svc)))[0]).toContain("several clients")
 })
 
-test("the holder of one token is one client, and of two tokens two [protocol:whose:caller]", async () => {
+test("requests with the same token come from one client, with two tokens from two clients [protocol:whose:caller]", async () => {
   await using svc = await startSvc({ config, flags: ["--auth", "--external-url", "https://svc.example.com"] })
   const holder = async (name: string) => {
     const made = await runSvc(
@@ -74,7 +74,7 @@ test("the holder of one token is one client, and of two tokens two [protocol:who
     return callOf(svc, headers)
   }
   const [ann, bob] = [await holder("ann"), await holder("bob")]
-  // Their questions carry their names: a question of one is never in a result of the other.
+  // Questions contain the name of their client: the question of one never appears in a result of the other.
   const held = await ann("ask", "ann")
   expect(questionsOf(held)).toEqual(["of ann"])
   expect((await bob("ask", "bob")).content?.[0]?.text).toContain("several clients")

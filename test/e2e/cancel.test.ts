@@ -13,7 +13,7 @@ type Answer = {
   readonly error?: { readonly code: number; readonly message: string }
 }
 
-/** A legacy client that remembers every question, and answers it unless it is `silent`. */
+/** A legacy client that records every question, and answers unless it is `silent`. */
 async function open(
   { url }: Pick<Instance, "url">,
   { protocolVersion = "2025-11-25", silent = false, query = "" } = {},
@@ -73,7 +73,7 @@ async function open(
 }
 
 describe("after a call was cancelled", () => {
-  test("another client is asked at once where the server ended it, and soon where it only says nothing more", async () => {
+  test("the server can ask another client at once if it ended the call, and soon if it only stays silent", async () => {
     await using svc = await startSvc({ config: { mcpServers: { s: server() } } })
     const ann = await open(svc)
     const bob = await open(svc)
@@ -85,7 +85,7 @@ describe("after a call was cancelled", () => {
     expect([new Set(bob.asked), ann.asked]).toEqual([new Set(["of bob"]), []])
   })
 
-  test("its question reaches no other client, however late the server reads or asks [protocol:whose:gone]", async () => {
+  test("its question reaches no other client, no matter how late the server reads or asks [protocol:whose:gone]", async () => {
     await using svc = await startSvc({ config: { mcpServers: { s: server() } } })
     const ann = await open(svc)
     const bob = await open(svc)
@@ -100,7 +100,7 @@ describe("after a call was cancelled", () => {
 })
 
 describe("a cancelled request", () => {
-  test("that came through call_tool ends at the server, and gets no answer [lazy:call]", async () => {
+  test("that came through call_tool is cancelled at the server, and gets no answer [lazy:call]", async () => {
     await using svc = await startSvc({ config: { mcpServers: { s: server() } } })
     const ann = await open(svc, { query: "?tools=search" })
     const bob = await open(svc)
@@ -123,7 +123,7 @@ describe("a cancelled request", () => {
     expect([response.status, response.headers.get("content-type"), answers]).toEqual([200, "text/event-stream", []])
   })
 
-  test("gets no answer among those of a batch, nor on the stream of the old transport [protocol:cancelled]", async () => {
+  test("gets no answer in a batch, nor on the stream of the old transport [protocol:cancelled]", async () => {
     await using svc = await startSvc({ config: { mcpServers: { s: server() } } })
     const { headers, cancel } = await open(svc, { protocolVersion: "2025-03-26" })
     const hang = { jsonrpc: "2.0", id: 50, method: "tools/call", params: { name: "s_svc_hang", arguments: {} } }
@@ -161,7 +161,7 @@ describe("a cancelled request", () => {
 })
 
 describe("a call that waits for its server", () => {
-  test("hears when svc stops that svc is shutting down, in both eras and as a script [protocol:stopping]", async () => {
+  test("gets the error that svc is shutting down when svc stops, in both eras and without JSON-RPC [protocol:stopping]", async () => {
     const port = await freePort()
     const away = { type: "streamableHttp", url: `http://127.0.0.1:${port}/mcp` }
     await using svc = await startSvc({
@@ -191,7 +191,7 @@ describe("a call that waits for its server", () => {
     ])
   })
 
-  test("is made on the process that replaces the server meanwhile", async () => {
+  test("goes to the process that has replaced the server meanwhile", async () => {
     const config = (delay: number) => ({ mcpServers: { s: server("--delay", String(delay)) } })
     await using svc = await startSvc({ config: { mcpServers: {} } })
     const ann = await open(svc)

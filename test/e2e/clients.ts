@@ -1,4 +1,4 @@
-/** Real clients of both SDKs that call tools and, where they are told how, answer questions. */
+/** Real clients of both SDKs that call tools and, if a test provides the answers, answer questions. */
 import { Client as Client2, StreamableHTTPClientTransport as Http2 } from "@modelcontextprotocol/client"
 import { Client as Client1 } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport as Http1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
@@ -14,7 +14,7 @@ type Result = {
 export type Person = (message: string) => "accept" | "decline" | "cancel" | Promise<"accept" | "decline" | "cancel">
 export type Connected = AsyncDisposable & {
   names(): Promise<string[]>
-  /** `onprogress` hears that it goes on. */
+  /** `onprogress` is called with progress. */
   call(name: string, args?: Record<string, unknown>, onprogress?: (message: string) => void): Promise<Result>
 }
 

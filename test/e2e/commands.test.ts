@@ -116,7 +116,7 @@ test("config check reports each issue with file, line and column, and exits with
     expect(stdout).toContain(part)
 })
 
-test("config check finds what a start would find, in templates, presets and .env, too", async () => {
+test("config check finds everything that a start would find, also in templates, presets and .env", async () => {
   const folder = freshFolder()
   const check = () => inFolder(folder)("config", "check")
   writeFileSync(join(folder, "mcp.json"), '{ "mcpTemplates": { "t": { "command": "x", "args": ["{{#if}}"] } } }')
@@ -166,7 +166,7 @@ test("mcp status shows the running servers and the error while mcp.json is inval
   expect((await svc("mcp", "disable", "a")).code).toBe(78)
 })
 
-test("mcp status of a server with a faulty entry says that its last valid form runs, and of another that none does [cli:status]", async () => {
+test("mcp status says whether the last valid form of a faulty entry runs, or none [cli:status]", async () => {
   const folder = freshFolder()
   const echo = { command: "bun", args: [join(ROOT, "test/fixtures/echo.ts")] }
   await using instance = await startSvc({ folder, config: { mcpServers: { a: echo } } })
@@ -236,7 +236,7 @@ test("tools are listed, hidden and shown through the file [cli:tools]", async ()
   expect(await hidden()).toEqual(["echo1"])
 })
 
-test("tools are listed from the file and from what svc has seen, if no svc can be asked [cli:tools:offline]", async () => {
+test("without a running svc, tools are listed from the file and from what svc has seen [cli:tools:offline]", async () => {
   const folder = freshFolder()
   const svc = inFolder(folder)
   const write = (a: object, more: object = {}) =>
@@ -373,7 +373,7 @@ test("health --wait waits until everything is loaded, or says what is missing", 
   ])
 })
 
-test("health says that servers are starting, which failed, and that an svc without servers runs; --all wants every server [cli:health] [cli:health:all]", async () => {
+test("health says which servers are starting or failed, and that an svc without servers runs; --all requires every server [cli:health] [cli:health:all]", async () => {
   const silent = { command: "sleep", args: ["60"] }
   await using instance = await startSvc({ config: { mcpServers: { silent } } })
   const svc = inFolder(instance.folder)
@@ -445,7 +445,7 @@ test("a slow reader gets all output, and a reader that is gone causes no error",
   expect(await piped("head -n 1")).toEqual(["[\n", ""])
 })
 
-test("health of this configuration is shown at any level, and output of a server does not drive the terminal", async () => {
+test("health of this configuration is shown at any level, and output of a server cannot control the terminal", async () => {
   const answer = { jsonrpc: "2.0", error: { code: -32000, message: "\u001b]0;pwned\u0007\u009b31m\nforged" } }
   const script = `process.stdin.on("data", (data) => {
     for (const line of String(data).trim().split("\\n"))
@@ -644,7 +644,7 @@ test("a cloned repository chooses neither options nor shell code, unless a templ
   expect((await svc("mcp", "render", "raw", ...project)).stdout).toContain(entry)
 })
 
-test("servers of a project are imported with --project alone, after the confirmation has shown all of them [import:project] [tools:shown]", async () => {
+test("servers of a project are imported only with --project, after the confirmation has shown all of them [import:project] [tools:shown]", async () => {
   const folder = freshFolder()
   const config = ["--config-dir", join(folder, "own")]
   const svc = (...args: string[]) => runSvc([...args, ...config], freshEnv(folder), "", folder)
@@ -684,7 +684,7 @@ test("servers of a project are imported with --project alone, after the confirma
   expect((await svc("config", "import", ".mcp.json", "--yes")).stdout).toContain("imported memory, web")
 })
 
-test("the last tool of a server is hidden after confirmation alone [tools:zero]", async () => {
+test("the last tool of a server is hidden only after confirmation [tools:zero]", async () => {
   await using instance = await startSvc({ config: { mcpServers: { one: echo() } } })
   await instance.said("one: connected")
   const { folder } = instance
@@ -702,7 +702,7 @@ test("the last tool of a server is hidden after confirmation alone [tools:zero]"
   await listed()
   instance.signal("SIGTERM")
   await instance.exited
-  // Without a running svc, by the tools that it listed last.
+  // Without a running svc, the tools that it listed last decide.
   expect(await inFolder(folder)(...disable)).toMatchObject({
     code: 64,
     stderr: expect.stringContaining("the last tool that one offers; add --yes"),

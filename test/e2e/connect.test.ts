@@ -34,14 +34,14 @@ function home(files: Record<string, string>): string {
   return folder
 }
 
-test("a file that is the user's and the project's is listed once [cli:table]", async () => {
+test("a file that belongs to both the user and the project is listed once [cli:table]", async () => {
   const folder = home({ ".cursor/mcp.json": CURSOR })
   const { stdout } = await inFolder(folder, { COLUMNS: "80" })("connect", "--list")
   expect(stdout.match(/^cursor .* ~\/\.cursor\/mcp\.json$/gm)?.length).toBe(1)
   for (const line of stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80)
 })
 
-test("the change of a file that is one long line is shown as laid out, and keeps its line [connect:shown]", async () => {
+test("the change of a file on one long line is shown formatted, and written on one line [connect:shown]", async () => {
   const line = JSON.stringify({
     history: ["x".repeat(300)],
     mcpServers: { other: { url: "https://other.example/mcp" } },
@@ -142,7 +142,7 @@ test("a file that did not exist is created for its user alone, and removed by th
   expect([lstatSync(link).isSymbolicLink(), readIfThere(target)]).toEqual([true, undefined])
 })
 
-test("a client's file that is malformed, or has another server of the name, is left alone [connect:untouched]", async () => {
+test("a client's file that is malformed, or has another server with the name, is not changed [connect:untouched]", async () => {
   const folder = home({
     ".cursor/mcp.json": '{\n  "mcpServers": {,\n}',
     ".codex/config.toml": "[mcp_servers.svc]\ncommand = 'x'\n",
@@ -190,7 +190,7 @@ test("a client that only starts commands, and --stdio, get svc proxy for this co
   expect(JSON.parse(search.stdout).url).toBe("http://127.0.0.1:3050/mcp?preset=work&tools=search")
 })
 
-test("where svc requires a token, the client gets one of its own, which goes with the entry [connect:token]", async () => {
+test("if svc requires a token, the client gets its own, which is revoked with the entry [connect:token]", async () => {
   await using instance = await startSvc({ config: { mcpServers: {} }, flags: ["--auth"] })
   const { folder, url } = instance
   const svc = inFolder(folder)
@@ -223,7 +223,7 @@ test("where svc requires a token, the client gets one of its own, which goes wit
   expect(await tokens()).toMatchObject([{ name: "cursor" }])
 })
 
-test("the client's own command is used where there is nothing to lose, and the file tells whether it worked [connect:own-command]", async () => {
+test("svc uses the client's own command if nothing can be lost, and checks the file to see whether it worked [connect:own-command]", async () => {
   const folder = home({ "bin/codex": '#!/bin/sh\nmkdir -p "$HOME/.codex"\necho "$@" >>"$HOME/ran"\n' })
   chmodSync(join(folder, "bin/codex"), 0o755)
   const svc = inFolder(folder, { PATH: `${join(folder, "bin")}:${process.env.PATH}` })

@@ -1,4 +1,4 @@
-/** What servers put into the context of a client, and what clients do not take of it. */
+/** The texts that servers add to the context of a client, and the limits of clients. */
 import { expect, test } from "bun:test"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
@@ -7,7 +7,7 @@ import { eventually, fixture, freshEnv, modern, readIfThere, runSvc, SVC, startS
 
 const echo = (...args: string[]) => ({ command: "bun", args: [fixture("echo.ts"), ...args] })
 
-test("what clients do not take is warned of, with and without a running svc [context:warnings] [context:characters]", async () => {
+test("svc warns of what clients cut or refuse, with and without a running svc [context:warnings] [context:characters]", async () => {
   const far = "a-server-with-a-name-that-leaves-little-room-for-tools-in-64"
   const servers = {
     many: { ...echo("--tools", "101"), toolDescriptionOverrides: { echo: "x".repeat(3000) } },
@@ -41,7 +41,7 @@ test("what clients do not take is warned of, with and without a running svc [con
   expect(offline).not.toContain("are listed")
 })
 
-test("long names are shortened for clients of both eras, and work whole, too [names:shortened]", async () => {
+test("long names are shortened for clients of both eras, and the whole names work too [names:shortened]", async () => {
   const far = "a-server-with-a-name-that-leaves-little-room-for-tools-in-64"
   const [demo, echoes] = [{ command: SVC, args: ["demo-server"] }, echo("--tools", "2")]
   const hidden = { disabledTools: [`${far}_svc_echo1`], toolDescriptionOverrides: { echo: "mine" } }
@@ -60,7 +60,7 @@ test("long names are shortened for clients of both eras, and work whole, too [na
   await client.connect(new StreamableHTTPClientTransport(new URL(`${instance.url}/mcp`)) as never)
   expect((await client.listTools()).tools[0]?.name).toBe(short)
   expect(await client.callTool({ name: short, arguments: { m: "hi" } })).toMatchObject({ content: [{ text: "hi" }] })
-  // A server that joins changes no name.
+  // An additional server changes no name.
   instance.write({ mcpServers: { [`${far}r`]: echoes, ...config.mcpServers } })
   await eventually(async () => (await list()).length > 5)
   expect((await list()).map(({ name }) => name)).toContain(short)

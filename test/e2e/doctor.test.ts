@@ -1,4 +1,4 @@
-/** `svc doctor`: one finding for each broken home, none for a healthy one, and repairs that lose nothing. */
+/** `svc doctor`: one finding for each broken home directory, none for a healthy one, and repairs that lose nothing. */
 import { expect, test } from "bun:test"
 import { chmodSync, existsSync, mkdirSync, statSync, utimesSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
@@ -247,7 +247,7 @@ test("a port in use and an old Node.js are found [doctor:findings]", async () =>
   expect(old.findings).toMatchObject([{ check: "node", severity: "warning", what: `${bin}/node is Node.js v14.21.3` }])
 })
 
-test("what is wrong with the servers of a running svc is found [doctor:findings]", async () => {
+test("faults of the servers of a running svc are found [doctor:findings]", async () => {
   const servers = { good: echo, bad: { command: "false" }, typo: { command: "npxx" } }
   await using svc = await startSvc({ config: { mcpServers: servers } })
   await svc.said("bad: could not be started")
@@ -262,7 +262,7 @@ test("what is wrong with the servers of a running svc is found [doctor:findings]
   ])
 })
 
-test("--fix repairs what loses nothing, says each repair, and asks where somebody can answer [doctor:fix]", async () => {
+test("--fix makes repairs that lose nothing, shows each, and asks on a terminal [doctor:fix]", async () => {
   const home = build({
     text: '{ "mcpServers": { "a": { "command": "uvx" } } }',
     files: {
@@ -282,6 +282,6 @@ test("--fix repairs what loses nothing, says each repair, and asks where somebod
   expect(statSync(at(home, "tokens.json")).mode & 0o777).toBe(0o600)
   expect(existsSync(at(home, "control.json"))).toBe(false)
   expect(existsSync(at(home, ".mcp.json.0123456789ab.tmp"))).toBe(false)
-  // The missing command is left: no repair of svc's brings it.
+  // The missing command remains: svc cannot install it.
   expect([code, stdout]).toEqual([2, expect.stringMatching(/command not found: uvx[\s\S]*\n1 error\n$/)])
 })

@@ -1,4 +1,4 @@
-/** A remote server that speaks both eras: each client is served over a connection of its own era. */
+/** Remote servers that speak both eras: svc serves each client over a connection of the client's era. */
 import { expect, test } from "bun:test"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
@@ -85,7 +85,7 @@ test.each([
   30_000,
 )
 
-test("a server of one era is asked for the other one once, and serves both over its connection [protocol:own-era:refused]", async () => {
+test("svc asks a server of one era for the other era once, and serves both over its connection [protocol:own-era:refused]", async () => {
   await using dual = startDual("modern")
   await using svc = await serve(dual)
   for (let session = 0; session < 2; session++) {
@@ -96,7 +96,7 @@ test("a server of one era is asked for the other one once, and serves both over 
   expect(await state(svc)).toMatchObject({ state: "ready" })
 }, 30_000)
 
-test("a legacy side without sessions is not used: its server could not hear an answer [protocol:own-era]", async () => {
+test("a legacy side without sessions is not used: its server could not receive an answer [protocol:own-era]", async () => {
   await using dual = startDual("legacy", "modern")
   dual.stateless = true
   await using svc = await serve(dual)
@@ -120,7 +120,7 @@ test("a connection of the other era that fails leaves the server healthy, is rep
   expect((await fetch(`${svc.url}/health`)).status).toBe(200)
 }, 30_000)
 
-test("tasks with one id over both connections are two tasks, each asked where it was created [protocol:own-era:tasks]", async () => {
+test("the same task id on both connections means two tasks, and svc asks each where it was created [protocol:own-era:tasks]", async () => {
   await using dual = startDual("legacy", "modern")
   await using svc = await serve(dual)
   const path = `${svc.url}/servers/d/mcp`
@@ -185,7 +185,7 @@ async function listen(svc: Instance, uri: string) {
   }
 }
 
-test("clients of both eras hear of each update once, over whatever connections there are [protocol:own-era:news]", async () => {
+test("clients of both eras get each update once, over any open connection [protocol:own-era:news]", async () => {
   await using dual = startDual("legacy", "modern")
   await using svc = await serve(dual)
   await using bob = await listen(svc, "test://r")
@@ -196,7 +196,7 @@ test("clients of both eras hear of each update once, over whatever connections t
     const before = [ann.heard.length, bob.heard.length] as const
     act()
     await eventually(() => ann.heard.length > before[0] && bob.heard.length > before[1])
-    // Both have heard what follows: nothing came twice in between.
+    // Both have received the next message: nothing arrived twice in between.
     expect([ann.heard.slice(before[0]), bob.heard.slice(before[1])]).toEqual([[text], [text]])
   }
   await hears("test://r", () => dual.update("test://r"))
@@ -231,7 +231,7 @@ test.each([
   ["modern", "legacy"],
   ["legacy", "modern"],
 ] as const)(
-  "a server that was %s and is %s after an upgrade in place is negotiated with anew [protocol:era:relearned]",
+  "svc negotiates again with a server that was %s and is %s after an upgrade in place [protocol:era:relearned]",
   async (before, after) => {
     await using dual = startDual(before)
     await using svc = await serve(dual)
@@ -284,7 +284,7 @@ test.each([
   ["legacy", "modern", MALFORMED],
   ["legacy", "modern", { status: 405 }],
 ] as const)(
-  "a server that leaves the era %s and speaks %s is negotiated with anew, refuses it with %j [protocol:era:relearned]",
+  "svc negotiates again with a server that changes from %s to %s and refuses the old era with %j [protocol:era:relearned]",
   async (left, after, refusal) => {
     for (const both of [false, true]) {
       await using dual = startDual(...(both ? (["legacy", "modern"] as const) : [left]))
@@ -301,7 +301,7 @@ test.each([
   30_000,
 )
 
-test("a server that refused the other era is asked for it again after a restart of svc [protocol:own-era:refused]", async () => {
+test("after a restart, svc asks a server that refused the other era for it again [protocol:own-era:refused]", async () => {
   await using dual = startDual("modern")
   const config = { mcpServers: { d: { type: "streamableHttp", url: dual.url } } }
   await using first = await startSvc({ config, flags: ["--startup-wait", "20s"] })

@@ -1,4 +1,4 @@
-/** Drives the built binary as a user does: a fresh HOME, a folder of its own, real processes, a free port. */
+/** Drives the built binary as a user does: with a fresh HOME, its own folder, real processes and a free port. */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -26,7 +26,7 @@ export async function freePort(): Promise<number> {
   return port
 }
 
-/** One of the fixtures over HTTP. */
+/** Starts one of the fixtures over HTTP. */
 export async function startHttp(file: string, ...args: string[]): Promise<Remote> {
   const port = await freePort()
   const child = Bun.spawn({
@@ -67,14 +67,14 @@ export type Options = {
   readonly config?: unknown
   readonly flags?: readonly string[]
   readonly env?: Record<string, string>
-  /** A folder of an instance before, and its port. */
+  /** The folder and the port of an earlier instance. */
   readonly folder?: string
   readonly port?: number
-  /** What it says when it listens, where that is no address. */
+  /** The text that it prints when it listens, if this is not an address. */
   readonly ready?: RegExp
 }
 
-/** A fresh folder that serves as HOME and holds nothing. */
+/** Creates an empty folder that serves as HOME. */
 export function freshFolder(): string {
   return mkdtempSync(join(tmpdir(), "svc-e2e-"))
 }
@@ -84,7 +84,7 @@ export function removeFolder(folder: string): void {
   if (!WINDOWS) rmSync(folder, { recursive: true, force: true })
 }
 
-/** Every document in the folder with its bytes and mode: logs and locks are none, nor is what svc remembers of sessions, registries and eras. */
+/** Returns every document in the folder with bytes and mode, without logs, locks and caches (sessions, registries, eras). */
 export function documents(folder: string): Record<string, string> {
   return Object.fromEntries(
     readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -102,13 +102,13 @@ export function documents(folder: string): Record<string, string> {
   )
 }
 
-/** What was learned of the servers that run is written a moment after they do. */
+/** Waits until svc has written what it has learned of the running servers, which takes a moment. */
 export async function remembered(folder: string): Promise<void> {
   for (const name of ["eras.json", "tools.json", "tool-definitions.json"])
     await eventually(() => readIfThere(join(folder, name)))
 }
 
-/** What every program on Windows needs, with the user's own folders in `home`. */
+/** Returns the variables that every program on Windows needs, with the user's folders in `home`. */
 const windowsEnv = (home: string): Record<string, string> => ({
   ...Object.fromEntries(
     ["SystemRoot", "ComSpec", "PATHEXT", "TEMP", "TMP"].map((name) => [name, process.env[name] ?? ""]),
@@ -118,7 +118,7 @@ const windowsEnv = (home: string): Record<string, string> => ({
   LOCALAPPDATA: join(home, "AppData", "Local"),
 })
 
-/** The environment of a new user: nothing but what every shell has. */
+/** Returns the environment of a new user: only what every shell has. */
 export const freshEnv = (home: string): Record<string, string> => ({
   PATH: process.env.PATH ?? "",
   HOME: home,
@@ -218,7 +218,7 @@ export async function runSvc(
   return { code, stdout, stderr }
 }
 
-/** Runs `svc` in a terminal, where each question gets the next of `answers`, and gives back all that was shown. */
+/** Runs `svc` in a terminal, answers each question with the next of `answers`, and returns all output. */
 export async function typeSvc(
   args: readonly string[],
   { folder, env = {}, answers }: { folder: string; env?: Record<string, string>; answers: readonly string[] },
@@ -252,7 +252,7 @@ export async function typeSvc(
   return { code, shown: shown.replaceAll("\r\n", "\n") }
 }
 
-/** The ids of the processes whose command line holds `text`. */
+/** Returns the ids of the processes whose command line contains `text`. */
 export function processes(text: string): number[] {
   const { stdout } = Bun.spawnSync(WINDOWS ? ["windows.exe", "processes"] : ["ps", "-eo", "pid=,args="])
   return stdout
@@ -262,7 +262,7 @@ export function processes(text: string): number[] {
     .map((line) => Number.parseInt(line, 10))
 }
 
-/** Calls `look` until it gives something, at most `ms` milliseconds: for what happens outside and cannot be awaited. */
+/** Calls `look` until it returns a value, for at most `ms` milliseconds: for external events that cannot be awaited. */
 export async function eventually<T>(
   look: () => T | undefined | false | Promise<T | undefined | false>,
   ms = 10_000,
@@ -276,11 +276,11 @@ export async function eventually<T>(
   }
 }
 
-/** Waits until so many calls run on the servers of an svc with `--metrics`. */
+/** Waits until this number of calls runs on the servers of an svc with `--metrics`. */
 export const callsRun = ({ url }: Pick<Instance, "url">, count = 1): Promise<true> =>
   eventually(async () => (await (await fetch(`${url}/metrics`)).text()).includes(`\nsvc_calls_in_flight ${count}\n`))
 
-/** One JSON-RPC request of a modern client. */
+/** Sends one JSON-RPC request as a modern client. */
 export async function modern(
   url: string,
   method: string,

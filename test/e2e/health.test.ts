@@ -30,7 +30,7 @@ const command = async (svc: Instance, ...args: string[]): Promise<string> =>
 const isConnected = (svc: Instance, name: string) =>
   eventually(async () => (await readJson(svc, `/health/mcp/${name}`)).state === "ready")
 
-test("tools counts what is offered everywhere, and hidden tools apart [tool:counts]", async () => {
+test("tools counts the offered tools everywhere, and hidden tools are counted separately [tool:counts]", async () => {
   const tools = ["echo", "echo1", "echo2"]
   await using svc = await startSvc({
     config: {

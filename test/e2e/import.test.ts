@@ -18,7 +18,7 @@ const inFolder =
     runSvc([...args, "--config-dir", join(folder, "svc")], freshEnv(folder), "", folder)
 const written = (folder: string) => JSON.parse(readIfThere(join(folder, "svc/mcp.json")) ?? "").mcpServers
 
-test("servers of all scopes are imported, equal ones once, different ones of a name with a number [import:scopes] [import:names] [import:offer]", async () => {
+test("servers of all scopes are imported: equal ones once, different ones with the same name under a number [import:scopes] [import:names] [import:offer]", async () => {
   const files = (path: string) => ({ command: "npx", args: ["-y", "server-filesystem", path] })
   const folder = home({
     ".claude.json": {
@@ -32,7 +32,7 @@ test("servers of all scopes are imported, equal ones once, different ones of a n
   const dry = await svc("config", "import", "--dry-run")
   expect(dry.stdout).toMatch(/^NAME +STARTS +FROM +PROJECT +NOTE/)
   expect(dry.stdout).toMatch(/memory +memory +claude-code +\/work\/site/)
-  // In the home directory, Cursor's file of the user is the project's, too.
+  // In the home directory, the user's file of Cursor is also that of the project.
   expect(dry.stdout.match(/documents/g)?.length).toBe(1)
   expect(dry.stdout).toMatch(/documents .* cursor +same as files\n/)
   expect(dry.stdout.match(/server-filesystem \/site/g)?.length).toBe(1)
@@ -54,7 +54,7 @@ test("servers of all scopes are imported, equal ones once, different ones of a n
   expect([Object.keys(mcpServers), projects["/work/site"].mcpServers]).toEqual([["svc"], {}])
 })
 
-test("the projects that Claude Code knows have files of their own, which --project imports [import:scopes] [import:project]", async () => {
+test("the projects that Claude Code knows have their own files, which --project imports [import:scopes] [import:project]", async () => {
   const folder = home({ "site/.mcp.json": { mcpServers: { site: { command: "site" } } } })
   const project = join(folder, "site")
   const own = { projects: { [project]: {}, [join(folder, "gone")]: {}, relative: {} } }
@@ -70,7 +70,7 @@ test("the projects that Claude Code knows have files of their own, which --proje
   expect(written(folder)).toEqual({ site: { command: "site" } })
 })
 
-test("the question hides the secrets of the user's own files, and nothing that may be code [import:secrets-hidden]", async () => {
+test("the question hides secrets from the user's own files, but nothing that may be code [import:secrets-hidden]", async () => {
   const env = { API_KEY: "sk-0123456789abcdef", NODE_OPTIONS: "--require=./x.cjs", MODE: "fast" }
   const headers = { Authorization: "Bearer s3cret-value" }
   const folder = home({
@@ -98,7 +98,7 @@ test("svc itself is not imported, at whatever address it answers [import:self]",
   expect(stdout).toContain("imported real")
 })
 
-test("secrets go to .env, and values to be asked for are asked for once [import:secrets]", async () => {
+test("secrets go to .env, and prompted values are asked for once [import:secrets]", async () => {
   const linear = { command: "linear", args: ["--key=${input:linear-key}"], env: { COPY: "${input:linear-key}" } }
   const files = {
     ".cursor/mcp.json": {

@@ -91,7 +91,7 @@ describe.each(CLIENTS)("with a client of %s", (_name, connect) => {
   }, 20_000)
 })
 
-test("where nobody can be asked, what runs a new command is refused unless svc was told otherwise [tools:confirm]", async () => {
+test("if no person can be asked, an action that runs a new command is refused, unless --confirm-installs is off [tools:confirm]", async () => {
   await using svc = await start(ALL)
   await using client = await connect1(svc)
   const before = documents(svc.folder)
@@ -134,7 +134,7 @@ const HIDING = {
   },
 }
 
-test("what other clients' models read changes only when a person agrees, who sees all of it [tools:confirm-edits]", async () => {
+test("texts that the models of other clients read change only if a person, who sees all of them, agrees [tools:confirm-edits]", async () => {
   await using svc = await start([...ALL, "--confirm-installs", "off"], HIDING)
   const asked: string[] = []
   await using client = await connect2(svc, (message) => {
@@ -154,14 +154,14 @@ test("what other clients' models read changes only when a person agrees, who see
   }
   expect(asked).toHaveLength(OFFERS.length)
   expect(documents(svc.folder)).toEqual(before)
-  // Of what changes nothing nobody is asked.
+  // An edit that changes nothing asks nobody.
   expect((await alone.call("mcp_enable", { serverName: "here" })).structuredContent).toMatchObject({ changed: false })
   expect((await alone.call("mcp_edit", { serverName: "here", patch: { disabledTools: ["echo1"] } })).isError).toBe(
     undefined,
   )
 }, 20_000)
 
-test("--confirm-edits off leaves what runs to a person, and the last tool to confirmZeroTools [tools:confirm-edits] [tools:zero]", async () => {
+test("with --confirm-edits off, a person still confirms what runs, and confirmZeroTools the last tool [tools:confirm-edits] [tools:zero]", async () => {
   await using svc = await start([...ALL, "--confirm-edits", "off"], HIDING)
   await using client = await connect1(svc)
   const edit = async (args: object) =>
@@ -178,7 +178,7 @@ test("--confirm-edits off leaves what runs to a person, and the last tool to con
   expect(written(svc).here.disabledTools).toEqual(["echo1", "here_svc_echo"])
 }, 20_000)
 
-describe("an installation that fails leaves the folder byte for byte [tools:rollback]", () => {
+describe("an installation that fails leaves the folder unchanged, byte for byte [tools:rollback]", () => {
   const attempts: readonly (readonly [string, object, string])[] = [
     ["to spawn", { command: "/nowhere/at/all" }, "rolled_back"],
     ["at its start", { command: "bun", args: [FAILING, "exit"] }, "rolled_back"],
@@ -224,7 +224,7 @@ describe("an installation that fails leaves the folder byte for byte [tools:roll
     20_000,
   )
 
-  test("to be written", async () => {
+  test("if mcp.json cannot be backed up", async () => {
     await using client = await connect1(svc)
     writeFileSync(join(svc.folder, "backups"), "a file where a folder should be")
     const before = documents(svc.folder)
@@ -241,7 +241,7 @@ describe("an installation that fails leaves the folder byte for byte [tools:roll
     rmSync(join(svc.folder, "backups"))
   }, 20_000)
 
-  test("and says what the server said", async () => {
+  test("and shows the output of the server", async () => {
     await using client = await connect1(svc)
     const { structuredContent, content } = await client.call("mcp_install", {
       serverName: "new",
@@ -253,7 +253,7 @@ describe("an installation that fails leaves the folder byte for byte [tools:roll
   }, 20_000)
 })
 
-test("an installation that fails is forgotten by the cache of eras too [tools:rollback]", async () => {
+test("the cache of eras also forgets an installation that fails [tools:rollback]", async () => {
   await using svc = await startSvc({ config: { mcpServers: {} }, flags: UNASKED })
   await using client = await connect2(svc)
   const install = (serverName: string, ...args: string[]) =>
@@ -267,7 +267,7 @@ test("an installation that fails is forgotten by the cache of eras too [tools:ro
   ])
 }, 20_000)
 
-test("two installations at once both succeed, each with secrets of its own [tools:secrets]", async () => {
+test("two simultaneous installations both succeed, each with its own secrets [tools:secrets]", async () => {
   await using svc = await start(UNASKED)
   await using one = await connect1(svc)
   await using two = await connect2(svc)
@@ -280,7 +280,7 @@ test("two installations at once both succeed, each with secrets of its own [tool
     "connected",
   ])
   expect(Object.keys(written(svc)).sort()).toEqual(["a", "b", "c", "here"])
-  // Each has a variable of its own, for their values differ.
+  // Each has its own variable, because their values differ.
   expect(new Set(["a", "b", "c"].map((name) => written(svc)[name].env.TOKEN)).size).toBe(3)
   const [first, second] = await Promise.all([install(one, "same"), install(two, "same")])
   expect([first.isError ?? false, second.isError ?? false].sort()).toEqual([false, true])
@@ -311,7 +311,7 @@ test("a hand edit during an installation survives it, whether it succeeds or not
   await eventually(async () => (await client.names()).includes("renamed_svc_echo"))
 }, 20_000)
 
-test("an installation that svc's end or its caller's cuts off is taken back", async () => {
+test("an installation is undone if svc or its caller ends in the middle", async () => {
   await using svc = await start(UNASKED)
   const file = join(svc.folder, "mcp.json")
   const before = readIfThere(file)
@@ -341,7 +341,7 @@ test("an installation that svc's end or its caller's cuts off is taken back", as
   expect(processes(`${FAILING} `)).toEqual([])
 }, 30_000)
 
-test("an installation in which svc is killed is taken back at the next start", async () => {
+test("if svc is killed during an installation, the next start undoes it", async () => {
   const folder = freshFolder()
   await using killed = await startSvc({ folder, config: { mcpServers: {} }, flags: UNASKED })
   const file = join(folder, "mcp.json")
@@ -369,7 +369,7 @@ test.each([
   ["without an instance", false],
   ["with a running instance", true],
 ])(
-  "an installation that a person interrupts is taken back, %s",
+  "an installation that the user interrupts is undone, %s",
   async (_name, running) => {
     const folder = freshFolder()
     await using stack = new AsyncDisposableStack()
@@ -408,7 +408,7 @@ test.each([
 )
 
 test.each(CLIENTS)(
-  "a client of %s hears that an installation goes on",
+  "a client of %s gets progress during an installation",
   async (_name, connect) => {
     await using svc = await start(UNASKED)
     await using client = await connect(svc)
@@ -420,7 +420,7 @@ test.each(CLIENTS)(
   20_000,
 )
 
-test("a server that connects but offers nothing is said to", async () => {
+test("svc says that a server connects but offers nothing", async () => {
   await using svc = await start(UNASKED)
   await using client = await connect1(svc)
   const { structuredContent } = await client.call("mcp_install", {

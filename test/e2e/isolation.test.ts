@@ -1,4 +1,4 @@
-/** Fifty sessions on shared servers of every kind: what belongs to one reaches no other. */
+/** Fifty sessions on shared servers of every kind: the messages of one session reach no other. */
 import { expect, test } from "bun:test"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
@@ -9,7 +9,7 @@ const SESSIONS = 50
 const CALLS = 10_000
 type Text = { isError?: boolean; content: { text: string }[] }
 
-test("progress, answers, questions and cancellations of fifty sessions are each their own", async () => {
+test("progress, answers, questions and cancellations of fifty sessions stay in their own session", async () => {
   const [one, two] = await Promise.all([startHttp("everything-1x.ts"), startHttp("everything-2x.ts")])
   const stdio = (file: string) => ({ command: "bun", args: [fixture(file)] })
   await using svc = await startSvc({
@@ -71,7 +71,7 @@ test("progress, answers, questions and cancellations of fifty sessions are each 
             (error: Error) => ({ isError: true, content: [{ text: error.message }] }),
           )
           const text = content[0]?.text ?? ""
-          // A shared legacy stdio server cannot say whose its question is: refused is right, another's answer is not.
+          // A shared legacy stdio server cannot say which client its question is for: svc may refuse it, but not ask another client.
           if (isError === true && server === "s1" && text.includes("several clients")) counts.refused++
           else if (!text.includes(`"from ${index}"`)) wrong.push(`${mark} on ${server} was answered ${text}`)
         }

@@ -59,7 +59,7 @@ async function stateOf(svc: Instance): Promise<Live | undefined> {
 }
 
 test.each([["a stdio server"], ["a supervised stdio server"], ["a remote server"]] as const)(
-  "%s whose one list fails is there with the rest, and with that when it is answered [backend:lists] [backend:degraded]",
+  "%s with one failing list offers its other lists, and the failing one as soon as it is answered [backend:lists] [backend:degraded]",
   async (kind) => {
     const folder = freshFolder()
     const [file, starts] = [join(folder, "up"), join(folder, "starts")]
@@ -102,7 +102,7 @@ test.each([["a stdio server"], ["a supervised stdio server"], ["a remote server"
   30_000,
 )
 
-test("a list without an answer keeps nothing from being loaded", async () => {
+test("a list that is never answered does not delay loading", async () => {
   await using svc = await startSvc({
     config: { mcpServers: { s: { ...lists("--silent", "prompts/list"), connectionTimeout: 1500 } } },
   })
@@ -113,7 +113,7 @@ test("a list without an answer keeps nothing from being loaded", async () => {
   await client.close()
 }, 30_000)
 
-test("a server that ends while it is asked for a list is lost", async () => {
+test("a server that exits while svc requests a list counts as lost", async () => {
   await using svc = await startSvc({ config: { mcpServers: { s: lists("--end", "prompts/list") } } })
   await svc.said("could not be started")
   expect(await stateOf(svc)).toMatchObject({ state: "failed", status: "error" })
@@ -123,7 +123,7 @@ test.each([
   ["at the aggregate", "/mcp", "s_svc_"],
   ["at the server's own address", "/servers/s/mcp", ""],
 ] as const)(
-  "what a session's own process lists is the session's alone, %s [isolation:lists]",
+  "the lists of a session's own process apply only to this session, %s [isolation:lists]",
   async (_where, path, prefix) => {
     await using svc = await startSvc({
       config: { mcpServers: { s: { ...lists(), isolation: "session", disabledTools: ["die"] } } },
@@ -138,7 +138,7 @@ test.each([
     other.setNotificationHandler(ToolListChangedNotificationSchema, () => void changes++)
     asked.setNotificationHandler(ToolListChangedNotificationSchema, () => void changes++)
     for (const client of [one, other, asked]) expect(await toolsOf(client)).toEqual(all)
-    // Each own process is told what its client can do.
+    // Each own process gets the capabilities of its client.
     const limited = changed(one)
     await one.callTool({ name: `${prefix}hello` })
     await limited
@@ -153,7 +153,7 @@ test.each([
     await asked.callTool({ name: `${prefix}hello` })
     for (const client of [other, asked]) expect(await toolsOf(client)).toEqual(all)
     expect(changes).toBe(0)
-    // What is hidden is hidden of own processes too.
+    // Hidden tools are also hidden for own processes.
     const hidden = changed(one)
     svc.write({ mcpServers: { s: { ...lists(), isolation: "session", disabledTools: ["die", "grown"] } } })
     await hidden
@@ -168,7 +168,7 @@ test.each([
   ["svc proxy", ({ folder }: Instance) => piped("proxy", folder)],
   ["svc serve over stdio", ({ folder }: Instance) => piped("serve", folder, "--transport", "stdio")],
 ] as const)(
-  "what a session's own process lists is the session's over %s",
+  "the lists of a session's own process apply to this session over %s",
   async (_what, transportTo) => {
     await using svc = await startSvc({ config: { mcpServers: { s: { ...lists(), isolation: "session" } } } })
     const client = await connectOver(transportTo(svc), { elicitation: {} })
@@ -183,7 +183,7 @@ test.each([
   30_000,
 )
 
-test("a real server lists for a session's own process what it lists for its client", async () => {
+test("in a session's own process, a real server lists what it lists for a client with the same capabilities", async () => {
   const server = npmServer("server-everything")
   await using svc = await startSvc({ config: { mcpServers: { e: { ...server, isolation: "session" } } } })
   const [direct, client] = await Promise.all([
@@ -198,14 +198,14 @@ test("a real server lists for a session's own process what it lists for its clie
   await Promise.all([direct.close(), client.close()])
 }, 30_000)
 
-test("a tool that a session's own process must not be asked for is refused with its first call", async () => {
+test("a tool that a session's own process does not list is refused from the session's first call on", async () => {
   await using svc = await startSvc({ config: { mcpServers: { s: { ...lists(), isolation: "session" } } } })
   const client = await connect(`${svc.url}/mcp`)
   await expect(client.callTool({ name: "s_svc_ask" })).rejects.toThrow("Unknown tool: s_svc_ask")
   await client.close()
 }, 30_000)
 
-test("a call of a server that failed is told why, and of no secret", async () => {
+test("a call to a failed server gets the reason, without secrets", async () => {
   const config = (isolation: string, command: string) => ({
     mcpServers: { s: { command: "sh", args: ["-c", command], isolation, env: { TOKEN: "sekret-12345" } } },
   })
@@ -228,7 +228,7 @@ test("a call of a server that failed is told why, and of no secret", async () =>
   await client.close()
 }, 30_000)
 
-test("what a session's own process listed stands after its end, until the next one lists", async () => {
+test("the lists of a session's own process stay after its end, until the next process lists", async () => {
   await using svc = await startSvc({ config: { mcpServers: { s: { ...lists(), isolation: "session" } } } })
   const client = await connect(`${svc.url}/mcp`, { elicitation: {} })
   const before = await toolsOf(client)
@@ -283,7 +283,7 @@ test("a call to a server that has never listed names it and its failure, and no 
   const failure = { isError: true, content: [{ type: "text", text }] }
   expect(await client.callTool({ name: "a_svc_hello" })).toMatchObject(failure)
   expect(await own.callTool({ name: "hello" })).toMatchObject(failure)
-  // Of a server that has listed, its own tools alone are near.
+  // For a server that has listed its tools, only its own tools are suggested.
   expect(client.callTool({ name: "b_svc_helo" })).rejects.toThrow("Unknown tool: b_svc_helo. Did you mean b_svc_hello?")
   writeFileSync(join(folder, "up"), "")
   await eventually(async () => (await toolsOf(client)).includes("a_svc_hello"))
@@ -292,7 +292,7 @@ test("a call to a server that has never listed names it and its failure, and no 
   await own.close()
 }, 30_000)
 
-test("at a server's own address, what svc does not know passes in both directions [relay:unknown]", async () => {
+test("at a server's own address, unknown members and notifications pass in both directions [relay:unknown]", async () => {
   await using svc = await startSvc({ config: { mcpServers: { s: lists() } } })
   const url = `${svc.url}/servers/s/mcp`
   const post = async (message: object, headers: Record<string, string>) => {

@@ -1,4 +1,4 @@
-/** Remote servers and documents that mean ill: svc stays up, the others go on, and each gets one clear error. */
+/** Malicious remote servers and documents: svc stays up, the other servers keep working, and each fault gets one clear error. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { lstatSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -121,7 +121,7 @@ test.each([
   ["a redirect to a file", "file", /redirects to another origin/],
   ["silence", "silent", /no answer to tools\/call within 2 s/],
 ])(
-  "%s costs its caller the call, with a reason",
+  "%s fails the call with a reason",
   async (_what, how, reason) => {
     await isReady(svc, "evil")
     const body = await poke(how)
@@ -139,7 +139,7 @@ test.each([
 )
 
 test(
-  "a header with a line break in it leaves its server out, with the place; the others run",
+  "a server with a line break in a header is left out, with the place in the file; the others run",
   async () => {
     await using one = await startSvc({
       config: `{
@@ -168,7 +168,7 @@ test(
 )
 
 test(
-  "mcp.json may be a symbolic link; the files that svc keeps for itself are put in the place of one",
+  "mcp.json may be a symbolic link; svc replaces links at the paths of its own files with files",
   async () => {
     const folder = freshFolder()
     const dotfiles = join(folder, "dotfiles")
@@ -189,7 +189,7 @@ test(
   LIMIT_MS,
 )
 
-test("a server that says to come back at once, for ever, is not asked without a pause", async () => {
+test("svc pauses between requests to a server that keeps asking for an immediate retry", async () => {
   const asked: number[] = []
   using restless = Bun.serve({
     hostname: "127.0.0.1",

@@ -1,4 +1,4 @@
-/** Servers that mean ill: svc stays up, the others go on, and each gets one clear error. */
+/** Malicious servers: svc stays up, the other servers keep working, and each fault gets one clear error. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { join } from "node:path"
 import { eventually, type Instance, modern, ROOT, startSvc } from "./harness.ts"
@@ -48,7 +48,7 @@ const textOf = ({ result }: Body): string => {
   return first?.text ?? ""
 }
 
-/** The neighbour is the very process that it was, and svc answers. */
+/** Checks that the other server is still the same process, and that svc answers. */
 let neighbour: string | undefined
 async function othersGoOn(): Promise<void> {
   const good = textOf(await callTool("good_svc_echo"))
@@ -73,7 +73,7 @@ test.each([
   ["an answer with a wrong id", "wrong-id", /no answer to tools\/call within 2 s/],
   ["an answer that is cut off", "cut", /sent a message that is not JSON/],
 ])(
-  "%s costs the caller its call, with a reason",
+  "%s fails the call with a reason",
   async (_what, how, reason) => {
     await isReady("evil")
     const body = await poke(how)
@@ -121,7 +121,7 @@ test.each([
 )
 
 test(
-  "five thousand questions to a client that answers none end that call with a reason",
+  "a call that asks five thousand questions of a client that answers none fails with a reason",
   async () => {
     await isReady("evil")
     const { error } = await poke("questions")
@@ -161,7 +161,7 @@ test(
 )
 
 test(
-  "bytes that are no UTF-8 reach the caller as text that is",
+  "bytes that are not UTF-8 reach the caller as valid text",
   async () => {
     await isReady("evil")
     const response = await fetch(`${svc.url}/servers/evil/mcp`, {
@@ -196,7 +196,7 @@ test(
 )
 
 test(
-  "members named like prototypes stay members",
+  "members with the names of prototype properties stay ordinary members",
   async () => {
     await isReady("evil")
     await poke("prototype")
@@ -207,7 +207,7 @@ test(
 )
 
 test(
-  "a listing that is nested too deep, has no end, or is none costs its own server alone",
+  "a list that is nested too deeply, endless or invalid affects only its own server",
   async () => {
     await isReady("good")
     const { body } = await modern(`${svc.url}/mcp`, "tools/list")

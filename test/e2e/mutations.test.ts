@@ -1,6 +1,6 @@
 /**
- * Servers whose answers are changed at random, over each transport, before clients of each kind: each sees one valid answer
- * to what it asked, and nothing else. SVC_E2E_MUTATIONS makes it more calls, SVC_SEED others.
+ * Servers whose answers are changed at random, over each transport and with clients of each kind: each client sees one valid
+ * answer to its request, and nothing else. SVC_E2E_MUTATIONS sets the number of calls, SVC_SEED the random changes.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { SseDecoder } from "../../src/wire/sse.ts"
@@ -69,7 +69,7 @@ const INITIALIZE = {
 const post = (body: unknown, headers: Record<string, string> = {}, path = "/mcp") =>
   fetch(`${svc.url}${path}`, { method: "POST", headers: { ...HEADERS, ...headers }, body: JSON.stringify(body) })
 
-/** A call of a modern client; the answer as it came. */
+/** Makes a call as a modern client. Returns the raw answer. */
 const postModern = (id: number, name: string, more: object = {}) => {
   const _meta = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -95,7 +95,7 @@ async function messagesOf(response: Response): Promise<readonly Uint8Array[]> {
   return messages
 }
 
-/** Looks at all that a request was answered with: every message right, and the one that it waits for among them. */
+/** Checks all messages that answer a request: each must be valid, and one of them must be the expected answer. */
 function check(messages: readonly (Uint8Array | string)[], id: number): void {
   const asked = new Set<unknown>([id])
   for (const message of messages) expect(faultOf(message, asked)).toBeUndefined()
@@ -158,7 +158,7 @@ test(
 )
 
 test(
-  "a tool invocation gets a result, or an error of its server",
+  "a tool invocation without JSON-RPC gets a result, or an error of its server",
   async () => {
     await each(async (_id, tool) => {
       const response = await post({ tool, arguments: {} })
@@ -170,7 +170,7 @@ test(
   LIMIT_MS,
 )
 
-/** A client of one channel: every message that comes is looked at, and its call ends. */
+/** A client on one channel: it checks every message, and each of its calls ends. */
 function channel(send: (text: string) => void) {
   const asked = new Set<unknown>()
   const faults: string[] = []
@@ -193,7 +193,7 @@ function channel(send: (text: string) => void) {
   }
 }
 
-/** Good calls run beside the others and keep their answers, whatever ids the mutated ones are given. */
+/** Valid calls run beside the mutated ones and must get their own answers, whatever ids the mutated answers have. */
 async function beside({ ask, faults }: ReturnType<typeof channel>): Promise<void> {
   await ask(INITIALIZE)
   await each(async (id, name) => {
@@ -204,7 +204,7 @@ async function beside({ ask, faults }: ReturnType<typeof channel>): Promise<void
 }
 
 test(
-  "a client of svc proxy gets one answer to each call, and those of others are theirs",
+  "a client of svc proxy gets one answer to each call, and other calls get their own",
   async () => {
     const child = Bun.spawn({
       cmd: [SVC, "proxy", "--config-dir", svc.folder],
@@ -234,7 +234,7 @@ test(
 )
 
 test(
-  "a client of HTTP+SSE gets one answer to each call, and those of others are theirs",
+  "a client of HTTP+SSE gets one answer to each call, and other calls get their own",
   async () => {
     const stopped = new AbortController()
     const stream = await fetch(`${svc.url}/sse`, { signal: stopped.signal })
@@ -267,7 +267,7 @@ test(
       const { result } = JSON.parse(new TextDecoder().decode(messages.at(-1))) as { result?: Record<string, unknown> }
       return result ?? {}
     }
-    // One after the other: who is asked must be known.
+    // One after the other, so that svc knows which client to ask.
     for (let count = 0; count < CALLS / 6; count++) {
       const { resultType, inputRequests, requestState } = await ask(2 * count)
       expect(resultType).toBe("input_required")

@@ -174,7 +174,7 @@ test("a server keeps its own names under its own path", async () => {
   await client.close()
 })
 
-test("a client that starts a command gets the same over stdio, and nothing is left when it goes", async () => {
+test("a client that starts svc as a command gets the same over stdio, and no process is left when it ends", async () => {
   const home = freshFolder()
   await Bun.write(`${home}/mcp.json`, JSON.stringify({ mcpServers: { everything: npmServer("server-everything") } }))
   const transport = new Stdio1({

@@ -12,7 +12,7 @@ const SERVERS = ["stdio", "stdio26", "http", "http26"] as const
 /** JSON text as it stands inside of a string. */
 const quoted = (json: string) => JSON.stringify(json).slice(1, -1)
 
-/** A client's end of a connection: text out, and whatever text came in. */
+/** A client's end of a connection: sends text, and collects the text that arrives. */
 type Channel = { say(text: string): void; readonly heard: string[]; close(): unknown }
 
 /** The answer to an id as it came. */
@@ -164,7 +164,7 @@ describe.each(Object.keys(CHANNELS))("[relay:numbers] over %s", (name) => {
       for (const odd of ODD_NUMBERS) {
         const params = `{"name":"${server}_svc_echo",${args(odd)},"_meta":{${meta(`"progressToken":${odd},"m":${odd}`)}}}`
         channel.say(`{"jsonrpc":"2.0","id":${odd},"method":"tools/call","params":${params}}`)
-        // Modern requests over HTTP have no session: a shared process cannot say for which of two a log message is.
+        // Modern requests over HTTP have no session: a shared process cannot say which of two requests a log message is for.
         if (name === "modern Streamable HTTP") await answerTo(channel, odd)
       }
       for (const odd of ODD_NUMBERS) {
@@ -225,7 +225,7 @@ test("a server's own endpoint, a batch and a call without an envelope keep numbe
   expect(result).toContain(`{"n":[${ODD}]}`)
 })
 
-test("svc's own tools take a number for what it is worth", async () => {
+test("svc's own tools accept a number in any notation of its value", async () => {
   const channel = await initialize(http(`${svc.url}/mcp`))
   const call =
     '"method":"tools/call","params":{"name":"mcp_edit","arguments":{"serverName":"stdio","dryRun":true,"patch":{"requestTimeout":5E3}}}'

@@ -1,4 +1,4 @@
-/** svc at servers that a real authorization server protects. */
+/** svc with servers that are protected by a real authorization server. */
 import { expect, test } from "bun:test"
 import { chmodSync, readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
@@ -7,7 +7,7 @@ import { connect1 } from "./clients.ts"
 import { eventually, freshEnv, freshFolder, type Instance, modern, ROOT, runSvc, SVC, startSvc } from "./harness.ts"
 
 const LIMIT_MS = 30_000
-/** Nothing of a test belongs into the keychain of the machine. */
+/** Keeps the secrets of tests out of the machine's keychain. */
 const env = { SVC_KEYCHAIN: "off" }
 const FULL = ["--health-info-level", "full", "--health-rate-limit", "off"]
 
@@ -35,7 +35,7 @@ const logIn = async (svc: Instance) => {
 const tokenRequests = (authority: Authority) => authority.asked.get("/token") ?? 0
 
 test(
-  "a person follows the address once, and the server connects; nothing else restarts [oauth:login] [auth:awaiting]",
+  "after the user has opened the sign-in address once, the server connects; nothing else restarts [oauth:login] [auth:awaiting]",
   async () => {
     await using authority = await startAuthority()
     using resource = startResource(authority)
@@ -64,7 +64,7 @@ test(
       expect((await call(svc)).result).toMatchObject(YOU)
       expect(await pid()).toEqual(before)
 
-      // The answer was good once; what it brought is kept, and shown to nobody.
+      // The answer is valid only once; its tokens are stored, and shown nowhere.
       expect(await browse(end.url)).toMatchObject({
         status: 400,
         text: expect.stringContaining("svc does not wait for this sign-in"),
@@ -92,7 +92,7 @@ test(
       for (const token of tokens) expect(texts).not.toContain(token)
       await Bun.$`cp -r ${svc.folder}/. ${folder}`.quiet()
     }
-    // A start later needs nobody.
+    // A later start needs no user.
     await using again = await startSvc({ config, flags: FULL, env, folder })
     await stateIs(again, "ready")
     expect(again.stderr()).not.toContain("sign-in needed")
@@ -101,7 +101,7 @@ test(
 )
 
 test(
-  "an authorization server that is down costs the calls of that time, and nobody a login [oauth:refresh]",
+  "while an authorization server is down, calls fail, but users do not have to log in again [oauth:refresh]",
   async () => {
     await using authority = await startAuthority({ accessTtl: 2 })
     using resource = startResource(authority)
@@ -121,7 +121,7 @@ test(
     await eventually(async () => (await call(svc)).result?.isError === undefined)
     expect(svc.stderr().match(/web: sign-in needed/g)).toHaveLength(1)
 
-    // New keys: what was signed with the old ones is refused, and renewed without a word.
+    // With new keys, tokens signed with the old ones are refused, and renewed silently.
     await authority.stop()
     await authority.start("new")
     await eventually(async () => (await call(svc)).result?.isError === undefined)
@@ -153,7 +153,7 @@ test.each([
   ["audience", { audience: "https://another.example/mcp" }],
   ["issuer", { issuer: "https://another.example" }],
 ] as const)(
-  "tokens of a wrong %s end the asking, with a reason [oauth:terminal]",
+  "after a token with a wrong %s, svc stops asking and gives the reason [oauth:terminal]",
   async (_what, wants) => {
     await using authority = await startAuthority()
     using resource = startResource(authority, wants)
@@ -171,7 +171,7 @@ test.each([
 )
 
 test(
-  "a call that needs more scopes says so, and works after the person agreed; other calls go on",
+  "a call that needs more scopes says so, and works after the user agreed; other calls continue",
   async () => {
     await using authority = await startAuthority()
     using resource = startResource(authority, { callScope: "write" })
@@ -209,7 +209,7 @@ test(
   LIMIT_MS,
 )
 
-/** Runs `svc auth login` as somebody whose browser follows redirects. */
+/** Runs `svc auth login` with a browser that follows redirects. */
 async function login(folder: string, ...flags: string[]) {
   const child = Bun.spawn({
     cmd: [SVC, "auth", "login", "web", "--no-browser", "--config-dir", folder, ...flags],
@@ -247,7 +247,7 @@ test(
     svc.signal("SIGTERM")
     await svc.exited
 
-    // Nobody runs now: the command itself waits for the browser, at a port of its own.
+    // No svc runs now: the command itself waits for the browser, on its own port.
     const alone = await login(svc.folder)
     expect(alone).toMatchObject({ code: 0, page: { status: 200 } })
     expect(alone.said).toContain("redirect_uri=http%3A%2F%2F127.0.0.1%3A")
@@ -263,7 +263,7 @@ test(
 )
 
 test(
-  "a browser on another machine: the address at which it ends is enough",
+  "if the browser is on another machine, pasting the address at which it ends is enough",
   async () => {
     await using authority = await startAuthority()
     using resource = startResource(authority)
@@ -292,7 +292,7 @@ test(
 )
 
 test(
-  "secrets that others can read are not used, and said once; when that is mended, a restart of the server is enough",
+  "secrets that others can read are not used, and reported once; after they are fixed, a restart of the server is enough",
   async () => {
     await using authority = await startAuthority()
     using resource = startResource(authority)
@@ -314,7 +314,7 @@ test(
   LIMIT_MS,
 )
 
-test("with an external address, browsers come back to it, and svc describes itself there", async () => {
+test("with an external address, browsers return to it, and svc describes itself there", async () => {
   await using authority = await startAuthority()
   using resource = startResource(authority)
   await using svc = await startSvc({
@@ -322,7 +322,7 @@ test("with an external address, browsers come back to it, and svc describes itse
     flags: [...FULL, "--auth", "--external-url", "https://svc.example.com/"],
     env,
   })
-  // A browser has no token of svc's: what comes back is known by its state.
+  // A browser has no token of svc: svc recognizes its return by the state.
   const redirect = "https://svc.example.com/oauth/callback"
   const address = await eventually(() => /sign-in needed[^\n]*: (http\S+)/.exec(svc.stderr())?.[1])
   expect(new URL(address).searchParams.get("redirect_uri")).toBe(redirect)
@@ -332,7 +332,7 @@ test("with an external address, browsers come back to it, and svc describes itse
     redirect_uris: [redirect],
     token_endpoint_auth_method: "none",
   })
-  // What stands before svc there passes it on.
+  // The proxy in front of svc forwards it.
   const end = await browse(address, redirect)
   const page = await fetch(end.url.replace("https://svc.example.com", svc.url), {
     headers: { host: "svc.example.com" },
@@ -342,7 +342,7 @@ test("with an external address, browsers come back to it, and svc describes itse
 })
 
 test.skipIf(process.platform === "win32")(
-  "where svc listens on a socket alone, the command waits for the browser",
+  "if svc listens only on a socket, the command waits for the browser",
   async () => {
     await using authority = await startAuthority()
     using resource = startResource(authority)
@@ -368,7 +368,7 @@ test.skipIf(process.platform === "win32")(
   LIMIT_MS,
 )
 
-test("a server that wants a token and offers no OAuth is told apart, and what to do is said", async () => {
+test("a server that requires a token but offers no OAuth is recognized, and svc says what to do", async () => {
   const kinds = {
     // Its stream is of the old transport, and the only thing that says 401.
     old: (request: Request) => new Response(null, { status: request.method === "GET" ? 401 : 405 }),
@@ -425,7 +425,7 @@ test("a server that wants a token and offers no OAuth is told apart, and what to
 })
 
 test(
-  "a server that requires authorization is installed, and where a person must go stands in the text",
+  "a server that requires authorization is installed, and the text contains the address to open",
   async () => {
     await using authority = await startAuthority()
     using resource = startResource(authority)
@@ -450,7 +450,7 @@ test(
   LIMIT_MS,
 )
 
-test("svc auth login says plainly what it cannot do", async () => {
+test("svc auth login reports in plain words what it cannot do", async () => {
   const folder = freshFolder()
   await Bun.write(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { files: { command: "true" } } }))
   const other = await runSvc(["auth", "login", "nobody", "--config-dir", folder], env)

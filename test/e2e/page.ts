@@ -1,7 +1,7 @@
 /**
  * Runs a page of the documentation as its readers do: its blocks in order, in a shell on a terminal, with a fresh HOME.
  *
- *   ```sh                        runs; the page fails with the first command that does
+ *   ```sh                        runs; the page fails with its first command that fails
  *   ```sh not-run="REASON"       does not run
  *   ```LANGUAGE file=PATH        is written to PATH, relative to HOME
  *   <!-- run … -->               runs too, and readers do not see it: what a reader has already, what a test must adapt
@@ -143,10 +143,10 @@ export async function runPage(
 
 const SHELLS: ReadonlySet<string> = new Set(["bash", "shell", "zsh", "console", "powershell", "pwsh", "bat", "cmd"])
 const DOWNLOAD_MS = 60_000
-/** Then the shell is ended, and ends what it has started. */
+/** After this time, the shell is ended, and with it everything that it has started. */
 const PAGE_MS = 50_000
 
-/** Serves in the background: a page goes on where its reader opens another terminal. */
+/** Serves in the background: the page continues as if its reader opened another terminal. */
 const SVC_SCRIPT = `#!/bin/sh
 case "$*" in
   *--help*|*--background*|*"--transport stdio"*) ;;

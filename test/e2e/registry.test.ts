@@ -283,7 +283,7 @@ test.each([
   60_000,
 )
 
-test("a person is asked with what the registry thinks of a server", async () => {
+test("the question to a person shows the registry's status of a server", async () => {
   await using registry = startRegistry([{ ...weather("1.0.0"), status: "deleted" }])
   await using svc = await startSvc({
     config: { mcpServers: {}, registries: configured(registry) },
@@ -300,7 +300,7 @@ test("a person is asked with what the registry thinks of a server", async () => 
   )
 }, 20_000)
 
-test("a person sees what an entry fixes and an assistant passes, and what they typed is hidden [tools:shown]", async () => {
+test("a person sees the values that an entry or an assistant sets, and the values that they typed are hidden [tools:shown]", async () => {
   const fixed = { name: "NODE_OPTIONS", isSecret: true, value: "--require=/home/me/evil.cjs" }
   const usual = { name: "PROXY_TOKEN", isSecret: true, default: "--usual" }
   const [one] = weather("1.0.0").packages as { environmentVariables: object[] }[]
@@ -360,7 +360,7 @@ test("a terminal runs what it showed, or nothing: the registry is asked again in
   expect(JSON.parse(readFileSync(join(folder, "mcp.json"), "utf8")).mcpServers).toEqual({})
 }, 20_000)
 
-test("an update takes the new version's arguments, with the values that are there, unless a person has changed them", async () => {
+test("an update uses the arguments of the new version with the existing values, unless a person has changed the arguments", async () => {
   const version = (version: string, packageArguments: object[]): Server => ({
     name: "com.example/args",
     description: "Arguments",
@@ -403,7 +403,7 @@ test("an update takes the new version's arguments, with the values that are ther
   })
 }, 30_000)
 
-test("what a registry does not know, or svc cannot run, is said", async () => {
+test("svc reports entries that the registry does not know or that svc cannot run", async () => {
   await using registry = startRegistry(SERVERS)
   await using svc = await start(configured(registry))
   await using client = await connect1(svc)
@@ -426,7 +426,7 @@ test("what a registry does not know, or svc cannot run, is said", async () => {
     message: expect.stringContaining("did you mean test?"),
   })
   expect(await failure("mcp_update", { serverName: "here" })).toMatchObject({ code: "conflict" })
-  // A name's last part is enough where it is one server's alone.
+  // The last part of a name is enough if only one server has it.
   expect((await client.call("mcp_install", { serverName: "sky", dryRun: true })).structuredContent).toMatchObject({
     serverName: "sky",
     missing: [{ name: "tenant" }],
@@ -451,7 +451,7 @@ test("what a registry does not know, or svc cannot run, is said", async () => {
   expect(readIfThere(join(svc.folder, ".env"))).toBe("CLOUDS_TOKEN=sekret-tok-1\n")
 }, 20_000)
 
-test("a registry that fails says how, and what was known of it is still given [registry:stale]", async () => {
+test("the answer says how a registry failed, and contains its cached entries [registry:stale]", async () => {
   await using registry = startRegistry(SERVERS)
   await using svc = await start(configured(registry))
   await using client = await connect2(svc)
@@ -506,7 +506,7 @@ test("a registry that fails says how, and what was known of it is still given [r
   expect(registry.asked.slice(length).every((asked) => asked.endsWith(" 304"))).toBe(true)
 }, 30_000)
 
-test("several registries are one, and one that is down costs a warning", async () => {
+test("several registries are searched together, and one that is down is only a warning", async () => {
   await using one = startRegistry([weather("1.0.0")])
   await using two = startRegistry(SERVERS)
   await using svc = await start([
@@ -524,7 +524,7 @@ test("several registries are one, and one that is down costs a warning", async (
   })
 }, 20_000)
 
-test("a search that nobody waits for any more ends at once", async () => {
+test("a search ends at once if its client no longer waits", async () => {
   await using registry = startRegistry(SERVERS)
   registry.fault = "slow"
   const folder = freshFolder()

@@ -1,4 +1,4 @@
-/** What passes through svc arrives as it was written, on every transport and in both eras; and nobody holds up others. */
+/** Messages pass through svc unchanged, on every transport and in both eras, and no slow peer delays others. */
 import { expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { connect } from "node:net"
@@ -9,7 +9,7 @@ import { eventually, type Instance, modern, ROOT, startSvc } from "./harness.ts"
 const PARROT = join(ROOT, "test/fixtures/parrot.ts")
 const MB = 1024 * 1024
 
-/** Results that break what looks at them carelessly. */
+/** Results that break careless parsers. */
 const RESULTS = [
   '{"content":[{"type":"text","text":"plain"}]}',
   '{"content":[{"type":"text","text":"\\",\\"id\\":\\"svc.1\\"}"}],"structuredContent":{"id":"svc.1","jsonrpc":"2.0"}}',
@@ -53,7 +53,7 @@ const stdio = (...flags: string[]) => ({ command: process.execPath, args: [PARRO
 const memory = (pid: number) =>
   Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1]) / 1024
 
-/** A legacy session; gives its headers. */
+/** Opens a legacy session. Returns its headers. */
 async function open(url: string): Promise<Record<string, string>> {
   const params = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "t", version: "1" } }
   const body = JSON.stringify({ jsonrpc: "2.0", id: 0, method: "initialize", params })
@@ -120,7 +120,7 @@ test("every way to write a result gives the same JSON, on every transport, in bo
   )
 }, 60_000)
 
-test("a server's own words about waiting make no 429 of svc's", async () => {
+test("an error of a server that mentions waiting does not become a 429 of svc", async () => {
   await using svc = await startSvc({ config: { mcpServers: { stdio: stdio() } } })
   const headers = await open(svc.url)
   for (const [shape, body] of [
@@ -144,7 +144,7 @@ test("a server's own words about waiting make no 429 of svc's", async () => {
   }
 })
 
-test("a result past --max-result is an error for its caller alone, and the server lives on", async () => {
+test("a result above --max-result is an error only for its caller, and the server keeps running", async () => {
   await using json = await startParrot()
   await using events = await startParrot("--events")
   await using svc = await startSvc({
@@ -180,7 +180,7 @@ test("a result past --max-result is an error for its caller alone, and the serve
   expect(svc.stderr()).not.toContain("internal error")
 }, 60_000)
 
-/** A connection that sends, and when an answer begins to come, reads no more. */
+/** A connection that sends, and stops reading when an answer begins to arrive. */
 async function silent(svc: Instance, text: string) {
   const socket = connect({ host: "127.0.0.1", port: Number(new URL(svc.url).port) })
   socket.on("error", () => undefined)
@@ -193,20 +193,20 @@ const post = (headers: Record<string, string>, body: string) =>
     .map(([name, value]) => `${name}: ${value}\r\n`)
     .join("")}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
 
-test("clients that do not read make svc hold no more than a bounded part, and others are served", async () => {
+test("svc buffers only a bounded amount for clients that do not read, and serves the others", async () => {
   await using svc = await startSvc({ config: { mcpServers: { a: stdio(), b: stdio() } }, flags: ["--metrics"] })
   const headers = await open(svc.url)
   await call(svc.url, headers, "a_svc_large", { bytes: 100 })
   const before = memory(svc.pid)
-  // A stream of two hundred megabytes that nobody reads.
+  // A stream of two hundred megabytes that its client does not read.
   const flood = await silent(svc, post(headers, frame(1, "a_svc_flood", { count: 2000, bytes: 100_000 })))
-  // As much in answers, on a few connections that ask for the next before they have read the last.
+  // The same amount in answers, on a few connections that send the next request before they have read the last answer.
   const ask = () => post(headers, frame(nextId(), "b_svc_large", { bytes: MB }))
   const asks = () => Array.from({ length: 50 }, ask).join("")
   const answers = await Promise.all(Array.from({ length: 4 }, () => silent(svc, asks())))
   const other = await open(svc.url)
   expect((await call(svc.url, other, "b_svc_say", {})).result).toEqual({ content: [] })
-  // The server has said all it had to say.
+  // The server has sent everything.
   await eventually(async () => (await (await fetch(`${svc.url}/metrics`)).text()).includes("svc_calls_in_flight 0"))
   const peak = memory(svc.pid) - before
 
@@ -216,7 +216,7 @@ test("clients that do not read make svc hold no more than a bounded part, and ot
   expect(svc.stderr()).not.toContain("internal error")
 }, 60_000)
 
-test("a server that does not read its input holds up nobody but its own callers", async () => {
+test("a server that does not read its input delays only its own callers", async () => {
   await using svc = await startSvc({
     config: { mcpServers: { deaf: { ...stdio(), requestTimeout: 60_000 }, well: stdio() } },
     flags: ["--max-result", "2MiB", "--shutdown-grace", "1ms"],
@@ -238,14 +238,14 @@ test("a server that does not read its input holds up nobody but its own callers"
         })
         .catch(() => undefined),
     )
-  // Two megabytes wait for it at most; who comes later is told at once.
+  // At most two megabytes wait for it; later calls fail at once.
   await eventually(() => refusals.length >= 30)
   for (const text of refusals) expect(text).toContain("does not read its stdin")
   const say = async () =>
     expect((await call(svc.url, headers, "well_svc_say", { body: '{"content":[]}' })).result).toEqual({ content: [] })
   for (let n = 0; n < 20; n++) await say()
   expect(peak).toBeLessThan(100)
-  // What is not held is given back while svc goes on.
+  // svc returns the unused memory while it runs.
   await eventually(async () => {
     await say()
     return memory(svc.pid) - before < 40
@@ -254,7 +254,7 @@ test("a server that does not read its input holds up nobody but its own callers"
   await Promise.all(waiting)
 }, 60_000)
 
-test("a client that leaves in the middle of a large answer costs nothing", async () => {
+test("a client that disconnects in the middle of a large answer leaves nothing behind", async () => {
   await using svc = await startSvc({ config: { mcpServers: { a: stdio() } } })
   const headers = await open(svc.url)
   for (let n = 0; n < 20; n++) {

@@ -1,4 +1,4 @@
-/** The file is the truth: what runs follows it, and only what must restart does. */
+/** The running servers follow the file, and svc restarts only what must restart. */
 import { expect, test } from "bun:test"
 import { renameSync, unlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -30,7 +30,7 @@ test("servers come and go with the file, and the others are not touched [reload:
   await eventually(() => changes() >= 1)
   svc.write("{ broken")
   await svc.said("not valid JSON")
-  // As an editor leaves it that is half-way, or a disk that is full.
+  // As an editor leaves the file in the middle of writing, or a full disk.
   svc.write("")
   await svc.said("the file is empty")
   unlinkSync(join(svc.folder, "mcp.json"))
@@ -81,7 +81,7 @@ test("hidden tools and descriptions reach clients without a restart [reload:meta
   await client.close()
 })
 
-test("a change of .env restarts the servers whose values moved, and a broken one none [reload:dotenv] [env:dotenv:broken]", async () => {
+test("a change of .env restarts the servers whose values have changed, and a broken .env restarts none [reload:dotenv] [env:dotenv:broken]", async () => {
   const [one, two] = [`svc-mark-${crypto.randomUUID()}`, `svc-mark-${crypto.randomUUID()}`]
   await using svc = await startSvc({
     config: {

@@ -1,4 +1,4 @@
-/** The login of REST and the admin page: what gets in, and what does not. */
+/** The login of REST and the admin page: which requests are accepted, and which are not. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -57,7 +57,7 @@ describe("without --auth [rest:login]", () => {
     expect([page.status, await page.text()]).toEqual([403, expect.stringContaining("run `svc admin` again")])
   })
 
-  test("guessing links is slowed down, and a hostile page cannot keep the person out by it", async () => {
+  test("guessing links is slowed down, but a hostile page cannot use this to lock the user out", async () => {
     await using other = await startSvc({ config: CONFIG })
     for (const target of ["image", "iframe", "empty"]) {
       const headers = { "sec-fetch-dest": target }
@@ -70,12 +70,12 @@ describe("without --auth [rest:login]", () => {
     expect(new Set(statuses)).toEqual(new Set([403, 429]))
   })
 
-  test("a cookie alone is worth nothing: another server of this host may have got it", async () => {
+  test("a cookie alone is worthless, because another server on this host may have received it", async () => {
     const { cookie, key } = await follow(svc)
     for (const path of ["/servers", "/session", "/config", "/events", "/openapi.json"])
       expect([path, await statusOf(svc, path, { cookie })]).toEqual([path, 401])
     expect(await statusOf(svc, "/session", { cookie, ...key })).toBe(200)
-    // No answer gives the key away.
+    // No answer reveals the key.
     const answer = await fetch(`${svc.url}/api/v1/session`, { headers: { cookie, ...key } })
     expect(await answer.text()).not.toContain(key["x-csrf-token"])
   })
@@ -93,7 +93,7 @@ describe("without --auth [rest:login]", () => {
     expect(await change({ origin, ...key, "sec-fetch-site": "same-site" })).toBe(403)
   })
 
-  test("a page of another origin, or behind a rebound name, gets nowhere with any request [admin:hostile]", async () => {
+  test("a page of another origin, or behind a rebound name, gets nothing with any request [admin:hostile]", async () => {
     const { cookie, key } = await follow(svc)
     const { port } = new URL(svc.url)
     for (const method of ["GET", ...CHANGES])
@@ -127,7 +127,7 @@ describe("without --auth [rest:login]", () => {
     expect(await statusOf(svc, "/session", { cookie, ...key })).toBe(401)
   })
 
-  test("a token of svc admin logs a browser in, too", async () => {
+  test("a token of svc admin can also log in a browser", async () => {
     const { headers } = await token(svc)
     const answer = await fetch(`${svc.url}/api/v1/session`, { method: "POST", headers })
     const { csrf } = (await answer.json()) as { csrf: string }
@@ -257,7 +257,7 @@ describe("with an issuer [rest:issuer-login]", () => {
     expect((await own()).status).toBe(403)
   })
 
-  test("an issuer that knows no svc:admin, one that registers nobody, and one that is down say so", async () => {
+  test("the page reports an issuer that does not know svc:admin, registers no clients, or is down", async () => {
     await using plain = await startAuthority()
     await using first = await start(plain)
     const refused = await fetch(`${first.url}/admin/login`, { headers: { accept: "text/html" } })

@@ -122,7 +122,7 @@ describe("reading [rest:openapi]", () => {
   })
 })
 
-test("with --auth a token without tags manages svc, another one sees its servers in the views [rest:auth]", async () => {
+test("with --auth, a token without tags manages svc, and one with tags sees its servers in the views [rest:auth]", async () => {
   await using auth = await startSvc({ config: CONFIG, flags: ["--auth"] })
   const create = async (...args: string[]) => {
     const { stdout } = await runSvc(["auth", "token", "create", "--json", ...args, "--config-dir", auth.folder])
@@ -294,7 +294,7 @@ describe("changes", () => {
     expect((await api("PUT", "/config/servers/every", { server: back }, next)).status).toBe(200)
   })
 
-  test("an installation shows the whole command first, and runs what was shown alone [rest:install]", async () => {
+  test("an installation first shows the whole command, and runs only what was shown [rest:install]", async () => {
     const request = { serverName: "fresh", command: SVC, args: ["demo-server"] }
     const plan = (await api("POST", "/install", request)).body
     expect(plan).toMatchObject({ installed: false, command: expect.stringContaining("demo-server") })
@@ -359,7 +359,7 @@ describe("changes", () => {
   test("edits through REST, commands and the file never lose one another [rest:edits]", async () => {
     type Way = "merge patch" | "bulk" | "replace" | "command" | "file"
     const ways: readonly Way[] = ["merge patch", "bulk", "replace", "command", "file"]
-    /** Sends a change until it is made: 409 says that another edit was faster, and that this one is not written. */
+    /** Sends a change until it is accepted: 409 means that another edit was faster and that this one was not written. */
     const patched = async (path: string, body: Json): Promise<void> => {
       const { status } = await api("PATCH", path, body)
       if (status === 409) return patched(path, body)

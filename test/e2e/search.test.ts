@@ -1,4 +1,4 @@
-/** Clients of both generations at a lazy address: they find tools, and call them as they would call them directly. */
+/** Clients of both SDKs at a lazy address find tools, and call them as they would call them directly. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
@@ -82,12 +82,12 @@ describe.each(CLIENTS)("%s", (_name, connect) => {
     expect(name).toBe("files_svc_list_allowed_directories")
     const called = await client.call("call_read_tool", { name, arguments: {} })
     expect(textOf(called)).toContain("/usr/share")
-    // The direct call gives the same, though the tool is not listed.
+    // The direct call returns the same, although the tool is not listed.
     expect(await client.call(name ?? "")).toEqual(called)
   })
 
   test.each(["old", "new"])(
-    "is asked, told of progress, and given structured content through call_tool to %s [lazy:call]",
+    "gets questions, progress and structured content through call_tool from %s [lazy:call]",
     async (server) => {
       await using client = await connect(`${svc.url}/mcp?tools=search`)
       const ask = server === "old" ? "test_elicitation" : "test_input_required_result_elicitation"
@@ -121,7 +121,7 @@ describe.each(CLIENTS)("%s", (_name, connect) => {
   })
 })
 
-test("arguments beside the arguments reach the tool, and a server's name no other server's tool [lazy:call:tolerant] [lazy:call:server]", async () => {
+test("arguments beside `arguments` reach the tool, and a call that names a server runs no other server's tool [lazy:call:tolerant] [lazy:call:server]", async () => {
   const call = async (path: string, args: Json) => {
     const { body } = await modern(`${svc.url}${path}`, "tools/call", { name: "call_tool", arguments: args })
     return textOf(body.result as Result)
@@ -138,7 +138,7 @@ test("arguments beside the arguments reach the tool, and a server's name no othe
   )
 })
 
-test("what disabledTools or a tag hides cannot be called through call_tool [tool:disabled] [lazy:scope]", async () => {
+test("tools that disabledTools or a tag hides cannot be called through call_tool [tool:disabled] [lazy:scope]", async () => {
   const call = async (path: string, name: string) => {
     const { body } = await modern(`${svc.url}${path}`, "tools/call", { name: "call_tool", arguments: { name } })
     return textOf(body.result as Result)

@@ -1,4 +1,4 @@
-/** No configured secret leaves in a text that svc makes, not even where a server repeats what it was sent. */
+/** No text that svc creates contains a configured secret, even if a server repeats the secret that it was sent. */
 import { afterAll, expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -41,7 +41,7 @@ const remote = Bun.serve({
 })
 afterAll(() => remote.stop(true))
 
-test("what a server repeats of its credentials reaches neither clients nor scripts, health, log and commands [secrets:errors]", async () => {
+test("credentials that a server repeats reach neither clients, scripts and health nor the log and commands [secrets:errors]", async () => {
   const canaries = ["canary-in-dotenv", "canary-in-cookie", "canary-in-query"]
   const folder = freshFolder()
   writeFileSync(join(folder, ".env"), `REMOTE_TOKEN=${canaries[0]}\n`)

@@ -1,4 +1,4 @@
-/** What a person meets: first run, mistakes, and the end. */
+/** svc as its user experiences it: first run, mistakes, and shutdown. */
 import { describe, expect, test } from "bun:test"
 import { chmodSync, mkdirSync, readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -35,7 +35,7 @@ describe("a first run", () => {
       content: [{ text: 'echo needs "message", a text; it got "text"' }],
     })
     expect(readIfThere(join(svc.folder, "mcp.json"))).toBeUndefined()
-    // There is no configuration to manage: a page that fails helps nobody.
+    // There is no configuration to manage, so the page would be useless.
     for (const path of ["/admin", "/api/v1/servers"]) expect((await fetch(`${svc.url}${path}`)).status).toBe(404)
     expect(await (await fetch(svc.url, { headers: { accept: "text/html" } })).text()).not.toContain("/admin")
   })
@@ -148,7 +148,7 @@ describe("mistakes", () => {
     )
   })
 
-  test("a second svc of one configuration is told of the first, whatever its port [port:own]", async () => {
+  test("the error of a second svc for one configuration names the first one, whatever its port [port:own]", async () => {
     await using svc = await startSvc({ config: {} })
     const { port } = new URL(svc.url)
     const { code, stderr } = await runSvc(["serve", "--config-dir", svc.folder, "--port", port])

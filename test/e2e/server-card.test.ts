@@ -72,7 +72,7 @@ test("svc has a card of the aggregate and of each server, under the address that
     ])
     const { remotes, title, version } = card.parse(await response.json())
     expect([remotes[0]?.url, title]).toEqual([`${svc.url}${path}`, server])
-    // What it says is what a client then finds.
+    // A client then finds what the card says.
     const client = new Client({ name: "t", version: "1" }, { versionNegotiation: { mode: "auto" } })
     await client.connect(new StreamableHTTPClientTransport(new URL(remotes[0]?.url ?? "")))
     expect(client.getServerVersion()).toMatchObject({ name: server, version })
@@ -88,7 +88,7 @@ test("svc has a card of the aggregate and of each server, under the address that
   expect((await fetch(`${svc.url}/mcp/server-card`, { headers: { host: "evil.example" } })).status).toBe(403)
 })
 
-test("published under an external address, cards and a catalog are for pages of all origins and for caches [cards:serve]", async () => {
+test("under an external address, pages of all origins and caches may read cards and the catalog [cards:serve]", async () => {
   const port = await freePort()
   const mcpServers = { ...config.mcpServers, dead: { command: "false" } }
   const flags = ["--external-url", "https://gateway.example.com/tools/"]
@@ -137,7 +137,7 @@ test("published under an external address, cards and a catalog are for pages of 
   expect((await fetch(`${svc.url}/mcp`, { headers: PAGE })).status).toBe(403)
 })
 
-test("under --auth, what needs no token names no server, and a token shows the cards of its servers [cards:auth]", async () => {
+test("under --auth, documents without a token name no server, and a token shows the cards of its servers [cards:auth]", async () => {
   await using svc = await startSvc({ config, flags: ["--auth", "--external-url", "https://gateway.example.com"] })
   const made = await runSvc(["auth", "token", "create", "--tags", "open", "--config-dir", svc.folder])
   const token = { authorization: `Bearer ${made.stdout.trim()}` }
@@ -160,7 +160,7 @@ test("under --auth, what needs no token names no server, and a token shows the c
   expect(hidden.status).toBe(404)
 })
 
-test("a host is added with the headers of its card in sight, and refused if they are not the card's to set [cards:read]", async () => {
+test("a host is added after its card's headers are shown, and refused if a card must not set them [cards:read]", async () => {
   const folder = freshFolder()
   const headers: Record<string, object> = {
     "/a/server-card": { name: "X-Key", value: "${HOME}", isRequired: true },

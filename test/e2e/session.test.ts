@@ -1,4 +1,4 @@
-/** legacy sessions: whose they are, how they end, and what they survive. */
+/** Legacy sessions: their owners, their end, and their persistence. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
@@ -55,7 +55,7 @@ const call = (name: string, args: object = {}, token?: number) => ({
 })
 
 describe("a session", () => {
-  test("is needed, ends with DELETE, and an unknown one is 404", async () => {
+  test("is required and ends with DELETE; an unknown one gets 404", async () => {
     await using svc = await startSvc({ flags: ["--demo"] })
     const url = `${svc.url}/mcp`
     expect((await post(url, { id: 1, method: "tools/list" })).status).toBe(400)
@@ -67,7 +67,7 @@ describe("a session", () => {
     expect((await post(url, { id: 1, method: "tools/list" }, session)).status).toBe(404)
   })
 
-  test("survives a restart of svc, unless it is told not to", async () => {
+  test("survives a restart of svc, unless --no-persist is set", async () => {
     const config = { mcpServers: { a: echo() } }
     const first = await startSvc({ config })
     const port = Number(new URL(first.url).port)
@@ -125,7 +125,7 @@ const everything = async (): Promise<Instance> => {
   return svc
 }
 
-test("a stream whose connection breaks is taken up where it was", async () => {
+test("a stream whose connection breaks is resumed where it was", async () => {
   await using svc = await everything()
   const url = `${svc.url}/mcp`
   const session = await initialize(url)
@@ -144,7 +144,7 @@ test("a stream whose connection breaks is taken up where it was", async () => {
   expect(messages.at(-1)).toMatchObject({ id: 1, result: { content: [{ type: "text" }] } })
 })
 
-test("a stream that cannot be taken up starts anew, for the session is there [protocol:stream]", async () => {
+test("a stream that cannot be resumed starts anew, because the session still exists [protocol:stream]", async () => {
   await using svc = await startSvc({ flags: ["--demo"] })
   const url = `${svc.url}/mcp`
   const [mine, other] = [await initialize(url), await initialize(url)]
@@ -166,7 +166,7 @@ test("a stream that cannot be taken up starts anew, for the session is there [pr
   }
 })
 
-test("a client that comes back after an error, as SDK 1.x does, is told that there is no more [protocol:stream:over]", async () => {
+test("a client that reconnects after an error, as SDK 1.x does, learns that the stream is over [protocol:stream:over]", async () => {
   const parrot = { command: "bun", args: [fixture("parrot.ts")] }
   await using svc = await startSvc({ config: { mcpServers: { parrot } }, flags: ["--startup-wait", "20s"] })
   const statuses: number[] = []
@@ -185,7 +185,7 @@ test("a client that comes back after an error, as SDK 1.x does, is told that the
   await client.close()
 })
 
-test("a call that a restart of svc has cost is answered when its client comes back for it", async () => {
+test("a call that was lost in a restart of svc is answered with an error when its client reconnects", async () => {
   const config = { mcpServers: { e: npmServer("server-everything") } }
   const first = await startSvc({ config, flags: ["--startup-wait", "20s"] })
   const session = await initialize(`${first.url}/mcp`)
@@ -209,13 +209,13 @@ test("a call that a restart of svc has cost is answered when its client comes ba
   expect(JSON.parse(told?.data ?? "{}")).toMatchObject({ id: "long-é", error: { code: -32603 } })
   expect(more).toEqual([])
   expect((await open(told?.id)).status).toBe(204)
-  // What is for no request goes on where it was.
+  // The stream for messages that belong to no request continues where it was.
   await post(`${second.url}/mcp`, { method: "notifications/initialized" }, session)
   const ended = await Promise.race([standalone.text().then(() => true), Bun.sleep(50).then(() => false)])
   expect(ended).toBe(false)
 }, 30_000)
 
-test("the end of a session ends its stream and its running calls, and the server is told", async () => {
+test("the end of a session ends its stream, and cancels its running calls at the server", async () => {
   await using svc = await startSvc({
     config: { mcpServers: { slow: echo("--delay", "5000") } },
     flags: ["--metrics"],
@@ -234,7 +234,7 @@ test("the end of a session ends its stream and its running calls, and the server
   expect(performance.now() - started).toBeLessThan(3000)
 })
 
-test("a batch is answered as one, and one that holds nonsense is refused before any of it is done", async () => {
+test("a batch gets one answer, and a batch with an invalid part is refused before any part is executed", async () => {
   await using svc = await startSvc({ flags: ["--demo"] })
   const url = `${svc.url}/mcp`
   const session = await initialize(url)
@@ -251,7 +251,7 @@ test("a batch is answered as one, and one that holds nonsense is refused before 
   expect((await send([{ jsonrpc: "2.0", method: "notifications/initialized" }])).status).toBe(202)
 })
 
-test("what comes before the answers of a batch comes on its own stream, and the answers as one", async () => {
+test("messages that precede the answers of a batch come on its stream, and the answers as one batch", async () => {
   await using svc = await everything()
   const url = `${svc.url}/mcp`
   const session = await initialize(url)
@@ -267,7 +267,7 @@ test("what comes before the answers of a batch comes on its own stream, and the 
   ])
 })
 
-test("subscriptions and the log level survive a restart of svc, and news find the client that comes back", async () => {
+test("subscriptions and the log level survive a restart of svc, and updates reach the client that reconnects", async () => {
   const config = { mcpServers: { s: { command: "bun", args: [fixture("everything-1x.ts")] } } }
   const first = await startSvc({ config, flags: ["--startup-wait", "20s"] })
   const session = await initialize(`${first.url}/mcp`)
@@ -330,7 +330,7 @@ test('a server with isolation "session" has a process for each session, which en
   await eventually(() => processes(mark).length === 2)
 })
 
-test("a session's own process comes back with the next call: after its end, and after a restart", async () => {
+test("the next call starts a session's own process again: after its end, and after a restart of svc", async () => {
   await using svc = await startSvc({ config: { mcpServers: { own: { ...echo("--pid"), isolation: "session" } } } })
   const url = `${svc.url}/mcp`
   const session = await initialize(url)
@@ -368,7 +368,7 @@ test("processes of sessions are bounded in number, and those of abandoned sessio
     expect(await text(sessions.at(-1) as string)).toContain('"result":{"content":[{"type":"text","text":"')
   }
   expect(most).toBe(5)
-  // All at once: who finds no room is told so, and nobody gets another's.
+  // All at once: a session without room gets an error, and none gets the process of another.
   const bodies = await Promise.all(sessions.map(text))
   for (const body of bodies)
     expect(body).toMatch(/"text":"\d+"|has 5 processes for sessions and all are in use; .*maxProcesses/)
@@ -396,17 +396,29 @@ test("requests past --max-in-flight are refused with a clear error", async () =>
   expect(texts).toEqual(["ok", "ok", "slow has 2 requests in flight already; try again later"])
 })
 
-describe("what is wrong with a request of a legacy client", () => {
+describe("a faulty request of a legacy client", () => {
   test.each([
     ["an unknown log level", { id: 1, method: "logging/setLevel", params: { level: "loud" } }, {}, 200, -32602],
-    ["a cursor of nobody", { id: 1, method: "tools/list", params: { cursor: "x" } }, {}, 200, -32602],
-    ["a version nobody speaks", { id: 1, method: "ping" }, { "mcp-protocol-version": "x" }, 400, -32600],
-    ["one on a notification", { method: "notifications/x" }, { "mcp-protocol-version": "x" }, 400, -32600],
-    ["a name that every object has", { id: 1, method: "tools/call", params: { name: "__proto__" } }, {}, 200, -32602],
-    ["a method that every object has", { id: 1, method: "constructor" }, {}, 200, -32601],
-    ["params that are no object", { id: 1, method: "ping", params: [] }, {}, 400, -32600],
-    ["an id that is none", { id: null, method: "ping" }, {}, 400, -32600],
-  ])("is told: %s", async (_what, message, headers, status, code) => {
+    ["an unknown cursor", { id: 1, method: "tools/list", params: { cursor: "x" } }, {}, 200, -32602],
+    ["an unknown version", { id: 1, method: "ping" }, { "mcp-protocol-version": "x" }, 400, -32600],
+    [
+      "an unknown version on a notification",
+      { method: "notifications/x" },
+      { "mcp-protocol-version": "x" },
+      400,
+      -32600,
+    ],
+    [
+      "a name that every JavaScript object has",
+      { id: 1, method: "tools/call", params: { name: "__proto__" } },
+      {},
+      200,
+      -32602,
+    ],
+    ["a method that every JavaScript object has", { id: 1, method: "constructor" }, {}, 200, -32601],
+    ["params that are not an object", { id: 1, method: "ping", params: [] }, {}, 400, -32600],
+    ["an invalid id", { id: null, method: "ping" }, {}, 400, -32600],
+  ])("is answered with an error: %s", async (_what, message, headers, status, code) => {
     await using svc = await startSvc({ flags: ["--demo"] })
     const session = await initialize(`${svc.url}/mcp`)
     const answer = await post(`${svc.url}/mcp`, message, session, headers)
@@ -414,7 +426,7 @@ describe("what is wrong with a request of a legacy client", () => {
   })
 })
 
-describe("what is wrong with a request of a modern client", () => {
+describe("a faulty request of a modern client", () => {
   const name = "e_svc_test_elicitation"
   const args = { message: "m" }
   const can = { "io.modelcontextprotocol/clientCapabilities": { elicitation: {} } }
@@ -428,28 +440,28 @@ describe("what is wrong with a request of a modern client", () => {
   afterAll(() => svc[Symbol.asyncDispose]())
 
   test.each([
-    ["a state of nobody", { name, arguments: args, requestState: "x", _meta: can }, {}, 200, -32602],
+    ["an unknown state", { name, arguments: args, requestState: "x", _meta: can }, {}, 200, -32602],
     ["a state that looks like svc's", { name, arguments: args, requestState: "svc.x", _meta: can }, {}, 200, -32602],
-    ["a state that is no text", { name, arguments: args, requestState: 7, _meta: can }, {}, 200, -32602],
+    ["a state that is not a string", { name, arguments: args, requestState: 7, _meta: can }, {}, 200, -32602],
     ["an unknown log level", { name, arguments: args, _meta: level }, {}, 400, -32602],
     ["another name in the header", { name, arguments: args }, { "mcp-name": "test_elicitation" }, 400, -32020],
     ["another method in the header", { name, arguments: args }, { "mcp-method": "tools/list" }, 400, -32020],
     ["another version in the header", { name }, { "mcp-protocol-version": "2025-11-25" }, 400, -32020],
     ["a capability that it lacks", { name, arguments: args }, {}, 400, -32021],
-    ["a version to come", { name, _meta: version }, { "mcp-protocol-version": "2027-01-01" }, 400, -32022],
-  ])("is told: %s", async (_what, params, headers, status, code) => {
+    ["a future version", { name, _meta: version }, { "mcp-protocol-version": "2027-01-01" }, 400, -32022],
+  ])("is answered with an error: %s", async (_what, params, headers, status, code) => {
     const answer = await modern(`${svc.url}/mcp`, "tools/call", params, headers as Record<string, string>)
     expect([answer.status, answer.body.error?.code]).toEqual([status, code])
   })
 
-  test("is not that it says something that nobody has asked for", async () => {
+  test("is not an unknown notification", async () => {
     const headers = { "content-type": "application/json", "mcp-protocol-version": "2026-07-28" }
     const body = JSON.stringify({ jsonrpc: "2.0", method: "com.example/news" })
     expect((await fetch(`${svc.url}/mcp`, { method: "POST", headers, body })).status).toBe(202)
   })
 })
 
-test("what svc itself listens to counts as no call, and svc that is stopped does not wait for it", async () => {
+test("svc's own subscriptions do not count as calls, and svc does not wait for them when it stops", async () => {
   const svc = await startSvc({
     config: {
       mcpServers: { s: { command: "bun", args: [fixture("everything-2x.ts")], protocolVersion: "2026-07-28" } },
@@ -461,7 +473,7 @@ test("what svc itself listens to counts as no call, and svc that is stopped does
   await svc[Symbol.asyncDispose]()
 }, 30_000)
 
-test("svc that is stopped answers the calls that it cannot finish", async () => {
+test("when svc stops, it answers the calls that it cannot finish with an error", async () => {
   const svc = await startSvc({
     config: { mcpServers: { slow: echo("--delay", "60000") } },
     flags: ["--shutdown-grace", "100ms", "--metrics"],

@@ -260,7 +260,7 @@ test("svc run answers an elicitation at a terminal, and cancels it elsewhere [sh
   expect(rounds).toMatchObject({ code: 0, shown: expect.stringContaining("Multi-round complete: ann") })
 })
 
-test("svc run ends well on a closed pipe and on a full disk [shell:run:output]", async () => {
+test("svc run handles a closed pipe and a full disk [shell:run:output]", async () => {
   const { instance } = await started({
     mcpServers: { echo: { command: "bun", args: [fixture("echo.ts"), "--size", "3000000"] } },
   })
@@ -276,7 +276,7 @@ test("svc run ends well on a closed pipe and on a full disk [shell:run:output]",
   expect([closed.exitCode, closed.stdout.length, closed.stderr.toString()]).toEqual([0, 5, ""])
   const whole = shell("SVC echo/echo m=x --json | wc -c")
   expect(Number(whole.stdout.toString())).toBeGreaterThan(3_000_000)
-  // Other systems have no device that is always full.
+  // Only Linux has a device that is always full.
   if (process.platform !== "linux") return
   const full = shell("SVC echo/echo m=x > /dev/full")
   expect(full.exitCode).toBe(74)

@@ -1,4 +1,4 @@
-/** Calls that a client comes back for, in the forms of both eras: whose they are, and that their ids lead back. */
+/** Tasks in the forms of both eras: their owners, and ids that lead to the right server. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
@@ -96,7 +96,7 @@ const failure = (running: Promise<unknown>): Promise<number | undefined> =>
   )
 
 describe("tasks of 2025-11-25", () => {
-  test("are made through call_tool as by a direct call [lazy:call]", async () => {
+  test("are created through call_tool as through a direct call [lazy:call]", async () => {
     await using ann = await connect("/mcp?tools=search")
     const task = await ann.make("call_tool", { name: "a_svc_work", arguments: { ask: true } })
     expect(task).toMatch(/^a_svc_t\d+\.[\w-]{22}$/)
@@ -109,7 +109,7 @@ describe("tasks of 2025-11-25", () => {
     expect(await ann.list()).toEqual([task])
   })
 
-  test("are offered by the aggregate where a server has them", async () => {
+  test("are offered by the aggregate if a server supports them", async () => {
     await using ann = await connect()
     expect(ann.client.getServerCapabilities()?.tasks).toEqual({
       list: {},
@@ -119,7 +119,7 @@ describe("tasks of 2025-11-25", () => {
     expect(ann.client.getServerCapabilities()?.extensions).toBeUndefined()
   })
 
-  test("of two servers with the same ids are two tasks, from the first word to the last", async () => {
+  test("of two servers with the same ids are two tasks, from creation to result", async () => {
     await using ann = await connect()
     const [a, b] = [await ann.make("a_svc_work", { ask: true }), await ann.make("b_svc_work")]
     expect([a, b]).toEqual([
@@ -145,7 +145,7 @@ describe("tasks of 2025-11-25", () => {
     expect(await ann.ask("tasks/get", b)).toMatchObject({ status: "cancelled" })
   })
 
-  test("belong to the session that made them, also under the server's own address [protocol:task]", async () => {
+  test("belong to the session that created them, also under the server's own address [protocol:task]", async () => {
     await using ann = await connect()
     await using bob = await connect("/mcp", "bob")
     await using own = await connect("/servers/a/mcp", "own")
@@ -161,7 +161,7 @@ describe("tasks of 2025-11-25", () => {
     }
     for (const id of ["t1", "nobody_svc_t1", "a_svc_t999", ""])
       expect(await failure(ann.ask("tasks/get", id))).toBe(-32602)
-    // Others in flight do not make its question anybody else's.
+    // Other calls in flight do not give its question to another client.
     const waiting = bob
       .make("a_svc_work", { ask: true })
       .then((id) => bob.ask("tasks/result", id, CallToolResultSchema))
@@ -227,13 +227,13 @@ describe("the tasks extension of 2026-07-28", () => {
     return String(result?.taskId)
   }
 
-  test("is offered by the aggregate where a server has it", async () => {
+  test("is offered by the aggregate if a server supports it", async () => {
     const { result } = (await modern(`${svc.url}/mcp`, "server/discover")).body
     expect(result?.capabilities).toMatchObject({ extensions: { "io.modelcontextprotocol/tasks": {} } })
     expect(result?.capabilities).not.toHaveProperty("tasks")
   })
 
-  test("goes from the first word to the last under ids that lead back", async () => {
+  test("works from creation to result under ids that lead back to the server", async () => {
     const [m, n] = [await make("m_svc_work", { ask: true }), await make("n_svc_work")]
     expect([m, n]).toEqual([
       expect.stringMatching(/^m_svc_t1\.[\w-]{22}$/),
@@ -279,7 +279,7 @@ describe("the tasks extension of 2026-07-28", () => {
     expect([wrong.status, wrong.body.error?.code]).toEqual([400, -32020])
   })
 
-  test("tells who listens how a task goes on, until it is done [protocol:task:listen]", async () => {
+  test("notifies listening clients of the progress of a task until it is done [protocol:task:listen]", async () => {
     const task = await make("m_svc_work", { ask: true })
     const method = "subscriptions/listen"
     const _meta = { ...MODERN_META, ...capable }
@@ -334,7 +334,7 @@ describe("the tasks extension of 2026-07-28", () => {
     ])
   })
 
-  test("has no list and no waiting, and knows nothing of legacy tasks", async () => {
+  test("has no tasks/list and no waiting for results, and does not know legacy tasks", async () => {
     await using ann = await connect()
     const task = await ann.make("a_svc_work")
     expect((await ask("tasks/get", { taskId: task })).body.error?.code).toBe(-32602)
@@ -349,7 +349,7 @@ describe("the tasks extension of 2026-07-28", () => {
   })
 })
 
-test("tasks are their owner's after svc was restarted, and nobody else's [protocol:task:mark]", async () => {
+test("after a restart of svc, tasks still belong only to their owners [protocol:task:mark]", async () => {
   const folder = freshFolder()
   const [old, now] = await Promise.all([startHttp("tasks.ts"), startHttp("tasks.ts", "--modern")])
   await using ends = new AsyncDisposableStack()
@@ -425,7 +425,7 @@ test("tasks are their owner's after svc was restarted, and nobody else's [protoc
   })
 }, 60_000)
 
-test("what a server says of a modern client's task reaches no other client", async () => {
+test("a server's notification about a modern client's task reaches no other client", async () => {
   await using bob = await connect("/mcp", "bob")
   const told: unknown[] = []
   bob.client.fallbackNotificationHandler = async (notification) => void told.push(notification.method)

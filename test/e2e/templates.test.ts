@@ -103,7 +103,7 @@ test("three projects on three branches each see their own server [svcrc:wrong] [
   expect((await again.where()).pid).toBe(places[0]?.pid as number)
   expect(processes(tag)).toHaveLength(3)
 
-  // Another branch: another server, for that client alone; the old one goes when nobody needs it.
+  // Another branch means another server, only for this client; the old one stops when no client needs it.
   const before = b.changes()
   switchBranch(two, "other")
   await eventually(async () => (await b.where().catch(() => undefined))?.args[2] === "other")
@@ -111,16 +111,16 @@ test("three projects on three branches each see their own server [svcrc:wrong] [
   await eventually(() => processes(tag).length === 3)
   expect((await a.where()).pid).toBe(places[0]?.pid as number)
 
-  // Its context file.
+  // The client's .svcrc.
   writeFileSync(join(three, ".svcrc"), JSON.stringify({ tags: ["files"], context: { environment: "prod" } }))
   await eventually(async () => (await c.where().catch(() => undefined))?.env === "production")
   expect(await c.tools()).toEqual(["fs_svc_other", "fs_svc_where"])
-  // What it said last holds while somebody writes in it.
+  // The last valid content holds while the file is being edited.
   writeFileSync(join(three, ".svcrc"), '{ "tags": ["files"], "context": { "environment": "pr')
   await eventually(() => c.stderr().includes(".svcrc:1:"))
   expect([(await c.where()).env, await c.tools()]).toEqual(["production", ["fs_svc_other", "fs_svc_where"]])
 
-  // It is killed: it comes back as what it was, for the same clients, and nobody else notices.
+  // A killed instance comes back with the same identity, for the same clients; no other client notices.
   const killed = (await a.where()).pid
   process.kill(killed, "SIGKILL")
   const back = await eventually(async () => {
@@ -139,14 +139,14 @@ test("three projects on three branches each see their own server [svcrc:wrong] [
   await eventually(async () => (await c.where().catch(() => undefined))?.args[4] === "new")
   await eventually(() => processes(tag).length === 3)
 
-  // The last member leaves: so does the server, after a while.
+  // A while after the last client leaves, the server stops.
   await a.client.close()
   await again.client.close()
   await eventually(() => processes(tag).length === 2)
   for (const folder of [one, two, three]) removeFolder(folder)
 }, 60_000)
 
-test("a client hears which servers it does not get, and why", async () => {
+test("a client learns which servers it does not get, and why", async () => {
   const folder = realpathSync(freshFolder())
   await using svc = await startSvc({
     config: { mcpTemplates: { db: { command: "x", args: ["{{project.custom.x}}"] } } },
@@ -159,7 +159,7 @@ test("a client hears which servers it does not get, and why", async () => {
   removeFolder(folder)
 }, 20_000)
 
-test("a message that is too large costs its own request alone", async () => {
+test("a message that is too large fails only its own request", async () => {
   const folder = realpathSync(freshFolder())
   const still = { command: "bun", args: [join(ROOT, "test/fixtures/echo.ts")] }
   await using svc = await startSvc({ config: { mcpServers: { still } }, flags: ["--max-body", "300KiB"] })
@@ -170,7 +170,7 @@ test("a message that is too large costs its own request alone", async () => {
   removeFolder(folder)
 }, 20_000)
 
-test("the order of a client's list is the file's, whoever else is there", async () => {
+test("a client's list has the order of the file, whatever other clients are connected", async () => {
   const folders = [repository("b"), repository("a")] as const
   const own = { command: "bun", args: [SERVER, "own"], disabled: "{{eq project.git.branch 'b'}}" }
   const common = { command: "bun", args: [SERVER, "common"] }
@@ -186,7 +186,7 @@ test("the order of a client's list is the file's, whoever else is there", async 
   for (const folder of folders) removeFolder(folder)
 }, 20_000)
 
-test("a client's context cannot come over HTTP, and its servers are nobody else's", async () => {
+test("context is not accepted over HTTP, and the servers of a client are invisible to others", async () => {
   const tag = mark()
   const project = repository("main")
   await using svc = await startSvc({ config: { mcpServers: {}, mcpTemplates: { fs: template(tag) } } })
@@ -209,7 +209,7 @@ test("a client's context cannot come over HTTP, and its servers are nobody else'
   removeFolder(project)
 }, 20_000)
 
-test("HTTP clients may say where they are where the operator trusts them", async () => {
+test("HTTP clients may send context if the operator trusts them", async () => {
   const tag = mark()
   await using svc = await startSvc({
     config: { mcpTemplates: { fs: { command: "bun", args: [SERVER, tag, "{{project.path}}", "{{transport.type}}"] } } },
@@ -245,7 +245,7 @@ test("HTTP clients may say where they are where the operator trusts them", async
   expect(wrong.body.error?.message).toContain("project.path")
 }, 20_000)
 
-test("an expression reads neither the environment nor a prototype, and a context's text is only text", async () => {
+test("an expression reads neither the environment nor a prototype, and text from a context is not interpreted", async () => {
   const project = repository("main")
   const evil = "$(touch pwned) ${SECRET} $SECRET {{user.home}} ; rm"
   writeFileSync(join(project, ".svcrc"), JSON.stringify({ context: { custom: { evil } } }))
@@ -269,7 +269,7 @@ test("an expression reads neither the environment nor a prototype, and a context
   removeFolder(project)
 }, 20_000)
 
-test("a proxy outlives a restart of svc, and what it asked in between fails once", async () => {
+test("a proxy survives a restart of svc, and requests in between fail once", async () => {
   const project = repository("main")
   const tag = mark()
   const config = { mcpTemplates: { fs: template(tag) } }
@@ -298,7 +298,7 @@ test("a proxy outlives a restart of svc, and what it asked in between fails once
   removeFolder(project)
 }, 30_000)
 
-test("--start starts svc where none is running, and again where it was killed [proxy:start]", async () => {
+test("--start starts svc if none runs, and again after it was killed [proxy:start]", async () => {
   const folder = freshFolder()
   const project = repository("main")
   writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpTemplates: { fs: template(mark()) } }))
@@ -319,11 +319,11 @@ test("--start starts svc where none is running, and again where it was killed [p
   expect((await one.listTools()).tools).toHaveLength(2)
   const status = JSON.parse((await runSvc(["mcp", "status", "--json", "--config-dir", folder], env)).stdout)
   expect(status.running).toBe(true)
-  // Nothing rotates the file of stderr: the log is another.
+  // Nothing rotates the file of stderr, so the log is a separate file.
   expect(readIfThere(join(folder, "start.log"))).not.toContain(" info ")
   await eventually(() => readIfThere(join(folder, "svc.log"))?.includes("listening on "))
 
-  // Killed: each of its clients starts another, of which one stays.
+  // After a kill, each of its clients starts another svc, of which one stays.
   const killed = await pid()
   process.kill(killed, "SIGKILL")
   await eventually(async () => (await pid()) !== killed)
@@ -331,13 +331,13 @@ test("--start starts svc where none is running, and again where it was killed [p
   expect(said).toContain("connection to svc lost")
   expect(said).not.toContain("did not start")
 
-  // Killed while nobody was there: what it left behind is not taken for a svc that runs.
+  // Killed without clients: the files that it left behind do not count as a running svc.
   await Promise.all([one.close(), two.close()])
   process.kill(await pid(), "SIGKILL")
   const three = await start()
   expect((await three.listTools()).tools).toHaveLength(2)
 
-  // Stopped: it stays so.
+  // A stopped svc stays stopped.
   process.kill(await pid(), "SIGTERM")
   await eventually(async () => !(await Bun.file(join(folder, "control.json")).exists()))
   const waiting = three.listTools()
@@ -367,7 +367,7 @@ test("--start says why svc did not start, and fails the requests that wait for i
   removeFolder(folder)
 }, 30_000)
 
-test("--start says in one line that it starts svc, and what became of it, also to a client without requests [proxy:start:failed]", async () => {
+test("--start says in one line that it starts svc, and reports the outcome, also to a client without requests [proxy:start:failed]", async () => {
   const folder = freshFolder()
   const wrong = { command: "bun", args: ["{{#if}}"] }
   const templateSettings = { failureMode: "strict" }
@@ -408,14 +408,14 @@ test("strict refuses what graceful leaves out [template:failure]", async () => {
   const project = repository("main")
   await using a = await connect(svc, project)
   expect(await a.tools()).toHaveLength(2)
-  // What runs stays when a strict document is wrong.
+  // If a document with strict is invalid, the running instances stay.
   svc.write({ mcpTemplates: { wrong }, templateSettings: { failureMode: "strict" } })
   await svc.said("svc keeps using the last valid one")
   expect(await a.tools()).toHaveLength(2)
   for (const path of [folder, project]) removeFolder(path)
 }, 20_000)
 
-test("a template is shown as a project would have it, without secrets", async () => {
+test("a template is shown as it is rendered for a project, without secrets", async () => {
   const [folder, project] = [freshFolder(), repository("main")]
   const env = { ...freshEnv(folder), TOKEN: "hunter2-secret" }
   const args = ["{{project.path}}", "{{project.git.branch}}", "{{user.username}}"]

@@ -114,7 +114,7 @@ test.each([
   30_000,
 )
 
-test("a file that is broken hides nothing of what runs still, and a warning stands in the text too", async () => {
+test("a broken file hides none of the running servers, and the text contains a warning too", async () => {
   await using svc = await running()
   await using client = await connect1(svc)
   const { structuredContent: before } = await client.call("mcp_list")
@@ -132,7 +132,7 @@ test("a file that is broken hides nothing of what runs still, and a warning stan
   )
 }, 20_000)
 
-test("what is wrong with a call is reported with a code, and names the member", async () => {
+test("an invalid call gets an error with a code that names the faulty member", async () => {
   await using svc = await running()
   await using client = await connect1(svc)
   const failure = async (name: string, args: Record<string, unknown> = {}) => {
@@ -166,7 +166,7 @@ test("what is wrong with a call is reported with a code, and names the member", 
   expect(client.call("mcp_lst")).rejects.toThrow("Did you mean mcp_list?")
 }, 20_000)
 
-test("nothing is agreed to that has both a command and a url [tools:shown]", async () => {
+test("a server with both a command and a url is never confirmed [tools:shown]", async () => {
   const both = { ...echo(), url: "https://docs.example.com/mcp", disabled: true }
   await using svc = await startSvc({ config: { mcpServers: { one: echo(), both } }, flags: ALL })
   await using client = await connect1(svc)
@@ -267,7 +267,7 @@ test("POST /mcp with {tool, arguments} runs a tool of svc or of a server [inboun
   for (const body of [{ tool: 5 }, { tool: null, arguments: {} }, { arguments: {} }])
     expect(await post(body)).toEqual([400, { error: { code: -32602, message: "tool must be the name of a tool" } }])
   expect(await post({ tool: "echo", arguments: { m: "plain" } }, "/servers/one/mcp")).toMatchObject([200, {}])
-  // At its own address a server answers for names that it does not list; svc's own tools are not there.
+  // At its own address, a server also answers names that it does not list; svc's own tools do not exist there.
   expect(await post({ tool: "mcp_list" }, "/servers/one/mcp")).toMatchObject([
     200,
     { result: { content: [{ text: "" }] } },

@@ -80,7 +80,7 @@ test("the same release and an older one are not installed, unless the version is
   expect(JSON.parse(wanted.stdout)).toEqual({ from: manifest.version, to: "0.0.1" })
 }, 30_000)
 
-test("a rollback exchanges the program with the one before [cli:upgrade]", async () => {
+test("a rollback exchanges the program with the previous one [cli:upgrade]", async () => {
   const { bin, program, run } = installSvc()
   writeFileSync(join(bin, "svc.previous"), programOf("0.0.9"))
   chmodSync(join(bin, "svc.previous"), 0o755)
@@ -90,7 +90,7 @@ test("a rollback exchanges the program with the one before [cli:upgrade]", async
   expect(readFileSync(join(bin, "svc.previous")).equals(readFileSync(SVC))).toBe(true)
 }, 30_000)
 
-test("an svc that knows no releases, or belongs to a package manager, says what to do [cli:upgrade]", async () => {
+test("an svc without a release URL, or from a package manager, says what to do [cli:upgrade]", async () => {
   const { home, run } = installSvc()
   const unknown = await run("upgrade")
   expect([unknown.code, unknown.stderr]).toEqual([69, expect.stringContaining("--releases")])

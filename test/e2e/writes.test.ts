@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { freshEnv, freshFolder, type Instance, modern, runSvc, SVC, startSvc } from "./harness.ts"
 
-/** `SVC_TEST_TIMES=200` for the whole. */
+/** The number of repetitions; `SVC_TEST_TIMES=200` for the full test. */
 const TIMES = Number(process.env.SVC_TEST_TIMES ?? 10)
 const demo = { command: SVC, args: ["demo-server"] }
 
@@ -85,7 +85,7 @@ test("an svc of another configuration in the directory follows the tokens and pr
   }
 }, 300_000)
 
-test("a command says what became of the server, and --json too [cli:writes:outcome]", async () => {
+test("a command reports the state of the server, also under --json [cli:writes:outcome]", async () => {
   await using instance = await startSvc({ config: {} })
   const svc = commandsOf(instance)
   expect(await svc("mcp", "add", "bad", "--", "/no/such/program")).toMatchObject({

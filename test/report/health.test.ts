@@ -19,7 +19,7 @@ const at = (level: HealthLevel) => ({
   redactAll: (text: string) => text.replace("away", "•"),
 })
 
-/** The paths of all fields of a body. */
+/** Returns the paths of all fields of a body. */
 function fields(value: unknown, prefix = ""): string[] {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return [prefix]
   return Object.entries(value).flatMap(([key, inner]) => fields(inner, prefix === "" ? key : `${prefix}.${key}`))
@@ -37,7 +37,7 @@ describe("overall", () => {
   ] as const)("loaded %p, %p servers, %p healthy: %s", (loaded, total, healthy, expected) => {
     expect(overallHealth(loaded, total, healthy)).toBe(expected)
   })
-  test("the boundaries are those of the table [health:overall:not-loaded] [health:overall:all] [health:overall:none] [health:overall:half]", () => {
+  test("the boundaries match the table [health:overall:not-loaded] [health:overall:all] [health:overall:none] [health:overall:half]", () => {
     expect([
       overallHealth(false, 1, 1),
       overallHealth(true, 1, 1),
@@ -129,7 +129,7 @@ describe("/health", () => {
     expect(body.issues).toEqual(["mcp.json:3: not JSON"])
   })
 
-  test("a server that an issue keeps from running counts nowhere but in the issues [health:report:left-out]", () => {
+  test("a server that an issue keeps from running appears only in the issues [health:report:left-out]", () => {
     const issue = {
       code: "server",
       severity: "error",
@@ -213,7 +213,7 @@ describe("/health/ready", () => {
     expect(readinessReport(snapshot([backend(kind)]), facts, at("minimal")).verdict).toBe(verdict)
   })
 
-  test("only supervised backends hold it back [health:ready:loaded] [health:ready:restarting] [health:ready:crash-loop] [health:ready:no-threshold] [supervise:remote]", () => {
+  test("is held back only by supervised backends [health:ready:loaded] [health:ready:restarting] [health:ready:crash-loop] [health:ready:no-threshold] [supervise:remote]", () => {
     const ready = (one: BackendSnapshot) => readinessReport(snapshot([one]), facts, at("minimal")).body.status
     expect(ready(backend("waiting"))).toBe("not_ready")
     expect(ready(backend("crashed"))).toBe("not_ready")
@@ -221,7 +221,7 @@ describe("/health/ready", () => {
     expect(ready(backend("failed", "f", "never"))).toBe("ready")
   })
 
-  test("so does a server of which it is not known yet which replica runs it [cluster:one:waits]", () => {
+  test("is held back by a server whose replica is not known yet [cluster:one:waits]", () => {
     const report = (isPlaced: boolean) => readinessReport({ ...snapshot([]), isPlaced }, facts, at("minimal")).verdict
     expect([report(false), report(true)]).toEqual(["not_ready", "ready"])
   })
@@ -249,7 +249,7 @@ describe("/health/ready", () => {
     expect(full.a).toMatchObject({ pid: 7 })
   })
 
-  test("a first start is starting in the entries, and among the stopped in the counts [health:supervision:starting]", () => {
+  test("a first start is starting in the entries, and counts as stopped [health:supervision:starting]", () => {
     const first = snapshot([backend("starting", "a")])
     const report = readinessReport(first, facts, at("basic"))
     expect(report).toMatchObject({
@@ -309,7 +309,7 @@ describe("/health/mcp", () => {
     expect([verdict, body.state]).toEqual([state, state])
   })
 
-  test("a name without a server is unknown, and the worst instance of a template decides", () => {
+  test("a name without a server is unknown; of a template's instances, the worst decides", () => {
     expect(serverReport("missing", snapshot([]), facts, at("full")).verdict).toBe("unknown")
     const instance = (kind: BackendState["kind"], id: string) => ({
       ...loaded(kind, id),
@@ -359,7 +359,7 @@ test("no secret, path, URL or address of an error is in any body at any level", 
   )
 })
 
-test("a start that has not been answered for 10 s says so, and what the process does wrong [backend:unanswered]", () => {
+test("the report of a start without an answer for 10 s says so, and what the process does wrong [backend:unanswered]", () => {
   const { spec, ...rest } = backend("starting")
   const slow = { ...rest, spec: { ...spec, tuning: { ...spec.tuning, connectionTimeout: 300_000 } } }
   const after = (ms: number, noisy = false) => healthOf({ ...slow, noisy, lastError: undefined }, NOW + ms)

@@ -39,7 +39,7 @@ test('a tool named "other" is counted as itself', () => {
   ])
 })
 
-test("past the bound names are counted together, and no series occurs twice", () => {
+test("above the limit, names are counted together, and no series occurs twice", () => {
   const metrics = new Metrics()
   for (let round = 0; round < 2; round++) {
     for (let number = 0; number < 6000; number++) metrics.record("a", `tool${number}`, "ok", 0.1)
@@ -54,7 +54,7 @@ test("past the bound names are counted together, and no series occurs twice", ()
   expect(total).toBe(24_000)
 })
 
-test("labels that hold quotes, backslashes and line breaks are escaped", () => {
+test("quotes, backslashes and line breaks in labels are escaped", () => {
   const metrics = new Metrics()
   metrics.record('a"b', "c\\d\ne", "tool_error", 2)
   expect(calls(metrics)).toEqual(['svc_calls_total{server="a\\"b",tool="c\\\\d\\ne",outcome="tool_error"} 1'])

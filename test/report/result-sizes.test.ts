@@ -12,7 +12,7 @@ test("percentiles are at most a fifth above the sizes, and never above the large
   expect(found?.p99).toBeLessThanOrEqual(100_000)
 })
 
-test("tools are reported by their 99th percentile, and one server's alone", () => {
+test("tools are sorted by their 99th percentile, for all servers or one", () => {
   const sizes = new ResultSizes()
   sizes.record("a", "small", 10)
   sizes.record("b", "large", 200_000)

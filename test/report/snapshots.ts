@@ -1,4 +1,4 @@
-/** Snapshots for the tests of reports and of what shows them. */
+/** Snapshots for the tests of reports and of the code that displays them. */
 import type { BackendSnapshot, Snapshot } from "../../src/agent/snapshot.ts"
 import type { BackendState } from "../../src/backend/supervision.ts"
 import type { ProcessFacts } from "../../src/report/health.ts"

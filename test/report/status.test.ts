@@ -7,7 +7,7 @@ import { backend, facts, NOW, snapshot } from "./snapshots.ts"
 
 const redactAll = (text: string) => text.replace("at /srv", "•")
 
-/** What each report says of one server: its status, its `/health` entry, and its `/health/mcp/:serverName` body. */
+/** Returns the reports about one server: its status, its `/health` entry, and its `/health/mcp/:serverName` body. */
 function reportsOn(server: BackendSnapshot) {
   const shown = snapshot([server])
   const options = { level: "full", redactAll } as const
@@ -21,7 +21,7 @@ function reportsOn(server: BackendSnapshot) {
 
 const connected = { ...backend("connected", "a"), lastError: "is over at /srv" }
 
-test("a healthy server is said to be healthy, without an error that is over [tools:health]", () => {
+test("a healthy server is reported as healthy, without a past error [tools:health]", () => {
   const { status, health, loading } = reportsOn({ ...connected, lastPing: NOW - 5000 })
   expect(status).toMatchObject({
     status: "connected",
@@ -55,7 +55,7 @@ test("a server that is not connected is not healthy, and its last error is the r
   expect(reportsOn({ ...backend("starting", "a"), lastError: undefined }).status).not.toHaveProperty("lastError")
 })
 
-test("the worst instance of a template stands for it [tools:health]", () => {
+test("the worst instance of a template represents the template [tools:health]", () => {
   const unhealthy = { ...connected, lastTransportFailure: { at: NOW - 1000, reason: "x" } }
   const degraded = { ...connected, listed: connected.listed && { ...connected.listed, failing: ["prompts/list: x"] } }
   const servers = [connected, degraded, unhealthy, backend("waiting", "a")]

@@ -21,7 +21,7 @@ test("calls are counted by minute and tool for one hour", async () => {
   expect(history.counts()).toEqual([])
 })
 
-test("many tools in one minute count as others from a bound on", () => {
+test("above a limit, the tools of a minute are counted together as others", () => {
   const history = new CallHistory(manualClock())
   for (let tool = 0; tool < 600; tool++) history.add(call(`tool-${tool}`))
   const counts = history.counts()

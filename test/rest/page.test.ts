@@ -5,7 +5,7 @@ import { pageBy } from "../../src/rest/page.ts"
 
 const key = (text: string): string => text
 
-/** Reads all pages; `between` gives the list as it is at each page. */
+/** Reads all pages. `between` returns the list at the time of each page. */
 function readAll(limit: number, between: (page: number) => readonly string[]): readonly string[] {
   const read: string[] = []
   for (let page = 0, cursor: string | undefined; ; page++) {
@@ -26,7 +26,7 @@ test("the pages of a list hold each entry once, sorted [rest:pages]", () => {
   fc.assert(property)
 })
 
-test("an entry that stays is in one page, whatever is added and removed between two pages [rest:pages]", () => {
+test("an entry that stays is in exactly one page, whatever is added and removed between two pages [rest:pages]", () => {
   const property = fc.property(lists, lists, limits, (list, others, limit) => {
     const passing = others.filter((one) => !list.includes(one))
     const read = readAll(limit, (page) => (page % 2 === 0 ? list : [...passing, ...list]))
@@ -35,7 +35,7 @@ test("an entry that stays is in one page, whatever is added and removed between 
   fc.assert(property)
 })
 
-test("a cursor of another form is refused", () => {
+test("a malformed cursor is refused", () => {
   for (const cursor of ["", "x", "!", "a2E="])
     expect(() => pageBy(["a"], key, { limit: 1, cursor })).toThrow(RequestError)
 })

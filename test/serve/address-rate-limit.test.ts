@@ -11,7 +11,7 @@ function clocked() {
   return { clock: { now: () => now, after: () => () => undefined }, pass: (ms: number) => (now += ms) }
 }
 
-test("two hundred requests pass in five minutes and the next waits [health:limit:rate] [health:limit:headers]", () => {
+test("two hundred requests pass in five minutes, and the next one must wait [health:limit:rate] [health:limit:headers]", () => {
   const { clock, pass } = clocked()
   const count = createAddressLimiter(clock, HEALTH_LIMIT)
   for (let index = 1; index <= 200; index++) expect(count("1.2.3.4").retryAfter).toBeUndefined()

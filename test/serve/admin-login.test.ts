@@ -12,7 +12,7 @@ function open(externalUrl?: string) {
   const clock = manualClock()
   let last = 0
   const login = new AdminLogin(clock, () => `secret-${++last}`, externalUrl)
-  /** Returns what the page of a session sends. */
+  /** Returns the headers that the page of a session sends. */
   const headersOf = (session = login.createSession()) => ({
     cookie: login.cookie(request(), session).split(";")[0] ?? "",
     "x-csrf-token": session.csrf,
@@ -20,7 +20,7 @@ function open(externalUrl?: string) {
   return { clock, login, headersOf }
 }
 
-test("a link holds once, and for 60 seconds [rest:login]", async () => {
+test("a link works once, within 60 seconds [rest:login]", async () => {
   const { clock, login } = open()
   const [first, late] = [login.createLink(), login.createLink()]
   expect(login.redeem(first)).toBeDefined()
@@ -45,7 +45,7 @@ test("a session ends after 12 hours, with its token, or when its holder logs out
   expect(login.admit(request(kept))).toBeUndefined()
 })
 
-test("links and sessions are bounded: the oldest give way", () => {
+test("links and sessions are bounded: the oldest are removed", () => {
   const { login, headersOf } = open()
   const link = login.createLink()
   for (let count = 0; count < 16; count++) login.createLink()
@@ -55,7 +55,7 @@ test("links and sessions are bounded: the oldest give way", () => {
   expect(login.admit(request(session))).toBeUndefined()
 })
 
-test("a token in the header needs no key; a cookie does, for reading too, and changes this origin, also beside other cookies", () => {
+test("a token in the header needs no key; a cookie needs one even for reading, and this origin for changes, also beside other cookies", () => {
   const { login, headersOf } = open()
   const session = login.createSession()
   expect(login.admit(request({ authorization: `Bearer ${session.secret}` }, "POST"))).toBeDefined()
@@ -79,13 +79,13 @@ test("a token in the header needs no key; a cookie does, for reading too, and ch
     expect(() => login.admit(request({ cookie, "x-csrf-token": key, ...headers }))).toThrow(RequestError)
 })
 
-test("a wrong token in the header is not made good by a cookie", () => {
+test("a cookie does not make up for a wrong token in the header", () => {
   const { login, headersOf } = open()
   for (const authorization of ["Bearer guess", "Basic eDp5", "Bearer"])
     expect(login.admit(request({ ...headersOf(), authorization }))).toBeUndefined()
 })
 
-test("the cookie is of one port, and over https of this host alone", () => {
+test("the cookie is named after one port, and over https is limited to this host", () => {
   const { login } = open("https://svc.example/base/")
   const session = { ...login.createSession(), secret: "s" }
   const at = (url: string) => login.cookie(new Request(url), session)
@@ -97,7 +97,7 @@ test("the cookie is of one port, and over https of this host alone", () => {
   expect(login.cookie(request())).toContain("Max-Age=0")
 })
 
-test("behind a proxy that calls svc by another host, the external origin is the page's own", () => {
+test("behind a proxy that calls svc by another host, the external origin counts as the page's own", () => {
   const { login, headersOf } = open("https://svc.example/base/")
   const headers = headersOf()
   expect(login.admit(request({ ...headers, origin: "https://svc.example" }, "PUT"))).toBeDefined()

@@ -12,7 +12,7 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }))
 const file = join(directory, "mcp.json")
 const paths = { directory, file, dotenv: join(directory, ".env"), presets: join(directory, "presets.json") }
 
-/** An endpoint with a port, as on Windows, on which another program listens by now. */
+/** An endpoint with a port, as on Windows, on which another program now listens. */
 async function withStranger(pid: number, ask: () => Promise<void>): Promise<readonly string[]> {
   const tokens: string[] = []
   const fetch = ({ headers }: Request) => {
@@ -40,7 +40,7 @@ test("the token is not sent to the port of an instance that was killed", async (
   expect(tokens).toEqual([])
 })
 
-test("a listener that does not answer like svc is not taken for an instance", async () => {
+test("a listener that does not answer like svc does not count as an instance", async () => {
   await withStranger(process.pid, async () => {
     expect(await callControl(paths, "hello", {})).toBeUndefined()
   })
@@ -78,7 +78,7 @@ test("a second instance is refused if the first holds the lock and does not answ
   release?.()
 })
 
-test("servers start under the lock and before the socket opens; a failure gives the lock back", async () => {
+test("servers start under the lock and before the socket opens; a failure releases the lock", async () => {
   rmSync(join(directory, "control.json"), { force: true })
   const lock = join(directory, "control.lock")
   const local = { trustedClient: { clock: manualClock() } } as unknown as ProxyServerDeps

@@ -16,7 +16,7 @@ test("without allowed origins there is no CORS at all", () => {
   expect(createCors([])).toBeUndefined()
 })
 
-test("only requests of allowed pages are marked, in any spelling of the origin", async () => {
+test("only requests of allowed pages get CORS headers, in any spelling of the origin", async () => {
   for (const headers of [{}, { origin: "https://other.example" }, { origin: "null" }])
     expect(await ask("POST", headers)).toBe("handed on")
   for (const origin of [PAGE, PAGE.toUpperCase()]) {
@@ -43,7 +43,7 @@ test("a preflight allows MCP's headers and those that repeat parameters, and no 
   ])
 })
 
-test("OPTIONS that is no preflight is handed on", async () => {
+test("OPTIONS without a preflight is passed on", async () => {
   const response = await ask("OPTIONS", { origin: PAGE })
   expect(response === "handed on" ? response : await response.text()).toBe("handed on")
 })

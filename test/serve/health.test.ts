@@ -15,7 +15,7 @@ const depsOf = (shown: Snapshot, level: HealthLevel = "minimal"): HealthDeps => 
   snapshot: () => shown,
 })
 
-/** Answers one request; 418 stands for "handed on". */
+/** Answers one request; 418 means that it was passed on. */
 async function ask(deps: HealthDeps, path: string, method = "GET", principal: Principal = ANONYMOUS) {
   const inbound = { ...createInbound(new Request(`http://x${path}`, { method }), () => ""), principal }
   return await createHealth(deps)(inbound, () => new Response(null, { status: 418 }))
@@ -75,7 +75,7 @@ describe("/health", () => {
       expect([path, (await ask(deps, path)).status]).toEqual([path, status])
   })
 
-  test("a report that throws is 500 with a redacted reason, and svc is alive all the same [health:http:failure] [health:live]", async () => {
+  test("a report that throws is 500 with a redacted reason, and svc is still alive [health:http:failure] [health:live]", async () => {
     const deps = {
       ...depsOf(snapshot([]), "full"),
       snapshot(): Snapshot {
@@ -107,11 +107,11 @@ describe("/health", () => {
     for (const response of [post, lost]) expect(response.headers.get("cache-control")).toBe(UNCACHED["cache-control"])
   })
 
-  test("other paths are handed on", async () => {
+  test("other paths are passed on", async () => {
     for (const path of ["/healthy", "/mcp", "/"]) expect((await ask(depsOf(snapshot([])), path)).status).toBe(418)
   })
 
-  test("a principal with tags sees its servers alone", async () => {
+  test("a principal with tags sees only its servers", async () => {
     const [seen, other] = [backend("connected", "seen"), backend("failed", "other")]
     const tagged = { ...seen, spec: { ...seen.spec, tuning: { ...seen.spec.tuning, tags: ["team"] } } }
     const deps = depsOf(snapshot([tagged, other]), "basic")

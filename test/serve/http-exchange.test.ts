@@ -1,4 +1,4 @@
-/** The way back of one HTTP request: when it is JSON, when it is a stream, and what a closed connection means. */
+/** The response to one HTTP request: when it is JSON, when it is a stream, and what a closed connection means. */
 import { describe, expect, test } from "bun:test"
 import { type Asker, HttpExchange, type OpenStream } from "../../src/serve/http-exchange.ts"
 import { EventLog } from "../../src/session/event-log.ts"
@@ -39,7 +39,7 @@ describe("a response", () => {
     expect(streams.size).toBe(0)
   })
 
-  test("in parts holds what the parts were, before Bun reads it and after", async () => {
+  test("in parts contains all parts that were sent before and after Bun reads it", async () => {
     const { exchange, answered } = exchangeOf("modern")
     const body = exchange.openBody()
     const give = (byte: number) => body?.write(new Uint8Array(100_000).fill(byte))
@@ -111,7 +111,7 @@ describe("a response", () => {
     expect(await (await other.answered).text()).toBe(`data: ${NOTIFICATION}\n\n`)
   })
 
-  test("that is a stream without an end is closed by its request, which then answers", async () => {
+  test("that is an endless stream is closed by its request, which then answers", async () => {
     const { exchange, answered, streams } = exchangeOf("modern")
     exchange.notify(NOTIFICATION)
     exchange.onstream(() => exchange.finish(ANSWER))
@@ -141,7 +141,7 @@ describe("a connection that the client closes", () => {
     expect(seen).toEqual([NOTIFICATION, ANSWER, "end"])
   })
 
-  test("is noticed when there is more than the answer, also if it was closed before", async () => {
+  test("is noticed when a message precedes the answer, also if it was closed earlier", async () => {
     const { exchange, connection } = exchangeOf("modern")
     connection.abort()
     expect(exchange.cancellation.reason).toBeUndefined()
@@ -161,7 +161,7 @@ async function asked() {
 }
 
 describe("a legacy client that must answer a server request and is disconnected", () => {
-  test("may come back for ten minutes, and for one minute if other clients wait", async () => {
+  test("may reconnect within ten minutes, or within one minute if other clients wait", async () => {
     for (const [others, minutes] of [
       [false, 10],
       [true, 1],

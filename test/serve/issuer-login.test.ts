@@ -1,4 +1,4 @@
-/** The login of the admin page at an issuer. Its way through an issuer and back: test/e2e/rest-login.test.ts. */
+/** The login of the admin page at an issuer. test/e2e/rest-login.test.ts tests the whole flow. */
 import { expect, test } from "bun:test"
 import { createIssuerLogin } from "../../src/serve/issuer-login.ts"
 import { manualClock } from "../clock.ts"

@@ -34,7 +34,7 @@ test("a narrowed scope selects what the principal sees, withholds svc's own tool
   expect([reader.selects(["x"]), reader.restricted]).toEqual([true, true])
 })
 
-test("two principals are the same if holder and rights are, in any order of tags [auth:identity]", () => {
+test("two principals are the same if their holder and rights are the same, in any order of tags [auth:identity]", () => {
   const one = principal({ name: "token 1", tags: ["a", "b"] })
   expect(isSame(one, { ...one, tags: ["b", "a"], until: 5 })).toBe(true)
   for (const change of [

@@ -17,12 +17,12 @@ const HERE: ProjectContext = {
 }
 type Line = Record<string, unknown> & { id?: unknown; method?: string; svc?: string }
 
-/** A proxy between a client that is typed by hand and instances that come and go. */
+/** A proxy between a hand-written client and instances that start and stop. */
 function stage() {
   const clock = manualClock()
   const toClient: Line[] = []
   const notes: string[] = []
-  /** One for each connection: what it was told. */
+  /** The messages that each connection received. */
   const instances: { told: Line[]; events: Parameters<ProxyDeps["connect"]>[0] }[] = []
   let up = true
   const session = new ProxySession(HERE, {
@@ -92,7 +92,7 @@ describe("a proxied client", () => {
     expect(last().told.at(-1)).toMatchObject({ svc: "moved", surroundings: { queries: [{ preset: "x" }] } })
   })
 
-  test("is drained when its last request has a response, is cancelled or is lost; streams do not count", async () => {
+  test("is drained when its last request is answered, cancelled or lost; streams do not count", async () => {
     const { session, say, answer, lose } = await initialized()
     await session.drained()
     say({ id: 9, method: "subscriptions/listen", params: {} })
@@ -248,7 +248,7 @@ describe("a proxied client", () => {
       { id: 2, error: { message: "No preset is named x" } },
       { id: 1, result: {} },
     ])
-    // Somebody makes the preset: nothing else moves.
+    // The preset is created: nothing else changes.
     await clock.pass(6_000)
     expect(moves()).toBe(2)
     note({ svc: "refused", message: "No preset is named x" })
@@ -258,7 +258,7 @@ describe("a proxied client", () => {
     expect(toClient.slice(2).map(({ method }) => method)).toContain("notifications/tools/list_changed")
     say({ id: 3, method: "tools/list" })
     expect(last().told.at(-1)).toMatchObject({ id: 3 })
-    // It moves back.
+    // The client moves back.
     session.moved({ ...HERE, queries: [{ preset: "y" }] })
     note({ svc: "refused", message: "No preset is named y" })
     session.moved(HERE)
@@ -303,7 +303,7 @@ describe("a proxied client", () => {
     session.close()
   })
 
-  test("opens a stream once that was requested while no instance ran", async () => {
+  test("opens a stream that was requested while no instance ran, once", async () => {
     const { say, power, session, toClient, clock, welcome, last, lose } = stage()
     session.start()
     await welcome()
@@ -346,7 +346,7 @@ describe("a proxied client", () => {
     expect(toClient).toEqual(forged)
     say({ id: 2, method: "tools/list" })
     expect(last().told.at(-1)).toMatchObject({ id: 2 })
-    // Nor can a client say one.
+    // A client cannot send one either.
     const before = last().told.length
     session.receive(formatProxyMessage({ svc: "moved", surroundings: HERE }))
     expect(last().told).toHaveLength(before)
@@ -394,7 +394,7 @@ describe("an id in another language's numbers", () => {
     expect(toClient).toEqual([`{"jsonrpc":"2.0","id":${odd},"result":{"n":${odd}}}`])
     session.receive(`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"info","n":${odd}}}`)
     line('{"jsonrpc":"2.0","id":1,"result":{}}')
-    // One is answered, one is asked when the instance goes, and a question is open.
+    // When the instance ends, one request is answered, one is in flight, and one question is open.
     session.receive(`{"jsonrpc":"2.0","id":"${odd}","method":"tools/call","params":{}}`)
     session.receive(`{"jsonrpc":"2.0","id":${odd},"method":"tools/call","params":{}}`)
     line(`{"jsonrpc": "2.0", "id": "${odd}", "result": {}}`)

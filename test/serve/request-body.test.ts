@@ -43,7 +43,7 @@ describe("a body", () => {
     expect(await readBodyText(new Request("http://x/mcp", { method: "POST", body }), 4)).toBe("ü")
   })
 
-  test("past the limit is too large, before the rest is read", async () => {
+  test("above the limit is too large, before the rest is read", async () => {
     expect(await faultOf(readBodyText(post(["abcde"]), 4))).toBe("too_large")
     expect(await faultOf(readBodyText(post(["ab", "cde", "never read"]), 4))).toBe("too_large")
     expect(await faultOf(readBodyText(post([], 5), 4))).toBe("too_large")
@@ -53,7 +53,7 @@ describe("a body", () => {
     expect(await faultOf(readBodyText(post(["ab"], undefined, "error"), 4))).toBe("invalid_request")
   })
 
-  test("that is no JSON is a parse error", async () => {
+  test("that is not JSON is a parse error", async () => {
     expect(await readJson(post(['{"a":1}']), 100)).toEqual({ a: 1 })
     expect(await faultOf(readJson(post(["{"]), 100))).toBe("parse")
   })

@@ -36,7 +36,7 @@ test("each shape has its body; the error decides the status and the code", async
   expect(await read("tool-invocation")).toEqual([404, { error: rpc }])
 })
 
-test("the statuses of the error classes", () => {
+test("each error class has its status", () => {
   const statusOf = (error: unknown) => errorResponse(error, { shape: "json" }).status
   expect(statusOf(new ConfigError([]))).toBe(503)
   expect(statusOf(new BackendError("web", "lost"))).toBe(503)
@@ -61,7 +61,7 @@ test("Retry-After comes from the error's data or from the caller; plain JSON rep
   expect(errorResponse(new RequestError("conflict", ""), { shape: "json" }).headers.has("retry-after")).toBe(false)
 })
 
-test("a bug is reported and its message stays inside; messages of typed errors are masked", async () => {
+test("a bug is reported without revealing its message to clients; messages of typed errors are masked", async () => {
   const bugs: unknown[] = []
   const bug = new TypeError("at /home/me: secret")
   const response = errorResponse(bug, { shape: "jsonrpc", onbug: (error) => bugs.push(error) })

@@ -1,4 +1,4 @@
-/** The order of the middleware and the shapes of errors, through the table itself, without a port. */
+/** The order of the middleware and the shapes of errors, tested on the routes directly, without a port. */
 import { describe, expect, test } from "bun:test"
 import type { Agent } from "../../src/agent/agent.ts"
 import { RequestError } from "../../src/lib/errors.ts"
@@ -133,7 +133,7 @@ describe("the order of the middleware [inbound:order]", () => {
     expect([status, headers.get("access-control-allow-origin"), headers.get("vary")]).toEqual([401, PAGE, "Origin"])
   })
 
-  test("a wrong Host is refused before a token is looked at", async () => {
+  test("a wrong Host is refused before the token is checked", async () => {
     const { ask, all, reached } = listener()
     for (const headers of [{}, bearer("forged"), bearer(all)])
       for (const path of ["/mcp", "/health", "/metrics", METADATA, "/oauth/callback", "/missing"])
@@ -141,13 +141,13 @@ describe("the order of the middleware [inbound:order]", () => {
     expect(reached).toMatchObject({ verifications: 0, reports: 0, limited: 0 })
   })
 
-  test("metrics are read only", async () => {
+  test("metrics can only be read", async () => {
     const { ask, all } = listener()
     const { status, headers } = await ask("/metrics", bearer(all), "DELETE")
     expect([status, headers.get("allow")]).toEqual([405, "GET, HEAD"])
   })
 
-  test("a request without a token is refused before it is counted, and before anything is made of it", async () => {
+  test("a request without a token is refused before it is counted or parsed", async () => {
     const { ask, reached } = listener()
     for (let index = 0; index < 5; index++) expect((await ask("/health/mcp")).status).toBe(401)
     for (const path of ["/metrics", "/mcp", "/servers/shop/mcp", "/sse", "/messages", "/missing"])
@@ -156,7 +156,7 @@ describe("the order of the middleware [inbound:order]", () => {
     expect((await ask("/health")).headers.get("ratelimit-remaining")).toBe("1")
   })
 
-  test("health is counted before a report is made, and its responses carry the limit", async () => {
+  test("health requests are counted before a report is made, and the responses state the limit", async () => {
     const { ask, reached } = listener()
     for (const path of ["/health", "/health/live"]) expect((await ask(path)).headers.get("ratelimit-limit")).toBe("2")
     const before = reached.reports
@@ -179,7 +179,7 @@ describe("the order of the middleware [inbound:order]", () => {
     expect((await ask("/oauth/client.json")).status).toBe(404)
   })
 
-  test("what is turned off is left out", async () => {
+  test("endpoints that are turned off do not exist", async () => {
     const off = { authenticate: undefined, metrics: undefined, healthLimit: undefined }
     const { ask } = listener(off)
     expect((await ask("/metrics")).status).toBe(404)
@@ -218,7 +218,7 @@ describe("the shapes of errors [inbound:errors]", () => {
     }
   })
 
-  test("a wrong method names the right ones", async () => {
+  test("the answer to a wrong method names the right ones", async () => {
     const { ask, all } = listener()
     const allow = async (path: string, method: string) => (await ask(path, bearer(all), method)).headers.get("allow")
     expect(await allow("/sse", "POST")).toBe("GET")
@@ -281,14 +281,14 @@ describe("authentication", () => {
     expect(reached.verifications).toBe(1)
   })
 
-  test("an issuer whose keys cannot be fetched is 503 with Retry-After, and no challenge", async () => {
+  test("if the issuer's keys cannot be fetched, the answer is 503 with Retry-After, without a challenge", async () => {
     const { ask, answerIssuer } = listener()
     answerIssuer({ kind: "unavailable" })
     const { status, headers } = await ask("/mcp", bearer("a.b.c"))
     expect([status, headers.get("retry-after"), headers.has("www-authenticate")]).toEqual([503, "5", false])
   })
 
-  test("a server beyond a token's scopes is 403 and names the scope; to a static token it does not exist [auth:scopes]", async () => {
+  test("a server outside of a token's scopes is 403 and names the scope; for a static token, it does not exist [auth:scopes]", async () => {
     const { ask, team, answerIssuer } = listener()
     answerIssuer({
       kind: "valid",

@@ -1,4 +1,4 @@
-/** The stream of a session at a replica that stops: nothing may be sent to a stream that ends in a moment. */
+/** The stream of a session on a replica that stops: nothing may be sent to a stream that is about to end. */
 import { expect, test } from "bun:test"
 import { createForward } from "../../src/serve/forward.ts"
 import type { OpenStream } from "../../src/serve/http-exchange.ts"
@@ -19,7 +19,7 @@ const open = () => {
 
 const idsIn = (text: string): readonly string[] => [...text.matchAll(/^id: (.*)$/gm)].map(([, id = ""]) => id)
 
-test("a stream that has moved on from a replica is not opened there again; what its client has not read comes first [cluster:drain:stream]", async () => {
+test("a stream that has left a replica is not opened there again; messages that its client has not read come first [cluster:drain:stream]", async () => {
   const { session, get, moveOn } = open()
   const first = get(null)
   session.notify('"one"')
@@ -34,11 +34,11 @@ test("a stream that has moved on from a replica is not opened there again; what 
     const response = get(last)
     expect([response.status, response.headers.get("retry-after")]).toEqual([503, "1"])
   }
-  // What comes meanwhile is held.
+  // Messages that arrive meanwhile are held back.
   expect(session.outlet).toBeUndefined()
 })
 
-test("the stream of a call that still runs can be resumed at a replica that stops [cluster:drain:stream]", async () => {
+test("the stream of a running call can be resumed on a replica that stops [cluster:drain:stream]", async () => {
   const { session, get, moveOn } = open()
   const standing = get(null)
   const broken: EventSink = { event: () => false, end() {} }
@@ -52,7 +52,7 @@ test("the stream of a call that still runs can be resumed at a replica that stop
   expect(await resumed.text()).toContain("answer")
 })
 
-test("a replica serves itself what the one that stops leaves to another [cluster:drain:stream]", async () => {
+test("a replica resumes a stream itself if the stopping replica has nothing left to send on it [cluster:drain:stream]", async () => {
   const { session, get, moveOn } = open()
   const standing = get(null)
   session.notify('"one"')

@@ -5,7 +5,7 @@ import { sectionOf } from "../../src/session/tasks.ts"
 
 const REQUEST = { jsonrpc: "2.0", id: 1, method: "tasks/list" } as const
 
-test("a replica that ends while it answers takes its own tasks with it, and no others [cluster:tasks:list]", async () => {
+test("if a replica ends while it answers, only its own tasks are missing [cluster:tasks:list]", async () => {
   const broken = new ReadableStream({ start: (controller) => controller.error(new Error("the connection was closed")) })
   const listing = (tasks: readonly object[]) => Response.json({ jsonrpc: "2.0", id: 1, result: { tasks } })
   const answers: Readonly<Record<string, Response | undefined>> = {
@@ -30,7 +30,7 @@ test("a replica that ends while it answers takes its own tasks with it, and no o
   expect(asked).toEqual(["", "r1", "r2", "r3"])
 })
 
-test("what the client is refused everywhere it is told once", async () => {
+test("an error that every replica returns reaches the client once", async () => {
   const refused = { jsonrpc: "2.0", id: 1, error: { code: -32_602, message: "The cursor is not from this list" } }
   const ask = async () => Response.json(refused, { status: 200 })
   const response = await listTasksOfAll(REQUEST, { replicas: ["r1", "r2"], ask })

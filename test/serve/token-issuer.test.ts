@@ -78,7 +78,7 @@ test("claims that name an access token are accepted [auth:token-type]", async ()
 })
 
 test.each<JWTPayload>([{ cnf: { jkt: "thumbprint" } }, { cnf: { "x5t#S256": "hash" } }, { cnf: {} }])(
-  "a token that is bound to a key is no bearer token: %j [auth:token-type]",
+  "a token that is bound to a key is not a bearer token: %j [auth:token-type]",
   async (claims) => {
     const verdict = await verdictOn("at+jwt", claims)
     expect(verdict).toMatchObject({ kind: "invalid", reason: expect.stringContaining("bound to a key (cnf)") })

@@ -21,7 +21,7 @@ describe("a relayed result", () => {
       expect(relayed(`{"content":[],${spelled}}`).outcome).toBe("tool_error")
   })
 
-  test("is ok if it says isError: false, says nothing, or says it inside of a text", () => {
+  test("is ok if it says isError: false, does not mention isError, or contains it only inside a text", () => {
     for (const result of ['{"isError":false}', "{}", '{"isError":"true"}', '{"text":"\\"isError\\":true"}'])
       expect(relayed(result).outcome).toBe("ok")
   })
@@ -56,7 +56,7 @@ describe("an answer with a shared tail", () => {
     expect(answer).toEqual({ frame: "", sent: Buffer.byteLength(exchange.text() ?? ""), outcome: "ok" })
   })
 
-  test("is whole if it is small, or if its client takes no parts", () => {
+  test("is sent whole if it is small, or if its client does not accept parts", () => {
     for (const [result, exchange] of [
       [small, partsOf()],
       [large, {}],
@@ -69,7 +69,7 @@ describe("an answer with a shared tail", () => {
 })
 
 describe("an error", () => {
-  test("has the code that is in its frame, as the backend wrote it", () => {
+  test("has the code of its frame, as the backend wrote it", () => {
     expect(errorAnswer(1, -32601, "no")).toMatchObject({ outcome: "error", code: -32601 })
     expect(refusalAnswer(1, "invalid_params", "no")).toMatchObject({ outcome: "error", code: -32602 })
     expect(refusalAnswer(1, "unknown_method", "no").frame).toBe(
@@ -84,7 +84,7 @@ describe("an error", () => {
     expect(errorAnswer(1, -32600, limited.message, limited.data).retryAfter).toBeUndefined()
   })
 
-  test("masks secrets, and reports a bug of svc without its words", () => {
+  test("masks secrets, and reports a bug of svc without its message", () => {
     expect(failureAnswer(1, new BackendError("s", "s3cret"), masked).frame).toContain("s: ***")
     expect(bugs).toEqual([])
     const bug = new TypeError("s3cret")

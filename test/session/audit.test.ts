@@ -14,7 +14,7 @@ const LONG = "x".repeat(200)
 const ACUTE = "é"
 const CUT = "…"
 
-/** An audit log of a server `s` with a tool `x`: what it has written, and how to make it write. */
+/** An audit log of a server `s` with a tool `x`: its lines, and functions that write to it. */
 function logged(secrets: () => readonly string[] = () => []) {
   const lines: string[] = []
   let known = secrets()
@@ -60,7 +60,7 @@ function logged(secrets: () => readonly string[] = () => []) {
   return { lines, audit, call, clock }
 }
 
-test("lines are the same bytes as ever [audit:log]", async () => {
+test("lines have exactly these bytes [audit:log]", async () => {
   const { lines, audit, call, clock } = logged()
   const info = { name: "test", version: "1.2" }
   call({ params: { name: "s_svc_x", arguments: { m: "hello" } } }, { info })
@@ -100,7 +100,7 @@ test("lines are the same bytes as ever [audit:log]", async () => {
   ])
 })
 
-test("texts are masked anew once the secrets have changed", () => {
+test("after the secrets change, texts are masked again", () => {
   let secrets = ["hunter1-hunter1"]
   const { lines, call } = logged(() => secrets)
   const ask = () =>

@@ -13,10 +13,10 @@ test("a bucket refills evenly, and an empty one returns the seconds to wait", ()
   now = 10_000
   expect(quota.take("client", session, 6)).toBeUndefined()
   expect(quota.take("client", session, 6)).toBe(10)
-  // A server may have the name of a client.
+  // A server and a client may have the same name.
   expect(quota.take("server", "another", 1)).toBeUndefined()
   expect(quota.take("client", "another", 6)).toBeUndefined()
-  // It never holds more than a minute's worth.
+  // The bucket never holds more than the calls of a minute.
   now = 3_600_000
   for (let call = 0; call < 6; call++) expect(quota.take("client", session, 6)).toBeUndefined()
   expect(quota.take("client", session, 6)).toBe(10)

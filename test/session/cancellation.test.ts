@@ -17,7 +17,7 @@ describe("a cancellation", () => {
     expect([cancellation.reason, seen]).toEqual(["first", ["1 first", "2 first"]])
   })
 
-  test("reaches a listener that comes too late for it", () => {
+  test("reaches a listener that is added after it", () => {
     const cancellation = new Cancellation()
     cancellation.cancel("gone")
     let seen: string | undefined
@@ -39,7 +39,7 @@ describe("a cancellation", () => {
     expect(seen).toEqual([])
   })
 
-  test("aborts its signal, which is one and the same", () => {
+  test("aborts its signal, which is always the same object", () => {
     const cancellation = new Cancellation()
     const { signal } = cancellation
     expect(cancellation.signal).toBe(signal)
@@ -47,7 +47,7 @@ describe("a cancellation", () => {
     expect([signal.aborted, signal.reason.message]).toEqual([true, "gone"])
   })
 
-  test("ends a wait at once, and a wait that is over goes on", async () => {
+  test("ends a wait at once, and does not affect a wait that has ended", async () => {
     const cancellation = new Cancellation()
     expect(await cancellation.race(Promise.resolve(7))).toBe(7)
     expect(await cancellation.race(Promise.reject(new Error("no"))).catch(String)).toBe("Error: no")
@@ -117,7 +117,7 @@ test("a call that is cancelled at any of its await points ends, and the server i
       expect(text).toBe('{"jsonrpc":"2.0","id":1,"result":{}}')
       ends.complete++
     }
-    // The coarse timer of the connection is all that is left.
+    // Only the coarse timer of the connection remains.
     expect(clock.timers).toBeLessThanOrEqual(1)
   }
   expect(ends.cancelled).toBeGreaterThan(0)

@@ -174,12 +174,12 @@ describe("a call over the rate limit", () => {
     expect(textOf(answer.frame)).toContain('"data":{"retryAfter":3}')
   })
 
-  test("leaves requests that are no calls alone", async () => {
+  test("does not affect requests that are not calls", async () => {
     expect((await ask("tools/list", {}, { limits })).outcome).toBe("ok")
   })
 })
 
-test("a subscription that the session has no room for is not made at the server", async () => {
+test("svc does not subscribe at the server if the session has too many subscriptions", async () => {
   const made: string[] = []
   const notifications = { subscribe: (_id: string, uri: string) => void made.push(uri) }
   const memory = {
@@ -198,11 +198,11 @@ test("a subscription that the session has no room for is not made at the server"
   expect(made).toEqual(["file:///a"])
 })
 
-test("a log level that MCP does not have is refused", async () => {
+test("a log level that MCP does not define is refused", async () => {
   expect((await errorOf(ask("logging/setLevel", { level: "loud" }))).message).toBe("Unknown log level: loud")
 })
 
-test("what the transport refuses is not relayed", async () => {
+test("a request that the transport refuses is not relayed", async () => {
   const gateway = fakeGateway({ directory: connected() })
   const request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "s_svc_read" } } as const
   const verify = () => errorAnswer(1, -32020, "Header mismatch")
@@ -210,7 +210,7 @@ test("what the transport refuses is not relayed", async () => {
   expect(answer).toMatchObject({ outcome: "error", code: -32020 })
 })
 
-test("a bug of svc is reported, and its client is told nothing of it", async () => {
+test("a bug of svc is reported, and its details are not sent to the client", async () => {
   const bugs: unknown[] = []
   const bug = new TypeError("x is not a function")
   const directory = {
@@ -233,7 +233,7 @@ describe("the audit log", () => {
     access: () => undefined,
   }
 
-  test("has calls with how they ended, refused ones too, and nothing else", async () => {
+  test("contains calls with their outcome, including refused ones, and nothing else", async () => {
     await ask("tools/list", {}, { observers: { audit } })
     await ask("tools/call", { name: "none" }, { observers: { audit } })
     await ask("tools/call", { name: "s_svc_x" }, { observers: { audit }, directory: { disconnectedId: () => "s" } })

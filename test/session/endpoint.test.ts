@@ -90,7 +90,7 @@ describe("initialize", () => {
     expect(steps).toEqual(["own servers start", "loaded", "opened"])
   })
 
-  test("leaves no session behind if the client goes while its servers start", async () => {
+  test("leaves no session behind if the client disconnects while its servers start", async () => {
     const own = Promise.withResolvers<void>()
     const deps = endpoint()
     const cancellation = new Cancellation()
@@ -119,7 +119,7 @@ describe("initialize", () => {
     expect(deps.sessions.size).toBe(0)
   })
 
-  test("waits for the only server of the address if it is about to be back", async () => {
+  test("waits for the only server of the address if it is about to return", async () => {
     const back = Promise.withResolvers<void>()
     let target: Target | string = "is not available"
     const deps = endpoint({ directory: { target: () => target, whenBack: () => back.promise } })
@@ -149,7 +149,7 @@ describe("a request of a session", () => {
   const cancelled = (requestId: unknown, reason?: string) =>
     ({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId, reason } }) as const
 
-  test("that its client cancels gets no answer, and its work sees the reason", async () => {
+  test("that its client cancels gets no answer, and the code that handles it gets the reason", async () => {
     const deps = endpoint({ directory: { initialLoad: new Promise(() => undefined) } })
     const session = new Session("id", "me", AGGREGATE, {})
     const exchange = fakeExchange()
@@ -208,7 +208,7 @@ describe("a request of a session", () => {
     ])
   })
 
-  test("is told apart from another with an id that is written otherwise", () => {
+  test("is distinct from another request whose id is written differently", () => {
     const running = new RunningRequests()
     const [one, other] = [fakeExchange(), fakeExchange()]
     running.begin(1, one)
@@ -261,7 +261,7 @@ describe("subscriptions/listen of a modern client", () => {
     }
   }
 
-  test("is acknowledged, told of changes, and answered when svc closes it", async () => {
+  test("is acknowledged, receives changes, and is answered when svc closes it", async () => {
     const { answer, seen, change, close, isOpen } = listening()
     await settle()
     change()
@@ -286,7 +286,7 @@ describe("subscriptions/listen of a modern client", () => {
   })
 })
 
-test("a modern request is answered without a session, and a legacy method is unknown to it", async () => {
+test("a modern request is answered without a session, and legacy methods are unknown there", async () => {
   const deps = endpoint()
   const ask = async (method: string, gateway: Gateway = deps.gateway) =>
     serve({ request: request(method), client: fakeClient("modern"), exchange: fakeExchange(), gateway }, deps)

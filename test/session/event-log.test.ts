@@ -40,7 +40,7 @@ test("a stream is resumed after the event that the client saw last", () => {
   expect([third.seen.length, third.ended]).toEqual([4, true])
 })
 
-test("a resumed stream sends its own events alone", () => {
+test("a resumed stream sends only its own events", () => {
   const log = new EventLog("l")
   const [a, b] = [log.open(listener()), log.open(listener())]
   log.send(a, "a")
@@ -70,7 +70,7 @@ test("a stream is resumed without the events that were evicted, and memory is bo
   expect(later.seen).toHaveLength(4)
 })
 
-test("an event id names the request of its stream, also to a log that does not know it", () => {
+test("an event id names the request of its stream, even to a log that does not contain the stream", () => {
   for (const id of [7, -1.5, "", "a-b", "é\n", "7"]) {
     const log = new EventLog("l")
     const sink = listener()
@@ -88,7 +88,7 @@ test("an event id names the request of its stream, also to a log that does not k
   for (const event of ["", "l-1-1-", "l-1-1-e30", "l-1-1-%", "l-1-1-bnVsbA"]) expect(requestOf(event)).toBeUndefined()
 })
 
-test("an event id holds the id of its request as the client wrote it", () => {
+test("an event id contains the id of its request as the client wrote it", () => {
   for (const odd of ODD_NUMBERS) {
     const log = new EventLog("l")
     const stream = log.open(listener(), parseExact(odd) as Id)
@@ -132,7 +132,7 @@ test("ids that are not from this log are rejected", () => {
     expect(log.resume(id, listener())).toBeUndefined()
 })
 
-test("a dropped stream is gone, and it is known which streams have a client", () => {
+test("a dropped stream is gone, and the log knows which streams have a client", () => {
   const log = new EventLog("l")
   const first = listener()
   const stream = log.open(first)

@@ -26,7 +26,7 @@ async function starting() {
   return { clock, said, fails: attempt.reject }
 }
 
-test("a call to a server that hangs at its start learns for how long, and how long it may [tool:server-down]", async () => {
+test("the error of a call to a server that hangs at its start says for how long, and how long the start may take [tool:server-down]", async () => {
   const { clock, said, fails } = await starting()
   expect(said()).toBe("web is starting; try again in a moment")
   await clock.pass(100_000)
@@ -34,14 +34,14 @@ test("a call to a server that hangs at its start learns for how long, and how lo
   fails(new Error("over"))
 })
 
-test("a call to a server that refused the configured headers learns that no sign-in helps [tool:server-down]", async () => {
+test("the error of a call to a server that refused the configured headers says that no sign-in helps [tool:server-down]", async () => {
   const { said, fails } = await starting()
   fails(new HeadersRefusedError())
   await settle()
   expect(said()).toBe("web refused the credentials in headers (401)")
 })
 
-test("a call to a server that wants a token and offers no sign-in learns how it is given one [tool:server-down]", async () => {
+test("the error of a call to a server that wants a token and offers no sign-in says how to set one [tool:server-down]", async () => {
   const { said, fails } = await starting()
   fails(new TokenRequiredError("web"))
   await settle()

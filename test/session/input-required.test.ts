@@ -28,14 +28,14 @@ test("the responses go back under their keys, with the exact requestState", asyn
   })
 })
 
-test("a client that cancels its request has its server requests withdrawn, and the call is not retried", async () => {
+test("when a client cancels its request, the server requests are withdrawn and the call is not retried", async () => {
   const exchange = silent()
   const ended = run(exchange)
   exchange.cancellation.cancel("was cancelled by the client")
   expect(await ended).toBe("withdrawn")
 })
 
-test("a client that is disconnected and does not come back has its request cancelled", async () => {
+test("the request of a client that disconnects and does not return is cancelled", async () => {
   const clock = manualClock()
   const exchange = silent()
   const began = clock.now()

@@ -28,7 +28,7 @@ async function ask(answer: unknown) {
   return { agreed, form }
 }
 
-test("a person agrees by confirm: true alone, and the form has no default [tools:form]", async () => {
+test("a person agrees only through confirm: true, and the form has no default [tools:form]", async () => {
   const { agreed, form } = await ask({ action: "accept", content: { confirm: true } })
   expect(agreed).toBe(true)
   expect(form).toEqual({

@@ -150,7 +150,7 @@ describe("a lazy view", () => {
   })
 })
 
-test("a pinned tool with the name of one of svc's is not listed; call_tool runs it [lazy:pinned:names]", async () => {
+test("a pinned tool with the name of one of svc's tools is not listed; call_tool runs it [lazy:pinned:names]", async () => {
   const tools = ["search_tools", "call_tool", "tool_list", "other"].map((name) => taking(name, {}))
   const sources = [{ spec: server("mcp", { alwaysVisible: ["*"] }), listing: listing(tools) }]
   const parts = { catalogOf: () => buildCatalog(sources, emptyCatalog()) }
@@ -228,7 +228,7 @@ describe("search_tools", () => {
     expect(await text("search_tools", { query: "x", server: "nope" })).toStartWith("No server is named nope. Servers")
   })
 
-  test("keeps an answer within its length, and says what is left out [lazy:answer]", async () => {
+  test("keeps an answer within its maximum length, and says what is left out [lazy:answer]", async () => {
     const long = "x".repeat(9_000)
     const tools = Array.from({ length: 12 }, (_, at) => tool(`big_${at}`, long))
     const { text } = connected({ directory: { catalogOf: () => catalogOf({ big: tools }) } })
@@ -321,7 +321,7 @@ test("describe_tool describes a name once, and a definition that is too long in 
   expect(answer).toEndWith("\nUnknown tool: big_svc_smal8")
 })
 
-test("a definition stands on one line without characters that hide or turn others [lazy:describe]", async () => {
+test("a definition is on one line, without characters that hide or reverse others [lazy:describe]", async () => {
   const { text } = connected({
     directory: { catalogOf: () => catalogOf({ x: [tool("t", "a\u2028b\u0085c\u202Ed\u{E0041}")] }) },
   })
@@ -338,7 +338,7 @@ test("a definition stands on one line without characters that hide or turn other
   )
 })
 
-test("no answer holds half of a surrogate pair", async () => {
+test("no answer contains half of a surrogate pair", async () => {
   const { text } = connected({
     directory: {
       catalogOf: () => catalogOf({ x: [tool("t", `a${"😀".repeat(3000)}`), tool(`${"n".repeat(40)}😀`, "")] }),
@@ -357,7 +357,7 @@ test("no answer holds half of a surrogate pair", async () => {
   }
 })
 
-test("a tool whose server is down, or that is kept back, is not unknown [lazy:unknown]", async () => {
+test("a tool whose server is down, or that is held back, is not reported as unknown [lazy:unknown]", async () => {
   const sources = [
     {
       spec: server("pinned"),
@@ -429,7 +429,7 @@ describe("call_tool", () => {
     return wrapper === undefined ? undefined : request.params
   }
 
-  test("is rewritten to the direct call before dispatch, with all that stands beside the arguments [lazy:call]", () => {
+  test("is rewritten to the direct call before dispatch, with all members beside the arguments [lazy:call]", () => {
     expect(inner({ name: "a_svc_b", arguments: { x: 1 } })).toEqual({
       name: "a_svc_b",
       arguments: { x: 1 },
@@ -437,11 +437,11 @@ describe("call_tool", () => {
       task: {},
       requestState: "s",
     })
-    // At any other address it is a name like any other.
+    // At any other address, it is an ordinary name.
     expect(inner({ name: "a_svc_b" }, "call_tool", { kind: "server", id: "s" })).toBeUndefined()
   })
 
-  test("understands what models write [lazy:call:tolerant]", () => {
+  test("understands the calls that models write [lazy:call:tolerant]", () => {
     const wanted = expect.objectContaining({ name: "a_svc_b", arguments: { x: 1 } })
     for (const key of ["name", "tool_name", "toolName", "tool"])
       for (const args of ["arguments", "args", "parameters", "params", "input"])
@@ -463,7 +463,7 @@ describe("call_tool", () => {
       expect(inner(wrong)).toBeUndefined()
   })
 
-  test("without a name, or with arguments that are no object, says what it needs", async () => {
+  test("without a name, or with arguments that are not an object, says what it needs", async () => {
     const { send } = connected()
     const { result } = await send("tools/call", { name: "call_tool", arguments: { name: "x", arguments: [1] } })
     expect([result.isError, result.content[0]?.text]).toEqual([
@@ -472,7 +472,7 @@ describe("call_tool", () => {
     ])
   })
 
-  test("keeps what stands beside the arguments, and refuses two values of one [lazy:call:tolerant]", async () => {
+  test("keeps arguments beside `arguments`, and refuses two values for the same one [lazy:call:tolerant]", async () => {
     const args = (outer: object) => inner({ name: "a_svc_b", ...outer })?.arguments
     expect(args({ arguments: { x: 1 }, y: 2 })).toEqual({ x: 1, y: 2 })
     expect(args({ arguments: {}, y: 2, z: [3] })).toEqual({ y: 2, z: [3] })
@@ -495,7 +495,7 @@ describe("call_tool", () => {
       )
   })
 
-  test("takes a parameter for one that has a name under which models write arguments [lazy:call:tolerant]", async () => {
+  test("treats `args` and the like as parameters if the tool has parameters with these names [lazy:call:tolerant]", async () => {
     const lines: string[] = []
     const { text } = connected({
       directory: { catalogOf: () => catalogOf({ shell: [taking("run", { command: {}, args: {} })] }) },
@@ -567,7 +567,7 @@ describe("call_tool", () => {
     expect(ran).toEqual(expect.arrayContaining(["files", "payroll"]))
   })
 
-  test("to an unknown name gets the nearest three, to a hidden one that it is disabled [lazy:unknown] [tool:disabled]", async () => {
+  test("of an unknown name suggests the nearest three, and of a hidden tool says that it is disabled [lazy:unknown] [tool:disabled]", async () => {
     const { send, text } = connected()
     expect(await text("call_tool", { name: "read_file" })).toStartWith(
       "Unknown tool: read_file. Did you mean files_svc_read_file",
@@ -583,7 +583,7 @@ describe("call_tool", () => {
     )
   })
 
-  test("runs with any arguments; a failure that they explain holds the parameters [lazy:call:arguments]", async () => {
+  test("runs with any arguments; if they explain a failure, the error contains the parameters [lazy:call:arguments]", async () => {
     const failing = async (args: object, result: object) => {
       const { view, call } = askedFor(args)
       const frame = JSON.stringify({ jsonrpc: "2.0", id: 1, ...result })
@@ -607,7 +607,7 @@ describe("call_tool", () => {
     expect(hintOf({ $ref: "#/$defs/a", $defs: { a: { properties: { x: {} } } } })).toBe("Parameters of t: x?: any")
   })
 
-  test("reaches what its server does not annotate as read-only; call_read_tool does not [lazy:call:read]", async () => {
+  test("can run tools that are not annotated as read-only; call_read_tool cannot [lazy:call:read]", async () => {
     const { text } = connected()
     for (const args of [{ path: "/a" }, { wrong: 1 }])
       expect(await text("call_read_tool", { name: "files_svc_write_file", arguments: args })).toBe(

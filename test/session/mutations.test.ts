@@ -1,4 +1,4 @@
-/** A server that means ill, at full speed: whatever it writes, no client sees anything but one valid answer to what it asked. */
+/** A malicious server at full speed: whatever it writes, each client sees only one valid answer to its request. */
 import { expect, test } from "bun:test"
 import { Connection } from "../../src/backend/connection.ts"
 import { BackendError, messageOf } from "../../src/lib/errors.ts"
@@ -39,7 +39,7 @@ function throughLine(frame: Uint8Array | string): Uint8Array {
 }
 
 test(
-  "no client sees an id that it did not ask for, or an answer that is none [protocol:answer:checked]",
+  "no client sees an id that it did not use, or an invalid answer [protocol:answer:checked]",
   async () => {
     const random = randomFrom(SEED)
     const mutate = createMutator(random)
@@ -91,7 +91,7 @@ test(
           counts[outcomeOf(text)]++
           see(frame, id)
         } catch (error) {
-          // What a client's session or a backend's state rules out is an error of the request, which the caller writes.
+          // If the session or the backend's state rules out a request, it fails, and the caller writes the error.
           see(errorText(id, -32602, messageOf(error)), id)
         }
       }
@@ -100,20 +100,20 @@ test(
       const bytes = mutate(ids.text(first), [1, 7, ids.text(second), "7", 0, ids.text(999_999_999)])
       written = Buffer.from(bytes).toString("latin1")
       connection.receive(bytes, pick([undefined, first]))
-      // What is not answered by now will not be, and what is asked again gets no answer.
+      // Requests without an answer by now will not get one, and repeated server requests get no answer.
       for (const number of [...asked]) giveUp(number)
       over = true
       await Promise.all(calls)
       expect(faults).toEqual([])
     }
-    // Both kinds are among them, or nothing was shown.
+    // Both kinds must occur, or the test proves nothing.
     expect(counts.right).toBeGreaterThan(FRAMES / 20)
     expect(counts.refused).toBeGreaterThan(FRAMES / 20)
   },
   LIMIT_MS,
 )
 
-/** What became of a mutated response: ignored until the call was given up, refused as malformed, or relayed. */
+/** The fate of a mutated response: ignored until the call was given up, refused as malformed, or relayed. */
 function outcomeOf(text: string): "ignored" | "refused" | "right" {
   if (text.includes("gave up")) return "ignored"
   return /s: (sent|answered)/.test(text) ? "refused" : "right"

@@ -33,7 +33,7 @@ let server: ReturnType<typeof legacyServer>
 function legacyServer() {
   /** The ids of the calls in progress, by the `n` of their arguments. */
   const running = new Map<unknown, string>()
-  /** What each server request was answered. */
+  /** The answer to each server request. */
   const answers = new Map<string, FromSvc[]>()
   const connection = new Connection("s", createRequestIds("x"), clock, {
     owner: undefined,
@@ -131,7 +131,7 @@ const answersTo = (result: Result | undefined) => ({
 const ann = person("ann")
 const bob = person("bob")
 
-test("a server request during parallel calls of one client reaches it by one of them [protocol:whose:caller]", async () => {
+test("a server request during parallel calls of one client reaches the client through one of them [protocol:whose:caller]", async () => {
   const [first, second] = [send(ann, 1), send(ann, 2)]
   await clock.pass(0)
   server.ask("e1")
@@ -147,7 +147,7 @@ test("a server request during parallel calls of one client reaches it by one of 
   expect([again.result()?.result, second.result()?.result]).toMatchObject([{ n: 1 }, { n: 2 }])
 })
 
-test("calls of another client, or of a client that svc cannot recognize, refuse it [protocol:whose]", async () => {
+test("a server request is refused if another client, or one that svc cannot recognize, has a call in flight [protocol:whose]", async () => {
   for (const other of [bob, person("ann", { identity: undefined })]) {
     server = legacyServer()
     const both = [send(ann, 1), send(other, 2)]
@@ -179,7 +179,7 @@ describe("of several calls", () => {
     expect(without.result()).toBeUndefined()
   })
 
-  test("none ends if none declares the capability, and the server is told", async () => {
+  test("none ends if none declares the capability, and the server gets an error", async () => {
     const plain = person("ann", { capabilities: {} })
     const both = [send(plain, 1), send(plain, 2)]
     await clock.pass(0)
@@ -192,7 +192,7 @@ describe("of several calls", () => {
     expect([...server.running.keys()]).toEqual([1, 2])
   })
 
-  test("one carries all server requests that come at once, and another the next one", async () => {
+  test("one carries all server requests that arrive together, and another the next one", async () => {
     const [first, second] = [send(ann, 1), send(ann, 2)]
     await clock.pass(0)
     server.ask("e1")
@@ -224,7 +224,7 @@ describe("of several calls", () => {
     expect(server.answers.get("e1")).toMatchObject([{ result: { content: { to: "e1" } } }])
   })
 
-  test("the answered one keeps its answer until its client is back with the response", async () => {
+  test("the answered one keeps its answer until its client returns with the response", async () => {
     const [first, second] = [send(ann, 1), send(ann, 2)]
     await clock.pass(0)
     server.ask("e1")
@@ -241,7 +241,7 @@ describe("of several calls", () => {
     expect(server.answers.get("e1")).toHaveLength(1)
   })
 
-  test("the answered one is given up with the server request, if its client does not come back while others wait", async () => {
+  test("the answered one is given up together with the server request, if its client does not return while others wait", async () => {
     send(ann, 1)
     send(ann, 2)
     await clock.pass(0)
@@ -255,7 +255,7 @@ describe("of several calls", () => {
     expect([...server.running.keys()]).toEqual([2, 3])
   })
 
-  test("each gets a log message that it wants, once", async () => {
+  test("each gets the log messages of its level, once", async () => {
     const levels = ["debug", "error", undefined, "info"]
     const streams = levels.map((logLevel, n) => send(person("ann", { logLevel }), n))
     await clock.pass(0)
@@ -276,7 +276,7 @@ test("a server request fails if its only call is answered before the client has 
   expect(server.connection.isAsking).toBe(false)
 })
 
-test("a call may run for as long as it likes after its client has come back", async () => {
+test("a call may run for any time after its client has returned", async () => {
   const first = send(ann, 1)
   await clock.pass(0)
   server.ask("e1")
@@ -339,7 +339,7 @@ test("two principals, at random: a server request reaches its own client and is 
       }
     }
     for (const { who, heard } of streams) expect(heard.filter((owner) => owner !== who)).toEqual([])
-    // Clients that are away for good are given up, and no server request stays without its one answer.
+    // Clients that never return are given up, and every server request gets exactly one answer.
     await clock.pass(11 * 60_000)
     for (const n of [...server.running.keys()]) server.end(n)
     await clock.pass(11 * 60_000)

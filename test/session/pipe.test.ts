@@ -1,4 +1,4 @@
-/** Numbers on their way between a client and a backend, as text on both sides, through everything that reads them. */
+/** Numbers between a client and a backend, as text on both sides, through all code that reads them. */
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { Connection } from "../../src/backend/connection.ts"
@@ -16,7 +16,7 @@ type Era = "legacy" | "modern"
 
 const spec = fakeSpec()
 
-/** A client of one era and a backend of another, both written by hand. */
+/** A hand-written client of one era and a hand-written backend of another. */
 function stage(client: Era, peer: Era) {
   const clock = manualClock()
   const toClient: string[] = []
@@ -64,7 +64,7 @@ function stage(client: Era, peer: Era) {
     suspendedCalls: new SuspendedCalls({ clock, sealer, newId: () => `c${++ids}`, onbug }),
     send: (frame) => void toClient.push(textOf(frame)),
   })
-  /** Each takes a frame and gives what was sent to either side since. */
+  /** Each function takes a frame and returns the messages sent to either side since. */
   const after = async (act: () => void) => {
     toClient.length = 0
     toBackend.length = 0
@@ -74,7 +74,7 @@ function stage(client: Era, peer: Era) {
   }
   const say = (text: string) => after(() => pipe.receive(text))
   return {
-    /** Ends what runs as svc does when it stops. */
+    /** Ends running requests as svc does when it stops. */
     end: (reason: string) => after(() => pipe.end(reason)),
     async open() {
       const params = '{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{}}'
@@ -83,7 +83,7 @@ function stage(client: Era, peer: Era) {
     client: say,
     drained: () => pipe.drained(),
     backend: (text: string) => after(() => connection.receive(encode(text))),
-    /** A call; `more` are further members of its params, and `meta` of their `_meta`. */
+    /** Makes a call. `more` are further members of its params, and `meta` further members of `_meta`. */
     call(id: string, meta: string, more: string) {
       const modern =
         '"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/logLevel":"debug","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},'
@@ -95,7 +95,7 @@ function stage(client: Era, peer: Era) {
 
 const lastId = (text: string): string => /"id":("svcx\.\d+")/.exec(text)?.[1] ?? ""
 
-describe("[relay:numbers] a number is the same on the other side", () => {
+describe("[relay:numbers] a number arrives unchanged", () => {
   const cases = (["legacy", "modern"] as const).flatMap((client) =>
     (["legacy", "modern"] as const).flatMap((peer) => [
       [client, peer, "as it is", ""] as const,

@@ -62,7 +62,7 @@ describe("a request that names a server", () => {
       expect(steps).toEqual(["loaded", "waits for s", "goes on"])
     })
 
-    test(`is told that svc is shutting down if svc stops before or during either wait: ${what} [protocol:stopping]`, async () => {
+    test(`fails because svc is shutting down if svc stops before or during either wait: ${what} [protocol:stopping]`, async () => {
       for (const phase of ["loading", "returning", "before"]) {
         const { promise, resolve } = Promise.withResolvers<void>()
         let stopping = phase === "before"
@@ -87,7 +87,7 @@ describe("a request that names a server", () => {
     })
   }
 
-  test("is answered by the server that is back after the wait", async () => {
+  test("is answered by the server that has returned after the wait", async () => {
     const { promise, resolve } = Promise.withResolvers<void>()
     const connection = new Connection("s", createRequestIds("x"), manualClock(), {
       owner: undefined,
@@ -119,7 +119,7 @@ describe("a request that names a server", () => {
     expect(textOf((await answer).frame)).toContain('"from":"s"')
   })
 
-  test("fails with the reason if its server is not back in time", async () => {
+  test("fails with the reason if its server does not return in time", async () => {
     const { frame, outcome, code } = await dispatch(waiting(request("tools/call", { name: "s_svc_x" }), {}))
     expect([outcome, code]).toEqual(["tool_error", -32603])
     expect(textOf(frame)).toContain("s is away")
@@ -143,7 +143,7 @@ describe("a request that names a server", () => {
 })
 
 describe("a request that names no server", () => {
-  test.each(LISTS)("waits for the first load alone: %s", async (method) => {
+  test.each(LISTS)("waits only for the first load: %s", async (method) => {
     const { promise, resolve } = Promise.withResolvers<void>()
     const call = waiting(request(method), {
       initialLoad: promise,
@@ -164,7 +164,7 @@ describe("a request that names no server", () => {
   })
 })
 
-test("a method that svc does not know waits for the only server of its address, and at /mcp for none", () => {
+test("a method that svc does not know waits for the only server of its address, and at /mcp for no server", () => {
   const asked: string[] = []
   const whenBack = (id: string) => {
     asked.push(id)

@@ -28,7 +28,7 @@ const ids = createRequestIds("Rand0m")
 const spec = fakeSpec()
 const SERVER: Scope = { kind: "server", id: "s" }
 
-/** What the client gets, parsed, when the backend answers with the frame that `write` makes for the request's id. */
+/** Returns the client's parsed answer when the backend answers with the frame that `write` creates for the request's id. */
 async function relayed({ method, id, client, peer, plain }: Case, write: (id: string) => string): Promise<unknown> {
   const connection = new Connection("s", ids, systemClock, {
     owner: undefined,
@@ -42,7 +42,7 @@ async function relayed({ method, id, client, peer, plain }: Case, write: (id: st
     close: async () => undefined,
     send(frame) {
       const sent = JSON.parse(String(frame)) as { id?: string; method?: string }
-      // In a larger buffer, as a line in a chunk is: what is around it must stay as it is.
+      // In a larger buffer, like a line in a chunk: the bytes around it must not change.
       const bytes = encode(`##${write(sent.id ?? "")}##`)
       if (sent.method === method) queueMicrotask(() => connection.receive(bytes.subarray(2, -2)))
       queueMicrotask(() => expect(decode(bytes.subarray(0, 2)) + decode(bytes.subarray(-2))).toBe("####"))
@@ -72,7 +72,7 @@ test("an answer that comes after another replica may have started the server rea
   }
 })
 
-/** Relays a call over connections that each take it and fail it so, until one answers; returns what happened. */
+/** Relays a call over connections that each accept it and fail in this way, until one answers. Returns the events. */
 async function relayedOver(
   failures: readonly Error[],
   more: { readonly spec?: ServerSpec; readonly directory?: Partial<Directory> } = {},
@@ -118,7 +118,7 @@ test("a call that a replica has not accepted goes to the next owner of its serve
   expect(lost).toEqual({ sent: 1, text: expect.stringContaining("s has lost its replica") })
 })
 
-/** Keys and texts that svc looks for, or that look like its own. */
+/** Keys and texts that svc searches for, or that resemble its own. */
 const WORDS = ["uri", "resultType", "taskId", "task", "_meta", "content", "type", "id", "jsonrpc", "result", "contents"]
 const TEXTS = [
   "input_required",
@@ -185,7 +185,7 @@ const CASE = fc.record<Case>({
   plain: fc.boolean(),
 })
 
-/** The same JSON with every `step`-th letter inside of its strings written as an escape. */
+/** Returns the same JSON with every `step`-th letter of its strings written as an escape. */
 function escaped(json: string, step: number): string {
   let count = 0
   return json.replace(/"(?:[^"\\]|\\.)*"/g, (string) =>
@@ -195,7 +195,7 @@ function escaped(json: string, step: number): string {
   )
 }
 
-/** The ways in which an answer can be written; each is the same JSON. */
+/** Returns the different notations of an answer, all of the same JSON. */
 const SHAPES: readonly ((id: string, result: string) => string)[] = [
   (id, body) => `{"jsonrpc":"2.0","id":"${id}","result":${body}}`,
   (id, body) => `{"result":${body},"jsonrpc":"2.0","id":"${id}"}`,
@@ -204,7 +204,7 @@ const SHAPES: readonly ((id: string, result: string) => string)[] = [
   (id, body) => `{"jsonrpc":"2.0","id":"${id}","result":${body}, "extra": {"uri": 1}}`,
   (id, body) => `{"jsonrpc": "2.0", "id": "${id}", "result": ${body}}`,
 ]
-/** One that is never taken for an answer that can go as it is. */
+/** A notation that can never pass unchanged. */
 const SLOW = (id: string, body: string) => `\r\n{\t"jsonrpc" : "2.0" , "id" : "${id}" , "result" : ${body} } `
 
 test("an answer is the same JSON on both paths, however it is written", async () => {
@@ -216,7 +216,7 @@ test("an answer is the same JSON on both paths, however it is written", async ()
       const write = SHAPES[shape] as (typeof SHAPES)[number]
       const { extra: _, ...fast } = (await relayed(how, (id) => write(id, written))) as Answer
       const slow = (await relayed(how, (id) => SLOW(id, json))) as Answer
-      // In bytes it is not seen that a `resultType` stands deeper than where it must stand.
+      // A search in the bytes does not notice that a `resultType` is nested more deeply than it must be.
       if (how.client === "modern" && fast.result?.resultType === undefined && written.includes('"resultType"'))
         for (const added of ["resultType", "ttlMs", "cacheScope"])
           if (fast.result?.[added] === undefined) delete slow.result?.[added]
@@ -236,7 +236,7 @@ test("a result that needs no change arrives as it was written, with duplicate ke
   }
 })
 
-/** What stands in place of a frame whose answer is `result`, and what its caller is told. */
+/** Frames in place of one whose answer is `result`, each with the error that its caller gets. */
 const BROKEN: readonly (readonly [what: string, write: (id: string, result: string) => string, reason: string])[] = [
   ["a second id", (id, body) => `{"jsonrpc":"2.0","id":"${id}","result":${body},"id":1}`, "duplicate member"],
   [
@@ -319,7 +319,7 @@ test("an error without a code or a message arrives as an error under the server'
     })
 })
 
-test("a result that is no object fails its call under the server's name [protocol:answer:checked]", async () => {
+test("a result that is not an object fails its call under the server's name [protocol:answer:checked]", async () => {
   for (const result of ["null", "5", '"text"', "true", "[{}]"])
     for (const client of ["legacy", "modern"] as const)
       for (const peer of ["legacy", "modern"] as const) {

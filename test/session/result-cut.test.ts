@@ -28,7 +28,7 @@ test.each([
     { result: long(90_000) },
   ],
   [
-    "what a reference and an alternative lead to",
+    "the targets of a reference and an alternative",
     {
       $ref: "#/$defs/Page",
       $defs: { Page: { type: "object", properties: { text: { anyOf: [{ type: "string" }, { type: "null" }] } } } },
@@ -37,7 +37,7 @@ test.each([
   ],
   ["undeclared members", { type: "object" }, { a: { b: Array.from({ length: 9000 }, (_, at) => `${at}`) } }],
   [
-    "an array with a least number of elements",
+    "an array with a minimum number of elements",
     { type: "object", properties: { a: { type: "array", minItems: 30, items: { type: "integer" } } } },
     { a: Array.from({ length: 9000 }, (_, at) => at) },
   ],
@@ -72,7 +72,7 @@ test.each([
   expect(shortened(value, schema, 2000)).toBeUndefined()
 })
 
-test("numbers stay as they were written", () => {
+test("numbers keep their notation", () => {
   const value = { id: new JsonNumber("9007199254740993"), text: long(9000) }
   expect(JSON.stringify(shortened(value, { type: "object" }, 2000))).toContain('"id":9007199254740993')
 })

@@ -38,7 +38,7 @@ async function read(reader: ResultReader, args: object, room = ROOM): Promise<{ 
 }
 
 describe("range", () => {
-  test("whole characters of a text are read one part after the other, and give all of its bytes", async () => {
+  test("reads a text in whole characters, part after part, up to all of its bytes", async () => {
     const text = "aÅ€😀\n".repeat(20_000)
     const reader = await stored(text)
     let all = ""
@@ -89,13 +89,13 @@ describe("lines", () => {
     expect((await read(reader, { lines: "10-", limit: 3 })).note).toBe('lines 10-12 of 100000; next: lines "13-"')
   })
 
-  test("that begin a chunk, and empty ones, are found", async () => {
+  test("at the beginning of a chunk, and empty lines, are found", async () => {
     const reader = await stored(`${"a".repeat(CHUNK_BYTES - 1)}\n\n\nlast`)
     expect((await read(reader, { lines: "2-4" })).text).toBe("\n\nlast")
     expect((await read(reader, { lines: "4" })).text).toBe("last")
   })
 
-  test("that do not fit are left for the next read, and a long one for a range", async () => {
+  test("that do not fit are left for the next read, and a long line for a range", async () => {
     const reader = await stored(numbers.join("\n"))
     const { text, note } = await read(reader, { lines: "1-" }, 100)
     expect(numbers.join("\n")).toStartWith(text)
@@ -204,7 +204,7 @@ describe("grep", () => {
     expect((await read(reader, { grep: "(a+)+$" })).note).toStartWith("no match")
   })
 
-  test("finds ^ and $ at the ends of a long line alone, and each match once", async () => {
+  test("finds ^ and $ only at the ends of a long line, and each match once", async () => {
     const reader = await stored(`${"ab".repeat(30_000)}`)
     for (const [pattern, count] of [
       ["^a", "1 match;"],
@@ -215,7 +215,7 @@ describe("grep", () => {
       expect((await read(reader, { grep: pattern }, 20_000)).note).toStartWith(count)
   })
 
-  test("an expression that is not one is refused", async () => {
+  test("refuses an invalid expression", async () => {
     await expect(read(await stored("a"), { grep: "(" })).rejects.toThrow("RE2")
     await expect(read(await stored("a"), { grep: "(a)\\1" })).rejects.toThrow("RE2")
   })
@@ -229,7 +229,7 @@ describe("grep", () => {
 })
 
 describe("a long read", () => {
-  /** A clock that a second passes on at each look; `turns` counts how often others had their turn. */
+  /** A clock that advances by a second at each reading. `turns` counts how often other code ran. */
   function passing() {
     const seen = { turns: 0, time: 0 }
     const clock = {
@@ -290,7 +290,7 @@ test("the last 0 lines and bytes are refused", async () => {
   for (const way of ["lines", "range"]) await expect(read(reader, { [way]: "-0" })).rejects.toThrow("must be like")
 })
 
-test("two ways at once are refused, and none is the beginning", async () => {
+test("two ways of reading at once are refused; without any, the beginning is read", async () => {
   const reader = await stored("abc")
   await expect(read(reader, { grep: "a", lines: "1" })).rejects.toThrow("give one of")
   expect(await read(reader, { grep: "", path: null })).toEqual({ text: "abc", note: "bytes 0-2 of 3, the end" })

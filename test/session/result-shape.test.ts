@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { describeBinary, TextShape } from "../../src/session/result-shape.ts"
 
-/** Looks at a text in pieces of `size` bytes. */
+/** Analyzes a text in pieces of `size` bytes. */
 function shapeOf(text: string, size = 65_536): TextShape {
   const shape = new TextShape()
   const bytes = Buffer.from(text)
@@ -12,7 +12,7 @@ function shapeOf(text: string, size = 65_536): TextShape {
 const words = (text: string, length = 1000) => shapeOf(text).describe(length)
 
 describe("the shape of JSON", () => {
-  test("names keys, types and lengths, and unites the elements of an array", () => {
+  test("names keys, types and lengths, and merges the elements of an array", () => {
     const items = [
       { id: 1, name: "a", tags: [] },
       { id: 2, name: null, tags: ["x", "y"] },
@@ -25,7 +25,7 @@ describe("the shape of JSON", () => {
     })
   })
 
-  test("is cut at a level that fits", () => {
+  test("is cut at a depth that fits", () => {
     const deep = JSON.stringify({ a: { b: { c: { d: [1, 2, 3] } } }, e: [[1], [2]] })
     for (const length of [40, 60, 80]) expect(words(deep, length).shape.length).toBeLessThanOrEqual(length)
     expect(words(deep, 40).shape).toContain("a: ")
@@ -38,7 +38,7 @@ describe("the shape of JSON", () => {
     expect(words("[".repeat(600) + "]".repeat(600)).kind).toBe("text")
   })
 
-  test("is the same however its bytes are divided, and for other white space", () => {
+  test("does not depend on how the bytes are divided, or on white space", () => {
     fc.assert(
       fc.property(fc.object(), fc.integer({ min: 1, max: 20 }), (value, size) => {
         const [plain, spaced] = [JSON.stringify(value), JSON.stringify(value, null, 2)]

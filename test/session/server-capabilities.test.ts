@@ -44,7 +44,7 @@ test.each([
   ["modern", "legacy"],
   ["modern", "modern"],
 ] as const)(
-  "of a %s-era server, a %s-era client is told what svc routes for it [aggregate:extensions]",
+  "of a %s-era server, a %s-era client gets the capabilities that svc routes for it [aggregate:extensions]",
   (backend, client) => {
     const extension = backend === "modern" && client === "modern" ? [TASKS] : []
     const tasks = backend === "legacy" && client === "legacy"

@@ -1,4 +1,4 @@
-/** What one client may take of what all share. */
+/** The limits of one client's share of common resources. */
 import { expect, test } from "bun:test"
 import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -38,7 +38,7 @@ test("a client that opens many sessions evicts its own", async () => {
   for (let opened = 0; opened < 10; opened++) await open("flood")
   expect(ended).toEqual(Array.from({ length: 7 }, () => "flood"))
   expect(sessions.get(quiet.id, "quiet", scope, gateway)).toBe(quiet)
-  // Where all of its sessions are in use, somebody else's that is not makes room.
+  // If all of its sessions are in use, an unused session of another client makes room.
   for (const session of sessions.all()) if (session.principal === "flood") session.outlet = () => true
   await open("other")
   expect(ended.at(-1)).toBe("quiet")
@@ -62,7 +62,7 @@ test("notifications held for a session without a stream are bounded in size and 
   expect(taken()).toEqual([])
 })
 
-test("a restored session has its tasks, except for those that belong to another client by now", () => {
+test("a restored session has its tasks, except those that now belong to another client", () => {
   const rows = new Map<string, string>()
   const memory: SessionStore = {
     load: (id) => JSON.parse(rows.get(id) ?? "null") ?? undefined,
@@ -122,7 +122,7 @@ test("a session for which there is no room leaves nothing behind when it is rest
   sessions.close()
 })
 
-test("a session whose stream opens elsewhere while it is brought here holds nothing back [cluster:stream]", async () => {
+test("a session whose stream opens on another replica while the session is loaded here holds no messages back [cluster:stream]", async () => {
   const stored: StoredSession = {
     principal: "p",
     scope: identityOf(scope),
@@ -131,7 +131,7 @@ test("a session whose stream opens elsewhere while it is brought here holds noth
     subscriptions: [],
     tasks: [],
   }
-  /** What the replicas share of the session, and what of it was read last. */
+  /** The shared state of the session, and the part of it that was read last. */
   let shared = stored
   let read: StoredSession | undefined
   const memory: SessionStore = {
@@ -170,7 +170,7 @@ test("a session whose stream opens elsewhere while it is brought here holds noth
     () => memory,
   )
   await sessions.bring("s")
-  // The message about it comes before there is a session here that it could concern.
+  // The message about it arrives before the session exists here.
   shared = { ...stored, stream: "there" }
   const session = sessions.get("s", "p", scope, { ...gateway, peers })
   session?.notify("news")
@@ -179,7 +179,7 @@ test("a session whose stream opens elsewhere while it is brought here holds noth
   sessions.close()
 })
 
-test("what is kept of a session that other replicas serve too is forgotten when it leaves this one", async () => {
+test("a replica discards its data about a shared session once the session is evicted, ended or expired there", async () => {
   const forgotten: string[] = []
   const memory: SessionStore = {
     load: () => undefined,
@@ -236,7 +236,7 @@ test("the key of task marks is created once, beside the sessions, and never thro
 test("a session is notified once of each list that a restart of its own process has changed", () => {
   const spec = fakeSpec()
   const entry = { name: "a", uri: "a:b", uriTemplate: "a:{b}" }
-  /** What a process lists that has just started. */
+  /** The lists of a process that has just started. */
   const listingOf = (resources: readonly (typeof entry)[]) => ({
     ...fakePeer("legacy"),
     ...{ tools: [entry], prompts: [entry], resources, resourceTemplates: [...resources] },
@@ -257,11 +257,11 @@ test("a session is notified once of each list that a restart of its own process 
   }
   const second = listingOf([entry])
   expect(change(second)).toEqual(["notifications/resources/list_changed"])
-  // A process may have a reason to list again that the list does not show.
+  // A process may have a reason to send list_changed that its list does not show.
   expect(change({ ...second, prompts: [entry] })).toEqual(["notifications/prompts/list_changed"])
 })
 
-test("a session is told to list its tools again when they gain or lose the one that reads stored results [results:reload]", () => {
+test("a session is notified of changed tools when the tool that reads stored results is added or removed [results:reload]", () => {
   const spec = fakeSpec()
   const listing = { ...fakePeer("legacy"), tools: [], prompts: [], resources: [], resourceTemplates: [] }
   let catalog = buildCatalog([{ spec, listing }], emptyCatalog())

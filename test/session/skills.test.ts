@@ -95,7 +95,7 @@ test("all pages are requested, without the client's progress token, and the shor
   ] as never)
 })
 
-test("a server that lists without end is asked for a hundred pages [skills:aggregate]", async () => {
+test("a server with an endless list is asked for a hundred pages [skills:aggregate]", async () => {
   let count = 0
   const endless = server("endless", manualClock(), () => page("a", { nextCursor: `${count++}` }))
   expect((await list([endless])).result.skills).toHaveLength(100)

@@ -15,14 +15,14 @@ import { AGGREGATE, fakeExchange, fakeGateway } from "../fakes.ts"
 
 type Sent = { id?: string; method?: string; params?: { name?: string }; result?: unknown; error?: { code: number } }
 
-/** A legacy server with a tool `ask` that asks twice in mid-call and tells what it was answered. */
+/** A legacy server with a tool `ask` that asks two questions during the call and returns the answers. */
 function backend() {
   const sent: Sent[] = []
   const answers: unknown[] = []
   let call = ""
   const write = (frame: string) => queueMicrotask(() => connection.receive(encode(frame)))
   const say = (message: object) => write(JSON.stringify({ jsonrpc: "2.0", ...message }))
-  /** Writes something else than the answer to the call. */
+  /** Writes something other than the answer to the call. */
   let ending: ((id: string) => string) | undefined
   const connection = new Connection("s", createRequestIds("x"), clock, {
     owner: undefined,
@@ -129,13 +129,13 @@ type Answer = {
 }
 const serve = async (asked: Request, who: Client = client): Promise<Answer> => {
   const answer = calls.serve({ request: asked, client: who, gateway, exchange })
-  // Questions are gathered for a moment.
+  // svc collects questions for a moment.
   await clock.pass(30)
   const { frame } = await answer
   return JSON.parse(typeof frame === "string" ? frame : new TextDecoder().decode(frame))
 }
 
-test("server requests during a call reach the client as results, and its responses the call that waits", async () => {
+test("server requests during a call reach the client as results, and its responses reach the waiting call", async () => {
   const first = await serve(request(1))
   expect(first.result?.resultType).toBe("input_required")
   const [key, question] = Object.entries(first.result?.inputRequests ?? {})[0] ?? []
@@ -166,7 +166,7 @@ test("progress has the token of the request that waits, not of the request that 
   const first = await serve(request(1, wanting("one")))
   server.progress(1)
   await clock.pass(1)
-  // In between nobody listens.
+  // In between, no request is open.
   expect(heard).toEqual([])
   const [key = ""] = Object.keys(first.result?.inputRequests ?? {})
   const retry = { requestState: first.result?.requestState, inputResponses: { [key]: {} }, ...wanting(2) }
@@ -177,7 +177,7 @@ test("progress has the token of the request that waits, not of the request that 
   expect(heard).toEqual([{ progressToken: 2, progress: 2 }])
 })
 
-test("a retry whose headers disagree with its body is refused, and the call goes on waiting", async () => {
+test("a retry whose headers disagree with its body is refused, and the call keeps waiting", async () => {
   const first = await serve(request(1))
   const retry = request(2, { requestState: first.result?.requestState, inputResponses: {} })
   const verify = () => errorAnswer(2, -32020, "Header mismatch")
@@ -185,7 +185,7 @@ test("a retry whose headers disagree with its body is refused, and the call goes
   expect((await serve(retry)).result?.inputRequests).toEqual(first.result?.inputRequests as never)
 })
 
-test("a server request without a response is given to the client again", async () => {
+test("a server request without a response is sent to the client again", async () => {
   const first = await serve(request(1))
   const again = await serve(request(2, { requestState: first.result?.requestState, inputResponses: { other: {} } }))
   expect(again.result?.inputRequests).toEqual(first.result?.inputRequests as never)
@@ -218,7 +218,7 @@ test("a client without the capability for a server request gets -32021, and the 
   expect(server.sent.some(({ method }) => method === "notifications/cancelled")).toBe(true)
 })
 
-test("a client that can only show forms gets no page, and a client that can only show pages gets no form", () => {
+test("a client that supports only forms gets no URL to open, and a client that supports only URLs gets no form", () => {
   const lacks = (elicitation: unknown, params: Params | undefined) =>
     missingCapability({ elicitation }, "elicitation/create", params)
   const page = { mode: "url" }

@@ -1,4 +1,4 @@
-/** Whose a task is, by its id alone: with any number of tasks, after a restart, at every address, in both eras. */
+/** The owner of a task, determined only by its id: with any number of tasks, after a restart, at every address, in both eras. */
 import { expect, test } from "bun:test"
 import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
@@ -62,7 +62,7 @@ function setUp(era: Era, transport = "streamableHttp", idOf = (count: number) =>
     ...{ tools: [{ name: "work", inputSchema: {} }], prompts: [], resources: [], resourceTemplates: [] },
   }
   const catalog = buildCatalog([{ spec, listing }], emptyCatalog())
-  /** svc as it is after a start: it remembers nothing but its key. */
+  /** svc after a start: it remembers only its key. */
   const start = (key = KEY): Gateway =>
     fakeGateway({
       directory: { catalogOf: () => catalog, target: () => ({ spec, connection, peer: listing }) },
@@ -93,7 +93,7 @@ async function make(gateway: Gateway, client: Client): Promise<string> {
 const ERAS: readonly Era[] = ["legacy", "modern"]
 
 test.each(ERAS)(
-  "a task of %p stays its owner's whatever number others make, and after a restart [protocol:task:mark]",
+  "a task of %p keeps its owner, however many tasks others create, and after a restart [protocol:task:mark]",
   async (era) => {
     const { start } = setUp(era)
     const [alice, mallory] = [clientOf(era, "alice"), clientOf(era, "mallory")]
@@ -121,7 +121,7 @@ test.each(ERAS)(
             era === "modern" && method === "tasks/result" ? -32601 : -32602,
           ])
     }
-    // A key that could not be kept leaves a task to nobody.
+    // If the key could not be stored, nobody owns the task.
     const other = start(new Uint8Array(32))
     expect((await ask(other, alice, "tasks/get", { taskId: task })).error?.code).toBe(-32602)
   },
@@ -138,30 +138,33 @@ test("a list holds the tasks that svc remembers of a session, and a client with 
   expect(gateway.tasks.owners.of(mallory.session, "task")).toHaveLength(9_999)
 }, 60_000)
 
-test.each(ERAS)("ids of %p are marked under the server's own address too, where nothing gets past", async (era) => {
-  const { start, seen } = setUp(era)
-  const [alice, mallory] = [clientOf(era, "alice", OWN), clientOf(era, "mallory", OWN)]
-  const gateway = start()
-  const task = await make(gateway, alice)
-  expect(task).toMatch(/^t1\.[\w-]{22}$/)
-  for (const method of ["tasks/get", "tasks/update", "tasks/cancel"])
-    expect((await ask(gateway, alice, method, { taskId: task })).result?.taskId).toBe(task)
-  const asked = seen.length
-  for (const id of [task, "t1"])
-    expect((await ask(gateway, mallory, "tasks/get", { taskId: id })).error?.code).toBe(-32602)
-  // Neither a server without tasks for this era nor a method that svc does not know is asked about another's.
-  const odd = clientOf(era === "legacy" ? "modern" : "legacy", "mallory", OWN)
-  for (const method of ["tasks/get", "tasks/list", "tasks/other"])
-    expect((await ask(gateway, odd, method, { taskId: "t1" })).error?.code).toBe(-32601)
-  const related = { "io.modelcontextprotocol/related-task": { taskId: "t1" } }
-  expect((await ask(gateway, mallory, "tools/call", { name: "work", _meta: related })).error?.code).toBe(-32602)
-  expect(seen).toHaveLength(asked)
-  const shown = { "io.modelcontextprotocol/related-task": { taskId: task } }
-  await ask(gateway, alice, "tools/call", { name: "work", _meta: shown })
-  expect(seen.at(-1)?._meta).toMatchObject(related)
-})
+test.each(ERAS)(
+  "ids of %p are also marked under the server's own address, where unmarked ids are refused",
+  async (era) => {
+    const { start, seen } = setUp(era)
+    const [alice, mallory] = [clientOf(era, "alice", OWN), clientOf(era, "mallory", OWN)]
+    const gateway = start()
+    const task = await make(gateway, alice)
+    expect(task).toMatch(/^t1\.[\w-]{22}$/)
+    for (const method of ["tasks/get", "tasks/update", "tasks/cancel"])
+      expect((await ask(gateway, alice, method, { taskId: task })).result?.taskId).toBe(task)
+    const asked = seen.length
+    for (const id of [task, "t1"])
+      expect((await ask(gateway, mallory, "tasks/get", { taskId: id })).error?.code).toBe(-32602)
+    // svc relays a foreign id neither to a server without tasks in this era nor with a method that it does not know.
+    const odd = clientOf(era === "legacy" ? "modern" : "legacy", "mallory", OWN)
+    for (const method of ["tasks/get", "tasks/list", "tasks/other"])
+      expect((await ask(gateway, odd, method, { taskId: "t1" })).error?.code).toBe(-32601)
+    const related = { "io.modelcontextprotocol/related-task": { taskId: "t1" } }
+    expect((await ask(gateway, mallory, "tools/call", { name: "work", _meta: related })).error?.code).toBe(-32602)
+    expect(seen).toHaveLength(asked)
+    const shown = { "io.modelcontextprotocol/related-task": { taskId: task } }
+    await ask(gateway, alice, "tools/call", { name: "work", _meta: shown })
+    expect(seen.at(-1)?._meta).toMatchObject(related)
+  },
+)
 
-test("an id that the server has given to another client since is that client's", async () => {
+test("an id that the server has since given to another client belongs to that client", async () => {
   const { start } = setUp("modern")
   const again = setUp("modern")
   const [alice, bob] = [clientOf("modern", "alice"), clientOf("modern", "bob")]
@@ -179,11 +182,11 @@ test.each(ERAS)(
     const task = await make(before.start(), mallory)
     expect(task).toMatch(/^s_svc_t1\.[\w-]{22}$/)
     const own = await make(after.start(), alice)
-    // svc was restarted, too: no table of owners helps.
+    // svc was restarted too, so no table of owners helps.
     const gateway = after.start()
     expect((await ask(gateway, mallory, "tasks/get", { taskId: task })).error?.code).toBe(-32602)
     expect((await ask(gateway, alice, "tasks/get", { taskId: own })).result).toMatchObject({ taskId: own })
-    // A random id is given once.
+    // A random id is given only once.
     const id = crypto.randomUUID()
     const [first, second] = [setUp(era, "stdio", () => id), setUp(era, "stdio", () => id)]
     const kept = await make(first.start(), alice)
@@ -191,7 +194,7 @@ test.each(ERAS)(
   },
 )
 
-test("a session does not keep a task whose id its server has given to another session since", async () => {
+test("a session loses a task whose id its server has since given to another session", async () => {
   const [first, second] = [setUp("legacy"), setUp("legacy")]
   const kept = new Set<string>()
   const memory = {
@@ -203,7 +206,7 @@ test("a session does not keep a task whose id its server has given to another se
   const gateway = first.start()
   await make(gateway, alice)
   expect([...kept]).toEqual(["s t1"])
-  // The server counts anew.
+  // The server starts counting again.
   await make({ ...second.start(), tasks: gateway.tasks }, bob)
   expect([...kept]).toEqual([])
 })

@@ -1,4 +1,4 @@
-/** What the search tools of a lazy view cost a model, by a real tokenizer. */
+/** The tokens that the search tools of a lazy view cost, measured with a real tokenizer. */
 import { describe, expect, test } from "bun:test"
 import { Tiktoken } from "js-tiktoken/lite"
 import ranks from "js-tiktoken/ranks/cl100k_base"
@@ -80,7 +80,7 @@ describe("a signature", () => {
     ).toBe('user?: {name*, address}, size?: num|"a b"|1|c|d|e|…')
   })
 
-  test("has the parameters of a schema that is put together", () => {
+  test("has the parameters of a schema that is composed of others", () => {
     const [path, url] = [{ type: "string" }, { type: "string" }]
     const choices = [
       { properties: { path, mode: {} }, required: ["path", "mode"] },
@@ -95,7 +95,7 @@ describe("a signature", () => {
     expect(signatureOf({ $ref: "#/$defs/loop", $defs: { loop } }, 100)).toBe("path?: str")
   })
 
-  test("ends with an ellipsis if there is no room, and does not fail on schemas that are none", () => {
+  test("ends with an ellipsis if there is no room, and does not fail on invalid schemas", () => {
     const properties = Object.fromEntries(Array.from({ length: 40 }, (_, at) => [`parameter${at}`, { type: "string" }]))
     expect(signatureOf({ properties }, 20)).toEndWith(", …")
     const loop = {

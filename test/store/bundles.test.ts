@@ -22,7 +22,7 @@ const file = (path: string, content = "x", executable = false): BundleFile => ({
   executable,
   read: async () => Buffer.from(content),
 })
-/** As if it had been installed. */
+/** Marks the bundle as installed. */
 async function put(paths: Paths, server: string, hash: string): Promise<string> {
   const shelf = createBundleStore(paths, systemClock)
   const folder = shelf.folder(server, hash)
@@ -32,7 +32,7 @@ async function put(paths: Paths, server: string, hash: string): Promise<string> 
   return folder
 }
 
-test("a bundle appears in its place as a whole, readable by its user alone", async () => {
+test("a bundle appears in its place all at once, readable only by its user", async () => {
   const paths = place()
   const shelf = createBundleStore(paths, systemClock)
   const folder = shelf.folder("my server", OLD)
@@ -48,7 +48,7 @@ test("a bundle appears in its place as a whole, readable by its user alone", asy
   expect(readdirSync(join(paths.directory, "bundles"))).toEqual(["my-server"])
 })
 
-test("a bundle that cannot be unpacked, or is discarded, leaves nothing", async () => {
+test("a bundle that cannot be unpacked, or is discarded, leaves nothing behind", async () => {
   const paths = place()
   const shelf = createBundleStore(paths, systemClock)
   const folder = shelf.folder("s", OLD)
@@ -77,7 +77,7 @@ test("pruning removes the bundles of one server that mcp.json does not name", as
   expect(readdirSync(paths.directory).sort()).toEqual(["mcp.json", "mcp.json.lock"])
 })
 
-test("the next start removes what a killed process left, unless a backup names it or its process holds its lock", async () => {
+test("the next start removes bundles that a killed process left behind, unless a backup names them or their process holds the lock", async () => {
   const paths = place()
   const [kept, backed, lost] = [
     await put(paths, "s", OLD),
@@ -92,9 +92,9 @@ test("the next start removes what a killed process left, unless a backup names i
   writeFileSync(join(bundles, "~dead.lock"), "")
   const staged = await createBundleStore(paths, systemClock).unpack(join(bundles, "w", short(OLD)), [file("a")], live)
   const staging = readdirSync(bundles).filter((name) => name.startsWith("~") && !/dead|-2$/.test(name))
-  // Finder's.
+  // A file of the Finder.
   writeFileSync(join(bundles, ".DS_Store"), "")
-  // Another configuration that shares the folder has bundles of its own.
+  // Another configuration that shares the folder has its own bundles.
   const elsewhere = await put({ ...paths, file: join(paths.directory, "other.json") }, "v", OLD)
   expect(await recoverTrials(paths, systemClock)).toEqual([])
   expect([kept, backed, lost, elsewhere].map((folder) => existsSync(folder))).toEqual([true, true, false, true])

@@ -1,6 +1,6 @@
 /**
- * What svc keeps beyond a request has one interface and two implementations: in files of its own (SQLite, or a document), and
- * with `--cluster` in Redis. Both pass these tests.
+ * State that svc keeps longer than a request has one interface and two implementations: in svc's own files (SQLite, or a
+ * document), and with `--cluster` in Redis. Both pass these tests.
  */
 import { describe, expect, test } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
@@ -21,14 +21,14 @@ import { createToolPins, type ToolPins } from "../../src/store/tool-pins.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
 import { NO_REDIS, sharedNetwork } from "../redis.ts"
 
-/** Each method opens a store again: as a restart of svc does, or another replica. */
+/** Each method opens a store again, as a restart of svc or another replica does. */
 type Stores = AsyncDisposable & {
   readonly clock: ManualClock
   sessions(): Promise<SessionStore>
   secrets(stateKey?: string): Promise<SecretStore>
   eras(): Promise<EraCache>
   pins(): Promise<ToolPins>
-  /** Waits until what was changed is stored. */
+  /** Waits until changes are stored. */
   stored(): Promise<void>
 }
 
@@ -95,7 +95,7 @@ if (NO_REDIS === undefined) kinds.push(["in Redis", inRedis])
 else test.skip(`stores in Redis: ${NO_REDIS}`, () => {})
 
 describe.each(kinds)("%s", (_, open) => {
-  test("a session is as it was saved last, and gone once it was removed [store:contract]", async () => {
+  test("a session has its last saved state, and is gone once it was removed [store:contract]", async () => {
     await using stores = await open()
     const [one, other] = [await stores.sessions(), await stores.sessions()]
     const read = async (id: string) => {
@@ -127,7 +127,7 @@ describe.each(kinds)("%s", (_, open) => {
     expect(await read("b")).toMatchObject(session)
   })
 
-  test("a secret is there for the next one, opens only with the same SVC_STATE_KEY, and one task at a time runs for it [store:contract]", async () => {
+  test("the next store finds a secret, which opens only with the same SVC_STATE_KEY, and one task at a time runs for it [store:contract]", async () => {
     await using stores = await open()
     const [one, other] = [await stores.secrets("correct horse"), await stores.secrets("correct horse")]
     expect(await one.read()).toEqual({})
@@ -217,7 +217,7 @@ if (NO_REDIS === undefined)
   ])
 
 describe.each(limits)("a rate limit %s", (_, open) => {
-  test("gives the calls of a minute at once, then says how long to wait [store:contract]", async () => {
+  test("allows the calls of a minute at once, then says how long to wait [store:contract]", async () => {
     await using limit = await open()
     const waits = [await limit.take(), await limit.take(), await limit.take(), await limit.take()]
     expect(waits.slice(0, 3)).toEqual([undefined, undefined, undefined])
@@ -249,7 +249,7 @@ if (NO_REDIS === undefined)
       return {
         async count() {
           const verdict = replicas[requests++ % replicas.length]?.("10.0.0.1")
-          // No request waits for what the other replica has counted.
+          // No request waits for the counts of the other replica.
           await network.settle()
           return verdict?.retryAfter
         },
@@ -259,7 +259,7 @@ if (NO_REDIS === undefined)
   ])
 
 describe.each(windows)("a limit of addresses %s", (_, open) => {
-  test("lets as many requests pass in a window as it says, and one more on each other replica [store:contract]", async () => {
+  test("lets its number of requests pass in a window, and one more on each other replica [store:contract]", async () => {
     await using limit = await open()
     let passed = 0
     while ((await limit.count()) === undefined) passed++

@@ -58,7 +58,7 @@ test("paths follow the platform and the flags [config:file:default] [config:file
   expect(pathsOf({ ...base, platform: "win32", appData: "/appdata" }).directory).toBe("/appdata/svc")
 })
 
-test("every spelling of a path on Windows gives a configuration the same names [config:file:config]", () => {
+test("on Windows, every spelling of a path leads to the same file names for a configuration [config:file:config]", () => {
   const own = { ...paths, directory: "/Data/svc", file: "/Data/svc/mcp.json" }
   expect(ownName("control", { ...own, file: "/data/SVC/MCP.json" }, "win32")).toBe("control")
   const other = ownName("control", { ...own, file: "/C/Mine.json" }, "win32")
@@ -69,7 +69,7 @@ test("every spelling of a path on Windows gives a configuration the same names [
 
 test("an edit keeps the permissions and the newest twenty backups [config:backups]", async () => {
   writeFileSync(paths.file, "0")
-  // A mode that the umask would not have left.
+  // A mode that the umask would have removed.
   chmodSync(paths.file, 0o660)
   for (let count = 1; count <= 25; count++) await editConfig(paths, () => String(count), systemClock)
   expect(readFileSync(paths.file, "utf8")).toBe("25")
@@ -80,7 +80,7 @@ test("an edit keeps the permissions and the newest twenty backups [config:backup
   expect(readdirSync(folder).sort()).toEqual(["backups", "mcp.json", "mcp.json.lock"])
 })
 
-test("an edit applies to what an editor saved meanwhile, and never overwrites it", async () => {
+test("an edit applies to the text that an editor saved meanwhile, and never overwrites it", async () => {
   writeFileSync(paths.file, "mine")
   let saves = 1
   const edit = () =>
@@ -101,7 +101,7 @@ test("an edit applies to what an editor saved meanwhile, and never overwrites it
 })
 
 test("an edit keeps the owner of a file", async () => {
-  // Only an administrator may give files away.
+  // Only an administrator may change the owner of files.
   if (process.getuid?.() !== 0) return
   writeFileSync(paths.file, "0")
   chownSync(paths.file, 12345, 54321)
@@ -122,7 +122,7 @@ test("two files that share a directory have separate backups", async () => {
   expect(kept).toEqual([["mine"], ["theirs"]])
 })
 
-test("an edit that throws leaves everything as it was", async () => {
+test("an edit that throws changes nothing", async () => {
   writeFileSync(paths.file, "before")
   const edit = editConfig(
     paths,
@@ -148,7 +148,7 @@ test("documents in the encoding of Windows PowerShell are read and edited", asyn
   expect(readTexts(paths).config()).toBe('{\r\n  "mcpServers": { "a": { "command": "x" } }\r\n}\r\n')
 })
 
-test("a directory in the place of a document is an error of the configuration, which names it", async () => {
+test("a directory in place of a document is a configuration error that names the directory", async () => {
   mkdirSync(paths.file)
   const problem = `${paths.file}: this is a directory`
   expect(() => readTexts(paths).config()).toThrow(ConfigError)
@@ -218,7 +218,7 @@ test("an edit of a link changes its target", async () => {
   expect(readFileSync(join(folder, "real", "it.json"), "utf8")).toBe("{ }")
 })
 
-test("a link whose target is missing stays one, and its target is written; a circle of links is refused", () => {
+test("a link whose target is missing stays a link, and its target is written; a cycle of links is refused", () => {
   const [link, further] = [join(folder, "link"), join(folder, "further")]
   symlinkSync("further", link)
   symlinkSync("target.json", further)

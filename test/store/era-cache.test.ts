@@ -35,7 +35,7 @@ function clocked() {
   }
 }
 
-test("an era is remembered for a day, over a restart, and the file contains no launch", () => {
+test("an era is remembered for a day, also across a restart, and the file contains no launch in plain text", () => {
   const folder = mkdtempSync(join(tmpdir(), "svc-eras-"))
   const file = join(folder, "eras.json")
   const { clock, pass } = clocked()
@@ -57,7 +57,7 @@ test("an era is remembered for a day, over a restart, and the file contains no l
   rmSync(folder, { recursive: true })
 })
 
-test("a launch that is forgotten leaves the file as it was, written meanwhile or not", () => {
+test("forgetting a launch restores the file, whether it was written meanwhile or not", () => {
   const folder = mkdtempSync(join(tmpdir(), "svc-eras-"))
   const file = join(folder, "eras.json")
   const { clock, pass } = clocked()

@@ -31,7 +31,7 @@ function place(config: string) {
   return { directory, paths, own, left: () => readdirSync(directory).sort() }
 }
 
-test("what svc keeps for a configuration that is gone is removed, and nothing of another [config:gone]", async () => {
+test("the files of a configuration that is gone are removed, and none of another [config:gone]", async () => {
   const { directory, paths, own, left } = place("gone.json")
   const before = left()
   expect(await sweepGone({ directory }, Date.now() + WEEK_MS / 2)).toEqual([])

@@ -14,7 +14,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(root, { recursive: true, force: true }))
 
-/** A store in a folder of its own; `now` can be moved. */
+/** A store in its own folder; `now` can be changed. */
 function storeIn(folder = mkdtempSync(join(root, "s-")), more: { capacity?: number; key?: Uint8Array } = {}) {
   const time = { now: Date.now() }
   const clock: Clock = { now: () => time.now, after: () => () => undefined }
@@ -56,7 +56,7 @@ describe("a stored result", () => {
     expect(about.lineFeeds).toEqual([CHUNK_BYTES / 2, CHUNK_BYTES / 2])
   })
 
-  test("does not exist for another owner, for an unknown id, and after its time", async () => {
+  test("does not exist for another owner, under an unknown id, or after its lifetime", async () => {
     const { store, time } = storeIn()
     const { id } = await put(store, Buffer.from("secret"))
     expect(await store.open(id, "you")).toBeUndefined()
@@ -66,7 +66,7 @@ describe("a stored result", () => {
     expect(await store.open(id, "me")).toBeUndefined()
   })
 
-  test("is sealed, private, and refused if a byte of it or the key changed", async () => {
+  test("is encrypted, private, and refused if one of its bytes or the key has changed", async () => {
     const { store, folder } = storeIn()
     const { id } = await put(store, Buffer.from("plain words ".repeat(10_000)))
     const path = join(folder, `${id}.result`)
@@ -75,7 +75,7 @@ describe("a stored result", () => {
     expect(bytes.includes('"owner"')).toBe(false)
     expect(statSync(path).mode & 0o077).toBe(0)
     await expect(storeIn(folder, { key: randomBytes(32) }).store.open(id, "me")).rejects.toThrow("key has changed")
-    // Two whole chunks in exchanged places.
+    // Two whole chunks are exchanged.
     const stride = CHUNK_BYTES + 16
     const big = await put(store, randomBytes(3 * CHUNK_BYTES))
     const bigPath = join(folder, `${big.id}.result`)
@@ -94,7 +94,7 @@ describe("a stored result", () => {
 })
 
 describe("the folder", () => {
-  test("holds nothing of a result that was not completed", async () => {
+  test("contains nothing of a result that was not completed", async () => {
     const { store, folder } = storeIn()
     const writer = store.create("me")
     await writer.write(randomBytes(40 * CHUNK_BYTES))
@@ -103,7 +103,7 @@ describe("the folder", () => {
     expect(readdirSync(folder)).toEqual([])
   })
 
-  test("is swept of what a killed writer left, and not of what a running one writes", async () => {
+  test("is cleaned of files that a killed writer left, but not of files that a running one writes", async () => {
     const { store, folder } = storeIn()
     const names = [2 ** 22 + 1, process.ppid].map(
       (pid) => `.${"a".repeat(32)}.result.${pid.toString(16).padStart(12, "0")}.tmp`,
@@ -116,7 +116,7 @@ describe("the folder", () => {
     expect(readdirSync(folder)).toEqual([names[1] as string])
   })
 
-  test("loses the oldest results if all are too large together, and those whose time is over", async () => {
+  test("loses the oldest results if all together are too large, and those whose lifetime is over", async () => {
     const { store, folder, time } = storeIn(undefined, { capacity: 250_000 })
     const ids: string[] = []
     for (let at = 0; at < 4; at++) {

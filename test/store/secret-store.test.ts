@@ -25,7 +25,7 @@ function keychainOf(): Keychain & { readonly kept: Map<string, string> } {
   }
 }
 
-test("an entry is there for the next process, in a file that only its user can read [secrets:file]", async () => {
+test("the next process finds an entry, in a file that only its user can read [secrets:file]", async () => {
   expect(await open().read()).toEqual({})
   expect(existsSync(join(directory, "secrets"))).toBe(false)
   await open().put("web", { token: TOKEN })
@@ -36,11 +36,11 @@ test("an entry is there for the next process, in a file that only its user can r
   expect(statSync(join(directory, "secrets")).mode & 0o777).toBe(0o700)
 })
 
-test("with SVC_STATE_KEY the file is sealed, and opens only with that key [secrets:sealed]", async () => {
+test("with SVC_STATE_KEY, the file is encrypted, and opens only with this key [secrets:sealed]", async () => {
   await open("correct horse").put("web", { token: TOKEN })
   const text = readFileSync(file(), "utf8")
   expect(text).not.toContain(TOKEN)
-  // With its quotes: the sealed text may have the letters by chance.
+  // With its quotes, because the encrypted text may contain the letters by chance.
   expect(text).not.toContain('"web"')
   expect(await open("correct horse").read()).toEqual({ web: { token: TOKEN } })
   await expect(open("battery staple").read()).rejects.toThrow("cannot be opened with this SVC_STATE_KEY")
@@ -48,7 +48,7 @@ test("with SVC_STATE_KEY the file is sealed, and opens only with that key [secre
   await expect(open("battery staple").put("web", 1)).rejects.toThrow("cannot be opened")
 })
 
-test("with a keychain, which holds the key, the file is sealed [secrets:keychain]", async () => {
+test("with a keychain, which stores the key, the file is encrypted [secrets:keychain]", async () => {
   const keychain = keychainOf()
   await open(undefined, keychain).put("web", { token: TOKEN })
   expect(readFileSync(file(), "utf8")).not.toContain(TOKEN)
@@ -58,14 +58,14 @@ test("with a keychain, which holds the key, the file is sealed [secrets:keychain
   await expect(open().read()).rejects.toThrow("a key that the keychain does not return")
 })
 
-test("a key that is set later seals plain entries, and a change of keys loses nothing", async () => {
+test("a key that is set later encrypts plain entries, and a change of keys loses nothing", async () => {
   await open().put("web", { token: TOKEN })
   await open("correct horse").put("other", 1)
   expect(readFileSync(file(), "utf8")).not.toContain(TOKEN)
   expect(await open("correct horse").read()).toEqual({ web: { token: TOKEN }, other: 1 })
 })
 
-test("a failing keychain counts as none", async () => {
+test("a failing keychain is treated as if there were none", async () => {
   const broken: Keychain = {
     get: () => Promise.reject(new Error("no libsecret")),
     set: () => Promise.reject(new Error("no libsecret")),
@@ -93,7 +93,7 @@ test("concurrent changes are all kept", async () => {
   expect(Object.keys(await open().read())).toHaveLength(12)
 })
 
-test("tasks of one name exclude each other across stores", async () => {
+test("tasks with the same name exclude each other across stores", async () => {
   let running = 0
   let most = 0
   const task = async () => {

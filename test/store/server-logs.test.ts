@@ -43,13 +43,13 @@ test("the number of servers in memory is bounded: the oldest are dropped", () =>
   expect([book.read("s0").length, book.read("s1").length, book.read("s1000").length]).toEqual([0, 1, 1])
 })
 
-test("memory holds the newest lines only", () => {
+test("memory contains only the newest lines", () => {
   const { book } = bench({ directory: undefined, maxLines: 10 })
   for (let n = 0; n < 105; n++) book.append("web", "info", String(n))
   expect(book.read("web").map(({ text }) => text)).toEqual(Array.from({ length: 10 }, (_, n) => String(n + 95)))
 })
 
-test("files are written soon, readable by their owner alone, and read back without svc", async () => {
+test("files are written soon, readable only by their owner, and can be read without svc", async () => {
   const { book, clock, directory } = bench()
   book.append("web", "info", "stderr: ready")
   book.append("web", "warn", "a\nb")
@@ -105,7 +105,7 @@ test("files rotate by size, and the oldest are removed", () => {
   expect(numbers).toEqual(Array.from({ length: numbers.length }, (_, n) => 100 - numbers.length + n))
 })
 
-test("a disk failure is reported once, and memory goes on", () => {
+test("a disk failure is reported once, and logging in memory continues", () => {
   const file = join(folder, "no-directory")
   writeFileSync(file, "")
   const { book, failures } = bench({ directory: file })
@@ -125,7 +125,7 @@ test("svc's own lines about a server go into its log, masked; other lines do not
   expect(book.read("my-server")).toMatchObject([{ slug: "my-server", level: "warn", text: "exited with ***" }])
 })
 
-test("any line that was formatted is parsed back", () => {
+test("any formatted line can be parsed back", () => {
   const line: fc.Arbitrary<LogLine> = fc.record({
     at: fc.integer({ min: 0, max: 4_000_000_000_000 }),
     level: fc.constantFrom(...LOG_LEVELS),

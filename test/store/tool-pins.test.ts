@@ -12,12 +12,12 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 const filesIn = (path: string) => ({ pins: join(path, "tools.json"), definitions: join(path, "tool-definitions.json") })
-/** What is kept of a tool: the round of the test in which it was listed. */
+/** The stored part of a tool: the round of the test in which it was listed. */
 let round = 0
 const defined = (name: string) => ({ name, round })
 const tools = (entries: Record<string, string>) => new Map(Object.entries(entries))
 
-test("a pin stays as first seen, over a restart, until the tool is approved", async () => {
+test("a pin keeps its first version, also across a restart, until the tool is approved", async () => {
   const files = filesIn(folder)
   const clock = manualClock()
   const first = createToolPins(files, clock)
@@ -37,7 +37,7 @@ test("a pin stays as first seen, over a restart, until the tool is approved", as
   expect(createToolPins(files, clock).check("a", tools({ two: "2" }), defined)).toEqual(["two"])
 })
 
-test("a tool that changes back matches its pin, and the pin of a removed tool stays", () => {
+test("a tool that changes back matches its pin again, and the pin of a removed tool stays", () => {
   const pins = createToolPins(undefined, manualClock())
   pins.check("a", tools({ one: "1" }), defined)
   expect(pins.check("a", tools({ one: "2" }), defined)).toEqual(["one"])
@@ -47,7 +47,7 @@ test("a tool that changes back matches its pin, and the pin of a removed tool st
   expect(pins.check("a", tools({ one: "2" }), defined)).toEqual(["one"])
 })
 
-test("a broken file is an empty store, and is rewritten", async () => {
+test("a broken file counts as an empty store, and is rewritten", async () => {
   const files = filesIn(folder)
   const file = files.pins
   const clock = manualClock()
@@ -60,7 +60,7 @@ test("a broken file is an empty store, and is rewritten", async () => {
   }
 })
 
-test("the definition of a pinned tool is kept until another one is approved, over restarts", async () => {
+test("the definition of a pinned tool is kept until another one is approved, also across restarts", async () => {
   const files = filesIn(folder)
   const clock = manualClock()
   const list = async (hashes: Record<string, string>, approved?: string) => {
@@ -77,12 +77,12 @@ test("the definition of a pinned tool is kept until another one is approved, ove
   round = 0
   expect(await list({ one: "1", two: "1" })).toEqual({ one: 1, two: 1 })
   expect(await list({ one: "2", two: "1" })).toEqual({ one: 1, two: 1 })
-  // A new tool does not replace what is kept of the others.
+  // A new tool does not replace the stored definitions of the others.
   expect(await list({ one: "2", three: "1" })).toEqual({ one: 1, two: 1, three: 3 })
   expect(await list({ one: "2", two: "2" }, "one")).toEqual({ one: 4, two: 1, three: 3 })
 })
 
-test("an approval with a hash approves that definition alone", () => {
+test("an approval with a hash approves only this definition", () => {
   const pins = createToolPins(undefined, manualClock())
   pins.check("a", tools({ one: "1" }), defined)
   pins.check("a", tools({ one: "2" }), defined)
@@ -90,7 +90,7 @@ test("an approval with a hash approves that definition alone", () => {
   expect(pins.approve("a", "one", "2")).toEqual(["one"])
 })
 
-test("a version that kept no definitions left pins: those of unchanged tools are kept from then on", async () => {
+test("pins of a version that stored no definitions: definitions of unchanged tools are stored from then on", async () => {
   const files = filesIn(folder)
   const clock = manualClock()
   writeFileSync(files.pins, '{"a":{"one":{"hash":"1"},"two":{"hash":"1"}}}')

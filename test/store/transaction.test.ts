@@ -29,7 +29,7 @@ function place(files: Record<string, string> = { "mcp.json": CONFIG }): Paths {
   return { directory, file: at("mcp.json"), dotenv: at(".env"), presets: at("presets.json") }
 }
 
-/** Every file below a folder with its bytes and mode; locks hold nothing, and stay. */
+/** Returns every file below a folder with its bytes and mode, without locks, which are empty and stay. */
 function contents(folder: string): Record<string, string> {
   return Object.fromEntries(
     readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -57,7 +57,7 @@ const apart: DocumentChange = ({ config, dotenv }) => ({
 })
 
 describe("a change of both documents", () => {
-  test("is atomic, with a backup, and .env is readable by its owner alone", async () => {
+  test("is atomic, with a backup, and .env is readable only by its owner", async () => {
     const paths = place()
     const done = await changeDocuments(paths, both, systemClock)
     done.keep()
@@ -89,13 +89,13 @@ describe("a change of both documents", () => {
     }
   })
 
-  test("on trial is taken back by the next process if its own has ended, and only then", async () => {
+  test("on trial is undone by the next process if its own has ended, and only then", async () => {
     for (const files of [{ "mcp.json": CONFIG }, { "mcp.json": CONFIG, ".env": "A=1" }, {}]) {
       const paths = place(files as Record<string, string>)
       mkdirSync(join(paths.directory, "backups"))
       const before = contents(paths.directory)
       await changeDocuments(paths, both, systemClock, "new")
-      // A process that is alive may still keep its change: it holds the lock of the note.
+      // A living process, which holds the lock of the note, may still keep its change.
       expect(await recoverTrials(paths, systemClock)).toEqual([])
       renameSync(noteIn(paths), join(paths.directory, "trial-99999999.json"))
       expect(await recoverTrials({ ...paths, file: join(paths.directory, "other.json") }, systemClock)).toEqual([])
@@ -106,7 +106,7 @@ describe("a change of both documents", () => {
     }
   })
 
-  test("on trial leaves no note once it is kept or undone, and can be taken back between its two writes", async () => {
+  test("on trial leaves no note once it is kept or undone, and can be undone between its two writes", async () => {
     const paths = place()
     const note = join(paths.directory, "trial-99999999.json")
     const done = await changeDocuments(paths, both, systemClock, "new")
@@ -144,7 +144,7 @@ describe("a change of both documents", () => {
       setInterval(() => globalThis.done, 1000)`
     await using owner = Bun.spawn({ cmd: [process.execPath, "-e", source], stdout: "pipe", stderr: "inherit" })
     await owner.stdout.getReader().read()
-    // As its note is called where the owner's id is the one of a process that has ended here.
+    // The note is named as in a pid namespace in which the owner's id belongs to a process that has ended here.
     for (const name of trialsIn(paths))
       renameSync(join(paths.directory, name), join(paths.directory, name.replace(`${owner.pid}`, "99999999")))
     expect(await recoverTrials(paths, systemClock)).toEqual([])
@@ -155,7 +155,7 @@ describe("a change of both documents", () => {
     expect([readDocuments(paths).config, trialsIn(paths)]).toEqual([CONFIG, []])
   })
 
-  test("that its owner ends while a recovery waits for the lock is not taken back [config:edit:lock]", async () => {
+  test("that its owner completes while a recovery waits for the lock is not undone [config:edit:lock]", async () => {
     const paths = place()
     const done = await changeDocuments(paths, both, systemClock, "new")
     renameSync(noteIn(paths), join(paths.directory, "trial-99999999.json"))
@@ -209,7 +209,7 @@ describe("a change of both documents", () => {
     expect(readDocuments(paths)).toEqual({ config: `// theirs\n${CONFIG}// more\n`, dotenv: "KEY=1\n" })
   })
 
-  test("leaves everything as before if it cannot be written", async () => {
+  test("changes nothing if it cannot be written", async () => {
     const blocked = place({ "mcp.json": CONFIG, backups: "a file where a folder should be" })
     const before = contents(blocked.directory)
     expect(changeDocuments(blocked, both, systemClock)).rejects.toThrow("cannot create")
@@ -221,7 +221,7 @@ describe("a change of both documents", () => {
   })
 })
 
-test("the next start removes what a killed writer left", async () => {
+test("the next start removes the files that a killed writer left", async () => {
   const paths = place()
   writeFileSync(join(paths.directory, ".mcp.json.0123456789ab.tmp"), "secret")
   expect(await recoverTrials(paths, systemClock)).toEqual([])
@@ -237,7 +237,7 @@ test("a value written to .env reads back unchanged", () => {
         try {
           text = addVariables("OLD=1", { NEW: value, LAST: "x" }, ".env")
         } catch {
-          // Only a value that has every kind of quote in it cannot.
+          // Only a value that contains every kind of quote cannot.
           expect(["'", '"', "`"].every((quote) => value.includes(quote)) || value.includes("\\")).toBe(true)
           return
         }

@@ -17,7 +17,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-test("a change is seen in a folder with constant other events", async () => {
+test("a change is noticed in a folder with many other events", async () => {
   const clock = manualClock()
   let seen = 0
   const watched = watchFiles([file], clock, () => seen++)
@@ -37,7 +37,7 @@ test("a change is seen in a folder with constant other events", async () => {
   expect(seen).toBe(1)
 })
 
-test("every kind of change is seen: edit, replace, delete, re-create, swapped links", async () => {
+test("every kind of change is noticed: edit, replace, delete, re-create, swapped links", async () => {
   const versions = ["v1", "v2"].map((name) => join(folder, name))
   for (const version of versions) {
     mkdirSync(version)

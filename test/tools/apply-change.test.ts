@@ -1,4 +1,4 @@
-/** Tests what becomes of a change: kept, or taken back with the reason. */
+/** Tests the outcome of a change: kept, or undone with the reason. */
 import { describe, expect, test } from "bun:test"
 import { readdirSync, writeFileSync } from "node:fs"
 import { addServer, removeServer, setDisabled } from "../../src/config/edit.ts"
@@ -16,7 +16,7 @@ const adding = (name: string, server: object) => ({
 })
 
 describe("a change", () => {
-  test("is kept with a backup when its server is connected, and no trial is left", async () => {
+  test("is kept with a backup when its server is connected, without a remaining trial", async () => {
     await using at = stage({ config: { mcpServers: {} } })
     expect(await applyChange(at.context, adding("a", { command: "x" }))).toMatchObject({
       outcome: { kind: "connected", tools: 1, empty: false },
@@ -29,7 +29,7 @@ describe("a change", () => {
     ).toEqual([])
   })
 
-  test("is taken back byte for byte if its server does not connect, with the end of the server's log", async () => {
+  test("is undone byte for byte if its server does not connect, and the error contains the end of the server's log", async () => {
     await using at = stage({ config: '{ "mcpServers": {} } // mine\r\n' })
     const before = at.documents()
     await expect(applyChange(at.context, adding("a", { command: "broken" }))).rejects.toMatchObject({
@@ -52,7 +52,7 @@ describe("a change", () => {
     })
   })
 
-  test("is not made for a caller that has given up, and taken back for one that gives up while it waits", async () => {
+  test("is not made for a caller that has given up, and is undone for one that gives up while it waits", async () => {
     const gone = new AbortController()
     gone.abort()
     await using before = stage({ signal: gone.signal })
@@ -99,7 +99,7 @@ describe("a change", () => {
   })
 })
 
-test("an edit stays whatever becomes of its server, and tells it", async () => {
+test("an edit stays whatever happens to its server, and reports the outcome", async () => {
   await using at = stage({ config: { mcpServers: { a: { command: "broken", disabled: true } } } })
   const enabled = await applyEdit(at.context, "a", configChange(setDisabled("a", false)))
   expect(enabled.outcome).toEqual({ kind: "error", reason: "is not there" })
@@ -107,7 +107,7 @@ test("an edit stays whatever becomes of its server, and tells it", async () => {
   expect(disabled).toMatchObject({ outcome: { kind: "absent" }, reload: { removed: ["a"] } })
 })
 
-test("what must hold after a change: the configuration is applied, and the server connected or awaiting authorization", () => {
+test("after a change, the configuration must be applied, and the server connected or awaiting authorization", () => {
   const applied = { added: [], removed: [], replaced: [], retuned: [] }
   const issue = (message: string, server?: string) =>
     ({ code: "c", severity: "error", message, ...(server === undefined ? {} : { server }) }) as const

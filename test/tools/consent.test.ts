@@ -1,4 +1,4 @@
-/** Tests what a person is shown before something runs, or changes what models read. */
+/** Tests the question that a person sees before something new runs, or before texts that models read change. */
 import { expect, test } from "bun:test"
 import { confirm } from "../../src/tools/consent.ts"
 import {
@@ -15,7 +15,7 @@ import type { Params } from "../../src/wire/message.ts"
 
 const NOBODY = { person: undefined, preapproved: { installs: false, edits: false } }
 
-/** The question that is put to a person. */
+/** Returns the question to a person. */
 async function asked(what: string, server: Params): Promise<string> {
   let question = ""
   const person = {
@@ -37,7 +37,7 @@ test("a person sees the whole command: what looks like a secret may be code [too
   expect(await asked("Install x", { command: "sh", args: ["-c", long, "end"] })).toEndWith(`${long} end`)
 })
 
-test("only hideable values under secret names are hidden; what a registry or a file fixes is shown [tools:shown]", () => {
+test("only hideable values under secret names are hidden; values that a registry or a file sets are shown [tools:shown]", () => {
   const env = {
     NODE_OPTIONS: "--require /tmp/x.js",
     API_TOKEN: "sekret",
@@ -81,7 +81,7 @@ test("only hideable values under secret names are hidden; what a registry or a f
   )
 })
 
-test("no name and no argument makes a line of its own, is invisible or turns what stands beside it", async () => {
+test("no name and no argument can create a new line, be invisible, or reverse the text beside it", async () => {
   const question = await asked("Install x?\n\nnpx good\n\nor\u202e", {
     command: "sh",
     args: ["a\u202eb\u200b", "c\nd", "\u001b[2K\r", "e\u00ad\u2060\u3164\u{e0041}", "f\u00a0g"],
@@ -97,13 +97,13 @@ test("blank symbols and characters without an agreed shape are escaped", () => {
   )
 })
 
-test("no argument, address or name passes for another part of the command", () => {
+test("no argument, address or name can look like another part of the command", () => {
   const server = { command: "sh", args: ["x", "in", "/safe", "with", "A=1"], cwd: "/evil", env: { "B C": "2" } }
   expect(commandText(server)).toBe('sh x "in" /safe "with" A=1 in /evil with "B C"=2')
   expect(commandText({ url: "https://x with A=1" })).toBe('connect to "https://x with A=1"')
 })
 
-test("of a command and a url, the one that is used stands first, and the other is shown too [tools:shown]", () => {
+test("of a command and a url, the one that is used comes first, and the other is shown too [tools:shown]", () => {
   const both = { command: "/tmp/evil.sh", args: ["a"], url: "https://docs.example.com/mcp" }
   const runs = '/tmp/evil.sh a with url="https://docs.example.com/mcp"'
   expect(commandText(both)).toBe(runs)
@@ -118,7 +118,7 @@ test("of a command and a url, the one that is used stands first, and the other i
   )
 })
 
-test("a server that has both a command and a url is not put to a person to run", () => {
+test("a person is not asked to run a server that has both a command and a url", () => {
   for (const key of ["url", "serverUrl", "httpUrl"])
     for (const [type, used] of [
       [undefined, "command"],
@@ -143,7 +143,7 @@ test("settings that the command does not show are shown before and after the cha
   ).toEqual(['toolDescriptionOverrides: {"t":"old"} -> {"t":"new\\u200b"}', 'disabledTools: ["u"]'])
 })
 
-test("if the client cannot ask, each option agrees to its own part", async () => {
+test("if the client cannot ask, each option gives consent only for its own kind of change", async () => {
   const pass = (installs: boolean, edits: boolean, consents: Parameters<typeof confirm>[1]) =>
     confirm({ person: undefined, preapproved: { installs, edits } }, consents, {
       what: "",
@@ -160,7 +160,7 @@ test("if the client cannot ask, each option agrees to its own part", async () =>
   expect(await pass(true, true, ["installs", "edits"])).toBe("passes")
 })
 
-test("in a client nothing counts as typed: the person sees the values that the assistant passed [tools:shown]", () => {
+test("in a client, no value counts as typed by a person: the person sees the values that the assistant passed [tools:shown]", () => {
   const server = {
     command: "npx",
     args: ["-y", "x", `--key=${placeholder("key")}`],
@@ -176,7 +176,7 @@ test("in a client nothing counts as typed: the person sees the values that the a
   expect(question.shown).toBe(
     "npx -y x --key=deep with API_TOKEN=from-assistant OLD_TOKEN=••• REF_TOKEN=${SECRET} ODD=odd",
   )
-  // At a terminal the person typed what the caller passed; what a registry calls secret is shown all the same.
+  // On a terminal, the person typed the values; values that a registry calls secret are shown nevertheless.
   expect(commandFor("terminal", proposal)).toBe(
     "npx -y x --key=deep with API_TOKEN=••• OLD_TOKEN=••• REF_TOKEN=${SECRET} ODD=odd",
   )
@@ -203,7 +203,7 @@ test("a question shows what serverDefaults adds to the server that will run [too
   expect(inheritedText("client", { command: "x" }, "{}")).toBeUndefined()
 })
 
-test("a person who declines, and a client that cannot ask, change nothing and are told the masked command", async () => {
+test("if a person declines or a client cannot ask, nothing changes, and the error contains the masked command", async () => {
   const question = questionOn("Run", { server: { command: "x", env: { A_TOKEN: "s" } }, given: { A_TOKEN: "s" } })
   const person = { agrees: () => Promise.resolve(false) }
   const preapproved = { installs: false, edits: false }
@@ -215,7 +215,7 @@ test("a person who declines, and a client that cannot ask, change nothing and ar
   })
 })
 
-test("an answer to a model shows no value of a header, under any name [tools:shown]", () => {
+test("an answer to a model shows no header value, whatever the header's name [tools:shown]", () => {
   const server = { url: "https://x/mcp", headers: { "X-Workspace": "a value", Authorization: "Bearer ${T}" } }
   const { shown, masked } = questionOn("Uninstall x", { server, kept: writtenValues(server) })
   expect(shown).toBe('connect to https://x/mcp with X-Workspace="a value" Authorization=•••${T}')

@@ -1,4 +1,4 @@
-/** Tests edits of a server: what a person must agree to, what is refused, and what is written. */
+/** Tests edits of a server: which need a person's consent, which are refused, and what is written. */
 import { describe, expect, test } from "bun:test"
 import type { ConsentKind } from "../../src/tools/consent.ts"
 import { mcpEdit, planEdit } from "../../src/tools/edit.ts"
@@ -16,7 +16,7 @@ async function planned(patch: Params, newName?: string, config: object = CONFIG)
 }
 
 describe("the plan of an edit", () => {
-  test("needs a person for what runs and for what clients are offered, and nobody for timing", async () => {
+  test("needs consent for what runs and for what clients are offered, but not for timing", async () => {
     const cases: readonly (readonly [patch: Params, consents: readonly ConsentKind[]])[] = [
       [{ requestTimeout: 9000, restartOnExit: true, rateLimit: 10 }, []],
       [{ command: "y" }, ["installs"]],
@@ -35,7 +35,7 @@ describe("the plan of an edit", () => {
     expect((await planned({}, "c")).consents).toEqual(["edits"])
   })
 
-  test("shows the person the new values and hides those that stood in the file", async () => {
+  test("shows the person the new values and hides those from the file", async () => {
     const config = { ...CONFIG, serverDefaults: { env: { NODE_OPTIONS: "--require=/x" } } }
     const { question, changes } = await planned({ env: { A_TOKEN: "given" }, tags: ["t"] }, "c", config)
     expect(question.what).toBe("Change the MCP server a and let svc run this")
@@ -70,7 +70,7 @@ describe("the plan of an edit", () => {
     }
   })
 
-  test("tells every written change, also one without an effect [tools:changes]", async () => {
+  test("reports every written change, also one without an effect [tools:changes]", async () => {
     const config = { mcpServers: CONFIG.mcpServers, serverDefaults: { requestTimeout: 7000, env: { B_TOKEN: "b" } } }
     const changesOf = async (patch: Params, newName?: string) => (await planned(patch, newName, config)).changes
     expect(await changesOf({}, "c")).toEqual([{ key: "name", from: "a", to: "c" }])
@@ -108,7 +108,7 @@ describe("the plan of an edit", () => {
 describe("mcp_edit", () => {
   const offersTwo = { config: CONFIG, toolsOf: () => [tool("one"), tool("two")] }
 
-  test("changes what it names, renames, and leaves all else as it was", async () => {
+  test("changes the named settings, renames the server, and leaves everything else unchanged", async () => {
     await using at = stage(offersTwo)
     await at.start()
     const done = await at.run(mcpEdit, {
@@ -145,7 +145,7 @@ describe("mcp_edit", () => {
     expect(text).toBe("t already has these settings")
   })
 
-  test("only shows in a dry run what would change", async () => {
+  test("in a dry run, only shows what would change", async () => {
     await using at = stage({ ...offersTwo, answer: false })
     await at.start()
     const before = at.documents()
@@ -162,7 +162,7 @@ describe("mcp_edit", () => {
     await expect(edit).rejects.toMatchObject({ fault: "declined", data: { command: expect.stringContaining("x v") } })
     expect(at.asked).toEqual(['Change the MCP server a and let svc run this?\n\nx v with API_KEY=•••\ntags: ["t"]'])
     expect(at.documents()).toEqual(before)
-    // Timing is an assistant's own affair.
+    // An assistant may change timing without consent.
     expect(await at.run(mcpEdit, { serverName: "a", patch: { requestTimeout: 9000 } })).toMatchObject({ dryRun: false })
     expect(at.asked).toHaveLength(1)
   })
@@ -179,14 +179,14 @@ describe("mcp_edit", () => {
       status: "connected",
     })
     expect(at.servers().a?.disabledTools).toEqual(patch.disabledTools)
-    // A server that offers none already can be edited.
+    // A server that already offers no tools can be edited.
     expect(await at.run(mcpEdit, { serverName: "a", patch: { requestTimeout: 9000 } })).toMatchObject({
       status: "connected",
       warnings: ["a is connected but offers no tools, prompts or resources"],
     })
   })
 
-  test("needs something to change, and a server that is there", async () => {
+  test("needs something to change, and a server that exists", async () => {
     await using at = stage(offersTwo)
     await expect(at.run(mcpEdit, { serverName: "a" })).rejects.toMatchObject({ fault: "invalid_argument" })
     await expect(at.run(mcpEdit, { serverName: "zz", patch: { tags: [] } })).rejects.toMatchObject({

@@ -1,4 +1,4 @@
-/** Tests enabling, disabling and uninstalling a server: what a person is asked, and that what was shown is what happens. */
+/** Tests enabling, disabling and uninstalling a server: the question to a person, and that exactly what was shown happens. */
 import { expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { mcpDisable, mcpEnable } from "../../src/tools/enable.ts"
@@ -8,7 +8,7 @@ import { stage } from "./stage.ts"
 const OFF = { command: "x", args: ["v"], disabled: true, tags: ["t"], disabledTools: ["two"] }
 const CONFIG = { mcpServers: { off: OFF, on: { command: "y" } } }
 
-test("enabling needs the consent that an installation needs, too [tools:confirm]", async () => {
+test("enabling needs the same consent as an installation [tools:confirm]", async () => {
   for (const preapproved of [
     { installs: false, edits: true },
     { installs: true, edits: false },
@@ -29,7 +29,7 @@ test("the question shows every setting of a server that is enabled [tools:shown]
   ])
 })
 
-test("a server that changes while the question is put is left as it is [tools:shown]", async () => {
+test("a server that changes while the question is open is left unchanged [tools:shown]", async () => {
   for (const [tool, serverName] of [
     [mcpEnable, "off"],
     [mcpDisable, "on"],

@@ -17,7 +17,7 @@ const world = (parent: Record<string, string> = {}, dotenv: Record<string, strin
   folder: "/home/me",
 })
 
-test("what is secret goes to .env, and what is not stays", () => {
+test("secrets go to .env, and other values stay", () => {
   const server = {
     command: "x",
     env: { API_TOKEN: "t$$1", REGION: "eu", REF_TOKEN: "${OTHER}", EMPTY_TOKEN: "", ODD: "o" },
@@ -56,7 +56,7 @@ test("an assertion and an ID token go to .env too", () => {
   })
 })
 
-test("a variable that is taken by another value is not taken over", () => {
+test("a variable that has another value is not reused", () => {
   const named = (parent: Record<string, string>, dotenv: Record<string, string>) =>
     externalizeSecrets({ env: { A_KEY: "mine" } }, "MY-SERVER", NO_SECRETS, world(parent, dotenv))
   expect(named({}, { A_KEY: "mine" })).toMatchObject({ server: { env: { A_KEY: "${A_KEY}" } }, variables: {} })
@@ -66,7 +66,7 @@ test("a variable that is taken by another value is not taken over", () => {
   })
 })
 
-test("a secret in an argument or an address is a reference there too", () => {
+test("a secret in an argument or an address is also replaced with a reference", () => {
   const server = {
     args: ["--key", placeholder("key")],
     url: `http://h/?k=${placeholder("key")}`,
@@ -85,13 +85,13 @@ test("a secret in an argument or an address is a reference there too", () => {
     args: ["--key", "sekret"],
     url: "http://h/?k=sekret",
   })
-  // An option is no secret: it decides what runs.
+  // An option is not a secret: it decides what runs.
   expect(maskPlaceholders(server, { hidden: { key: "--require=/x.cjs" } })).toMatchObject({
     args: ["--key", "--require=/x.cjs"],
   })
 })
 
-test("a text means itself unless it is a reference as a whole", () => {
+test("a text is literal unless the whole text is a reference", () => {
   expect([escapeReferences("${A}"), escapeReferences("$A"), escapeReferences("x${A}"), escapeReferences("1$")]).toEqual(
     ["${A}", "$$A", "x$${A}", "1$$"],
   )

@@ -72,7 +72,7 @@ describe("an endpoint is found [cards:read]", () => {
   })
 })
 
-describe("an address is taken as it is [cards:read]", () => {
+describe("an address is used unchanged [cards:read]", () => {
   test("without any request if it ends like an endpoint, or svc cannot know it yet", async () => {
     for (const text of [
       "https://example.com/mcp",
@@ -102,7 +102,7 @@ describe("an address is taken as it is [cards:read]", () => {
       ).toBe(url)
   })
 
-  test("if nothing is found; but a host alone is no address", async () => {
+  test("if nothing is found; but a host alone is not an address", async () => {
     expect(await endpointOf("https://example.com/api", {})).toBe("https://example.com/api")
     await expect(endpointOf("example.com", {})).rejects.toThrow(
       "no MCP server was found at https://example.com/; give the whole URL of its MCP endpoint, such as https://example.com/mcp",
@@ -148,7 +148,7 @@ describe("a public host cannot lead svc into its own network [cards:ssrf]", () =
   })
 })
 
-describe("a card decides nothing that is HTTP's or a secret's [cards:ssrf]", () => {
+describe("a card can set nothing that HTTP controls, and no secret [cards:ssrf]", () => {
   const planOf = async (url: string, headers: readonly object[]) => {
     const found = await findServer(
       "example.com",
@@ -174,7 +174,7 @@ describe("a card decides nothing that is HTTP's or a secret's [cards:ssrf]", () 
       await expect(planOf(`https://${user}@example.com/x/mcp`, [])).rejects.toThrow("a user name or a password")
   })
 
-  test("and what it may decide is described as it is sent", async () => {
+  test("and the values that it may set are described as they are sent", async () => {
     const { server } = await planOf("https://example.com/$1/mcp", [{ name: "X-Key", value: "${HOME}" }])
     expect(describeEndpoint(server)).toBe("https://example.com/$1/mcp\n  with the header X-Key: ${HOME}")
   })

@@ -42,7 +42,7 @@ describe("a server that no registry describes", () => {
     })
   })
 
-  test("is refused unless it is exactly one of them, and each has what it takes", () => {
+  test("is refused unless exactly one of them is given, with all that it needs", () => {
     const one = "Give one of command, url and package"
     const refusals: readonly (readonly [CustomServer, string])[] = [
       [{}, one],
@@ -73,7 +73,7 @@ describe("a server of a registry's entry", () => {
     expect(draftEntry(at.context, entry({ name: "a/b_svc_c" }), {}).name).toBe("b-c")
   })
 
-  test("tells what is missing, and hides secrets that come to stand in arguments", async () => {
+  test("reports missing values, and hides secrets in arguments", async () => {
     await using at = stage()
     const packageArguments = [{ type: "named", name: "--key", isSecret: true, isRequired: true }]
     const one = entry({ packages: [npm({ packageArguments })] })

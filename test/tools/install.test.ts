@@ -1,4 +1,4 @@
-/** Tests that what a terminal showed is what an installation or an update runs, whatever a registry answers in between. */
+/** Tests that an installation or an update runs what the terminal showed, whatever a registry answers in between. */
 import { describe, expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { mcpInstall } from "../../src/tools/install.ts"
@@ -44,7 +44,7 @@ describe("a plan that a terminal has shown", () => {
     }
   })
 
-  test("does not run if the registry, a value or the defaults are others now [tools:agreed]", async () => {
+  test("does not run if the registry, a value or the defaults have changed [tools:agreed]", async () => {
     for (const { tool, args, servers } of cases) {
       const config = { mcpServers: servers }
       const digestOf = async (options: object, more: object = {}) => {
@@ -77,7 +77,7 @@ describe("a plan that a terminal has shown", () => {
     expect((await at.run(mcpInstall, { serverName: "a/nice", dryRun: true })).digest).toBeUndefined()
   })
 
-  test("is shown whole, even if a secret of another server stands in it [tools:shown]", async () => {
+  test("is shown whole, even if it contains a secret of another server [tools:shown]", async () => {
     await using at = stage()
     const context = { ...at.context, maskCredentials: (text: string) => text.replaceAll("curl evil", "•••") }
     const args = { serverName: "x", command: "sh", args: ["-c", "curl evil"], dryRun: true }
@@ -126,7 +126,7 @@ describe("a custom source in config", () => {
       })
   })
 
-  test("is checked like the arguments, and is never joined with another one [tools:install:config]", async () => {
+  test("is checked like the arguments, and is never merged with another source [tools:install:config]", async () => {
     const cases: readonly (readonly [args: Params, message: string])[] = [
       [{ config: { command: "a", url: "https://h" } }, "Give one of command, url and package"],
       [{ url: "https://h", config: { command: "a" } }, "Give one of command, url and package"],
@@ -155,7 +155,7 @@ describe("a custom source in config", () => {
     expect(at.servers().nice).toMatchObject({ command: "npx", args: ["-y", "good@1.0.0"], tags: ["t"] })
   })
 
-  test("warns of what has no effect [tools:install:config]", async () => {
+  test("warns of arguments without an effect [tools:install:config]", async () => {
     const { warnings } = await install({ version: "2", config: { command: "run", requestTimeot: 5 }, enabled: false })
     expect(warnings).toEqual([
       "version has no effect on a command or a url",
@@ -164,7 +164,7 @@ describe("a custom source in config", () => {
   })
 })
 
-test("an installation whose defaults change while the question is put is not made [tools:shown]", async () => {
+test("an installation whose defaults change while the question is open is not made [tools:shown]", async () => {
   const changed = JSON.stringify({ serverDefaults: { env: { NODE_OPTIONS: "--require=/x" } } })
   await using at = stage({ answer: true, onask: () => writeFileSync(at.paths.file, changed) })
   const install = at.run(mcpInstall, { serverName: "x", command: "x" })

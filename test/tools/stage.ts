@@ -1,4 +1,4 @@
-/** What tests of tools work with: real documents in a temporary folder, and an agent whose servers answer in memory. */
+/** The environment for tests of tools: real documents in a temporary folder, and an agent whose servers answer in memory. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -20,9 +20,9 @@ export type StageOptions = {
   /** The entries of the registry `test`. */
   readonly entries?: readonly object[]
   readonly toolsOf?: ToolsOf
-  /** What the person answers; undefined if the client cannot ask. */
+  /** The person's answer; undefined if the client cannot ask. */
   readonly answer?: boolean
-  /** Called while the question is put. */
+  /** Called while the question is open. */
   readonly onask?: () => void
   readonly preapproved?: ToolContext["preapproved"]
   /** Whether the caller is a terminal, and the digest that its person agreed to. */
@@ -116,7 +116,7 @@ export function stage({
       return { config: texts.config(), dotenv: texts.dotenv() }
     },
     servers: (): Record<string, Params> => JSON.parse(readFileSync(paths.file, "utf8")).mcpServers ?? {},
-    /** Starts what the documents name. */
+    /** Starts the servers in the documents. */
     async start() {
       reload()
       await settle()

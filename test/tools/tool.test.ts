@@ -1,4 +1,4 @@
-/** Tests what all internal tools share: arguments, results, and failures with a code and a hint. */
+/** Tests the common parts of internal tools: arguments, results, and failures with a code and a hint. */
 import { expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"

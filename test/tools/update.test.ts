@@ -1,4 +1,4 @@
-/** Tests the update of a server that came from a registry: its plan, and what applying it leaves behind. */
+/** Tests the update of a server from a registry: its plan, and its effects. */
 import { describe, expect, test } from "bun:test"
 import { readFileSync, writeFileSync } from "node:fs"
 import type { Bundle } from "../../src/registry/bundle.ts"
@@ -49,7 +49,7 @@ async function planned(server: Params, request: Partial<UpdateRequest> & Pick<Up
 }
 
 describe("the plan of an update", () => {
-  test("changes the version and keeps what the person has set", async () => {
+  test("changes the version and keeps the values that the person has set", async () => {
     const own = installed({ tags: ["a"], env: { API_KEY: "${API_KEY}", MODE: "own" }, disabled: true })
     const { plan, written } = await planned(own, { entry: entryOf(version("2.0.0")) })
     expect(plan).toMatchObject({ from: "1.0.0", to: "2.0.0", enabled: false, missing: [], warnings: [] })
@@ -63,7 +63,7 @@ describe("the plan of an update", () => {
     )
   })
 
-  test("finds values in the arguments and gives them to the new version's", async () => {
+  test("finds values in the arguments and uses them in the arguments of the new version", async () => {
     const units = { type: "named", name: "--units" }
     const one = installed({ args: ["-y", "weather@1.0.0", "--units", "metric"] })
     const { written } = await planned(one, {
@@ -73,14 +73,14 @@ describe("the plan of an update", () => {
     expect(written().server.args).toEqual(["-y", "weather@2.0.0", "serve", "--units", "metric"])
   })
 
-  test("keeps arguments that the person has changed, and those of a version that its registry has no more", async () => {
+  test("keeps arguments that the person has changed, and those of a version that the registry no longer has", async () => {
     const mine = installed({ args: ["-y", "weather@1.0.0", "--mine"] })
     const entry = entryOf(version("2.0.0", { packageArguments: [{ type: "positional", isRequired: true, name: "p" }] }))
     for (const known of [entryOf(version("1.0.0")), undefined]) {
       const { plan, written } = await planned(mine, { entry, installed: known })
       expect(written().server.args).toEqual(["-y", "weather@2.0.0", "--mine"])
       expect(plan.warnings).toEqual([expect.stringContaining("stay unchanged; by default, the new version runs npx")])
-      // An argument cannot be missing if the arguments stay.
+      // No argument can be missing if the arguments stay.
       expect(plan.missing).toEqual([])
     }
   })
@@ -134,7 +134,7 @@ describe("the plan of an update", () => {
     expect(many.plan.missing).toMatchObject([{ name: "host" }])
   })
 
-  test("takes a bundle's values from its origin, and drops what names a file of the old bundle", async () => {
+  test("takes a bundle's values from its origin, and drops values that name a file of the old bundle", async () => {
     const manifest = readManifest(
       JSON.stringify({
         manifest_version: "0.3",
@@ -164,7 +164,7 @@ describe("the plan of an update", () => {
     expect(slow.plan.command).toContain("MODE=slow")
   })
 
-  test("is refused if svc cannot run the new version, or the server is of no registry", async () => {
+  test("is refused if svc cannot run the new version, or if the server is from no registry", async () => {
     const entry = entryOf(version("2.0.0", { registryType: "cargo" }))
     await expect(planned(installed(), { entry })).rejects.toMatchObject({ fault: "conflict" })
     for (const [section, server] of [
@@ -223,7 +223,7 @@ describe("mcp_update", () => {
     expect(at.documents()).toEqual(before)
   })
 
-  test("puts everything back if the new version does not connect [tools:rollback]", async () => {
+  test("restores everything if the new version does not connect [tools:rollback]", async () => {
     const broken = version("4.0.0", { packageArguments: [{ type: "positional", value: "broken" }] })
     await using at = stage({ ...options, entries: [...entries, broken] })
     await at.start()
@@ -238,7 +238,7 @@ describe("mcp_update", () => {
     expect(at.agent.backend("w")?.state.kind).toBe("connected")
   })
 
-  test("takes only its own change out of documents that another program has edited meanwhile", async () => {
+  test("removes only its own change from documents that another program has edited meanwhile", async () => {
     const broken = version("4.0.0", { packageArguments: [{ type: "positional", value: "broken" }] })
     let edit: () => void = () => undefined
     await using at = stage({
