@@ -37,6 +37,7 @@ const WORLD = [
   "app/client-endpoint.ts",
   "app/client-sessions.ts",
   "app/cluster-keys.ts",
+  "app/cluster-tokens.ts",
   "app/cluster.ts",
   "app/command-context.ts",
   "app/config-paths.ts",

@@ -1187,6 +1187,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "operators and tools such as fail2ban must see attempts, and a flood must not displace all other lines",
   },
+  "auth:token:revoked": {
+    says: "tokens.json keeps the ids of revoked tokens until they would have expired, or for a year; an entry with such an id is refused, and files without such ids stay valid",
+    from: "choice",
+    why: "other replicas may not know of the revocation yet, and a backup must not bring the token back",
+  },
   "auth:token:trace": {
     says: "while svc runs, each token that is created, changed or revoked is a line in the audit log, and the lines of calls contain the name of the token beside its id",
     from: "choice",
@@ -1987,6 +1992,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "if a token is created, changed or revoked on one replica while svc runs, this takes effect on all within a second; a revoked token is refused for good, and the commands of each replica show all tokens",
     from: "choice",
     why: "to revoke a token, an operator must not have to find all replicas",
+  },
+  "cluster:tokens:offline": {
+    says: "a token that is revoked while svc is stopped, or while the shared state is away before svc restarts, is refused by all replicas once they share state again; the file of each replica keeps the revocation",
+    from: "choice",
+    why: "a revocation that the command confirmed must hold",
+  },
+  "cluster:tokens:newer": {
+    says: "of two changes of a token the newer one holds, also if one was made while svc was stopped or cut off",
+    from: "choice",
+    why: "an operator who limits a token must not find it unlimited after a restart",
   },
   "cluster:tokens:bounded": {
     says: "replicas keep a shared revocation until the token would have expired, at least for a day, and for a year if the token does not expire",

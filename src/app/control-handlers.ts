@@ -133,6 +133,7 @@ async function answerControl(
         applied: reloaded?.applied !== undefined,
         issues: (reloaded?.issues ?? []).map(formatIssue),
         status: status(),
+        away: runtime.cluster?.state.connected === false ? runtime.cluster.place : undefined,
       }
     }
     case "approve": {

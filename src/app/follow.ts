@@ -37,6 +37,8 @@ type Followed = {
   readonly applied: boolean
   readonly issues: readonly string[]
   readonly status: Status
+  /** The address of the state that replicas share, if it cannot be reached. */
+  readonly away?: string
 }
 
 type FollowingContext = Pick<CommandContext, "ask" | "tellNeighbors">

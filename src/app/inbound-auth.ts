@@ -1,11 +1,18 @@
 import { join } from "node:path"
-import { isDeepStrictEqual } from "node:util"
 import { systemClock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { type AuthOptions, createAuthentication, createResourceMetadata } from "../serve/auth.ts"
 import type { Middleware } from "../serve/inbound.ts"
-import { type ClientToken, describeToken, printTokens, readTokens } from "../store/client-tokens.ts"
+import {
+  type ClientToken,
+  describeToken,
+  isSameToken,
+  NO_TOKENS,
+  printTokens,
+  readTokens,
+  type TokenFile,
+} from "../store/client-tokens.ts"
 import type { Paths } from "../store/paths.ts"
 import type { SharedTokens } from "../store/shared-tokens.ts"
 import { watchFiles } from "../store/watch.ts"
@@ -124,50 +131,64 @@ function watchTokens(
   onchange: (change: TokenChange, token: ClientToken) => void,
 ): WatchedTokens {
   type Tokens = ReadonlyMap<string, ClientToken>
-  let tokens: Tokens = new Map()
+  let tokens: Tokens = NO_TOKENS.tokens
   if (paths === undefined)
-    return { current: () => tokens, follow: () => undefined, share: async () => undefined, close: () => undefined }
+    return {
+      current: () => tokens,
+      follow: () => undefined,
+      share: async () => undefined,
+      close: () => undefined,
+    }
   const file = tokensFile(paths)
-  let trusted: Tokens | undefined
+  let trusted: TokenFile | undefined
+  /** What svc itself wrote last: the watch may report it after other replicas have changed it again. */
+  let written = NO_TOKENS
   let shared: SharedTokens | undefined
   const accept = (next: Tokens) => {
     const before = tokens
     tokens = next
-    if ([...before].some(([id, token]) => !isDeepStrictEqual(tokens.get(id), token))) onrevoked()
+    if ([...before].some(([id, token]) => !isSameToken(tokens.get(id), token))) onrevoked()
   }
   const read = () => {
     try {
       const filed = readTokens(file, process.platform)
-      if (trusted !== undefined) compare(trusted, filed)
+      if (trusted !== undefined) compare(trusted.tokens, filed.tokens)
       trusted = filed
-      accept(shared?.merge(filed) ?? filed)
+      shared?.follow(filed)
+      const merged = shared?.merge(filed) ?? filed
+      accept(merged.tokens)
+      if (printTokens(merged) !== printTokens(filed)) void write()
     } catch (error) {
-      accept(new Map())
+      accept(NO_TOKENS.tokens)
       log.error(`all tokens are refused: ${messageOf(error)}`)
     }
   }
   const compare = (old: Tokens, now: Tokens) => {
+    const isForeign = (token: ClientToken) => !isSameToken(written.tokens.get(token.id), token)
     for (const [id, token] of old) {
       const next = now.get(id)
-      if (isDeepStrictEqual(next, token)) continue
+      if (isSameToken(next, token)) continue
       if (next === undefined) {
         shared?.revoked(token)
         onchange(REVOKED, token)
       } else {
-        shared?.changed(next)
+        if (isForeign(next)) shared?.changed(next)
         onchange(CHANGED, next)
       }
     }
     for (const [id, token] of now) {
       if (old.has(id)) continue
-      shared?.changed(token)
+      if (isForeign(token)) shared?.created(token)
       onchange(CREATED, token)
     }
   }
-  /** Applies the changes of other replicas, and writes them to the file: the commands of each replica show all tokens. */
-  const takeShared = async () => {
-    read()
-    const merged = () => printTokens((shared?.merge(readTokens(file, process.platform)) ?? tokens).values())
+  /** Writes what all replicas know to the file: the commands of each replica show all tokens, and a restart knows what is revoked. */
+  const write = async () => {
+    const merged = () => {
+      const filed = readTokens(file, process.platform)
+      written = shared?.merge(filed) ?? filed
+      return printTokens(written)
+    }
     try {
       const { editTokens } = await import("../store/documents.ts")
       await editTokens(paths, file, merged, systemClock)
@@ -182,7 +203,9 @@ function watchTokens(
     current: () => tokens,
     follow: watcher.check,
     async share(cluster) {
-      shared = await openSharedTokens(cluster, log, () => void takeShared())
+      const { openClusterTokens } = await import("./cluster-tokens.ts")
+      shared = openClusterTokens(cluster, log, read)
+      if (trusted !== undefined) shared.follow(trusted)
       await withTimeout(systemClock, SYNC_MS, shared.sync())
     },
     close() {
@@ -194,31 +217,3 @@ function watchTokens(
 
 /** How long a start waits for the tokens of other replicas. */
 const SYNC_MS = 1000
-
-async function openSharedTokens({ state, replicas }: Cluster, log: Log, onchange: () => void): Promise<SharedTokens> {
-  const { createSharedTokens } = await import("../store/shared-tokens.ts")
-  const { SVC_STATE_KEY } = process.env
-  const tokens = createSharedTokens({
-    state,
-    stateKey: SVC_STATE_KEY === "" ? undefined : SVC_STATE_KEY,
-    clock: systemClock,
-    tell: () => replicas.send({ kind: "tokens" }),
-    onchange,
-    onunsealed: () =>
-      log.warn(
-        "who can write to Redis can create tokens of clients: set SVC_STATE_KEY to the same secret on all replicas",
-      ),
-    onforeign: () =>
-      log.error(
-        "tokens of another replica are refused: they are not sealed with this replica's SVC_STATE_KEY; give all replicas the same one",
-      ),
-  })
-  const end = replicas.on("tokens", () => void tokens.sync())
-  return {
-    ...tokens,
-    close() {
-      end()
-      tokens.close()
-    },
-  }
-}

@@ -25,6 +25,7 @@ import {
   pickToken,
   printTokens,
   readTokens,
+  replaceTokens,
 } from "../store/client-tokens.ts"
 import { editTokens } from "../store/documents.ts"
 import { isObject } from "../wire/message.ts"
@@ -91,7 +92,8 @@ export const token: CommandDef = {
           say(`${describeToken(made)}: store it now; svc does not show it again`)
           for (const warning of warnings) say(`warning: ${warning}`)
         }
-        await followChange(context, args, `created token ${made.id}`)
+        const followed = await followChange(context, args, `created token ${made.id}`)
+        if (args.replace === true) warnIfAway(followed?.away)
         if (args.json !== true) say(await snippet(context))
         return 0
       },
@@ -100,7 +102,7 @@ export const token: CommandDef = {
       meta: { name: "list", description: "List the tokens, without their values" },
       args: CONTEXT_ARGS,
       run({ args }) {
-        const rows = [...tokensOf(openContext(args)).values()].map(({ hash: _, ...rest }) => rest)
+        const rows = [...tokensOf(openContext(args)).values()].map(({ hash: _, changed: __, ...rest }) => rest)
         const now = systemClock.now()
         const until = (expires: string | undefined) => {
           if (expires === undefined) return "never"
@@ -135,8 +137,9 @@ export const token: CommandDef = {
         const wanted = pickToken(tokensOf(context), String(args.token))
         const done = `revoked ${wanted.id} ${wanted.name}`.trim()
         await changeTokens(context, (tokens) => new Map([...tokens].filter(([id]) => id !== wanted.id)))
-        await followChange(context, args, done)
+        const followed = await followChange(context, args, done)
         print(args.json === true, { revoked: wanted.id }, () => done)
+        warnIfAway(followed?.away)
         return 0
       },
     },
@@ -144,7 +147,7 @@ export const token: CommandDef = {
 }
 
 /** Returns the tokens by id. Throws an UnavailableError if their file is malformed or readable by others. */
-export const tokensOf = ({ paths }: CommandContext) => readTokens(tokensFile(paths), process.platform)
+export const tokensOf = ({ paths }: CommandContext) => readTokens(tokensFile(paths), process.platform).tokens
 
 /** Warns about a token that may not be intended: without a name, without limits, or for tags that no server has. */
 function warningsAbout(context: CommandContext, { name, tags, expires }: ClientToken): readonly string[] {
@@ -175,7 +178,12 @@ function knownTags(context: CommandContext): readonly string[] | undefined {
   }
 }
 
-/** Returns instructions for using a token, without the token: stderr often ends up in logs. */
+/** Says so if other replicas of the running svc do not know yet that a token is revoked. */
+function warnIfAway(away: string | undefined): void {
+  if (away !== undefined) say(`warning: ${away} is away: other replicas may accept the revoked token until it is back`)
+}
+
+/** Returns how a client uses a token. Does not contain it: stderr often ends up in logs. */
 async function snippet({ ask }: CommandContext): Promise<string> {
   const status = await ask("status").catch(() => undefined)
   const url = isObject(status) && typeof status.endpoint === "string" ? status.endpoint : `${defaultAddress()}mcp`
@@ -186,11 +194,15 @@ async function snippet({ ask }: CommandContext): Promise<string> {
   ].join("\n")
 }
 
-/** Changes the tokens under the lock; the file stays readable only by its owner. */
+/** Changes the tokens under the lock; those that are removed are revoked. The file stays readable by its owner alone. */
 export async function changeTokens(
   { paths }: CommandContext,
   edit: (tokens: ReadonlyMap<string, ClientToken>) => ReadonlyMap<string, ClientToken>,
 ): Promise<void> {
   const file = tokensFile(paths)
-  await editTokens(paths, file, () => printTokens(edit(readTokens(file, process.platform)).values()), systemClock)
+  const change = () => {
+    const before = readTokens(file, process.platform)
+    return printTokens(replaceTokens(before, edit(before.tokens), systemClock.now()))
+  }
+  await editTokens(paths, file, change, systemClock)
 }

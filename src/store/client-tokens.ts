@@ -1,10 +1,12 @@
 /**
- * Static bearer tokens of clients, stored as hashes in `tokens.json` of the configuration directory, readable by its user
- * only. A token is `svc_<id>_<secret>`: the id finds the entry; the secret has 256 random bits, so that a plain hash is
- * enough.
+ * Static bearer tokens of clients, kept as hashes in `tokens.json` of the configuration directory, readable by its user
+ * alone. A token is `svc_<id>_<secret>`: the id finds the entry; the secret has 256 random bits, so that a plain hash is
+ * enough. The ids of revoked tokens stay in the file for a while: other replicas of a cluster may not know of it yet, and an
+ * entry that comes back with such an id, from a backup or from them, is refused.
  */
 import { randomBytes, timingSafeEqual } from "node:crypto"
 import { lstatSync, readFileSync } from "node:fs"
+import { isDeepStrictEqual } from "node:util"
 import * as z from "zod"
 import { LEAST_RESULT_BUDGET, type ResultBudget } from "../config/result-budget.ts"
 import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
@@ -26,9 +28,21 @@ export type ClientToken = {
   readonly expires?: string | undefined
   /** SHA-256 of the whole token, hexadecimal. */
   readonly hash: string
+  /** ISO 8601: when a replica of a cluster noticed the last change of this entry. */
+  readonly changed?: string | undefined
 }
 
-/** Creates a token. `text` is shown once and never stored. Times are milliseconds since the epoch. */
+/** What the file holds. */
+export type TokenFile = {
+  /** By id, without those that are revoked. */
+  readonly tokens: ReadonlyMap<string, ClientToken>
+  /** Ids of revoked tokens, with the time until which they are kept, in milliseconds since the epoch. */
+  readonly revoked: ReadonlyMap<string, number>
+}
+
+export const NO_TOKENS: TokenFile = { tokens: new Map(), revoked: new Map() }
+
+/** Creates a token. `text` is shown once and kept nowhere. Times are milliseconds since the epoch. */
 export function createToken(
   name: string,
   {
@@ -77,13 +91,39 @@ export function findToken(
   return token.expires !== undefined && Date.parse(token.expires) <= now ? undefined : token
 }
 
+/** Whether two entries are the same; when they changed does not count. */
+export const isSameToken = (one: ClientToken | undefined, other: ClientToken | undefined): boolean =>
+  isDeepStrictEqual({ ...one, changed: undefined }, { ...other, changed: undefined })
+
 /**
- * Reads the tokens of a file by id; none if the file is missing. Throws an UnavailableError that says what to do if other
+ * Returns until when the id of a token that is revoked now is kept: until the token would have expired, and for a year if it
+ * would not.
+ */
+export const revokedUntil = ({ expires }: Pick<ClientToken, "expires">, now: number): number =>
+  // A day at least: replicas that are away for a while hear of it, and clocks differ.
+  expires === undefined ? now + YEAR_MS : Math.max(Date.parse(expires), now + DAY_MS)
+
+/** Returns a file with other tokens. Those that it no longer has are revoked. */
+export function replaceTokens(
+  { tokens, revoked }: TokenFile,
+  next: ReadonlyMap<string, ClientToken>,
+  now: number,
+): TokenFile {
+  const removed = [...tokens.values()].filter(({ id }) => !next.has(id))
+  const kept = [...revoked].filter(([, until]) => until > now)
+  return {
+    tokens: next,
+    revoked: new Map([...kept, ...removed.map((one) => [one.id, revokedUntil(one, now)] as const)]),
+  }
+}
+
+/**
+ * Reads the tokens of a file; none if the file is missing. Throws an UnavailableError that says what to do if other
  * users can read or change the file, or if it is malformed: a foreign file must not grant access.
  */
-export function readTokens(file: string, platform: string): ReadonlyMap<string, ClientToken> {
+export function readTokens(file: string, platform: string): TokenFile {
   const text = readPrivate(file, platform)
-  return text === undefined ? new Map() : parseTokens(text, file)
+  return text === undefined ? NO_TOKENS : parseTokens(text, file)
 }
 
 /** Parses the JSON of a token; returns undefined for any other text. */
@@ -95,9 +135,12 @@ export function parseToken(text: string): ClientToken | undefined {
   }
 }
 
-/** Returns the text of a token file. */
-export const printTokens = (tokens: Iterable<ClientToken>): string =>
-  `${JSON.stringify({ tokens: [...tokens] }, null, 2)}\n`
+/** Returns the text of a file. */
+export function printTokens({ tokens, revoked }: TokenFile): string {
+  const ends = [...revoked].map(([id, until]) => ({ id, until: new Date(until).toISOString() }))
+  const content = { tokens: [...tokens.values()], ...(ends.length === 0 ? {} : { revoked: ends }) }
+  return `${JSON.stringify(content, null, 2)}\n`
+}
 
 /** Returns the token with an id or a name. Throws a RequestError if there is no such token, or more than one. */
 export function pickToken(tokens: ReadonlyMap<string, ClientToken>, wanted: string): ClientToken {
@@ -115,7 +158,7 @@ export function pickToken(tokens: ReadonlyMap<string, ClientToken>, wanted: stri
 // ---
 
 /** Parses the text of a file. Throws an UnavailableError. */
-function parseTokens(text: string, file: string): ReadonlyMap<string, ClientToken> {
+function parseTokens(text: string, file: string): TokenFile {
   let value: unknown
   try {
     value = JSON.parse(text)
@@ -129,12 +172,20 @@ function parseTokens(text: string, file: string): ReadonlyMap<string, ClientToke
     throw new UnavailableError(
       `${file}: ${parsed.error.issues[0]?.path.join(".")}: ${parsed.error.issues[0]?.message}; repair it, or remove it and create new tokens`,
     )
-  return new Map(parsed.data.tokens.map((token) => [token.id, token]))
+  const revoked = new Map((parsed.data.revoked ?? []).map(({ id, until }) => [id, Date.parse(until)]))
+  return {
+    tokens: new Map(parsed.data.tokens.flatMap((token) => (revoked.has(token.id) ? [] : [[token.id, token]]))),
+    revoked,
+  }
 }
+
+const DAY_MS = 24 * 3_600_000
+const YEAR_MS = 365 * DAY_MS
+const ID = /^[0-9a-f]{12}$/
 
 const tokenSchema = lazy(() =>
   z.object({
-    id: z.string().regex(/^[0-9a-f]{12}$/),
+    id: z.string().regex(ID),
     name: z.string(),
     tags: z.array(z.string()).optional(),
     tools: z.enum(TOOL_LISTINGS).optional(),
@@ -146,10 +197,16 @@ const tokenSchema = lazy(() =>
     created: z.iso.datetime(),
     expires: z.iso.datetime().optional(),
     hash: z.string().regex(/^[0-9a-f]{64}$/),
+    changed: z.iso.datetime().optional(),
   }),
 )
 
-const fileSchema = lazy(() => z.object({ tokens: z.array(tokenSchema()) }))
+const fileSchema = lazy(() =>
+  z.object({
+    tokens: z.array(tokenSchema()),
+    revoked: z.array(z.object({ id: z.string().regex(ID), until: z.iso.datetime() })).optional(),
+  }),
+)
 
 const hashOf = (text: string): string => sha256(text, "hex")
 

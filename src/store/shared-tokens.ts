@@ -2,15 +2,20 @@
  * Tokens of clients in the state that replicas share. Each replica has its file of tokens; what changes in one while svc runs
  * holds for all.
  *
- *  1. A token that another replica created is accepted besides those of the own file. A revoked one is refused, whatever a file
- *     says, until it would have expired; one that does not expire, for a year.
- *  2. What a file holds when svc starts is not shared: a file that a replica brings back from a backup must not open the others.
- *  3. A change that could not be written is written when the state is back, and again if the state has lost it.
- *  4. Entries are sealed with a key from SVC_STATE_KEY. Without it, who can write to Redis can create tokens: `onunsealed` says
+ *  1. A token that another replica created is accepted besides those of the own file. A revoked one is refused, whatever else a
+ *     file says, until it would have expired; one that does not expire, for a year.
+ *  2. Files keep revocations, too: one that was made while svc was stopped, or that the state has lost, is shared at the start.
+ *  3. What a file holds when svc starts is not shared: a file that a replica brings back from a backup must not open the others.
+ *     An entry that the others know already, but that was edited since, is.
+ *  4. Of two changes of a token the newer one holds. A change that is noticed while svc runs gets the time of that. An entry that
+ *     differs from one of the same time was edited while svc was stopped, and is newer.
+ *  5. A change that could not be written is written when the state is back, and again if the state has lost it.
+ *  6. Entries are sealed with a key from SVC_STATE_KEY. Without it, who can write to Redis can create tokens: `onunsealed` says
  *     so once. With it, other entries are ignored, and `onforeign` says so once.
  */
+import { isDeepStrictEqual } from "node:util"
 import type { Clock } from "../lib/clock.ts"
-import { type ClientToken, parseToken } from "./client-tokens.ts"
+import { type ClientToken, isSameToken, NO_TOKENS, parseToken, revokedUntil, type TokenFile } from "./client-tokens.ts"
 import { derivedSealer } from "./secret-store.ts"
 import type { SharedState } from "./shared-state.ts"
 import { createSync, type Sync } from "./shared-sync.ts"
@@ -22,19 +27,25 @@ export type SharedTokensDeps = {
   readonly clock: Pick<Clock, "now">
   /** Tells the other replicas to `sync`. */
   tell(): void
-  /** Tokens of other replicas were created, changed or revoked. */
+  /** Tokens were created, changed or revoked elsewhere, or have a newer form here. */
   onchange(): void
   onunsealed(): void
   onforeign(): void
 }
 
 export type SharedTokens = Sync & {
-  /** Returns the tokens that this replica accepts if its file holds `filed`. */
-  merge(filed: ReadonlyMap<string, ClientToken>): ReadonlyMap<string, ClientToken>
-  /** Takes a token of the own file that was created or changed. */
+  /** Takes the own file as it is now. */
+  follow(file: TokenFile): void
+  /** Returns what the own file should hold if it holds `file`. */
+  merge(file: TokenFile): TokenFile
+  /** Takes a token of the own file that was created while svc runs. */
+  created(token: ClientToken): void
+  /** Takes a token of the own file that was changed while svc runs. */
   changed(token: ClientToken): void
-  /** Takes a token that was removed from the own file. */
+  /** Takes a token that was removed from the own file while svc runs. */
   revoked(token: ClientToken): void
+  /** Resolves when the shared state was read once more. Stays pending while that fails. */
+  refresh(): Promise<void>
 }
 
 /** Opens the tokens, and follows the state of the connection. Reads nothing before the first `sync`. */
@@ -44,13 +55,14 @@ export function createSharedTokens(deps: SharedTokensDeps): SharedTokens {
   const known = new Map<string, Known>()
   /** Ids of changes that are not written yet. */
   const unwritten = new Set<string>()
+  let own = NO_TOKENS
   const said = new Set<() => void>()
   const sayOnce = (say: () => void) => {
     if (!said.has(say)) say()
     said.add(say)
   }
   const print = async (token: Known): Promise<string> => {
-    if ("revokedUntil" in token) return `revoked ${token.revokedUntil}`
+    if (isRevoked(token)) return `revoked ${token.revokedUntil}`
     const text = JSON.stringify(token)
     if (sealing === undefined) sayOnce(deps.onunsealed)
     return (await sealing)?.seal(text) ?? text
@@ -63,21 +75,31 @@ export function createSharedTokens(deps: SharedTokensDeps): SharedTokens {
     sayOnce(deps.onforeign)
     return undefined
   }
-  const isOver = (value: Known) => "revokedUntil" in value && value.revokedUntil <= clock.now()
+  const isOver = (value: Known) => isRevoked(value) && value.revokedUntil <= clock.now()
+  /** Takes an entry of the shared state. Returns whether this replica knows something new. */
+  const take = (id: string, found: Known): boolean => {
+    const before = known.get(id)
+    // A revocation holds at once.
+    if (isRevoked(before) || isOver(found)) return false
+    const mine = before ?? own.tokens.get(id)
+    const newest = isRevoked(found) || mine === undefined ? found : newerOf(mine, found, clock.now())
+    if (newest === found) unwritten.delete(id)
+    else unwritten.add(id)
+    if (isDeepStrictEqual(newest, before)) return false
+    known.set(id, newest)
+    return true
+  }
+  const waiting: (() => void)[] = []
   const exchange = async (): Promise<void> => {
+    const waited = waiting.length
     const record = (await state.read(KEY)) ?? {}
-    let isChanged = false
-    for (const [id, text] of Object.entries(record)) {
-      const before = known.get(id)
-      // A revocation holds at once, a change of this replica until it is written.
-      if (isRevoked(before) || (unwritten.has(id) && revocationIn(text) === undefined)) continue
-      const found = await parse(id, text)
-      if (found === undefined || isOver(found) || JSON.stringify(found) === JSON.stringify(before)) continue
-      known.set(id, found)
-      unwritten.delete(id)
-      isChanged = true
-    }
-    if (isChanged) deps.onchange()
+    const found = await Promise.all(
+      Object.entries(record).map(async ([id, text]) => [id, await parse(id, text)] as const),
+    )
+    // At once: a change that comes in between would be overwritten.
+    const news = found.filter(([id, value]) => value !== undefined && take(id, value))
+    if (news.length > 0) deps.onchange()
+    for (const done of waiting.splice(0, waited)) done()
     for (const [id, value] of known) if (isOver(value) && known.delete(id)) unwritten.delete(id)
     const over = Object.keys(record).filter(
       (id) => (revocationIn(record[id]) ?? Number.POSITIVE_INFINITY) <= clock.now(),
@@ -98,29 +120,52 @@ export function createSharedTokens(deps: SharedTokensDeps): SharedTokens {
     if (isWritten) deps.tell()
   }
   const { sync, close } = createSync(state, exchange)
-  const take = (id: string, value: Known) => {
+  const set = (id: string, value: Known) => {
     known.set(id, value)
     unwritten.add(id)
     void sync()
   }
+  const changed = (token: ClientToken) => {
+    const before = known.get(token.id)
+    // What has come from another replica is written to the file, too.
+    if (isRevoked(before) || (before !== undefined && isSameToken(before, token))) return
+    set(token.id, changedAt(token, Math.max(clock.now(), versionOf(before ?? token) + 1)))
+  }
   return {
-    merge(filed) {
-      const merged = new Map(filed)
+    follow(file) {
+      own = file
+      for (const [id, until] of file.revoked)
+        if (!isRevoked(known.get(id)) && until > clock.now()) set(id, { revokedUntil: until })
+    },
+    merge({ tokens, revoked }) {
+      const kept = [...revoked].filter(([, until]) => until > clock.now())
+      const merged = { tokens: new Map(tokens), revoked: new Map(kept) }
       for (const [id, value] of known)
-        if ("revokedUntil" in value) merged.delete(id)
-        else merged.set(id, value)
+        if (isOver(value)) continue
+        else if (isRevoked(value)) {
+          merged.tokens.delete(id)
+          merged.revoked.set(id, value.revokedUntil)
+        } else if (!revoked.has(id)) {
+          const filed = tokens.get(id)
+          // One that was edited this moment is noticed a moment later.
+          const isNewer = filed !== undefined && versionOf(filed) >= versionOf(value)
+          merged.tokens.set(id, isNewer ? filed : value)
+        }
       return merged
     },
-    changed(token) {
-      const before = known.get(token.id)
-      // What has come from another replica is written to the file, too.
-      if (!isRevoked(before) && JSON.stringify(before) !== JSON.stringify(token)) take(token.id, token)
+    created(token) {
+      if (known.has(token.id)) changed(token)
+      else set(token.id, token)
     },
-    revoked({ id, expires }) {
-      const now = clock.now()
-      // A day at least: replicas that are away for a while hear of it, and clocks differ.
-      const end = expires === undefined ? now + YEAR_MS : Math.max(Date.parse(expires), now + DAY_MS)
-      if (!isRevoked(known.get(id))) take(id, { revokedUntil: end })
+    changed,
+    revoked(token) {
+      if (!isRevoked(known.get(token.id))) set(token.id, { revokedUntil: revokedUntil(token, clock.now()) })
+    },
+    refresh() {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      waiting.push(resolve)
+      void sync()
+      return promise
     },
     sync,
     close,
@@ -131,13 +176,23 @@ export function createSharedTokens(deps: SharedTokensDeps): SharedTokens {
 
 const KEY = "tokens"
 const SALT = "svc cluster"
-const DAY_MS = 24 * 3_600_000
-const YEAR_MS = 365 * DAY_MS
 
-/** A token, or when its revocation ends, in milliseconds since the epoch. */
-type Known = ClientToken | { readonly revokedUntil: number }
+/** When the revocation ends, in milliseconds since the epoch. */
+type Revocation = { readonly revokedUntil: number }
+type Known = ClientToken | Revocation
 
-const isRevoked = (value: Known | undefined): boolean => value !== undefined && "revokedUntil" in value
+const isRevoked = (value: Known | undefined): value is Revocation => value !== undefined && "revokedUntil" in value
+
+const versionOf = ({ changed, created }: ClientToken): number => Date.parse(changed ?? created)
+
+const changedAt = (token: ClientToken, at: number): ClientToken => ({ ...token, changed: new Date(at).toISOString() })
+
+/** Rule 4. */
+function newerOf(mine: ClientToken, other: ClientToken, now: number): ClientToken {
+  const [own, theirs] = [versionOf(mine), versionOf(other)]
+  if (own === theirs && !isSameToken(mine, other)) return changedAt(mine, Math.max(now, theirs + 1))
+  return own > theirs ? mine : other
+}
 
 /** Returns the end of the revocation in a text, in milliseconds since the epoch; undefined if it is none. */
 function revocationIn(text = ""): number | undefined {

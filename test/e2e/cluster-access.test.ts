@@ -1,8 +1,9 @@
 /** What lets clients and svc in, over replicas: tokens of clients, sign-ins to remote servers, streams of /sse. */
 import { describe, expect, test } from "bun:test"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { browse, startAuthority, startResource } from "../fixtures/authority.ts"
-import { NO_REDIS, startRedis } from "../redis.ts"
+import { NO_REDIS, type RedisServer, startRedis } from "../redis.ts"
 import {
   eventually,
   fixture,
@@ -18,26 +19,23 @@ import { REPLICA_SERVER, startCluster, WanderingClient } from "./replicas.ts"
 
 if (NO_REDIS !== undefined) test.skip(`access to replicas: ${NO_REDIS}`, () => {})
 
-describe.skipIf(NO_REDIS !== undefined)("tokens of clients on three replicas", () => {
-  const tokenOf =
-    ({ folder }: Instance) =>
-    async (...args: string[]): Promise<string> => {
-      const { code, stdout, stderr } = await runSvc(
-        ["auth", "token", ...args, "--config-dir", folder],
-        freshEnv(folder),
-      )
-      if (code !== 0) throw new Error(`svc auth token ${args.join(" ")}: ${code} ${stderr}`)
-      return stdout.trim()
-    }
-  const statuses = (replicas: readonly Instance[], token: string) =>
-    Promise.all(
-      replicas.map(
-        async ({ url }) => (await modern(`${url}/mcp`, "tools/list", {}, { authorization: `Bearer ${token}` })).status,
-      ),
-    )
-  const within = (replicas: readonly Instance[], token: string, status: number) =>
-    eventually(async () => (await statuses(replicas, token)).every((one) => one === status), 1000)
+const tokenOf =
+  ({ folder }: Instance) =>
+  async (...args: string[]): Promise<string> => {
+    const { code, stdout, stderr } = await runSvc(["auth", "token", ...args, "--config-dir", folder], freshEnv(folder))
+    if (code !== 0) throw new Error(`svc auth token ${args.join(" ")}: ${code} ${stderr}`)
+    return stdout.trim()
+  }
+const statuses = (replicas: readonly Instance[], token: string) =>
+  Promise.all(
+    replicas.map(
+      async ({ url }) => (await modern(`${url}/mcp`, "tools/list", {}, { authorization: `Bearer ${token}` })).status,
+    ),
+  )
+const within = (replicas: readonly Instance[], token: string, status: number) =>
+  eventually(async () => (await statuses(replicas, token)).every((one) => one === status), 1000)
 
+describe.skipIf(NO_REDIS !== undefined)("tokens of clients on three replicas", () => {
   test("one that is created on a replica opens all, and one that is revoked on another opens none [cluster:tokens]", async () => {
     await using cluster = await startCluster(3, {
       flags: ["--auth"],
@@ -70,6 +68,82 @@ describe.skipIf(NO_REDIS !== undefined)("tokens of clients on three replicas", (
     await eventually(async () => (await statuses(replicas, kept)).every((status) => status === 401))
     expect(await statuses(replicas, made)).toEqual([401, 401, 401])
     for (const replica of replicas) expect(replica.stderr()).not.toContain(made)
+  })
+})
+
+describe.skipIf(NO_REDIS !== undefined)("tokens of clients on replicas that stop", () => {
+  const start = (redis: RedisServer, folder?: string) =>
+    startSvc({
+      config: { mcpServers: { one: REPLICA_SERVER } },
+      flags: ["--auth"],
+      env: { SVC_CLUSTER: redis.url, SVC_KEYCHAIN: "off", SVC_DRAIN_DELAY: "0s", SVC_STATE_KEY: "a secret" },
+      ...(folder === undefined ? {} : { folder }),
+    })
+  const stop = async (replica: Instance) => {
+    replica.signal("SIGTERM")
+    await replica.exited
+  }
+  const document = ({ folder }: Instance) => JSON.parse(readFileSync(join(folder, "tokens.json"), "utf8"))
+
+  test("one that is revoked while its replica is stopped is refused by all, and does not come back [cluster:tokens:offline]", async () => {
+    await using redis = await startRedis()
+    await using one = await start(redis)
+    await using other = await start(redis)
+    const made = await tokenOf(one)("create", "dora")
+    await within([one, other], made, 200)
+    await stop(one)
+    await tokenOf(one)("revoke", "dora")
+    await using again = await start(redis, one.folder)
+    await within([again, other], made, 401)
+    // The file of the other replica keeps it, too: it needs no Redis that remembers it.
+    await eventually(() => document(other).revoked?.length === 1)
+    await stop(again)
+    await redis.kill()
+    await redis.start()
+    await using last = await start(redis, one.folder)
+    await within([last, other], made, 401)
+    for (const replica of [last, other]) {
+      expect(document(replica).tokens).toEqual([])
+      expect(await tokenOf(replica)("list")).toContain("no tokens yet")
+    }
+  })
+
+  test("one that is revoked while Redis is away is refused by all when it is back, although its replica was restarted [cluster:tokens:offline]", async () => {
+    await using redis = await startRedis()
+    await using one = await start(redis)
+    await using other = await start(redis)
+    const made = await tokenOf(one)("create", "dora")
+    await within([one, other], made, 200)
+    await redis.kill()
+    const { code, stderr } = await runSvc(
+      ["auth", "token", "revoke", "dora", "--config-dir", one.folder],
+      freshEnv(one.folder),
+    )
+    expect([code, stderr]).toEqual([0, expect.stringContaining("other replicas may accept the revoked token until")])
+    await within([one], made, 401)
+    await stop(one)
+    await using again = await start(redis, one.folder)
+    expect(await statuses([again, other], made)).toEqual([401, 200])
+    await redis.start()
+    await eventually(async () => (await statuses([other], made))[0] === 401)
+    expect(await statuses([again, other], made)).toEqual([401, 401])
+    expect(document(again).tokens).toEqual([])
+  })
+
+  test("one that is limited in a file while its replica is stopped is limited on all [cluster:tokens:newer]", async () => {
+    await using redis = await startRedis()
+    await using one = await start(redis)
+    await using other = await start(redis)
+    const made = await tokenOf(one)("create", "dora")
+    await within([one, other], made, 200)
+    await eventually(() => document(other).tokens.length === 1)
+    await stop(one)
+    const [entry] = document(one).tokens
+    writeFileSync(join(one.folder, "tokens.json"), JSON.stringify({ tokens: [{ ...entry, tags: ["web"] }] }))
+    await using again = await start(redis, one.folder)
+    const limits = (replica: Instance) => document(replica).tokens.map(({ tags }: { tags?: string[] }) => tags)
+    await eventually(() => limits(other)[0] !== undefined)
+    for (const replica of [again, other]) expect(limits(replica)).toEqual([["web"]])
   })
 })
 

@@ -1,5 +1,11 @@
 import { describe, expect, test } from "bun:test"
-import { type ClientToken, createToken } from "../../src/store/client-tokens.ts"
+import {
+  type ClientToken,
+  createToken,
+  NO_TOKENS,
+  replaceTokens,
+  type TokenFile,
+} from "../../src/store/client-tokens.ts"
 import { createSharedTokens, type SharedTokens } from "../../src/store/shared-tokens.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
 import { NO_REDIS, type SharedNetwork, sharedNetwork } from "../redis.ts"
@@ -30,9 +36,7 @@ async function cluster(...stateKeys: readonly (string | undefined)[]): Promise<
       onforeign: () => void said.push("foreign"),
     })
     state.onmessage((text) => void (text === "tokens" && tokens.sync()))
-    const ids = (filed: readonly ClientToken[] = []) => [
-      ...tokens.merge(new Map(filed.map((token) => [token.id, token]))).keys(),
-    ]
+    const ids = (filed: readonly ClientToken[] = []) => [...tokens.merge(fileOf(...filed)).tokens.keys()]
     return { ...tokens, said, ids }
   }
   const close = () => network[Symbol.asyncDispose]()
@@ -41,6 +45,11 @@ async function cluster(...stateKeys: readonly (string | undefined)[]): Promise<
 }
 
 const make = (name: string): ClientToken => createToken(name, { now: 0 }).token
+
+const fileOf = (...tokens: readonly ClientToken[]): TokenFile => ({
+  ...NO_TOKENS,
+  tokens: new Map(tokens.map((token) => [token.id, token])),
+})
 
 const DAY_MS = 24 * 3_600_000
 
@@ -52,7 +61,7 @@ describe.skipIf(NO_REDIS !== undefined)("tokens of replicas", () => {
     const { replicas, open } = all
     const [one, other] = replicas
     const token = make("a")
-    one.changed(token)
+    one.created(token)
     await one.sync()
     await other.sync()
     expect(other.ids()).toEqual([token.id])
@@ -60,13 +69,13 @@ describe.skipIf(NO_REDIS !== undefined)("tokens of replicas", () => {
     other.changed(limited)
     await other.sync()
     await one.sync()
-    expect(one.merge(new Map([[token.id, token]])).get(token.id)).toEqual(limited)
+    expect(one.merge(fileOf(token)).tokens.get(token.id)).toMatchObject(limited)
     other.revoked(token)
     await other.sync()
     await one.sync()
     expect([one.ids([token]), other.ids([token])]).toEqual([[], []])
     // A file that has it again changes nothing, nor does a replica that starts with one.
-    one.changed(token)
+    one.created(token)
     const third = await open()
     await third.sync()
     expect([one.ids([token]), third.ids([token])]).toEqual([[], []])
@@ -79,7 +88,7 @@ describe.skipIf(NO_REDIS !== undefined)("tokens of replicas", () => {
     const [one, other] = replicas
     const [kept, created] = [make("kept"), make("created")]
     await network.cut()
-    one.changed(created)
+    one.created(created)
     other.revoked(kept)
     await Promise.all(replicas.map((tokens) => tokens.sync()))
     expect(one.ids([kept])).toEqual([kept.id, created.id])
@@ -93,7 +102,7 @@ describe.skipIf(NO_REDIS !== undefined)("tokens of replicas", () => {
     await using all = await cluster()
     const { network, replicas, open } = all
     const [kept, revoked] = [make("kept"), make("revoked")]
-    replicas[0].changed(kept)
+    replicas[0].created(kept)
     replicas[0].revoked(revoked)
     await replicas[0].sync()
     const state = await network.open()
@@ -109,7 +118,7 @@ describe.skipIf(NO_REDIS !== undefined)("tokens of replicas", () => {
     const { network, replicas, open } = all
     const [one, other] = replicas
     const [token, forged] = [make("a"), make("forged")]
-    one.changed(token)
+    one.created(token)
     await one.sync()
     const state = await network.open()
     const stored = (await state.read("tokens"))?.[token.id] ?? ""
@@ -152,5 +161,106 @@ describe.skipIf(NO_REDIS !== undefined)("tokens of replicas", () => {
     await clock.pass(2 * DAY_MS)
     for (const replica of [one, other, late]) await replica.sync()
     expect(await stored()).toEqual([])
+  })
+  test("what the file of a replica that starts says is revoked is refused by all, and each file keeps it [cluster:tokens:offline]", async () => {
+    await using all = await cluster("a secret", "a secret")
+    const { clock, replicas, open } = all
+    const [one, other] = replicas
+    const token = make("a")
+    one.created(token)
+    await one.sync()
+    await other.sync()
+    expect(other.ids()).toEqual([token.id])
+    // By the command, while svc was stopped.
+    const revoked = replaceTokens(fileOf(token), new Map(), clock.now())
+    const started = await open("a secret")
+    started.follow(revoked)
+    await started.sync()
+    expect(started.merge(revoked)).toEqual(revoked)
+    await other.sync()
+    expect(other.merge(fileOf(token))).toEqual(revoked)
+    // The shared state and all memories are lost, but for one file.
+    await all.network.clear()
+    const last = await open("a secret")
+    last.follow(revoked)
+    await last.sync()
+    const late = await open("a secret")
+    await late.sync()
+    expect(late.ids([token])).toEqual([])
+    expect(late.said).not.toContain("foreign")
+    await clock.pass(366 * DAY_MS)
+    expect(late.merge(revoked).revoked.size).toBe(0)
+  })
+
+  test("of two changes of a token the newer one holds, also of one that was made while svc was stopped or cut off [cluster:tokens:newer]", async () => {
+    await using all = await cluster()
+    const { clock, network, replicas, open } = all
+    const [one, other] = replicas
+    const token = make("a")
+    one.created(token)
+    await network.settle()
+    const tagsAt = (replica: Opened, filed: ClientToken = token) =>
+      replica.merge(fileOf(filed)).tokens.get(token.id)?.tags
+    // Edited while svc was stopped: what the others know is older.
+    const limited = { ...token, tags: ["stopped"] }
+    const started = await open()
+    started.follow(fileOf(limited))
+    await started.sync()
+    await network.settle()
+    for (const replica of [one, other, started]) expect(tagsAt(replica)).toEqual(["stopped"])
+    // Changed elsewhere while svc was stopped: what its file has is older.
+    await clock.pass(1000)
+    other.changed({ ...token, tags: ["elsewhere"] })
+    await network.settle()
+    const again = await open()
+    again.follow(started.merge(fileOf(limited)))
+    await again.sync()
+    await network.settle()
+    for (const replica of [one, again]) expect(tagsAt(replica, limited)).toEqual(["elsewhere"])
+    // Both changed without a connection: the earlier one comes back last.
+    await network.cut()
+    await clock.pass(1000)
+    one.changed({ ...token, tags: ["earlier"] })
+    await clock.pass(1000)
+    other.changed({ ...token, tags: ["later"] })
+    await network.mend()
+    await other.sync()
+    await one.sync()
+    await network.settle()
+    for (const replica of [one, other]) expect(tagsAt(replica)).toEqual(["later"])
+  })
+
+  test("a token that is only in files is not shared, also if they differ", async () => {
+    await using all = await cluster()
+    const { network, replicas } = all
+    const [one, other] = replicas
+    const token = make("a")
+    one.follow(fileOf(token))
+    other.follow(fileOf({ ...token, tags: ["web"] }))
+    await network.settle()
+    expect([one.ids(), other.ids()]).toEqual([[], []])
+    // A change while svc runs is newer than what the other file has had all the time.
+    one.changed({ ...token, tags: ["db"] })
+    await network.settle()
+    expect(other.merge(fileOf(token)).tokens.get(token.id)?.tags).toEqual(["db"])
+  })
+
+  test("a refresh is over when the state was read, which may be later", async () => {
+    await using all = await cluster()
+    const { network, replicas } = all
+    const [one, other] = replicas
+    const token = make("a")
+    one.created(token)
+    await one.sync()
+    await network.cut()
+    let isOver = false
+    const refreshed = other.refresh().then(() => {
+      isOver = true
+    })
+    await other.sync()
+    expect(isOver).toBe(false)
+    await network.mend()
+    await refreshed
+    expect(other.ids()).toEqual([token.id])
   })
 })
