@@ -2003,6 +2003,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "an operator who limits a token must not find it unlimited after a restart",
   },
+  "cluster:tokens:suspended": {
+    says: "a replica that was suspended for more than two seconds reads revocations before it accepts a token again",
+    from: "choice",
+    why: "it has missed what the others said, and clients reach it before the next message does",
+  },
   "cluster:tokens:bounded": {
     says: "replicas keep a shared revocation until the token would have expired, at least for a day, and for a year if the token does not expire",
     from: "choice",

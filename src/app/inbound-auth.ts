@@ -14,9 +14,9 @@ import {
   type TokenFile,
 } from "../store/client-tokens.ts"
 import type { Paths } from "../store/paths.ts"
-import type { SharedTokens } from "../store/shared-tokens.ts"
 import { watchFiles } from "../store/watch.ts"
 import type { Cluster } from "./cluster.ts"
+import type { ClusterTokens } from "./cluster-tokens.ts"
 import { createRefusedLogins } from "./refused-logins.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
@@ -84,6 +84,7 @@ export async function openInboundAuth(
   return {
     authenticate: createAuthentication({
       tokens: tokens.current,
+      catchUp: tokens.catchUp,
       tokenOf,
       issuer,
       byScope: authByScope,
@@ -114,6 +115,8 @@ type TokenChange = typeof CREATED | typeof CHANGED | typeof REVOKED
 
 type WatchedTokens = {
   current(): ReadonlyMap<string, ClientToken>
+  /** Resolves when this replica knows the changes that it missed while it was suspended; returns undefined if it missed none. */
+  catchUp(): Promise<void> | undefined
   follow(): void
   /** Shares the tokens with the other replicas. Resolves when theirs are known, or cannot be reached. */
   share(cluster: Cluster): Promise<void>
@@ -135,6 +138,7 @@ function watchTokens(
   if (paths === undefined)
     return {
       current: () => tokens,
+      catchUp: () => undefined,
       follow: () => undefined,
       share: async () => undefined,
       close: () => undefined,
@@ -143,7 +147,7 @@ function watchTokens(
   let trusted: TokenFile | undefined
   /** What svc itself wrote last: the watch may report it after other replicas have changed it again. */
   let written = NO_TOKENS
-  let shared: SharedTokens | undefined
+  let shared: ClusterTokens | undefined
   const accept = (next: Tokens) => {
     const before = tokens
     tokens = next
@@ -201,6 +205,7 @@ function watchTokens(
   read()
   return {
     current: () => tokens,
+    catchUp: () => shared?.catchUp(),
     follow: watcher.check,
     async share(cluster) {
       const { openClusterTokens } = await import("./cluster-tokens.ts")

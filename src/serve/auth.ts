@@ -29,6 +29,8 @@ import type { Issuer, TokenClaims } from "./token-issuer.ts"
 export type AuthOptions = {
   /** Returns the current static tokens. */
   tokens(): ReadonlyMap<string, ClientToken>
+  /** Resolves when `tokens` is up to date; returns undefined if it is. */
+  catchUp?(): Promise<void> | undefined
   /**
    * Returns the token of a browser's login (admin-login.ts); undefined if the request has no login. Throws a RequestError for a
    * request that may come from another page or server. Undefined if there are no such logins.
@@ -50,7 +52,7 @@ export type AuthOptions = {
 
 /** Returns middleware that refuses requests without a valid token, and passes others on with their principal. */
 export function createAuthentication(options: AuthOptions): Middleware {
-  const { tokens, tokenOf, issuer, byScope, now, base, detailed, onrefused, onbug } = options
+  const { tokens, catchUp, tokenOf, issuer, byScope, now, base, detailed, onrefused, onbug } = options
   const refuse = (error: RequestError | UnavailableError, path: string, code?: ChallengeCode): Response =>
     errorResponse(error, {
       shape: shapeOf(path),
@@ -137,8 +139,12 @@ export function createAuthentication(options: AuthOptions): Middleware {
     if (!needsToken(inbound.path, detailed)) return next(inbound)
     const admit = (admission: Admission) =>
       admission instanceof Response ? admission : next({ ...inbound, principal: admission })
-    const admission = authenticate(inbound)
-    return admission instanceof Promise ? admission.then(admit) : admit(admission)
+    const decide = () => {
+      const admission = authenticate(inbound)
+      return admission instanceof Promise ? admission.then(admit) : admit(admission)
+    }
+    const behind = catchUp?.()
+    return behind === undefined ? decide() : behind.then(decide)
   }
 }
 

@@ -145,6 +145,21 @@ describe.skipIf(NO_REDIS !== undefined)("tokens of clients on replicas that stop
     await eventually(() => limits(other)[0] !== undefined)
     for (const replica of [again, other]) expect(limits(replica)).toEqual([["web"]])
   })
+
+  test("one that is revoked while a replica is suspended is not accepted there once more [cluster:tokens:suspended]", async () => {
+    await using redis = await startRedis()
+    await using one = await start(redis)
+    await using other = await start(redis)
+    const made = await tokenOf(one)("create", "dora")
+    await within([one, other], made, 200)
+    other.signal("SIGSTOP")
+    await tokenOf(one)("revoke", "dora")
+    // What counts as a suspension.
+    await Bun.sleep(2500)
+    const answers = Array.from({ length: 20 }, () => statuses([other], made))
+    other.signal("SIGCONT")
+    expect(new Set((await Promise.all(answers)).flat())).toEqual(new Set([401]))
+  })
 })
 
 describe.skipIf(NO_REDIS !== undefined)("a remote server that wants a sign-in, on three replicas", () => {
