@@ -1978,6 +1978,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "more replicas must not mean more calls for a client, and a limit must not cause failures",
   },
+  "cluster:limits:clock": {
+    says: "if the clock of Redis is set back, limits do not make clients wait for that time",
+    from: "choice",
+    why: "another machine that takes over from a Redis may have another clock",
+  },
   "cluster:limits:health": {
     says: "replicas count health reports and logins of an address together; each replica counts /health/live and /health/ready on its own, and no request waits for the count",
     from: "choice",

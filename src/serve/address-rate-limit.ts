@@ -73,7 +73,8 @@ export function createAddressLimiter(
     const now = clock.now()
     const key = clientNetworkOf(address)
     let window = windows.get(key)
-    if (window === undefined || window.ends <= now) {
+    // The clock may have been set back.
+    if (window === undefined || window.ends <= now || window.ends > now + windowMs) {
       windows.delete(key)
       window = { ends: now + windowMs, count: 0 }
       windows.set(key, window)

@@ -41,7 +41,9 @@ export function createCallRateLimit(
     take(holder, key, perMinute) {
       const bucket = bucketOf(holder, key, perMinute)
       const now = clock.now()
-      bucket.left = Math.min(perMinute, bucket.left + ((now - bucket.at) * perMinute) / MINUTE_MS)
+      // The clock may have been set back.
+      const passed = Math.max(0, now - bucket.at)
+      bucket.left = Math.min(perMinute, bucket.left + (passed * perMinute) / MINUTE_MS)
       bucket.at = now
       if (bucket.left < 1) {
         onrefuse()

@@ -395,23 +395,24 @@ if (value and '=' .. value or '') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return 1`
 
-/** ARGV: calls per minute. Returns the seconds to wait, 0 for none. */
+/** ARGV: calls per minute. Returns the seconds to wait, 0 for none. The clock of Redis may go back. */
 const TAKE = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local rate = tonumber(ARGV[1])
 local bucket = redis.call('HMGET', KEYS[1], 'left', 'at')
-local left = math.min(rate, (tonumber(bucket[1]) or rate) + (now - (tonumber(bucket[2]) or now)) * rate / 60000)
+local passed = math.max(0, now - (tonumber(bucket[2]) or now))
+local left = math.min(rate, (tonumber(bucket[1]) or rate) + passed * rate / 60000)
 local wait = 0
 if left < 1 then wait = math.max(1, math.ceil((1 - left) * 60 / rate)) else left = left - 1 end
 redis.call('HSET', KEYS[1], 'left', tostring(left), 'at', string.format('%.0f', now))
 redis.call('PEXPIRE', KEYS[1], 120000)
 return wait`
 
-/** ARGV: milliseconds of the window. Returns the count and the milliseconds that are left. */
+/** ARGV: milliseconds of the window. Returns the count and the milliseconds that are left. The clock of Redis may go back. */
 const COUNT = `
 local count = redis.call('INCR', KEYS[1])
-if count == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
+if count == 1 or redis.call('PTTL', KEYS[1]) > tonumber(ARGV[1]) then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
 return {count, redis.call('PTTL', KEYS[1])}`
 
 /**

@@ -38,6 +38,16 @@ test("the addresses of one IPv6 /64 count as one client", () => {
   expect(count("2001:db8:1:3::1").retryAfter).toBeUndefined()
 })
 
+test("a clock that is set back does not prolong a window", () => {
+  const { clock, pass } = clocked()
+  const count = createAddressLimiter(clock, { requests: 1, windowMs: 1000 })
+  count("1.2.3.4")
+  expect(count("1.2.3.4").retryAfter).toBe(1)
+  pass(-500)
+  expect(count("1.2.3.4").retryAfter).toBeUndefined()
+  expect(count("1.2.3.4").retryAfter).toBe(1)
+})
+
 test("a flood of addresses does not make the table grow without bound", () => {
   const count = createAddressLimiter(clocked().clock, { requests: 1, windowMs: 1000 })
   for (let index = 0; index < 20_000; index++) count(`10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`)

@@ -22,6 +22,17 @@ test("a bucket refills evenly, and an empty one returns the seconds to wait", ()
   expect(quota.take("client", session, 6)).toBe(10)
 })
 
+test("a clock that is set back costs no more than the time since", () => {
+  let now = 3_600_000
+  const quota = createCallRateLimit({ now: () => now })
+  for (let call = 0; call < 5; call++) expect(quota.take("client", "a", 6)).toBeUndefined()
+  now = 0
+  expect(quota.take("client", "a", 6)).toBeUndefined()
+  expect(quota.take("client", "a", 6)).toBe(10)
+  now = 10_000
+  expect(quota.take("client", "a", 6)).toBeUndefined()
+})
+
 test("the table of named buckets is bounded", () => {
   const quota = createCallRateLimit({ now: () => 0 })
   expect(quota.take("client", "first", 1)).toBeUndefined()

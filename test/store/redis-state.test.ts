@@ -116,6 +116,23 @@ describe.skipIf(NO_REDIS !== undefined)("replicas that share a Redis", () => {
     while ((await both.other.count(short, 20)).count !== 1);
   })
 
+  test("a clock of Redis that is set back makes nobody wait for it [cluster:limits:clock]", async () => {
+    using both = await pair()
+    const [bucket, window] = [key(), key()]
+    await both.one.take(bucket, 3)
+    await both.one.count(window, 60_000)
+    // As an hour before would have left them.
+    const ahead = String(Date.now() + 3_600_000)
+    await redis.order("HSET", `t:rate:${bucket}`, "left", "2", "at", ahead)
+    await redis.order("PEXPIREAT", `t:window:${window}`, ahead)
+    expect(await both.other.take(bucket, 3)).toBeUndefined()
+    expect(await both.one.take(bucket, 3)).toBeUndefined()
+    expect(await both.one.take(bucket, 3)).toBeLessThanOrEqual(20)
+    const { count, endsIn } = await both.other.count(window, 60_000)
+    expect(count).toBe(2)
+    expect(endsIn).toBeLessThanOrEqual(60_000)
+  })
+
   const own = (lease: Lease | TakenLease): Lease => {
     if (lease.kind === "taken") throw new Error(`taken by '${lease.holder}'`)
     return lease
