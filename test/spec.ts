@@ -1853,6 +1853,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "other users of the machine can read command lines",
   },
+  "cluster:option:checked": {
+    says: "a --cluster with an unknown scheme or parameter, or a database that is no number, and a --cluster-address without --cluster are usage errors that say what is meant, and repeat no password",
+    from: "choice",
+    why: "with a misspelled prefix a replica joins another cluster",
+  },
   "cluster:tls": {
     says: "svc accepts a Redis certificate of a private authority that NODE_EXTRA_CA_CERTS names, and says so if the variable is missing",
     from: "choice",

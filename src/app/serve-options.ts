@@ -12,6 +12,7 @@ import { HEALTH_LEVELS, type HealthLevel } from "../report/health.ts"
 import { parseTrustProxy, type TrustProxy } from "../serve/address-rate-limit.ts"
 import type { ServerOptions } from "../serve/server.ts"
 import type { ToolChoice } from "../tools/tool.ts"
+import { type ClusterUrl, readClusterUrl } from "./cluster-url.ts"
 import { CONFIG_ARGS, DEFAULT_PORT } from "./config-paths.ts"
 
 export const SERVE_OPTIONS = {
@@ -327,12 +328,8 @@ export type ServeOptions = {
   readonly allowedOrigins: readonly string[]
 }
 
-export type ClusterOptions = {
-  /** The URL of Redis, with its port, and with user and password, if any. */
-  readonly url: string
-  /** The prefix of the keys of this cluster. */
-  readonly prefix: string
-  /** The URL at which other replicas reach this replica, without a trailing slash; undefined for its listening address. */
+export type ClusterOptions = ClusterUrl & {
+  /** The URL at which other replicas reach this one, without a trailing slash; undefined for the one that it listens on. */
   readonly address: string | undefined
 }
 
@@ -371,6 +368,10 @@ export function readServeOptions(
   const internalTools = list(option.text("internal-tools")).map(toolChoiceOf)
   const clusterUrl = option.text("cluster")
   const clusterAddress = option.text("cluster-address")?.replace(/\/+$/, "")
+  if (clusterAddress !== undefined && clusterUrl === undefined)
+    throw usageError(
+      `${args["cluster-address"] === undefined ? "SVC_CLUSTER_ADDRESS" : "--cluster-address"} needs --cluster, without which svc is not a replica: add --cluster, or leave the address out`,
+    )
   if (clusterUrl !== undefined && (transport === "stdio" || "unix" in address))
     throw usageError("--cluster needs --transport http and a port: the other replicas must reach this one")
   if (clusterUrl !== undefined && cert !== undefined && clusterAddress === undefined)
@@ -470,33 +471,7 @@ function readAddress(text: string | undefined, platform: string): ServerOptions[
   return { hostname: hostname.replace(/^\[|\]$/g, ""), port: Number(port) }
 }
 
-/** Reads the URL of Redis. `typed`: whether it comes from the command line, which other users of the machine can read. */
-function readClusterUrl(
-  text: string,
-  typed: boolean,
-  env: Readonly<Record<string, string | undefined>>,
-): Pick<ClusterOptions, "url" | "prefix"> {
-  const shape =
-    "--cluster must be the URL of one Redis or Valkey, not of a Sentinel or a Redis Cluster, such as rediss://user:${REDIS_PASSWORD}@redis.example.com:6379"
-  const filled = text.replace(/\$\{(\w+)\}/g, (_, name: string) => {
-    const value = env[name]
-    if (value === undefined || value === "") throw usageError(`--cluster refers to ${name}, which is not set`)
-    return encodeURIComponent(value)
-  })
-  if (!URL.canParse(filled)) throw usageError(shape)
-  const url = new URL(filled)
-  if (!/^rediss?:$/.test(url.protocol) || url.hostname === "" || url.hostname.includes(",")) throw usageError(shape)
-  if (typed && url.password !== "" && !/:\$\{\w+\}@/.test(text))
-    throw usageError(
-      "a password on the command line can be read by other users: write ${NAME} in its place and set that variable, or set SVC_CLUSTER",
-    )
-  const prefix = url.searchParams.get("prefix") ?? "svc:"
-  url.search = ""
-  if (url.port === "") url.port = "6379"
-  return { url: url.href, prefix }
-}
-
-/** A shorter limit leaves too little of a name. */
+/** Below that too little is left of a name to read. */
 const MIN_TOOL_NAME = 32
 /** Shorter instructions do not explain how to find tools. */
 const MIN_INSTRUCTIONS = 256

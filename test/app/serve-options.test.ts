@@ -42,6 +42,8 @@ test("--cluster takes one Redis, its prefix, and a password by reference [cluste
   expect(() => optionsOf({ cluster: "redis://:${MISSING}@cache" })).toThrow("MISSING, which is not set")
   for (const cluster of ["cache:6379", "http://cache", "redis+sentinel://a", "redis://", "redis://a:1,b:2"])
     expect(() => optionsOf({ cluster })).toThrow("--cluster must be the URL of one Redis or Valkey")
+  expect(() => optionsOf({ "cluster-address": "http://10.0.0.5:3050" })).toThrow("--cluster-address needs --cluster,")
+  expect(() => optionsOf({}, { SVC_CLUSTER_ADDRESS: "http://10.0.0.5:3050" })).toThrow("SVC_CLUSTER_ADDRESS needs")
   expect(() => optionsOf({ cluster: "redis://cache", transport: "stdio" })).toThrow("--cluster needs")
   expect(() => optionsOf({ cluster: "redis://cache", listen: "unix:/tmp/x" })).toThrow("--cluster needs")
   expect(() => optionsOf({ cluster: "redis://cache", "cluster-address": "10.0.0.5" })).toThrow("--cluster-address")
