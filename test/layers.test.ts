@@ -121,6 +121,7 @@ const WORLD = [
   "store/gone-configurations.ts",
   "store/lock.ts",
   "store/paths.ts",
+  "store/redis-problem.ts",
   "store/redis-state.ts",
   "store/result-store.ts",
   "store/running.ts",
@@ -145,6 +146,7 @@ const TOUCHES = [
   /\bMath\.random\b/,
   /\bcrypto\.random/,
   /from "bun:/,
+  /\bnew RedisClient\(/,
   /from "node:(fs|child_process|net|http|os|crypto)/,
 ]
 

@@ -132,6 +132,7 @@ export async function sharedNetwork(): Promise<SharedNetwork> {
         clock: systemClock,
         newId: () => crypto.randomUUID(),
         onproblem() {},
+        onevicting() {},
         onunfit() {},
         onaccepting() {},
       })

@@ -1868,6 +1868,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "such a Redis refuses commands for some keys, so only some sessions would fail",
   },
+  "cluster:problems": {
+    says: "if svc cannot use the Redis of --cluster, the log says once what is wrong and what to do: password, rights, database, TLS, host, port",
+    from: "choice",
+    why: "svc starts without Redis, so that a mistake shows in the log alone",
+  },
+  "cluster:evicting": {
+    says: "svc warns once if the maxmemory-policy of Redis deletes keys",
+    from: "choice",
+    why: "sessions would end at random, and only when Redis is full",
+  },
   "cluster:state": {
     says: "the shared state offers records by field, compare and set, buckets, windows, leases with fencing tokens, and messages in order",
     from: "choice",

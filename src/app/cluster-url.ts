@@ -25,7 +25,7 @@ export function readClusterUrl(
     return encodeURIComponent(value)
   })
   const shape = `${name} must be the URL of one Redis or Valkey, not of a Sentinel or a Redis Cluster, such as rediss://user:\${REDIS_PASSWORD}@redis.example.com:6379${schemeMeant(text)}`
-  if (!URL.canParse(filled)) throw usageError(`${shape}${ENCODING}`)
+  if (!URL.canParse(filled)) throw usageError(`${shape}${text.includes("@") ? ENCODING : ""}`)
   const url = new URL(filled)
   if (!/^rediss?:$/.test(url.protocol) || url.hostname === "" || url.hostname.includes(",")) throw usageError(shape)
   // A password that is not encoded may end the host, and the rest of it is read as what follows.

@@ -61,7 +61,13 @@ export async function openCluster(
     newId: () => crypto.randomUUID(),
     onproblem: (reason) =>
       log.warn(
-        `the shared state at ${place} is away: ${reason}; sessions that this replica does not know, and new ones, are refused until it is back`,
+        state.refusing
+          ? `the shared state at ${place} takes no changes: ${reason}; new sessions, and whatever else would change it, are refused until it takes them again`
+          : `the shared state at ${place} is away: ${reason}; sessions that this replica does not know, and new ones, are refused until it is back`,
+      ),
+    onevicting: (policy) =>
+      log.warn(
+        `the shared state at ${place} has maxmemory-policy ${policy}, which deletes sessions and keys when its memory is full: set it to noeviction`,
       ),
     onaccepting: () => log.info(`the shared state at ${place} takes changes again`),
     onunfit: (reason) => unfit.reject(usageError(`--cluster cannot be ${place}: ${reason}`)),

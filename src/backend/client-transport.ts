@@ -39,7 +39,7 @@ export type TransportEvents = {
 
 /** The message for a server of another replica that cannot be used at the moment, with advice. */
 export const TAKEN_OVER =
-  "is being taken over by another replica of svc, because the one that ran it cannot be reached; try again in a moment"
+  "is not run by any replica of svc at the moment, because the one that ran it has stopped it or cannot be reached; another takes it over as soon as the replicas can agree: try again in a moment"
 
 /** A request that the replica with the server did not accept. No server has seen it, so the next owner may get it. */
 export class UndeliveredError extends BackendError {

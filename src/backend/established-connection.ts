@@ -87,7 +87,7 @@ export class ListedConnection implements EstablishedConnection {
   async close(): Promise<void> {
     this.closing.abort()
     this.lister.end()
-    this.connection.end({ reason: "was stopped" })
+    this.connection.end({ reason: "was stopped during this call; try again in a moment" })
     await this.transport.close()
   }
 

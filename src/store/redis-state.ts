@@ -13,7 +13,7 @@ import { RedisClient } from "bun"
 import { Backoff } from "../lib/backoff.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
-import { networkReason } from "../lib/network-error.ts"
+import { adviceFor, findProblem } from "./redis-problem.ts"
 import type { Lease, RecordGroup, SharedRecord, SharedState, TakenLease, WindowCount } from "./shared-state.ts"
 
 export type RedisOptions = {
@@ -24,8 +24,10 @@ export type RedisOptions = {
   readonly clock: Clock
   /** Unguessable text, for a channel of this process. */
   newId(): string
-  /** Called when the connection is lost or refused, with the reason; once for each reason until it is back. */
+  /** Called when the connection is lost or refused, with the reason and what to do; once for each reason until it is back. */
   onproblem(reason: string): void
+  /** Called once if Redis deletes keys when its memory is full, with its policy for that. */
+  onevicting(policy: string): void
   /** Called when it takes changes again after it refused them. */
   onaccepting(): void
   /** Called when it answers but is of a kind that svc cannot use, with the reason. svc tries again as after a loss. */
@@ -53,7 +55,9 @@ class RedisState implements SharedState {
   private readonly channel: string
   private readonly ownChannel: string
   private lastHeard = 0
-  private lastProblem: string | undefined
+  /** Since the connection was lost or refused. */
+  private readonly reported = new Set<string>()
+  private hasToldPolicy = false
   private isRefusing = false
   /** Commands that wait for their answers. */
   private pending = 0
@@ -191,13 +195,17 @@ class RedisState implements SharedState {
     this.attempt = link
     try {
       await Promise.all([link.commands.connect(), link.subscriber.connect()])
-      const { mode, isReadOnly } = await kindOf(link.commands)
+      const { mode, isReadOnly, policy } = await kindOf(link.commands)
       const unfit = UNFIT[mode]
       if (unfit !== undefined) {
         if (this.attempt === link) this.options.onunfit(unfit)
         throw new Error(unfit)
       }
       if (isReadOnly) throw new Error(READ_ONLY)
+      if (policy !== "" && policy !== "noeviction" && !this.hasToldPolicy) {
+        this.hasToldPolicy = true
+        this.options.onevicting(policy)
+      }
       await link.subscriber.subscribe(this.channel, (text) => {
         for (const listener of this.messageListeners) listener(text)
       })
@@ -216,7 +224,7 @@ class RedisState implements SharedState {
     link.subscriber.onclose = lost
     this.cancelTimer()
     this.backoff.reset()
-    this.lastProblem = undefined
+    this.reported.clear()
     this.isRefusing = false
     this.lastHeard = clock.now()
     this.link = link
@@ -233,9 +241,8 @@ class RedisState implements SharedState {
     const wasConnected = this.link === link
     this.link = undefined
     if (messageOf(reason) === READ_ONLY) this.report(READ_ONLY)
-    // Bun gives every failure the same words.
     else
-      void explain(this.options.url, this.options.clock).then((why) => {
+      void findProblem(this.options.url, this.options.clock).then((why) => {
         if (this.link === undefined) this.report(why ?? messageOf(reason))
       })
     this.cancelTimer = this.options.clock.after(this.backoff.next(), () => void this.connect())
@@ -263,17 +270,18 @@ class RedisState implements SharedState {
       () => {
         if (!this.isRefusing) return
         this.isRefusing = false
-        this.lastProblem = undefined
+        this.reported.clear()
         this.options.onaccepting()
       },
       () => undefined,
     )
   }
 
-  private report(reason: string): void {
-    if (this.isClosed || this.lastProblem === reason) return
-    this.lastProblem = reason
-    this.options.onproblem(reason)
+  private report(text: string): void {
+    const reason = text.replace(/\.$/, "")
+    if (this.isClosed || this.reported.has(reason)) return
+    this.reported.add(reason)
+    this.options.onproblem(`${reason}${adviceFor(reason, this.options.prefix)}`)
   }
 }
 
@@ -290,45 +298,16 @@ const UNFIT: Readonly<Record<string, string>> = {
   sentinel: "it is a Sentinel, which holds no keys; name the primary that it watches, or a proxy that follows it",
 }
 
-/** Returns the mode in which Redis (or, with its own word, Valkey) runs, "" if it does not tell, and whether it takes no changes. */
-async function kindOf(client: RedisClient): Promise<{ readonly mode: string; readonly isReadOnly: boolean }> {
+/** What a Redis tells of itself; texts are empty if it does not. */
+type RedisKind = { readonly mode: string; readonly isReadOnly: boolean; readonly policy: string }
+
+/** Returns the mode in which Redis (or, with its own word, Valkey) runs, whether it takes no changes, and what it does if its memory is full. */
+async function kindOf(client: RedisClient): Promise<RedisKind> {
   // A user may be forbidden to ask.
   const text = String(await client.send("INFO", []).catch(() => ""))
   const mode = /^(?:redis|server)_mode:(\w+)/m.exec(text)?.[1] ?? ""
-  return { mode, isReadOnly: /^slave_read_only:1/m.test(text) }
-}
-
-/**
- * Finds out why Redis cannot be used, with a connection of its own: resolves with what Redis answers, or that it does not;
- * with undefined if nothing is wrong any more.
- */
-async function explain(text: string, clock: Clock): Promise<string | undefined> {
-  const { protocol, hostname, port, username, password } = new URL(text)
-  const { promise, resolve } = Promise.withResolvers<string | undefined>()
-  const decoded = [username, password].filter((part) => part !== "").map(decodeURIComponent)
-  const words = password === "" ? ["PING"] : ["AUTH", ...decoded]
-  const command = `*${words.length}\r\n${words.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`).join("")}`
-  const cancel = clock.after(CONNECT_MS, () => resolve("it does not answer"))
-  const socket = await Bun.connect({
-    hostname: hostname.replace(/^\[|\]$/g, ""),
-    port: Number(port),
-    tls: protocol === "rediss:",
-    socket: {
-      open: (opened) => void opened.write(command),
-      handshake(_, isTrusted, error) {
-        if (!isTrusted) resolve(networkReason(text, error))
-      },
-      data(_, bytes) {
-        const line = bytes.toString("utf8").split("\r\n", 1)[0] ?? ""
-        resolve(line.startsWith("-") ? line.slice(1) : undefined)
-      },
-      close: () => resolve("it closes the connection"),
-    },
-  }).catch((error: unknown) => void resolve(networkReason(text, error)))
-  const why = await promise
-  cancel()
-  socket?.end()
-  return why
+  const policy = /^maxmemory_policy:([\w-]+)/m.exec(text)?.[1] ?? ""
+  return { mode, isReadOnly: /^slave_read_only:1/m.test(text), policy }
 }
 
 const READ_ONLY = "it is a read-only replica of another Redis; name the primary, or a proxy that follows it"

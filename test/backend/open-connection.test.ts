@@ -142,12 +142,12 @@ test.each([
   [
     "refused",
     true,
-    "is being taken over by another replica of svc, because the one that ran it cannot be reached; try again",
+    "is not run by any replica of svc at the moment, because the one that ran it has stopped it or cannot be reached; another takes it over as soon as the replicas can agree: try again",
   ],
   [
     "not here",
     true,
-    "is being taken over by another replica of svc, because the one that ran it cannot be reached; try again",
+    "is not run by any replica of svc at the moment, because the one that ran it has stopped it or cannot be reached; another takes it over as soon as the replicas can agree: try again",
   ],
   [
     "reset",

@@ -14,6 +14,7 @@ const open = (url: string, prefix = "t:") =>
     clock: systemClock,
     newId: () => crypto.randomUUID(),
     onproblem: (reason) => problems.push(reason),
+    onevicting: (policy) => problems.push(`evicting: ${policy}`),
     onunfit: (reason) => problems.push(`unfit: ${reason}`),
     onaccepting: () => problems.push("accepting"),
   })
@@ -251,7 +252,10 @@ describe.skipIf(NO_REDIS !== undefined)("shared state in Redis", () => {
     expect(lease.kind === "own" && (await lease.renew())).toBe(true)
     await own.order("CONFIG", "SET", "maxmemory", "0")
     await until(() => !state.refusing, "a change that is taken")
-    expect(problems).toEqual(["OOM command not allowed when used memory > 'maxmemory'", "accepting"])
+    expect(problems).toEqual([
+      "OOM command not allowed when used memory > 'maxmemory'; give it more memory",
+      "accepting",
+    ])
     expect(await state.write("x", { a: "1" })).toBe(true)
     state.close()
   })
