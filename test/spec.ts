@@ -2054,9 +2054,9 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "an operator must not have to approve it once per replica",
   },
   "cluster:drift": {
-    says: "svc warns if replicas have had different configurations for a minute",
+    says: "svc warns if replicas have differed for a minute in the content of mcp.json or presets.json, in flags that decide what clients see or who gets in, or in SVC_STATE_KEY, and names what differs",
     from: "choice",
-    why: "clients would see servers appear and disappear with each request",
+    why: "clients would see servers come and go with each request, and one replica without --auth lets everybody in",
   },
   "cluster:one": {
     says: 'a server with "replicas": "one" has one process in the cluster, and all replicas offer it: calls, questions, progress, cancellations and list changes pass between replicas',

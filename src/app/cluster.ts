@@ -2,19 +2,20 @@
 import { networkInterfaces } from "node:os"
 import { type Clock, createSteadyClock, systemClock, withTimeout } from "../lib/clock.ts"
 import { usageError } from "../lib/command-line.ts"
-import { digest } from "../lib/digest.ts"
+import { messageOf } from "../lib/errors.ts"
 import type { Marker, Sealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
 import type { ClusterFacts } from "../report/health.ts"
 import { createForward, type Forward } from "../serve/forward.ts"
+import type { DocumentTexts } from "../store/documents.ts"
 import { openRedisState } from "../store/redis-state.ts"
 import { replicaId } from "../store/replica-id.ts"
 import { type ReplicaLoad, Replicas } from "../store/replicas.ts"
 import type { SharedState } from "../store/shared-state.ts"
 import { createKeys } from "./cluster-keys.ts"
-import { watchConfigurations } from "./configuration-drift.ts"
+import { contentDigest, flagDigests, stateKeyMark, watchConfigurations } from "./configuration-drift.ts"
 import type { Logging } from "./logging.ts"
-import type { ClusterOptions } from "./serve-options.ts"
+import type { ClusterOptions, ServeOptions } from "./serve-options.ts"
 
 export type Cluster = {
   readonly state: SharedState
@@ -28,8 +29,8 @@ export type Cluster = {
   readonly forward: Forward
   /** Calls `listener` when the shared state is back after it was away; `lost`: without what was in it. */
   onback(listener: (lost: boolean) => void): void
-  /** Takes the text of the configuration that this replica applies. */
-  configured(text: string): void
+  /** Takes the files that this replica applies. */
+  configured(texts: Pick<DocumentTexts, "config" | "presets">): void
   facts(): ClusterFacts
   /** Tells the other replicas where they reach this one, `listening` being the URL that it listens on, and its load. */
   join(listening: URL, load: () => Omit<ReplicaLoad, "draining">): void
@@ -46,6 +47,7 @@ export type Cluster = {
  * answers there can never be it.
  */
 export async function openCluster(
+  options: ServeOptions,
   { url, prefix, address }: ClusterOptions,
   { log, followSecrets }: Pick<Logging, "log" | "followSecrets">,
 ): Promise<Cluster> {
@@ -90,6 +92,13 @@ export async function openCluster(
   const startedAt = systemClock.now()
   const drift = watchConfigurations(replicas, clock, log)
   let config = ""
+  let settings = flagDigests(options)
+  const add = (name: string, value: string) => {
+    settings = { ...settings, [name]: value }
+  }
+  void stateKeyMark(process.env.SVC_STATE_KEY)
+    .then((mark) => add("SVC_STATE_KEY", mark))
+    .catch((error: unknown) => log.debug(`SVC_STATE_KEY is not compared with other replicas': ${messageOf(error)}`))
   let draining = false
   return {
     state,
@@ -111,11 +120,12 @@ export async function openCluster(
     join(listening, load) {
       const own = address ?? reachable(listening)
       log.info(`replica ${id}: the others reach it at ${own}`)
-      replicas.join(() => ({ address: own, version, config, startedAt, load: { ...load(), draining } }))
+      replicas.join(() => ({ address: own, version, config, settings, startedAt, load: { ...load(), draining } }))
     },
     onback: keys.onback,
-    configured(text) {
-      config = digest(text, CONFIG_DIGITS)
+    configured({ config: read, presets }) {
+      config = contentDigest(read)
+      add("presets.json", contentDigest(presets))
     },
     facts: () => ({
       replica: id,
@@ -139,7 +149,6 @@ export async function openCluster(
 /** Longer than a Redis that runs takes, shorter than anyone waits for a start. */
 const CONNECT_MS = 3000
 const GOODBYE_MS = 500
-const CONFIG_DIGITS = 16
 
 function wordOf({ connected, refusing }: SharedState): ClusterFacts["state"] {
   if (!connected) return "away"

@@ -1,15 +1,23 @@
-/** Warns if replicas have had different configurations for a minute: a rollout takes less, a forgotten file stays. */
+/**
+ * Warns if replicas have differed for a minute in what decides what clients see and who gets in: a rollout takes less, a forgotten
+ * file or flag stays. Replicas tell each other digests.
+ */
+import { parseDocument } from "../config/document.ts"
 import type { Clock } from "../lib/clock.ts"
+import { digest } from "../lib/digest.ts"
+import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import type { Replicas } from "../store/replicas.ts"
+import type { ReplicaFacts, Replicas } from "../store/replicas.ts"
+import { passphraseMark } from "../store/secret-store.ts"
+import type { ServeOptions } from "./serve-options.ts"
 
 export type ConfigurationDrift = {
-  /** The ids of the replicas whose configuration has differed from this one's for a minute. */
+  /** The ids of the replicas that have differed from this one for a minute. */
   readonly differing: readonly string[]
   close(): void
 }
 
-/** Starts to compare the configurations. Logs when the set of replicas that differ changes. */
+/** Starts to compare the replicas. Logs when those that differ change, or what they differ in. */
 export function watchConfigurations(
   replicas: Pick<Replicas, "all">,
   clock: Clock,
@@ -17,21 +25,27 @@ export function watchConfigurations(
 ): ConfigurationDrift {
   const since = new Map<string, number>()
   let differing: readonly string[] = []
+  let told = ""
   let cancel: () => void
   const check = () => {
     const all = replicas.all()
     const own = all.find(({ self }) => self)
-    const others = all.filter(({ self, config }) => own !== undefined && !self && config !== own.config)
+    const others = all.flatMap((replica) => {
+      const names = own === undefined || replica.self ? [] : differences(own, replica)
+      return names.length === 0 ? [] : [{ id: replica.id, text: `${replica.id} (${names.join(", ")})` }]
+    })
     for (const id of [...since.keys()]) if (!others.some((other) => other.id === id)) since.delete(id)
     for (const { id } of others) if (!since.has(id)) since.set(id, clock.now())
-    const before = differing
-    differing = [...since].flatMap(([id, at]) => (clock.now() - at >= DRIFT_MS ? [id] : []))
-    if (differing.join() !== before.join())
-      if (differing.length > 0)
+    const drifted = others.filter(({ id }) => clock.now() - (since.get(id) ?? 0) >= DRIFT_MS)
+    differing = drifted.map(({ id }) => id)
+    const text = drifted.map((one) => one.text).join(", ")
+    if (text !== told)
+      if (text !== "")
         log.warn(
-          `replicas have had another configuration for over a minute: ${differing.join(", ")}; give all replicas the same mcp.json, or clients see servers come and go`,
+          `replicas have differed from this one for over a minute: ${text}; give all replicas the same, or what clients see and may do depends on the replica that they reach`,
         )
       else log.info("all replicas have the same configuration")
+    told = text
     cancel = clock.after(CHECK_MS, check)
   }
   cancel = clock.after(CHECK_MS, check)
@@ -43,7 +57,52 @@ export function watchConfigurations(
   }
 }
 
+/** Returns a digest of the content of a configuration file, whatever its format and comments. `read` may throw. */
+export function contentDigest(read: () => string | undefined): string {
+  let text = ""
+  try {
+    text = read() ?? ""
+    const { $schema: _, ...content } = parseDocument(text, "").value
+    return digest(JSON.stringify(content), FILE_DIGITS)
+  } catch (error) {
+    return digest(text || messageOf(error), FILE_DIGITS)
+  }
+}
+
+/** Returns digests of the flags that decide what clients see and who gets in, by flag. */
+export function flagDigests(options: ServeOptions): Readonly<Record<string, string>> {
+  const flags: Readonly<Record<string, unknown>> = {
+    "--auth": options.auth,
+    "--auth-issuer": options.authIssuer,
+    "--auth-audience": options.authAudience,
+    "--auth-scopes": options.authByScope,
+    "--filter": options.filter,
+    "--internal-tools": options.internalTools,
+    "--max-tool-name": options.maxToolName,
+    "--session-rate-limit": options.sessionRate,
+    "--tools": options.tools,
+  }
+  return Object.fromEntries(
+    Object.entries(flags).map(([flag, value]) => [flag, digest(JSON.stringify(value) ?? "", FLAG_DIGITS)]),
+  )
+}
+
+/** Returns what tells the values of SVC_STATE_KEY apart, without revealing them. */
+export const stateKeyMark = async (stateKey: string | undefined): Promise<string> =>
+  stateKey === undefined || stateKey === "" ? "none" : await passphraseMark(stateKey, "svc replicas")
+
 // ---
 
 const DRIFT_MS = 60_000
 const CHECK_MS = 5000
+const FILE_DIGITS = 16
+const FLAG_DIGITS = 8
+
+/** Returns the names of what two replicas differ in. A replica of another version of svc may not tell some. */
+function differences(one: ReplicaFacts, other: ReplicaFacts): readonly string[] {
+  const names = Object.entries(one.settings ?? {}).flatMap(([name, value]) => {
+    const theirs = other.settings?.[name]
+    return theirs === undefined || theirs === value ? [] : [name]
+  })
+  return one.config === other.config ? names : ["mcp.json", ...names]
+}

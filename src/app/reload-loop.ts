@@ -53,7 +53,7 @@ export async function startReloadLoop(
     paths,
     read: () => {
       const texts = readTexts(paths)
-      if (cluster !== undefined) cluster.configured(texts.config() ?? "")
+      if (cluster !== undefined) cluster.configured(texts)
       return texts
     },
     world,

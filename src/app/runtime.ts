@@ -42,7 +42,7 @@ export async function createRuntime(
   const cluster =
     options.cluster === undefined
       ? undefined
-      : await (await import("./cluster.ts")).openCluster(options.cluster, logging)
+      : await (await import("./cluster.ts")).openCluster(options, options.cluster, logging)
   const upstream = await openUpstream(options, paths, logging, cluster, openReaper)
   const auditLog = await openAuditLog(options, logging)
   const metrics = options.metrics ? new Metrics() : undefined

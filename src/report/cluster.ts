@@ -11,7 +11,7 @@ export type ClusterReport = {
     readonly self: boolean
     readonly address: string
     readonly version: string
-    /** A digest of its configuration. */
+    /** A digest of its mcp.json. */
     readonly config: string
     readonly startedAt: string
     readonly uptimeSeconds: number

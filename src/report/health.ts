@@ -38,7 +38,7 @@ export type ClusterFacts = {
   readonly state: "connected" | "refusing" | "away"
   /** The number of live replicas, this one included. */
   readonly replicas: number
-  /** A digest of the text of this replica's configuration. */
+  /** A digest of this replica's mcp.json. */
   readonly configuration: string
   /** The replicas that have had another configuration for a minute. */
   readonly differing: readonly string[]

@@ -18,8 +18,10 @@ export type ReplicaFacts = {
   /** Where the other replicas reach it, without a trailing slash. */
   readonly address: string
   readonly version: string
-  /** A digest of its configuration. */
+  /** A digest of its mcp.json. */
   readonly config: string
+  /** Digests of what else decides what clients see and who gets in, by name. */
+  readonly settings?: Readonly<Record<string, string>>
   /** Milliseconds since the epoch. */
   readonly startedAt: number
   readonly load: ReplicaLoad

@@ -57,6 +57,13 @@ export const systemKeychain: Keychain = {
 export const derivedSealer = async (passphrase: string, salt: string): Promise<Sealer> =>
   createSealer(await derive(passphrase, salt))
 
+/**
+ * Returns a few digits that tell pass phrases apart. A guess is as slow to check against them as against a sealed text, and many
+ * pass phrases have the same ones.
+ */
+export const passphraseMark = async (passphrase: string, salt: string): Promise<string> =>
+  sha256((await derive(passphrase, salt)).toString("hex"), "hex").slice(0, MARK_DIGITS)
+
 /** Opens a store. Reads and writes nothing until a method is called. */
 export function openSecretStore({ directory, stateKey, keychain, clock }: SecretStoreOptions): SecretStore {
   const folder = join(directory, "secrets")
@@ -162,7 +169,8 @@ export function openSecretStore({ directory, stateKey, keychain, clock }: Secret
 type KeyRef = { readonly key: "state" | "keychain"; readonly id: string }
 
 const KEY_BYTES = 32
-/** A working keychain answers at once; a missing keychain may never answer. */
+const MARK_DIGITS = 4
+/** A keychain that works answers at once; a missing one may never answer. */
 const TRY_MS = 3000
 /** The keychain may first ask the user for permission. */
 const READ_MS = 30_000

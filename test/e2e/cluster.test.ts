@@ -1,5 +1,7 @@
 /** Three replicas behind a load balancer that knows nothing of sessions. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
 import { NO_REDIS, startRedis } from "../redis.ts"
 import { connect1, connect2, connect2Legacy } from "./clients.ts"
 import { eventually, fixture, type Instance, modern, startSvc } from "./harness.ts"
@@ -179,7 +181,12 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
     await events.return(undefined)
   })
 
-  test("health says what a replica knows of its cluster [cluster:health]", async () => {
+  test("health says what a replica knows of its cluster [cluster:health] [cluster:drift]", async () => {
+    // The same configuration in another format.
+    const [, other] = replicas
+    const compact = JSON.stringify(JSON.parse(readFileSync(join(other.folder, "mcp.json"), "utf8")))
+    other.write(`// ours\n${compact}`)
+    await other.said("reloaded")
     const bodies = await Promise.all(
       replicas.map(
         async ({ url }) => (await (await fetch(`${url}/health`)).json()) as { cluster: { replica: string } },
