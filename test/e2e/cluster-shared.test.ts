@@ -163,17 +163,25 @@ describe.skipIf(NO_REDIS !== undefined)("limits of addresses on three replicas",
     await using cluster = await startCluster(3)
     const get = async ({ url }: Instance, path: string) => (await fetch(`${url}${path}`)).status
     const [first] = cluster.replicas as unknown as Three
-    const until429 = async (path: string) => {
-      for (let requests = 0; ; requests++)
-        if ((await get(cluster.replicas[requests % 3] as Instance, path)) === 429) return requests
+    /** Spends a limit evenly, and waits until Redis has counted that: no request does. */
+    const spend = async (limit: number, path: string, name: string) => {
+      for (let requests = 0; requests < limit; requests++)
+        expect(await get(cluster.replicas[requests % 3] as Instance, path)).not.toBe(429)
+      const key = `svc:window:${name}:127.0.0.1`
+      await eventually(async () => (await cluster.redis.order("GET", key)) === String(limit))
     }
-    // No request waits for the count of the others, so some more may pass.
-    const reports = await until429("/health")
-    expect(reports).toBeGreaterThanOrEqual(200)
-    expect(reports).toBeLessThanOrEqual(206)
-    const logins = await until429("/admin/login?code=guess")
-    expect(logins).toBeGreaterThanOrEqual(20)
-    expect(logins).toBeLessThanOrEqual(26)
+    /** By itself a replica would refuse a request only after two thirds of the limit more. */
+    const refuses = async (replica: Instance, path: string) => {
+      for (let requests = 0; requests < 12; requests++) {
+        if ((await get(replica, path)) === 429) return true
+        await Bun.sleep(250)
+      }
+      return false
+    }
+    await spend(200, "/health", "health")
+    for (const replica of cluster.replicas) expect(await refuses(replica, "/health")).toBe(true)
+    await spend(20, "/admin/login?code=guess", "login")
+    for (const replica of cluster.replicas) expect(await refuses(replica, "/admin/login?code=guess")).toBe(true)
     await eventually(async () => {
       const all = await Promise.all(cluster.replicas.map((replica) => get(replica, "/health/mcp")))
       return all.every((status) => status === 429)
