@@ -64,14 +64,14 @@ export async function openCluster(
     onproblem: (reason) =>
       log.warn(
         state.refusing
-          ? `the shared state at ${place} takes no changes: ${reason}; new sessions, and whatever else would change it, are refused until it takes them again`
-          : `the shared state at ${place} is away: ${reason}; sessions that this replica does not know, and new ones, are refused until it is back`,
+          ? `the shared state at ${place} refuses writes: ${reason}; until it accepts them again, svc refuses new sessions and all other changes of it`
+          : `the shared state at ${place} cannot be reached: ${reason}; until it is back, svc refuses new sessions and sessions that this replica does not know`,
       ),
     onevicting: (policy) =>
       log.warn(
         `the shared state at ${place} has maxmemory-policy ${policy}, which deletes sessions and keys when its memory is full: set it to noeviction`,
       ),
-    onaccepting: () => log.info(`the shared state at ${place} takes changes again`),
+    onaccepting: () => log.info(`the shared state at ${place} accepts writes again`),
     onunfit: (reason) => unfit.reject(usageError(`--cluster cannot be ${place}: ${reason}`)),
   })
   const id = replicaId(() => crypto.randomUUID())

@@ -180,7 +180,8 @@ function knownTags(context: CommandContext): readonly string[] | undefined {
 
 /** Says so if other replicas of the running svc do not know yet that a token is revoked. */
 function warnIfAway(away: string | undefined): void {
-  if (away !== undefined) say(`warning: ${away} is away: other replicas may accept the revoked token until it is back`)
+  if (away !== undefined)
+    say(`warning: ${away} cannot be reached: until it is back, other replicas may accept the revoked token`)
 }
 
 /** Returns how a client uses a token. Does not contain it: stderr often ends up in logs. */

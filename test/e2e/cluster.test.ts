@@ -264,7 +264,7 @@ describe.skipIf(NO_REDIS !== undefined)("while Redis is away", () => {
       expect(ready.status).toBe(200)
       return ((await ready.json()) as { cluster: { state: string } }).cluster.state === "away"
     })
-    expect(one.stderr()).toContain(`the shared state at 127.0.0.1:${cluster.redis.port} is away`)
+    expect(one.stderr()).toContain(`the shared state at 127.0.0.1:${cluster.redis.port} cannot be reached`)
     await cluster.redis.start()
     // Redis kept nothing: the replica that knows the session stores it again.
     await eventually(async () => (await client.post(other, { id: 2, method: "ping" })).ok)
