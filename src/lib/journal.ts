@@ -3,7 +3,8 @@
  *
  *  1. Writing never blocks the caller: lines are rendered in batches soon after they were added, and written in larger
  *     batches, in order.
- *  2. Bounded: number and size of files, number of pending lines. Dropped lines are counted in a line of their own.
+ *  2. Bounded: number and size of files, number of pending lines. Dropped lines, and lines that cannot be rendered, are
+ *     counted in a line of their own.
  *  3. Readable only by its owner, and never written through a link. The file is opened for each batch, so that logrotate and
  *     the like may move it.
  *  4. `close` resolves when all lines are on the disk.
@@ -80,7 +81,7 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
     rendering = undefined
     const lines = pending
     pending = []
-    append(batch, lines)
+    unreported += append(batch, lines)
     schedule()
   }
   const schedule = () => {
@@ -139,11 +140,20 @@ const reused = ({ bytes }: Batch): Batch =>
 
 const MAX_KEPT_BYTES = 4 * 1024 * 1024
 
-/** Renders lines into a batch, CHUNK at a time: joining thousands of texts at once takes longer. */
-function append(batch: Batch, lines: readonly JournalLine[]): void {
+/**
+ * Renders lines into a batch, CHUNK at a time: joining thousands of texts at once takes longer. Returns the number of lines
+ * that cannot be rendered.
+ */
+function append(batch: Batch, lines: readonly JournalLine[]): number {
+  let failed = 0
   for (let from = 0; from < lines.length; from += CHUNK) {
     let text = ""
-    for (const line of lines.slice(from, from + CHUNK)) text += `${line.text()}\n`
+    for (const line of lines.slice(from, from + CHUNK))
+      try {
+        text += `${line.text()}\n`
+      } catch {
+        failed++
+      }
     // A character has at most three bytes; counting them would read the text once more.
     const needed = batch.length + 3 * text.length
     if (needed > batch.bytes.length) {
@@ -153,7 +163,8 @@ function append(batch: Batch, lines: readonly JournalLine[]): void {
     }
     batch.length += batch.bytes.write(text, batch.length)
   }
-  batch.lines += lines.length
+  batch.lines += lines.length - failed
+  return failed
 }
 
 const CHUNK = 32

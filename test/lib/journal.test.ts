@@ -97,6 +97,17 @@ test("a failure is reported once, and dropped lines are counted in a line afterw
   expect([count, lines(path)]).toEqual([1, ["lost 2", "three"]])
 })
 
+test("a line that cannot be rendered is counted, and costs no other line", async () => {
+  const path = place()
+  const journal = await open(path)
+  const fail = () => {
+    throw new Error("a bug")
+  }
+  for (const text of [() => "one", fail, () => "two", fail]) journal.add({ text })
+  await journal.close()
+  expect(lines(path)).toEqual(["lost 2", "one", "two"])
+})
+
 test("lines that are added while others are written are bounded too", async () => {
   const path = place()
   const clock = manualClock()
