@@ -2,7 +2,7 @@
  * Sessions in the state that replicas share. Each session is one record; a change names the fields that changed, so that two
  * replicas can change one session.
  *
- *  1. `load` is not a request: it returns what `bring` brought.
+ *  1. `load` is not a request: it returns what `bring` brought. That is dropped when the session ends, or is found to have ended.
  *  2. A session whose record is gone has ended on another replica, or expired. A late change does not bring it back.
  *  3. Each principal has a bounded number of sessions: nobody fills Redis, nor ends the sessions of others.
  *  4. A change that could not be written is written with the next one.
@@ -75,6 +75,8 @@ export function createSharedSessions({ state, ttl, most, onchange, onended }: Sh
         })
     },
     remove(id) {
+      // Several requests may have brought it: one alone has loaded it.
+      fetched.delete(id)
       const forget = () => void written.delete(id)
       const writing = writes.get(id)
       if (writing === undefined) forget()
@@ -93,7 +95,8 @@ export function createSharedSessions({ state, ttl, most, onchange, onended }: Sh
           record = await state.read(keyOf(id))
         } while (writes.has(id))
         const session = record === undefined ? undefined : sessionIn(record)
-        if (session !== undefined) fetched.set(id, session)
+        if (session === undefined) fetched.delete(id)
+        else fetched.set(id, session)
         return session !== undefined
       },
       lost() {

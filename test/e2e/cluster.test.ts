@@ -45,6 +45,17 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
       await eventually(async () => (await client.post(replica, { id: 9, method: "ping" })).status === 404)
   })
 
+  test("a session that was ended while its replica restored it is not served again [cluster:sessions]", async () => {
+    for (let round = 0; round < 10; round++) {
+      const client = new WanderingClient()
+      await client.open(replicas[0])
+      const call = client.call(replicas[1], "one_svc_who").catch((error: Error) => error)
+      expect((await client.end(replicas[1])).status).toBe(204)
+      expect((await client.post(replicas[1], { id: 9, method: "ping" })).status).toBe(404)
+      await call
+    }
+  })
+
   test("each replica runs a tool for a body of its name and arguments, and tells what is wrong with another [cluster:calls]", async () => {
     const post = async ({ url }: Instance, body: unknown) => {
       const headers = { "content-type": "application/json" }

@@ -63,6 +63,22 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
     expect(heard).toEqual(["other ended a"])
   })
 
+  test("a session that has ended is not loaded from what was read of it before [cluster:sessions]", async () => {
+    await using both = await pair()
+    const { one, other, network, read } = both
+    for (const id of ["a", "b"]) one.save(id, session, 1)
+    await network.settle()
+    // Two requests bring each, and the first of them restores it.
+    for (const id of ["a", "a", "b", "b"]) await other.shared?.bring(id)
+    for (const id of ["a", "b"]) expect(other.load(id)).toMatchObject(session)
+    for (const id of ["a", "b"]) await other.shared?.bring(id)
+    await one.shared?.end("a")
+    expect(await read(other, "a")).toBeUndefined()
+    // It leaves this replica between the two steps of a request.
+    other.remove("b")
+    expect(other.load("b")).toBeUndefined()
+  })
+
   test("one replica alone takes over a session whose home is gone, and none that has ended", async () => {
     await using both = await pair()
     const { one, other, heard, read } = both
