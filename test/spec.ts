@@ -1968,6 +1968,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "each replica runs its own process of a stdio server",
   },
+  "cluster:subscriptions:many": {
+    says: "for each change of a subscription, replicas send and read as much as the change holds, however many subscriptions there are",
+    from: "choice",
+    why: "one client with thousands of subscriptions must not take Redis away from all others",
+  },
   "cluster:tasks": {
     says: "a task can be found through any replica, and does not exist for other clients",
     from: "choice",

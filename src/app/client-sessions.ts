@@ -226,7 +226,8 @@ async function openSharedSessions(
     state,
     ttl,
     most: MAX_SHARED_SESSIONS,
-    onchange: (id) => replicas.send({ kind: "session.changed", session: hashOfSession(id) }),
+    onchange: (id, fields) =>
+      replicas.send({ kind: "session.changed", session: hashOfSession(id), ...(fields && { fields }) }),
     onended: (id) => sessions().remove(id, "was ended"),
   })
   return {

@@ -36,12 +36,12 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
     part?.running.drop(reason)
     if (part !== undefined) sessions().remove(part.id, reason)
   })
-  replicas.on("session.changed", ({ session }) => {
+  replicas.on("session.changed", ({ session, fields }) => {
     const part = partOf(session)
     // If the state is away, the part is compared when it is back.
     if (part !== undefined)
       sessions()
-        .refresh(part, gateway())
+        .refresh(part, gateway(), fields)
         .catch(() => undefined)
   })
   replicas.on("session.stream", ({ session, ended }, from) => {

@@ -100,13 +100,17 @@ export class Sessions {
       })
   }
 
-  /** Takes over what another replica changed of a session, or that it ended it. Rejects with an UnavailableError. */
-  async refresh(session: Session, gateway: Gateway): Promise<void> {
-    await this.store()?.shared?.bring(session.id)
-    const found = this.store()?.load(session.id)
-    if (this.byId.get(session.id) !== session) return
-    if (found === undefined) this.remove(session.id, "was ended")
-    else this.recall(session, found, gateway)
+  /**
+   * Takes over what another replica changed of a session, or that it ended it. `fields`: what it changed of the session's
+   * record, if known. Rejects with an UnavailableError.
+   */
+  async refresh(session: Session, gateway: Gateway, fields?: readonly string[]): Promise<void> {
+    await this.store()?.shared?.reread(session.id, fields, (found) => {
+      if (this.byId.get(session.id) !== session) return false
+      if (found === undefined) this.remove(session.id, "was ended")
+      else this.recall(session, found, gateway)
+      return true
+    })
   }
 
   /** Compares all sessions with what is stored, after the shared state was away; stores them again if it has `lost` them. */
@@ -189,11 +193,12 @@ export class Sessions {
   private recall(session: Session, found: StoredSession, gateway: Gateway): void {
     session.streamIsAt(found.stream)
     session.home = found.home
+    const isNew = found.logLevel !== session.logLevel
     session.logLevel = found.logLevel
-    if (found.logLevel !== undefined) gateway.notifications.setLogLevel(session, found.logLevel)
+    if (found.logLevel !== undefined && isNew) gateway.notifications.setLogLevel(session, found.logLevel)
     const gone = new Map(session.subscriptions)
     for (const [backend, uri] of found.subscriptions) {
-      gone.delete(`${backend} ${uri}`)
+      if (gone.delete(`${backend} ${uri}`)) continue
       session.subscriptions.set(`${backend} ${uri}`, [backend, uri])
       gateway.notifications.subscribe(backend, uri, session, session.era)
     }

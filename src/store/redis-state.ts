@@ -77,7 +77,12 @@ class RedisState implements SharedState {
     return this.isRefusing
   }
 
-  async read(key: string): Promise<SharedRecord | undefined> {
+  async read(key: string, fields?: readonly string[]): Promise<SharedRecord | undefined> {
+    if (fields !== undefined) {
+      const values = (await this.run(READ, [key], fields)) as readonly (string | null)[] | null
+      if (values === null) return undefined
+      return Object.fromEntries(fields.flatMap((field, at) => (values[at] == null ? [] : [[field, values[at]]])))
+    }
     const found = (await this.send("HGETALL", [this.keyOf(key)])) as SharedRecord
     return Object.keys(found).length === 0 ? undefined : found
   }
@@ -335,6 +340,11 @@ function closeLink({ commands, subscriber }: Link): void {
 }
 
 const groupKeys = (group: RecordGroup | undefined): string[] => (group === undefined ? [] : [`group:${group.name}`])
+
+/** ARGV: fields. Returns their values, or nothing if there is no record. */
+const READ = `
+if redis.call('EXISTS', KEYS[1]) == 0 then return false end
+return redis.call('HMGET', KEYS[1], unpack(ARGV))`
 
 /**
  * KEYS: record, group if any. ARGV: requirement, ttl, the most records of the group, number of arguments that set fields,

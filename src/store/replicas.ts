@@ -52,8 +52,8 @@ export type ReplicaMessage =
   | { readonly kind: "bye" }
   /** The session has ended; its client wants no answers any more. */
   | { readonly kind: "session.ended"; readonly session: string; readonly reason: string }
-  /** The record of the session has changed. */
-  | { readonly kind: "session.changed"; readonly session: string }
+  /** The record of the session has changed, in these fields if they are named. */
+  | { readonly kind: "session.changed"; readonly session: string; readonly fields?: readonly string[] }
   /** The client opened its stream at the sender, or the sender has ended it because it stops. */
   | { readonly kind: "session.stream"; readonly session: string; readonly ended?: true }
   /** A text for the client's stream, for the replica `to` that has it; `back`: for the replica that sent it, to hold it. */

@@ -44,6 +44,16 @@ export type SessionStore = {
 type SharedSessions = {
   /** Reads a session, so that `load` returns its current state. Resolves with whether there is one. */
   bring(id: string): Promise<boolean>
+  /**
+   * Reads a session of this replica after another replica has changed it: only `fields` of its record, if they are given.
+   * Passes the session to `take` as soon as it is known, or undefined if it has ended. `take` returns whether this replica
+   * still has the session.
+   */
+  reread(
+    id: string,
+    fields: readonly string[] | undefined,
+    take: (found: StoredSession | undefined) => boolean,
+  ): Promise<void>
   /** Forgets which sessions were stored, because the shared state has lost them: the next save stores a session as new. */
   lost(): void
   /** Resolves when the last save of a session is stored. */

@@ -19,8 +19,8 @@ export type SharedSessionsDeps = {
   readonly ttl: number
   /** The most sessions of a principal on all replicas: beyond that, those end whose last use was stored longest ago. */
   readonly most: number
-  /** The record of a session was changed here. */
-  onchange(id: string): void
+  /** Called when this replica has changed fields of a session's record; without `fields` if they are too many to be named. */
+  onchange(id: string, fields?: readonly string[]): void
   /** A session that this replica has was ended elsewhere. */
   onended(id: string): void
 }
@@ -55,7 +55,25 @@ export function createSharedSessions({ state, ttl, most, onchange, onended }: Sh
       return
     }
     written.set(id, after)
-    if (!isNew && Object.keys(changes).length > 0) onchange(id)
+    const fields = Object.keys(changes)
+    if (!isNew && fields.length > 0) onchange(id, isShort(fields) ? fields : undefined)
+  }
+  /** Passes the record of a session to `take`. Reads only `fields` of a session that this replica has, if they are given. */
+  const read = async (
+    id: string,
+    fields: readonly string[] | undefined,
+    take: (record: SharedRecord | undefined) => void,
+  ): Promise<void> => {
+    for (;;) {
+      await writes.get(id)?.catch(() => undefined)
+      const some = written.has(id) ? fields : undefined
+      const found = await state.read(keyOf(id), some)
+      // A change that is being written must not be taken back by what was read before it.
+      if (writes.has(id)) continue
+      if (found === undefined || some === undefined) return take(found)
+      const before = written.get(id)
+      if (before !== undefined) return take({ ...without(before, some), ...found })
+    }
   }
   return {
     load(id) {
@@ -88,24 +106,27 @@ export function createSharedSessions({ state, ttl, most, onchange, onended }: Sh
     },
     shared: {
       async bring(id) {
-        let record: SharedRecord | undefined
-        // A change that is being written must not be taken back by what was read before it.
-        do {
-          await writes.get(id)?.catch(() => undefined)
-          record = await state.read(keyOf(id))
-        } while (writes.has(id))
-        const session = record === undefined ? undefined : sessionIn(record)
-        if (session === undefined) fetched.delete(id)
-        else fetched.set(id, session)
-        return session !== undefined
+        let isFound = false
+        await read(id, undefined, (record) => {
+          const session = record && sessionIn(record)
+          isFound = session !== undefined
+          if (session === undefined) fetched.delete(id)
+          else fetched.set(id, session)
+        })
+        return isFound
       },
+      reread: (id, fields, take) =>
+        read(id, fields, (record) => {
+          const session = record && sessionIn(record)
+          if (take(session) && session !== undefined) written.set(id, recordOf(session))
+        }),
       lost() {
         written = new Map()
       },
       stored: (id) => writes.get(id) ?? Promise.resolve(),
       async adopt(id, gone, replica) {
         const isAdopted = await state.swap(keyOf(id), "home", gone, replica)
-        if (isAdopted) onchange(id)
+        if (isAdopted) onchange(id, ["home"])
         return isAdopted
       },
       async end(id) {
@@ -122,6 +143,19 @@ export function createSharedSessions({ state, ttl, most, onchange, onended }: Sh
 
 /** More requests than that do not wait at once between reading a session and using it. */
 const MAX_FETCHED = 10_000
+
+/** Whether a message can name these fields. */
+const isShort = (fields: readonly string[]): boolean =>
+  fields.length <= MAX_NAMED && fields.reduce((sum, { length }) => sum + length, 0) <= MAX_NAMED_CHARS
+
+const MAX_NAMED = 100
+const MAX_NAMED_CHARS = 64 * 1024
+
+const without = (record: SharedRecord, fields: readonly string[]): SharedRecord => {
+  const left: Record<string, string> = { ...record }
+  for (const field of fields) delete left[field]
+  return left
+}
 
 const keyOf = (id: string): string => `session:${hashOfSession(id)}`
 

@@ -55,8 +55,8 @@ export type SharedState = {
   readonly connected: boolean
   /** Whether it was reached, but refuses changes. */
   readonly refusing: boolean
-  /** Resolves with the fields of a record; with undefined if there is none. */
-  read(key: string): Promise<SharedRecord | undefined>
+  /** Resolves with the fields of a record, or with those of `fields` that it has; with undefined if there is no record. */
+  read(key: string, fields?: readonly string[]): Promise<SharedRecord | undefined>
   /** Changes a record, at once as a whole. Resolves with false if `require` forbids it. */
   write(key: string, changes: RecordChanges, options?: WriteOptions): Promise<boolean>
   /** Sets a field if its value is `expected` (undefined: missing). Resolves with whether it was. */

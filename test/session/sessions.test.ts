@@ -144,6 +144,7 @@ test("a session whose stream opens on another replica while the session is loade
         read = shared
         return true
       },
+      reread: async (_id, _fields, take) => void take(shared),
       lost() {},
       stored: async () => undefined,
       adopt: async () => false,
@@ -179,6 +180,53 @@ test("a session whose stream opens on another replica while the session is loade
   sessions.close()
 })
 
+test("of what another replica changed, servers and the session learn only what is new [cluster:subscriptions:many]", async () => {
+  let stored: StoredSession | undefined
+  const memory: SessionStore = {
+    load: () => undefined,
+    save: (_, session) => {
+      stored = session
+    },
+    remove() {},
+    close() {},
+    shared: {
+      bring: async () => true,
+      reread: async (_id, _fields, take) => void take(stored),
+      lost() {},
+      stored: async () => undefined,
+      adopt: async () => false,
+      end: async () => undefined,
+    },
+  }
+  const heard: string[] = []
+  const noting = fakeGateway({
+    notifications: {
+      subscribe: (_, uri) => void heard.push(uri),
+      unsubscribe: (_, uri) => void heard.push(`not ${uri}`),
+      setLogLevel: (_, level) => void heard.push(String(level)),
+    },
+  })
+  const sessions = new Sessions(
+    manualClock(),
+    { count: 4, ttl: 1e9 },
+    () => undefined,
+    () => memory,
+  )
+  const session = sessionOf("p")
+  sessions.add(session, noting)
+  if (stored === undefined) throw new Error("it is stored")
+  heard.length = 0
+  for (const subscriptions of [["x:1"], ["x:1", "x:2"], ["x:2"]].map((uris) =>
+    uris.map((uri) => ["a", uri] as const),
+  )) {
+    stored = { ...stored, logLevel: "info", subscriptions }
+    await sessions.refresh(session, noting)
+  }
+  expect(heard).toEqual(["info", "x:1", "x:2", "not x:1"])
+  expect([...session.subscriptions.values()]).toEqual([["a", "x:2"]])
+  sessions.close()
+})
+
 test("a replica discards its data about a shared session once the session is evicted, ended or expired there", async () => {
   const forgotten: string[] = []
   const memory: SessionStore = {
@@ -188,6 +236,7 @@ test("a replica discards its data about a shared session once the session is evi
     close() {},
     shared: {
       bring: async () => false,
+      reread: async (_id, _fields, take) => void take(undefined),
       lost() {},
       stored: async () => undefined,
       adopt: async () => false,

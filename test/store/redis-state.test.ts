@@ -57,6 +57,15 @@ describe.skipIf(NO_REDIS !== undefined)("replicas that share a Redis", () => {
     expect(await both.other.read(name)).toBeUndefined()
   })
 
+  test("some fields of a record are read alone, and a record without them is told from none [cluster:state]", async () => {
+    using both = await pair()
+    const name = key()
+    expect(await both.one.read(name, ["a"])).toBeUndefined()
+    await both.one.write(name, { a: "1", b: "", c: "3" })
+    expect(await both.other.read(name, ["b", "d", "a"])).toEqual({ a: "1", b: "" })
+    expect(await both.other.read(name, ["d"])).toEqual({})
+  })
+
   test("a write may require that the record is new, or is still there", async () => {
     using both = await pair()
     const name = key()

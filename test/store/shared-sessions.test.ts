@@ -79,6 +79,57 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
     expect(other.load("b")).toBeUndefined()
   })
 
+  test("of what another replica changed, only that is read, whatever else is read meanwhile [cluster:subscriptions:many]", async () => {
+    await using both = await pair()
+    const { network, one } = both
+    const [state, told] = [await network.open(), new Map<number, readonly string[] | undefined>()]
+    const asked: (readonly string[] | undefined)[] = []
+    const noting: Pick<SharedState, "read" | "write" | "swap" | "remove"> = {
+      read(key, fields) {
+        asked.push(fields)
+        return state.read(key, fields)
+      },
+      write: (...change) => state.write(...change),
+      swap: (...field) => state.swap(...field),
+      remove: (...record) => state.remove(...record),
+    }
+    const store = (onchange: (fields: readonly string[] | undefined) => void) =>
+      createSharedSessions({
+        state: noting,
+        ttl: 60_000,
+        most: 3,
+        onchange: (_, fields) => onchange(fields),
+        onended() {},
+      })
+    const [writer, reader] = [store((fields) => void told.set(told.size, fields)), store(() => undefined)]
+    one.save("a", session, 1)
+    await network.settle()
+    for (const each of [writer, reader]) {
+      await each.shared?.bring("a")
+      each.load("a")
+    }
+    asked.length = 0
+    const subscribed = (...uris: string[]) => ({ ...session, subscriptions: uris.map((uri) => ["s", uri] as const) })
+    for (const uris of [["x"], ["x", "y"], ["y"]]) writer.save("a", subscribed(...uris), 2)
+    await network.settle()
+    expect([...told.values()]).toEqual([['s["s","x"]'], ['s["s","y"]'], ['s["s","x"]']])
+    const seen: unknown[] = []
+    const reread = (fields: readonly string[] | undefined) =>
+      reader.shared?.reread("a", fields, (found) => seen.push(found?.subscriptions) > 0)
+    await Promise.all([...told.values()].map(reread))
+    expect(seen.at(-1)).toEqual([["s", "y"]])
+    expect(asked).toEqual([...told.values()])
+    // Too many to be named.
+    writer.save("a", subscribed(...Array.from({ length: 200 }, (_, number) => `z${number}`)), 3)
+    await network.settle()
+    expect(told.get(3)).toBeUndefined()
+    await reread(undefined)
+    expect(seen.at(-1)).toHaveLength(200)
+    await one.shared?.end("a")
+    await reread(['s["s","x"]'])
+    expect(seen.at(-1)).toBeUndefined()
+  })
+
   test("one replica alone takes over a session whose home is gone, and none that has ended", async () => {
     await using both = await pair()
     const { one, other, heard, read } = both
@@ -154,7 +205,7 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
     const { network, other, heard, read } = both
     const state = await network.open()
     const losing: Pick<SharedState, "read" | "write" | "swap" | "remove"> = {
-      read: (key) => state.read(key),
+      read: (...what) => state.read(...what),
       async write(...change) {
         const done = await state.write(...change)
         losing.write = (...next) => state.write(...next)
