@@ -5,7 +5,7 @@
  *  1. `load` is not a request: it returns what `bring` brought. That is dropped when the session ends, or is found to have ended.
  *  2. A session whose record is gone has ended on another replica, or expired. A late change does not bring it back.
  *  3. Each principal has a bounded number of sessions: nobody fills Redis, nor ends the sessions of others.
- *  4. A change that could not be written is written with the next one.
+ *  4. A change that could not be written is written with the next one, or before a change of another replica is read.
  */
 import { BoundedMap } from "../lib/bounded-map.ts"
 import { parseExact } from "../lib/json.ts"
@@ -32,6 +32,8 @@ export function createSharedSessions({ state, ttl, most, onchange, onended }: Sh
   /** What is stored of the sessions that this replica has. */
   let written = new Map<string, SharedRecord>()
   const writes = new Map<string, Promise<void>>()
+  /** The sessions of which the last change could not be written. */
+  const unwritten = new Map<string, StoredSession>()
   const write = async (id: string, session: StoredSession): Promise<void> => {
     const known = written
     const before = known.get(id)
@@ -58,6 +60,22 @@ export function createSharedSessions({ state, ttl, most, onchange, onended }: Sh
     const fields = Object.keys(changes)
     if (!isNew && fields.length > 0) onchange(id, isShort(fields) ? fields : undefined)
   }
+  const save = (id: string, session: StoredSession): void => {
+    // One after the other: each writes what differs from the one before.
+    const writing = (writes.get(id) ?? Promise.resolve()).catch(() => undefined).then(() => write(id, session))
+    writes.set(id, writing)
+    const settle = (isWritten: boolean) => {
+      if (isWritten) unwritten.delete(id)
+      // A later one has all that this one has.
+      if (writes.get(id) !== writing) return
+      writes.delete(id)
+      if (!isWritten) unwritten.set(id, session)
+    }
+    writing.then(
+      () => settle(true),
+      () => settle(false),
+    )
+  }
   /** Passes the record of a session to `take`. Reads only `fields` of a session that this replica has, if they are given. */
   const read = async (
     id: string,
@@ -82,20 +100,14 @@ export function createSharedSessions({ state, ttl, most, onchange, onended }: Sh
       if (found !== undefined) written.set(id, recordOf(found))
       return found
     },
-    save(id, session) {
-      // One after the other: each writes what differs from the one before.
-      const writing = (writes.get(id) ?? Promise.resolve()).catch(() => undefined).then(() => write(id, session))
-      writes.set(id, writing)
-      writing
-        .catch(() => undefined)
-        .finally(() => {
-          if (writes.get(id) === writing) writes.delete(id)
-        })
-    },
+    save,
     remove(id) {
       // Several requests may have brought it: one alone has loaded it.
       fetched.delete(id)
-      const forget = () => void written.delete(id)
+      const forget = () => {
+        written.delete(id)
+        unwritten.delete(id)
+      }
       const writing = writes.get(id)
       if (writing === undefined) forget()
       // Its last change is written as one of what was stored before.
@@ -115,11 +127,18 @@ export function createSharedSessions({ state, ttl, most, onchange, onended }: Sh
         })
         return isFound
       },
-      reread: (id, fields, take) =>
-        read(id, fields, (record) => {
+      async reread(id, fields, take) {
+        while (writes.has(id)) await writes.get(id)?.catch(() => undefined)
+        const late = unwritten.get(id)
+        if (late !== undefined) {
+          save(id, late)
+          await writes.get(id)
+        }
+        await read(id, fields, (record) => {
           const session = record && sessionIn(record)
           if (take(session) && session !== undefined) written.set(id, recordOf(session))
-        }),
+        })
+      },
       lost() {
         written = new Map()
       },

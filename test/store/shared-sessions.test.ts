@@ -241,4 +241,19 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
     one.save("a", { ...session, logLevel: "info" }, 3)
     expect(await read(other, "a")).toMatchObject({ logLevel: "info" })
   })
+
+  test("a change that could not be written is not taken back by what is stored [cluster:away]", async () => {
+    await using both = await pair()
+    const { one, other, network, read } = both
+    one.save("a", session, 1)
+    await network.settle()
+    await network.cut()
+    one.save("a", { ...session, subscriptions: [["s", "x"]] }, 2)
+    await one.shared?.stored("a").catch(() => undefined)
+    await network.mend()
+    const seen: unknown[] = []
+    await one.shared?.reread("a", undefined, (found) => seen.push(found?.subscriptions) > 0)
+    expect(seen).toEqual([[["s", "x"]]])
+    expect(await read(other, "a")).toMatchObject({ subscriptions: [["s", "x"]] })
+  })
 })
