@@ -213,7 +213,7 @@ function sessionHomes(replica: string, agent: Agent, sessions: Sessions, gateway
 
 /** Opens the store of sessions that all replicas share. */
 async function openSharedSessions(
-  { state, replicas }: Cluster,
+  { state, replicas, checkLoss }: Cluster,
   agent: Agent,
   { ttl, sessions, gateway }: { readonly ttl: number; sessions(): Sessions; gateway(): Gateway },
 ): Promise<{ readonly store: SessionStore; readonly peers: SessionPeers; readonly changes: ChangePeers }> {
@@ -226,6 +226,7 @@ async function openSharedSessions(
     state,
     ttl,
     most: MAX_SHARED_SESSIONS,
+    checkLoss,
     onchange: (id, fields) =>
       replicas.send({ kind: "session.changed", session: hashOfSession(id), ...(fields && { fields }) }),
     onended: (id) => sessions().remove(id, "was ended"),

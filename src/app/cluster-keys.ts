@@ -11,6 +11,8 @@ export type ClusterKeys = {
   readonly mark: Marker
   /** Calls `listener` when the shared state can be reached again; `lost`: whether its content was lost. */
   onback(listener: (lost: boolean) => void): void
+  /** Resolves when it is known whether the state has lost the keys, and all else with them. Rejects with an UnavailableError. */
+  checkLoss(): Promise<void>
   /** Resolves when this replica uses the keys of the cluster. */
   readonly ready: Promise<void>
   close(): void
@@ -29,7 +31,14 @@ export function createKeys(state: Pick<SharedState, "connected" | "swap" | "read
   /** Random text that is stored with the keys: if it changes, the shared state was lost in between. */
   let epoch: string | undefined
   const listeners: ((lost: boolean) => void)[] = []
-  const agree = async (): Promise<void> => {
+  let agreeing: Promise<void> | undefined
+  const agree = (): Promise<void> => {
+    agreeing ??= store().finally(() => {
+      agreeing = undefined
+    })
+    return agreeing
+  }
+  const store = async (): Promise<void> => {
     const encode = (key: Uint8Array) => Buffer.from(key).toString("base64url")
     const decode = (text: string) => new Uint8Array(Buffer.from(text, "base64url"))
     await state.swap(KEYS, "mark", undefined, encode(keys.mark))
@@ -37,7 +46,7 @@ export function createKeys(state: Pick<SharedState, "connected" | "swap" | "read
     await state.swap(KEYS, "epoch", undefined, crypto.randomUUID())
     const found = await state.read(KEYS)
     // The state was cleared in between. Never continue with an empty key, which anyone would know.
-    if (found?.mark === undefined || found.seal === undefined || found.epoch === undefined) return agree()
+    if (found?.mark === undefined || found.seal === undefined || found.epoch === undefined) return store()
     keys = { mark: decode(found.mark), seal: decode(found.seal) }
     marker = createMarker(() => keys.mark)
     sealer = createSealer(keys.seal)
@@ -52,10 +61,12 @@ export function createKeys(state: Pick<SharedState, "connected" | "swap" | "read
   state.onstate(retry)
   retry()
   // The state may be cleared while it is connected. Another replica would then create other keys.
+  const checkLoss = async () => {
+    if ((await state.read(KEYS))?.epoch !== epoch) await agree()
+  }
   let cancel: () => void
   const check = () => {
-    const found = state.connected && epoch !== undefined ? state.read(KEYS) : undefined
-    found?.then((keys) => (keys?.epoch === epoch ? undefined : agree())).catch(() => undefined)
+    if (state.connected && epoch !== undefined) checkLoss().catch(() => undefined)
     cancel = systemClock.after(CHECK_MS, check)
   }
   cancel = systemClock.after(CHECK_MS, check)
@@ -63,6 +74,7 @@ export function createKeys(state: Pick<SharedState, "connected" | "swap" | "read
     sealer: { seal: (text) => sealer.seal(text), open: (text) => sealer.open(text) },
     mark: (...texts) => marker(...texts),
     ready,
+    checkLoss,
     onback: (listener) => void listeners.push(listener),
     close: () => cancel(),
   }

@@ -29,6 +29,8 @@ export type Cluster = {
   readonly forward: Forward
   /** Calls `listener` when the shared state is back after it was away; `lost`: without what was in it. */
   onback(listener: (lost: boolean) => void): void
+  /** Resolves when it is known whether the shared state has lost what was in it. Rejects with an UnavailableError. */
+  checkLoss(): Promise<void>
   /** Takes the files that this replica applies. */
   configured(texts: Pick<DocumentTexts, "config" | "presets">): void
   facts(): ClusterFacts
@@ -123,6 +125,7 @@ export async function openCluster(
       replicas.join(() => ({ address: own, version, config, settings, startedAt, load: { ...load(), draining } }))
     },
     onback: keys.onback,
+    checkLoss: keys.checkLoss,
     configured({ config: read, presets }) {
       config = contentDigest(read)
       add("presets.json", contentDigest(presets))

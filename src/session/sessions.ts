@@ -116,9 +116,10 @@ export class Sessions {
   /** Compares all sessions with what is stored, after the shared state was away; stores them again if it has `lost` them. */
   async recheck(gateway: Gateway, lost: boolean): Promise<void> {
     if (lost) this.store()?.shared?.lost()
-    const checks = [...this.byId.values()].map((session) =>
-      lost ? this.save(session) : this.refresh(session, gateway),
-    )
+    const checks = [...this.byId.values()].map((session) => {
+      if (lost) this.save(session)
+      return this.refresh(session, gateway)
+    })
     await Promise.all(checks)
   }
 

@@ -3,7 +3,8 @@
  * replicas can change one session.
  *
  *  1. `load` is not a request: it returns what `bring` brought. That is dropped when the session ends, or is found to have ended.
- *  2. A session whose record is gone has ended on another replica, or expired. A late change does not bring it back.
+ *  2. A session whose record is gone has ended on another replica, or expired. A late change does not bring it back. If the
+ *     state has lost everything, the replicas that have the session store it again, each what the others had not stored.
  *  3. Each principal has a bounded number of sessions: nobody fills Redis, nor ends the sessions of others.
  *  4. A change that could not be written is written with the next one, or before a change of another replica is read.
  */
@@ -21,37 +22,50 @@ export type SharedSessionsDeps = {
   readonly most: number
   /** Called when this replica has changed fields of a session's record; without `fields` if they are too many to be named. */
   onchange(id: string, fields?: readonly string[]): void
+  /** Resolves when it is known whether the state has lost what it held; `lost` is called before. Rejects with an UnavailableError. */
+  checkLoss(): Promise<void>
   /** A session that this replica has was ended elsewhere. */
   onended(id: string): void
 }
 
 /** Opens the store. */
-export function createSharedSessions({ state, ttl, most, onchange, onended }: SharedSessionsDeps): SessionStore {
+export function createSharedSessions({
+  state,
+  ttl,
+  most,
+  onchange,
+  checkLoss,
+  onended,
+}: SharedSessionsDeps): SessionStore {
   const groupOf = (principal: string): RecordGroup => ({ name: `sessions ${principal}`, most })
   const fetched = new BoundedMap<string, StoredSession>(MAX_FETCHED)
   /** What is stored of the sessions that this replica has. */
   let written = new Map<string, SharedRecord>()
+  /** What was stored of them before the state lost it, until they are stored again. */
+  const lostRecords = new Map<string, SharedRecord>()
   const writes = new Map<string, Promise<void>>()
   /** The sessions of which the last change could not be written. */
   const unwritten = new Map<string, StoredSession>()
   const write = async (id: string, session: StoredSession): Promise<void> => {
     const known = written
-    const before = known.get(id)
+    const stored = known.get(id)
+    const before = stored ?? lostRecords.get(id)
     const after = recordOf(session)
     const removed = Object.keys(before ?? {}).filter((field) => !(field in after))
     const changes = {
       ...Object.fromEntries(Object.entries(after).filter(([field, value]) => before?.[field] !== value)),
       ...Object.fromEntries(removed.map((field) => [field, undefined])),
     }
-    const isNew = before === undefined
-    const done = await state.write(keyOf(id), changes, {
-      ttl,
-      require: isNew ? "absent" : "present",
-      group: groupOf(session.principal),
-    })
+    const put = (fields: Parameters<SharedState["write"]>[1], require: "absent" | "present") =>
+      state.write(keyOf(id), fields, { ttl, require, group: groupOf(session.principal) })
+    const isNew = stored === undefined && (await put(after, "absent"))
+    // After a loss another replica may have stored it.
+    const isThere = isNew || before === undefined || (await put(changes, "present"))
+    if (!isThere) await checkLoss()
     // The state was lost meanwhile: the session is stored as new next.
     if (known !== written) return
-    if (!done && !isNew) {
+    lostRecords.delete(id)
+    if (!isThere) {
       written.delete(id)
       onended(id)
       return
@@ -84,10 +98,12 @@ export function createSharedSessions({ state, ttl, most, onchange, onended }: Sh
   ): Promise<void> => {
     for (;;) {
       await writes.get(id)?.catch(() => undefined)
-      const some = written.has(id) ? fields : undefined
+      const known = written
+      const some = known.has(id) ? fields : undefined
       const found = await state.read(keyOf(id), some)
+      if (found === undefined && known.has(id)) await checkLoss()
       // A change that is being written must not be taken back by what was read before it.
-      if (writes.has(id)) continue
+      if (writes.has(id) || known !== written) continue
       if (found === undefined || some === undefined) return take(found)
       const before = written.get(id)
       if (before !== undefined) return take({ ...without(before, some), ...found })
@@ -107,6 +123,7 @@ export function createSharedSessions({ state, ttl, most, onchange, onended }: Sh
       const forget = () => {
         written.delete(id)
         unwritten.delete(id)
+        lostRecords.delete(id)
       }
       const writing = writes.get(id)
       if (writing === undefined) forget()
@@ -140,6 +157,7 @@ export function createSharedSessions({ state, ttl, most, onchange, onended }: Sh
         })
       },
       lost() {
+        for (const [id, record] of written) lostRecords.set(id, record)
         written = new Map()
       },
       stored: (id) => writes.get(id) ?? Promise.resolve(),

@@ -23,4 +23,18 @@ describe.skipIf(NO_REDIS !== undefined)("keys of a cluster", () => {
     keys.close()
     same.close()
   })
+
+  test("a loss is known when it is asked for, and told once for all that ask [cluster:keys]", async () => {
+    await using network = await sharedNetwork()
+    const keys = createKeys(await network.open())
+    await keys.ready
+    const told: boolean[] = []
+    keys.onback((lost) => told.push(lost))
+    await keys.checkLoss()
+    expect(told).toEqual([])
+    await network.clear()
+    await Promise.all(Array.from({ length: 10 }, () => keys.checkLoss()))
+    expect(told).toEqual([true])
+    keys.close()
+  })
 })

@@ -291,8 +291,15 @@ describe.skipIf(NO_REDIS !== undefined)("while Redis is away", () => {
     const [one, other] = cluster.replicas as [Instance, Instance]
     const client = new WanderingClient()
     await client.open(one)
+    await client.call(other, "one_svc_who")
     await cluster.redis.order("FLUSHALL")
-    await eventually(async () => (await client.post(other, { id: 1, method: "ping" })).ok)
+    // A change before the replicas have noticed ends the session on none.
+    await client.request(one, "resources/subscribe", { uri: "svc://one/note://1" })
+    for (const at of [one, other]) expect((await client.post(at, { id: 1, method: "ping" })).status).toBe(200)
+    const keyed = async (pattern: string) => ((await cluster.redis.order("KEYS", pattern)) as string[])[0]
+    const record = await eventually(() => keyed("svc:session:*"))
+    await eventually(async () => (await cluster.redis.order("HEXISTS", record ?? "", 's["one","note://1"]')) === 1)
+    await eventually(() => keyed("svc:lease:*"))
     const pid = await client.call(one, "only_svc_who")
     await using late = await startSvc({ config, env: { SVC_CLUSTER: cluster.redis.url, SVC_DRAIN_DELAY: "0s" } })
     // It has the keys of the others: the owner admits it.

@@ -62,7 +62,14 @@ async function inRedis(): Promise<Stores> {
   return {
     clock,
     sessions: async () =>
-      createSharedSessions({ state: await network.open(), ttl: 60_000, most: 100, onchange() {}, onended() {} }),
+      createSharedSessions({
+        state: await network.open(),
+        ttl: 60_000,
+        most: 100,
+        onchange() {},
+        checkLoss: async () => undefined,
+        onended() {},
+      }),
     secrets: async (stateKey) =>
       createSharedSecrets({
         state: await network.open(),

@@ -22,12 +22,14 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
   const pair = async (ttl = 60_000) => {
     const network = await sharedNetwork()
     const heard: string[] = []
+    const losses = new Map<string, () => void>()
     const open = async (name: string) =>
       createSharedSessions({
         state: await network.open(),
         ttl,
         most: 3,
         onchange: (id) => heard.push(`${name} changed ${id}`),
+        checkLoss: async () => losses.get(name)?.(),
         onended: (id) => heard.push(`${name} ended ${id}`),
       })
     /** Reads a session as a request does. */
@@ -37,7 +39,15 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
       return store.load(id)
     }
     const close = () => network[Symbol.asyncDispose]()
-    return { network, heard, read, one: await open("one"), other: await open("other"), [Symbol.asyncDispose]: close }
+    return {
+      network,
+      heard,
+      losses,
+      read,
+      one: await open("one"),
+      other: await open("other"),
+      [Symbol.asyncDispose]: close,
+    }
   }
 
   test("replicas that change different parts of a session do not undo each other's changes", async () => {
@@ -99,6 +109,7 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
         ttl: 60_000,
         most: 3,
         onchange: (_, fields) => onchange(fields),
+        checkLoss: async () => undefined,
         onended() {},
       })
     const [writer, reader] = [store((fields) => void told.set(told.size, fields)), store(() => undefined)]
@@ -221,12 +232,52 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
       ttl: 60_000,
       most: 3,
       onchange() {},
+      checkLoss: async () => undefined,
       onended: (id) => heard.push(`ended ${id}`),
     })
     store.save("a", session, 1)
     store.save("a", { ...session, logLevel: "debug" }, 2)
     expect(await read(other, "a")).toMatchObject({ logLevel: "debug" })
     expect(heard).toEqual([])
+  })
+
+  test("what two replicas change of a session that the state has lost is stored again, and ends it on neither [cluster:refusing]", async () => {
+    await using both = await pair()
+    const { one, other, network, heard, losses, read } = both
+    one.save("a", { ...session, subscriptions: [["s", "v"]] }, 1)
+    await read(other, "a")
+    await network.clear()
+    const change = (name: string, store: SessionStore, changed: StoredSession) => {
+      // As all sessions are when their replica learns of the loss.
+      losses.set(name, () => {
+        losses.delete(name)
+        store.shared?.lost()
+        store.save("a", changed, 2)
+      })
+      store.save("a", changed, 2)
+    }
+    change("one", one, { ...session, subscriptions: [["s", "v"]], logLevel: "debug" })
+    await network.settle()
+    change("other", other, { ...session, subscriptions: [["s", "w"]] })
+    await network.settle()
+    expect(await read(one, "a")).toMatchObject({ logLevel: "debug", subscriptions: [["s", "w"]] })
+    expect(heard).toEqual(["other changed a"])
+  })
+
+  test("a session that the state has lost is read once it is stored again [cluster:refusing]", async () => {
+    await using both = await pair()
+    const { one, network, losses } = both
+    one.save("a", session, 1)
+    await network.settle()
+    await network.clear()
+    losses.set("one", () => {
+      losses.delete("one")
+      one.shared?.lost()
+      one.save("a", session, 2)
+    })
+    const seen: unknown[] = []
+    await one.shared?.reread("a", ["level"], (found) => seen.push(found?.logLevel) > 0)
+    expect(seen).toEqual(["warning"])
   })
 
   test("a change that could not be written is written with the next one", async () => {
