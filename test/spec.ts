@@ -1938,6 +1938,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a call must not continue if nobody wants its result",
   },
+  "cluster:cancel:bounded": {
+    says: "a cancellation of a request on another replica is sent once, and again to a replica that connects within ten seconds; a session may send 1,000 in ten seconds",
+    from: "choice",
+    why: "each costs every replica a message, and a client can send them without a request",
+  },
   "cluster:resume": {
     says: "while the replica that sent a broken stream lives, the client can resume the stream on any replica without a loss",
     from: "choice",
@@ -1947,6 +1952,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "messages that belong to no request go to the replica on which the client last opened its stream",
     from: "choice",
     why: "a client has only one such stream",
+  },
+  "cluster:stream:bounded": {
+    says: "what belongs to no request is passed on by at most three replicas after the first, and then held for the next stream",
+    from: "choice",
+    why: "replicas that have missed a message about the stream must not pass a text on for ever",
   },
   "cluster:stream:dies": {
     says: "if the replica with a client's stream dies, the client opens the stream on another replica, and gets the messages that belong to no request there",

@@ -76,11 +76,14 @@ export type SessionPeers = {
   /** Handles messages about a part until it ends. */
   begin(part: SessionPart): void
   end(part: SessionPart): void
-  /** Sends a text to the replica with the session's stream. Returns false if that is this replica, or there is none. */
-  pass(part: SessionPart, text: string): boolean
+  /**
+   * Sends a text to the replica with the session's stream. Returns false if that is this replica, there is none, or too many
+   * replicas have passed the text on (`hops`).
+   */
+  pass(part: SessionPart, text: string, hops?: number): boolean
   /**
    * Cancels a request of the session that runs on another replica. Rejects with an UnavailableError if no replica can be
-   * notified.
+   * notified, with a RequestError if the session cancels too many requests.
    */
   cancel(part: SessionPart, params: Params): Promise<void>
   /** Announces that the client opened its stream here. */

@@ -4,13 +4,16 @@
  *  1. A call runs on the replica that receives it. What it sends goes out on its own stream, there.
  *  2. What belongs to no call goes to the replica that has the client's stream. If that is gone, it is held here until the
  *     client opens a stream anywhere. Of several streams the one stays whose opening all replicas hear last. A replica that stops ends the stream, and returns what comes for it after that.
+ *     Replicas that are wrong about each other pass a text on a few times; then it is held as well.
  *  3. Messages can be lost while the shared state is away. When it is back, each part is compared with its record. A
- *     cancellation is in no record, so it is sent twice.
+ *     cancellation is in no record: it is sent again to a replica that has connected since.
  */
+import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
-import type { Replicas } from "../store/replicas.ts"
+import { RequestError } from "../lib/errors.ts"
+import type { ReplicaMessage, Replicas } from "../store/replicas.ts"
 import { hashOfSession } from "../store/session-store.ts"
-import type { Params } from "../wire/message.ts"
+import { isId } from "../wire/message.ts"
 import type { Gateway, SessionPeers as Peers, SessionPart } from "./ports.ts"
 import type { Session } from "./session.ts"
 import type { Sessions } from "./sessions.ts"
@@ -50,18 +53,33 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
     if (ended !== true) part.openedElsewhere(from)
     else if (part.streamAt === from) part.streamAt = undefined
   })
-  replicas.on("session.text", ({ session, to, text, back }, from) => {
+  replicas.on("session.text", ({ session, to, text, back, hops = 0 }, from) => {
     const part = to === replicas.id ? partOf(session) : undefined
     if (part === undefined) return
     if (back !== true && part.hasMovedOn) {
-      replicas.send({ kind: "session.text", session, to: from, text, back: true })
+      replicas.send({ kind: "session.text", session, to: from, text, back: true, hops })
       return
     }
     // A replica that returns a text has no stream, whatever was heard of it.
     if (back === true && part.streamAt === from) part.streamAt = undefined
-    part.notify(text)
+    part.notify(text, hops + 1)
   })
   replicas.on("session.cancel", ({ session, params }) => void partOf(session)?.running.cancel(params))
+  /** The last cancellations, each with the time at which it was sent. */
+  const cancellations = new BoundedMap<ReplicaMessage, number>(MAX_CANCELLATIONS)
+  /** The cancellations of each session in the current window. */
+  const counts = new WeakMap<SessionPart, { count: number; readonly since: number }>()
+  const countOf = (part: SessionPart): number => {
+    const now = clock.now()
+    const known = counts.get(part)
+    const current = known !== undefined && now - known.since < WINDOW_MS ? known : { count: 0, since: now }
+    counts.set(part, current)
+    return ++current.count
+  }
+  replicas.on("hello", ({ asks }) => {
+    if (asks !== true) return
+    for (const [message, at] of cancellations) if (clock.now() - at < MISSED_MS) replicas.send(message)
+  })
   const elsewhere = ({ streamAt }: SessionPart): string | undefined =>
     streamAt === undefined ? undefined : replicas.find(streamAt)?.id
   return {
@@ -70,16 +88,28 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
     isStreamElsewhere: (part) => elsewhere(part) !== undefined,
     begin: ({ id }) => void ids.set(hashOfSession(id), id),
     end: ({ id }) => void ids.delete(hashOfSession(id)),
-    pass(part, text) {
+    pass(part, text, hops = 0) {
       const to = elsewhere(part)
-      if (to === undefined || text.length > MAX_PASSED_CHARS) return false
-      replicas.send({ kind: "session.text", session: hashOfSession(part.id), to, text })
+      if (to === undefined || text.length > MAX_PASSED_CHARS || hops > MAX_HOPS) return false
+      replicas.send({ kind: "session.text", session: hashOfSession(part.id), to, text, hops })
       return true
     },
-    async cancel({ id }, params: Params) {
-      const message = { kind: "session.cancel", session: hashOfSession(id), params } as const
+    async cancel(part, { requestId, reason }) {
+      if (!isId(requestId)) return
+      if (String(requestId).length > MAX_ID_CHARS)
+        throw new RequestError("invalid_params", `The requestId must have at most ${MAX_ID_CHARS} characters`)
+      if (countOf(part) > MAX_CANCELLATIONS)
+        throw new RequestError("too_many", `More than ${MAX_CANCELLATIONS} cancellations; try again in a moment`, {
+          retryAfter: WINDOW_MS / 1000,
+        })
+      const told = typeof reason === "string" ? { reason: reason.slice(0, MAX_REASON_CHARS) } : {}
+      const message = {
+        kind: "session.cancel",
+        session: hashOfSession(part.id),
+        params: { requestId, ...told },
+      } as const
       await replicas.deliver(message)
-      clock.after(REPEAT_MS, () => replicas.send(message))
+      cancellations.set(message, clock.now())
     },
     opened(part) {
       part.streamAt = replicas.id
@@ -104,7 +134,14 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
 
 // ---
 
-/** When a cancellation is said again: a replica that had lost Redis is connected by then. */
-const REPEAT_MS = 2500
+/** A replica that has lost Redis is usually connected again by then. */
+const MISSED_MS = 10_000
+/** Cancellations of requests on other replicas that a session may send in a window: more than it has requests in flight. */
+const MAX_CANCELLATIONS = 1000
+const WINDOW_MS = 10_000
+const MAX_ID_CHARS = 1024
+const MAX_REASON_CHARS = 256
+/** How often a text is passed on after its first replica: to the next stream, back from a replica that stops, and on from there. */
+const MAX_HOPS = 3
 /** Redis disconnects a subscriber that is sent more than it reads. */
 const MAX_PASSED_CHARS = 1024 * 1024

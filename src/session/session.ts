@@ -176,9 +176,12 @@ export class Session implements Client, SessionMemory, SessionPart {
     })
   }
 
-  /** Sends a notification that belongs to no request. While no stream is open, holds a limited number of the newest ones. */
-  notify(text: string): void {
-    if (this.outlet?.(text) === true || this.peers?.pass(this, text) === true) return
+  /**
+   * Sends a notification that belongs to no request. While no stream is open, holds a limited number of the newest ones.
+   * `hops`: how many replicas have passed it on.
+   */
+  notify(text: string, hops = 0): void {
+    if (this.outlet?.(text) === true || this.peers?.pass(this, text, hops) === true) return
     if (text.length > MAX_HELD_CHARS || this.queued.includes(text)) return
     this.queued.push(text)
     let size = this.queued.reduce((sum, { length }) => sum + length, 0)

@@ -63,6 +63,8 @@ export type ReplicaMessage =
       readonly to: string
       readonly text: string
       readonly back?: true
+      /** How many replicas have passed it on. */
+      readonly hops?: number
     }
   /** The client cancels a request that runs on another replica. */
   | { readonly kind: "session.cancel"; readonly session: string; readonly params: Params }

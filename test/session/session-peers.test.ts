@@ -1,10 +1,12 @@
 /** The parts of one session on several replicas. */
 import { describe, expect, test } from "bun:test"
-import { systemClock } from "../../src/lib/clock.ts"
+import type { Clock } from "../../src/lib/clock.ts"
 import { Session } from "../../src/session/session.ts"
 import { createSessionPeers } from "../../src/session/session-peers.ts"
 import { Replicas } from "../../src/store/replicas.ts"
 import { hashOfSession } from "../../src/store/session-store.ts"
+import type { Params } from "../../src/wire/message.ts"
+import { manualClock } from "../clock.ts"
 import { AGGREGATE, fakeGateway } from "../fakes.ts"
 import { NO_REDIS, type SharedNetwork, sharedNetwork } from "../redis.ts"
 
@@ -41,14 +43,93 @@ describe.skipIf(NO_REDIS !== undefined)("a session of three replicas", () => {
   })
 })
 
+describe.skipIf(NO_REDIS !== undefined)("messages about a session of three replicas", () => {
+  /** Returns the messages of a kind that are sent from now on. */
+  const sentOf = async ({ network }: ClusterOfParts, kind: string) => {
+    const sent: { readonly [member: string]: unknown }[] = []
+    const listener = await network.open()
+    listener.onmessage((text) => {
+      if (text.startsWith("{") && JSON.parse(text).kind === kind) sent.push(JSON.parse(text))
+    })
+    return sent
+  }
+
+  test("a text that two replicas would pass to and fro is held, and reaches the stream that is opened next [cluster:stream:bounded]", async () => {
+    await using cluster = await startCluster()
+    const { network, parts } = cluster
+    const [one, other, third] = parts
+    const sent = await sentOf(cluster, "session.text")
+    // As if messages about streams had been lost.
+    one.session.streamAt = "r2"
+    other.session.streamAt = "r1"
+    one.session.notify("news")
+    for (let turn = 0; turn < 5; turn++) await network.settle()
+    expect(sent).toHaveLength(4)
+    const got: string[] = []
+    third.session.open((text) => got.push(text) > 0)
+    await network.settle()
+    expect(got).toEqual(["news"])
+  })
+
+  test("a cancellation is sent once, and again to a replica that connects soon after it [cluster:cancel:bounded]", async () => {
+    await using cluster = await startCluster()
+    const { network, clock, parts } = cluster
+    const [{ session, peers }] = parts
+    const sent = await sentOf(cluster, "session.cancel")
+    await peers.cancel(session, { requestId: 7, reason: "x".repeat(10_000), more: "x".repeat(10_000) })
+    await clock.pass(5000)
+    await network.settle()
+    expect(sent).toMatchObject([{ params: { requestId: 7, reason: "x".repeat(256) } }])
+    expect(JSON.stringify(sent).length).toBeLessThan(500)
+    const late = await join(network, "r4", clock)
+    await network.settle()
+    expect(sent).toHaveLength(2)
+    await clock.pass(10_000)
+    late.replicas.greetNow()
+    await (await join(network, "r5", clock)).replicas.close()
+    await late.replicas.close()
+    await network.settle()
+    expect(sent).toHaveLength(2)
+  })
+
+  test("cancellations of a session are bounded, and what names no request is not sent [cluster:cancel:bounded]", async () => {
+    await using cluster = await startCluster()
+    const { network, clock, parts } = cluster
+    const [{ session, peers }] = parts
+    const sent = await sentOf(cluster, "session.cancel")
+    const refusalOf = (params: Params) =>
+      peers.cancel(session, params).then(
+        () => undefined,
+        (error: Error) => error,
+      )
+    expect(await refusalOf({ reason: "none" })).toBeUndefined()
+    expect(await refusalOf({ requestId: "x".repeat(2000) })).toMatchObject({ fault: "invalid_params" })
+    for (let id = 0; id < 1000; id++) expect(await refusalOf({ requestId: id })).toBeUndefined()
+    expect(await refusalOf({ requestId: 1000 })).toMatchObject({ fault: "too_many", data: { retryAfter: 10 } })
+    await clock.pass(10_000)
+    expect(await refusalOf({ requestId: 1001 })).toBeUndefined()
+    await network.settle()
+    expect(sent).toHaveLength(1001)
+  })
+})
+
 // ---
+
+type ClusterOfParts = Awaited<ReturnType<typeof startCluster>>
 
 async function startCluster() {
   const network = await sharedNetwork()
-  const parts = [await join(network, "r1"), await join(network, "r2"), await join(network, "r3")] as const
+  const clock = manualClock()
+  const [one, other, third] = [
+    await join(network, "r1", clock),
+    await join(network, "r2", clock),
+    await join(network, "r3", clock),
+  ]
+  const parts = [one, other, third] as const
   await network.settle()
   return {
     network,
+    clock,
     parts,
     async [Symbol.asyncDispose]() {
       await Promise.all(parts.map(({ replicas }) => replicas.close()))
@@ -58,13 +139,13 @@ async function startCluster() {
 }
 
 /** Adds a replica with its part of the session. */
-async function join(network: SharedNetwork, id: string) {
-  const replicas = new Replicas(id, await network.open(), systemClock)
+async function join(network: SharedNetwork, id: string, clock: Clock) {
+  const replicas = new Replicas(id, await network.open(), clock)
   const load = { calls: 0, sessions: 0, streams: 0, draining: false }
   replicas.join(() => ({ address: `http://${id}`, version: "1", config: "", startedAt: 0, load }))
   const session = new Session("s", "p", AGGREGATE, {})
   const sessions = { part: () => session, remove() {}, save() {}, refresh: async () => undefined }
-  const peers = createSessionPeers({ replicas, clock: systemClock, sessions: () => sessions, gateway: fakeGateway })
+  const peers = createSessionPeers({ replicas, clock, sessions: () => sessions, gateway: fakeGateway })
   session.begin({ ...fakeGateway(), peers }, () => undefined)
-  return { replicas, session }
+  return { replicas, session, peers }
 }
