@@ -1973,6 +1973,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the load balancer decides on which replica a client's call causes the change",
   },
+  "cluster:lists:away": {
+    says: "a change of a server's lists while the shared state is away is told to clients of other replicas once it is back",
+    from: "choice",
+    why: "clients would go on with an old list until the next change",
+  },
   "cluster:subscriptions": {
     says: "an update of a resource of a stdio server on one replica reaches the subscribers on other replicas",
     from: "choice",

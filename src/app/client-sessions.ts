@@ -234,7 +234,7 @@ async function openSharedSessions(
   return {
     store,
     peers: createSessionPeers({ replicas, clock: systemClock, sessions, gateway }),
-    changes: createChangePeers({ replicas, agent, clock: systemClock }),
+    changes: createChangePeers({ replicas, state, agent, clock: systemClock }),
   }
 }
 

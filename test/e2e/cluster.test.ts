@@ -284,6 +284,19 @@ describe.skipIf(NO_REDIS !== undefined)("while Redis is away", () => {
     await eventually(async () => (await client.post(one, { id: 3, method: "ping" })).status === 404)
   })
 
+  test("a list that changes meanwhile is told to clients of other replicas afterwards [cluster:lists:away]", async () => {
+    await using cluster = await startCluster(2)
+    const [one, other] = cluster.replicas as [Instance, Instance]
+    const changes = eventsOf(await listen(other, { toolsListChanged: true }))
+    expect((await changes.next()).value.message.method).toBe("notifications/subscriptions/acknowledged")
+    await cluster.redis.kill()
+    await modern(`${one.url}/mcp`, "tools/call", { name: "one_svc_grow", arguments: {} })
+    for (const { url } of [one, other])
+      await eventually(async () => (await (await fetch(`${url}/health/ready`)).text()).includes('"state":"away"'))
+    await cluster.redis.start()
+    expect((await changes.next()).value.message.method).toBe("notifications/tools/list_changed")
+  })
+
   test("what was cleared while replicas run is shared again, and a Redis that refuses changes is told of [cluster:refusing]", async () => {
     const only = { ...REPLICA_SERVER, replicas: "one" }
     const config = { mcpServers: { one: REPLICA_SERVER, only } }
