@@ -65,6 +65,7 @@ export class Lister {
   private readonly loading = new Set<ListMethod>()
   private readonly failures = new Map<ListMethod, Failure>()
   private relistScheduled = false
+  private resubscribing: Promise<void> | undefined
   /** When the next new session may be restored at once, milliseconds since the epoch. */
   private restoreAt = 0
   private cancelRestore: (() => void) | undefined
@@ -114,7 +115,7 @@ export class Lister {
 
   /** Subscribes to changes and sets the log level. Resolves when a legacy server has answered; never rejects. */
   async begin(): Promise<void> {
-    await Promise.all([this.resubscribe(), this.updateLogLevel()])
+    await Promise.all([this.updateSubscriptions(), this.updateLogLevel()])
   }
 
   /** Stops: schedules nothing more and publishes nothing more. */
@@ -169,8 +170,35 @@ export class Lister {
     else await this.connection.ask("ping", {}, timeout)
   }
 
-  /** Subscribes to the current result of `subscriptions()`. Resolves when a legacy server has answered; never rejects. */
-  async resubscribe(): Promise<void> {
+  /**
+   * Subscribes to the result of `subscriptions()`, once for all calls in a turn: other replicas and restored sessions bring
+   * many subscriptions at once. Resolves when a legacy server has answered; never rejects.
+   */
+  resubscribe(): Promise<void> {
+    this.resubscribing ??= Promise.resolve().then(() => {
+      this.resubscribing = undefined
+      return this.updateSubscriptions()
+    })
+    return this.resubscribing
+  }
+
+  /**
+   * Sends the log level that clients have set. Modern servers receive it with each request. Resolves when the server has
+   * answered; never rejects.
+   */
+  async updateLogLevel(): Promise<void> {
+    const level = this.hooks.logLevel()
+    const { era, capabilities } = this.peer
+    if (this.ended || level === undefined || era === "modern" || capabilities.logging === undefined) return
+    const { name, tuning } = this.spec
+    await this.connection
+      .ask("logging/setLevel", { level }, tuning.requestTimeout)
+      .catch((error: unknown) => this.deps.log.debug(`logging/setLevel: ${messageOf(error)}`, { server: name }))
+  }
+
+  // ---
+
+  private async updateSubscriptions(): Promise<void> {
     if (this.ended) return
     if (this.peer.era === "modern") {
       const filter = filterOf(this.peer.capabilities, this.hooks.subscriptions())
@@ -196,22 +224,6 @@ export class Lister {
     ]
     await Promise.all(changes)
   }
-
-  /**
-   * Sends the log level that clients have set. Modern servers receive it with each request. Resolves when the server has
-   * answered; never rejects.
-   */
-  async updateLogLevel(): Promise<void> {
-    const level = this.hooks.logLevel()
-    const { era, capabilities } = this.peer
-    if (this.ended || level === undefined || era === "modern" || capabilities.logging === undefined) return
-    const { name, tuning } = this.spec
-    await this.connection
-      .ask("logging/setLevel", { level }, tuning.requestTimeout)
-      .catch((error: unknown) => this.deps.log.debug(`logging/setLevel: ${messageOf(error)}`, { server: name }))
-  }
-
-  // ---
 
   private restore(): void {
     this.restoreAt = this.deps.clock.now() + this.restoreBackoff.next()

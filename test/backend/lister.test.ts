@@ -57,6 +57,32 @@ test("subscriptions and log level are restored in a session that was opened anew
   lister.end()
 })
 
+test("subscriptions that change in one turn are compared once", async () => {
+  let compared = 0
+  const uris: string[] = []
+  const { lister, sent } = open(
+    {},
+    {
+      level: undefined,
+      get uris() {
+        compared++
+        return [...uris]
+      },
+    },
+  )
+  for (const uri of ["a:1", "a:2", "a:3"]) {
+    uris.push(uri)
+    void lister.resubscribe()
+  }
+  await settle()
+  expect([compared, sent]).toEqual([1, ["a:1", "a:2", "a:3"].map((uri) => ["resources/subscribe", uri])])
+  uris.shift()
+  void lister.resubscribe()
+  await settle()
+  expect([compared, sent.at(-1)]).toEqual([2, ["resources/unsubscribe", "a:1"]])
+  lister.end()
+})
+
 test("no log level is sent if no client set one, the server has no logging, or it is modern", () => {
   for (const [peer, level] of [
     [{}, undefined],
