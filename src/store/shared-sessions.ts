@@ -44,6 +44,8 @@ export function createSharedSessions({
   /** What was stored of them before the state lost it, until they are stored again. */
   const lostRecords = new Map<string, SharedRecord>()
   const writes = new Map<string, Promise<void>>()
+  /** The sessions whose next change waits for the one that is being written. */
+  const waiting = new Map<string, StoredSession>()
   /** The sessions of which the last change could not be written. */
   const unwritten = new Map<string, StoredSession>()
   const write = async (id: string, session: StoredSession): Promise<void> => {
@@ -75,15 +77,25 @@ export function createSharedSessions({
     if (!isNew && fields.length > 0) onchange(id, isShort(fields) ? fields : undefined)
   }
   const save = (id: string, session: StoredSession): void => {
+    const isWaiting = waiting.has(id)
+    waiting.set(id, session)
+    if (isWaiting) return
     // One after the other: each writes what differs from the one before.
-    const writing = (writes.get(id) ?? Promise.resolve()).catch(() => undefined).then(() => write(id, session))
+    let latest = session
+    const writing = (writes.get(id) ?? Promise.resolve())
+      .catch(() => undefined)
+      .then(() => {
+        latest = waiting.get(id) ?? session
+        waiting.delete(id)
+        return write(id, latest)
+      })
     writes.set(id, writing)
     const settle = (isWritten: boolean) => {
       if (isWritten) unwritten.delete(id)
       // A later one has all that this one has.
       if (writes.get(id) !== writing) return
       writes.delete(id)
-      if (!isWritten) unwritten.set(id, session)
+      if (!isWritten) unwritten.set(id, latest)
     }
     writing.then(
       () => settle(true),

@@ -121,8 +121,10 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
     }
     asked.length = 0
     const subscribed = (...uris: string[]) => ({ ...session, subscriptions: uris.map((uri) => ["s", uri] as const) })
-    for (const uris of [["x"], ["x", "y"], ["y"]]) writer.save("a", subscribed(...uris), 2)
-    await network.settle()
+    for (const uris of [["x"], ["x", "y"], ["y"]]) {
+      writer.save("a", subscribed(...uris), 2)
+      await writer.shared?.stored("a")
+    }
     expect([...told.values()]).toEqual([['s["s","x"]'], ['s["s","y"]'], ['s["s","x"]']])
     const seen: unknown[] = []
     const reread = (fields: readonly string[] | undefined) =>
@@ -222,6 +224,7 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
         losing.write = (...next) => state.write(...next)
         await network.clear()
         store.shared?.lost()
+        store.save("a", { ...session, logLevel: "debug" }, 2)
         return done
       },
       swap: (...field) => state.swap(...field),
@@ -236,7 +239,7 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
       onended: (id) => heard.push(`ended ${id}`),
     })
     store.save("a", session, 1)
-    store.save("a", { ...session, logLevel: "debug" }, 2)
+    await store.shared?.stored("a")
     expect(await read(other, "a")).toMatchObject({ logLevel: "debug" })
     expect(heard).toEqual([])
   })
@@ -278,6 +281,21 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
     const seen: unknown[] = []
     await one.shared?.reread("a", ["level"], (found) => seen.push(found?.logLevel) > 0)
     expect(seen).toEqual(["warning"])
+  })
+
+  test("changes that wait for another one are written together", async () => {
+    await using both = await pair()
+    const { one, other, network, heard, read } = both
+    one.save("a", session, 1)
+    await network.settle()
+    for (let number = 0; number < 10; number++)
+      one.save(
+        "a",
+        { ...session, subscriptions: Array.from({ length: number }, (_, uri) => ["s", `${uri}`] as const) },
+        2,
+      )
+    expect((await read(other, "a"))?.subscriptions).toHaveLength(9)
+    expect(heard).toEqual(["one changed a"])
   })
 
   test("a change that could not be written is written with the next one", async () => {
