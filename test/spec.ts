@@ -1988,6 +1988,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "one client with thousands of subscriptions must not take Redis away from all others",
   },
+  "cluster:subscriptions:bounded": {
+    says: "clients of one replica are subscribed to at most 10,000 resources of stdio servers, with 2 MiB of URIs; a client is refused what is beyond that",
+    from: "choice",
+    why: "each replica's processes subscribe to what clients of all others want; what is dropped silently cannot be asked for again",
+  },
   "cluster:tasks": {
     says: "a task can be found through any replica, and does not exist for other clients",
     from: "choice",

@@ -18,6 +18,7 @@ export class Subscriptions {
   /** The number of sessions that have each level. */
   private readonly levelCounts = new Map<string | undefined, number>()
   private announced: string | undefined
+  private readonly watchers: ((id: string, uri: string, session: object) => void)[] = []
 
   constructor(private readonly deps: SubscriptionsDeps) {}
 
@@ -30,14 +31,15 @@ export class Subscriptions {
     })
   }
 
-  /** Returns each resource once for each era among the subscribers that `counts` accepts. */
-  all(counts: (session: object) => boolean): (readonly [id: string, uri: string, era: Era])[] {
-    return [...this.subscribers].flatMap(([id, uris]) =>
-      [...uris].flatMap(([uri, sessions]) => {
-        const eras = new Set([...sessions].flatMap(([session, era]) => (counts(session) ? [era] : [])))
-        return [...eras].map((era) => [id, uri, era] as const)
-      }),
-    )
+  /** Whether a session that `counts` accepts is subscribed to exactly this resource. */
+  isSubscribed(id: string, uri: string, counts: (session: object) => boolean): boolean {
+    for (const session of this.subscribers.get(id)?.get(uri)?.keys() ?? []) if (counts(session)) return true
+    return false
+  }
+
+  /** Calls `watcher` after a session has subscribed to a resource, or unsubscribed from it. */
+  watch(watcher: (id: string, uri: string, session: object) => void): void {
+    this.watchers.push(watcher)
   }
 
   /** Returns the sessions that are subscribed to a resource, or to one that contains it. */
@@ -56,6 +58,7 @@ export class Subscriptions {
     uris.set(uri, sessions)
     sessions.set(session, era)
     this.deps.onsubscriptions(id, session, countOf(sessions, era) === 1)
+    for (const watcher of this.watchers) watcher(id, uri, session)
   }
 
   unsubscribe(id: string, uri: string, session: object): void {
@@ -69,6 +72,7 @@ export class Subscriptions {
       if (uris?.size === 0) this.subscribers.delete(id)
     }
     this.deps.onsubscriptions(id, session, isLast)
+    for (const watcher of this.watchers) watcher(id, uri, session)
   }
 
   /** Sets the log level of a session; undefined lets servers choose. */

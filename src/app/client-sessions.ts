@@ -97,7 +97,11 @@ export async function openClientSessions(
   const shared =
     cluster === undefined
       ? undefined
-      : await openSharedSessions(cluster, agent, { ttl: sessionTtl, sessions: () => sessions, gateway: () => gateway })
+      : await openSharedSessions(cluster, agent, log, {
+          ttl: sessionTtl,
+          sessions: () => sessions,
+          gateway: () => gateway,
+        })
   const sessions: Sessions = new Sessions(
     systemClock,
     { count: MAX_SESSIONS, ttl: sessionTtl },
@@ -215,6 +219,7 @@ function sessionHomes(replica: string, agent: Agent, sessions: Sessions, gateway
 async function openSharedSessions(
   { state, replicas, checkLoss }: Cluster,
   agent: Agent,
+  log: Log,
   { ttl, sessions, gateway }: { readonly ttl: number; sessions(): Sessions; gateway(): Gateway },
 ): Promise<{ readonly store: SessionStore; readonly peers: SessionPeers; readonly changes: ChangePeers }> {
   const [{ createSharedSessions }, { createSessionPeers }, { createChangePeers }] = await Promise.all([
@@ -234,7 +239,16 @@ async function openSharedSessions(
   return {
     store,
     peers: createSessionPeers({ replicas, clock: systemClock, sessions, gateway }),
-    changes: createChangePeers({ replicas, state, agent, clock: systemClock }),
+    changes: createChangePeers({
+      replicas,
+      state,
+      agent,
+      clock: systemClock,
+      onfull: () =>
+        log.warn(
+          "clients of this replica are subscribed to more resources than replicas tell each other of: of the others they hear only if a server process of this replica updates them",
+        ),
+    }),
   }
 }
 

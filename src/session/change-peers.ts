@@ -2,34 +2,29 @@
  * Carries news of servers between replicas: each replica runs its own process of a stdio server, and a client hears of all.
  *
  *  1. When a list of a server changes here, the others hear the digest of the new list. One that has the same list has told
- *     its clients itself, or has nothing to tell. A replica that was away, or may have missed something, hears all digests.
- *  2. Each replica tells the others to which resources of stdio servers its clients are subscribed, and they subscribe at
- *     their own processes in its place. A remote server notifies each replica's connection itself.
- *  3. What a replica that is gone wanted is dropped.
+ *     its clients itself, or has nothing to tell.
+ *  2. An update of a resource is told if clients of another replica are subscribed to it (subscription-peers.ts). A remote
+ *     server notifies each replica's connection itself.
+ *  3. A replica tells everything after it, or another one, has connected to the shared state, and when it is asked.
  */
 import type { Agent } from "../agent/agent.ts"
 import { LIST_KEYS } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
-import type { Clock } from "../lib/clock.ts"
 import { sha256 } from "../lib/digest.ts"
-import type { Replicas } from "../store/replicas.ts"
 import type { SharedState } from "../store/shared-state.ts"
-import type { Era } from "../wire/era.ts"
 import { asText } from "../wire/message.ts"
 import type { ChangePeers } from "./ports.ts"
+import { createSubscriptionPeers, type SubscriptionPeersDeps } from "./subscription-peers.ts"
 
-export type ChangePeersDeps = {
-  readonly replicas: Replicas
+export type ChangePeersDeps = SubscriptionPeersDeps & {
   readonly state: Pick<SharedState, "onstate">
-  readonly agent: Pick<Agent, "catalog" | "backend" | "subscriptions">
-  readonly clock: Clock
+  readonly agent: Pick<Agent, "catalog">
 }
 
-/** A resource that clients of a replica are subscribed to: server, the server's own URI, and the era of the clients. */
-type Interest = readonly [server: string, uri: string, era: Era]
-
 /** Follows the changes of this replica and the others, as long as the process runs. */
-export function createChangePeers({ replicas, state, agent, clock }: ChangePeersDeps): ChangePeers {
+export function createChangePeers(deps: ChangePeersDeps): ChangePeers {
+  const { replicas, state, agent, clock } = deps
+  const subscriptions = createSubscriptionPeers(deps)
   const digests = new WeakMap<object, string>()
   const digestOf = (server: string, method: ListMethod): string | undefined => {
     const list = agent.catalog.parts.find(({ spec }) => spec.id === server)?.listing[LIST_KEYS[method]]
@@ -61,57 +56,31 @@ export function createChangePeers({ replicas, state, agent, clock }: ChangePeers
     return before !== digest
   }
   let isDue = false
-  /** Tells all, soon: several replicas may have missed something at once. */
+  /** Tells everything, soon: several replicas may have missed something at once. */
   const tellAll = () => {
     if (isDue) return
     isDue = true
     clock.after(GATHER_MS, () => {
       isDue = false
       tellLists(true)
+      subscriptions.tellAll()
     })
   }
   state.onstate((connected) => {
     if (connected) tellAll()
   })
-  let announced = "[]"
-  const standIns = new Map<string, { readonly session: object; interests: readonly Interest[] }>()
-  const isStandIn = (session: object) => [...standIns.values()].some((standIn) => standIn.session === session)
-  const announce = (isAsked: boolean) => {
-    const interests = agent.subscriptions
-      .all((session) => !isStandIn(session))
-      .filter(([server]) => agent.backend(server)?.spec.launch.transport === "stdio")
-      .slice(0, MAX_INTERESTS)
-    const text = JSON.stringify(interests)
-    if (text === announced && !isAsked) return
-    announced = text
-    replicas.send({ kind: "interests", interests })
-  }
-  const replace = (from: string, interests: readonly Interest[]) => {
-    const standIn = standIns.get(from) ?? { session: {}, interests: [] }
-    standIns.set(from, standIn)
-    const wanted = new Set(interests.map((one) => JSON.stringify(one)))
-    const known = new Set(standIn.interests.map((one) => JSON.stringify(one)))
-    for (const [server, uri, era] of standIn.interests)
-      if (!wanted.has(JSON.stringify([server, uri, era]))) agent.subscriptions.unsubscribe(server, uri, standIn.session)
-    for (const [server, uri, era] of interests)
-      if (!known.has(JSON.stringify([server, uri, era])))
-        agent.subscriptions.subscribe(server, uri, standIn.session, era)
-    standIn.interests = interests
-    if (interests.length === 0) standIns.delete(from)
-  }
+  replicas.on("hello", ({ asks }) => {
+    if (asks === true) tellAll()
+  })
+  replicas.on("ask", ({ of }) => {
+    if (of === replicas.id) tellAll()
+  })
   const check = () => {
-    for (const from of [...standIns.keys()]) if (replicas.find(from) === undefined) replace(from, [])
     for (const from of [...heard.keys()]) if (replicas.find(from) === undefined) heard.delete(from)
-    announce(false)
+    for (const of of subscriptions.missing()) replicas.send({ kind: "ask", of })
     clock.after(CHECK_MS, check)
   }
   clock.after(CHECK_MS, check)
-  replicas.on("hello", ({ asks }) => {
-    if (asks !== true) return
-    announce(true)
-    tellAll()
-  })
-  replicas.on("interests", ({ interests }, from) => replace(from, interests))
   return {
     follow({ listsChanged, updated }) {
       replicas.on("lists", ({ lists }, from) => {
@@ -123,17 +92,17 @@ export function createChangePeers({ replicas, state, agent, clock }: ChangePeers
             listsChanged(server, method)
         }
       })
-      replicas.on("updated", ({ to, server, params }) => {
-        if (to === replicas.id) updated(server, params)
-      })
+      replicas.on("updated", ({ server, params }) => updated(server, params))
     },
-    catalogChanged: () => tellLists(false),
-    subscribed: () => announce(false),
+    catalogChanged() {
+      tellLists(false)
+      subscriptions.checkServers()
+    },
+    hasRoom: subscriptions.hasRoom,
     updated(server, params) {
-      if (standIns.size === 0) return
-      const subscribers = agent.subscriptions.subscribersOf(server, asText(params.uri))
-      for (const [to, { session }] of standIns)
-        if (subscribers.has(session)) replicas.send({ kind: "updated", to, server, params })
+      if (!subscriptions.isWanted(server, asText(params.uri))) return
+      const isShort = JSON.stringify(params).length <= MAX_UPDATE_CHARS
+      replicas.send({ kind: "updated", server, params: isShort ? params : { uri: params.uri } })
     },
   }
 }
@@ -144,4 +113,5 @@ const METHODS = Object.keys(LIST_KEYS) as readonly ListMethod[]
 const CHECK_MS = 1000
 /** In this time, what several replicas have missed is asked for. */
 const GATHER_MS = 250
-const MAX_INTERESTS = 10_000
+/** Beyond that, the others are told only which resource was updated. */
+const MAX_UPDATE_CHARS = 64 * 1024

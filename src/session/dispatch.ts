@@ -129,6 +129,11 @@ function route(call: ClientCall, view: View): Answering {
     }
     case "resources/subscribe": {
       const target = resourceOf(params.uri, view, call)
+      if (gateway.changes?.hasRoom(target.id, target.name) === false)
+        throw new RequestError(
+          "too_many",
+          "The clients of this replica are subscribed to as many resources as replicas tell each other of; unsubscribe from others, or try again later",
+        )
       client.memory?.addSubscription(target.id, target.name)
       gateway.notifications.subscribe(target.id, target.name, client.session, client.era)
       return resultAnswer(id, "{}")

@@ -13,7 +13,7 @@ import type { Marker } from "../lib/seal.ts"
 import { stateOf } from "../report/server-state.ts"
 import type { Era } from "../wire/era.ts"
 import { asText, notificationText, type Params } from "../wire/message.ts"
-import type { ChangePeers, Directory, Gateway, Listener, Notifications, Target } from "./ports.ts"
+import type { Directory, Gateway, Listener, Notifications, Target } from "./ports.ts"
 import { wantsLog } from "./relay.ts"
 import type { Session } from "./session.ts"
 
@@ -54,7 +54,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
       return finder
     },
     directory: createDirectory(deps),
-    notifications: createNotifications(agent, listeners, changes),
+    notifications: createNotifications(agent, listeners),
     tasks: { mark, owners: agent.taskOwners },
   }
   agent.observe(createObserver(gateway, listeners, deps))
@@ -182,11 +182,10 @@ function createDirectory({ agent, clock, startupWaitMs, checkLease, redact, hide
   }
 }
 
-function createNotifications(agent: Agent, listeners: Set<Listener>, changes: ChangePeers | undefined): Notifications {
+function createNotifications(agent: Agent, listeners: Set<Listener>): Notifications {
   return {
     subscribe(id, uri, session, era) {
       agent.subscriptions.subscribe(id, uri, session, era)
-      changes?.subscribed()
       // The connection takes over the subscription when it opens.
       void agent.backend(id)?.published?.open.pair?.prepare(era)
     },

@@ -104,9 +104,9 @@ export type ChangePeers = {
   }): void
   /** Notifies the other replicas of lists that have changed here. */
   catalogChanged(): void
-  /** Sends the other replicas the resources to which clients of this replica are now subscribed. */
-  subscribed(): void
-  /** Notifies the replicas with clients that are subscribed to a resource that it was updated. */
+  /** Whether clients of this replica may subscribe to one more resource: replicas exchange a limited number. */
+  hasRoom(server: string, uri: string): boolean
+  /** Notifies the other replicas that a resource was updated, if clients there are subscribed to it. */
   updated(server: string, params: Params): void
 }
 

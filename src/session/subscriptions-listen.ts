@@ -1,7 +1,7 @@
 /**
  * Serves `subscriptions/listen`: a modern client's stream of changes. patterns: Subscriptions.
  */
-import { hasChanged, type View } from "../catalog/catalog.ts"
+import { hasChanged, type Route, type View } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import { isWithin } from "../catalog/name.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
@@ -19,7 +19,7 @@ import { watchTasks } from "./task-watch.ts"
 export function openSubscription(call: ClientCall, opened: View): Promise<Answer | undefined> {
   const { request, client, gateway, exchange } = call
   const wanted = isObject(request.params?.notifications) ? request.params.notifications : {}
-  const uris = Array.isArray(wanted.resourceSubscriptions)
+  const wantedUris = Array.isArray(wanted.resourceSubscriptions)
     ? wanted.resourceSubscriptions.filter((uri): uri is string => typeof uri === "string").slice(0, MAX_URIS)
     : []
   const kinds = KINDS.filter(({ member }) => wanted[member] === true)
@@ -30,10 +30,18 @@ export function openSubscription(call: ClientCall, opened: View): Promise<Answer
     )
   let view = opened
   let canRead = offersReading(client.scope, view, gateway)
-  const routes = uris.flatMap((uri) => {
+  const routes: { readonly uri: string; readonly route: Route }[] = []
+  const uris: string[] = []
+  for (const uri of wantedUris) {
     const route = view.resource(uri)
-    return route === undefined ? [] : [{ uri, route }]
-  })
+    if (route !== undefined) {
+      // The client is not told that this one was subscribed to.
+      if (gateway.changes?.hasRoom(route.id, route.name) === false) continue
+      gateway.notifications.subscribe(route.id, route.name, client.session, client.era)
+      routes.push({ uri, route })
+    }
+    uris.push(uri)
+  }
   const listener: Listener = {
     client,
     catalogChanged() {
@@ -52,7 +60,6 @@ export function openSubscription(call: ClientCall, opened: View): Promise<Answer
       if (uris.some((wanted) => isWithin(uri, wanted))) notify("notifications/resources/updated", params)
     },
   }
-  for (const { route } of routes) gateway.notifications.subscribe(route.id, route.name, client.session, client.era)
   const stop = gateway.notifications.listen(listener)
   const tasks = watchTasks(request, view, { gateway, client }, (task) => notify("notifications/tasks", task))
   const end = () => {

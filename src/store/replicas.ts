@@ -9,7 +9,6 @@
  */
 import type { Clock } from "../lib/clock.ts"
 import { parseIfJson } from "../lib/json.ts"
-import type { Era } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { SharedState } from "./shared-state.ts"
 
@@ -70,10 +69,22 @@ export type ReplicaMessage =
   | { readonly kind: "session.cancel"; readonly session: string; readonly params: Params }
   /** Lists of servers have changed at the sender, each with its digest. */
   | { readonly kind: "lists"; readonly lists: readonly (readonly [server: string, method: string, digest: string])[] }
-  /** All resources of stdio servers that the sender's clients are subscribed to. */
-  | { readonly kind: "interests"; readonly interests: readonly (readonly [server: string, uri: string, era: Era])[] }
-  /** A resource was updated at the sender, for the clients of `to`. */
-  | { readonly kind: "updated"; readonly to: string; readonly server: string; readonly params: Params }
+  /**
+   * The sender's clients are subscribed to more resources of stdio servers, or to some no longer. With `first` and `last`,
+   * this is the first or last part of all to which they are subscribed.
+   */
+  | {
+      readonly kind: "subscriptions"
+      readonly number: number
+      readonly added: readonly SubscribedResource[]
+      readonly removed: readonly SubscribedResource[]
+      readonly first?: true
+      readonly last?: true
+    }
+  /** Asks the replica `of` for all digests of its lists, and all subscriptions of its clients. */
+  | { readonly kind: "ask"; readonly of: string }
+  /** A resource was updated at the sender. */
+  | { readonly kind: "updated"; readonly server: string; readonly params: Params }
   /** Tools were seen first, or changed ones approved. */
   | { readonly kind: "pins" }
   /** Eras of servers were learned or forgotten. */
@@ -87,6 +98,9 @@ export type ReplicaMessage =
   | { readonly kind: "tokens" }
   /** svc was authorized at a server, or logged out. */
   | { readonly kind: "authorization"; readonly server: string }
+
+/** A resource by the server's own URI. */
+export type SubscribedResource = readonly [server: string, uri: string]
 
 type Kind = ReplicaMessage["kind"]
 type MessageOf<K extends Kind> = Extract<ReplicaMessage, { kind: K }>

@@ -66,6 +66,23 @@ test("a subscriber to a resource is notified of its sub-resources, and of no oth
   ])
 })
 
+test("watchers hear of each change once it is made", () => {
+  const { subscriptions } = setUp()
+  const heard: unknown[] = []
+  const isBob = (session: object) => session === bob
+  subscriptions.watch((id, uri, session) => void heard.push([uri, session, subscriptions.isSubscribed(id, uri, isBob)]))
+  subscriptions.subscribe("s", "a:b", ann, "legacy")
+  subscriptions.subscribe("s", "a:b", bob, "modern")
+  subscriptions.unsubscribe("s", "a:b", ann)
+  subscriptions.forget(bob)
+  expect(heard).toEqual([
+    ["a:b", ann, false],
+    ["a:b", bob, true],
+    ["a:b", ann, true],
+    ["a:b", bob, false],
+  ])
+})
+
 test("a shared server learns of the first and the last subscriber, a session's own server of each", () => {
   const { subscriptions, told } = setUp()
   subscriptions.subscribe("s", "a:b", ann, "legacy")

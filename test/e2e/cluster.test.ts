@@ -159,6 +159,24 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
     await client.end(replicas[0])
   })
 
+  test("what a subscription costs Redis does not grow with the number of subscriptions [cluster:subscriptions:many]", async () => {
+    const client = new WanderingClient()
+    await client.open(replicas[0])
+    for (const replica of replicas) await client.request(replica, "ping")
+    const sent = async () => {
+      const text = String(await cluster.redis.order("INFO", "stats"))
+      return Number(/^total_net_output_bytes:(\d+)/m.exec(text)?.[1])
+    }
+    const before = await sent()
+    for (let number = 0; number < 500; number++) {
+      const uri = `svc://one/note://${number}`
+      const { error } = await client.request(replicas[number % 3] as Instance, "resources/subscribe", { uri })
+      expect(error).toBeUndefined()
+    }
+    expect((await sent()) - before).toBeLessThan(2_500_000)
+    await client.end(replicas[0])
+  })
+
   test("a task is found on all replicas, at the one whose server has it [cluster:tasks]", async () => {
     const client = new WanderingClient()
     await client.open(replicas[0])
@@ -228,6 +246,37 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
 })
 
 describe.skipIf(NO_REDIS !== undefined)("two replicas", () => {
+  test("a client is refused subscriptions of which replicas cannot tell each other [cluster:subscriptions:bounded]", async () => {
+    await using cluster = await startCluster(2)
+    const [one] = cluster.replicas as [Instance, Instance]
+    const client = new WanderingClient()
+    await client.open(one)
+    const uriOf = (number: number) => `svc://one/note://${number}-`.padEnd(4000, "x")
+    const subscribe = (number: number) => client.request(one, "resources/subscribe", { uri: uriOf(number) })
+    let count = 0
+    let refusal = (await subscribe(count)).error
+    while (refusal === undefined) refusal = (await subscribe(++count)).error
+    // Two MiB of URIs.
+    expect([count > 500, count < 600, refusal.message]).toEqual([
+      true,
+      true,
+      expect.stringContaining("try again later"),
+    ])
+    const acknowledged = async (number: number) => {
+      const ending = new AbortController()
+      const options = { signal: ending.signal }
+      const events = eventsOf(await listen(one, { resourceSubscriptions: [uriOf(number)] }, {}, options))
+      const { message } = (await events.next()).value as Event
+      ending.abort()
+      const { notifications } = message.params as { notifications: { resourceSubscriptions?: readonly string[] } }
+      return notifications.resourceSubscriptions
+    }
+    expect(await acknowledged(count)).toBeUndefined()
+    await client.request(one, "resources/unsubscribe", { uri: uriOf(0) })
+    expect(await acknowledged(count)).toEqual([uriOf(count)])
+    await eventually(async () => (await subscribe(count)).error === undefined)
+  })
+
   test("replicas count the calls of a client together [cluster:limits]", async () => {
     await using cluster = await startCluster(2, { flags: ["--session-rate-limit", "4"] })
     const client = new WanderingClient()
