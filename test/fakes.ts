@@ -17,6 +17,7 @@ import type {
   ResultPort,
   TaskPort,
 } from "../src/session/ports.ts"
+import type { StoredSession } from "../src/store/session-store.ts"
 import type { Era } from "../src/wire/era.ts"
 import type { Params } from "../src/wire/message.ts"
 
@@ -153,6 +154,16 @@ export const fakeSpec = (tuning: object = {}): ServerSpec =>
       ...tuning,
     },
   }) as unknown as ServerSpec
+
+/** A legacy session as it is stored. */
+export const fakeStoredSession: StoredSession = {
+  principal: "token a",
+  scope: "/mcp",
+  params: { protocolVersion: "2025-11-25", clientInfo: { name: "ü", version: "1" } },
+  logLevel: "warning",
+  subscriptions: [],
+  tasks: [],
+}
 
 // ---
 

@@ -73,7 +73,6 @@ describe.skipIf(NO_REDIS !== undefined)("replicas in operation", () => {
     // What comes while a call of the client runs belongs to that call.
     await eventually(async () => {
       await tell("0")
-      await Bun.sleep(100)
       return heard.includes("0")
     })
     await tell("1")

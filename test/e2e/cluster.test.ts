@@ -152,9 +152,16 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
     const touch = () => modern(`${replicas[2].url}/mcp`, "tools/call", { name: "one_svc_touch", arguments: {} })
     const updated = { method: "notifications/resources/updated", params: { uri: "svc://one/note://1" } }
     const firstOf = [next(legacy), next(modernEvents)]
-    const arrived = Promise.all(firstOf).then(() => true)
+    let hasArrived = false
+    const arrived = Promise.all(firstOf).then(() => {
+      hasArrived = true
+    })
     // The replicas learn of a subscription a moment later.
-    await eventually(async () => (await touch()) && Promise.race([arrived, Bun.sleep(100).then(() => false)]))
+    await eventually(async () => {
+      await touch()
+      return hasArrived
+    })
+    await arrived
     for (const first of firstOf) expect((await first).message).toMatchObject(updated)
     await client.end(replicas[0])
   })

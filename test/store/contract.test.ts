@@ -12,13 +12,14 @@ import { createAddressLimiter } from "../../src/serve/address-rate-limit.ts"
 import { createCallRateLimit, createSharedRateLimit } from "../../src/session/call-rate-limit.ts"
 import { createEraCache, type EraCache } from "../../src/store/era-cache.ts"
 import { openSecretStore, type SecretStore } from "../../src/store/secret-store.ts"
-import { openSessionStore, type SessionStore, type StoredSession } from "../../src/store/session-store.ts"
+import { openSessionStore, type SessionStore } from "../../src/store/session-store.ts"
 import { createSharedEras } from "../../src/store/shared-eras.ts"
 import { createSharedPins } from "../../src/store/shared-pins.ts"
 import { createSharedSecrets } from "../../src/store/shared-secrets.ts"
 import { createSharedSessions } from "../../src/store/shared-sessions.ts"
 import { createToolPins, type ToolPins } from "../../src/store/tool-pins.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
+import { fakeStoredSession } from "../fakes.ts"
 import { NO_REDIS, sharedNetwork } from "../redis.ts"
 
 /** Each method opens a store again, as a restart of svc or another replica does. */
@@ -110,14 +111,7 @@ describe.each(kinds)("%s", (_, open) => {
       await other.shared?.bring(id)
       return other.load(id)
     }
-    const session: StoredSession = {
-      principal: "token a",
-      scope: "/mcp",
-      params: { protocolVersion: "2025-11-25", clientInfo: { name: "ü", version: "1" } },
-      logLevel: "warning",
-      subscriptions: [],
-      tasks: [],
-    }
+    const session = fakeStoredSession
     expect(await read("a")).toBeUndefined()
     one.save("a", session, 1)
     expect(await read("a")).toMatchObject(session)
