@@ -246,7 +246,7 @@ async function openSharedSessions(
       clock: systemClock,
       onfull: () =>
         log.warn(
-          "clients of this replica are subscribed to more resources than replicas tell each other of: of the others they hear only if a server process of this replica updates them",
+          "clients of this replica exceed the limit of subscriptions that replicas exchange: for the excess, they are notified only of updates by server processes of this replica",
         ),
     }),
   }

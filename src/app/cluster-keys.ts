@@ -11,7 +11,7 @@ export type ClusterKeys = {
   readonly mark: Marker
   /** Calls `listener` when the shared state can be reached again; `lost`: whether its content was lost. */
   onback(listener: (lost: boolean) => void): void
-  /** Resolves when it is known whether the state has lost the keys, and all else with them. Rejects with an UnavailableError. */
+  /** Checks whether the state has lost the keys; if so, stores them and calls the listeners. Rejects with an UnavailableError. */
   checkLoss(): Promise<void>
   /** Resolves when this replica uses the keys of the cluster. */
   readonly ready: Promise<void>

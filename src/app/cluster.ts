@@ -29,7 +29,7 @@ export type Cluster = {
   readonly forward: Forward
   /** Calls `listener` when the shared state is back after it was away; `lost`: without what was in it. */
   onback(listener: (lost: boolean) => void): void
-  /** Resolves when it is known whether the shared state has lost what was in it. Rejects with an UnavailableError. */
+  /** Checks whether the shared state has lost everything; calls the listeners of `onback` if so. Rejects with an UnavailableError. */
   checkLoss(): Promise<void>
   /** Takes the files that this replica applies. */
   configured(texts: Pick<DocumentTexts, "config" | "presets">): void

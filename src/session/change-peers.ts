@@ -1,11 +1,13 @@
 /**
- * Carries news of servers between replicas: each replica runs its own process of a stdio server, and a client hears of all.
+ * Exchanges changes of servers with the other replicas: each replica runs its own process of a stdio server, and clients are
+ * notified of the changes of all.
  *
- *  1. When a list of a server changes here, the others hear the digest of the new list. One that has the same list has told
- *     its clients itself, or has nothing to tell.
- *  2. An update of a resource is told if clients of another replica are subscribed to it (subscription-peers.ts). A remote
+ *  1. When a list of a server changes here, the others receive the digest of the new list. A replica with the same list has
+ *     notified its clients itself.
+ *  2. Updates of a resource are sent if clients of other replicas are subscribed to it (subscription-peers.ts). A remote
  *     server notifies each replica's connection itself.
- *  3. A replica tells everything after it, or another one, has connected to the shared state, and when it is asked.
+ *  3. A replica sends all digests and subscriptions when it or another replica has connected to the shared state, and when
+ *     another one asks.
  */
 import type { Agent } from "../agent/agent.ts"
 import { LIST_KEYS } from "../catalog/catalog.ts"
@@ -21,7 +23,7 @@ export type ChangePeersDeps = SubscriptionPeersDeps & {
   readonly agent: Pick<Agent, "catalog">
 }
 
-/** Follows the changes of this replica and the others, as long as the process runs. */
+/** Exchanges changes as long as the process runs. */
 export function createChangePeers(deps: ChangePeersDeps): ChangePeers {
   const { replicas, state, agent, clock } = deps
   const subscriptions = createSubscriptionPeers(deps)
@@ -33,51 +35,52 @@ export function createChangePeers(deps: ChangePeersDeps): ChangePeers {
     digests.set(list, digest)
     return digest
   }
-  let told = new Map<string, string>()
-  const tellLists = (all: boolean) => {
+  /** The digests that were sent last, by list. */
+  let sent = new Map<string, string>()
+  const sendLists = (all: boolean) => {
     const now = new Map<string, string>()
     const lists: [server: string, method: ListMethod, digest: string][] = []
     for (const { spec } of agent.catalog.parts)
       for (const method of METHODS) {
         const digest = digestOf(spec.id, method) ?? ""
         now.set(`${method} ${spec.id}`, digest)
-        if (all || told.get(`${method} ${spec.id}`) !== digest) lists.push([spec.id, method, digest])
+        if (all || sent.get(`${method} ${spec.id}`) !== digest) lists.push([spec.id, method, digest])
       }
-    told = now
+    sent = now
     if (lists.length > 0) replicas.send({ kind: "lists", lists })
   }
-  /** The digests that were heard of other replicas, by replica and list. */
-  const heard = new Map<string, Map<string, string>>()
+  /** The digests that other replicas have sent, by replica and list. */
+  const received = new Map<string, Map<string, string>>()
   const isNews = (from: string, list: string, digest: string): boolean => {
-    const known = heard.get(from) ?? new Map<string, string>()
-    heard.set(from, known)
+    const known = received.get(from) ?? new Map<string, string>()
+    received.set(from, known)
     const before = known.get(list)
     known.set(list, digest)
     return before !== digest
   }
   let isDue = false
-  /** Tells everything, soon: several replicas may have missed something at once. */
-  const tellAll = () => {
+  /** Sends everything, but not at once: several replicas may connect or ask at the same time. */
+  const sendAll = () => {
     if (isDue) return
     isDue = true
     clock.after(GATHER_MS, () => {
       isDue = false
-      tellLists(true)
-      subscriptions.tellAll()
+      sendLists(true)
+      subscriptions.sendAll()
     })
   }
   state.onstate((connected) => {
-    if (connected) tellAll()
+    if (connected) sendAll()
   })
   replicas.on("hello", ({ asks }) => {
-    if (asks === true) tellAll()
+    if (asks === true) sendAll()
   })
   replicas.on("ask", ({ of }) => {
-    if (of === replicas.id) tellAll()
+    if (of === replicas.id) sendAll()
   })
   const check = () => {
-    for (const from of [...heard.keys()]) if (replicas.find(from) === undefined) heard.delete(from)
-    for (const of of subscriptions.missing()) replicas.send({ kind: "ask", of })
+    for (const from of [...received.keys()]) if (replicas.find(from) === undefined) received.delete(from)
+    for (const of of subscriptions.incomplete()) replicas.send({ kind: "ask", of })
     clock.after(CHECK_MS, check)
   }
   clock.after(CHECK_MS, check)
@@ -95,7 +98,7 @@ export function createChangePeers(deps: ChangePeersDeps): ChangePeers {
       replicas.on("updated", ({ server, params }) => updated(server, params))
     },
     catalogChanged() {
-      tellLists(false)
+      sendLists(false)
       subscriptions.checkServers()
     },
     hasRoom: subscriptions.hasRoom,
@@ -111,7 +114,7 @@ export function createChangePeers(deps: ChangePeersDeps): ChangePeers {
 
 const METHODS = Object.keys(LIST_KEYS) as readonly ListMethod[]
 const CHECK_MS = 1000
-/** In this time, what several replicas have missed is asked for. */
+/** How long requests of several replicas are collected. */
 const GATHER_MS = 250
-/** Beyond that, the others are told only which resource was updated. */
+/** Beyond that, only the URI of the updated resource is sent. */
 const MAX_UPDATE_CHARS = 64 * 1024

@@ -132,7 +132,7 @@ function route(call: ClientCall, view: View): Answering {
       if (gateway.changes?.hasRoom(target.id, target.name) === false)
         throw new RequestError(
           "too_many",
-          "The clients of this replica are subscribed to as many resources as replicas tell each other of; unsubscribe from others, or try again later",
+          "The clients of this replica have reached the limit of subscriptions that replicas exchange; unsubscribe from other resources, or try again later",
         )
       client.memory?.addSubscription(target.id, target.name)
       gateway.notifications.subscribe(target.id, target.name, client.session, client.era)

@@ -4,7 +4,7 @@
  *  1. A call runs on the replica that receives it. What it sends goes out on its own stream, there.
  *  2. What belongs to no call goes to the replica that has the client's stream. If that is gone, it is held here until the
  *     client opens a stream anywhere. Of several streams the one stays whose opening all replicas hear last. A replica that stops ends the stream, and returns what comes for it after that.
- *     Replicas that are wrong about each other pass a text on a few times; then it is held as well.
+ *     If replicas are wrong about each other's streams, a text is passed on at most MAX_HOPS times, and then held.
  *  3. Messages can be lost while the shared state is away. When it is back, each part is compared with its record. A
  *     cancellation is in no record: it is sent again to a replica that has connected since.
  */
@@ -141,7 +141,7 @@ const MAX_CANCELLATIONS = 1000
 const WINDOW_MS = 10_000
 const MAX_ID_CHARS = 1024
 const MAX_REASON_CHARS = 256
-/** How often a text is passed on after its first replica: to the next stream, back from a replica that stops, and on from there. */
+/** How often a text is passed on: to a stream that has moved, back from a replica that stops, and from there to the new stream. */
 const MAX_HOPS = 3
 /** Redis disconnects a subscriber that is sent more than it reads. */
 const MAX_PASSED_CHARS = 1024 * 1024

@@ -1,12 +1,12 @@
 /**
- * Tells the other replicas to which resources the clients of this one are subscribed, and subscribes to theirs at the
- * processes here: each replica runs its own process of a stdio server, and any of them may update a resource.
+ * Exchanges the subscriptions of clients with the other replicas. Each replica runs its own process of a stdio server, and any
+ * of these processes may update a resource: each replica also subscribes for the clients of the others.
  *
- *  1. Only changes are sent, gathered for a moment: the traffic grows with the number of changes.
- *  2. The messages of a replica are numbered. A replica that has missed one, or is new, is told everything, in pieces.
- *  3. Bounded: number and size of the resources of one replica. Beyond that clients are refused; if sessions bring more from
- *     other replicas, svc logs it, and the others are told when there is room.
- *  4. What a replica that is gone was subscribed to is dropped.
+ *  1. A replica sends only changes, collected for GATHER_MS: the traffic grows with the number of changes.
+ *  2. Messages are numbered. All subscriptions are sent again, in pieces, if a replica is new or has missed a message.
+ *  3. The number and the size of a replica's subscriptions are limited. A client that exceeds the limit is refused. Sessions
+ *     that come from other replicas may exceed it: svc logs this, and sends the excess when there is room.
+ *  4. The subscriptions of a replica that is gone are removed.
  */
 import type { Agent } from "../agent/agent.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -16,41 +16,42 @@ export type SubscriptionPeersDeps = {
   readonly replicas: Replicas
   readonly agent: Pick<Agent, "backend" | "subscriptions">
   readonly clock: Clock
-  /** Called when sessions have brought more subscriptions than the others can be told of. */
+  /** Called once, if sessions that come from other replicas exceed the limit. */
   onfull(): void
 }
 
 export type SubscriptionPeers = {
-  /** Whether the others can be told of one more subscription. */
+  /** Whether the limit admits a subscription of a client. */
   hasRoom(server: string, uri: string): boolean
   /** Whether clients of other replicas are subscribed to a resource, or to one that contains it. */
   isWanted(server: string, uri: string): boolean
-  /** Tells the others everything. */
-  tellAll(): void
-  /** Returns the other replicas of whose subscriptions messages are missing. Drops those of replicas that are gone. */
-  missing(): readonly string[]
-  /** Checks of which servers there is a process on each replica. */
+  /** Sends all subscriptions of clients of this replica. */
+  sendAll(): void
+  /** Removes the subscriptions of replicas that are gone. Returns the replicas whose subscriptions are not completely known. */
+  incomplete(): readonly string[]
+  /** Checks again which servers each replica runs for itself. */
   checkServers(): void
 }
 
-/** Follows the subscriptions of clients here and on other replicas, as long as the process runs. */
+/** Exchanges subscriptions as long as the process runs. */
 export function createSubscriptionPeers({ replicas, agent, clock, onfull }: SubscriptionPeersDeps): SubscriptionPeers {
   const { subscriptions } = agent
-  /** What clients here are subscribed to, and what of it there was no room for; by its text. */
+  /** The resources to which clients of this replica are subscribed, within the limit and beyond it, by their JSON. */
   const own = new Map<string, SubscribedResource>()
   const excess = new Map<string, SubscribedResource>()
-  /** Of what is in `own`. */
+  let isFull = false
+  /** The size of `own`. */
   let bytes = 0
-  /** What the others have not been told yet. */
+  /** The changes to send. */
   const changes = new Map<string, SubscriptionChange>()
   let lastNumber = 0
-  /** The servers to which clients are subscribed, each with whether it is shared. */
+  /** Whether each replica runs its own process, by server. */
   const servers = new Map<string, boolean>()
   const standIns = new Map<string, StandIn>()
   const standInSessions = new WeakSet<object>()
 
-  /** Whether each replica has a process of its own: all share one that runs once, and each has a connection to a remote one. */
-  const isShared = (server: string): boolean => {
+  /** Replicas share the process of a server that runs once, and a remote server notifies the connection of each replica. */
+  const runsOnEach = (server: string): boolean => {
     const spec = agent.backend(server)?.spec
     return spec?.launch.transport === "stdio" && spec.tuning.replicas !== "one"
   }
@@ -59,14 +60,15 @@ export function createSubscriptionPeers({ replicas, agent, clock, onfull }: Subs
     return own.size < MAX_RESOURCES && size <= PIECE_BYTES && bytes + size <= MAX_RESOURCE_BYTES
   }
   const change = (text: string, one: SubscriptionChange) => {
-    // The contrary, not told yet.
+    // It undoes one that has not been sent.
     if (changes.delete(text)) return
-    if (changes.size === 0) clock.after(GATHER_MS, tellChanges)
+    if (changes.size === 0) clock.after(GATHER_MS, sendChanges)
     changes.set(text, one)
   }
   const add = (text: string, resource: SubscribedResource) => {
     if (!fits(text)) {
-      if (excess.size === 0) onfull()
+      if (!isFull) onfull()
+      isFull = true
       excess.set(text, resource)
       return
     }
@@ -82,11 +84,14 @@ export function createSubscriptionPeers({ replicas, agent, clock, onfull }: Subs
     own.delete(text)
     bytes -= Buffer.byteLength(text)
     change(text, { resource, isAdded: false })
-    for (const [next, resource] of excess) if (fits(next)) add(next, resource)
+    for (const [next, resource] of excess) {
+      if (!fits(next)) return
+      add(next, resource)
+    }
   }
   const check = (server: string, uri: string) => {
     const text = JSON.stringify([server, uri])
-    if (!servers.has(server)) servers.set(server, isShared(server))
+    if (!servers.has(server)) servers.set(server, runsOnEach(server))
     if (
       servers.get(server) !== true ||
       !subscriptions.isSubscribed(server, uri, (session) => !standInSessions.has(session))
@@ -102,7 +107,7 @@ export function createSubscriptionPeers({ replicas, agent, clock, onfull }: Subs
     const of = (wanted: boolean) => piece.flatMap(({ resource, isAdded }) => (isAdded === wanted ? [resource] : []))
     replicas.send({ kind: "subscriptions", number: ++lastNumber, added: of(true), removed: of(false), ...part })
   }
-  const tellChanges = () => {
+  const sendChanges = () => {
     const pieces = piecesOf([...changes.values()])
     changes.clear()
     for (const piece of pieces) send(piece, {})
@@ -136,7 +141,7 @@ export function createSubscriptionPeers({ replicas, agent, clock, onfull }: Subs
       standIn.unconfirmed?.delete(text)
       if (resources.has(text)) continue
       resources.set(text, resource)
-      // The era selects one of two connections; a process has one.
+      // The era selects one of two connections of a remote server.
       subscriptions.subscribe(resource[0], resource[1], session, "legacy")
     }
     for (const resource of removed) drop(standIn, JSON.stringify(resource))
@@ -147,21 +152,21 @@ export function createSubscriptionPeers({ replicas, agent, clock, onfull }: Subs
   return {
     hasRoom(server, uri) {
       const text = JSON.stringify([server, uri])
-      return !isShared(server) || own.has(text) || fits(text)
+      return !runsOnEach(server) || own.has(text) || fits(text)
     },
     isWanted(server, uri) {
-      if (!isShared(server)) return false
+      if (!runsOnEach(server)) return false
       for (const session of subscriptions.subscribersOf(server, uri)) if (standInSessions.has(session)) return true
       return false
     },
-    tellAll() {
+    sendAll() {
       changes.clear()
       const pieces = piecesOf([...own.values()].map((resource) => ({ resource, isAdded: true })))
       const last = Math.max(0, pieces.length - 1)
       for (let at = 0; at <= last; at++)
         send(pieces[at] ?? [], { ...(at === 0 && { first: true }), ...(at === last && { last: true }) })
     },
-    missing() {
+    incomplete() {
       for (const [replica, standIn] of [...standIns]) {
         if (replicas.find(replica) !== undefined) continue
         standIns.delete(replica)
@@ -171,7 +176,7 @@ export function createSubscriptionPeers({ replicas, agent, clock, onfull }: Subs
     },
     checkServers() {
       for (const [server, before] of servers) {
-        const now = isShared(server)
+        const now = runsOnEach(server)
         if (now === before) continue
         servers.set(server, now)
         for (const uri of subscriptions.uris(server)) check(server, uri)
@@ -182,25 +187,25 @@ export function createSubscriptionPeers({ replicas, agent, clock, onfull }: Subs
 
 // ---
 
-/** What is known of another replica's subscriptions. */
+/** Represents the clients of another replica. */
 type StandIn = {
-  /** Is subscribed in place of its clients. */
+  /** The session that is subscribed for them. */
   readonly session: object
-  /** Of the last message; undefined if one is missing. */
+  /** The number of the last message; undefined if a message is missing. */
   number: number | undefined
   readonly resources: Map<string, SubscribedResource>
-  /** While everything is told: what is known and was not told again so far. */
+  /** While all subscriptions are sent again: the known ones that have not been sent yet. */
   unconfirmed: Set<string> | undefined
 }
 
 type SubscriptionChange = { readonly resource: SubscribedResource; readonly isAdded: boolean }
 
-/** The most resources of which a replica tells the others, and their size in messages. */
+/** The limit of a replica: resources, and their JSON. */
 const MAX_RESOURCES = 10_000
 const MAX_RESOURCE_BYTES = 2 * 1024 * 1024
-/** How long changes are gathered: short beside the time until a process has subscribed. */
+/** How long changes are collected. */
 const GATHER_MS = 10
-/** Of the resources in one message. */
+/** The limit of one message: the JSON of its resources. */
 const PIECE_BYTES = 64 * 1024
 
 function piecesOf(changes: readonly SubscriptionChange[]): readonly (readonly SubscriptionChange[])[] {

@@ -70,8 +70,8 @@ export type ReplicaMessage =
   /** Lists of servers have changed at the sender, each with its digest. */
   | { readonly kind: "lists"; readonly lists: readonly (readonly [server: string, method: string, digest: string])[] }
   /**
-   * The sender's clients are subscribed to more resources of stdio servers, or to some no longer. With `first` and `last`,
-   * this is the first or last part of all to which they are subscribed.
+   * Clients of the sender have subscribed to resources of stdio servers, or unsubscribed. From a message with `first` to one
+   * with `last`, `added` holds all their subscriptions.
    */
   | {
       readonly kind: "subscriptions"
@@ -81,7 +81,7 @@ export type ReplicaMessage =
       readonly first?: true
       readonly last?: true
     }
-  /** Asks the replica `of` for all digests of its lists, and all subscriptions of its clients. */
+  /** Asks the replica `of` to send all digests of its lists and all subscriptions of its clients. */
   | { readonly kind: "ask"; readonly of: string }
   /** A resource was updated at the sender. */
   | { readonly kind: "updated"; readonly server: string; readonly params: Params }

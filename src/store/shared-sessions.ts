@@ -2,9 +2,10 @@
  * Sessions in the state that replicas share. Each session is one record; a change names the fields that changed, so that two
  * replicas can change one session.
  *
- *  1. `load` is not a request: it returns what `bring` brought. That is dropped when the session ends, or is found to have ended.
+ *  1. `load` is not a request: it returns what `bring` brought. This is discarded when the session ends, or its
+ *     record is gone.
  *  2. A session whose record is gone has ended on another replica, or expired. A late change does not bring it back. If the
- *     state has lost everything, the replicas that have the session store it again, each what the others had not stored.
+ *     state has lost everything, the first replica stores the session again, and each other one its unstored changes.
  *  3. Each principal has a bounded number of sessions: nobody fills Redis, nor ends the sessions of others.
  *  4. A change that could not be written is written with the next one, or before a change of another replica is read.
  */
@@ -20,9 +21,9 @@ export type SharedSessionsDeps = {
   readonly ttl: number
   /** The most sessions of a principal on all replicas: beyond that, those end whose last use was stored longest ago. */
   readonly most: number
-  /** Called when this replica has changed fields of a session's record; without `fields` if they are too many to be named. */
+  /** Called when this replica has changed fields of a session's record; without `fields` if there are too many to name. */
   onchange(id: string, fields?: readonly string[]): void
-  /** Resolves when it is known whether the state has lost what it held; `lost` is called before. Rejects with an UnavailableError. */
+  /** Checks whether the state has lost everything; if so, calls `lost` before it resolves. Rejects with an UnavailableError. */
   checkLoss(): Promise<void>
   /** A session that this replica has was ended elsewhere. */
   onended(id: string): void
@@ -41,12 +42,12 @@ export function createSharedSessions({
   const fetched = new BoundedMap<string, StoredSession>(MAX_FETCHED)
   /** What is stored of the sessions that this replica has. */
   let written = new Map<string, SharedRecord>()
-  /** What was stored of them before the state lost it, until they are stored again. */
+  /** The records that the state has lost, until they are stored again. */
   const lostRecords = new Map<string, SharedRecord>()
   const writes = new Map<string, Promise<void>>()
-  /** The sessions whose next change waits for the one that is being written. */
+  /** The latest changes that wait for a write of the same session. */
   const waiting = new Map<string, StoredSession>()
-  /** The sessions of which the last change could not be written. */
+  /** The latest changes that could not be written. */
   const unwritten = new Map<string, StoredSession>()
   const write = async (id: string, session: StoredSession): Promise<void> => {
     const known = written
@@ -61,7 +62,7 @@ export function createSharedSessions({
     const put = (fields: Parameters<SharedState["write"]>[1], require: "absent" | "present") =>
       state.write(keyOf(id), fields, { ttl, require, group: groupOf(session.principal) })
     const isNew = stored === undefined && (await put(after, "absent"))
-    // After a loss another replica may have stored it.
+    // After a loss, another replica may have stored it first.
     const isThere = isNew || before === undefined || (await put(changes, "present"))
     if (!isThere) await checkLoss()
     // The state was lost meanwhile: the session is stored as new next.
@@ -130,7 +131,7 @@ export function createSharedSessions({
     },
     save,
     remove(id) {
-      // Several requests may have brought it: one alone has loaded it.
+      // Several requests may have brought it, but only one has loaded it.
       fetched.delete(id)
       const forget = () => {
         written.delete(id)
@@ -193,7 +194,7 @@ export function createSharedSessions({
 /** More requests than that do not wait at once between reading a session and using it. */
 const MAX_FETCHED = 10_000
 
-/** Whether a message can name these fields. */
+/** Whether a message names these fields. */
 const isShort = (fields: readonly string[]): boolean =>
   fields.length <= MAX_NAMED && fields.reduce((sum, { length }) => sum + length, 0) <= MAX_NAMED_CHARS
 
