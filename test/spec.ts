@@ -694,6 +694,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "bytes that were sent cannot be taken back",
   },
+  "relay:whose": {
+    says: "no byte of a large result goes to a client before the server has written which request it answers: a result with its id behind it is read whole",
+    from: "choice",
+    why: "a second or a late answer to another client's request may come at any time, even while only one request is open",
+  },
+  "relay:second": {
+    says: "a second answer to a call whose first answer has begun to pass is dropped and logged; the call still ends in time",
+    from: "choice",
+    why: "a client can get only one answer, and must not wait for ever",
+  },
   "relay:numbers": {
     says: "numbers pass in both directions as they are written (9007199254740993, 1.0, -0, 1e400); ids are equal if they are written the same",
     from: "choice",

@@ -5,7 +5,7 @@
 import type { Clock } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
-import type { FrameSink } from "../wire/frame.ts"
+import type { OfferFrame } from "../wire/frame.ts"
 import type { ProcessExit } from "./supervision.ts"
 
 /**
@@ -21,10 +21,10 @@ export type TransportEvents = {
    */
   onframe(frame: Uint8Array, related?: number): void
   /**
-   * Offers a long unfinished message to the owner of its request, which takes `head`, all that has arrived, and returns a sink
-   * for the rest; or returns undefined to have the message buffered whole.
+   * Offers a long unfinished message to the owner of the request that it answers, which takes `head`, all that has arrived, and
+   * returns a sink for the rest; or returns undefined to have the message buffered whole.
    */
-  onlarge?(head: Uint8Array, related?: number): FrameSink | undefined
+  readonly onlarge?: OfferFrame
   /** A message past the size limit was dropped. `edges` are its first and last bytes. */
   ondropped(edges: Uint8Array, related?: number): void
   /** A process printed text on stdout that cannot be a message. */

@@ -222,7 +222,7 @@ export class ConnectionAttempt {
     const { connection, hooks } = this
     return {
       onframe: (frame, related) => connection.receive(frame, related),
-      onlarge: (head, related) => connection.offer(head, related),
+      onlarge: (head) => connection.offer(head),
       ondropped: (edges, related) => connection.receiveOversized(edges, related),
       isPending: (number) => connection.isPending(number),
       onfail: (number, error) => this.failRequest(number, error),

@@ -7,7 +7,8 @@
  *  2. Every request ends exactly once: with an answer, a transport failure, its timeout, its cancellation, or the end of the
  *     transport.
  *  3. The owner of a call may take a large answer while it arrives (OutboundRequest.onlarge). The rest of the frame is checked
- *     like any message; an answer that turns out invalid, or does not end, fails the request.
+ *     like any message; an answer that turns out invalid, or does not end, fails the request. A frame without its id before its
+ *     result is read whole: even if only one request is pending, the frame may be a late or a second answer to another client's.
  *  4. A message that belongs to a call reaches only the call's client; attribution.ts decides which. If a client has been
  *     disconnected for long while a server request waits for it, its call is given up, so that other clients are unblocked.
  */
@@ -17,6 +18,7 @@ import { BoundedMap } from "../lib/bounded-map.ts"
 import { type Clock, formatDuration } from "../lib/clock.ts"
 import { BackendError, messageOf, RequestError, RPC_CODE } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
+import { cutText } from "../lib/text.ts"
 import { META_SUBSCRIPTION, META_TASK } from "../wire/era.ts"
 import {
   decode,
@@ -70,8 +72,8 @@ export type OutboundRequest = {
   /** Called with the text that was sent. */
   readonly onsent?: ((text: string) => void) | undefined
   /**
-   * Offers a large unfinished answer. Takes `head`, all that has arrived, and returns a taker for the rest; returns undefined,
-   * or throws, to have the answer buffered whole.
+   * Offers a large unfinished answer, which is certainly the answer to this request. Takes `head`, all that has arrived, and
+   * returns a taker for the rest; returns undefined, or throws, to have the answer buffered whole.
    */
   readonly onlarge?: ((head: Uint8Array) => AnswerTaker | undefined) | undefined
 }
@@ -130,7 +132,7 @@ type PendingRequest = PendingCall & {
   readonly timeout: number
   deadline: number
   readonly onlarge: OutboundRequest["onlarge"]
-  /** Whether its answer has begun to pass: from then on, its client sees only that the answer breaks off. */
+  /** Whether its answer passes to a taker: no other answer takes its place. */
   isPassing: boolean
   resolve(outcome: RequestOutcome): void
   reject(error: Error): void
@@ -159,8 +161,6 @@ export class Connection {
   /** When a request was last sent while an open server request could have belonged to another client. */
   private ambiguousSince = Number.NEGATIVE_INFINITY
   private transport: ClientTransport | undefined
-  /** Cancelled requests that may still be answered. */
-  private readonly abandoned = new Set<number>()
   private knownGeneration: string | undefined
   private lost: Error | undefined
   private cancelSweep: (() => void) | undefined
@@ -270,7 +270,6 @@ export class Connection {
   cancel(number: number, error: Error): void {
     const pending = this.remove(number)
     if (pending === undefined) return
-    if (this.abandoned.size < MAX_ABANDONED) this.abandoned.add(number)
     this.sendCancel(number, error.message)
     if (pending.caller !== undefined && this.hooks.owner === undefined) this.noteCancelled(number, pending)
     pending.reject(error)
@@ -306,6 +305,11 @@ export class Connection {
     pending?.reject(error)
   }
 
+  /** Reports a fault of the backend to the operator, in words that may be the backend's. */
+  report(text: string): void {
+    this.hooks.onprotocolerror(text)
+  }
+
   /** Fails the request that a message past the size limit answers. `edges` are the message's first and last bytes. */
   receiveOversized(edges: Uint8Array, related?: number): void {
     const number = this.ids.findInEdges(edges) ?? related
@@ -314,16 +318,21 @@ export class Connection {
   }
 
   /**
-   * Offers a large unfinished frame to the owner of its request; returns undefined to have the frame buffered whole. The id at
-   * the head names the request, or the stream of the frame, or it is the only request that can still be answered.
+   * Offers a large unfinished frame to the owner of the request that it answers; returns undefined to have the frame buffered
+   * whole. An answer to a request that does not wait is dropped while it arrives.
    */
-  offer(head: Uint8Array, related?: number): FrameSink | undefined {
-    const number = this.ids.findInHead(head) ?? related ?? this.onlyAnswerable()
-    const pending = number === undefined ? undefined : this.pending.get(number)
-    if (number === undefined || pending?.onlarge === undefined) return undefined
+  offer(head: Uint8Array): FrameSink | undefined {
+    const number = this.ids.findInHead(head)
+    if (number === undefined) return undefined
+    const pending = this.pending.get(number)
+    if (pending === undefined) return dropped(() => this.attribution.noteLateAnswer(number, this.clock.now()))
+    if (pending.isPassing) {
+      this.reportSecondAnswer(pending)
+      return dropped()
+    }
     let taker: AnswerTaker | undefined
     try {
-      taker = pending.onlarge(head)
+      taker = pending.onlarge?.(head)
     } catch {
       // Buffered whole, the answer fails with its reason.
     }
@@ -384,9 +393,11 @@ export class Connection {
         }
       },
       end: () => {
-        if (!isWanted()) return this.noteLateAnswer(number, this.clock.now())
+        if (!isWanted()) return this.attribution.noteLateAnswer(number, this.clock.now())
         try {
-          this.settle(number, { kind: "message", message: this.answerIn(taker.end(), number), size })
+          const message = this.answerIn(taker.end(), number)
+          pending.isPassing = false
+          this.settle(number, { kind: "message", message, size })
         } catch (error) {
           refuse(error)
         }
@@ -395,15 +406,9 @@ export class Connection {
     }
   }
 
-  /** Returns the only request that the backend can still answer, to which any answer must belong; undefined if there are more. */
-  private onlyAnswerable(): number | undefined {
-    const [only] = this.pending.keys()
-    return this.pending.size === 1 && this.abandoned.size === 0 ? only : undefined
-  }
-
-  private noteLateAnswer(number: number, now: number): void {
-    this.abandoned.delete(number)
-    this.attribution.noteLateAnswer(number, now)
+  private reportSecondAnswer({ method, name }: PendingRequest): void {
+    const of = typeof name === "string" ? ` of ${cutText(name, MAX_NAME)}` : ""
+    this.report(`sent a second answer to ${method}${of} while it sent the first; the second was dropped`)
   }
 
   /** Returns the answer to a request. Throws an Error for any other frame. */
@@ -443,9 +448,14 @@ export class Connection {
 
   private settle(number: number, outcome: RequestOutcome): void {
     const now = this.clock.now()
+    const waiting = this.pending.get(number)
+    if (waiting?.isPassing === true) {
+      this.reportSecondAnswer(waiting)
+      return
+    }
     const pending = this.remove(number)
     if (pending === undefined) {
-      this.noteLateAnswer(number, now)
+      this.attribution.noteLateAnswer(number, now)
       return
     }
     this.lastTraffic = now
@@ -650,6 +660,13 @@ export function withoutSubscription(params: Params): Params {
   return Object.keys(rest).length === 0 ? bare : { ...bare, _meta: rest }
 }
 
+/** Returns a sink that drops the rest of a frame. Calls `onend` if the frame is complete. */
+const dropped = (onend: () => void = () => undefined): FrameSink => ({
+  push: () => undefined,
+  end: onend,
+  fail: () => undefined,
+})
+
 /** Returns a parsed frame as a message. Throws an Error if it is not a message, or repeats a member. */
 function checked(value: unknown, frame: Uint8Array): Message {
   if (repeatsMember(frame)) throw new Error("sent a message with a duplicate member")
@@ -660,8 +677,8 @@ const reasonOf = (error: unknown): string =>
   error instanceof RequestError ? "sent an invalid message" : messageOf(error)
 
 const SWEEP_MS = 250
-/** The most remembered cancelled requests. Beyond it, a large answer passes in chunks only if its id is at its head. */
-const MAX_ABANDONED = 1000
+/** The most characters of a tool's name in a report. */
+const MAX_NAME = 200
 const EDGE_BYTES = 512
 /** More of a message than is logged, so that a secret at the cut is still recognized. */
 const EXCERPT_BYTES = 4096

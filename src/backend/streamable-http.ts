@@ -13,7 +13,7 @@ import { Backoff } from "../lib/backoff.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import { delay } from "../lib/clock.ts"
 import { type Era, MODERN_VERSION } from "../wire/era.ts"
-import { decode, type OfferFrame } from "../wire/frame.ts"
+import { decode } from "../wire/frame.ts"
 import { asText, isObject } from "../wire/message.ts"
 import type { ServerSentEvent } from "../wire/sse.ts"
 import { type ClientTransport, type Outgoing, UnauthorizedError } from "./client-transport.ts"
@@ -249,7 +249,7 @@ export class StreamableHttpTransport implements ClientTransport {
     const streams = isEventStream(response)
     if (streams) await this.readStream(response, number, signal)
     else if (mediaType(response) === "application/json") {
-      const frame = await readFrame(response, this.deps.limit, this.offerOf(number))
+      const frame = await readFrame(response, this.deps.limit, this.events.onlarge)
       if (frame !== undefined) this.events.onframe(frame, number)
     } else {
       await response.body?.cancel()
@@ -258,11 +258,6 @@ export class StreamableHttpTransport implements ClientTransport {
     // A request that has been answered has not failed, and does not count against the server's health.
     if (this.events.isPending?.(number) !== false)
       throw new Error(streams ? "closed the stream without an answer" : "sent a body without an answer")
-  }
-
-  private offerOf(number: number): OfferFrame | undefined {
-    const { onlarge } = this.events
-    return onlarge && ((head) => onlarge(head, number))
   }
 
   /** Reads one request's stream to its end and, if the server can resume it, its continuation. */
@@ -276,7 +271,7 @@ export class StreamableHttpTransport implements ClientTransport {
         if (retry !== undefined) tail.retry = Math.max(retry, MIN_RETRY_MS)
         if (data !== undefined && data.length > 0) events.onframe(data, number)
       }
-      await readEvents(response, deps.limit, take, undefined, this.offerOf(number)).catch((error: unknown) => {
+      await readEvents(response, deps.limit, take, undefined, events.onlarge).catch((error: unknown) => {
         if (tail.id === undefined || error instanceof TooLargeError) throw error
       })
       const waiting = this.requests.has(number) && events.isPending?.(number) === true

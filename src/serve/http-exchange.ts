@@ -86,7 +86,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
 
   /** An answer in parts cannot be resumed: a client that leaves cancels its request. An open event stream takes whole events. */
   openBody(): AnswerBody | undefined {
-    if (this.stream !== undefined || this.disconnected) return undefined
+    if (this.stream !== undefined || this.body !== undefined || this.disconnected) return undefined
     this.body = new PartialBody(() => {
       this.disconnected = true
       this.cancellation.cancel("the client closed the connection")

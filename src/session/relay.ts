@@ -193,15 +193,13 @@ async function callBackend(
   let stored: AnswerStorage | undefined
   const onlarge = (head: Uint8Array) => {
     if (budget !== undefined) {
-      if (stored !== undefined) return undefined
       stored = storing?.(call, spec.name, budget)
       // The next bytes wait for what is written of it.
       void stored?.push(head)
       return stored
     }
-    const answer = streamedAnswer(target, call)
-    if (answer?.begin(head)) streamed = answer
-    return streamed
+    streamed = streamedAnswer(target, call)
+    return streamed?.begin(head) ? streamed : undefined
   }
   try {
     let sent = adaptParams(openTask(params, target, call), client, peer.era)
@@ -235,13 +233,13 @@ async function callBackend(
           connection.keepProgress(flight.number, owner, progressToken)
       }
       if (finished.kind === "input") {
-        if (streamed !== undefined || (await stored?.taken()) !== undefined)
+        if (streamed?.isOpen || (await stored?.taken()) !== undefined)
           throw new BackendError(spec.name, "requested input at the end of a large result")
         stored = undefined
         sent = await fulfilInputRequired(sent, finished.result, call.exchange, connection.clock)
         continue
       }
-      const answer = streamed?.complete(finished.answer) ?? finished.answer
+      const answer = streamed?.isOpen ? streamed.complete(finished.answer) : finished.answer
       if (finished.kind !== "done" || method !== "tools/call") return count(answer)
       const size =
         stored !== undefined && outcome.kind === "message" ? outcome.size : (answer.sent ?? answer.frame.length)
@@ -253,8 +251,8 @@ async function callBackend(
     }
   } catch (error) {
     if (error instanceof UndeliveredError) return await relayToNextOwner(error, target, call, params, route, count)
-    if (error instanceof BackendError) return count(backendFailure(error, call))
-    throw error
+    if (!(error instanceof BackendError)) throw error
+    return count(backendFailure(error, call))
   } finally {
     if (stored !== undefined) await stored.abort()
   }

@@ -33,6 +33,11 @@ export class StreamedAnswer implements AnswerTaker {
   /** Takes the beginning of the frame. Returns whether the answer is sent on from now on. */
   begin(head: Uint8Array): boolean {
     this.values.push(head)
+    return this.isOpen
+  }
+
+  /** Whether the client has been sent a part of the answer: then it can get no other. */
+  get isOpen(): boolean {
     return this.body !== undefined
   }
 

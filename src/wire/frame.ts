@@ -58,7 +58,10 @@ export type RequestIds = {
   parse(id: unknown): number | undefined
   /** Returns the number of svc's id in the edges (first and last bytes) of a message that was too large to keep, or undefined. */
   findInEdges(edges: Uint8Array): number | undefined
-  /** Returns the number of svc's id in the first members of an unfinished response, or undefined. */
+  /**
+   * Returns the number of svc's id in the beginning of an unfinished frame, or undefined. The id must stand before a result: then
+   * the frame can only be the answer to that request.
+   */
   findInHead(head: Uint8Array): number | undefined
   /**
    * The fast path: matches a frame that consists of exactly one success response, with an id of svc's at its head or tail.
@@ -81,7 +84,7 @@ const BYTE_ORDER_MARK = encoder.encode("\ufeff")
 /** The most digits of an id's number: a double represents 15 digits exactly. */
 const MAX_DIGITS = 15
 const MAX_BATCH = 1000
-/** The first bytes of a frame, which contain the id if it is one of the first members. */
+/** The first bytes of a frame, which contain the id if it stands before the result. */
 const HEAD_BYTES = 256
 // The parts of a response around its id, named by their position.
 const RESULT_AFTER_ID = encoder.encode(',"result":{')
@@ -96,8 +99,9 @@ export function createRequestIds(random: string): RequestIds {
   const idLast = encode(`,"id":"${prefix}`)
   const digitsPattern = new RegExp(`^[1-9][0-9]{0,${MAX_DIGITS - 1}}$`)
   const mention = new RegExp(`"id"\\s*:\\s*"${RegExp.escape(prefix)}([1-9][0-9]{0,${MAX_DIGITS - 1}})"`)
+  const version = '(?:"jsonrpc"\\s*:\\s*"2\\.0"\\s*,\\s*)?'
   const firstMembers = new RegExp(
-    `^\\s*\\{\\s*(?:"jsonrpc"\\s*:\\s*"2\\.0"\\s*,\\s*)?"id"\\s*:\\s*"${RegExp.escape(prefix)}([1-9][0-9]{0,${MAX_DIGITS - 1}})"`,
+    `^\\s*\\{\\s*${version}"id"\\s*:\\s*"${RegExp.escape(prefix)}([1-9][0-9]{0,${MAX_DIGITS - 1}})"\\s*,\\s*${version}"result"\\s*:\\s*\\{`,
   )
   let last = 0
   let tens = 0
@@ -160,7 +164,8 @@ export function createRequestIds(random: string): RequestIds {
       return found === undefined ? undefined : Number(found)
     },
     findInHead(head) {
-      const found = firstMembers.exec(decode(head.subarray(0, HEAD_BYTES)))?.[1]
+      // Not decoded from UTF-8: a frame with a byte order mark is read whole.
+      const found = firstMembers.exec(asBuffer(head).toString("latin1", 0, HEAD_BYTES))?.[1]
       return found === undefined ? undefined : Number(found)
     },
     matchResponse(frame) {

@@ -13,12 +13,13 @@ let clock: ManualClock
 let sent: Sent[]
 let heard: (readonly [caller: Caller | undefined, method: string])[]
 let connection: Connection
+let reported: string[]
 
 const open = (transport: Partial<ClientTransport> = {}, owner?: Caller) => {
   connection = new Connection("s", createRequestIds("x"), clock, {
     owner,
     callerOfTask: (id) => (id === "t1" ? ann.caller : undefined),
-    onprotocolerror() {},
+    onprotocolerror: (text) => void reported.push(text),
     ping: (timeout) => connection.ask("ping", {}, timeout).then(() => undefined),
     onnotification: (method, _params, caller) => void heard.push([caller, method]),
   })
@@ -51,6 +52,7 @@ beforeEach(() => {
   clock = manualClock()
   sent = []
   heard = []
+  reported = []
   ann = person("ann")
   bob = person("bob")
   open()
@@ -396,7 +398,6 @@ describe("an invalid message", () => {
 describe("a large answer that has not ended", () => {
   const HEAD = {
     first: (number: number) => `{"jsonrpc":"2.0","id":"svcx.${number}","result":{"a`,
-    last: '{"result":{"a',
   }
   /** Makes a request whose owner takes large answers, and returns what becomes of it. */
   const request = (end = () => encode("{}"), push = (_: Uint8Array): Promise<void> | undefined => undefined) => {
@@ -407,7 +408,7 @@ describe("a large answer that has not ended", () => {
     }
     const flight = connection.request({
       method: "tools/call",
-      params: {},
+      params: { name: "t" },
       caller: ann.caller,
       timeout: 1000,
       onlarge: take,
@@ -418,28 +419,62 @@ describe("a large answer that has not ended", () => {
     )
     return { number: flight.number, taken, ended }
   }
-  const offer = (head: string, related?: number) => connection.offer(encode(head), related)
+  const offer = (head: string) => connection.offer(encode(head))
 
   test("is offered to the request of the id at its head, whichever else are open", () => {
     const [one, two] = [request(), request()]
     expect(offer(HEAD.first(two.number))).toBeDefined()
     expect([one.taken, two.taken]).toEqual([[], [HEAD.first(two.number)]])
-    expect(offer(HEAD.first(99))).toBeUndefined()
   })
 
-  test("is offered without that id only if it can be of no other request", () => {
-    const one = request()
-    expect(offer(HEAD.last)).toBeDefined()
-    const two = request()
-    expect(offer(HEAD.last)).toBeUndefined()
-    expect(offer(HEAD.last, two.number)).toBeDefined()
-    // A request that was given up may be answered after all: its answer must reach no other client.
-    connection.cancel(two.number, new Error("cancelled"))
-    receive({ id: sent.at(-1)?.id, result: {} })
-    expect(offer(HEAD.last)).toBeUndefined()
-    receive({ id: `svcx.${two.number}`, result: {} })
-    expect(offer(HEAD.last)).toBeDefined()
-    expect([one.taken.length, two.taken.length]).toEqual([2, 1])
+  test("is read whole unless its id stands before a result, even if only one request is pending [relay:whose]", () => {
+    const { number, taken } = request()
+    const id = `"id":"svcx.${number}"`
+    for (const head of [
+      '{"result":{"a',
+      '{"jsonrpc":"2.0","result":{"a',
+      `[{"jsonrpc":"2.0",${id},"result":{"a`,
+      `{"jsonrpc":"2.0",${id},"error":{"code":1,"message":"a`,
+      `{"jsonrpc":"2.0",${id},"method":"sampling/createMessage","params":{"a`,
+      `{"jsonrpc":"2.0","method":"notifications/message","params":{${id},"result":{"a`,
+      '{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"a',
+      `\ufeff{${id},"result":{"a`,
+      `{"x":{${id},"result":{"a`,
+      `{"jsonrpc":"2.0",${id},"result":["a`,
+    ])
+      expect([head, offer(head)]).toEqual([head, undefined])
+    expect(taken).toEqual([])
+    for (const head of ['{ID,"jsonrpc":"2.0","result":{', ' { ID , "result" : {', '{ID,"result":{']) {
+      const named = head.replace("ID", `"id":"svcx.${request().number}"`)
+      expect([head, offer(named) !== undefined]).toEqual([head, true])
+    }
+  })
+
+  test("is dropped while it arrives if its request does not wait any more", async () => {
+    const { number, taken, ended } = request()
+    connection.cancel(number, new Error("cancelled"))
+    expect(await ended).toBe("cancelled")
+    const sink = offer(HEAD.first(number))
+    expect(sink?.push(encode("x"))).toBeUndefined()
+    sink?.end()
+    expect(taken).toEqual([])
+  })
+
+  test("is the answer, and any other answer that comes meanwhile is dropped and reported [relay:second]", async () => {
+    const { number, taken, ended } = request(() => encode('{"jsonrpc":"2.0","id":"svcx.1","result":{}}'))
+    const first = offer(HEAD.first(number))
+    const second = offer(HEAD.first(number))
+    void second?.push(encode("b"))
+    second?.end()
+    receive({ id: `svcx.${number}`, result: { small: true } })
+    receive({ id: `svcx.${number}`, error: { code: 1, message: "m" } })
+    expect(connection.isPending(number)).toBe(true)
+    void first?.push(encode("aa"))
+    first?.end()
+    expect(await ended).toBe(HEAD.first(number).length + 2)
+    expect(taken.length).toBe(1)
+    const line = "sent a second answer to tools/call of t while it sent the first; the second was dropped"
+    expect(reported).toEqual([line, line, line])
   })
 
   test("answers its request with what its owner leaves of it, unless that is another's answer", async () => {

@@ -198,6 +198,26 @@ describe("an answer that passes while it comes is whole, or seen to be broken of
     LIMIT_MS,
   )
 
+  test.each(["answer", "error"] as const)(
+    "an answer that comes after an %s to the same call reaches no other client, wherever its id stands [relay:whose]",
+    async (early) => {
+      for (const era of ERAS)
+        for (const idLast of [true, false]) {
+          const secret = 77_777_777
+          const first = call("stdio", era, { kind: "text", bytes: MB, seed: secret, piece: 30_000, idLast, early })
+          expect(isFailure(await first)).toBe(early === "error")
+          // The only open request while the answer comes again.
+          const init = await request("stdio", era, { kind: "text", bytes: 100 })
+          const text = await (await fetch(`${svc.url}/mcp`, init)).text()
+          expect([text.includes(String(secret)), JSON.parse(text).result]).toEqual([
+            false,
+            shown("stdio", era, { kind: "text", bytes: 100 }) as Record<string, unknown>,
+          ])
+        }
+    },
+    LIMIT_MS,
+  )
+
   test(
     "a client that does not read delays neither others nor its server",
     async () => {
