@@ -694,6 +694,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "bytes that were sent cannot be taken back",
   },
+  "relay:broken:log": {
+    says: "the log says of each answer that svc broke off which server and tool it was of, and why",
+    from: "choice",
+    why: "its client sees only a closed connection",
+  },
   "relay:whose": {
     says: "no byte of a large result goes to a client before the server has written which request it answers: a result with its id behind it is read whole",
     from: "choice",

@@ -300,9 +300,7 @@ export class Connection {
 
   /** Fails one request, because the transport did. */
   fail(number: number, error: Error): void {
-    const pending = this.remove(number)
-    if (pending?.isPassing) this.hooks.onprotocolerror(`an answer was broken off: ${error.message}`)
-    pending?.reject(error)
+    this.remove(number)?.reject(error)
   }
 
   /** Reports a fault of the backend to the operator, in words that may be the backend's. */
@@ -601,10 +599,7 @@ export class Connection {
 
   /** Cancels a request that has reached its time limit. */
   private timeOut(number: number, pending: PendingRequest): void {
-    const error = new BackendError(this.server, timeoutMessage(pending))
-    // Its client sees a closed connection, without a reason.
-    if (pending.isPassing) this.hooks.onprotocolerror(`an answer was broken off: ${error.message}`)
-    this.cancel(number, error)
+    this.cancel(number, new BackendError(this.server, timeoutMessage(pending)))
   }
 
   /** Starts one coarse timer for all requests: a timer for each would cost more than relaying it. */

@@ -8,7 +8,7 @@
  */
 import type { Ownership } from "../agent/task-owners.ts"
 import type { Caller, Reach } from "../backend/attribution.ts"
-import { UndeliveredError } from "../backend/client-transport.ts"
+import { reasonWithoutName, UndeliveredError } from "../backend/client-transport.ts"
 import { peerError, type RequestOutcome, responseOf } from "../backend/connection.ts"
 import type { Route, Withheld } from "../catalog/catalog.ts"
 import { type ListMethod, withoutServerInfo } from "../catalog/listing.ts"
@@ -252,6 +252,8 @@ async function callBackend(
   } catch (error) {
     if (error instanceof UndeliveredError) return await relayToNextOwner(error, target, call, params, route, count)
     if (!(error instanceof BackendError)) throw error
+    // The client sees only that the response ends.
+    if (streamed?.isOpen && cancellation.reason === undefined) connection.report(brokenOff(error, call, route))
     return count(backendFailure(error, call))
   } finally {
     if (stored !== undefined) await stored.abort()
@@ -279,6 +281,12 @@ async function relayToNextOwner(
 
 const PASSED_ON =
   "has passed to another replica of svc, because this one was suspended or cut off during the call; try again in a moment"
+
+/** The report of an answer that is broken off. */
+function brokenOff(error: BackendError, { request: { method } }: ClientCall, { name }: Route): string {
+  const of = method === "tools/call" ? ` of ${cutText(asText(name), 200)}` : ""
+  return `its answer to ${method}${of} was broken off: ${reasonWithoutName(error.server, error)}`
+}
 
 /** Returns what sends a large answer on while it comes; undefined if the client must get it whole. */
 function streamedAnswer(target: Target, call: ClientCall): StreamedAnswer | undefined {

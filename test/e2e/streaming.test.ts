@@ -106,7 +106,7 @@ function shown(server: Server, era: (typeof ERAS)[number], args: Large): unknown
 const isFailure = (answer: Shown | "broken") =>
   answer === "broken" || answer.error !== undefined || answer.result?.isError === true
 
-describe("an answer that passes while it comes is whole, or seen to be broken off [relay:streamed] [relay:broken]", () => {
+describe("an answer that passes while it comes is whole, or seen to be broken off [relay:streamed] [relay:broken] [relay:broken:log]", () => {
   test.each(ROUTES)(
     "results of %s arrive whole at a client of the %s era, wherever the id stands",
     async (server, era) => {
@@ -193,7 +193,9 @@ describe("an answer that passes while it comes is whole, or seen to be broken of
     async (server, era) => {
       const answer = await call(server, era, { kind: "text", bytes: MB, at: 0.5, end: "stop" })
       expect(answer).toBe("broken")
-      await svc.said(`${server}: nothing more of its answer to tools/call within 2 s`)
+      await svc.said(
+        `${server}: its answer to tools/call of large was broken off: nothing more of its answer to tools/call within 2 s`,
+      )
     },
     LIMIT_MS,
   )
@@ -214,6 +216,27 @@ describe("an answer that passes while it comes is whole, or seen to be broken of
             shown("stdio", era, { kind: "text", bytes: 100 }) as Record<string, unknown>,
           ])
         }
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    "a second answer on the stream of another call neither replaces the first nor keeps its client waiting [relay:second]",
+    async () => {
+      for (const era of ERAS) {
+        const [held, other] = [
+          { kind: "text", bytes: MB, seed: 1111, at: 0.5, hold: 1000 },
+          { kind: "text", bytes: 100_000, second: true },
+        ] as const
+        const first = call("events", era, held)
+        await Bun.sleep(300)
+        const second = (await call("events", era, other)) as Shown
+        expect(second.result).toEqual(shown("events", era, other) as Record<string, unknown>)
+        expect(((await first) as Shown).result).toEqual(shown("events", era, held) as Record<string, unknown>)
+      }
+      await svc.said(
+        "events: sent a second answer to tools/call of large while it sent the first; the second was dropped",
+      )
     },
     LIMIT_MS,
   )

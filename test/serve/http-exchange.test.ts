@@ -53,6 +53,12 @@ describe("a response", () => {
     expect(Buffer.from(await whole).equals(runs)).toBe(true)
   })
 
+  test("in parts is one: a second body would leave the first without an end [relay:second]", () => {
+    const { exchange } = exchangeOf("modern")
+    expect(exchange.openBody()).toBeDefined()
+    expect(exchange.openBody()).toBeUndefined()
+  })
+
   test("has the status and headers of its answer", async () => {
     const { exchange, answered } = exchangeOf("modern")
     exchange.finish(ANSWER, { status: 429, headers: { "retry-after": "3" } })
