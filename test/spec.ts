@@ -689,6 +689,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a large result need not fit into memory, and its first byte need not wait for its last",
   },
+  "relay:streamed:same": {
+    says: "a result is the same JSON whether it goes to the client while it arrives or is read whole, whatever its members are called; only one that repeats a member that was sent is broken off",
+    from: "choice",
+    why: "how a server cuts its answer into pieces must change nothing",
+  },
   "relay:broken": {
     says: "if svc has begun to pass on an answer that turns out to be invalid, too long, late or unfinished, it breaks the answer off, so that the client sees an error and never a shorter answer",
     from: "choice",
@@ -838,9 +843,19 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "clients cut large results silently, and every result passes through svc",
   },
   "results:stream": {
-    says: "a result above its budget that arrives in pieces is stored while it arrives, and is never in memory as a whole",
+    says: "a result above its budget that arrives in pieces behind its id is stored while it arrives, and is never in memory as a whole",
     from: "choice",
     why: "one call must not use up the memory of all",
+  },
+  "results:stream:same": {
+    says: "a result above its budget is answered in the same way whether it is stored while it arrives or read whole; no text can be mistaken for the placeholder of a stored value",
+    from: "choice",
+    why: "how a server cuts its answer into pieces must change nothing",
+  },
+  "results:stream:other": {
+    says: "a large message other than the result of the call, such as a log message or a server request, passes as without a budget",
+    from: "choice",
+    why: "a budget limits results alone",
   },
   "results:error": {
     says: "a large result with isError keeps isError and the beginning of its message",

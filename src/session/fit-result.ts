@@ -14,19 +14,18 @@ import { JsonNumber, parseExact } from "../lib/json.ts"
 import { counted, cutText } from "../lib/text.ts"
 import type { ResultStore } from "../store/result-store.ts"
 import { textOf } from "../wire/frame.ts"
-import { LARGE_VALUE } from "../wire/large-values.ts"
-import { asText, isObject, type Params } from "../wire/message.ts"
+import { isObject, type Params } from "../wire/message.ts"
 import type { Answer } from "./answer.ts"
 import type { ClientCall, Target } from "./ports.ts"
 import { viewFor } from "./ready.ts"
 import { offersReading, READ_RESULT, resultOwner, resultUri } from "./result-budget.ts"
 import { shortened } from "./result-cut.ts"
-import { type LargeValue, pushWhole, ResultIntake, type TakenValues } from "./result-intake.ts"
+import { type LargeValue, largestOf, pushWhole, ResultIntake, type TakenValues } from "./result-intake.ts"
 import { outputSchemaOf } from "./stored-answer.ts"
 
 /**
  * Returns the answer of a tool call with `budget` characters at most; the same one if it fits, is no complete result, or
- * cannot be shortened.
+ * cannot be shortened. `taken` are its values that are stored already.
  */
 export async function fitResult(
   answer: Answer,
@@ -36,8 +35,11 @@ export async function fitResult(
   budget: number,
   taken: TakenValues = NONE_TAKEN,
 ): Promise<Answer> {
-  const isWhole = taken === NONE_TAKEN
-  const parsed: unknown = parseExact(textOf(answer.frame))
+  const text = textOf(answer.frame)
+  // A repeated member may have replaced a value that was stored.
+  const values = new Map([...taken].filter(([placeholder]) => text.includes(placeholder)))
+  const isWhole = values.size === 0
+  const parsed: unknown = parseExact(text)
   const message = isObject(parsed) ? parsed : {}
   const { result } = message
   const isFinished = isObject(result) && !isUnfinished(result)
@@ -45,7 +47,7 @@ export async function fitResult(
   const { results } = call.gateway
   let fitting: Fitting | undefined
   try {
-    fitting = new Fitting(call, await results.store(), tool, budget, taken)
+    fitting = new Fitting(call, await results.store(), tool, budget, values)
     const fitted = isFinished ? await fitting.fit(result) : undefined
     if (fitted === undefined) {
       if (!isWhole) throw new BackendError(spec.name, "answered with a large result of which svc can send no part")
@@ -54,8 +56,11 @@ export async function fitResult(
       )
       return answer
     }
+    const frame = JSON.stringify({ ...message, result: fitted })
+    if ([...values.keys()].some((placeholder) => frame.includes(placeholder)))
+      throw new BackendError(spec.name, "answered with a large result that contradicts itself at its end")
     results.sizes.recordCut(spec.id, tool)
-    return { frame: JSON.stringify({ ...message, result: fitted }), outcome: answer.outcome }
+    return { frame, outcome: answer.outcome }
   } catch (error) {
     if (!(error instanceof UnavailableError)) throw error
     if (!isWhole) throw new BackendError(spec.name, `answered with a large result, but svc ${error.message}`)
@@ -68,15 +73,12 @@ export async function fitResult(
 
 // ---
 
-const NONE_TAKEN: TakenValues = { blocks: [], structured: undefined }
+const NONE_TAKEN: TakenValues = new Map()
 
 /** The words around a stored value. */
 const WORDS = 1000
 /** Blocks that are shorter stay in the answer: the words for a stored one would be longer. */
 const SMALL = WORDS
-
-/** A longer media type says nothing more. */
-const MAX_MIME_TYPE = 100
 
 /** A part of the answer that is shown for a stored value. */
 type Shown = {
@@ -86,8 +88,8 @@ type Shown = {
   readonly more?: string
 }
 
-/** Structured content to be stored; `isShown` if the answer has a part of it already. */
-type Structured = { readonly whole: unknown; readonly isShown: boolean }
+/** Structured content to be stored, or stored already; `isShown` if the answer has a part of it already. */
+type Structured = { readonly whole: unknown; readonly taken: ResultIntake | undefined; readonly isShown: boolean }
 
 /** One result on its way through the store. */
 class Fitting {
@@ -112,7 +114,8 @@ class Fitting {
     const { structuredContent, content, ...rest } = result
     const blocks: readonly unknown[] = Array.isArray(content) ? content : []
     const isError = result.isError === true
-    const isSmall = this.values.structured === undefined && charactersOf(structuredContent, SMALL) <= SMALL
+    const taken = this.takenFor(structuredContent)
+    const isSmall = taken === undefined && charactersOf(structuredContent, SMALL) <= SMALL
     const promised = isSmall || isError ? undefined : outputSchemaOf(this.call)
     const structured =
       promised === undefined ? undefined : shortened(structuredContent, promised, Math.floor(this.budget / 3))
@@ -121,19 +124,22 @@ class Fitting {
     const left = this.budget - charactersOf(rest, this.budget) - charactersOf(shown, this.budget)
     // Members that svc does not know take the place of the answer.
     if (left < this.budget / 2) return undefined
-    const stored = isSmall ? undefined : { whole: structuredContent, isShown: structured !== undefined }
+    const stored = isSmall ? undefined : { whole: structuredContent, taken, isShown: structured !== undefined }
     const fitted = { ...rest, content: await this.contentOf(blocks, stored, left) }
     return shown === undefined ? fitted : { ...fitted, structuredContent: shown }
   }
 
   /** Drops what was begun and not completed. */
   async close(): Promise<void> {
-    const { blocks, structured } = this.values
-    for (const intake of [...this.intakes, ...blocks, ...(structured === undefined ? [] : [structured])])
-      await intake.abort()
+    for (const intake of [...this.intakes, ...this.values.values()]) await intake.abort()
   }
 
   // ---
+
+  /** Returns what has stored a value already. */
+  private takenFor(value: unknown): ResultIntake | undefined {
+    return typeof value === "string" && this.values.size > 0 ? this.values.get(value) : undefined
+  }
 
   private async contentOf(
     blocks: readonly unknown[],
@@ -141,9 +147,8 @@ class Fitting {
     left: number,
   ): Promise<readonly unknown[]> {
     const taken = new Map<unknown, ResultIntake>()
-    const values = this.values.blocks.values()
     for (const block of blocks) {
-      const value = largestOf(block).text === LARGE_VALUE ? values.next().value : undefined
+      const value = this.takenFor(largestOf(block).text)
       if (value !== undefined) taken.set(block, value)
     }
     const large = new Set(blocks.filter((block) => taken.has(block) || charactersOf(block, SMALL) > SMALL))
@@ -153,8 +158,8 @@ class Fitting {
     )
     if (smallCharacters > left / 3 || large.size * WORDS > left * 0.8 || (large.size === 0 && structured === undefined))
       return this.storeBlocks(
-        await this.linked(blocks, taken),
-        this.values.structured === undefined ? structured : undefined,
+        await this.linked(blocks, taken, structured?.taken),
+        structured?.taken === undefined ? structured : undefined,
         left,
       )
     let characters = smallCharacters
@@ -175,7 +180,7 @@ class Fitting {
       const { encoding, text } = largestOf(block)
       if (!taken.has(block)) taken.set(block, await this.take(encoding, text))
     }
-    const own = structured && (await this.takeStructured(structured.whole, [...taken.values()]))
+    const own = structured && (await this.takeStructured(structured, [...taken.values()]))
     const each = share(own !== undefined)
     const shown: unknown[] = []
     for (const block of blocks) {
@@ -197,15 +202,16 @@ class Fitting {
   private async linked(
     blocks: readonly unknown[],
     taken: ReadonlyMap<unknown, ResultIntake>,
+    takenStructured: ResultIntake | undefined,
   ): Promise<readonly unknown[]> {
-    if (taken.size === 0 && this.values.structured === undefined) return blocks
+    if (taken.size === 0 && takenStructured === undefined) return blocks
     const linked: unknown[] = []
     for (const block of blocks) {
       const { mimeType, about } = largestOf(block)
       const value = await taken.get(block)?.finish(this.budget, mimeType)
       linked.push(...(value === undefined ? [block] : this.show({ value, about }, 0)))
     }
-    const structured = await this.values.structured?.finish(this.budget, "application/json")
+    const structured = await takenStructured?.finish(this.budget, "application/json")
     if (structured !== undefined) linked.push(...this.show({ value: structured, about: "the structured content" }, 0))
     return linked
   }
@@ -234,8 +240,11 @@ class Fitting {
   }
 
   /** Stores structured content, unless one of the texts is the same JSON. */
-  private async takeStructured(whole: unknown, texts: readonly ResultIntake[]): Promise<ResultIntake | undefined> {
-    const intake = this.values.structured ?? (await this.take("text", JSON.stringify(whole)))
+  private async takeStructured(
+    { whole, taken }: Structured,
+    texts: readonly ResultIntake[],
+  ): Promise<ResultIntake | undefined> {
+    const intake = taken ?? (await this.take("text", JSON.stringify(whole)))
     const { compactDigest } = intake
     if (!texts.some((text) => text.compactDigest !== undefined && text.compactDigest === compactDigest)) return intake
     await intake.abort()
@@ -294,33 +303,6 @@ const LINKS_SINCE = "2025-06-18"
 /** A question to the client, or a task. */
 const isUnfinished = ({ resultType, content, structuredContent }: Params): boolean =>
   (resultType !== undefined && resultType !== "complete") || (content === undefined && structuredContent === undefined)
-
-/** Returns the large value of a content block, and what the block is. A block that svc does not know is stored as JSON. */
-function largestOf(block: unknown): {
-  readonly encoding: "text" | "base64"
-  readonly text: string
-  readonly mimeType: string | undefined
-  readonly about: string
-} {
-  const { type, text, data, mimeType, resource } = isObject(block) ? block : {}
-  const media = typeof mimeType === "string" ? cutText(mimeType, MAX_MIME_TYPE) : undefined
-  if (type === "text" && typeof text === "string")
-    return { encoding: "text", text, mimeType: undefined, about: "this text" }
-  if ((type === "image" || type === "audio") && typeof data === "string")
-    return { encoding: "base64", text: data, mimeType: media, about: `this ${type}` }
-  if (type === "resource" && isObject(resource)) {
-    const own = typeof resource.mimeType === "string" ? cutText(resource.mimeType, MAX_MIME_TYPE) : undefined
-    const about = `the resource ${cutText(asText(resource.uri ?? ""), 200)}`
-    if (typeof resource.text === "string") return { encoding: "text", text: resource.text, mimeType: own, about }
-    if (typeof resource.blob === "string") return { encoding: "base64", text: resource.blob, mimeType: own, about }
-  }
-  return {
-    encoding: "text",
-    text: JSON.stringify(block) ?? "",
-    mimeType: "application/json",
-    about: "this content block",
-  }
-}
 
 /** Returns about how many characters a JSON value has as text, without escapes. Stops counting above `most`. */
 function charactersOf(value: unknown, most: number): number {

@@ -2,6 +2,7 @@
 import { cutText } from "../lib/text.ts"
 import type { ResultWriter, StoredResult } from "../store/result-store.ts"
 import { sizeOfCharacter } from "../wire/json-scanner.ts"
+import { asText, isObject } from "../wire/message.ts"
 import { describeBinary, TextShape } from "./result-shape.ts"
 
 /** A stored large value, with the parts that the answer shows. */
@@ -15,12 +16,8 @@ export type LargeValue = {
   readonly tail: string
 }
 
-/** The values that were taken out of a result while it arrived, in order; the rest has LARGE_VALUE in their places. */
-export type TakenValues = {
-  /** Values of content blocks. */
-  readonly blocks: readonly ResultIntake[]
-  readonly structured: ResultIntake | undefined
-}
+/** The values that were taken out of a result while it arrived, by the placeholders that stand for them in the rest. */
+export type TakenValues = ReadonlyMap<string, ResultIntake>
 
 /** Receives a text, or a binary value in base64, in pieces. */
 export class ResultIntake {
@@ -124,6 +121,33 @@ export async function pushWhole(intake: ResultIntake, text: string): Promise<voi
   }
 }
 
+/** Returns the large value of a content block, and what the block is. A block that svc does not know is stored as JSON. */
+export function largestOf(block: unknown): {
+  readonly encoding: "text" | "base64"
+  readonly text: string
+  readonly mimeType: string | undefined
+  readonly about: string
+} {
+  const { type, text, data, mimeType, resource } = isObject(block) ? block : {}
+  const media = typeof mimeType === "string" ? cutText(mimeType, MAX_MIME_TYPE) : undefined
+  if (type === "text" && typeof text === "string")
+    return { encoding: "text", text, mimeType: undefined, about: "this text" }
+  if ((type === "image" || type === "audio") && typeof data === "string")
+    return { encoding: "base64", text: data, mimeType: media, about: `this ${type}` }
+  if (type === "resource" && isObject(resource)) {
+    const own = typeof resource.mimeType === "string" ? cutText(resource.mimeType, MAX_MIME_TYPE) : undefined
+    const about = `the resource ${cutText(asText(resource.uri ?? ""), 200)}`
+    if (typeof resource.text === "string") return { encoding: "text", text: resource.text, mimeType: own, about }
+    if (typeof resource.blob === "string") return { encoding: "base64", text: resource.blob, mimeType: own, about }
+  }
+  return {
+    encoding: "text",
+    text: JSON.stringify(block) ?? "",
+    mimeType: "application/json",
+    about: "this content block",
+  }
+}
+
 /** Returns the text of bytes that may begin or end within a character, without the partial character. */
 export function textOf(bytes: Buffer, edge: "start" | "end"): string {
   let [start, end] = [0, bytes.length]
@@ -145,3 +169,5 @@ export const isContinuation = (byte: number | undefined): boolean => byte !== un
 const EDGE_BYTES = 64 * 1024
 const PIECE = 64 * 1024
 const MAX_SHAPE = 1500
+/** A longer media type says nothing more. */
+const MAX_MIME_TYPE = 100

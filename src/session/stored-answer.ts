@@ -2,19 +2,20 @@
  * Stores the large values of an answer while it comes, for a call with a budget: svc never has the whole in memory.
  *
  *  1. Nothing is stored before the answer is larger than its budget in any case. An answer that ends before that is whole.
- *  2. A value is stored as fit-result.ts stores it: a text as UTF-8, binary data as its bytes, structured content as JSON.
+ *  2. A value is stored as fit-result.ts stores it: a text as UTF-8, binary data as its bytes, structured content as JSON. A
+ *     value in a block that does not say its type before is not stored yet, because the type decides.
  *  3. What an answer that fails has stored is dropped.
  */
 import { toolOf } from "../catalog/catalog.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import { asBuffer, parseFrame } from "../wire/frame.ts"
 import { JsonStringDecoder } from "../wire/json-string.ts"
-import { LARGE_VALUE, LargeValues } from "../wire/large-values.ts"
+import { LargeValues } from "../wire/large-values.ts"
 import { asText, isObject } from "../wire/message.ts"
 import type { AnswerStorage, ClientCall } from "./ports.ts"
 import { viewFor } from "./ready.ts"
 import { resultOwner } from "./result-budget.ts"
-import { ResultIntake, type TakenValues } from "./result-intake.ts"
+import { largestOf, ResultIntake, type TakenValues } from "./result-intake.ts"
 
 /**
  * Returns what stores the large values of a call's answer; undefined if the answer must be whole: that of a tool with an
@@ -44,8 +45,7 @@ export const outputSchemaOf = (call: ClientCall): unknown =>
   toolOf(viewFor(call), asText(call.request.params?.name))?.outputSchema
 
 export class StoredAnswer implements AnswerStorage {
-  private readonly blocks: ResultIntake[] = []
-  private structured: ResultIntake | undefined
+  private readonly intakes = new Map<string, ResultIntake>()
   private current: { readonly intake: ResultIntake; readonly decoder: JsonStringDecoder | undefined } | undefined
   /** What has come while the answer may still fit. */
   private first: Buffer[] = []
@@ -90,33 +90,28 @@ export class StoredAnswer implements AnswerStorage {
         `answered with a large result, but svc ${messageOf(cause)}; ask for less of it`,
         { cause },
       )
-    const { blocks, structured } = this
-    return blocks.length === 0 && structured === undefined ? undefined : { blocks, structured }
+    return this.intakes.size === 0 ? undefined : this.intakes
   }
 
   /** Drops what was stored. */
   async abort(): Promise<void> {
     await this.opening
-    for (const intake of [...this.blocks, ...(this.structured === undefined ? [] : [this.structured])])
-      await intake.abort().catch(() => undefined)
+    for (const intake of this.intakes.values()) await intake.abort().catch(() => undefined)
   }
 
   /** Called when a large value begins. */
-  onvalue(frame: Uint8Array): boolean {
+  onvalue(frame: Uint8Array, placeholder: string): boolean {
     const message = parseFrame(frame)
     const result = isObject(message) ? message.result : undefined
     if (!isObject(result)) return false
-    if (result.structuredContent === LARGE_VALUE) {
-      this.structured = this.take("text")
-      this.current = { intake: this.structured, decoder: undefined }
+    const { structuredContent, content } = result
+    if (structuredContent === placeholder) {
+      this.store(placeholder, "text", undefined)
       return true
     }
-    const block: unknown = Array.isArray(result.content) ? result.content.at(-1) : undefined
-    const { data, resource } = isObject(block) ? block : {}
-    const isBinary = data === LARGE_VALUE || (isObject(resource) && resource.blob === LARGE_VALUE)
-    const intake = this.take(isBinary ? "base64" : "text")
-    this.blocks.push(intake)
-    this.current = { intake, decoder: new JsonStringDecoder() }
+    const { text, encoding } = largestOf(Array.isArray(content) ? content.at(-1) : undefined)
+    if (text !== placeholder) return false
+    this.store(placeholder, encoding, new JsonStringDecoder())
     return true
   }
 
@@ -131,6 +126,12 @@ export class StoredAnswer implements AnswerStorage {
   }
 
   // ---
+
+  private store(placeholder: string, encoding: "text" | "base64", decoder: JsonStringDecoder | undefined): void {
+    const intake = this.take(encoding)
+    this.intakes.set(placeholder, intake)
+    this.current = { intake, decoder }
+  }
 
   /** Writes what has come. Only the opening of a file is waited for, so that no more than a piece is in memory. */
   private write(): Promise<void> | undefined {

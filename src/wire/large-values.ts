@@ -9,40 +9,41 @@
  *     separated: nothing in them is ever changed.
  *  2. Passed values are checked: they are valid JSON at their place, in UTF-8. The reader checks the rest.
  *  3. At most MAX_VALUES values are separated: the owner reads the rest again for each.
+ *  4. A placeholder is numbered and unguessable: no text of a server can be taken for it.
  */
 import { isUtf8 } from "node:buffer"
+import { randomText } from "../lib/random.ts"
 import { encode } from "./frame.ts"
 import { JsonScanner } from "./json-scanner.ts"
 
 export type LargeValueEvents = {
   /**
-   * A large value begins. `frame` is the frame so far, with a placeholder for the value, and with the ends of its containers
+   * A large value begins. `frame` is the frame so far, with `placeholder` as the value, and with the ends of its containers
    * added. Returns whether to separate the value; false keeps it.
    */
-  onvalue(frame: Uint8Array): boolean
+  onvalue(frame: Uint8Array, placeholder: string): boolean
   /** Takes the next bytes of the value as they stand in the frame, a string with its quotes. They do not change afterwards. */
   onbytes(bytes: Uint8Array): void
 }
 
-/**
- * The placeholder for a large value. It has noncharacters, which Unicode excludes from text for interchange: a frame that
- * contains it anyway is rejected, because it has too many parts.
- */
-export const LARGE_VALUE = "\ufdd0large value\ufdd1"
-
-/** Splits the text of a frame at its placeholders: the large values, in their order, belong between the parts. */
-export const splitAtValues = (text: string): readonly string[] => text.split(PLACEHOLDER)
-
 export class LargeValues {
+  /** Text that no server knows: the beginning of each placeholder. */
+  readonly secret = randomText(SECRET_BYTES)
+  /** The number of separated values. */
   private count = 0
+  /** The number of values that were offered. */
+  private offered = 0
   private readonly scanner = new JsonScanner()
   /** The frame up to the last large value, with placeholders. */
   private rest: Uint8Array = NOTHING
   /** The bytes kept since then, in parts. */
   private kept: Uint8Array[] = []
   private keptBytes = 0
-  /** Bytes that the scanner has not taken yet. */
+  /** Bytes that the scanner has not taken yet: the beginning of a number, a name, a word or a character. */
   private untaken: Uint8Array = NOTHING
+  /** Bytes that wait because the untaken bytes are a long number or name. */
+  private waiting: Uint8Array[] = []
+  private waitingBytes = 0
   /** The number of containers around the value that passes; undefined while no value passes. */
   private floor: number | undefined
 
@@ -60,13 +61,41 @@ export class LargeValues {
 
   /** Returns the frame with placeholders. Throws an Error if it ends inside a value. */
   end(): Uint8Array {
+    this.scan(this.takeWaiting())
     if (this.floor !== undefined) throw new Error("sent a message that is not JSON")
     return Buffer.concat([this.rest, ...this.kept, this.untaken])
   }
 
+  /**
+   * Splits the text of a frame at its placeholders: the large values, in their order, belong between the parts. Returns undefined
+   * if the text has the placeholders in another order, or not all of the first ones.
+   */
+  split(text: string): readonly string[] | undefined {
+    const [first = "", ...others] = text.split(`"${this.secret}.`)
+    if (!others.every((part, index) => part.startsWith(`${index}"`))) return undefined
+    return [first, ...others.map((part, index) => part.slice(`${index}"`.length))]
+  }
+
   // ---
 
-  private take(given: Uint8Array): void {
+  private take(bytes: Uint8Array): void {
+    if (this.untaken.length <= LONG_TOKEN) {
+      this.scan(bytes)
+      return
+    }
+    this.waiting.push(bytes)
+    this.waitingBytes += bytes.length
+    if (this.waitingBytes >= this.untaken.length) this.scan(this.takeWaiting())
+  }
+
+  private takeWaiting(): Uint8Array {
+    const bytes = Buffer.concat(this.waiting, this.waitingBytes)
+    this.waiting = []
+    this.waitingBytes = 0
+    return bytes
+  }
+
+  private scan(given: Uint8Array): void {
     const { scanner } = this
     let bytes = given
     if (this.floor !== undefined && scanner.isInString && this.untaken.length === 0) {
@@ -90,7 +119,6 @@ export class LargeValues {
       at = end
     }
     this.untaken = chunk.subarray(at, -1)
-    if (this.untaken.length > MAX_TOKEN) throw new Error("sent a number or a name of more than 64 KiB")
   }
 
   /** Returns the bytes that the scanner has not taken, the given bytes, and a NUL. */
@@ -105,7 +133,7 @@ export class LargeValues {
   private keep(bytes: Uint8Array): void {
     this.kept.push(bytes.slice())
     this.keptBytes += bytes.length
-    if (this.keptBytes > LARGE && this.count < MAX_VALUES) this.separate()
+    if (this.keptBytes > LARGE && this.offered < MAX_VALUES) this.separate()
   }
 
   /** Separates the open value at the end of the kept bytes, if it may be separated. */
@@ -116,9 +144,11 @@ export class LargeValues {
     const floor = this.floorOfValue(scanner.path(kept) ?? [])
     if (floor === undefined) return
     const start = scanner.startAt(floor) - (scanner.taken - keptBytes)
-    const rest = Buffer.concat([this.rest, kept.subarray(0, start), PLACEHOLDER_BYTES])
+    const placeholder = `${this.secret}.${this.count}`
+    const rest = Buffer.concat([this.rest, kept.subarray(0, start), encode(`"${placeholder}"`)])
+    this.offered++
+    if (!this.events.onvalue(Buffer.concat([rest, scanner.closing(floor)]), placeholder)) return
     this.count++
-    if (!this.events.onvalue(Buffer.concat([rest, scanner.closing(floor)]))) return
     this.rest = rest
     this.kept = []
     this.keptBytes = 0
@@ -127,10 +157,10 @@ export class LargeValues {
   }
 
   /** Returns the number of containers around the open value, or undefined if the value may not be separated. */
-  private floorOfValue(path: readonly (string | undefined)[]): number | undefined {
+  private floorOfValue(path: MemberPath): number | undefined {
     const { depth, isInString } = this.scanner
     if (path[0] === "result" && path[1] === "structuredContent") return 2
-    return isInString && TEXTS.has(path.join(".")) ? depth : undefined
+    return isInString && TEXTS.some((text) => isSame(text, path)) ? depth : undefined
   }
 
   /** Passes bytes of a value on, with U+FFFD for bytes that are not UTF-8, as decoding a whole frame does. */
@@ -141,25 +171,29 @@ export class LargeValues {
 
 // ---
 
+/** The names of the members around a value, outermost first; undefined for an element of an array. */
+type MemberPath = readonly (string | undefined)[]
+
 const NOTHING = new Uint8Array()
 /** Bytes that are read at once. */
 const MAX_CHUNK = 256 * 1024
 /** Bytes that are read at once while no value passes. Few, because kept bytes are copied. */
 const SEARCHED_CHUNK = 16 * 1024
-const PLACEHOLDER = `"${LARGE_VALUE}"`
-const PLACEHOLDER_BYTES = encode(PLACEHOLDER)
+const SECRET_BYTES = 16
 /** Kept bytes after which an open value is separated. */
 const LARGE = 16 * 1024
 const MAX_VALUES = 8
-/** Limit of a number or a name in bytes: the scanner reads it again with each chunk. */
-const MAX_TOKEN = 64 * 1024
-/** The paths of texts and binary data; an element of an array is an empty segment. server: Tools; server: Resources. */
-const TEXTS: ReadonlySet<string> = new Set([
-  "result.content..text",
-  "result.content..data",
-  "result.content..resource.text",
-  "result.content..resource.blob",
-  "result.contents..text",
-  "result.contents..blob",
-])
+/** From this size on, in bytes, a number or a name is read again only when as many bytes have come: else its time would be quadratic. */
+const LONG_TOKEN = 64 * 1024
+/** The paths of texts and binary data. server: Tools; server: Resources. */
+const TEXTS: readonly MemberPath[] = [
+  ["result", "content", undefined, "text"],
+  ["result", "content", undefined, "data"],
+  ["result", "content", undefined, "resource", "text"],
+  ["result", "content", undefined, "resource", "blob"],
+  ["result", "contents", undefined, "text"],
+  ["result", "contents", undefined, "blob"],
+]
+const isSame = (one: MemberPath, other: MemberPath): boolean =>
+  one.length === other.length && one.every((name, depth) => name === other[depth])
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true })

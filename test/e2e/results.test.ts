@@ -6,6 +6,7 @@ import { join } from "node:path"
 import { Client as Client2, StreamableHTTPClientTransport as Http2 } from "@modelcontextprotocol/client"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
+import { CreateMessageRequestSchema, LoggingMessageNotificationSchema } from "@modelcontextprotocol/sdk/types.js"
 import { Tiktoken } from "js-tiktoken/lite"
 import ranks from "js-tiktoken/ranks/cl100k_base"
 import {
@@ -189,6 +190,26 @@ describe("an agent", () => {
     const found = await agent.call("read_result", { id: idOf(answer), grep: "the fact-", context: 0 })
     expect(found.content[0]?.text).toMatch(/^\d+: the fact-7319$/)
   }, 120_000)
+
+  test("gets a log message and a question during a call as without a budget, however large they are [results:stream:other]", async () => {
+    await using svc = await serve(300_000)
+    const client = new Client({ name: "agent", version: "1" }, { capabilities: { sampling: {} } })
+    const got: number[] = []
+    client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => {
+      got.push(String(params.data).length)
+    })
+    client.setRequestHandler(CreateMessageRequestSchema, ({ params }) => {
+      got.push(JSON.stringify(params.messages).length)
+      return { model: "m", role: "assistant", content: { type: "text", text: "an answer" } }
+    })
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${svc.url}/mcp`)) as never)
+    expect((await client.callTool({ name: "l_svc_chatty", arguments: {} })).content).toEqual([
+      { type: "text", text: "ok" },
+    ])
+    await eventually(() => got.length === 2)
+    expect(got.every((length) => length >= 300_000)).toBe(true)
+    await client.close()
+  })
 
   test("reads through the search tools of a lazy view [results:lazy]", async () => {
     await using svc = await serve(300_000)

@@ -75,6 +75,35 @@ const LONG = "a line \\n".repeat(20_000)
 const BLOCK = `{"type":"text","text":"${LONG}"}`
 const answer = (result: string, more = ""): string => `{"jsonrpc":"2.0","id":ID,"result":${result}${more}}`
 
+describe("an answer that passes while it arrives is the same JSON as one that is read whole [relay:streamed:same]", () => {
+  const CASES: Readonly<Record<string, string>> = {
+    "a number as a name in its result": answer(`{"content":[${BLOCK}],"1":2,"00":[{"x":1,"7":2}],"\\u0032":3}`),
+    "a number as a name in its block": answer(`{"content":[{"type":"text","text":"${LONG}","1":2},${BLOCK}]}`),
+    "a number as a name in its frame": answer(`{"content":[${BLOCK}]}`, ',"1":2'),
+    "a number as a name before its text": answer(
+      `{"0":{"5":1,"4":2},"content":[{"9":1,"type":"text","text":"${LONG}"}]}`,
+    ),
+    "a name that ends like a number": answer(`{"content":[${BLOCK}],"a\\"1":2,"b":"\\"3\\":"}`),
+    "a name of more than 64 KiB": answer(`{"content":[${BLOCK}],"${"n".repeat(100_000)}":1}`),
+    "a number of more than 64 KiB": answer(`{"content":[${BLOCK}],"n":1${"0".repeat(100_000)}}`),
+    "a text that the placeholder of svc was once": answer(
+      `{"content":[{"type":"text","text":"\ufdd0large value\ufdd1"},${BLOCK}]}`,
+    ),
+    "a member with points in its name": answer(`{"content":[${BLOCK}],"content..text":"${LONG}"}`),
+    "a URI behind its text": answer(
+      `{"content":[{"type":"resource","resource":{"text":"${LONG}","uri":"a:b"}},{"type":"resource_link","uri":"c:d"}]}`,
+    ),
+  }
+  test.each(Object.entries(CASES))("with %s", async (_, frame) => {
+    const whole = await relayed(frame, Number.POSITIVE_INFINITY)
+    for (const size of [66_000, 150_000]) {
+      const passed = await relayed(frame, size)
+      expect([passed.how, passed.log]).toEqual(["passed", []])
+      expect(JSON.parse(passed.text)).toEqual(JSON.parse(whole.text))
+    }
+  })
+})
+
 describe("an answer that is broken off", () => {
   const CASES: readonly (readonly [what: string, frame: string, reason: string])[] = [
     ["is no JSON", answer(`{"content":[${BLOCK}}`), "sent a message that is not JSON"],

@@ -1,6 +1,6 @@
 /** Large values pass while the rest of the frame is kept: together they are the frame, however it is cut. */
 import { expect, test } from "bun:test"
-import { LargeValues, splitAtValues } from "../../src/wire/large-values.ts"
+import { LargeValues } from "../../src/wire/large-values.ts"
 import { random } from "../random.ts"
 
 type Split = { readonly frame: Uint8Array; readonly values: number; readonly passed: number }
@@ -26,8 +26,8 @@ function reassemble(frame: Uint8Array, cuts: readonly number[], take = () => tru
     const rest = taker.end()
     const text = new TextDecoder().decode(rest)
     JSON.parse(text)
-    const parts = splitAtValues(text)
-    if (parts.length !== values.length + 1) return undefined
+    const parts = taker.split(text)
+    if (parts?.length !== values.length + 1) return undefined
     const encoder = new TextEncoder()
     const all = parts.flatMap((part, index) => [encoder.encode(part), ...(values[index] ?? [])])
     return { frame: new Uint8Array(Buffer.concat(all)), values: values.length, passed: frame.length - rest.length }
@@ -150,9 +150,48 @@ test("a value that its owner does not take is kept", () => {
   expect(back).toEqual({ frame, values: 0, passed: 0 })
 })
 
-test("a frame that nests too deep, or has an endless number, is refused", () => {
+test("a frame that nests too deep is refused", () => {
   const deep = `{"result":{"structuredContent":${"[".repeat(600)}${"]".repeat(600)}}}`
-  const number = `{"result":{"structuredContent":[${"1".repeat(200_000)}]}}`
-  for (const text of [deep, number])
-    expect(reassemble(new TextEncoder().encode(text), [1000, 70_000, 140_000])).toBeUndefined()
+  expect(reassemble(new TextEncoder().encode(deep), [1000])).toBeUndefined()
+})
+
+test("names and numbers of any length pass, in linear time", () => {
+  const text = `"${"text ".repeat(LARGE)}"`
+  for (const size of [70_000, 200_000, 4_000_000]) {
+    const [name, digits] = ["n".repeat(size), "1".repeat(size)]
+    for (const result of [
+      `{"content":[{"type":"text","text":${text}}],"${name}":1}`,
+      `{"content":[{"type":"text","text":${text}}],"n":${digits}}`,
+      `{"${name}":${digits},"content":[{"type":"text","text":${text}}]}`,
+      `{"structuredContent":{"${name}":[${digits}, ${digits}]}}`,
+    ]) {
+      const frame = new TextEncoder().encode(`{"result":${result}}`)
+      const cuts = Array.from({ length: Math.ceil(frame.length / 16_384) }, (_, at) => at * 16_384)
+      expect(reassemble(frame, cuts)?.frame.length).toBe(frame.length)
+    }
+  }
+  // Half a second if each chunk is read twice, half a minute if each is read with all chunks before it.
+}, 5000)
+
+test("no text is taken for a placeholder, and no other name for the path of a text", () => {
+  const text = `"${"text ".repeat(10 * LARGE)}"`
+  const placeholders: string[] = []
+  const taker = new LargeValues({
+    onvalue(_, placeholder) {
+      placeholders.push(placeholder)
+      return true
+    },
+    onbytes: () => undefined,
+  })
+  for (const member of ["content..text", "content.0.text", "contents..blob"])
+    taker.push(new TextEncoder().encode(`${member === "content..text" ? '{"result":{' : ","}"${member}":${text}`))
+  expect(placeholders).toEqual([])
+  taker.push(new TextEncoder().encode(`,"content":[{"text":${text}},{"text":${text}}]}}`))
+  const rest = new TextDecoder().decode(taker.end())
+  expect(placeholders.map((placeholder) => rest.split(`"${placeholder}"`).length)).toEqual([2, 2])
+  expect(new Set(placeholders).size).toBe(2)
+  const [one, two] = placeholders.map((placeholder) => `"${placeholder}"`)
+  expect(taker.split(`[${one},${two}]`)).toEqual(["[", ",", "]"])
+  for (const wrong of [`[${two},${one}]`, `[${two}]`, `[${one},${one}]`]) expect(taker.split(wrong)).toBeUndefined()
+  expect(new LargeValues({ onvalue: () => true, onbytes: () => undefined }).secret).not.toBe(taker.secret)
 })
