@@ -1212,6 +1212,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "operators of a shared svc must be able to find out who did what",
   },
+  "audit:gap": {
+    says: "lines that cannot be written are counted exactly: in a line of their own once the file can be written again, in the log if it cannot until the end; a line that was cut off spoils no other",
+    from: "choice",
+    why: "a gap in an audit log must be seen, and as large as it is",
+  },
   "auth:refused": {
     says: "each request without a valid token is a line in the log and the audit log, with address and reason; a flood is only counted",
     from: "choice",

@@ -7,13 +7,15 @@
  *     counted in a line of their own.
  *  3. Readable only by its owner, and never written through a link. The file is opened for each batch, so that logrotate and
  *     the like may move it.
- *  4. `close` resolves when all lines are on the disk.
+ *  4. `close` resolves when all lines are on the disk. It reports the number of lines that could not be written after all.
+ *  5. A line that a full disk or a crash has cut off is closed before the next line. Only whole lines count as written.
  */
 import { constants } from "node:fs"
 import { type FileHandle, mkdir, open, rename } from "node:fs/promises"
 import { dirname } from "node:path"
 import type { Clock } from "./clock.ts"
 import { fileProblem, UnavailableError } from "./errors.ts"
+import { counted } from "./text.ts"
 
 export type Journal = {
   /** Appends a line. */
@@ -27,7 +29,7 @@ export type JournalLine = { text(): string }
 export type JournalOptions = {
   readonly path: string
   readonly clock: Clock
-  /** Called with the first of consecutive failures to write. */
+  /** Called with the first of consecutive failures to write, and at the end if lines are missing. */
   onfail(reason: string): void
   /** Returns the line that reports how many lines were dropped. */
   lost(count: number): string
@@ -44,6 +46,8 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   let spare = emptyBatch()
   let unreported = 0
   let failing = false
+  /** Whether the file may end within a line. */
+  let mayBeCut = true
   let rendering: (() => void) | undefined
   let timer: (() => void) | undefined
   /** The current write. One batch is written at a time, so that `pending` and `batch` count all waiting lines. */
@@ -51,27 +55,34 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
 
   const write = async ({ bytes, length, lines }: Batch, sync: boolean) => {
     const dropped = unreported
+    const whole = bytes.subarray(0, length)
+    let written = 0
     try {
-      const whole = bytes.subarray(0, length)
-      const written = dropped > 0 ? Buffer.concat([Buffer.from(`${lost(dropped)}\n`), whole]) : whole
+      const report = Buffer.from(dropped > 0 ? `${lost(dropped)}\n` : "")
       let file = await openPrivate(path)
       try {
         const { size } = await file.stat()
-        if (size > 0 && size + written.length > maxFileBytes) {
+        if (size > 0 && size + report.length + length > maxFileBytes) {
           await file.close()
           for (let number = maxFiles - 1; number > 0; number--)
             await rename(nameOf(path, number - 1), nameOf(path, number)).catch(() => undefined)
           file = await openPrivate(path)
         }
-        await file.writeFile(written)
+        if (mayBeCut && (await endsWithinLine(file))) await appendBytes(file, LINE_BREAK)
+        mayBeCut = true
+        await appendBytes(file, report)
+        unreported -= dropped
+        await appendBytes(file, whole, (count) => {
+          written = count
+        })
+        mayBeCut = false
         if (sync) await file.sync()
       } finally {
         await file.close()
       }
-      unreported -= dropped
       failing = false
     } catch (error) {
-      unreported += lines
+      unreported += lines - linesIn(whole.subarray(0, written))
       if (!failing) onfail(`${path} cannot be written: ${fileProblem(error)}`)
       failing = true
     }
@@ -118,6 +129,7 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
       await writing
       render()
       await flush(true)
+      if (unreported > 0) onfail(`${counted(unreported, "line")} could not be written to ${path}`)
     },
   }
 }
@@ -170,12 +182,36 @@ function append(batch: Batch, lines: readonly JournalLine[]): number {
 const CHUNK = 32
 const MIN_BYTES = 16 * 1024
 
+const LF = 0x0a
+const LINE_BREAK = Buffer.from("\n")
+
+/** Appends bytes to a file. Calls `onwritten` with the number of bytes written so far: a full disk takes a part of them. */
+async function appendBytes(
+  file: FileHandle,
+  bytes: Buffer,
+  onwritten: (count: number) => void = () => undefined,
+): Promise<void> {
+  for (let at = 0; at < bytes.length; onwritten(at)) at += (await file.write(bytes, at)).bytesWritten
+}
+
+async function endsWithinLine(file: FileHandle): Promise<boolean> {
+  const { size } = await file.stat()
+  const last = Buffer.alloc(1)
+  return size > 0 && (await file.read(last, 0, 1, size - 1)).bytesRead === 1 && last[0] !== LF
+}
+
+function linesIn(bytes: Buffer): number {
+  let count = 0
+  for (let at = bytes.indexOf(LF); at >= 0; at = bytes.indexOf(LF, at + 1)) count++
+  return count
+}
+
 const nameOf = (path: string, number: number): string => (number === 0 ? path : `${path}.${number}`)
 
 async function openPrivate(path: string): Promise<FileHandle> {
-  const { O_APPEND, O_CREAT, O_WRONLY, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants
+  const { O_APPEND, O_CREAT, O_RDWR, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants
   // O_NONBLOCK: opening a named pipe without a reader must not block the start.
-  const file = await open(path, O_APPEND | O_CREAT | O_WRONLY | O_NOFOLLOW | O_NONBLOCK, 0o600)
+  const file = await open(path, O_APPEND | O_CREAT | O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0o600)
   try {
     const facts = await file.stat()
     if (!facts.isFile()) throw new Error("it is not a regular file")

@@ -108,6 +108,56 @@ test("a line that cannot be rendered is counted, and costs no other line", async
   expect(lines(path)).toEqual(["lost 2", "one", "two"])
 })
 
+test("a line that was cut off is closed before the next one, also that of an earlier run [audit:gap]", async () => {
+  const path = place()
+  writeFileSync(path, "whole\nof an earlier r")
+  const first = await open(path)
+  first.add({ text: () => "one" })
+  await first.close()
+  const clock = manualClock()
+  const failed = Promise.withResolvers<void>()
+  const journal = await open(path, { clock, onfail: () => failed.resolve() })
+  renameSync(path, `${path}.away`)
+  mkdirSync(path)
+  journal.add({ text: () => "two" })
+  await clock.pass(1000)
+  await failed.promise
+  rmSync(path, { recursive: true })
+  writeFileSync(path, `${readFileSync(`${path}.away`, "utf8")}tw`)
+  journal.add({ text: () => "three" })
+  await journal.close()
+  expect(lines(path)).toEqual(["whole", "of an earlier r", "one", "tw", "lost 1", "three"])
+})
+
+test.skipIf(process.platform === "win32")(
+  "what a full disk takes of the lines is counted, also at the end [audit:gap]",
+  async () => {
+    const path = place()
+    // A limit on the size of files ends a write as a full disk does.
+    const script = `
+    const { openJournal } = await import(${JSON.stringify(join(import.meta.dir, "../../src/lib/journal.ts"))})
+    const clock = { now: () => Date.now(), after: (ms, run) => { const timer = setTimeout(run, ms); return () => clearTimeout(timer) } }
+    const options = { path: process.argv[1], clock, onfail: (reason) => console.log(reason), lost: (count) => "lost " + count }
+    const journal = await openJournal(options)
+    for (let round = 0; round < 3; round++) {
+      for (let number = 0; number < 1000; number++) journal.add({ text: () => "line " + number + " of the journal" })
+      await new Promise((resolve) => setTimeout(resolve, 300))
+    }
+    await journal.close()`
+    const child = Bun.spawnSync({
+      cmd: ["sh", "-c", 'trap "" XFSZ; ulimit -f 64; exec "$0" -e "$1" "$2"', process.execPath, script, path],
+    })
+    const said = child.stdout.toString().trim().split("\n")
+    const missing = Number(/^(\d+) lines could not be written/.exec(said[1] ?? "")?.[1])
+    expect(said).toEqual([
+      expect.stringContaining(`${path} cannot be written: `),
+      `${missing} lines could not be written to ${path}`,
+    ])
+    const written = lines(path).filter((line) => /^line \d+ of the journal$/.test(line)).length
+    expect([written > 100, written + missing]).toEqual([true, 3000])
+  },
+)
+
 test("lines that are added while others are written are bounded too", async () => {
   const path = place()
   const clock = manualClock()
