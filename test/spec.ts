@@ -386,6 +386,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a client that may call a server must not learn the server's credentials",
   },
+  "secrets:errors:address": {
+    says: "an error of a connection to a remote server is in svc's own words and names only the host; its cause is in the log, with the host alone",
+    from: "choice",
+    why: "paths and queries of addresses may be secret, and the runtime's messages contain them",
+  },
   "config:edit:lock": {
     says: "two edits at the same time lose nothing; the lock of a killed process is released at once",
     from: "choice",

@@ -29,7 +29,7 @@ import {
 } from "./client-transport.ts"
 import { Connection, withoutSubscription } from "./connection.ts"
 import { type EstablishedConnection, ListedConnection } from "./established-connection.ts"
-import { type Credentials, NotAcceptedError, type RemoteDeps, type RemoteEvents } from "./http.ts"
+import { BrokenResponseError, type Credentials, NotAcceptedError, type RemoteDeps, type RemoteEvents } from "./http.ts"
 import { Lister, type ListerHooks } from "./lister.ts"
 import { classify, HttpStatusError, negotiate, type Peer, refusesEra } from "./negotiate.ts"
 import { SseTransport } from "./sse.ts"
@@ -239,6 +239,8 @@ export class ConnectionAttempt {
   }
 
   private failRequest(number: number, error: Error): void {
+    if (error instanceof BrokenResponseError && error.detail !== undefined)
+      this.logProtocolError(`${error.message}: ${error.detail}`)
     this.hooks.onfailure(error)
     this.connection.fail(number, this.opened ? this.clientError(error) : openingError(error, this.spec.name))
   }

@@ -6,7 +6,8 @@
  *  2. svc follows redirects only within the origin: headers may be secrets.
  */
 import type { Clock } from "../lib/clock.ts"
-import { isConnectionRefused, networkReason } from "../lib/network-error.ts"
+import { messageOf } from "../lib/errors.ts"
+import { isConnectionRefused, isReset, networkReason, withHosts } from "../lib/network-error.ts"
 import { decode, type OfferFrame, type RequestIds } from "../wire/frame.ts"
 import { PartialFrame } from "../wire/lines.ts"
 import { type ServerSentEvent, SseDecoder } from "../wire/sse.ts"
@@ -67,6 +68,23 @@ export class NetworkError extends Error {}
 
 /** No server has seen the request: nothing listens at the address, or the replica there does not run the server. */
 export class NotAcceptedError extends NetworkError {}
+
+/**
+ * A response broke off, or cannot be decompressed. Its message is for clients and therefore svc's own: the message of the cause
+ * may contain the whole address, whose path and query may be secret.
+ */
+export class BrokenResponseError extends Error {
+  constructor(cause: unknown) {
+    super(isReset(cause) ? "closed the connection within its response" : "sent a response that cannot be read", {
+      cause,
+    })
+  }
+
+  /** The cause for the log, if it says more than the message. */
+  get detail(): string | undefined {
+    return isReset(this.cause) ? undefined : withHosts(messageOf(this.cause))
+  }
+}
 
 /** The requests of svc's own that show whether a server can be reached. */
 export const PINGS: ReadonlySet<string | undefined> = new Set(["ping", "server/discover"])
@@ -166,8 +184,8 @@ export function statusErrorWith(response: Response, body: Uint8Array, { mask }: 
 }
 
 /**
- * Reads an event stream to its end. Without `watch`, an event past the limit rejects with a TooLargeError: the stream
- * belongs to a single request.
+ * Reads an event stream to its end. Rejects with a BrokenResponseError, and without `watch` with a TooLargeError for an event
+ * past the limit: the stream belongs to a single request.
  */
 export async function readEvents(
   response: Response,
@@ -178,10 +196,7 @@ export async function readEvents(
 ): Promise<void> {
   const decoder = new SseDecoder({ onevent, limit, ondropped: watch.ondropped, onlong: watch.onlong, onlarge })
   try {
-    for await (const chunk of response.body ?? []) {
-      const waiting = decoder.push(chunk)
-      if (waiting !== undefined) await waiting
-    }
+    await readChunks(response, (chunk) => decoder.push(chunk))
   } finally {
     decoder.fail(new Error("closed the stream within an answer"))
   }
@@ -190,7 +205,7 @@ export async function readEvents(
 /** Types a frame as a body of fetch, whose types exclude shared memory: frames are never in shared memory. */
 export const bodyOf = (frame: Uint8Array | string) => frame as Uint8Array<ArrayBuffer> | string
 
-/** Reads a whole body. Rejects with a TooLargeError past `limit` bytes. */
+/** Reads a whole body. Rejects with a TooLargeError past `limit` bytes, or with a BrokenResponseError. */
 export async function readBody(response: Response, limit: number): Promise<Uint8Array<ArrayBuffer>> {
   const read = await readFrame(response, limit, undefined)
   return read ?? new Uint8Array()
@@ -210,12 +225,9 @@ export async function readFrame(
   // The declared length of a compressed body is not its size.
   const isWhole = onlarge === undefined || declared <= MAX_WHOLE_BYTES
   if (declared > 0 && isWhole && !response.headers.has("content-encoding"))
-    return new Uint8Array(await response.arrayBuffer())
+    return new Uint8Array(await response.arrayBuffer().catch(rejectBroken))
   const frame = new PartialFrame(limit, rejectOversize, onlarge)
-  for await (const chunk of response.body ?? []) {
-    const waiting = frame.push(chunk)
-    if (waiting !== undefined) await waiting
-  }
+  await readChunks(response, (chunk) => frame.push(chunk))
   const ended = frame.end()
   return ended.kind === "whole" ? (ended.frame as Uint8Array<ArrayBuffer>) : undefined
 }
@@ -231,6 +243,26 @@ const SNIPPET_LENGTH = 200
  * for a proof without the server's nonce.
  */
 const MAX_CHALLENGES = 4
+
+function rejectBroken(cause: unknown): never {
+  throw new BrokenResponseError(cause)
+}
+
+/** Reads a body to its end. `take` may ask to wait by a promise. Rejects with a BrokenResponseError, or with what `take` throws. */
+async function readChunks(response: Response, take: (chunk: Uint8Array) => Promise<void> | undefined): Promise<void> {
+  let isTaking = false
+  try {
+    for await (const chunk of response.body ?? []) {
+      isTaking = true
+      const waiting = take(chunk)
+      if (waiting !== undefined) await waiting
+      isTaking = false
+    }
+  } catch (error) {
+    if (isTaking) throw error
+    rejectBroken(error)
+  }
+}
 
 const rejectOversize = () => {
   throw new TooLargeError()

@@ -16,9 +16,16 @@ export function networkReason(url: string, cause: unknown): string {
     case "EPIPE":
       return `${host} closed the connection without an answer`
     default:
-      return `cannot reach ${host} (${code === undefined ? messageOf(cause) : (REASONS[code] ?? code)})`
+      return `cannot reach ${host} (${code === undefined ? withHosts(messageOf(cause)) : (REASONS[code] ?? code)})`
   }
 }
+
+/** Returns a text with each address shortened to its host. */
+export const withHosts = (text: string): string =>
+  text.replace(/[a-z][a-z0-9+.-]*:\/\/[^\s"'<>]*/gi, (address) => URL.parse(address)?.host ?? "…")
+
+/** Whether a connection was closed within a response. */
+export const isReset = (cause: unknown): boolean => codeOf(cause) === "ECONNRESET"
 
 /** Whether the connection for a request was refused, so that no server has seen the request. */
 export const isConnectionRefused = (cause: unknown): boolean =>

@@ -1,5 +1,13 @@
 import { expect, test } from "bun:test"
-import { type RemoteDeps, statusErrorWith, statusHint, unexpectedType } from "../../src/backend/http.ts"
+import {
+  BrokenResponseError,
+  type RemoteDeps,
+  readBody,
+  readEvents,
+  statusErrorWith,
+  statusHint,
+  unexpectedType,
+} from "../../src/backend/http.ts"
 import { HttpStatusError } from "../../src/backend/negotiate.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
 
@@ -16,6 +24,40 @@ test("an error status shows no part of a secret that its body repeats, wherever 
       expect(message).not.toMatch(/canary/i)
     }
   expect(shown(Buffer.from(`utf-16 ${SECRET}`, "utf16le"))).toBe("answered 500: utf-16 [REDACTED]")
+})
+
+test.each([
+  ["ZlibError", "sent a response that cannot be read", 'Zlib of "a.example"'],
+  ["ECONNRESET", "closed the connection within its response", undefined],
+])(
+  "a response that breaks with %s is worded without its address [secrets:errors:address]",
+  async (code, message, detail) => {
+    const cause = Object.assign(new Error('Zlib of "https://a.example/path/s3cret?key=s3cret"'), { code })
+    const broken = (headers: Record<string, string>) => {
+      const body = new ReadableStream({
+        pull(controller) {
+          controller.error(cause)
+        },
+      })
+      return new Response(body, { headers })
+    }
+    for (const reading of [
+      readBody(broken({}), 1000),
+      readBody(broken({ "content-length": "5" }), 1000),
+      readEvents(broken({}), 1000, () => undefined),
+    ]) {
+      const error: unknown = await reading.catch((thrown: unknown) => thrown)
+      expect(error).toBeInstanceOf(BrokenResponseError)
+      expect(error).toMatchObject({ message, detail, cause })
+    }
+  },
+)
+
+test("what a reader of events throws is not a broken response", async () => {
+  const fail = () => {
+    throw new Error("of the reader")
+  }
+  await expect(readEvents(new Response("data: 1\n\n"), 1000, fail)).rejects.toThrow("of the reader")
 })
 
 test.each([

@@ -41,6 +41,8 @@ const remote = Bun.serve({
     switch (params?.arguments?.how) {
       case "bomb":
         return json(Bun.gzipSync(new Uint8Array(200 * MIB)), { "content-encoding": "gzip" })
+      case "half":
+        return json(Bun.gzipSync(result(well)).subarray(0, -12), { "content-encoding": "gzip" })
       case "giant":
         return json(result({ content: [{ type: "text", text: "x".repeat(4 * MIB) }] }))
       case "endless":
@@ -110,6 +112,7 @@ const usedMemory = async () =>
 
 test.each([
   ["a body that unpacks to two hundred times the limit", "bomb", /more than --max-result allows/],
+  ["a body that cannot be decompressed", "half", /^evil: sent a response that cannot be read$/],
   ["a giant body", "giant", /more than --max-result allows/],
   ["an event without an end", "endless", /more than --max-result allows/],
   ["events that answer nothing", "events", /without an answer/],

@@ -19,6 +19,9 @@ test("the reason of a failed connection shows nothing of an address but its host
   const url = "https://user:hunter2@a.example/path/s3cret?key=s3cret#s3cret"
   for (const code of ["ENOTFOUND", "ECONNREFUSED", "E_NEW"])
     expect(networkReason(url, failed(code))).not.toMatch(/user|hunter2|s3cret|path/)
+  expect(networkReason(url, new Error(`no way to "${url}", or to x://:y`))).toBe(
+    'cannot reach a.example (no way to "a.example", or to …)',
+  )
 })
 
 test("Bun's own errors are worded", async () => {
