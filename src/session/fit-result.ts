@@ -50,11 +50,11 @@ export async function fitResult(
     fitting = new Fitting(call, await results.store(), tool, budget, values)
     const fitted = isFinished ? await fitting.fit(result) : undefined
     if (fitted === undefined) {
-      if (!isWhole) throw new BackendError(spec.name, "answered with a large result of which svc can send no part")
-      results.warnOnce(
-        `results of ${tool} of ${spec.name} exceed the budget of ${budget} characters and pass whole: its output schema, or a member besides the content, does not allow a part of them`,
-      )
-      return answer
+      if (isFinished)
+        results.warnOnce(
+          `results of ${tool} of ${spec.name} exceed the budget of ${budget} characters and pass whole: its output schema, or a member besides the content, does not allow a part of them`,
+        )
+      return isWhole ? answer : { frame: await fitting.restore(text, result), outcome: answer.outcome }
     }
     const frame = JSON.stringify({ ...message, result: fitted })
     if ([...values.keys()].some((placeholder) => frame.includes(placeholder)))
@@ -127,6 +127,19 @@ class Fitting {
     const stored = isSmall ? undefined : { whole: structuredContent, taken, isShown: structured !== undefined }
     const fitted = { ...rest, content: await this.contentOf(blocks, stored, left) }
     return shown === undefined ? fitted : { ...fitted, structuredContent: shown }
+  }
+
+  /** Returns the text of an answer with the stored values in their places again, and removes them from the store. */
+  async restore(text: string, result: unknown): Promise<string> {
+    const structured = isObject(result) ? this.takenFor(result.structuredContent) : undefined
+    let whole = text
+    for (const [placeholder, intake] of this.values) {
+      const { stored, kind } = await intake.finish(this.budget, undefined)
+      const bytes = await this.store.take(stored.id, this.owner)
+      const plain = bytes.toString(kind === "binary" ? "base64" : "utf8")
+      whole = whole.replace(`"${placeholder}"`, () => (intake === structured ? plain : JSON.stringify(plain)))
+    }
+    return whole
   }
 
   /** Drops what was begun and not completed. */

@@ -103,6 +103,18 @@ export class ResultStore {
     return undefined
   }
 
+  /** Returns the bytes of a result and removes it. Rejects with an UnavailableError if the owner has none of this id. */
+  async take(id: string, owner: string): Promise<Buffer> {
+    const reader = await this.open(id, owner)
+    if (reader === undefined) throw new UnavailableError("a stored result is not there any more; call the tool again")
+    try {
+      return await reader.read(0, reader.about.size)
+    } finally {
+      await reader.close()
+      removeAll([join(this.options.folder, `${id}${SUFFIX}`)])
+    }
+  }
+
   /** Removes expired results, results beyond the capacity, and files of killed writers. Repeats while there are results. */
   sweep(): void {
     const { folder, clock, ttl, capacity } = this.options
