@@ -695,7 +695,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a large result need not fit into memory, and its first byte need not wait for its last",
   },
   "relay:streamed:same": {
-    says: "a result is the same JSON whether it goes to the client while it arrives or is read whole, whatever its members are called; only one that repeats a member that was sent is broken off",
+    says: "a result is the same JSON whether it goes to the client while it arrives or is read whole, whatever the names of its members are, and also if some are repeated; svc breaks it off only if it repeats a member whose URIs svc has already changed and sent",
     from: "choice",
     why: "how a server cuts its answer into pieces must change nothing",
   },

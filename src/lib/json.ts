@@ -23,12 +23,6 @@ export function parseExact(text: string): unknown {
   return INEXACT.test(text) ? JSON.parse(text, keep as Reviver) : JSON.parse(text)
 }
 
-/**
- * Returns JSON text with `mark` before each member name that is a number. An object keeps marked members in the order of the
- * text; it would move "1" before all others.
- */
-export const markNumericNames = (text: string, mark: string): string => text.replace(NUMERIC_NAME, `"${mark}`)
-
 /** Returns the value of JSON text, with doubles; undefined for any other text. */
 export function parseIfJson(text: string): unknown {
   try {
@@ -98,9 +92,6 @@ const isPlainObject = (value: unknown): value is Readonly<Record<string, unknown
  * number, keeps the search from trying each digit of the text.
  */
 const INEXACT = /(?:^|[\s:,[])-?(?:[\d.]{16}|\d+(?:\.\d+)?[eE]|\d+\.\d*0(?!\d)|0\.0{6}|(?<=-)0(?!\.))/
-
-/** Matches the first quotation mark of a name of digits. Where it matches within a name, `"a\\"1":`, the mark does no harm. */
-const NUMERIC_NAME = /"(?=(?:\d|\\u003\d)+"\s*:)/g
 
 type Reviver = (key: string, value: unknown) => unknown
 

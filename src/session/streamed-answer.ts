@@ -4,15 +4,15 @@
  *  1. The large values of the result pass as they are (wire/large-values.ts). The rest of the frame takes the way of every
  *     answer that is not relayed as bytes, with placeholders for the values: once for each value that begins, for what is
  *     sent before it, and once at the end.
- *  2. What was sent cannot be taken back. If the end of the frame changes anything before it, as only a repeated member can, the
- *     answer fails. Members keep their order for that, also those with numbers as names.
+ *  2. What was sent cannot be taken back. If the end of the frame changes anything before it, the answer fails. So that it does
+ *     not, all members stay where they are written (wire/member-marks.ts).
  *  3. An answer that fails is broken off: the client sees an error, and never a shorter answer.
  */
 import type { AnswerTaker } from "../backend/connection.ts"
 import { BackendError } from "../lib/errors.ts"
-import { markNumericNames } from "../lib/json.ts"
-import { decode, encode, parseFrame, textOf } from "../wire/frame.ts"
+import { parseFrame, textOf } from "../wire/frame.ts"
 import { LargeValues } from "../wire/large-values.ts"
+import { markMembers, withoutMarks } from "../wire/member-marks.ts"
 import { isObject, type Params, type Response } from "../wire/message.ts"
 import type { Answer } from "./answer.ts"
 import type { AnswerBody } from "./client.ts"
@@ -50,7 +50,7 @@ export class StreamedAnswer implements AnswerTaker {
   }
 
   end(): Uint8Array {
-    return this.marked(this.values.end())
+    return markMembers(this.values.end(), this.values.secret)
   }
 
   /** Sends the rest of the answer and returns what is known of it. Throws a BackendError if something else was sent before. */
@@ -65,7 +65,7 @@ export class StreamedAnswer implements AnswerTaker {
 
   /** Called when a large value begins. */
   onvalue(frame: Uint8Array): boolean {
-    const message = parseFrame(this.marked(frame))
+    const message = parseFrame(markMembers(frame, this.values.secret))
     if (!isObject(message) || !isObject(message.result) || !hasKnownType(message.result)) return false
     const answer = this.render(message as Response)
     if (answer === undefined) return false
@@ -86,20 +86,9 @@ export class StreamedAnswer implements AnswerTaker {
 
   // ---
 
-  /** The text before the names that an object would put in another order. */
-  private get mark(): string {
-    return `${this.values.secret}:`
-  }
-
-  private marked(frame: Uint8Array): Uint8Array {
-    const text = decode(frame)
-    const marked = markNumericNames(text, this.mark)
-    return marked === text ? frame : encode(marked)
-  }
-
   /** Returns the text of an answer in parts, between which the large values belong; undefined if it lacks some of them. */
   private partsOf({ frame }: Answer): readonly string[] | undefined {
-    return this.values.split(textOf(frame).replaceAll(this.mark, ""))
+    return this.values.split(withoutMarks(textOf(frame), this.values.secret))
   }
 
   private isContinued(parts: readonly string[]): boolean {

@@ -90,6 +90,13 @@ describe("an answer that passes while it arrives is the same JSON as one that is
       `{"content":[{"type":"text","text":"\ufdd0large value\ufdd1"},${BLOCK}]}`,
     ),
     "a member with points in its name": answer(`{"content":[${BLOCK}],"content..text":"${LONG}"}`),
+    "a text that a short one replaces": answer(`{"content":[{"type":"text","text":"${LONG}","text":"short"}]}`),
+    "a text that others replace": answer(
+      `{"content":[{"type":"text","text":"${LONG}","text":"${LONG}a","x":1,"text":"${LONG}b","x":2,"x":3}]}`,
+    ),
+    "content that other content replaces": answer(`{"content":[${BLOCK}],"content":[{"type":"text","text":"short"}]}`),
+    "a type that another replaces": answer(`{"content":[{"type":"text","text":"${LONG}","type":"image"}]}`),
+    "a result type that another replaces": answer(`{"isError":true,"content":[${BLOCK}],"isError":false}`),
     "a URI behind its text": answer(
       `{"content":[{"type":"resource","resource":{"text":"${LONG}","uri":"a:b"}},{"type":"resource_link","uri":"c:d"}]}`,
     ),
@@ -114,7 +121,7 @@ describe("an answer that is broken off", () => {
     ],
     [
       "contradicts its beginning",
-      answer(`{"content":[${BLOCK}],"content":[]}`),
+      answer(`{"content":[{"type":"resource_link","uri":"a:b","name":"n"},${BLOCK}],"content":[]}`),
       "answered with a large result that contradicts itself at its end",
     ],
   ]
