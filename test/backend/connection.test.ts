@@ -455,6 +455,7 @@ describe("a large answer that has not ended", () => {
     connection.cancel(number, new Error("cancelled"))
     expect(await ended).toBe("cancelled")
     const sink = offer(HEAD.first(number))
+    expect(sink).toBeDefined()
     expect(sink?.push(encode("x"))).toBeUndefined()
     sink?.end()
     expect(taken).toEqual([])
