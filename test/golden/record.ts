@@ -1,6 +1,5 @@
 /** Records what the built binary shows on a terminal: the text of golden files, and the colors of the pictures in docs. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
 
 const ROOT = join(import.meta.dir, "..", "..")
@@ -32,7 +31,8 @@ const COMMANDS = [
 
 /** Records all screens on a terminal of this width. */
 export async function recordScreens(columns: number): Promise<readonly RecordedScreen[]> {
-  const home = mkdtempSync(join(tmpdir(), "svc-screen-"))
+  // Not in TMPDIR: the length of the path decides where lines break.
+  const home = mkdtempSync("/tmp/svc-screen-")
   const folder = join(home, ".config", "svc")
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, "mcp.json"), JSON.stringify(CONFIG, null, 2))
