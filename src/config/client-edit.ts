@@ -11,6 +11,7 @@ import { canonical } from "../lib/json.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { type Path, parseDocument } from "./document.ts"
 import { setAt } from "./edit.ts"
+import { eolOf } from "./jsonc.ts"
 
 /** A change of one value; undefined removes it. */
 export type ClientEdit = { readonly path: Path; readonly value: unknown }
@@ -154,8 +155,6 @@ function without(document: Params, [key, ...rest]: Path): Params {
   const left = isObject(inner) && rest.length > 0 ? without(inner, rest) : {}
   return Object.keys(left).length === 0 ? others : { ...others, [String(key)]: left }
 }
-
-const eolOf = (text: string): string => (text.includes("\r\n") ? "\r\n" : "\n")
 
 /** Returns the text with a line end after its last line, unless it is empty. */
 const withFinalEol = (text: string, eol: string): string => (text === "" || text.endsWith("\n") ? text : text + eol)

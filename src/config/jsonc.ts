@@ -43,6 +43,9 @@ export function renameKey(text: string, path: Path, key: string): string {
   return name === undefined ? text : splice(text, name.offset, endOf(name), JSON.stringify(key))
 }
 
+/** Returns the line end of a text. */
+export const eolOf = (text: string): string => (text.includes("\r\n") ? "\r\n" : "\n")
+
 // ---
 
 const BLANK = /^\s*$/
@@ -56,8 +59,6 @@ const splice = (text: string, from: number, to: number, put: string): string =>
 
 const wrap = (path: Path, value: unknown): unknown =>
   path.reduceRight<unknown>((inner, key) => (typeof key === "number" ? [inner] : { [key]: inner }), value)
-
-const eolOf = (text: string): string => (text.includes("\r\n") ? "\r\n" : "\n")
 
 /** Returns one step of the file's indentation. */
 const unitOf = (text: string): string => /^([ \t]+)["}\]]/m.exec(text)?.[1] ?? "  "
