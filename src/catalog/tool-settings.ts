@@ -2,10 +2,9 @@
  * Applies the settings of a server to its tools: `disabledTools` hides tools from clients, and overrides replace parts of
  * their definitions. The settings name a tool by its local name or as `<server>_svc_<tool>`. spec: Server object.
  */
-import type { ServerSpec, ToolOverride } from "../config/server-spec.ts"
+import { type ServerSpec, type ToolOverride, toolNames } from "../config/server-spec.ts"
 import { isObject } from "../wire/message.ts"
 import { type Tool, uniqueByName } from "./listing.ts"
-import { qualify } from "./name.ts"
 
 /** A server and its settings that name tools. */
 type SettingsOf<K extends "disabledTools" | "alwaysVisible" | OverridingSetting> = Pick<ServerSpec, "name" | "slug"> & {
@@ -17,13 +16,15 @@ type OverridingSetting = "toolDescriptionOverrides" | "toolOverrides" | "alwaysL
 /** Whether `disabledTools` names a tool. */
 export function isHidden(server: SettingsOf<"disabledTools">, tool: string): boolean {
   const { disabledTools } = server.tuning
-  return disabledTools.length > 0 && namesOf(server, tool).some((name) => disabledTools.includes(name))
+  return disabledTools.length > 0 && toolNames(server, tool).some((name) => disabledTools.includes(name))
 }
 
 /** Whether `alwaysVisible`, or a pattern among `more`, names a tool, so that lazy views list it. */
 export function isAlwaysVisible(server: SettingsOf<"alwaysVisible">, tool: string, more: readonly string[]): boolean {
   const patterns = [...server.tuning.alwaysVisible, ...more]
-  return patterns.length > 0 && namesOf(server, tool).some((name) => patterns.some((one) => matchesPattern(name, one)))
+  return (
+    patterns.length > 0 && toolNames(server, tool).some((name) => patterns.some((one) => matchesPattern(name, one)))
+  )
 }
 
 /** Whether a pattern, in which `*` stands for any characters, matches a name. Takes time up to the product of their lengths. */
@@ -168,13 +169,6 @@ export function hidesEveryTool(instances: readonly ToolSource[], disabledTools: 
   })
 }
 
-/** Returns the names by which settings may refer to a tool. */
-export const namesOf = ({ name, slug }: Pick<ServerSpec, "name" | "slug">, tool: string): readonly string[] => [
-  tool,
-  qualify(slug, tool),
-  qualify(name, tool),
-]
-
 // ---
 
 /** The members of `_meta` by which clients that load tools on demand find a tool, or load it at once. */
@@ -194,7 +188,7 @@ function valueFor<T>(
   tool: string,
   setting: Readonly<Record<string, T>>,
 ): T | undefined {
-  const name = namesOf(server, tool).find((one) => Object.hasOwn(setting, one))
+  const name = toolNames(server, tool).find((one) => Object.hasOwn(setting, one))
   return name === undefined ? undefined : setting[name]
 }
 
@@ -205,6 +199,6 @@ function unknownNames(
   tools: readonly { readonly name: string }[],
 ): readonly string[] {
   if (written.length === 0) return []
-  const known = new Set(tools.flatMap(({ name }) => namesOf(server, name)))
+  const known = new Set(tools.flatMap(({ name }) => toolNames(server, name)))
   return [...new Set(written)].filter((name) => !known.has(name))
 }

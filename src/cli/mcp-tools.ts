@@ -7,7 +7,6 @@ import { print, say, table } from "../app/output.ts"
 import { firstSentence, oneLine } from "../catalog/signature.ts"
 import {
   hidesEveryTool,
-  namesOf,
   type ToolRow,
   toolRows,
   toolState,
@@ -15,7 +14,7 @@ import {
   unknownOverridesText,
 } from "../catalog/tool-settings.ts"
 import { type Edit, setToolDisabled, writtenName, writtenServers } from "../config/edit.ts"
-import { slugOf, type ToolOverride } from "../config/server-spec.ts"
+import { slugOf, type ToolOverride, toolNames } from "../config/server-spec.ts"
 import { usageError, type VariadicCommand } from "../lib/command-line.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
@@ -190,7 +189,7 @@ async function switchTools(
   const listed = wanted.join(", ")
   for (const tool of wanted) {
     const isKnown = rows.some(
-      (one) => !(disabled && one.gone === true) && namesOf({ name, slug }, one.name).includes(tool),
+      (one) => !(disabled && one.gone === true) && toolNames({ name, slug }, one.name).includes(tool),
     )
     if (isLast !== undefined && !isKnown)
       say(

@@ -8,7 +8,7 @@ import { isObject, type Params } from "../wire/message.ts"
 import { type Path, parseDocument } from "./document.ts"
 import { removeValue, renameKey, setValue } from "./jsonc.ts"
 import { isDisabled, nameProblem } from "./plan.ts"
-import { SEPARATOR, slugOf } from "./server-spec.ts"
+import { SEPARATOR, slugOf, toolNames } from "./server-spec.ts"
 
 export type Edit = (text: string) => string
 
@@ -141,11 +141,9 @@ function localNameOf(server: string, tool: string): string {
   return tool.startsWith(prefix) && tool !== prefix ? tool.slice(prefix.length) : tool
 }
 
-/** Returns the names by which settings may refer to a tool, in descending precedence. */
-function spellingsOf(server: string, tool: string): readonly string[] {
-  const local = localNameOf(server, tool)
-  return [local, `${slugOf(server)}${SEPARATOR}${local}`, `${server}${SEPARATOR}${local}`]
-}
+/** Returns the names by which the settings of a server may refer to a tool, given as for `localNameOf`. */
+const spellingsOf = (server: string, tool: string): readonly string[] =>
+  toolNames({ name: server, slug: slugOf(server) }, localNameOf(server, tool))
 
 /** In ascending precedence. */
 const SECTIONS = ["servers", "mcpServers", "mcpTemplates"] as const

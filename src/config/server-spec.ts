@@ -161,6 +161,13 @@ export const isCalled = ({ name, slug, id }: Pick<ServerSpec, "name" | "slug" | 
 /** Returns the form of a server's name in tool names and URLs. */
 export const slugOf = (name: string): string => name.replace(/[^A-Za-z0-9._-]/g, "-")
 
+/** Returns the names by which settings may refer to a tool, in descending precedence. */
+export const toolNames = ({ name, slug }: Pick<ServerSpec, "name" | "slug">, tool: string): readonly string[] => [
+  tool,
+  `${slug}${SEPARATOR}${tool}`,
+  `${name}${SEPARATOR}${tool}`,
+]
+
 /** The header by which a replica proves that it may reach a server of another replica. */
 export const REPLICA_HEADER = "svc-replica"
 
