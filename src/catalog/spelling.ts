@@ -1,4 +1,5 @@
 /** Corrects misspelt words: finds the known words nearest to an unknown one. */
+import { editDistance, editRows } from "../lib/edit-distance.ts"
 
 /** A known word, with the set of its letters as bits, which rules most words out before their distance is computed. */
 export type Spelling = { readonly word: string; readonly stem: string; readonly letters: number }
@@ -21,7 +22,8 @@ export function corrections(word: string, known: Iterable<Spelling>): readonly C
   const limit = limitOf(word.length)
   if (limit === 0 || word.length > MAX_LENGTH) return []
   const letters = lettersOf(word)
-  const rows = emptyRows()
+  // A known word may be longer by as many letters as the limit allows.
+  const rows = editRows(MAX_LENGTH + limit)
   const found: Correction[] = []
   for (const { word: candidate, stem, letters: others } of known) {
     const missing = letters & ~others
@@ -61,38 +63,4 @@ function bitCount(bits: number): number {
   const twos = bits - ((bits >>> 1) & 0x55555555)
   const fours = (twos & 0x33333333) + ((twos >>> 2) & 0x33333333)
   return Math.imul((fours + (fours >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
-}
-
-type Rows = [before: Int32Array, last: Int32Array, next: Int32Array]
-
-const emptyRows = (): Rows => [
-  new Int32Array(MAX_LENGTH + 4),
-  new Int32Array(MAX_LENGTH + 4),
-  new Int32Array(MAX_LENGTH + 4),
-]
-
-/** Returns the optimal string alignment distance, or more than `limit` as soon as it is certain to exceed it. */
-function editDistance(a: string, b: string, limit: number, rows: Rows): number {
-  let [before, last, next] = rows
-  for (let j = 0; j <= b.length; j++) last[j] = j
-  for (let i = 1; i <= a.length; i++) {
-    next[0] = i
-    let least = i
-    const letter = a.charCodeAt(i - 1)
-    for (let j = 1; j <= b.length; j++) {
-      const other = b.charCodeAt(j - 1)
-      let value = (last[j - 1] as number) + (letter === other ? 0 : 1)
-      value = Math.min(value, (last[j] as number) + 1, (next[j - 1] as number) + 1)
-      if (i > 1 && j > 1 && letter === b.charCodeAt(j - 2) && a.charCodeAt(i - 2) === other)
-        value = Math.min(value, (before[j - 2] as number) + 1)
-      next[j] = value
-      if (value < least) least = value
-    }
-    if (least > limit) return limit + 1
-    const spare = before
-    before = last
-    last = next
-    next = spare
-  }
-  return last[b.length] as number
 }
