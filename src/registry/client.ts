@@ -4,6 +4,7 @@
  */
 import { type RegistrySource, registrySecrets } from "../config/registries.ts"
 import type { Clock } from "../lib/clock.ts"
+import { parseIfJson } from "../lib/json.ts"
 import { networkReason } from "../lib/network-error.ts"
 import { createRedactor } from "../lib/redact.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -171,12 +172,8 @@ async function ask(
   if (!response.ok) throw fail(`answered HTTP ${status}`)
   const type = response.headers.get("content-type") ?? ""
   if (!/\bjson\b/i.test(type)) throw fail(`answered ${masked(type).slice(0, 80) || "no content type"} instead of JSON`)
-  try {
-    const body: unknown = JSON.parse(text)
-    if (isObject(body)) return { status, etag, body }
-  } catch {
-    // Reported below.
-  }
+  const body = parseIfJson(text)
+  if (isObject(body)) return { status, etag, body }
   throw fail("sent an answer that is not a JSON object")
 }
 

@@ -22,7 +22,7 @@ import {
 } from "../catalog/tool-finder.ts"
 import { matchesPattern } from "../catalog/tool-settings.ts"
 import { RequestError } from "../lib/errors.ts"
-import { numberOf } from "../lib/json.ts"
+import { numberOf, parseIfJson } from "../lib/json.ts"
 import { didYouMean } from "../lib/nearest.ts"
 import { counted, cutText } from "../lib/text.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
@@ -314,11 +314,7 @@ function namesIn(args: Params, searchable: Searchable): readonly string[] {
 function namesInText(text: string, searchable: Searchable): unknown {
   if (!text.trim().startsWith("["))
     return findTool(searchable, text) === undefined ? text.split(",").map((name) => name.trim()) : text
-  try {
-    return JSON.parse(text)
-  } catch {
-    return text
-  }
+  return parseIfJson(text) ?? text
 }
 
 // --- tool_list

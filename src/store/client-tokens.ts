@@ -12,6 +12,7 @@ import { LEAST_RESULT_BUDGET, type ResultBudget } from "../config/result-budget.
 import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
 import { sha256 } from "../lib/digest.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
+import { parseIfJson } from "../lib/json.ts"
 import { lazy } from "../lib/lazy.ts"
 
 export type ClientToken = {
@@ -127,13 +128,7 @@ export function readTokens(file: string, platform: string): TokenFile {
 }
 
 /** Parses the JSON of a token; returns undefined for any other text. */
-export function parseToken(text: string): ClientToken | undefined {
-  try {
-    return tokenSchema().safeParse(JSON.parse(text)).data
-  } catch {
-    return undefined
-  }
-}
+export const parseToken = (text: string): ClientToken | undefined => tokenSchema().safeParse(parseIfJson(text)).data
 
 /** Returns the text of a file. */
 export function printTokens({ tokens, revoked }: TokenFile): string {
