@@ -6,9 +6,8 @@ import { readForeignServers, servedEntries } from "../config/import.ts"
 import { isLoopback } from "../lib/address.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { readTexts } from "../store/documents.ts"
-import { findTemporaries, isAlive, readFolder, removeAll } from "../store/files.ts"
+import { findTemporaries, isAlive, readFolder, readState, removeAll } from "../store/files.ts"
 import { forgetRunning, listRunning, runningFolder } from "../store/running.ts"
-import { isObject } from "../wire/message.ts"
 import { configuredSecrets } from "./command-context.ts"
 import type { Finding, Installation } from "./installation.ts"
 
@@ -215,10 +214,6 @@ function foreignServers(file: string): ReturnType<typeof readForeignServers> {
 
 /** Whether an endpoint file belongs to a process that has ended. */
 function isLost(file: string): boolean {
-  try {
-    const endpoint: unknown = JSON.parse(readFileSync(file, "utf8"))
-    return isObject(endpoint) && typeof endpoint.pid === "number" && !isAlive(endpoint.pid)
-  } catch {
-    return false
-  }
+  const pid = readState(file)?.pid
+  return typeof pid === "number" && !isAlive(pid)
 }

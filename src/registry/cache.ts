@@ -2,12 +2,11 @@
  * Caches answers of registries on disk, so that searches work while a registry is down. One file per address, 200 at most; an
  * unreadable file counts as missing.
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, unlinkSync } from "node:fs"
+import { mkdirSync, readdirSync, statSync, unlinkSync } from "node:fs"
 import { join } from "node:path"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import { digest } from "../lib/digest.ts"
-import { replaceFile } from "../store/files.ts"
-import { isObject } from "../wire/message.ts"
+import { readState, replaceFile } from "../store/files.ts"
 
 /** An answer with its address. */
 type CachedResponse = {
@@ -55,14 +54,9 @@ export function createRegistryCache(folder: string | undefined): RegistryCache {
 const MAX_FILES = 200
 
 function readCached(file: string, url: string): CachedResponse | undefined {
-  if (!existsSync(file)) return undefined
-  try {
-    const value: unknown = JSON.parse(readFileSync(file, "utf8"))
-    if (!isObject(value) || value.url !== url || typeof value.at !== "number") return undefined
-    return { url, at: value.at, etag: typeof value.etag === "string" ? value.etag : undefined, body: value.body }
-  } catch {
-    return undefined
-  }
+  const value = readState(file)
+  if (value?.url !== url || typeof value.at !== "number") return undefined
+  return { url, at: value.at, etag: typeof value.etag === "string" ? value.etag : undefined, body: value.body }
 }
 
 /** Removes the oldest files beyond the limit. */

@@ -2,13 +2,13 @@
  * The control socket of a running instance, for svc's own commands: a Unix socket in the configuration directory that only
  * its user can open (on Windows a loopback port with a token in a file that only its user can read).
  */
-import { existsSync, lstatSync, readdirSync, readFileSync, unlinkSync } from "node:fs"
+import { existsSync, lstatSync, readdirSync, unlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Clock, delay } from "../lib/clock.ts"
 import { codesOf, publicMessage, RequestError, statusOfFault, UnavailableError } from "../lib/errors.ts"
 import { randomText } from "../lib/random.ts"
-import { isAlive, makePrivateFolder, replaceState, withPrivateUmask } from "../store/files.ts"
+import { isAlive, makePrivateFolder, readState, replaceState, withPrivateUmask } from "../store/files.ts"
 import { type Release, tryAcquire } from "../store/lock.ts"
 import { ownName, type Paths } from "../store/paths.ts"
 import { isObject, type Params, parseJson } from "../wire/message.ts"
@@ -269,10 +269,6 @@ function proxyAddress({ socket, port }: NonNullable<ControlEndpoint["lines"]> = 
 const isLost = ({ port, pid }: ControlEndpoint): boolean => port !== undefined && !isAlive(pid)
 
 function readEndpoint(file: string): ControlEndpoint | undefined {
-  try {
-    const value: unknown = JSON.parse(readFileSync(file, "utf8"))
-    return isObject(value) && typeof value.token === "string" ? (value as ControlEndpoint) : undefined
-  } catch {
-    return undefined
-  }
+  const value = readState(file)
+  return typeof value?.token === "string" ? (value as ControlEndpoint) : undefined
 }

@@ -21,7 +21,9 @@ import {
 } from "node:fs"
 import { basename, dirname, join, resolve } from "node:path"
 import { ConfigError, fileProblem, UnavailableError } from "../lib/errors.ts"
+import { parseIfJson } from "../lib/json.ts"
 import { retryOnWindowsLock } from "../lib/windows-lock.ts"
+import { isObject, type Params } from "../wire/message.ts"
 
 /** Runs `open` under a umask that restricts a new socket to this user from its creation on. */
 export function withPrivateUmask<T>(open: () => T): T {
@@ -95,6 +97,16 @@ export function linkTarget(path: string): string {
 /** Writes a file of svc's own state in the same way, with mode 0600; replaces a symbolic link itself. */
 export const replaceState = (path: string, content: string): boolean =>
   writeAtomically(path, content, 0o600, () => true)
+
+/** Returns the object in a JSON file of svc's own state; undefined if the file is missing, unreadable or malformed. */
+export function readState(path: string): Params | undefined {
+  try {
+    const value = parseIfJson(readFileSync(path, "utf8"))
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
 
 /** Creates a folder that only its user can open. Throws an UnavailableError that says what to do if svc cannot write to it. */
 export function makePrivateFolder(folder: string): void {

@@ -5,8 +5,7 @@
 import { join } from "node:path"
 import { digest } from "../lib/digest.ts"
 import { messageOf } from "../lib/errors.ts"
-import { isObject } from "../wire/message.ts"
-import { makePrivateFolder, readFolder, readText, removeAll, replaceState } from "./files.ts"
+import { makePrivateFolder, readFolder, readState, removeAll, replaceState } from "./files.ts"
 import { type Paths, pathsOf, standardDirectory } from "./paths.ts"
 
 /** The ways to start svc. */
@@ -59,17 +58,12 @@ const entryOf = (folder: string, { directory, file }: Pick<Paths, "directory" | 
   join(folder, `${digest(`${directory}\0${file}`, 16)}.json`)
 
 function readEntry(file: string): readonly RunningSvc[] {
-  try {
-    const value: unknown = JSON.parse(readText(file) ?? "")
-    const isEntry =
-      isObject(value) &&
-      Number.isInteger(value.pid) &&
-      [value.directory, value.file, value.startedAt].every((one) => typeof one === "string")
-    return isEntry ? [{ ...(value as RunningSvc), startedBy: starterOf(value.startedBy) }] : []
-  } catch {
-    // Incomplete, or from another version.
-    return []
-  }
+  const value = readState(file)
+  // An entry may be incomplete, or from another version.
+  const isEntry =
+    Number.isInteger(value?.pid) &&
+    [value?.directory, value?.file, value?.startedAt].every((one) => typeof one === "string")
+  return isEntry ? [{ ...(value as RunningSvc), startedBy: starterOf(value?.startedBy) }] : []
 }
 
 /** Returns the starter that a text names; "program" for any other text. */

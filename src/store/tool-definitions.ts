@@ -5,7 +5,7 @@
  */
 import { join } from "node:path"
 import { isObject, type Params } from "../wire/message.ts"
-import { readText, replaceState } from "./files.ts"
+import { readState, replaceState } from "./files.ts"
 import { ownName, type Paths } from "./paths.ts"
 
 /** A definition with its pinned hash. */
@@ -19,17 +19,12 @@ export const toolDefinitionsFile = (paths: Paths): string =>
 
 /** Returns the definitions by server and tool. */
 export function readDefinitions(file: string): ReadonlyMap<string, ToolDefinitions> {
-  try {
-    const value: unknown = JSON.parse(readText(file) ?? "{}")
-    return new Map(
-      membersOf(value).map(([server, tools]) => [
-        server,
-        new Map(membersOf(tools).flatMap(([tool, one]) => (isPinned(one) ? [[tool, one]] : []))),
-      ]),
-    )
-  } catch {
-    return new Map()
-  }
+  return new Map(
+    membersOf(readState(file)).map(([server, tools]) => [
+      server,
+      new Map(membersOf(tools).flatMap(([tool, one]) => (isPinned(one) ? [[tool, one]] : []))),
+    ]),
+  )
 }
 
 /** Writes the definitions that fit, servers in their order. Throws if the folder is not writable. */

@@ -3,12 +3,12 @@
  * changes between two starts. A broken or missing file is an empty store. The definitions themselves are in a file beside it
  * (tool-definitions.ts), which a start does not read.
  */
-import { existsSync, readFileSync } from "node:fs"
+import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { replaceState } from "./files.ts"
+import { readState, replaceState } from "./files.ts"
 import { ownName, type Paths } from "./paths.ts"
 import {
   type PinnedDefinition,
@@ -177,15 +177,10 @@ const definitionsOf = (
 
 function read(file: string | undefined): [string, Map<string, Pin>][] {
   if (file === undefined) return []
-  try {
-    const value: unknown = JSON.parse(readFileSync(file, "utf8"))
-    return Object.entries(isObject(value) ? value : {}).map(([server, tools]) => [
-      server,
-      new Map(Object.entries(isObject(tools) ? tools : {}).flatMap(([tool, pin]) => (isPin(pin) ? [[tool, pin]] : []))),
-    ])
-  } catch {
-    return []
-  }
+  return Object.entries(readState(file) ?? {}).map(([server, tools]) => [
+    server,
+    new Map(Object.entries(isObject(tools) ? tools : {}).flatMap(([tool, pin]) => (isPin(pin) ? [[tool, pin]] : []))),
+  ])
 }
 
 const isPin = (value: unknown): value is Pin =>
