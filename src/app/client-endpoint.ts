@@ -10,9 +10,8 @@ import { readOptions, usageError } from "../lib/command-line.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { readTexts } from "../store/documents.ts"
 import { pathsOf } from "../store/paths.ts"
-import { isObject } from "../wire/message.ts"
 import type { ClientTarget } from "./client-connection.ts"
-import type { CommandContext } from "./command-context.ts"
+import { type CommandContext, statusIfAnswered } from "./command-context.ts"
 import { DEFAULT_PORT } from "./config-paths.ts"
 import { ownCommand } from "./own-command.ts"
 import { readServeOptions } from "./serve-options.ts"
@@ -37,10 +36,9 @@ export function selectionOf({ paths }: CommandContext, args: Readonly<Record<str
  * Returns the addresses at which clients reach svc: those of the running svc, its public one first, or else the configured
  * one.
  */
-export async function svcAddresses({ ask }: CommandContext): Promise<readonly [string, ...string[]]> {
-  const status = await ask("status").catch(() => undefined)
-  if (isObject(status) && typeof status.url === "string")
-    return typeof status.endpoint === "string" ? [status.endpoint, status.url] : [status.url]
+export async function svcAddresses(context: CommandContext): Promise<readonly [string, ...string[]]> {
+  const { url, endpoint } = (await statusIfAnswered(context)) ?? {}
+  if (url !== undefined) return endpoint === undefined ? [url] : [endpoint, url]
   const { address, tls, externalUrl } = readServeOptions({}, process.env, process.platform)
   if (externalUrl !== undefined) return [`${externalUrl}/`]
   if ("unix" in address) return [`unix:${address.unix}`]
@@ -64,9 +62,8 @@ export async function endpointOf(
     throw usageError(
       takesAddress ? "--url and --stdio exclude each other" : `${clientRow(client).title} takes no address`,
     )
-  const status = given === undefined ? await context.ask("status").catch(() => undefined) : undefined
   // The running svc knows its `--external-url`.
-  const published = isObject(status) && typeof status.endpoint === "string" ? status.endpoint : undefined
+  const published = given === undefined ? (await statusIfAnswered(context))?.endpoint : undefined
   const address = given ?? published ?? (await svcAddresses(context))[0]
   const isHttp = URL.canParse(address) && /^https?:/.test(address)
   if (given !== undefined && !isHttp) throw usageError(`--url must be an http or https address, not ${given}`)
@@ -88,17 +85,17 @@ export async function endpointOf(
 
 /** Whether the svc at an address requires a token of its own: it refuses a request without one, and names no issuer. */
 export async function needsToken(
-  { ask }: CommandContext,
+  context: CommandContext,
   url: string,
   args: Readonly<Record<string, unknown>>,
 ): Promise<boolean> {
   if (typeof args.token === "boolean") return args.token
   // Another svc would not accept a token of this configuration.
   if (args.url !== undefined) return false
-  const status = await ask("status").catch(() => undefined)
+  const status = await statusIfAnswered(context)
   // Asks svc itself, not its public address: a proxy with its own login may answer there.
-  const local = isObject(status) && URL.canParse(String(status.url)) ? new URL("/mcp", String(status.url)) : url
-  const response = isObject(status)
+  const local = status?.url !== undefined && URL.canParse(status.url) ? new URL("/mcp", status.url) : url
+  const response = status
     ? await fetch(local, { headers: { accept: "text/event-stream" }, signal: AbortSignal.timeout(PROBE_MS) }).catch(
         () => undefined,
       )

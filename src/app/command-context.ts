@@ -11,6 +11,7 @@ import { readOptions, usageError } from "../lib/command-line.ts"
 import { type Issue, messageOf, UnavailableError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { silentLog } from "../lib/log.ts"
+import type { Status } from "../report/status.ts"
 import { callControl, callNeighbors, servedUrl } from "../serve/control-socket.ts"
 import { type DocumentTexts, readTexts } from "../store/documents.ts"
 import type { Paths } from "../store/paths.ts"
@@ -106,11 +107,22 @@ export function dryReload({ paths, baseWorld }: CommandContext, read: () => Docu
   return reload()
 }
 
-/** Returns the address of the running svc of this configuration; undefined if none runs or it does not listen. */
-export async function runningUrl({ ask }: Pick<CommandContext, "ask">): Promise<string | undefined> {
-  const status = await ask("status").catch(() => undefined)
-  return isObject(status) && typeof status.url === "string" ? status.url : undefined
+/** The status of a running svc with its addresses: of svc itself, and for clients. */
+type RunningStatus = Status & { readonly url?: string; readonly endpoint?: string }
+
+/** Returns the status of the running svc of this configuration; undefined if none runs. Rejects if it does not answer. */
+export async function runningStatus({ ask }: Pick<CommandContext, "ask">): Promise<RunningStatus | undefined> {
+  const status = await ask("status")
+  return isObject(status) ? (status as RunningStatus) : undefined
 }
+
+/** As `runningStatus`, and undefined if svc does not answer. */
+export const statusIfAnswered = (context: Pick<CommandContext, "ask">): Promise<RunningStatus | undefined> =>
+  runningStatus(context).catch(() => undefined)
+
+/** Returns the address of the running svc of this configuration; undefined if none runs or it does not listen. */
+export const runningUrl = async (context: Pick<CommandContext, "ask">): Promise<string | undefined> =>
+  (await statusIfAnswered(context))?.url
 
 /** Returns the port in SVC_PORT; undefined if there is none, or it is 0 for any free port. */
 export const namedPort = (): number | undefined =>

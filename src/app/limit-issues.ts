@@ -14,11 +14,14 @@ import type { Status } from "../report/status.ts"
 import { readTexts } from "../store/documents.ts"
 import { pinnedTools, toolPinsFile } from "../store/tool-pins.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { CommandContext } from "./command-context.ts"
+import { type CommandContext, runningStatus } from "./command-context.ts"
 
 /** Returns the findings as warnings; none if the configuration file is malformed. Works with and without a running svc. */
 export async function findLimitIssues(context: CommandContext): Promise<readonly Issue[]> {
-  const live = await runningStatus(context)
+  const live = await runningStatus(context).catch((error: unknown) => {
+    if (error instanceof UnavailableError) return undefined
+    throw error
+  })
   try {
     const document = context.document()
     const servers = [...writtenServers(readTexts(context.paths).config() ?? "")]
@@ -42,16 +45,6 @@ export async function findLimitIssues(context: CommandContext): Promise<readonly
 const CODE = "client_limits"
 
 const warningsOf = ({ warnings = [] }: Status["servers"][number]): readonly string[] => warnings
-
-async function runningStatus({ ask }: CommandContext): Promise<Status | undefined> {
-  try {
-    const answer = await ask("status")
-    return isObject(answer) ? (answer as Status) : undefined
-  } catch (error) {
-    if (error instanceof UnavailableError) return undefined
-    throw error
-  }
-}
 
 /** Returns the warnings about a server that need no connection to it. */
 function writtenWarnings({ paths }: CommandContext, name: string, server: Params): readonly string[] {

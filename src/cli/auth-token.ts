@@ -5,6 +5,7 @@ import {
   type CommandContext,
   defaultAddress,
   openContext,
+  statusIfAnswered,
   TAG_ARGS,
   tagsOf,
 } from "../app/command-context.ts"
@@ -28,7 +29,6 @@ import {
   replaceTokens,
 } from "../store/client-tokens.ts"
 import { editTokens } from "../store/documents.ts"
-import { isObject } from "../wire/message.ts"
 
 export const token: CommandDef = {
   meta: { name: "token", description: "Manage the tokens of clients" },
@@ -185,9 +185,8 @@ function warnIfAway(away: string | undefined): void {
 }
 
 /** Returns how a client uses a token. Does not contain it: stderr often ends up in logs. */
-async function snippet({ ask }: CommandContext): Promise<string> {
-  const status = await ask("status").catch(() => undefined)
-  const url = isObject(status) && typeof status.endpoint === "string" ? status.endpoint : `${defaultAddress()}mcp`
+async function snippet(context: CommandContext): Promise<string> {
+  const url = (await statusIfAnswered(context))?.endpoint ?? `${defaultAddress()}mcp`
   return [
     "use it, in place of TOKEN:",
     `  claude mcp add -t http svc ${url} --header "Authorization: Bearer TOKEN"`,

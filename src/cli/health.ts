@@ -7,6 +7,7 @@ import {
   namedPort,
   notRunning,
   openContext,
+  runningStatus,
   runningUrl,
 } from "../app/command-context.ts"
 import { issueLines, print, say, stdoutLook, table } from "../app/output.ts"
@@ -69,7 +70,7 @@ export const health: CommandDef = {
     const ready = await ask("/health/ready")
     const starting = startingOf(await ask("/health/mcp"))
     const isStarting = body.status === "unhealthy" && ready.ok && starting?.mayHelp === true
-    const status = args.json !== true && (await isOwn()) ? await statusOf(context) : undefined
+    const status = args.json !== true && (await isOwn()) ? await runningStatus(context) : undefined
     print(args.json === true, body, () => describe(body, isStarting, starting?.text, status))
     const suffices = args.all === true ? areAllHealthy(body) : body.status !== "unhealthy"
     if (suffices && ready.ok) return 0
@@ -126,12 +127,6 @@ async function askHttp(url: string, path: HealthPath): Promise<HealthReply> {
 async function runsAt(context: CommandContext, port: number | undefined): Promise<boolean> {
   const url = await runningUrl(context)
   return url !== undefined && (port === undefined || new URL(url).port === String(port))
-}
-
-/** Returns the status of this configuration's svc. */
-async function statusOf({ ask }: CommandContext): Promise<Status | undefined> {
-  const status = await ask("status")
-  return isObject(status) ? (status as Status) : undefined
 }
 
 /**

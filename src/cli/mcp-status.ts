@@ -1,6 +1,6 @@
 /** `svc mcp list` and `svc mcp status`: show the servers in the configuration, with their state if svc is running. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, type CommandContext, findIssues, ONE_SERVER_ARG, openContext } from "../app/command-context.ts"
+import { CONTEXT_ARGS, findIssues, ONE_SERVER_ARG, openContext, runningStatus } from "../app/command-context.ts"
 import { ago, facts, issueLines, print, say, stdoutLook, table } from "../app/output.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import { writtenName, writtenServers } from "../config/edit.ts"
@@ -14,14 +14,13 @@ import { idleStateOf, stateCell, TONE_BY_STATE } from "../report/server-state.ts
 import { describeServers, runningServers } from "../report/servers.ts"
 import type { ServerStatus, Status } from "../report/status.ts"
 import { readTexts } from "../store/documents.ts"
-import { isObject } from "../wire/message.ts"
 
 export const list: CommandDef = {
   meta: { name: "list", description: "List the servers" },
   args: CONTEXT_ARGS,
   async run({ args }) {
     const context = openContext(args)
-    const status = await statusOf(context)
+    const status = await runningStatus(context)
     const read = readUsed(status, () => writtenServers(readTexts(context.paths).config() ?? ""))
     if (status?.demo === true) say("svc serves the demo; `svc stop` ends it")
     else if (read === undefined) say("mcp.json is invalid; showing the running servers (see `svc config check`)")
@@ -51,7 +50,7 @@ export const status: CommandDef = {
   },
   async run({ args }) {
     const context = openContext(args)
-    const live = await statusOf(context)
+    const live = await runningStatus(context)
     const used = readUsed(live, () => {
       const config = readTexts(context.paths).config() ?? ""
       return { document: context.document(), world: context.world(), known: writtenServers(config) }
@@ -111,11 +110,6 @@ export const effectiveTable = (effective: readonly EffectiveValue[]): string =>
   )
 
 // ---
-
-async function statusOf(context: CommandContext): Promise<Status | undefined> {
-  const answer = await context.ask("status")
-  return isObject(answer) ? (answer as Status) : undefined
-}
 
 /**
  * Formats the issues of a server. If it runs nevertheless, says so: it keeps its last valid settings, which the file no

@@ -1,6 +1,6 @@
 /** `svc mcp tools`: lists, hides, shows and approves the tools of a server. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../app/command-context.ts"
+import { CONTEXT_ARGS, type CommandContext, notRunning, openContext, statusIfAnswered } from "../app/command-context.ts"
 import { editServers } from "../app/edit-servers.ts"
 import { FOLLOW_ARGS } from "../app/follow.ts"
 import { print, say, table } from "../app/output.ts"
@@ -20,7 +20,6 @@ import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { runningServers } from "../report/servers.ts"
-import type { Status } from "../report/status.ts"
 import { readTexts } from "../store/documents.ts"
 import { pinnedTools, toolPinsFile } from "../store/tool-pins.ts"
 import { isObject } from "../wire/message.ts"
@@ -106,11 +105,10 @@ type FoundTools = {
 
 /** Prints the tools of all servers. Throws the reason if no tools are known because no running svc could answer. */
 async function listAll(context: CommandContext, args: Readonly<Record<string, unknown>>): Promise<number> {
-  const status = await context.ask("status").catch(() => undefined)
-  const isDemo = isObject(status) && status.demo === true
+  const status = await statusIfAnswered(context)
   // The file does not name the server of the demo.
-  const names = isDemo
-    ? [...runningServers(status as Status).keys()]
+  const names = status?.demo
+    ? [...runningServers(status).keys()]
     : [...writtenServers(readTexts(context.paths).config() ?? "").keys()]
   const found = await Promise.all(names.map(async (server) => ({ server, ...(await findTools(context, server)) })))
   const shown = found.flatMap(({ server, tools }) =>

@@ -1,6 +1,12 @@
 /** `svc preset`: manages named selections of servers in presets.json. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, type CommandContext, defaultAddress, openContext } from "../app/command-context.ts"
+import {
+  CONTEXT_ARGS,
+  type CommandContext,
+  defaultAddress,
+  openContext,
+  runningStatus,
+} from "../app/command-context.ts"
 import { FOLLOW_ARGS, finishChange } from "../app/follow.ts"
 import { print, say, table } from "../app/output.ts"
 import { readResultBudget } from "../app/serve-options.ts"
@@ -14,7 +20,6 @@ import { systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { formatIssue } from "../lib/errors.ts"
 import { didYouMean, unknownNameError } from "../lib/nearest.ts"
-import type { Status } from "../report/status.ts"
 import { editPresets, readTexts } from "../store/documents.ts"
 
 const NAME = { type: "positional", required: true, description: "Name of the preset", valueHint: "preset" } as const
@@ -165,7 +170,7 @@ export const preset: CommandDef = {
         const context = openContext(args)
         const name = String(args.name)
         find(context, name)
-        const status = (await context.ask("status")) as (Status & { readonly endpoint?: string }) | undefined
+        const status = await runningStatus(context)
         const url = new URL(status?.endpoint ?? `${defaultAddress()}mcp`)
         url.searchParams.set("preset", name)
         if (status === undefined) say("svc is not running for this configuration; showing the default address")
