@@ -2,7 +2,6 @@
 import { isDeepStrictEqual } from "node:util"
 import * as z from "zod"
 import { selectServers } from "../catalog/selection.ts"
-import { hidesEveryTool } from "../catalog/tool-settings.ts"
 import { addServer, writtenServers } from "../config/edit.ts"
 import { HIDDEN } from "../config/effective.ts"
 import { isSecretSetting } from "../config/oauth-settings.ts"
@@ -20,6 +19,7 @@ import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
 import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
 import { describeAll } from "./servers.ts"
 import { issueSchema, presetSchema } from "./shapes.ts"
+import { requireTools } from "./zero-tools.ts"
 
 const writtenSchema = z.strictObject({
   name: z.string(),
@@ -101,12 +101,7 @@ const replace = defineEndpoint({
           `${name} has changed since you read it; read it again, and repeat your change`,
         )
       const server = unhidden(ports, body.server, now.server, name)
-      if (!body.confirmZeroTools && hidesEveryTool(ports.agent.find(name), namesIn(server.disabledTools)))
-        throw new RequestError(
-          "conflict",
-          `${name} would no longer offer any tool; send confirmZeroTools: true to hide its last tool`,
-          { reason: "confirmation_required", servers: [name] },
-        )
+      requireTools(ports, [[name, server]], body.confirmZeroTools)
       if (isDeepStrictEqual(server, now.server)) return written
       const next = { ...written, config: addServer(name, server, true)(written.config) }
       warnings = validateChange(ports, written, next)
@@ -287,8 +282,6 @@ function unhidden(ports: RestPorts, given: Params, written: Params, name: string
 
 const valueAt = (value: unknown, path: readonly (string | number)[]): unknown =>
   path.reduce<unknown>((inner, part) => (inner as Record<string, unknown> | undefined)?.[part], value)
-
-const namesIn = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])
 
 /** Returns the servers that an expression selects, and its tags that no server has. Throws a RequestError if it is invalid. */
 function matching(ports: RestPorts, filter: string) {

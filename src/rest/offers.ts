@@ -2,7 +2,6 @@
 import * as z from "zod"
 import { viewOf } from "../catalog/catalog.ts"
 import { qualify } from "../catalog/name.ts"
-import { hidesEveryTool } from "../catalog/tool-settings.ts"
 import { type Edit, setToolDescription, setToolDisabled } from "../config/edit.ts"
 import { isCalled } from "../config/server-spec.ts"
 import { RequestError, statusOfFault, UnavailableError } from "../lib/errors.ts"
@@ -18,6 +17,7 @@ import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
 import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
 import { describeAll } from "./servers.ts"
 import { serverInstanceSchema, toolSchema } from "./shapes.ts"
+import { requireTools } from "./zero-tools.ts"
 
 /** The endpoint that calls a tool. */
 export const CALL_PATH = "/tools/{name}/call"
@@ -81,21 +81,15 @@ const edit = defineEndpoint({
   answer: z.strictObject({ changed: z.boolean(), reload: reloadSchema, warnings: z.array(z.string()) }),
   faults: ["not_found", "conflict"],
   async run({ ports, body }) {
-    const { agent, editor } = ports
+    const { editor } = ports
     const whole: Edit = (text) => body.changes.reduce((changed, one) => editOf(changed, one)(changed), text)
     let warnings: readonly string[] = []
     let isChanged = false
     const { done, reloaded } = await editor.change((written) => {
       const next = { ...written, config: whole(written.config) }
-      const emptied = [...new Set(body.changes.map(({ server }) => resolveServerName(written.config, server)))].filter(
-        (name) => hidesEveryTool(agent.find(name), namesIn(writtenServer(next.config, name).disabledTools)),
-      )
-      if (emptied.length > 0 && !body.confirmZeroTools)
-        throw new RequestError(
-          "conflict",
-          `${emptied.join(", ")} would no longer offer any tool; send confirmZeroTools: true to hide the last tool`,
-          { reason: "confirmation_required", servers: emptied },
-        )
+      const names = new Set(body.changes.map(({ server }) => resolveServerName(written.config, server)))
+      const servers = [...names].map((name) => [name, writtenServer(next.config, name)] as const)
+      requireTools(ports, servers, body.confirmZeroTools)
       warnings = validateChange(ports, written, next)
       isChanged = next.config !== written.config
       return next
@@ -225,8 +219,6 @@ export const OFFER_ENDPOINTS: readonly Endpoint[] = [
 type Spec = ReturnType<RestPorts["agent"]["all"]>[number]["spec"]
 
 const hasTag = ({ tuning }: Spec, tag: string | undefined): boolean => tag === undefined || tuning.tags.includes(tag)
-
-const namesIn = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])
 
 /** Returns the tools of the servers that `selects` accepts; for a template, the tools of its first connected instance. */
 function offeredBy({ agent }: RestPorts, selects: (spec: Spec) => boolean) {
