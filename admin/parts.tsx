@@ -15,7 +15,6 @@ const TONES: Readonly<Record<ServerState, Tone>> = {
   restarting: "notice",
   "crash-loop": "bad",
   failed: "bad",
-  asleep: "good",
   "sign-in needed": "notice",
   "token needed": "notice",
   "credentials refused": "bad",

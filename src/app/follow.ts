@@ -146,7 +146,6 @@ export function outcomeOf(name: string, status: Status): ServerOutcome {
   switch (state) {
     case "connected":
     case "degraded":
-    case "asleep":
       return { ...outcome, text: `: ${state}, ${counted(tools ?? 0, "tool")}` }
     case "sign-in needed":
       return { ...outcome, text: `: ${state}; \`svc auth login ${name}\` signs in` }

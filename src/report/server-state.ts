@@ -20,8 +20,6 @@ const RUNNING = {
   "crash-loop": "bad",
   /** Lost, and not restarted because of its settings. */
   failed: "bad",
-  /** Stopped while idle; its catalog is kept, and a call starts it. */
-  asleep: "good",
   "sign-in needed": "notice",
   /** A remote server that requires a token in a header. */
   "token needed": "notice",

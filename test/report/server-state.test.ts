@@ -41,7 +41,6 @@ test("the words are these [states:words]", () => {
     "restarting",
     "crash-loop",
     "failed",
-    "asleep",
     "sign-in needed",
     "token needed",
     "credentials refused",
