@@ -30,6 +30,16 @@ async function withStranger(pid: number, ask: () => Promise<void>): Promise<read
   return tokens
 }
 
+/** Runs a test while another instance holds the lock of the control socket. */
+async function withLockHeld(run: () => Promise<void>): Promise<void> {
+  const release = await tryAcquire(join(directory, "control.lock"))
+  try {
+    await run()
+  } finally {
+    release?.()
+  }
+}
+
 test("the token is not sent to the port of an instance that was killed", async () => {
   const gone = Bun.spawn({ cmd: [process.execPath, "--version"], stdout: "ignore" })
   await gone.exited
@@ -47,35 +57,36 @@ test("a listener that does not answer like svc does not count as an instance", a
 })
 
 test("a second instance of one configuration is refused and names the process that serves it", async () => {
-  const release = await tryAcquire(join(directory, "control.lock"))
   const instance = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => Response.json({ result: { pid: 4711 } }) })
   const door = { pid: process.pid, port: instance.port, token: "secret" }
   writeFileSync(join(directory, "control.json"), JSON.stringify(door))
   const local = { trustedClient: { clock: manualClock() } } as unknown as ProxyServerDeps
-  await expect(openControlSocket(paths, () => null, local, "http://127.0.0.1:3050/")).rejects.toThrow(
-    `process 4711 already serves ${file}; \`svc stop\` stops it`,
-  )
-  await instance.stop(true)
-  release?.()
+  await withLockHeld(async () => {
+    await expect(openControlSocket(paths, () => null, local, "http://127.0.0.1:3050/")).rejects.toThrow(
+      `process 4711 already serves ${file}; \`svc stop\` stops it`,
+    )
+  }).finally(() => instance.stop(true))
 })
 
 test("a second instance is refused if the first holds the lock and does not answer", async () => {
-  const release = await tryAcquire(join(directory, "control.lock"))
   rmSync(join(directory, "control.json"), { force: true })
   const clock = manualClock()
-  const opening = openControlSocket(paths, () => null, { trustedClient: { clock } } as unknown as ProxyServerDeps, "")
-  let over = false
-  void opening
-    .catch(() => undefined)
-    .finally(() => {
-      over = true
-    })
-  while (!over) {
-    await new Promise(setImmediate)
-    await clock.pass(50)
-  }
-  await expect(opening).rejects.toThrow(/another svc, which holds \S+control\.lock and does not answer, already serves/)
-  release?.()
+  await withLockHeld(async () => {
+    const opening = openControlSocket(paths, () => null, { trustedClient: { clock } } as unknown as ProxyServerDeps, "")
+    let over = false
+    void opening
+      .catch(() => undefined)
+      .finally(() => {
+        over = true
+      })
+    while (!over) {
+      await new Promise(setImmediate)
+      await clock.pass(50)
+    }
+    await expect(opening).rejects.toThrow(
+      /another svc, which holds \S+control\.lock and does not answer, already serves/,
+    )
+  })
 })
 
 test("servers start under the lock and before the socket opens; a failure releases the lock", async () => {
