@@ -1,4 +1,5 @@
 /** Presets: named selections of servers by tags, with the servers that each selects now. */
+import { Fragment } from "preact"
 import { useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded, useSettled } from "../hooks.ts"
@@ -218,11 +219,9 @@ const Selected = ({ names }: { names: readonly string[] }) =>
     <span class="soft">none</span>
   ) : (
     names.map((name, at) => (
-      <>
+      <Fragment key={name}>
         {at > 0 && ", "}
-        <a key={name} href={linkTo(["servers", name])}>
-          {name}
-        </a>
-      </>
+        <a href={linkTo(["servers", name])}>{name}</a>
+      </Fragment>
     ))
   )
