@@ -1,5 +1,5 @@
 /** Returns a generator of pseudo-random numbers from 0 to 1, the same for the same seed. From: mulberry32. */
-export function random(seed: number): () => number {
+export function randomFrom(seed: number): () => number {
   let state = seed
   return () => {
     state = (state + 0x6d2b79f5) | 0

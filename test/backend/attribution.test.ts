@@ -4,7 +4,7 @@ import { Attribution, type Caller, LearnedBehaviour, type PendingCall } from "..
 import { Connection } from "../../src/backend/connection.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
-import { random } from "../random.ts"
+import { randomFrom } from "../random.ts"
 
 /** What a tool does: `asks` and `done` are milliseconds from the call to its server request and from there to its answer. */
 type Tool = {
@@ -230,7 +230,7 @@ describe("one cancelled call a second", () => {
       [100, 250],
     ] as const) {
       const clock = manualClock()
-      const next = random(pause)
+      const next = randomFrom(pause)
       const { state, call } = simulate(clock, { hang: {}, ask: { asks: 5, done } })
       const until = clock.now() + 10 * 60_000
       const asking = async () => {
@@ -259,7 +259,7 @@ describe("one cancelled call a second", () => {
     // In these orders of events another client's calls keep step with the questions of cancelled ones.
     for (const seed of [130, 216, 230, 267]) {
       const clock = manualClock()
-      const next = random(seed)
+      const next = randomFrom(seed)
       const every = 300 + next() * 4000
       const late: Tool = { asks: 200 + next() * 4500, continues: "silent" }
       const work: Tool = { done: 100 + next() * 1500 }
@@ -309,7 +309,7 @@ describe("one cancelled call a second", () => {
 test("attribution keeps its invariants in any order of events [protocol:whose]", () => {
   let [unknown, attributed] = [0, 0]
   for (let seed = 1; seed <= 200; seed++) {
-    const next = random(seed)
+    const next = randomFrom(seed)
     const pick = <T>(from: readonly T[]): T | undefined => from[Math.floor(next() * from.length)]
     const clients = ["ann", "bob", "cat"].map(
       (name): Caller => ({
@@ -413,7 +413,7 @@ test("a server request is sent to the client of its call or refused, in any orde
   let refused = 0
   for (let seed = 1; seed <= 60; seed++) {
     const clock = manualClock()
-    const next = random(seed)
+    const next = randomFrom(seed)
     const { state, call } = simulate(clock, tools)
     const pick = <T>(from: readonly T[]) => from[Math.floor(next() * from.length)] as T
     let cancels: (() => void)[] = []

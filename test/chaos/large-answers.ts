@@ -8,7 +8,7 @@ import { connect } from "node:net"
 import { parseArgs } from "node:util"
 import { fixture, type Remote, startHttp, startSvc } from "../e2e/harness.ts"
 import { type Large, resultOf } from "../fixtures/streamed.ts"
-import { random } from "../random.ts"
+import { randomFrom } from "../random.ts"
 
 export type Comparison = {
   readonly results: number
@@ -100,7 +100,7 @@ type Call = {
 
 /** Returns the call with a number. Most answers are small, so that there are many of them. */
 function callsOf(seed: number, largest: number): (id: number) => Call {
-  const one = random(seed)
+  const one = randomFrom(seed)
   const pick = <T>(from: readonly T[]): T => from[Math.floor(one() * from.length)] as T
   const answers = Array.from({ length: ANSWERS }, (_, index): Large => {
     const bytes = Math.round(SMALLEST * (largest / SMALLEST) ** (one() ** 3))

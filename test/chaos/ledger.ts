@@ -17,7 +17,7 @@ import type { JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js"
 import { SseDecoder } from "../../src/wire/sse.ts"
 import { eventually, fixture, freePort, freshEnv, freshFolder, processes, SVC, startSvc } from "../e2e/harness.ts"
 import type { Entry } from "../fixtures/journal.ts"
-import { randomFrom } from "../fixtures/mutations.ts"
+import { randomFrom } from "../random.ts"
 
 export type Size = Readonly<Record<"ms" | "seed" | "sessions" | "stdio" | "http", number>>
 export type Report = {

@@ -23,7 +23,7 @@ import {
 } from "../e2e/harness.ts"
 import { type ClusterUnderTest, type Event, eventsOf, listen, startCluster, WanderingClient } from "../e2e/replicas.ts"
 import type { Entry } from "../fixtures/journal.ts"
-import { randomFrom } from "../fixtures/mutations.ts"
+import { randomFrom } from "../random.ts"
 
 export type Size = {
   readonly ms: number

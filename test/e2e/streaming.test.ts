@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { connect } from "node:net"
 import { type Large, resultOf } from "../fixtures/streamed.ts"
-import { random } from "../random.ts"
+import { randomFrom } from "../random.ts"
 import { eventually, fixture, type Instance, type Remote, startHttp, startSvc } from "./harness.ts"
 
 const LIMIT_MS = 120_000
@@ -137,7 +137,7 @@ describe("an answer that passes while it comes is whole, or seen to be broken of
           if (answer === "broken") broken++
           expect([at, kind, isFailure(answer)]).toEqual([at, kind, true])
         }
-      const one = random(SEED)
+      const one = randomFrom(SEED)
       for (let death = 0; death < DEATHS; death++) {
         const kind = (["text", "structured", "base64"] as const)[death % 3] ?? "text"
         const args = { kind, bytes: MB, at: one(), idLast: one() < 0.3, length: one() < 0.6, end: "exit" } as const

@@ -9,7 +9,8 @@ import { errorText } from "../../src/wire/message.ts"
 import { formatEvent, SseDecoder } from "../../src/wire/sse.ts"
 import { manualClock } from "../clock.ts"
 import { AGGREGATE, fakeClient, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
-import { createMutator, faultOf, randomFrom } from "../fixtures/mutations.ts"
+import { createMutator, faultOf } from "../fixtures/mutations.ts"
+import { randomFrom } from "../random.ts"
 
 const FRAMES = Number(process.env.SVC_MUTATIONS ?? 100_000)
 const SEED = Number(process.env.SVC_SEED ?? 20_260_728)

@@ -11,7 +11,7 @@ import { createRequestIds, encode, textOf } from "../../src/wire/frame.ts"
 import type { Params } from "../../src/wire/message.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
 import { fakeClient, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
-import { random } from "../random.ts"
+import { randomFrom } from "../random.ts"
 
 type FromSvc = { id?: string; method?: string; params?: Params; result?: unknown; error?: { code: number } }
 type Result = {
@@ -292,7 +292,7 @@ test("two principals, at random: a server request reaches its own client and is 
   let parallel = 0
   for (let seed = 1; seed <= 60; seed++) {
     server = legacyServer()
-    const next = random(seed)
+    const next = randomFrom(seed)
     const pick = <T>(all: readonly T[]): T | undefined => all[Math.floor(next() * all.length)]
     type Open = { who: string; n: string; sent: ReturnType<typeof send>; seen: boolean }
     let open: Open[] = []

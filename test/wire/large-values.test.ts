@@ -1,7 +1,7 @@
 /** Large values pass while the rest of the frame is kept: together they are the frame, however it is cut. */
 import { expect, test } from "bun:test"
 import { LargeValues } from "../../src/wire/large-values.ts"
-import { random } from "../random.ts"
+import { randomFrom } from "../random.ts"
 
 type Split = { readonly frame: Uint8Array; readonly values: number; readonly passed: number }
 
@@ -45,7 +45,7 @@ function frameOf(seed: number): {
   readonly cuts: number[]
   readonly below: (n: number) => number
 } {
-  const next = random(seed)
+  const next = randomFrom(seed)
   const below = (n: number) => Math.floor(next() * n)
   const pick = <T>(values: readonly T[]): T => values[below(values.length)] as T
   const value = (depth: number): unknown => {
