@@ -1,10 +1,13 @@
 /** Stand-ins for the ports of the call path: each does nothing until a test replaces the members that it needs. */
 import { TaskOwners } from "../src/agent/task-owners.ts"
+import type { ClientTransport } from "../src/backend/client-transport.ts"
+import { Connection, type ConnectionHooks } from "../src/backend/connection.ts"
 import type { Peer } from "../src/backend/negotiate.ts"
 import { emptyCatalog } from "../src/catalog/catalog.ts"
 import { createScope } from "../src/catalog/scope.ts"
 import { ToolFinder } from "../src/catalog/tool-finder.ts"
 import type { ServerSpec } from "../src/config/server-spec.ts"
+import type { Clock } from "../src/lib/clock.ts"
 import { ResultSizes } from "../src/report/result-sizes.ts"
 import { Cancellation } from "../src/session/cancellation.ts"
 import type { Client, Exchange } from "../src/session/client.ts"
@@ -19,6 +22,7 @@ import type {
 } from "../src/session/ports.ts"
 import type { StoredSession } from "../src/store/session-store.ts"
 import type { Era } from "../src/wire/era.ts"
+import { createRequestIds, type RequestIds } from "../src/wire/frame.ts"
 import type { Params } from "../src/wire/message.ts"
 
 const NO_QUERIES: readonly never[] = []
@@ -29,6 +33,22 @@ export const AGGREGATE = createScope(
   () => NO_QUERIES,
   () => NO_PRESETS,
 )
+
+/** An open connection to a server that `send` stands for. */
+export function fakeConnection(
+  clock: Clock,
+  send: ClientTransport["send"],
+  { ids = createRequestIds("x"), ...hooks }: Partial<ConnectionHooks> & { readonly ids?: RequestIds } = {},
+): Connection {
+  const connection = new Connection("s", ids, clock, {
+    owner: undefined,
+    onprotocolerror() {},
+    onnotification() {},
+    ...hooks,
+  })
+  connection.attach({ pid: undefined, buffered: 0, close: async () => undefined, send })
+  return connection
+}
 
 /** The members of a gateway that a test replaces. Getters stay getters. */
 export type GatewayParts = {

@@ -1,9 +1,9 @@
 /** Attribution of a shared backend's messages while calls are cancelled, against a simulated server. */
 import { describe, expect, test } from "bun:test"
 import { Attribution, type Caller, LearnedBehaviour, type PendingCall } from "../../src/backend/attribution.ts"
-import { Connection } from "../../src/backend/connection.ts"
-import { createRequestIds, encode } from "../../src/wire/frame.ts"
+import { encode } from "../../src/wire/frame.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
+import { fakeConnection } from "../fakes.ts"
 import { randomFrom } from "../random.ts"
 
 /** What a tool does: `asks` and `done` are milliseconds from the call to its server request and from there to its answer. */
@@ -63,22 +63,15 @@ function simulate(clock: ManualClock, tools: Readonly<Record<string, Tool>>) {
       questions.delete(id)
     }
   }
-  const connection = new Connection("s", createRequestIds("x"), clock, {
-    owner: undefined,
-    onprotocolerror() {},
-    onnotification() {},
-    ping: (timeout) => connection.ask("ping", {}, timeout).then(() => undefined),
-  })
   let taken = 0
-  connection.attach({
-    pid: undefined,
-    buffered: 0,
-    close: async () => undefined,
-    send(frame) {
+  const connection = fakeConnection(
+    clock,
+    (frame) => {
       taken = Math.max(taken, clock.now() + state.latency, state.asleepUntil)
       clock.after(taken - clock.now(), () => read(JSON.parse(String(frame))))
     },
-  })
+    { ping: (timeout) => connection.ask("ping", {}, timeout).then(() => undefined) },
+  )
   const sessions = new Map<string, object>()
   const call = (by: string, name: string) => {
     const session = sessions.get(by) ?? {}

@@ -12,6 +12,7 @@ import { silentLog } from "../../src/lib/log.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import { manualClock, settle } from "../clock.ts"
+import { fakeConnection } from "../fakes.ts"
 import { ODD_NUMBERS } from "../numbers.ts"
 
 const SECRET = "a-configured-secret"
@@ -20,19 +21,9 @@ const spec = { name: "s", tuning: { requestTimeout: 1000 } } as unknown as Serve
 function open(peer: Partial<Peer>, wanted: { level: string | undefined; uris: readonly string[] }) {
   const clock = manualClock()
   const sent: unknown[] = []
-  const connection = new Connection("s", createRequestIds("x"), clock, {
-    owner: undefined,
-    onprotocolerror() {},
-    onnotification() {},
-  })
-  connection.attach({
-    pid: undefined,
-    buffered: 0,
-    close: async () => undefined,
-    send(frame) {
-      const { method, params } = JSON.parse(String(frame))
-      if (!String(method).endsWith("/list")) sent.push([method, params.level ?? params.uri])
-    },
+  const connection = fakeConnection(clock, (frame) => {
+    const { method, params } = JSON.parse(String(frame))
+    if (!String(method).endsWith("/list")) sent.push([method, params.level ?? params.uri])
   })
   const lister = new Lister(
     spec,
@@ -148,23 +139,13 @@ function server(answers: Answers) {
   const asked: string[] = []
   const offered: Listing[] = []
   const pending: { id: unknown; method: string; number: number | undefined }[] = []
-  const connection: Connection = new Connection("s", createRequestIds("x"), clock, {
-    owner: undefined,
-    onprotocolerror() {},
-    onnotification() {},
-  })
-  connection.attach({
-    pid: undefined,
-    buffered: 0,
-    close: async () => undefined,
-    send(frame, { number }) {
-      const { id, method } = JSON.parse(String(frame))
-      if (id === undefined) return
-      asked.push(method)
-      const answer = answers[method]
-      if (answer === undefined) pending.push({ id, method, number })
-      else connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", id, ...answer })))
-    },
+  const connection = fakeConnection(clock, (frame, { number }) => {
+    const { id, method } = JSON.parse(String(frame))
+    if (id === undefined) return
+    asked.push(method)
+    const answer = answers[method]
+    if (answer === undefined) pending.push({ id, method, number })
+    else connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", id, ...answer })))
   })
   const lister = new Lister(
     spec,

@@ -1,32 +1,23 @@
 import { describe, expect, test } from "bun:test"
 import { UnauthorizedError } from "../../src/backend/client-transport.ts"
-import { Connection, PeerError } from "../../src/backend/connection.ts"
+import { PeerError } from "../../src/backend/connection.ts"
 import { classify, HttpStatusError, isRefusal, negotiate } from "../../src/backend/negotiate.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
-import { createRequestIds, encode } from "../../src/wire/frame.ts"
+import { encode } from "../../src/wire/frame.ts"
+import { fakeConnection } from "../fakes.ts"
 
 type Asked = { id: string; method: string; params: Record<string, unknown> }
 
 /** A connection to a server that answers by the given function; undefined is silence. */
 function connect(answer: (asked: Asked) => object | undefined) {
   const asked: string[] = []
-  const connection = new Connection("s", createRequestIds("x"), systemClock, {
-    owner: undefined,
-    onprotocolerror() {},
-    onnotification() {},
-  })
-  connection.attach({
-    pid: undefined,
-    buffered: 0,
-    close: async () => undefined,
-    send(frame) {
-      const message = JSON.parse(String(frame)) as Asked
-      asked.push(message.method)
-      const said = answer(message)
-      if (said !== undefined)
-        queueMicrotask(() => connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", id: message.id, ...said }))))
-    },
+  const connection = fakeConnection(systemClock, (frame) => {
+    const message = JSON.parse(String(frame)) as Asked
+    asked.push(message.method)
+    const said = answer(message)
+    if (said !== undefined)
+      queueMicrotask(() => connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", id: message.id, ...said }))))
   })
   return { connection, asked }
 }

@@ -1,10 +1,9 @@
 import { describe, expect, test } from "bun:test"
-import { Connection } from "../../src/backend/connection.ts"
 import { Cancellation } from "../../src/session/cancellation.ts"
 import { relay } from "../../src/session/relay.ts"
-import { createRequestIds, encode, textOf } from "../../src/wire/frame.ts"
+import { encode, textOf } from "../../src/wire/frame.ts"
 import { manualClock, settle } from "../clock.ts"
-import { fakeClient, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
+import { fakeClient, fakeConnection, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
 
 describe("a cancellation", () => {
   test("keeps its first reason and calls each listener once", () => {
@@ -62,16 +61,9 @@ function inputRequiredCall() {
   const sent: string[] = []
   let calls = 0
   const clock = manualClock()
-  const connection = new Connection("s", createRequestIds("x"), clock, {
-    owner: undefined,
-    onprotocolerror: (text) => expect(text).toBe(""),
-    onnotification() {},
-  })
-  connection.attach({
-    pid: undefined,
-    buffered: 0,
-    close: async () => undefined,
-    send(frame) {
+  const connection = fakeConnection(
+    clock,
+    (frame) => {
       const { id, method } = JSON.parse(textOf(frame))
       sent.push(method)
       if (method !== "tools/call") return
@@ -81,7 +73,8 @@ function inputRequiredCall() {
         calls === 1 ? { resultType: "input_required", inputRequests, requestState: "1" } : { resultType: "complete" }
       void settle().then(() => connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", id, result }))))
     },
-  })
+    { onprotocolerror: (text) => expect(text).toBe("") },
+  )
   const peer = fakePeer("modern")
   const gateway = fakeGateway({ directory: { target: () => ({ spec: fakeSpec(), connection, peer }) } })
   const client = fakeClient("legacy", { capabilities: { elicitation: {} }, scope: { kind: "server", id: "s" } })

@@ -1,14 +1,21 @@
 import { describe, expect, test } from "bun:test"
-import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import type { Answer } from "../../src/session/answer.ts"
 import { errorAnswer } from "../../src/session/answer.ts"
 import type { Client } from "../../src/session/client.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
 import type { Toolbox } from "../../src/tools/toolbox.ts"
-import { createRequestIds, textOf } from "../../src/wire/frame.ts"
+import { textOf } from "../../src/wire/frame.ts"
 import { manualClock } from "../clock.ts"
-import { fakeClient, fakeExchange, fakeGateway, fakePeer, fakeSpec, type GatewayParts } from "../fakes.ts"
+import {
+  fakeClient,
+  fakeConnection,
+  fakeExchange,
+  fakeGateway,
+  fakePeer,
+  fakeSpec,
+  type GatewayParts,
+} from "../fakes.ts"
 
 const AT_SERVER = { scope: { kind: "server", id: "s" } } as const
 
@@ -25,17 +32,7 @@ const catalog = buildCatalog([{ spec, listing }], emptyCatalog())
 /** A connection to a server that never answers. */
 function silentServer(send: (frame: string) => void) {
   const clock = manualClock()
-  const connection = new Connection("s", createRequestIds("x"), clock, {
-    owner: undefined,
-    onprotocolerror() {},
-    onnotification() {},
-  })
-  connection.attach({
-    pid: undefined,
-    buffered: 0,
-    close: async () => undefined,
-    send: (frame) => send(String(frame)),
-  })
+  const connection = fakeConnection(clock, (frame) => send(String(frame)))
   return { connection, clock }
 }
 

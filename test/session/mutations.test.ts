@@ -1,6 +1,5 @@
 /** A malicious server at full speed: whatever it writes, each client sees only one valid answer to its request. */
 import { expect, test } from "bun:test"
-import { Connection } from "../../src/backend/connection.ts"
 import { BackendError, messageOf } from "../../src/lib/errors.ts"
 import { relay } from "../../src/session/relay.ts"
 import { createRequestIds } from "../../src/wire/frame.ts"
@@ -8,7 +7,7 @@ import { lineOf } from "../../src/wire/lines.ts"
 import { errorText } from "../../src/wire/message.ts"
 import { formatEvent, SseDecoder } from "../../src/wire/sse.ts"
 import { manualClock } from "../clock.ts"
-import { AGGREGATE, fakeClient, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
+import { AGGREGATE, fakeClient, fakeConnection, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
 import { createMutator, faultOf } from "../fixtures/mutations.ts"
 import { randomFrom } from "../random.ts"
 
@@ -49,21 +48,15 @@ test(
     const counts = { right: 0, refused: 0, ignored: 0 }
     let asked: number[] = []
     let over = false
-    const connection = new Connection("s", ids, manualClock(), {
-      owner: undefined,
-      onprotocolerror: (text) => expect(text).toBeString(),
-      onnotification() {},
-    })
-    connection.attach({
-      pid: undefined,
-      buffered: 0,
-      close: async () => undefined,
-      send(_frame, { number }) {
+    const connection = fakeConnection(
+      manualClock(),
+      (_frame, { number }) => {
         if (number === undefined) return
         asked.push(number)
         if (over) queueMicrotask(() => giveUp(number))
       },
-    })
+      { ids, onprotocolerror: (text) => expect(text).toBeString() },
+    )
     const giveUp = (number: number) => connection.fail(number, new BackendError("s", "gave up"))
     for (let count = 0; count < FRAMES; count++) {
       asked = []

@@ -1,13 +1,12 @@
 import { describe, expect, test } from "bun:test"
-import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
 import type { Directory } from "../../src/session/ports.ts"
 import { ready } from "../../src/session/ready.ts"
-import { createRequestIds, encode, textOf } from "../../src/wire/frame.ts"
+import { encode, textOf } from "../../src/wire/frame.ts"
 import type { Request } from "../../src/wire/message.ts"
 import { manualClock, settle } from "../clock.ts"
-import { fakeClient, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
+import { fakeClient, fakeConnection, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
 
 const request = (method: string, params?: object): Request => ({
   jsonrpc: "2.0",
@@ -89,20 +88,14 @@ describe("a request that names a server", () => {
 
   test("is answered by the server that has returned after the wait", async () => {
     const { promise, resolve } = Promise.withResolvers<void>()
-    const connection = new Connection("s", createRequestIds("x"), manualClock(), {
-      owner: undefined,
-      onprotocolerror: (text) => expect(text).toBe(""),
-      onnotification() {},
-    })
-    connection.attach({
-      pid: undefined,
-      buffered: 0,
-      close: async () => undefined,
-      send(frame) {
+    const connection = fakeConnection(
+      manualClock(),
+      (frame) => {
         const { id } = JSON.parse(textOf(frame))
         queueMicrotask(() => connection.receive(encode(`{"jsonrpc":"2.0","id":"${id}","result":{"from":"s"}}`)))
       },
-    })
+      { onprotocolerror: (text) => expect(text).toBe("") },
+    )
     const [spec, peer] = [fakeSpec(), fakePeer("legacy")]
     const listing = { ...peer, tools: [{ name: "x" }], prompts: [], resources: [], resourceTemplates: [] }
     const [before, after] = [emptyCatalog(), buildCatalog([{ spec, listing }], emptyCatalog())]

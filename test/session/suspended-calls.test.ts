@@ -1,5 +1,4 @@
 import { beforeEach, describe, expect, test } from "bun:test"
-import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import { narrow } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
@@ -8,10 +7,10 @@ import { errorAnswer } from "../../src/session/answer.ts"
 import { type Client, type Exchange, missingCapability } from "../../src/session/client.ts"
 import type { Gateway } from "../../src/session/ports.ts"
 import { SuspendedCalls } from "../../src/session/suspended-calls.ts"
-import { createRequestIds, encode } from "../../src/wire/frame.ts"
+import { encode } from "../../src/wire/frame.ts"
 import type { Params, Request } from "../../src/wire/message.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
-import { AGGREGATE, fakeExchange, fakeGateway } from "../fakes.ts"
+import { AGGREGATE, fakeConnection, fakeExchange, fakeGateway } from "../fakes.ts"
 
 type Sent = { id?: string; method?: string; params?: { name?: string }; result?: unknown; error?: { code: number } }
 
@@ -24,30 +23,20 @@ function backend() {
   const say = (message: object) => write(JSON.stringify({ jsonrpc: "2.0", ...message }))
   /** Writes something other than the answer to the call. */
   let ending: ((id: string) => string) | undefined
-  const connection = new Connection("s", createRequestIds("x"), clock, {
-    owner: undefined,
-    onprotocolerror() {},
-    onnotification() {},
-  })
-  connection.attach({
-    pid: undefined,
-    buffered: 0,
-    close: async () => undefined,
-    send(frame) {
-      const message = JSON.parse(String(frame)) as Sent
-      sent.push(message)
-      if (message.method === "tools/call") {
-        call = message.id ?? ""
-        say({ id: "e1", method: "elicitation/create", params: { message: "Name?" } })
-      } else if (message.id === "e1" && message.result !== undefined) {
-        answers.push(message.result)
-        say({ id: "e2", method: "elicitation/create", params: { message: "Age?" } })
-      } else if (message.id === "e2" && message.result !== undefined) {
-        answers.push(message.result)
-        if (ending !== undefined) write(ending(call))
-        else say({ id: call, result: { content: [{ type: "text", text: JSON.stringify(answers) }] } })
-      }
-    },
+  const connection = fakeConnection(clock, (frame) => {
+    const message = JSON.parse(String(frame)) as Sent
+    sent.push(message)
+    if (message.method === "tools/call") {
+      call = message.id ?? ""
+      say({ id: "e1", method: "elicitation/create", params: { message: "Name?" } })
+    } else if (message.id === "e1" && message.result !== undefined) {
+      answers.push(message.result)
+      say({ id: "e2", method: "elicitation/create", params: { message: "Age?" } })
+    } else if (message.id === "e2" && message.result !== undefined) {
+      answers.push(message.result)
+      if (ending !== undefined) write(ending(call))
+      else say({ id: call, result: { content: [{ type: "text", text: JSON.stringify(answers) }] } })
+    }
   })
   const progress = (done: number) =>
     say({ method: "notifications/progress", params: { progressToken: call, progress: done } })

@@ -1,6 +1,5 @@
 /** The owner of a task, determined only by its id: with any number of tasks, after a restart, at every address, in both eras. */
 import { expect, test } from "bun:test"
-import { Connection } from "../../src/backend/connection.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import type { Scope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
@@ -11,7 +10,7 @@ import type { Gateway } from "../../src/session/ports.ts"
 import { createRequestIds, encode, textOf } from "../../src/wire/frame.ts"
 import type { Params, Request } from "../../src/wire/message.ts"
 import { manualClock } from "../clock.ts"
-import { AGGREGATE, fakeExchange, fakeGateway } from "../fakes.ts"
+import { AGGREGATE, fakeConnection, fakeExchange, fakeGateway } from "../fakes.ts"
 
 type Era = "legacy" | "modern"
 type Answer = { result?: Params & { task?: Params; tasks?: Params[] }; error?: { code: number; message: string } }
@@ -41,21 +40,15 @@ function setUp(era: Era, transport = "streamableHttp", idOf = (count: number) =>
     if (method !== "tools/call") return task
     return era === "modern" ? { resultType: "task", ...task } : { task }
   }
-  const connection = new Connection("s", createRequestIds(crypto.randomUUID().replaceAll("-", "")), clock, {
-    owner: undefined,
-    onprotocolerror() {},
-    onnotification() {},
-  })
-  connection.attach({
-    pid: undefined,
-    buffered: 0,
-    close: async () => undefined,
-    send(frame) {
+  const connection = fakeConnection(
+    clock,
+    (frame) => {
       const { id, method, params } = JSON.parse(String(frame))
       const said = JSON.stringify({ jsonrpc: "2.0", id, result: answer(method, params) })
       queueMicrotask(() => connection.receive(encode(said)))
     },
-  })
+    { ids: createRequestIds(crypto.randomUUID().replaceAll("-", "")) },
+  )
   const capabilities = { tasks: {}, extensions: { "io.modelcontextprotocol/tasks": {} } }
   const listing = {
     ...{ era, protocolVersion: "x", serverInfo: {}, capabilities, instructions: undefined },
