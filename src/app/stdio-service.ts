@@ -20,7 +20,7 @@ export async function serveStdioClient(
   const directory = process.cwd()
   const note = (text: string) => log.warn(text)
   const id = mcp.newId()
-  const client = createTrustedClient(findProjectContext(directory, [], note), id, "stdio", deps)
+  const client = createTrustedClient(findProjectContext(directory, [], note), id, deps)
   const watch = watchProjectContext(directory, [], note, (found) => {
     try {
       client.updateContext(found)

@@ -171,9 +171,7 @@ function createProxyConnection(
     if (!isObject(hello) || !isSameMark(String(hello.token), token)) return void socket.end()
     const id = mcp.newId()
     try {
-      const member = createTrustedClient(surroundingsOf(hello), id, "stdio", deps, (message) =>
-        send({ svc: "note", message }),
-      )
+      const member = createTrustedClient(surroundingsOf(hello), id, deps, (message) => send({ svc: "note", message }))
       const scope = hello.wholeResults === true ? withoutBudget(member.scope) : member.scope
       const pipe = new Pipe({ ...mcp, id, scope, principal: "local", send: queue.write, onclient: member.initialize })
       client = { pipe, member }

@@ -50,7 +50,6 @@ export type TrustedClient = {
 export function createTrustedClient(
   first: ProjectContext,
   sessionId: string,
-  type: TemplateContext["transport"]["type"],
   deps: TrustedClientDeps,
   note: (text: string) => void = () => undefined,
 ): TrustedClient {
@@ -59,7 +58,7 @@ export function createTrustedClient(
   let current = first
   let client: TemplateContext["transport"]["client"] | undefined
   const attach = () => {
-    const transport = { type, client: client ?? {} }
+    const transport = { type: "stdio" as const, client: client ?? {} }
     const context = buildContext({ ...current.project, transport, sessionId, now: clock.now(), version })
     for (const problem of instances.attach(key, context)) note(problem)
   }
