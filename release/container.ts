@@ -103,6 +103,33 @@ volumes:
 `
 }
 
+/** Parts of both manifests, with the indentation of their places. */
+const POD_SECURITY = `      securityContext:
+        runAsNonRoot: true
+        runAsUser: ${USER}
+        runAsGroup: ${USER}
+        fsGroup: ${USER}
+        seccompProfile:
+          type: RuntimeDefault`
+
+const CONTAINER_SECURITY = `          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities:
+              drop: [ALL]`
+
+const SERVICE = `apiVersion: v1
+kind: Service
+metadata:
+  name: svc
+spec:
+  selector:
+    app: svc
+  ports:
+    - name: http
+      port: 80
+      targetPort: http`
+
 function kubernetes(facts: Facts): string {
   return `# One replica: the configuration, the tokens and the sessions belong to one svc. The claim keeps them.
 # kubectl exec deploy/svc -- svc auth token create --name laptop
@@ -133,13 +160,7 @@ spec:
         app: svc
     spec:
       automountServiceAccountToken: false
-      securityContext:
-        runAsNonRoot: true
-        runAsUser: ${USER}
-        runAsGroup: ${USER}
-        fsGroup: ${USER}
-        seccompProfile:
-          type: RuntimeDefault
+${POD_SECURITY}
       containers:
         - name: svc
           image: ${imageOf(facts)}-node
@@ -165,11 +186,7 @@ spec:
             requests:
               cpu: 50m
               memory: 128Mi
-          securityContext:
-            allowPrivilegeEscalation: false
-            readOnlyRootFilesystem: true
-            capabilities:
-              drop: [ALL]
+${CONTAINER_SECURITY}
           volumeMounts:
             - name: config
               mountPath: /config
@@ -182,17 +199,7 @@ spec:
         - name: tmp
           emptyDir: {}
 ---
-apiVersion: v1
-kind: Service
-metadata:
-  name: svc
-spec:
-  selector:
-    app: svc
-  ports:
-    - name: http
-      port: 80
-      targetPort: http
+${SERVICE}
 `
 }
 
@@ -232,13 +239,7 @@ spec:
       automountServiceAccountToken: false
       # Longer than --drain-delay and --shutdown-grace together.
       terminationGracePeriodSeconds: 40
-      securityContext:
-        runAsNonRoot: true
-        runAsUser: ${USER}
-        runAsGroup: ${USER}
-        fsGroup: ${USER}
-        seccompProfile:
-          type: RuntimeDefault
+${POD_SECURITY}
       topologySpreadConstraints:
         - maxSkew: 1
           topologyKey: kubernetes.io/hostname
@@ -287,11 +288,7 @@ spec:
             requests:
               cpu: 250m
               memory: 256Mi
-          securityContext:
-            allowPrivilegeEscalation: false
-            readOnlyRootFilesystem: true
-            capabilities:
-              drop: [ALL]
+${CONTAINER_SECURITY}
           volumeMounts:
             - name: configuration
               mountPath: /etc/svc
@@ -308,17 +305,7 @@ spec:
         - name: tmp
           emptyDir: {}
 ---
-apiVersion: v1
-kind: Service
-metadata:
-  name: svc
-spec:
-  selector:
-    app: svc
-  ports:
-    - name: http
-      port: 80
-      targetPort: http
+${SERVICE}
 ---
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
