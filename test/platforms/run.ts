@@ -70,7 +70,6 @@ const TESTS = { windows: testWindows, arm64: testArm64, musl: testMusl }
 
 const only = process.argv[process.argv.indexOf("--only") + 1]
 const willWrite = process.argv.includes("--write")
-checkTitles()
 const platforms = (["windows", "arm64", "musl"] as const).filter(
   (platform) => !process.argv.includes("--only") || platform === only,
 )
@@ -90,15 +89,6 @@ process.exit(isComplete ? 0 : 1)
 
 function say(text: string): void {
   process.stdout.write(`${text}\n`)
-}
-
-/** Fails for a title that no test has any more. */
-function checkTitles(): void {
-  const texts = PORTABLE.windows
-    .map((name) => readFileSync(join(ROOT, "test", "e2e", `${name}.test.ts`), "utf8"))
-    .join("\n")
-  const stale = UNPORTABLE.filter(({ title }) => !texts.includes(`"${title}`)).map(({ title }) => title)
-  if (stale.length > 0) throw new Error(`test/platforms/portable.ts names tests that do not exist: ${stale.join("; ")}`)
 }
 
 /** Runs a step to its end. Throws if it fails. */
