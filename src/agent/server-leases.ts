@@ -3,8 +3,9 @@
  * replica that holds it, the owner, runs the server as configured. To the others it is a remote server at the owner's address.
  *
  *  1. The owner renews its lease each BEAT_MS. If it cannot for SAFE_MS, it stops the server. The lease runs out TTL_MS after the
- *     last renewal, and by then the process has ended or is killed (`graceFor`), before another replica starts its own. Only an
- *     owner that is itself suspended, with its process, notices later: at the latest when it is to use the server.
+ *     last renewal, and by then the process has ended or is killed (`graceFor`), before another replica starts its own: also a
+ *     process that was being stopped already, for another reason. Only an owner that is itself suspended, with its process,
+ *     notices later: at the latest when it is to use the server.
  *  2. The others look at the lease each BEAT_MS, when it runs out, and when its owner says that it has changed hands. So it
  *     passes on TTL_MS after the last renewal, and at once if the owner gives it away.
  *  3. A request from another replica carries the fencing token of the lease that it saw, marked with the key of the cluster. The
@@ -34,6 +35,8 @@ export type ServerLeasesDeps = {
 
 export class ServerLeases {
   private readonly servers = new Map<string, Server>()
+  /** Servers that are wanted here no more, until their processes have ended. */
+  private readonly givenUp = new Set<Server>()
   private readonly ends: (() => void)[]
   /** Whether this replica stops, and takes no lease any more. */
   private isDraining = false
@@ -114,10 +117,15 @@ export class ServerLeases {
     return this.holds(server)
   }
 
-  /** Returns the milliseconds that the process of a server may take to end; undefined if another may not run yet. */
+  /**
+   * Returns the milliseconds after which no process of a server may run here, unless the lease is renewed before; undefined if
+   * this replica has no lease of it, and has lost none.
+   */
   graceFor(id: string): number | undefined {
-    const endBy = this.servers.get(id)?.endBy
-    return endBy === undefined ? undefined : Math.max(0, endBy - this.deps.clock.now())
+    const ends = [this.servers.get(id), ...this.givenUp].flatMap((server) =>
+      server?.id === id && server.endBy !== undefined ? [server.endBy] : [],
+    )
+    return ends.length === 0 ? undefined : Math.max(0, Math.min(...ends) - this.deps.clock.now())
   }
 
   /** Returns the servers with their owner, this replica included; undefined while there is none. */
@@ -273,9 +281,11 @@ export class ServerLeases {
 
   /** Gives the lease of a server away that is wanted here no more, after its process has ended. Until then it is renewed. */
   private async give(server: Server): Promise<void> {
+    this.givenUp.add(server)
     // The plan without the server is applied first.
     await Promise.resolve()
     await this.deps.whenStopped(server.id)
+    this.givenUp.delete(server)
     const { lease } = server
     server.lease = undefined
     server.cancel()

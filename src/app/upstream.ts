@@ -90,7 +90,8 @@ export async function openUpstream(
         server,
         clock: systemClock,
         limit: options.maxResult,
-        grace: () => Math.min(STOP_GRACE_MS, (leases?.graceFor(id) ?? Number.POSITIVE_INFINITY) / 2),
+        grace: STOP_GRACE_MS,
+        msLeft: () => leases?.graceFor(id),
         reaper,
         output: new ChildOutputLogger(systemClock, log, server, (text) => redactor().maskCredentials(text)),
       }),
@@ -161,6 +162,6 @@ async function openJobReaper(onfail: (reason: string) => void): Promise<Reaper> 
   }
 }
 
-const STOP_GRACE_MS = 2000
+const STOP_GRACE_MS = 4000
 /** How long a start waits for what other replicas know. */
 const SYNC_MS = 1000

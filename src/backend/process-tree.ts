@@ -33,27 +33,39 @@ export const posixGroup = (pid: number, close: () => void): ProcessGroup => ({
 })
 
 /**
- * Resolves when the child is observed dead and its group is empty. `grace`: milliseconds from closing stdin to
- * SIGTERM, and from SIGTERM to SIGKILL.
+ * Resolves when the child is observed dead and its group is empty. `left` returns the milliseconds until SIGKILL; SIGTERM comes
+ * when as much time has passed. It is called again and again, because the time may become shorter than it was.
  */
-export async function endTree(child: ChildProcess, group: ProcessGroup, clock: Clock, grace: number): Promise<void> {
-  const isAlive = () => (child.exitCode === null && child.signalCode === null) || !group.isEmpty()
+export async function endTree(
+  child: ChildProcess,
+  group: ProcessGroup,
+  clock: Clock,
+  left: () => number,
+): Promise<void> {
+  const start = clock.now()
+  const isRunning = () => child.exitCode === null && child.signalCode === null
+  const isAlive = () => isRunning() || !group.isEmpty()
   try {
     // Not awaited: bytes buffered for a child that does not read would delay it.
     void Promise.resolve(child.stdin.end()).catch(() => undefined)
   } catch {
     // The pipe is broken already.
   }
-  await withTimeout(clock, grace, child.exited)
+  while (isRunning()) {
+    const untilTerm = (left() - (clock.now() - start)) / 2
+    if (untilTerm <= 0) break
+    await withTimeout(clock, Math.min(untilTerm, LOOK_MS), child.exited)
+  }
   if (!isAlive()) return
   group.signal("SIGTERM")
-  await untilDead(isAlive, clock, grace)
+  await untilDead(isAlive, clock, left)
   if (!isAlive()) return
   group.signal("SIGKILL")
   // The child may be in no group: Windows can refuse it.
   child.kill("SIGKILL")
   await child.exited
-  await untilDead(isAlive, clock, REMAINS_MS)
+  const end = clock.now() + REMAINS_MS
+  await untilDead(isAlive, clock, () => end - clock.now())
 }
 
 // ---
@@ -61,14 +73,15 @@ export async function endTree(child: ChildProcess, group: ProcessGroup, clock: C
 /** The time in which the rest of a group must die after SIGKILL. */
 const REMAINS_MS = 1000
 const POLL_MS = 20
+/** How often the time that is left is compared while the child exits by itself. */
+const LOOK_MS = 100
 
 /**
- * Waits until nothing is alive, at most `ms` milliseconds. Polls: the exit of the child is an event, but no system reports
- * the end of a process group.
+ * Waits until nothing is alive, or no time is left. Polls: the exit of the child is an event, but no system reports the end of
+ * a process group.
  */
-async function untilDead(isAlive: () => boolean, clock: Clock, ms: number): Promise<void> {
-  const until = clock.now() + ms
-  while (isAlive() && clock.now() < until) await delay(clock, POLL_MS)
+async function untilDead(isAlive: () => boolean, clock: Clock, left: () => number): Promise<void> {
+  while (isAlive() && left() > 0) await delay(clock, POLL_MS)
 }
 
 function canSignal(group: number): boolean {

@@ -24,8 +24,10 @@ export type StdioDeps = {
   readonly clock: Clock
   /** The limit, in bytes, of one frame, and of all frames that wait for the child to read. */
   readonly limit: number
-  /** Returns the milliseconds from closing stdin to SIGTERM, and from SIGTERM to SIGKILL. */
-  grace(): number
+  /** Milliseconds from closing stdin to SIGKILL; SIGTERM comes when half of them have passed. */
+  readonly grace: number
+  /** Returns the milliseconds after which the child must be dead, whenever svc began to end it; undefined if it may take its grace. */
+  msLeft?(): number | undefined
   readonly reaper: Reaper
   /** Receives the output of the child beside its messages. */
   readonly output: ChildOutput
@@ -88,7 +90,9 @@ export class StdioTransport implements ClientTransport {
 
   private async end(): Promise<void> {
     const { clock, grace } = this.deps
-    await endTree(this.child, this.group, clock, grace())
+    const end = clock.now() + grace
+    const left = () => Math.min(end - clock.now(), this.deps.msLeft?.() ?? grace)
+    await endTree(this.child, this.group, clock, left)
     this.group.close()
     // Reads the last output, then closes a pipe that a process outside of the group holds open.
     void withTimeout(clock, SETTLE_MS, Promise.all([this.stdoutEnd, this.stderrEnd])).then(() =>

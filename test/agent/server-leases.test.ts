@@ -250,4 +250,24 @@ describe.skipIf(NO_REDIS !== undefined)("leases of servers", () => {
     await pass(1000)
     expect(other.runsHere()).toBe(false)
   })
+
+  test("the process of a server that has left the configuration has ended when its lease runs out [cluster:one:passes]", async () => {
+    await using both = await owned()
+    const { network, pass, one } = both
+    const { promise, resolve } = Promise.withResolvers<void>()
+    one.stopped.promise = promise
+    one.leases.place(EMPTY_PLAN)
+    await pass(1000)
+    expect(one.leases.graceFor(spec.id)).toBe(undefined)
+    await network.cut()
+    await pass(2100)
+    expect(one.leases.graceFor(spec.id)).toBeLessThanOrEqual(3500 - 2100)
+    await pass(1500)
+    expect(one.leases.graceFor(spec.id)).toBe(0)
+    // What runs under a lease of its own later is not bound by it.
+    resolve()
+    await network.mend()
+    await pass(STEP_MS)
+    expect(one.leases.graceFor(spec.id)).toBe(undefined)
+  })
 })

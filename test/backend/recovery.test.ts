@@ -72,7 +72,7 @@ function start(
               server: "dying",
               clock,
               limit: 1 << 20,
-              grace: () => 200,
+              grace: 400,
               reaper,
               output: { onstderr() {}, onstderrend() {}, onstdoutnoise() {}, exitReason: () => "Error: no such thing" },
             }),

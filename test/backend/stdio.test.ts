@@ -49,7 +49,7 @@ function start(launch: StdioLaunch, more: Partial<StdioDeps> = {}) {
       server: "web",
       clock: systemClock,
       limit: 1 << 20,
-      grace: () => 150,
+      grace: 300,
       reaper,
       output: {
         onstderr(chunk) {
@@ -169,6 +169,19 @@ test("close ends a child that ignores the end of stdin and SIGTERM", async () =>
   await transport.close()
   expect(isAlive(transport.pid ?? 0)).toBe(false)
   expect(losses).toEqual([])
+})
+
+test("a child that is being ended is killed earlier if the time that is left becomes shorter meanwhile [cluster:one:passes]", async () => {
+  let end = Number.POSITIVE_INFINITY
+  const msLeft = () => (end === Number.POSITIVE_INFINITY ? undefined : end - systemClock.now())
+  // Says when it is asked to end, and goes on.
+  const script = `trap 'echo "{}"' TERM; echo "{}"; while :; do sleep 0.05; done`
+  const { transport, frames } = shell(script, { grace: 120_000, msLeft })
+  await until(() => frames.length === 1)
+  const closed = transport.close()
+  end = systemClock.now() + 400
+  await closed
+  expect(isAlive(transport.pid)).toBe(false)
 })
 
 test("close ends the whole group, even if its leader has exited and a grandchild holds stdout and ignores SIGTERM", async () => {
