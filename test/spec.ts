@@ -2203,6 +2203,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the state of a session must not depend on where the load balancer sends a request",
   },
+  "cluster:silent": {
+    says: "what was sent on to a replica that does not answer any more ends when it is known to be gone, with an error or the end of its stream, and fails once; a replica that stood still itself, or could hear nobody, takes no other for gone",
+    from: "choice",
+    why: "a machine that hangs accepts connections, and would hold calls for ever",
+  },
   "cluster:chaos": {
     says: "if replicas and Redis are killed at random, no call runs twice, no client gets the data of another, sessions continue, and calls, questions, cancellations, tasks, stored results, resumptions and list changes fail only around the time of a kill",
     from: "choice",

@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from "node:util"
 import type { Caller } from "../backend/attribution.ts"
 import { Backend, type BackendDeps } from "../backend/backend.ts"
-import type { OpenDeps } from "../backend/connection-attempt.ts"
+import { type OpenDeps, OWNER_LOST } from "../backend/connection-attempt.ts"
 import { openConnection } from "../backend/open-connection.ts"
 import type { Catalog } from "../catalog/catalog.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
@@ -375,6 +375,7 @@ export class Agent {
     }
     if (!isDeepStrictEqual(backend.spec.launch, spec.launch)) {
       // If another replica ran the server under a lease, that lease has ended: a late answer must not reach a client.
+      if (runsElsewhere(backend.spec)) backend.published?.open.connection.end({ reason: OWNER_LOST })
       if (backend.spec.launch.transport === "stdio" || runsElsewhere(backend.spec)) this.remove(spec.id, backend)
       else this.retire(spec.id, backend)
       this.add(spec)

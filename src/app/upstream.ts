@@ -6,6 +6,7 @@ import type { ServerLeases } from "../agent/server-leases.ts"
 import { createReaper, type Reaper } from "../backend/reaper.ts"
 import { ChildOutputLogger } from "../backend/stderr.ts"
 import { StdioTransport } from "../backend/stdio.ts"
+import { REPLICA_HEADER } from "../config/server-spec.ts"
 import { matchesFilter } from "../config/tag-filter.ts"
 import { systemClock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
@@ -83,8 +84,13 @@ export async function openUpstream(
     eras: shared?.eras ?? createEraCache(eraFile, systemClock),
     pins: shared?.pins ?? ownPins,
     credentials: (spec, launch) => oauth.credentials(spec, launch),
-    // Each call has a timeout of its own.
-    fetch: (url, init) => fetch(url, { ...init, timeout: false } as RequestInit),
+    // Each call has a timeout of its own. One to a server that another replica runs ends with the life of that replica.
+    fetch(url, init) {
+      const owner = REPLICA_HEADER in (init.headers ?? {}) ? cluster?.replicas.at(url) : undefined
+      const signal =
+        owner === undefined ? init.signal : AbortSignal.any([owner.life, ...(init.signal ? [init.signal] : [])])
+      return fetch(url, { ...init, signal, timeout: false } as RequestInit)
+    },
     openChild: (launch, events, { id, name: server }) =>
       StdioTransport.open(launch, events, {
         server,

@@ -384,6 +384,10 @@ export class ConnectionAttempt {
   }
 }
 
+/** Why a call of a server failed that another replica ran. */
+export const OWNER_LOST =
+  "has lost the replica of svc that ran it, during this call; another replica takes it over: try again in a moment"
+
 // ---
 
 /** Returns the error of a request that failed while the connection was being opened, with the class that opening decides by. */
@@ -392,8 +396,6 @@ const openingError = (error: Error, server: string): Error =>
     ? error
     : new BackendError(server, messageOf(error), { cause: error })
 
-const OWNER_LOST =
-  "has lost the replica of svc that ran it, during this call; another replica takes it over: try again in a moment"
 const PROBE_MS = 5000
 /** Longer than it takes to report an exit. */
 const EXIT_MS = 1000

@@ -91,6 +91,12 @@ export class UnavailableError extends Error {
   }
 }
 
+/**
+ * Another replica that worked on a request has ended, or does not answer. Whether the request was executed is unknown, so only
+ * its client may repeat it: a proxy may repeat a request that is answered with 503.
+ */
+export class UnansweredError extends UnavailableError {}
+
 /** The user ended a command: with Ctrl-C at a prompt or in a call, or with a second signal during shutdown. Not printed. */
 export class Interrupted extends Error {
   override readonly name = "Interrupted"
@@ -166,7 +172,7 @@ export const HTTP_STATUS = {
   noContent: 204,
   seeOther: 303,
   notModified: 304,
-  /** A backend failed a call whose response has no JSON-RPC body to report the failure. */
+  /** A backend failed a call whose response has no JSON-RPC body to report the failure, or another replica failed a request. */
   badGateway: 502,
   unavailable: 503,
 } as const
@@ -195,6 +201,7 @@ export function codesOf(error: unknown): Codes {
   if (error instanceof RequestError) return REQUEST_CODES[error.fault]
   if (error instanceof ConfigError) return { exit: 78, http: 503, rpc: RPC_CODE.internalError }
   if (error instanceof BackendError) return { exit: 69, http: 503, rpc: RPC_CODE.internalError }
+  if (error instanceof UnansweredError) return { exit: 69, http: HTTP_STATUS.badGateway, rpc: RPC_CODE.internalError }
   if (error instanceof UnavailableError) return { exit: 69, http: 503, rpc: RPC_CODE.internalError }
   if (error instanceof Interrupted)
     return { exit: error.during === "shutdown" ? 1 : 130, http: 500, rpc: RPC_CODE.internalError }

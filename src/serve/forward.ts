@@ -6,33 +6,40 @@
  *  2. A request goes on once: whoever sends the header FORWARDED_BY gets what this replica has.
  *  3. A replica that does not accept the connection is gone, and this one answers with what it has. So it does if the other one
  *     stops, and says by ELSEWHERE_HEADER that the request is another's.
+ *  4. What waits for a replica ends with its life (store/replicas.ts): a replica that stands still accepts connections, and
+ *     answers nothing. A stream that has begun ends with an error for its request.
  */
-import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { messageOf, publicMessage, RPC_CODE, UnansweredError } from "../lib/errors.ts"
 import { isConnectionRefused } from "../lib/network-error.ts"
-import type { Replica } from "../store/replicas.ts"
+import type { OtherReplica } from "../store/replicas.ts"
+import { errorText, type Id } from "../wire/message.ts"
+import { formatEvent } from "../wire/sse.ts"
+import { BYTE_STRATEGY, SSE_HEADERS } from "./http-exchange.ts"
 
 export type ForwardDeps = {
   /** The id of this replica. */
   readonly replica: string
   /** Returns another replica that lives. */
-  find(id: string): Pick<Replica, "address"> | undefined
+  find(id: string): Pick<OtherReplica, "address" | "life"> | undefined
   /** Sends a request, like fetch. */
   send(url: string, init: RequestInit): Promise<Response>
 }
 
 /**
- * Sends a request on to a replica. `body` is its body if that was read already. Resolves with undefined if this replica must
- * answer; rejects with an UnavailableError if the other one ended while it worked on the request.
+ * Sends a request on to a replica. `body` is its body if that was read already, `id` that of the JSON-RPC request in it.
+ * Resolves with undefined if this replica must answer; rejects with an UnansweredError if the other one has ended while it
+ * worked on the request, or does not answer.
  */
 export type Forward = (
   to: string | undefined,
   request: Request,
   body?: string,
+  id?: Id,
 ) => Promise<Response | undefined> | undefined
 
 /** Creates the function that forwards. It returns undefined at once if there is no other replica to send the request to. */
 export function createForward({ replica, find, send }: ForwardDeps): Forward {
-  return (to, request, body) => {
+  return (to, request, body, id) => {
     if (to === undefined || to === replica || request.headers.has(FORWARDED_BY)) return undefined
     const target = find(to)
     if (target === undefined) return undefined
@@ -42,19 +49,23 @@ export function createForward({ replica, find, send }: ForwardDeps): Forward {
     // What the other replica compresses, this one would have to decompress.
     headers.set("accept-encoding", "identity")
     headers.set(FORWARDED_BY, replica)
-    const { method, signal } = request
-    return send(`${target.address}${pathname}${search}`, {
+    const { method } = request
+    const { address, life } = target
+    const lost = (cause: unknown) =>
+      new UnansweredError(life.aborted ? SILENT : `${ENDED} (${messageOf(cause)})`, { cause })
+    return send(`${address}${pathname}${search}`, {
       method,
       headers,
-      signal,
+      signal: AbortSignal.any([request.signal, life]),
       redirect: "manual",
       ...(body === undefined ? {} : { body }),
-    }).then(relayed, (cause: unknown) => {
-      if (isConnectionRefused(cause)) return undefined
-      throw new UnavailableError(`The replica of svc that worked on this request has ended (${messageOf(cause)})`, {
-        cause,
-      })
-    })
+    }).then(
+      (response) => relayed(response, (cause) => (id === undefined ? undefined : errorEvent(id, lost(cause)))),
+      (cause: unknown) => {
+        if (isConnectionRefused(cause)) return undefined
+        throw lost(cause)
+      },
+    )
   }
 }
 
@@ -69,12 +80,50 @@ export const isForwarded = ({ headers }: Request): boolean => headers.has(FORWAR
 const FORWARDED_BY = "svc-forwarded-by"
 const HOP_BY_HOP = ["connection", "keep-alive", "transfer-encoding", "content-length", "upgrade", "te", "trailer"]
 
-async function relayed(response: Response): Promise<Response | undefined> {
+const ENDED = "The replica of svc that worked on this request has ended"
+const SILENT = "The replica of svc that worked on this request does not answer; whether it was done is unknown"
+
+/** Returns the response as this replica sends it. `last` makes the end of an event stream that breaks off, if it has one. */
+async function relayed(
+  response: Response,
+  last: (cause: unknown) => Uint8Array | undefined,
+): Promise<Response | undefined> {
   if (response.headers.has(ELSEWHERE_HEADER)) {
     await response.body?.cancel()
     return undefined
   }
   const headers = new Headers(response.headers)
   for (const name of HOP_BY_HOP) headers.delete(name)
-  return new Response(response.body, { status: response.status, headers })
+  const { body, status } = response
+  const isStream = headers.get("content-type") === SSE_HEADERS["content-type"]
+  return new Response(body !== null && isStream ? whole(body, last) : body, { status, headers })
+}
+
+/** Passes on an event stream. Ends it with `last` if it breaks off: its client then need not find out what that means. */
+function whole(
+  body: ReadableStream<Uint8Array>,
+  last: (cause: unknown) => Uint8Array | undefined,
+): ReadableStream<Uint8Array> {
+  const reader = body.getReader()
+  const source = {
+    async pull(controller: ReadableStreamDefaultController<Uint8Array>) {
+      try {
+        const { done, value } = await reader.read()
+        if (done) controller.close()
+        else controller.enqueue(value)
+      } catch (cause) {
+        const event = last(cause)
+        if (event !== undefined) controller.enqueue(event)
+        controller.close()
+      }
+    },
+    cancel: (reason: unknown) => reader.cancel(reason),
+  }
+  return new ReadableStream(source, BYTE_STRATEGY)
+}
+
+/** Returns the event of an error answer. The break may be within an event, which the empty lines end. */
+function errorEvent(id: Id, error: UnansweredError): Uint8Array {
+  const event = formatEvent(errorText(id, RPC_CODE.internalError, publicMessage(error)))
+  return Buffer.concat([Buffer.from("\n\n"), event])
 }

@@ -30,6 +30,7 @@ import { decodeHeader, paramMismatch } from "../wire/headers.ts"
 import {
   asMessage,
   type Id,
+  isId,
   isObject,
   isRequest,
   isResponse,
@@ -120,7 +121,10 @@ function servePost(received: Received): void {
       deps.onbody?.(http)
       const value = parseJson(body)
       if (deps.forward === undefined) settle(postHere(value, received))
-      else settle(bringSession(received).then(() => post(value, body, received)))
+      else
+        bringSession(received)
+          .then(() => post(value, body, received))
+          .then(settle, (error: unknown) => respond(refuse(error, received, undefined, requestIdOf(value))))
     } catch (error) {
       fail(error)
     }
@@ -138,7 +142,8 @@ async function serveOther(received: Received): Promise<Response> {
     case "GET": {
       if (deps.forward === undefined) return openStream(received)
       const last = http.headers.get("last-event-id")
-      const forwarded = await deps.forward(last === null ? undefined : replicaIn(last), http)
+      // If the other replica does not answer, the client is told here that the rest is lost.
+      const forwarded = await deps.forward(last === null ? undefined : replicaIn(last), http)?.catch(() => undefined)
       if (forwarded !== undefined) return forwarded
       await bringSession(received)
       return openStream(received)
@@ -187,11 +192,15 @@ function post(value: unknown, body: string, received: Received): Served {
   const to = replicaOf(value, received)
   if (to === undefined && deps.homes !== undefined && http.headers.has("mcp-session-id"))
     return postAtHome(value, body, received, deps.homes)
-  const forwarding = deps.forward?.(to, http, body)
+  const forwarding = deps.forward?.(to, http, body, requestIdOf(value))
   return forwarding === undefined
     ? postHere(value, received)
     : forwarding.then((forwarded) => forwarded ?? postHere(value, received))
 }
+
+/** Returns the id of a request; undefined if what was posted is none. */
+const requestIdOf = (value: unknown): Id | undefined =>
+  isObject(value) && "method" in value && isId(value.id) ? value.id : undefined
 
 /**
  * Answers a message of a session at the replica that runs the session's processes, if any. If that replica is gone, takes the
@@ -202,7 +211,8 @@ function postAtHome(value: unknown, body: string, received: Received, homes: Ses
   const session = sessionOf(received)
   const home = homes.of(session)
   if (home === undefined) return postHere(value, received)
-  const sendTo = (replica: string | undefined) => deps.forward?.(replica, http, body) ?? Promise.resolve(undefined)
+  const sendTo = (replica: string | undefined) =>
+    deps.forward?.(replica, http, body, requestIdOf(value)) ?? Promise.resolve(undefined)
   const elsewhere = async () => (isForwarded(http) ? undefined : sendTo(await homes.adopt(session)))
   return sendTo(home)
     .then((forwarded) => forwarded ?? elsewhere())
@@ -218,9 +228,16 @@ async function postTaskList(request: RpcRequest, received: Received, replicas: r
       const served = postHere(asked, { ...received, respond })
       void Promise.resolve(served).then((response) => response !== undefined && respond(response), fail)
     })
+  // In turn: two requests of a session that run at once may not have the same id.
+  let before: Promise<unknown> = Promise.resolve()
+  const hereInTurn = (asked: RpcRequest) => {
+    const response = before.then(() => here(asked))
+    before = response.catch(() => undefined)
+    return response
+  }
   const ask = (section: string, asked: RpcRequest) =>
     section === "" || section === deps.gateway.peers?.replica
-      ? here(asked)
+      ? hereInTurn(asked)
       : // The tasks of a replica that ends meanwhile are lost.
         deps.forward?.(section, http, JSON.stringify(asked))?.catch(() => undefined)
   return listTasksOfAll(request, { replicas, ask })

@@ -1,6 +1,7 @@
 /**
  * Lists a client's tasks on all replicas: each lists its own, because only its servers have them (session/tasks.ts). Sections
  * follow each other in the order of the replicas' ids, and a cursor names its section, so that any replica continues a list.
+ * All are asked at once: one that does not answer costs the time until it is known to be gone, whatever their number.
  */
 import { parseExact } from "../lib/json.ts"
 import { MAX_LISTED_TASKS, sectionAt, sectionOf } from "../session/tasks.ts"
@@ -19,16 +20,20 @@ export async function listTasksOfAll(request: RpcRequest, { replicas, ask }: Tas
   const { id, params } = request
   const start = sectionOf(params?.cursor)
   const sections = ["", ...[...replicas].sort()].filter((section) => section >= start)
-  const tasks: unknown[] = []
-  for (const [at, section] of sections.entries()) {
+  const asked = sections.map(async (section) => {
     const cursor = section === start && params?.cursor !== undefined ? params.cursor : sectionAt(section)
     const response = await ask(section, { ...request, params: { ...params, cursor } })
-    // A replica may end while it answers.
-    const answer = await answerIn(response).catch(() => undefined)
-    if (response === undefined || answer === undefined) continue
+    return { status: response?.status, answer: await answerIn(response) }
+  })
+  // A replica may end while it answers.
+  const answers = asked.map((one) => one.catch(() => undefined))
+  const tasks: unknown[] = []
+  for (const [at, section] of sections.entries()) {
+    const { status, answer } = (await answers[at]) ?? {}
+    if (answer === undefined) continue
     if (!isObject(answer.result) || !Array.isArray(answer.result.tasks)) {
       // The client, or what it asks for, is refused everywhere alike.
-      if (section === sections[0]) return jsonResponse(answer, response.status)
+      if (section === sections[0]) return jsonResponse(answer, status)
       continue
     }
     tasks.push(...answer.result.tasks)

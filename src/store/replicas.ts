@@ -1,9 +1,9 @@
 /**
  * The replicas of a cluster as one of them knows them, and the messages between them.
  *
- *  1. Each replica says hello once a second. One that was not heard for DEAD_MS is gone. Only this replica's own clock counts:
- *     clocks of machines differ.
- *  2. While the shared state is away nobody can be heard, so nobody is taken for gone.
+ *  1. Each replica says hello once a second. One that was not heard for DEAD_MS is gone, and whatever waits for it ends by the
+ *     signal of its life. Only this replica's own clock counts: clocks of machines differ.
+ *  2. While the shared state is away, or this replica stood still itself, nobody could be heard, so nobody is taken for gone.
  *  3. A message is sent at most once and not stored. A kind that a replica does not know, from another version of svc, is
  *     ignored.
  */
@@ -43,6 +43,9 @@ export type Replica = ReplicaFacts & {
   /** Whether it is this process. */
   readonly self: boolean
 }
+
+/** Another replica. `life` is aborted when it is gone. */
+export type OtherReplica = Replica & { readonly life: AbortSignal }
 
 /** The messages. `session` is the hash of a session's id: a reader of Redis cannot use the session. */
 export type ReplicaMessage =
@@ -107,11 +110,13 @@ type MessageOf<K extends Kind> = Extract<ReplicaMessage, { kind: K }>
 type MessageListener = (message: ReplicaMessage, from: string) => void
 
 export class Replicas {
-  private readonly others = new Map<string, { replica: Replica; heard: number }>()
+  private readonly others = new Map<string, Other>()
   private readonly listeners = new Map<Kind, Set<MessageListener>>()
   private facts: ReplicaFacts | undefined
   private readonly ends: (() => void)[]
   private beat: ((asks: boolean) => void) | undefined
+  /** When it last said hello by itself, which it does each HELLO_MS unless it stands still. */
+  private lastBeat = Number.POSITIVE_INFINITY
   private cancelHello: () => void = () => undefined
   /** Of messages that have not come back, by their numbers: what to call then. */
   private readonly echoes = new Map<number, () => void>()
@@ -130,8 +135,7 @@ export class Replicas {
           for (const heard of this.echoes.values()) heard()
           return
         }
-        // Rule 2.
-        for (const other of this.others.values()) other.heard = clock.now()
+        this.hearAnew()
         this.greet(true)
       }),
     ]
@@ -141,6 +145,7 @@ export class Replicas {
   join(facts: () => ReplicaFacts): void {
     const beat = (asks: boolean) => {
       this.cancelHello()
+      this.bury()
       this.facts = facts()
       this.greet(asks)
       this.cancelHello = this.clock.after(HELLO_MS, () => beat(false))
@@ -162,11 +167,14 @@ export class Replicas {
   }
 
   /** Returns another replica that lives. */
-  find(id: string): Replica | undefined {
+  find(id: string): OtherReplica | undefined {
     const found = this.others.get(id)
-    if (found === undefined) return undefined
-    if (!this.state.connected || this.clock.now() - found.heard <= DEAD_MS) return found.replica
-    this.others.delete(id)
+    return found === undefined || found.hasLeft || this.isGone(found) ? undefined : found.replica
+  }
+
+  /** Returns the other replica whose address a URL begins with, if it lives. */
+  at(url: string): OtherReplica | undefined {
+    for (const [id, { replica }] of this.others) if (url.startsWith(`${replica.address}/`)) return this.find(id)
     return undefined
   }
 
@@ -205,6 +213,7 @@ export class Replicas {
   /** Says goodbye. Resolves when it was sent. */
   async close(): Promise<void> {
     this.cancelHello()
+    this.beat = undefined
     const hasJoined = this.facts !== undefined
     this.facts = undefined
     for (const end of this.ends.splice(0)) end()
@@ -212,6 +221,30 @@ export class Replicas {
   }
 
   // ---
+
+  private isGone({ heard }: Other): boolean {
+    return this.state.connected && !this.stoodStill() && this.clock.now() - heard > DEAD_MS
+  }
+
+  private stoodStill(): boolean {
+    return this.clock.now() - this.lastBeat > STILL_MS
+  }
+
+  /** Rule 2: whoever lives is heard from now on. */
+  private hearAnew(): void {
+    for (const other of this.others.values()) other.heard = this.clock.now()
+  }
+
+  /** Forgets the replicas that are gone, and ends what waits for them. */
+  private bury(): void {
+    if (this.stoodStill()) this.hearAnew()
+    this.lastBeat = this.clock.now()
+    for (const [id, other] of this.others) {
+      if (!this.isGone(other)) continue
+      this.others.delete(id)
+      other.end()
+    }
+  }
 
   private greet(asks: boolean): void {
     if (this.facts === undefined) return
@@ -228,14 +261,37 @@ export class Replicas {
     }
     const known = message as ReplicaMessage
     if (known.kind === "hello") {
-      this.others.set(from, { replica: { ...known.facts, id: from, self: false }, heard: this.clock.now() })
+      const { end, life } = this.others.get(from) ?? newLife()
+      const replica = { ...known.facts, id: from, self: false, life }
+      this.others.set(from, { replica, life, end, heard: this.clock.now(), hasLeft: false })
       if (known.asks === true) this.greet(false)
-    } else if (known.kind === "bye") this.others.delete(from)
+    } else if (known.kind === "bye") {
+      // What it has sent before may still be on the way.
+      const other = this.others.get(from)
+      if (other !== undefined) Object.assign(other, { hasLeft: true, heard: this.clock.now() })
+    }
     for (const listener of this.listeners.get(known.kind) ?? []) listener(known, from)
   }
 }
 
 // ---
 
+type Other = {
+  readonly replica: OtherReplica
+  readonly life: AbortSignal
+  /** Aborts its life. */
+  end(): void
+  heard: number
+  /** Whether it said goodbye. */
+  hasLeft: boolean
+}
+
+function newLife(): Pick<Other, "life" | "end"> {
+  const controller = new AbortController()
+  return { life: controller.signal, end: () => controller.abort() }
+}
+
 const HELLO_MS = 1000
 const DEAD_MS = 4000
+/** How late a hello is if its replica stood still: it may have missed those of others. */
+const STILL_MS = 2 * HELLO_MS

@@ -30,6 +30,24 @@ test("if a replica ends while it answers, only its own tasks are missing [cluste
   expect(asked).toEqual(["", "r1", "r2", "r3"])
 })
 
+test("all replicas are asked at once, and one that does not answer keeps the others waiting no longer than it is known [cluster:tasks:list] [cluster:silent]", async () => {
+  const silent = Promise.withResolvers<Response | undefined>()
+  const asked: string[] = []
+  const response = listTasksOfAll(REQUEST, {
+    replicas: ["r1", "r2", "r3"],
+    ask(section) {
+      asked.push(section)
+      if (section === "r1") return silent.promise
+      return Promise.resolve(Response.json({ jsonrpc: "2.0", id: 1, result: { tasks: [{ taskId: section }] } }))
+    },
+  })
+  expect(asked).toEqual(["", "r1", "r2", "r3"])
+  silent.reject(new Error("does not answer"))
+  expect(await (await response).json()).toMatchObject({
+    result: { tasks: [{ taskId: "" }, { taskId: "r2" }, { taskId: "r3" }] },
+  })
+})
+
 test("an error that every replica returns reaches the client once", async () => {
   const refused = { jsonrpc: "2.0", id: 1, error: { code: -32_602, message: "The cursor is not from this list" } }
   const ask = async () => Response.json(refused, { status: 200 })

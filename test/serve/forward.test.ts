@@ -1,0 +1,66 @@
+/** What becomes of a request that was sent on to another replica. */
+import { expect, test } from "bun:test"
+import { UnansweredError } from "../../src/lib/errors.ts"
+import { createForward } from "../../src/serve/forward.ts"
+
+function open(send: (init: RequestInit) => Promise<Response>) {
+  const life = new AbortController()
+  const forward = createForward({
+    replica: "b",
+    find: () => ({ address: "http://a", life: life.signal }),
+    send: (_url, init) => send(init),
+  })
+  return { forward, gone: () => life.abort() }
+}
+
+/** Never answers, as a replica that stands still. */
+const silence = ({ signal }: RequestInit): Promise<Response> =>
+  new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)))
+
+const post = (headers = {}) => new Request("http://b/mcp", { method: "POST", headers })
+const STREAM = { headers: { "content-type": "text/event-stream" } }
+
+test("a request ends with the life of the replica that works on it [cluster:silent]", async () => {
+  const { forward, gone } = open(silence)
+  const forwarded = forward("a", post(), "{}", 1)
+  gone()
+  const error = await forwarded?.catch((thrown: unknown) => thrown)
+  expect(error).toBeInstanceOf(UnansweredError)
+  expect(String(error)).toContain("does not answer")
+})
+
+test("a stream that breaks off ends with an error for its request, also within an event [cluster:silent]", async () => {
+  for (const [id, text] of [
+    [7, 'data: {"method":"x"}\n\ndata: {"meth'],
+    [undefined, "data: {}\n\n"],
+  ] as const) {
+    const { promise: started, resolve } = Promise.withResolvers<ReadableStreamDefaultController<Uint8Array>>()
+    const { forward } = open(async () => new Response(new ReadableStream({ start: resolve }), STREAM))
+    const reader = (await forward("a", post(), "{}", id))?.body?.getReader()
+    const controller = await started
+    controller.enqueue(Buffer.from(text))
+    expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toBe(text)
+    controller.error(new Error("the connection was closed"))
+    const last = await reader?.read()
+    if (id === undefined) {
+      expect(last?.done).toBe(true)
+      continue
+    }
+    const event = Buffer.from(last?.value ?? []).toString()
+    expect(JSON.parse(/^\n\ndata: (.*)\n\n$/.exec(event)?.[1] ?? "")).toMatchObject({ id, error: { code: -32603 } })
+    expect((await reader?.read())?.done).toBe(true)
+  }
+})
+
+test("a response that is whole goes on as it came", async () => {
+  const { forward } = open(async () => new Response("data: {}\n\n", STREAM))
+  expect(await (await forward("a", post(), "{}", 1))?.text()).toBe("data: {}\n\n")
+})
+
+test("a request goes on once, and not to a replica that refuses the connection", async () => {
+  const refused = Object.assign(new Error("refused"), { code: "ConnectionRefused" })
+  const { forward } = open(() => Promise.reject(refused))
+  expect(forward("b", post())).toBeUndefined()
+  expect(forward("a", post({ "svc-forwarded-by": "c" }))).toBeUndefined()
+  expect(await forward("a", post())).toBeUndefined()
+})

@@ -1,0 +1,121 @@
+/** Which replicas are taken for gone. */
+import { expect, test } from "bun:test"
+import { Replicas } from "../../src/store/replicas.ts"
+import type { SharedState } from "../../src/store/shared-state.ts"
+import { type ManualClock, manualClock } from "../clock.ts"
+
+/** What replicas share, in memory: messages alone. */
+function bus() {
+  const members = new Set<{ connected: boolean; take(text: string): void; turn(connected: boolean): void }>()
+  const open = (): Pick<SharedState, "connected" | "publish" | "onmessage" | "onstate"> => {
+    const messages = new Set<(text: string) => void>()
+    const states = new Set<(connected: boolean) => void>()
+    const member = {
+      connected: true,
+      take: (text: string) => {
+        for (const listener of messages) listener(text)
+      },
+      turn(connected: boolean) {
+        member.connected = connected
+        for (const listener of states) listener(connected)
+      },
+    }
+    members.add(member)
+    return {
+      get connected() {
+        return member.connected
+      },
+      async publish(text) {
+        if (member.connected) for (const { connected, take } of members) if (connected) take(text)
+      },
+      onmessage(listener) {
+        messages.add(listener)
+        return () => messages.delete(listener)
+      },
+      onstate(listener) {
+        states.add(listener)
+        return () => states.delete(listener)
+      },
+    }
+  }
+  return {
+    open,
+    turn(connected: boolean) {
+      for (const member of members) member.turn(connected)
+    },
+  }
+}
+
+function join(id: string, state: Partial<SharedState>, clock: ManualClock): Replicas {
+  const replicas = new Replicas(id, state as SharedState, clock)
+  const load = { calls: 0, sessions: 0, streams: 0, draining: false }
+  replicas.join(() => ({ address: `http://${id}`, version: "1", config: "", startedAt: 0, load }))
+  return replicas
+}
+
+async function two() {
+  const clock = manualClock()
+  const shared = bus()
+  // Each has a clock of its own: one may stand still.
+  const others = manualClock()
+  const [one, other] = [join("r1", shared.open(), clock), join("r2", shared.open(), others)]
+  const pass = async (ms: number) => {
+    for (let passed = 0; passed < ms; passed += 100) for (const each of [clock, others]) await each.pass(100)
+  }
+  await pass(1000)
+  return { clock, others, shared, one, other, pass }
+}
+
+test("what waits for a replica that says hello no more ends, and for no other [cluster:silent]", async () => {
+  const { clock, one, pass } = await two()
+  const found = one.find("r2")
+  expect(one.at("http://r2/mcp")).toBe(found)
+  expect(one.at("http://r20/mcp")).toBeUndefined()
+  await pass(10_000)
+  expect([one.find("r2")?.address, found?.life.aborted]).toEqual(["http://r2", false])
+  // It stands still.
+  await clock.pass(4000)
+  expect(found?.life.aborted).toBe(false)
+  await clock.pass(2000)
+  expect([one.find("r2"), one.at("http://r2/mcp"), found?.life.aborted]).toEqual([undefined, undefined, true])
+  // It goes on, and has another life.
+  await pass(1000)
+  expect(one.find("r2")?.life.aborted).toBe(false)
+})
+
+test("while the shared state is away no replica is taken for gone [cluster:silent]", async () => {
+  const { clock, shared, one } = await two()
+  const found = one.find("r2")
+  shared.turn(false)
+  await clock.pass(60_000)
+  expect([one.find("r2")?.address, found?.life.aborted]).toEqual(["http://r2", false])
+  shared.turn(true)
+  await clock.pass(3000)
+  expect(found?.life.aborted).toBe(false)
+  await clock.pass(3000)
+  expect(found?.life.aborted).toBe(true)
+})
+
+test("a replica that stood still itself listens first [cluster:silent]", async () => {
+  const { clock, one, pass } = await two()
+  const found = one.find("r2")
+  // Its timers are late, as after a suspension.
+  const late = clock.now() + 60_000
+  const now = clock.now
+  clock.now = () => late
+  expect(one.find("r2")?.address).toBe("http://r2")
+  await clock.pass(1000)
+  expect([one.find("r2")?.address, found?.life.aborted]).toEqual(["http://r2", false])
+  clock.now = now
+  await pass(3000)
+  expect(found?.life.aborted).toBe(false)
+})
+
+test("a replica that says goodbye is gone at once, and what it has sent before may still arrive [cluster:silent]", async () => {
+  const { one, other, pass } = await two()
+  const found = one.find("r2")
+  await other.close()
+  expect([one.find("r2"), one.all().length, found?.life.aborted]).toEqual([undefined, 1, false])
+  await pass(6000)
+  expect(found?.life.aborted).toBe(true)
+})
