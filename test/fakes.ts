@@ -83,7 +83,7 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
       disconnectedId: () => undefined,
       unavailable: () => [],
       unlisted: () => undefined,
-      isConnected(id) {
+      takesCalls(id) {
         return typeof this.target(id) !== "string"
       },
       mayRun: () => true,

@@ -2159,7 +2159,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a call that is not in flight yet need not fail",
   },
   "cluster:one:leaves": {
-    says: "a replica that stops lets the calls of a server that it runs for all finish; calls that arrive elsewhere meanwhile wait for the next owner",
+    says: "a replica that stops lets the calls of a server that it runs for all finish, with all that belongs to them, and passes the server on as soon as they have, whatever else runs there; calls that begin meanwhile wait for the next owner, on every replica",
     from: "choice",
     why: "a rolling update must not fail a call",
   },

@@ -150,13 +150,18 @@ export class Agent {
   /** The number of requests in flight to all backends. */
   get inFlight(): number {
     let count = 0
-    for (const { published } of this.running()) count += published?.open.inFlight ?? 0
+    for (const { published } of [...this.running(), ...this.retired]) count += published?.open.inFlight ?? 0
     return count
   }
 
   /** Resolves when no client's request is in flight to a backend that runs now. */
   async drained(): Promise<void> {
-    await Promise.all(this.running().map(({ published }) => published?.open.drained()))
+    await Promise.all([...this.running(), ...this.retired].map(({ published }) => published?.open.drained()))
+  }
+
+  /** The same for the backend with this id. */
+  async whenDrained(id: string): Promise<void> {
+    await this.backends.get(id)?.published?.open.drained()
   }
 
   /** Starts, stops and changes backends until they match `plan`. Leaves backends with an unchanged spec alone. */
@@ -177,9 +182,7 @@ export class Agent {
     for (const [id, backend] of this.backends) {
       if (wanted.has(id)) continue
       applied.removed.push(id)
-      // The replica that ran the server is stopping, and first finishes its running calls.
-      if (this.unplaced().includes(id) && runsElsewhere(backend.spec)) this.retire(id, backend)
-      else this.remove(id, backend)
+      this.remove(id, backend)
     }
     for (const spec of plan.specs) {
       const change = this.applySpec(spec)
@@ -374,9 +377,10 @@ export class Agent {
       return "added"
     }
     if (!isDeepStrictEqual(backend.spec.launch, spec.launch)) {
-      // If another replica ran the server under a lease, that lease has ended: a late answer must not reach a client.
-      if (runsElsewhere(backend.spec)) backend.published?.open.connection.end({ reason: OWNER_LOST })
-      if (backend.spec.launch.transport === "stdio" || runsElsewhere(backend.spec)) this.remove(spec.id, backend)
+      // If another replica has lost the lease under which it ran the server, a late answer must not reach a client.
+      const isLost = runsElsewhere(backend.spec) && this.plan?.passedOn?.has(spec.id) !== true
+      if (isLost) backend.published?.open.connection.end({ reason: OWNER_LOST })
+      if (backend.spec.launch.transport === "stdio" || isLost) this.remove(spec.id, backend)
       else this.retire(spec.id, backend)
       this.add(spec)
       return "replaced"

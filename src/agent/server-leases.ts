@@ -10,12 +10,12 @@
  *     passes on TTL_MS after the last renewal, and at once if the owner gives it away.
  *  3. A request from another replica carries the fencing token of the lease that it saw, marked with the key of the cluster. The
  *     owner refuses other tokens: a replica that is behind must not reach a server that was started since.
- *  4. An owner that stops says so before: the others send it no further calls, and those that run end before it gives the
- *     lease away.
+ *  4. An owner that stops says so before: new calls wait for the next owner wherever they arrive. Those that run end where they
+ *     began, with all that their clients still send for them. Then each server passes on by itself, whatever else runs here.
  *  5. Without an owner a server keeps the form that it had; at the start, and after this replica has lost it, it does not run.
  */
 import { type IdleServer, type Plan, REPLICA_HEADER, type ServerSpec } from "../config/server-spec.ts"
-import { type Clock, delay } from "../lib/clock.ts"
+import { type Clock, delay, withTimeout } from "../lib/clock.ts"
 import type { Log } from "../lib/log.ts"
 import { isSameMark, type Marker } from "../lib/seal.ts"
 import type { Replica, Replicas } from "../store/replicas.ts"
@@ -27,6 +27,8 @@ export type ServerLeasesDeps = {
   readonly mark: Marker
   readonly clock: Clock
   readonly log: Log
+  /** Resolves when no call runs on a server here. */
+  whenDrained(id: string): Promise<void>
   /** Resolves when no process of a server runs here any more. */
   whenStopped(id: string): Promise<void>
   /** Called when a server has another form than before: the plan must be placed and applied again. */
@@ -44,10 +46,10 @@ export class ServerLeases {
   constructor(private readonly deps: ServerLeasesDeps) {
     const { state, replicas } = deps
     this.ends = [
-      replicas.on("lease", ({ server, leaving }, from) => {
+      replicas.on("lease", ({ server, leaving, ms = LEAVING_MS }, from) => {
         const found = this.servers.get(server)
         if (leaving === undefined) this.lookNow(found)
-        else if (found !== undefined) this.awaitNext(found, from, leaving)
+        else if (found !== undefined) this.awaitNext(found, { from, token: leaving, ms })
       }),
       state.onstate(() => {
         for (const server of this.servers.values()) this.lookNow(server)
@@ -75,9 +77,11 @@ export class ServerLeases {
     const specs: ServerSpec[] = []
     const idle: IdleServer[] = []
     const idleSecrets: string[] = []
+    const passedOn = new Set<string>()
     for (const spec of plan.specs) {
       const server = this.servers.get(spec.id)
-      if (server === undefined || this.holds(server)) specs.push(spec)
+      if (server?.isPassedOn) passedOn.add(spec.id)
+      if (server === undefined || (this.holds(server) && !server.hasLeft)) specs.push(spec)
       else if (server.at === undefined) {
         idle.push(this.unowned(spec))
         // A process that is being stopped may still print them.
@@ -96,13 +100,23 @@ export class ServerLeases {
         specs.push({ ...spec, launch, secrets, tuning: { ...spec.tuning, isolation: "shared", restart } })
       }
     }
-    return { ...plan, specs, idle: [...plan.idle, ...idle], idleSecrets: [...plan.idleSecrets, ...idleSecrets] }
+    return {
+      ...plan,
+      specs,
+      idle: [...plan.idle, ...idle],
+      idleSecrets: [...plan.idleSecrets, ...idleSecrets],
+      passedOn,
+    }
   }
 
-  /** Returns whether a credential is that of a replica that may use the server under this slug, and the server runs here. */
-  admits(slug: string, credential: string): boolean {
+  /**
+   * Returns whether a credential is that of a replica that may use the server under this slug, and the server runs here. Calls
+   * that begin go to the next owner if this one stops.
+   */
+  admits(slug: string, credential: string, begins = false): boolean {
     const server = [...this.servers.values()].find((one) => one.slug === slug)
     if (server?.lease === undefined || !this.holds(server)) return false
+    if (begins && server.leavingUntil !== undefined && server.next !== undefined) return false
     return isSameMark(credential, this.credentialFor(server.id, server.lease.token))
   }
 
@@ -136,19 +150,39 @@ export class ServerLeases {
     }))
   }
 
+  /** Whether calls of a server that have not begun wait for its next owner, because the present one stops. */
+  isPassingOn(id: string): boolean {
+    const next = this.servers.get(id)?.next
+    return next !== undefined && this.deps.clock.now() < next.until && next.waiting < MAX_WAITING
+  }
+
+  /** Resolves when the next owner of a server is known, or is not to be waited for. */
+  async whenPassedOn(id: string): Promise<void> {
+    const next = this.servers.get(id)?.next
+    if (next === undefined || !this.isPassingOn(id)) return
+    next.waiting++
+    const ms = next.until - this.deps.clock.now()
+    await withTimeout(this.deps.clock, ms, next.promise).finally(() => next.waiting--)
+  }
+
   /** Takes no lease any more, and keeps those that it has. */
   drain(): void {
     this.isDraining = true
   }
 
   /**
-   * Tells the other replicas to wait for the next owners of the servers that run here, whose calls end now. Resolves when the
-   * calls have arrived that were on the way before they heard it.
+   * Passes the servers that run here on to other replicas, each when its calls have ended, for which they have `ms`
+   * milliseconds. Resolves when the calls have arrived that were on the way before the others heard of it.
    */
-  async leave(): Promise<void> {
-    const held = [...this.servers.values()].flatMap(({ id, lease }) => (lease === undefined ? [] : [{ id, lease }]))
-    for (const { id, lease } of held) this.deps.replicas.send({ kind: "lease", server: id, leaving: lease.token })
-    if (held.length > 0) await delay(this.deps.clock, LEAVE_MS)
+  async leave(ms: number): Promise<void> {
+    const held = [...this.servers.values()].filter(({ lease }) => lease !== undefined)
+    if (held.length === 0) return
+    for (const server of held) {
+      server.leavingUntil = this.deps.clock.now() + ms
+      this.sayLeaving(server)
+    }
+    await delay(this.deps.clock, LEAVE_MS)
+    for (const server of held) void this.passOn(server, ms)
   }
 
   /** Gives all leases to whoever wants them. Call it when the servers have stopped. */
@@ -188,6 +222,10 @@ export class ServerLeases {
       at: undefined,
       seen: 0,
       left: 0,
+      leavingUntil: undefined,
+      hasLeft: false,
+      next: undefined,
+      isPassedOn: false,
       isBusy: false,
       cancel: () => undefined,
     }
@@ -197,7 +235,9 @@ export class ServerLeases {
 
   private beat(server: Server): void {
     this.expire(server)
-    this.beatAfter(server, isUnowned(server) ? FIRST_BEAT_MS : BEAT_MS)
+    // A replica that stops must not take the lease, which a look does. It hears who has taken it.
+    this.beatAfter(server, isUnowned(server) && !this.isDraining ? FIRST_BEAT_MS : BEAT_MS)
+    this.sayLeaving(server)
     // The next beat notices a server that cannot be renewed: Redis may not answer.
     if (server.isBusy) return
     server.isBusy = true
@@ -222,13 +262,56 @@ export class ServerLeases {
     this.beat(server)
   }
 
+  /** Tells the others that this owner stops: again and again, because some may not have heard it, or come later. */
+  private sayLeaving({ id, lease, leavingUntil }: Server): void {
+    if (lease === undefined || leavingUntil === undefined) return
+    const ms = Math.max(0, leavingUntil - this.deps.clock.now())
+    this.deps.replicas.send({ kind: "lease", server: id, leaving: lease.token, ms })
+  }
+
   /** Sends an owner that stops no further calls. */
-  private awaitNext(server: Server, owner: string, token: number): void {
-    server.left = Math.max(server.left, token)
-    if (server.at?.replica !== owner) return
-    server.at = undefined
-    this.beatAfter(server, FIRST_BEAT_MS)
+  private awaitNext(
+    server: Server,
+    owner: { readonly from: string; readonly token: number; readonly ms: number },
+  ): void {
+    server.left = Math.max(server.left, owner.token)
+    if (server.at?.replica === owner.from) this.expectNext(server, owner.ms)
+  }
+
+  /** Lets new calls wait for the next owner. `ms`: how long those that run may take. */
+  private expectNext(server: Server, ms: number): void {
+    const until = this.deps.clock.now() + ms + PASS_MS
+    server.next ??= { ...Promise.withResolvers<void>(), until, waiting: 0 }
+    server.next.until = until
+  }
+
+  /** Notes that a server has another owner than before, or none that anybody waits for. */
+  private ownerChanged(server: Server): void {
+    const { next } = server
+    server.next = undefined
+    server.isPassedOn = next !== undefined && this.deps.clock.now() < next.until
     this.deps.onchange()
+    next?.resolve()
+  }
+
+  /** Passes one server on: ends it when its calls have ended, and gives its lease away. */
+  private async passOn(server: Server, ms: number): Promise<void> {
+    const { clock, log, whenDrained, whenStopped, replicas, onchange } = this.deps
+    this.expectNext(server, ms)
+    log.info("passes to another replica when its running calls have ended", { server: server.id })
+    // What was admitted a moment ago has not reached the server yet.
+    await delay(clock, ARRIVE_MS)
+    await whenDrained(server.id)
+    server.hasLeft = true
+    onchange()
+    await whenStopped(server.id)
+    const { lease } = server
+    server.lease = undefined
+    if (lease === undefined) return
+    // The next look would take the lease again before another replica can.
+    if (this.servers.get(server.id) === server) this.beatAfter(server, BEAT_MS)
+    await lease.release().catch(() => undefined)
+    replicas.send({ kind: "lease", server: server.id })
   }
 
   /** Rule 1. */
@@ -237,6 +320,7 @@ export class ServerLeases {
     server.lease = undefined
     server.endBy = server.until + (TTL_MS - SAFE_MS)
     this.deps.log.warn("stops on this replica: its lease could not be renewed", { server: server.id })
+    server.isPassedOn = false
     this.deps.onchange()
   }
 
@@ -249,7 +333,7 @@ export class ServerLeases {
   }
 
   private async look(server: Server): Promise<void> {
-    const { state, replicas, clock, log, onchange } = this.deps
+    const { state, replicas, clock, log } = this.deps
     const from = clock.now()
     const found = await state.lease(server.id, replicas.id, TTL_MS, server.seen)
     if (found.kind === "own") {
@@ -260,7 +344,7 @@ export class ServerLeases {
       this.beatAfter(server, BEAT_MS)
       log.info("runs on this replica, for all", { server: server.id })
       replicas.send({ kind: "lease", server: server.id })
-      return onchange()
+      return this.ownerChanged(server)
     }
     const { holder, token, remaining } = found
     if (server.lease !== undefined || token < server.seen || this.servers.get(server.id) !== server) return
@@ -276,7 +360,7 @@ export class ServerLeases {
     if (server.at?.url === at.url && server.at.credential === at.credential) return
     server.at = at
     log.info(`runs on replica ${holder}`, { server: server.id })
-    onchange()
+    this.ownerChanged(server)
   }
 
   /** Gives the lease of a server away that is wanted here no more, after its process has ended. Until then it is renewed. */
@@ -312,10 +396,26 @@ type Server = {
   seen: number
   /** The token of the last owner that has said that it stops. */
   left: number
+  /** Set if this replica is the owner and stops: until when the calls that run may take. */
+  leavingUntil: number | undefined
+  /** Whether this replica stops, and its calls of the server have ended. */
+  hasLeft: boolean
+  /** Set while its owner stops: resolves when the next one is known, for which nobody waits after `until`. */
+  next: NextOwner | undefined
+  /** Whether the owner before the present one has passed it on: what it still answers is the answer to a call of its time. */
+  isPassedOn: boolean
   /** Whether a look or a renewal is under way. */
   isBusy: boolean
   /** Cancels the next beat. */
   cancel(): void
+}
+
+type NextOwner = {
+  readonly promise: Promise<void>
+  resolve(): void
+  until: number
+  /** Calls that wait. */
+  waiting: number
 }
 
 /** Whether it is not known where a server runs. */
@@ -328,6 +428,14 @@ const SAFE_MS = 2000
 const TTL_MS = 3500
 /** Longer than a message takes to the other replicas, and their calls back. */
 const LEAVE_MS = 200
+/** Longer than a request that was admitted takes to be read and sent to the server. */
+const ARRIVE_MS = 50
+/** How long an owner that stops, and says no more of it, lets its calls run. */
+const LEAVING_MS = 10_000
+/** Longer than it takes to end the process of a server, and the next owner to take it. */
+const PASS_MS = 6000
+/** Calls that may wait for one server's next owner at once. */
+const MAX_WAITING = 1000
 const RECONNECT_MS = 200
 const NO_OWNER = "runs on one replica at a time, and none runs it at the moment; try again in a moment"
 const NO_STATE =

@@ -141,7 +141,7 @@ export async function openClientSessions(
     clock: systemClock,
     sessions: () => sessions.all(),
     startupWaitMs: startupWait,
-    checkLease: leases && ((id) => leases.check(id)),
+    leases,
     mark: cluster?.mark ?? createMarker(() => markKey(persist ? paths : undefined, log)),
     peers: shared?.peers,
     changes: shared?.changes,

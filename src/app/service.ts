@@ -140,7 +140,7 @@ async function serveUntil(
     runtime.leases?.drain()
     runtime.cluster.drain()
     await delay(systemClock, options.drainDelay)
-    await runtime.leases?.leave()
+    await runtime.leases?.leave(options.shutdownGrace)
     for (const stream of [...streams]) stream.moveOn?.()
     // Until the running calls have ended, other replicas bring what they need: answers of clients, calls that were on the way.
     await withTimeout(systemClock, options.shutdownGrace, agent.drained())

@@ -152,8 +152,9 @@ async function openLeases(
   onchange: () => void,
 ): Promise<ServerLeases> {
   const { ServerLeases } = await import("../agent/server-leases.ts")
+  const whenDrained = (id: string) => agent.whenDrained(id)
   const whenStopped = (id: string) => agent.whenStopped(id)
-  return new ServerLeases({ state, replicas, mark, clock, log, whenStopped, onchange })
+  return new ServerLeases({ state, replicas, mark, clock, log, whenDrained, whenStopped, onchange })
 }
 
 /** Imported on Windows alone: other systems do not pay for the foreign functions that it needs. */

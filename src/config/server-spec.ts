@@ -150,6 +150,8 @@ export type Plan = {
   readonly issues: readonly Issue[]
   /** Values that must never be shown, of servers without a spec: disabled, not loaded, or templates as written. */
   readonly idleSecrets: readonly string[]
+  /** Ids of servers that another replica ran and has passed on: the calls that it answers may end. */
+  readonly passedOn?: ReadonlySet<string>
 }
 
 export const EMPTY_PLAN: Plan = { specs: [], templates: [], disabled: [], idle: [], issues: [], idleSecrets: [] }
@@ -173,6 +175,9 @@ export const REPLICA_HEADER = "svc-replica"
 
 /** The header that identifies the client for which a replica relays a request: the replica's id, a space, the client's digest. */
 export const REPLICA_CLIENT_HEADER = "svc-replica-client"
+
+/** The header by which a replica marks a request that continues a call which the other replica already runs. */
+export const REPLICA_CONTINUES_HEADER = "svc-replica-continues"
 
 /** Whether a server runs on another replica, which answers for it. */
 export const runsElsewhere = ({ launch }: Pick<ServerSpec, "launch">): boolean =>

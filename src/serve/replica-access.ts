@@ -3,10 +3,11 @@
  * authenticated its client, and proves with a credential that it belongs to this cluster.
  */
 import type { ServerLeases } from "../agent/server-leases.ts"
-import { REPLICA_HEADER } from "../config/server-spec.ts"
+import { REPLICA_CONTINUES_HEADER, REPLICA_HEADER } from "../config/server-spec.ts"
 import { UnavailableError } from "../lib/errors.ts"
 import { percentDecoded } from "../lib/text.ts"
 import { REPLICA } from "../session/dispatch.ts"
+import { CALLS } from "../session/relay.ts"
 import type { Inbound } from "./inbound.ts"
 import type { Principal } from "./principal.ts"
 import { errorResponse } from "./respond.ts"
@@ -21,7 +22,8 @@ export const createReplicaAccess =
     const credential = request.headers.get(REPLICA_HEADER)
     if (credential === null) return undefined
     const slug = SERVER_PATH.exec(path)?.[1]
-    if (slug !== undefined && leases.admits(percentDecoded(slug), credential)) return OTHER_REPLICA
+    const begins = CALLS.has(request.headers.get("mcp-method") ?? "") && !request.headers.has(REPLICA_CONTINUES_HEADER)
+    if (slug !== undefined && leases.admits(percentDecoded(slug), credential, begins)) return OTHER_REPLICA
     return errorResponse(new UnavailableError(NOT_HERE, { retryAfter: 1 }), {
       shape: "jsonrpc",
       // Tells the other replica that the server has not received the request.

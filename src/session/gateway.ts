@@ -29,10 +29,19 @@ export type GatewayDeps = Pick<
   sessions(): Iterable<Session>
   /** Milliseconds that a call waits for a server that is starting or reconnecting. */
   readonly startupWaitMs: number
-  /** Returns whether this replica may run a server, and stops it if not; undefined for a single svc. */
-  readonly checkLease?: ((id: string) => boolean) | undefined
+  /** Which servers this replica of a cluster runs for all; undefined for a single svc. */
+  readonly leases?: Leases | undefined
   /** Masks secrets, paths and addresses in the text of a server's failure. */
   redact(text: string): string
+}
+
+type Leases = {
+  /** Returns whether this replica may run a server, and stops one that it may not run any more. */
+  check(id: string): boolean
+  /** Whether calls that have not begun wait for the next owner of a server. */
+  isPassingOn(id: string): boolean
+  /** Resolves when that is known, or is not to be waited for. */
+  whenPassedOn(id: string): Promise<void>
 }
 
 export function createGateway(deps: GatewayDeps): Gateway {
@@ -94,7 +103,7 @@ export function absenceReason(
 
 // ---
 
-function createDirectory({ agent, clock, startupWaitMs, checkLease, redact, hide }: GatewayDeps): Directory {
+function createDirectory({ agent, clock, startupWaitMs, leases, redact, hide }: GatewayDeps): Directory {
   /** Keeps the host of the server's own address: clients may know which server is down. */
   const cause = (error: string | undefined, { launch }: ServerSpec) => {
     if (error === undefined) return ""
@@ -155,13 +164,20 @@ function createDirectory({ agent, clock, startupWaitMs, checkLease, redact, hide
       }
       return undefined
     },
-    isConnected(id) {
-      if (agent.backend(id)?.spec.tuning.replicas === "one") checkLease?.(id)
+    takesCalls(id, begins) {
+      if (leases !== undefined && agent.backend(id)?.spec.tuning.replicas === "one") {
+        leases.check(id)
+        if (begins && leases.isPassingOn(id)) return false
+      }
       return agent.backend(id)?.published !== undefined
     },
-    mayRun: (id) => checkLease?.(id) !== false,
-    whenBack: (id) => agent.whenBack(id, startupWaitMs),
+    mayRun: (id) => leases?.check(id) !== false,
+    whenBack(id) {
+      const back = () => agent.whenBack(id, startupWaitMs)
+      return leases?.isPassingOn(id) ? leases.whenPassedOn(id).then(back) : back()
+    },
     async whenReplaced(id, connection) {
+      await leases?.whenPassedOn(id)
       const until = clock.now() + startupWaitMs
       while (clock.now() < until) {
         await delay(clock, CHECK_MS)

@@ -145,7 +145,11 @@ export type Directory = {
   unavailable(scope: Scope): readonly UnavailableServer[]
   /** Returns the connected server of this scope and slug that has never answered a list, and the reason. */
   unlisted(scope: Scope, slug: string | undefined, method: NameList): UnlistedServer | undefined
-  isConnected(id: string): boolean
+  /**
+   * Whether a server is connected, and takes a call: one that begins waits for the next owner if the replica that runs the server
+   * stops.
+   */
+  takesCalls(id: string, begins: boolean): boolean
   /** Whether this replica may run a server with `"replicas": "one"`. */
   mayRun(id: string): boolean
   /**

@@ -6,7 +6,7 @@ import { type View, viewOf } from "../catalog/catalog.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
 import { UnavailableError } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
-import { isObject } from "../wire/message.ts"
+import { isObject, type Request } from "../wire/message.ts"
 import type { Cancellation } from "./cancellation.ts"
 import type { ClientCall, Gateway } from "./ports.ts"
 
@@ -29,7 +29,7 @@ export function whenLoaded(gateway: Gateway, cancellation: Cancellation): Promis
 
 /** Returns a promise to wait for one server if it is starting or reconnecting; otherwise undefined. Rejects as `ready` does. */
 export function whenConnected(id: string, gateway: Gateway, cancellation: Cancellation): Promise<void> | undefined {
-  const back = gateway.directory.isConnected(id) ? undefined : gateway.directory.whenBack(id)
+  const back = gateway.directory.takesCalls(id, false) ? undefined : gateway.directory.whenBack(id)
   return back === undefined ? undefined : waitFor(back, gateway, cancellation)
 }
 
@@ -60,6 +60,10 @@ export async function waitFor<T>(wait: Promise<T>, gateway: Gateway, cancellatio
   refuseStopping(gateway)
   return value
 }
+
+/** Whether a request continues a call or a task that a server already has, rather than begin one. */
+export const continuesCall = ({ method, params }: Pick<Request, "method" | "params">): boolean =>
+  typeof params?.requestState === "string" || method.startsWith("tasks/")
 
 /** Returns the current view of the client of a call. */
 export const viewFor = ({ client, gateway }: Pick<ClientCall, "client" | "gateway">): View =>
@@ -127,8 +131,8 @@ function serverOfUri(uri: unknown, view: View, call: ClientCall): string | undef
   return found === undefined ? disconnected(splitUri(uri)?.slug, call) : unlessConnected(found.id, call)
 }
 
-const unlessConnected = (id: string, { gateway }: ClientCall): string | undefined =>
-  gateway.directory.isConnected(id) ? undefined : id
+const unlessConnected = (id: string, { gateway, request }: ClientCall): string | undefined =>
+  gateway.directory.takesCalls(id, !continuesCall(request)) ? undefined : id
 
 const disconnected = (slug: string | undefined, { client, gateway }: ClientCall): string | undefined =>
   gateway.directory.disconnectedId(client.scope, slug)

@@ -15,7 +15,7 @@ import { type ListMethod, withoutServerInfo } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
 import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
 import { identityOf } from "../catalog/scope.ts"
-import { REPLICA_CLIENT_HEADER, runsElsewhere } from "../config/server-spec.ts"
+import { REPLICA_CLIENT_HEADER, REPLICA_CONTINUES_HEADER, runsElsewhere } from "../config/server-spec.ts"
 import { sha256 } from "../lib/digest.ts"
 import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
 import { cutText } from "../lib/text.ts"
@@ -39,7 +39,7 @@ import { type Client, type Exchange, missingCapability, ownerOf, supportsTasks }
 import { adaptCode, adaptParams } from "./era-params.ts"
 import { fulfilInputRequired } from "./input-required.ts"
 import type { AnswerStorage, ClientCall, Target } from "./ports.ts"
-import { viewFor, waitFor, whenPrepared } from "./ready.ts"
+import { continuesCall, viewFor, waitFor, whenPrepared } from "./ready.ts"
 import { budgetFor } from "./result-budget.ts"
 import { StreamedAnswer } from "./streamed-answer.ts"
 import { isOwnProcess, namesFor, openTaskId } from "./task-id.ts"
@@ -521,7 +521,12 @@ function headersFor(
   const headers = mirrorHeaders(...request)
   const { peers } = gateway
   if (peers === undefined || !runsElsewhere(spec)) return headers
-  return { ...headers, [REPLICA_CLIENT_HEADER]: `${peers.replica} ${clientDigest(client)}` }
+  const [method, params] = request
+  return {
+    ...headers,
+    [REPLICA_CLIENT_HEADER]: `${peers.replica} ${clientDigest(client)}`,
+    ...(continuesCall({ method, params }) ? { [REPLICA_CONTINUES_HEADER]: "1" } : {}),
+  }
 }
 
 /** Returns the same text for all requests that may continue one another. */

@@ -94,9 +94,9 @@ export type ReplicaMessage =
   | { readonly kind: "eras" }
   /**
    * The lease of a server has changed hands, or is free; with `leaving`, its token, it soon will be: the sender ends the calls
-   * that run, and wants no new ones.
+   * that run, for at most `ms` milliseconds, and wants no new ones.
    */
-  | { readonly kind: "lease"; readonly server: string; readonly leaving?: number }
+  | { readonly kind: "lease"; readonly server: string; readonly leaving?: number; readonly ms?: number }
   /** Tokens of clients have changed. */
   | { readonly kind: "tokens" }
   /** svc was authorized at a server, or logged out. */

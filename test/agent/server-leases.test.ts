@@ -42,6 +42,7 @@ async function twoReplicas() {
     const own = suspendable(createSteadyClock(time, clock.now))
     const replicas = new Replicas(id, state, own)
     const stopped = { promise: Promise.resolve() }
+    const drained = { promise: Promise.resolve() }
     const replica = {
       clock: own,
       /** Sets the time of its machine. */
@@ -49,6 +50,7 @@ async function twoReplicas() {
         setBy += ms
       },
       stopped,
+      drained,
       changes: 0,
       leases: new ServerLeases({
         state,
@@ -61,6 +63,7 @@ async function twoReplicas() {
         mark: createMarker(() => KEY),
         clock: own,
         log: silentLog,
+        whenDrained: () => drained.promise,
         whenStopped: () => stopped.promise,
         onchange: () => {
           replica.changes++
@@ -234,6 +237,64 @@ describe.skipIf(NO_REDIS !== undefined)("leases of servers", () => {
     expect(other.leases.admits(spec.slug, credential)).toBe(false)
     await other.leases.close()
     expect(clock.timers).toBe(0)
+  })
+
+  test("an owner that stops passes a server on when its calls have ended; new ones wait for the next owner [cluster:one:leaves]", async () => {
+    await using both = await owned()
+    const { network, pass, one, other } = both
+    const [calls, process] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    one.drained.promise = calls.promise
+    one.stopped.promise = process.promise
+    const credential = other.credential()
+    one.leases.drain()
+    const left = one.leases.leave(60_000)
+    await network.settle()
+    // Calls that are on the way before the others hear of it are still taken.
+    expect([one.leases.isPassingOn(spec.id), other.leases.isPassingOn(spec.id)]).toEqual([false, true])
+    expect(one.leases.admits(spec.slug, credential, true)).toBe(true)
+    await pass(300)
+    await left
+    expect([one.leases.isPassingOn(spec.id), other.leases.isPassingOn(spec.id)]).toEqual([true, true])
+    expect([true, false].map((begins) => one.leases.admits(spec.slug, credential, begins))).toEqual([false, true])
+    // Much longer than a server may take to start.
+    let found = 0
+    for (const { leases } of [one, other]) void leases.whenPassedOn(spec.id).then(() => found++)
+    await pass(50_000)
+    expect([one.runsHere(), other.runsHere(), other.credential(), found]).toEqual([true, false, credential, 0])
+    calls.resolve()
+    await network.settle()
+    // Its process is being ended.
+    expect([one.runsHere(), other.runsHere()]).toEqual([false, false])
+    await pass(500)
+    expect([other.runsHere(), found]).toEqual([false, 0])
+    process.resolve()
+    await network.settle()
+    expect([other.runsHere(), other.placed().passedOn?.has(spec.id)]).toEqual([true, true])
+    await pass(1000)
+    // The replica that stops uses it there like any other.
+    expect([one.runsHere(), found]).toEqual([false, 2])
+    expect(other.leases.admits(spec.slug, one.credential(), true)).toBe(true)
+  })
+
+  test("nobody waits longer for the next owner than the calls of one that stops may take [cluster:one:leaves]", async () => {
+    await using both = await owned()
+    const { network, pass, one, other, expire } = both
+    void one.leases.leave(2000)
+    await network.settle()
+    // It dies.
+    one.clock.suspend()
+    let waited = false
+    void other.leases.whenPassedOn(spec.id).then(() => {
+      waited = true
+    })
+    await pass(7000)
+    expect(waited).toBe(false)
+    await pass(1500)
+    expect([waited, other.leases.isPassingOn(spec.id)]).toEqual([true, false])
+    await expire()
+    await pass(1000)
+    // What the dead one may still answer must reach nobody.
+    expect([other.runsHere(), other.placed().passedOn?.has(spec.id)]).toEqual([true, false])
   })
 
   test("a server that leaves the configuration keeps its lease until its process has ended; a replica that stops takes none", async () => {

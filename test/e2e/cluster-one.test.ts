@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import { NO_REDIS } from "../redis.ts"
 import { connect1, connect2 } from "./clients.ts"
-import { eventually, freshEnv, type Instance, modern, processes, runSvc } from "./harness.ts"
+import { eventually, freshEnv, type Instance, modern, processes, runSvc, startSvc } from "./harness.ts"
 import { type ClusterUnderTest, REPLICA_SERVER, startCluster, WanderingClient } from "./replicas.ts"
 
 if (NO_REDIS !== undefined) test.skip(`servers that run once: ${NO_REDIS}`, () => {})
@@ -157,24 +157,86 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     expect(processes(mark).map(String)).toEqual([next])
   })
 
-  test("it passes from a replica that stops without a call that fails [cluster:one:leaves]", async () => {
+  test("it passes from a replica that stops when its own calls have ended, and no call fails [cluster:one:leaves]", async () => {
+    // A server for each question: svc could not tell whose it is.
+    const names = ["only", "two", "three", "four"]
+    const marks = names.map(() => `svc-one-${crypto.randomUUID()}`)
+    const serverOf = (mark: string | undefined) => ({
+      ...REPLICA_SERVER,
+      args: [...REPLICA_SERVER.args, mark],
+      replicas: "one",
+    })
+    const mcpServers = Object.fromEntries(names.map((name, index) => [name, serverOf(marks[index])]))
+    const env = { SVC_SHUTDOWN_GRACE: "60s", SVC_STARTUP_WAIT: "1s" }
+    await using cluster = await startCluster(2, { config: { mcpServers }, env })
+    const [owner, first] = cluster.replicas as unknown as readonly [Instance, Instance]
+    // The first one owns them all.
+    first.signal("SIGTERM")
+    await first.exited
+    await eventually(() => marks.every((mark) => processes(mark).length === 1))
+    const pids = marks.map((mark) => String(processes(mark)[0]))
+    const all = { SVC_CLUSTER: cluster.redis.url, SVC_KEYCHAIN: "off", SVC_DRAIN_DELAY: "0s", ...env }
+    await using other = await startSvc({ config: { mcpServers }, env: all })
+    await eventually(async () => (await who(other)) === pids[0])
+    // Questions are open: to clients of both eras, at both replicas.
+    const accept = { action: "accept", content: { name: "x" } }
+    const ask = (name: string) => ({ name: `${name}_svc_ask`, arguments: {} })
+    const askLegacy = async (at: Instance, name: string) => {
+      const client = new WanderingClient()
+      await client.open(at)
+      const stream = client.stream(at, "tools/call", ask(name))
+      const { id } = (await stream.next()).value.message
+      return async () => {
+        await client.post(other, { id, result: accept })
+        return JSON.stringify((await stream.next()).value.message)
+      }
+    }
+    const askModern = async (at: Instance, name: string) => {
+      const _meta = { "io.modelcontextprotocol/clientCapabilities": { elicitation: {} } }
+      const params = { ...ask(name), _meta }
+      const { requestState } = (await modern(`${at.url}/mcp`, "tools/call", params)).body.result ?? {}
+      const answer = { requestState, inputResponses: { q1: accept } }
+      return async () => JSON.stringify((await modern(`${other.url}/mcp`, "tools/call", { ...params, ...answer })).body)
+    }
+    const answers = [
+      await askLegacy(owner, "only"),
+      await askLegacy(other, "two"),
+      await askModern(owner, "three"),
+      await askModern(other, "four"),
+    ]
+    owner.signal("SIGTERM")
+    for (const name of names) await owner.said(`${name}: passes to another replica when`)
+    const next = Promise.all([who(other), who(other)])
+    // What belongs to the calls that run still comes to them, by the other replica.
+    const said = await Promise.all(answers.map((answer) => answer()))
+    expect(said).toEqual(pids.map((pid) => expect.stringContaining(`${pid} heard {`)))
+    const [pid = "", ...others] = new Set(await next)
+    expect([pid, others]).toEqual([expect.stringMatching(/^\d+$/), []])
+    expect(pid).not.toBe(pids[0])
+    expect(await owner.exited).toBe(0)
+  })
+
+  test("it passes from a replica that stops while other calls run there [cluster:one:leaves]", async () => {
     const mark = `svc-one-${crypto.randomUUID()}`
-    await using cluster = await startOne(2, mark, { SVC_SHUTDOWN_GRACE: "60s" })
-    const pid = await who(cluster.replicas[0] as Instance)
+    const only = { ...REPLICA_SERVER, args: [...REPLICA_SERVER.args, mark], replicas: "one" }
+    const config = { mcpServers: { only, each: REPLICA_SERVER } }
+    await using cluster = await startCluster(2, { config, env: { SVC_SHUTDOWN_GRACE: "60s" } })
+    const pid = await settled(cluster.replicas)
     const owner = ownerOf(pid, cluster.replicas)
     const other = cluster.replicas.find((replica) => replica !== owner) as Instance
-    const held = cluster.replicas.map((replica) => call(replica, "hold"))
-    await eventually(async () => (await call(owner, "count")) === "2")
+    const client = new WanderingClient()
+    await client.open(owner)
+    const params = { name: "each_svc_hold", arguments: {}, _meta: { progressToken: 1 } }
+    const held = client.stream(owner, "tools/call", params, 7)
+    await held.next()
     owner.signal("SIGTERM")
-    const untilNext = async (): Promise<readonly string[]> => {
-      const said = await who(other)
-      return said === pid ? untilNext() : [said]
-    }
-    const next = Promise.all([untilNext(), untilNext(), untilNext()])
-    await eventually(async () => (await fetch(`${owner.url}/health/ready`)).status === 503)
-    expect(await call(owner, "release")).toBe(`${pid} releases`)
-    expect(await Promise.all(held)).toEqual([`${pid} released`, `${pid} released`])
-    expect(new Set((await next).flat())).toEqual(new Set(processes(mark).map(String)))
+    await owner.said("passes to another replica when")
+    const next = await who(other)
+    expect([next, processes(mark).map(String)]).toEqual([expect.stringMatching(/^\d+$/), [next]])
+    expect(next).not.toBe(pid)
+    // The call that runs there ends there.
+    await client.post(other, { method: "notifications/cancelled", params: { requestId: 7 } })
+    expect((await held.next()).done).toBe(true)
     expect(await owner.exited).toBe(0)
   })
 

@@ -172,7 +172,7 @@ test("a method that svc does not know waits for the only server of its address, 
 
 describe("a tool call at a connected server", () => {
   const unlisted = () => ({ id: "s", slug: "s", reason: "tools/list has not been answered yet" })
-  const connected: Partial<Directory> = { isConnected: () => true, disconnectedId: () => undefined, unlisted }
+  const connected: Partial<Directory> = { takesCalls: () => true, disconnectedId: () => undefined, unlisted }
 
   test("waits for the server's first list if no list has the tool, and fails with the reason if it does not come", async () => {
     const { promise, resolve } = Promise.withResolvers<void>()
