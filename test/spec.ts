@@ -2183,6 +2183,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a rolling update must not lose a message",
   },
+  "cluster:drain:traffic": {
+    says: "a replica that stops ends in time, and no call fails, also behind a load balancer that goes on to send it requests: it leaves new work to the other replicas until its own calls have ended, then accepts no more connections, and ends its connections with their responses meanwhile",
+    from: "choice",
+    why: "nginx does not probe; it takes the next server if one refuses the connection, and repeats nothing that was sent",
+  },
   "cluster:status": {
     says: "svc cluster status shows the replicas, their state and load, and the owners of servers that run once",
     from: "choice",

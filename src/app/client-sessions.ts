@@ -173,6 +173,7 @@ export async function openClientSessions(
       onbug,
       streams,
       forward: cluster?.forward,
+      leaving: cluster?.leaving,
       replicas: cluster && (() => cluster.replicas.all().map(({ id }) => id)),
       homes: cluster === undefined ? undefined : sessionHomes(cluster.replicas.id, agent, sessions, gateway),
     },

@@ -6,7 +6,8 @@ import { messageOf } from "../lib/errors.ts"
 import type { Marker, Sealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
 import type { ClusterFacts } from "../report/health.ts"
-import { createForward, type Forward } from "../serve/forward.ts"
+import { createForward, createPassOn, type Forward } from "../serve/forward.ts"
+import type { Leaving } from "../serve/mcp.ts"
 import type { DocumentTexts } from "../store/documents.ts"
 import { openRedisState } from "../store/redis-state.ts"
 import { replicaId } from "../store/replica-id.ts"
@@ -36,8 +37,11 @@ export type Cluster = {
   facts(): ClusterFacts
   /** Tells the other replicas where they reach this one, `listening` being the URL that it listens on, and its load. */
   join(listening: URL, load: () => Omit<ReplicaLoad, "draining">): void
-  /** Wants no new requests from now on. */
+  readonly leaving: Leaving
+  /** Wants no new requests from now on, and serves those that come. */
   drain(): void
+  /** Leaves new work to the other replicas. Returns whether there is one that does not stop. */
+  leave(): boolean
   /** The host and port of the shared state. */
   readonly place: string
   /** Says goodbye to the other replicas. */
@@ -102,21 +106,34 @@ export async function openCluster(
     .then((mark) => add("SVC_STATE_KEY", mark))
     .catch((error: unknown) => log.debug(`SVC_STATE_KEY is not compared with other replicas': ${messageOf(error)}`))
   let draining = false
+  let passesOn = false
+  // A call has a timeout of its own.
+  const send = (target: string, init: RequestInit) =>
+    fetch(target, { ...init, decompress: false, timeout: false } as RequestInit)
+  const staying = () => replicas.living().filter(({ load }) => !load.draining)
   return {
     state,
     replicas,
     clock,
     sealer: keys.sealer,
     mark: keys.mark,
-    forward: createForward({
-      replica: id,
-      find: (other) => replicas.find(other),
-      // A call has a timeout of its own.
-      send: (target, init) => fetch(target, { ...init, decompress: false, timeout: false } as RequestInit),
-    }),
+    forward: createForward({ replica: id, find: (other) => replicas.find(other), send }),
+    leaving: {
+      get endsConnections() {
+        return draining
+      },
+      get passesOn() {
+        return passesOn
+      },
+      passOn: createPassOn({ replica: id, others: staying, send }),
+    },
     drain() {
       draining = true
       replicas.greetNow()
+    },
+    leave() {
+      passesOn = staying().length > 0
+      return passesOn
     },
     place,
     join(listening, load) {

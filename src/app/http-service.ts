@@ -141,6 +141,7 @@ export async function startHttp(
           }),
         },
         admitReplica: admission,
+        endsConnections: runtime.cluster && (() => runtime.cluster?.leaving.endsConnections === true),
         api: admin?.serve,
         // Imported at the first request: few clients open this page.
         frontPage: async (request) => {

@@ -137,13 +137,8 @@ async function serveUntil(
   notify?.stopping()
   log.info(`stopping: ${reason}`)
   if (runtime.cluster !== undefined) {
-    runtime.leases?.drain()
-    runtime.cluster.drain()
-    await delay(systemClock, options.drainDelay)
-    await runtime.leases?.leave(options.shutdownGrace)
-    for (const stream of [...streams]) stream.moveOn?.()
-    // Until the running calls have ended, other replicas bring what they need: answers of clients, calls that were on the way.
-    await withTimeout(systemClock, options.shutdownGrace, agent.drained())
+    const { leaveCluster } = await import("./leave-cluster.ts")
+    await leaveCluster(runtime, runtime.cluster, listening, options, systemClock)
   }
   // In order: no new requests, then the running calls, then sessions, then backends.
   cancelKeepAlive()
@@ -152,7 +147,7 @@ async function serveUntil(
   loop?.close()
   demoControl?.close()
   listening?.close()
-  void listening?.stop(false)
+  await listening?.refuse()
   if (runtime.cluster === undefined) await withTimeout(systemClock, options.shutdownGrace, agent.drained())
   // The last answers are on their way to the clients: one turn of the event loop writes them.
   await delay(systemClock, 0)
@@ -167,7 +162,7 @@ async function serveUntil(
   await runtime.cluster?.close()
   // An installation whose server has just been stopped takes its edit back.
   await loop?.idle()
-  void listening?.stop(true)
+  void listening?.stop()
   serverLogs.flush()
   await runtime.closeAudit()
   return 0

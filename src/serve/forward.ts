@@ -9,12 +9,13 @@
  *  4. What waits for a replica ends with its life (store/replicas.ts): a replica that stands still accepts connections, and
  *     answers nothing. A stream that has begun ends with an error for its request.
  */
-import { messageOf, publicMessage, RPC_CODE, UnansweredError } from "../lib/errors.ts"
+import { messageOf, publicMessage, RPC_CODE, UnansweredError, UnavailableError } from "../lib/errors.ts"
 import { isConnectionRefused } from "../lib/network-error.ts"
 import type { OtherReplica } from "../store/replicas.ts"
 import { errorText, type Id } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
 import { BYTE_STRATEGY, SSE_HEADERS } from "./http-exchange.ts"
+import { errorResponse } from "./respond.ts"
 
 export type ForwardDeps = {
   /** The id of this replica. */
@@ -43,34 +44,48 @@ export function createForward({ replica, find, send }: ForwardDeps): Forward {
     if (to === undefined || to === replica || request.headers.has(FORWARDED_BY)) return undefined
     const target = find(to)
     if (target === undefined) return undefined
-    const { pathname, search } = new URL(request.url, "http://localhost")
-    const headers = new Headers(request.headers)
-    for (const name of HOP_BY_HOP) headers.delete(name)
-    // What the other replica compresses, this one would have to decompress.
-    headers.set("accept-encoding", "identity")
-    headers.set(FORWARDED_BY, replica)
-    const { method } = request
-    const { address, life } = target
-    const lost = (cause: unknown) =>
-      new UnansweredError(life.aborted ? SILENT : `${ENDED} (${messageOf(cause)})`, { cause })
-    return send(`${address}${pathname}${search}`, {
-      method,
-      headers,
-      signal: AbortSignal.any([request.signal, life]),
-      redirect: "manual",
-      ...(body === undefined ? {} : { body }),
-    }).then(
-      (response) => relayed(response, (cause) => (id === undefined ? undefined : errorEvent(id, lost(cause)))),
-      (cause: unknown) => {
-        if (isConnectionRefused(cause)) return undefined
-        throw lost(cause)
-      },
-    )
+    return sendTo(target, request, { body, id, mark: [FORWARDED_BY, replica], send })
+  }
+}
+
+/**
+ * Sends a request that any replica can serve to one that does not stop, as the load balancer ought to have done. Resolves with
+ * undefined if none takes it; undefined at once if there is none, or another replica has passed the request on already.
+ */
+export type PassOn = (request: Request, body: string, id: Id | undefined) => Promise<Response | undefined> | undefined
+
+export type PassOnDeps = Pick<ForwardDeps, "replica" | "send"> & {
+  /** Returns the replicas that may take it. */
+  others(): readonly Pick<OtherReplica, "address" | "life">[]
+}
+
+/** Creates the function by which a replica that stops passes requests on, to the others in turn. */
+export function createPassOn({ replica, others, send }: PassOnDeps): PassOn {
+  let last = 0
+  return (request, body, id) => {
+    const all = others()
+    if (all.length === 0 || request.headers.has(PASSED_ON_BY)) return undefined
+    const first = last++ % all.length
+    const order = [...all.slice(first), ...all.slice(0, first)]
+    const next = async (): Promise<Response | undefined> => {
+      const target = order.shift()
+      if (target === undefined) return undefined
+      const sent = sendTo(target, request, { body, id, mark: [PASSED_ON_BY, replica], send })
+      return (await sent) ?? next()
+    }
+    return next()
   }
 }
 
 /** A header of a response that leaves the request to any other replica. */
 export const ELSEWHERE_HEADER = "svc-elsewhere"
+
+/** Leaves a request that was sent on to any other replica: this one stops. */
+export const leftToOthers = (): Response =>
+  errorResponse(new UnavailableError("This replica of svc stops", { retryAfter: 1 }), {
+    shape: "jsonrpc",
+    headers: { [ELSEWHERE_HEADER]: "1" },
+  })
 
 /** Whether another replica has sent a request on. */
 export const isForwarded = ({ headers }: Request): boolean => headers.has(FORWARDED_BY)
@@ -78,10 +93,47 @@ export const isForwarded = ({ headers }: Request): boolean => headers.has(FORWAR
 // ---
 
 const FORWARDED_BY = "svc-forwarded-by"
+const PASSED_ON_BY = "svc-passed-on-by"
 const HOP_BY_HOP = ["connection", "keep-alive", "transfer-encoding", "content-length", "upgrade", "te", "trailer"]
 
 const ENDED = "The replica of svc that worked on this request has ended"
 const SILENT = "The replica of svc that worked on this request does not answer; whether it was done is unknown"
+
+type Sending = Pick<ForwardDeps, "send"> & {
+  readonly body: string | undefined
+  readonly id: Id | undefined
+  /** A header that says which replica sends it, and why. */
+  readonly mark: readonly [name: string, replica: string]
+}
+
+/** Sends a request to another replica. Resolves and rejects as `Forward` does. */
+function sendTo(
+  { address, life }: Pick<OtherReplica, "address" | "life">,
+  request: Request,
+  { body, id, mark, send }: Sending,
+): Promise<Response | undefined> {
+  const { pathname, search } = new URL(request.url, "http://localhost")
+  const headers = new Headers(request.headers)
+  for (const name of HOP_BY_HOP) headers.delete(name)
+  // What the other replica compresses, this one would have to decompress.
+  headers.set("accept-encoding", "identity")
+  headers.set(...mark)
+  const lost = (cause: unknown) =>
+    new UnansweredError(life.aborted ? SILENT : `${ENDED} (${messageOf(cause)})`, { cause })
+  return send(`${address}${pathname}${search}`, {
+    method: request.method,
+    headers,
+    signal: AbortSignal.any([request.signal, life]),
+    redirect: "manual",
+    ...(body === undefined ? {} : { body }),
+  }).then(
+    (response) => relayed(response, (cause) => (id === undefined ? undefined : errorEvent(id, lost(cause)))),
+    (cause: unknown) => {
+      if (isConnectionRefused(cause)) return undefined
+      throw lost(cause)
+    },
+  )
+}
 
 /** Returns the response as this replica sends it. `last` makes the end of an event stream that breaks off, if it has one. */
 async function relayed(

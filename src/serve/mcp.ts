@@ -40,11 +40,11 @@ import {
   type Request as RpcRequest,
 } from "../wire/message.ts"
 import type { ClientContexts } from "./client-context.ts"
-import { type Forward, isForwarded } from "./forward.ts"
+import { type Forward, isForwarded, leftToOthers, type PassOn } from "./forward.ts"
 import { type Asker, HttpExchange, type OpenStreams } from "./http-exchange.ts"
 import { ANONYMOUS, identityOfPrincipal, type Principal } from "./principal.ts"
 import { takeBodyText } from "./request-body.ts"
-import { accepted, errorResponse, JSON_HEADERS, noContent, retryHeaders } from "./respond.ts"
+import { accepted, endsConnection, errorResponse, JSON_HEADERS, noContent, retryHeaders } from "./respond.ts"
 import { openSessionStream } from "./session-stream.ts"
 import { parseToolInvocation, serveToolInvocation } from "./tool-invocation.ts"
 import { META_CONTEXT } from "./trusted-client.ts"
@@ -70,6 +70,17 @@ export type McpDeps = EndpointDeps & {
   readonly replicas?: (() => readonly string[]) | undefined
   /** Finds the replica that runs a session's own processes; undefined for a single svc. */
   readonly homes?: SessionHomes | undefined
+  /** How this replica stops; undefined for a single svc. */
+  readonly leaving?: Leaving | undefined
+}
+
+/** How a replica stops, for those who still send it requests. */
+export type Leaving = {
+  /** Whether each connection ends with its next response: the next one is to go elsewhere. */
+  readonly endsConnections: boolean
+  /** Whether new work is left to the other replicas. */
+  readonly passesOn: boolean
+  readonly passOn: PassOn
 }
 
 /** Finds the replicas that run the processes of single sessions. */
@@ -88,7 +99,12 @@ export type SessionHomes = {
 
 /** Serves one HTTP request on an MCP path, for `principal` and `scope`. Never rejects. */
 export const serveMcp = (http: Request, scope: Scope, principal: Principal, deps: McpDeps): Promise<Response> =>
-  new Promise((respond) => {
+  new Promise((resolve) => {
+    const { leaving } = deps
+    const respond =
+      leaving === undefined
+        ? resolve
+        : (response: Response) => resolve(leaving.endsConnections ? endsConnection(response) : response)
     const received = { http, scope, principal, deps, respond }
     if (http.method === "POST") servePost(received)
     else serveOther(received).then(respond, (error: unknown) => respond(refuse(error, received)))
@@ -190,6 +206,24 @@ function post(value: unknown, body: string, received: Received): Served {
     if (isRequest(message)) return postTaskList(message, received, deps.replicas())
   }
   const to = replicaOf(value, received)
+  if (to === undefined && deps.leaving?.passesOn && received.principal.name !== REPLICA && isWork(value)) {
+    // Another replica has sent it to the home of its session, which is there from now on.
+    if (isForwarded(http)) return leftToOthers()
+    const passing = deps.leaving.passOn(http, body, requestIdOf(value))
+    if (passing !== undefined) return passing.then((passed) => passed ?? postSomewhere(value, body, received, to))
+  }
+  return postSomewhere(value, body, received, to)
+}
+
+/** Whether what was posted makes this replica do something that any replica could do. A stream of changes is ended when svc stops. */
+const isWork = (value: unknown): boolean =>
+  Array.isArray(value) ||
+  parseToolInvocation(value) !== undefined ||
+  (requestIdOf(value) !== undefined && isObject(value) && value.method !== "subscriptions/listen")
+
+/** Answers what was posted here, or at the replica that it belongs to. */
+function postSomewhere(value: unknown, body: string, received: Received, to: string | undefined): Served {
+  const { http, deps } = received
   if (to === undefined && deps.homes !== undefined && http.headers.has("mcp-session-id"))
     return postAtHome(value, body, received, deps.homes)
   const forwarding = deps.forward?.(to, http, body, requestIdOf(value))

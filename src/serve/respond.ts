@@ -64,6 +64,12 @@ export function errorResponse(error: unknown, rendering: ErrorRendering): Respon
   return new Response(body, { status, headers: { ...type, ...retryHeaders(retryAfter), ...headers } })
 }
 
+/** Lets the connection end with a response: its client sends the next request over another one. RFC 9112, 9.6. */
+export function endsConnection(response: Response): Response {
+  response.headers.set("connection", "close")
+  return response
+}
+
 /** Escapes text for HTML, between tags and in attributes. */
 export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`)
 

@@ -24,7 +24,7 @@ import { compose, createInbound, type Inbound, type Middleware, type Respond } f
 import { type McpDeps, serveMcp } from "./mcp.ts"
 import { createScopeNarrowing, maySee, type NarrowScope, type Principal } from "./principal.ts"
 import type { ScopeOf } from "./query-scope.ts"
-import { errorResponse, shapeOf } from "./respond.ts"
+import { endsConnection, errorResponse, shapeOf } from "./respond.ts"
 import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
 
 /**
@@ -77,6 +77,8 @@ export type ServerDeps = {
    * requests of clients.
    */
   readonly admitReplica?: ((inbound: Inbound) => Principal | Response | undefined) | undefined
+  /** Whether each connection ends with its next response; MCP requests follow `mcp.leaving`. */
+  readonly endsConnections?: (() => boolean) | undefined
   /** Serves REST and the admin page; undefined with `--no-admin`. */
   readonly api: ((request: ApiRequest) => Promise<Response>) | undefined
   /** Answers `GET /`. */
@@ -95,15 +97,22 @@ export type ApiRequest = {
   onbody(): void
 }
 
-/**
- * A listener. `stop` accepts no more connections; with `now`, it also closes open ones. `secure` serves new connections with
- * another certificate, and throws if that is invalid; open connections keep the old certificate.
- */
-export type Listening = { readonly url: URL; stop(now: boolean): Promise<void>; secure(tls: Tls): void }
+export type Listening = {
+  readonly url: URL
+  /** Returns the number of requests whose responses have not ended. */
+  pending(): number
+  /** Accepts no more connections, and closes those that are idle. Resolves when that is done. */
+  refuse(): Promise<void>
+  /** Closes all connections. */
+  stop(): Promise<void>
+  /** Serves new connections with another certificate. Throws if that is invalid; open connections keep theirs. */
+  secure(tls: Tls): void
+}
 
 /** Starts to listen. Throws what `Bun.serve` throws if the address is taken or the certificate is invalid. */
 export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps: ServerDeps): Listening {
   const idleTimeout = Math.ceil(receiveTimeout / 1000)
+  let received = 0
   const open = (at: ServerOptions["address"], secured: Tls | undefined) => {
     const server = Bun.serve({
       ...(at as { hostname: string; port: number }),
@@ -113,8 +122,10 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
       // Bun refuses before svc does, and without a body, so its limit is well above svc's.
       maxRequestBodySize: 2 * deps.mcp.maxBody,
       fetch(request, self) {
+        received++
         const served = respond(createInbound(request, () => self.requestIP(request)?.address ?? ""))
-        if (request.method === "POST") return served
+        if (request.method === "POST")
+          return deps.endsConnections?.() && served instanceof Promise ? served.then(endsConnection) : served
         if (!(served instanceof Promise)) return settle(request, served)
         self.timeout(request, 0)
         return served.then((response) => settle(request, response))
@@ -127,7 +138,7 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
     // Streams stay open. Any other response must not hold its connection forever.
     const settle = (request: Request, response: Response): Response => {
       server.timeout(request, response.headers.get("content-type") === STREAM ? 0 : idleTimeout)
-      return response
+      return deps.endsConnections?.() ? endsConnection(response) : response
     }
     const respond = createRoute({
       ...deps,
@@ -138,15 +149,22 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
   let server = withPrivateUmask(() => open(address, tls))
   let current = tls
   const { url } = server
-  const old: Promise<void>[] = []
+  const old: { readonly server: typeof server; readonly stopped: Promise<void> }[] = []
   return {
     url,
-    async stop(now) {
-      await Promise.all([server.stop(now), ...old])
+    pending() {
+      return [server, ...old.map((one) => one.server)].reduce((sum, { pendingRequests }) => sum + pendingRequests, 0)
+    },
+    async refuse() {
+      await quiet(() => received)
+      void server.stop(false)
+    },
+    async stop() {
+      await Promise.all([server.stop(true), ...old.map(({ stopped }) => stopped)])
     },
     secure(next) {
       // The old listener releases the port at once, and ends with its last connection.
-      old.push(server.stop(false))
+      old.push({ server, stopped: server.stop(false) })
       const at = "unix" in address ? address : { ...address, port: Number(url.port) }
       try {
         server = withPrivateUmask(() => open(at, next))
@@ -191,6 +209,23 @@ export function closedAt(until: number, streams: OpenStreams, clock: Clock): Ope
 }
 
 // ---
+
+/**
+ * Resolves when no request has arrived for some turns of the event loop. A request on a connection that svc has not read yet
+ * would be lost with the connection, and a load balancer does not repeat it.
+ */
+async function quiet(received: () => number): Promise<void> {
+  let before = received()
+  for (let turns = 0, idle = 0; idle < QUIET_TURNS && turns < MAX_TURNS; turns++) {
+    await new Promise<void>((resolve) => setImmediate(resolve))
+    idle = received() === before ? idle + 1 : 0
+    before = received()
+  }
+}
+
+const QUIET_TURNS = 3
+/** Under constant load there is no quiet moment. */
+const MAX_TURNS = 200
 
 /** Answers a request that no middleware answered. Renders errors of the routes. */
 function serveRoute(inbound: Inbound, deps: ServerDeps, narrowScope: NarrowScope): Response | Promise<Response> {

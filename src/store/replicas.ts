@@ -162,8 +162,13 @@ export class Replicas {
   /** All replicas that live, this one first if it has joined. */
   all(): readonly Replica[] {
     const own = this.facts === undefined ? [] : [{ ...this.facts, id: this.id, self: true }]
+    return [...own, ...this.living()]
+  }
+
+  /** The other replicas that live. */
+  living(): readonly OtherReplica[] {
     const others = [...this.others.keys()].flatMap((id) => this.find(id) ?? [])
-    return [...own, ...others.sort((a, b) => (a.id < b.id ? -1 : 1))]
+    return others.sort((a, b) => (a.id < b.id ? -1 : 1))
   }
 
   /** Returns another replica that lives. */

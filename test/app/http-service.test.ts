@@ -18,6 +18,6 @@ test("before the configuration is read, svc answers /health/live and lets every 
   service.admit()
   expect((await held).status).toBe(404)
   service.close()
-  await service.stop(true)
+  await service.stop()
   await runtime.agent.close()
 })

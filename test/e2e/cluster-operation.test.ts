@@ -98,6 +98,61 @@ describe.skipIf(NO_REDIS !== undefined)("replicas in operation", () => {
     await rest
   })
 
+  test("a replica stops in time while a load balancer that does not probe sends it requests, and none fails [cluster:drain:traffic]", async () => {
+    const once = { ...REPLICA_SERVER, replicas: "one" }
+    const own = { ...REPLICA_SERVER, isolation: "session" }
+    // A question of a server that several clients use at once could be of any of them.
+    const config = { mcpServers: { one: REPLICA_SERVER, asks: REPLICA_SERVER, once, own } }
+    await using cluster = await startCluster(2, { config, env: { SVC_SHUTDOWN_GRACE: "60s" } })
+    const [one, other] = cluster.replicas as [Instance, Instance]
+    const failures: unknown[] = []
+    let calls = 0
+    let isOver = false
+    const traffic = ["one_svc_who", "once_svc_who", "own_svc_who"].map(async (name) => {
+      const client = new WanderingClient()
+      await client.open(one)
+      while (!isOver) {
+        const text = await client.call(cluster, name).catch(String)
+        if (/^\d+$/.test(text)) calls++
+        else failures.push(text)
+      }
+    })
+    const client = new WanderingClient()
+    await client.open(one)
+    const own1 = await client.call(one, "own_svc_who")
+    // A call with a question runs there, and one of a session's own process.
+    const asking = client.stream(one, "tools/call", { name: "asks_svc_ask", arguments: {} })
+    const question = (await asking.next()).value
+    const held = client.stream(
+      one,
+      "tools/call",
+      { name: "own_svc_hold", arguments: {}, _meta: { progressToken: 1 } },
+      7,
+    )
+    await held.next()
+    one.signal("SIGTERM")
+    const callOne = () =>
+      client.post(one, { id: 8, method: "tools/call", params: { name: "own_svc_who", arguments: {} } })
+    await eventually(async () => (await callOne()).headers.get("connection") === "close")
+    // New work is done by the other replica, and so is that of the session's own process.
+    const own2 = await eventually(async () => {
+      const said = await client.call(one, "own_svc_who")
+      return /^\d+$/.test(said) && said !== own1 && said
+    })
+    expect(await client.call(other, "own_svc_who")).toBe(own2)
+    const before = calls
+    await eventually(() => calls > before + 50)
+    // What runs there still gets what belongs to it, by the other replica.
+    await client.post(other, { id: question.message.id, result: { action: "accept", content: { name: "x" } } })
+    expect((await asking.next()).value.message.result.content[0].text).toContain("heard")
+    await client.post(other, { method: "notifications/cancelled", params: { requestId: 7 } })
+    expect((await held.next()).done).toBe(true)
+    expect(await one.exited).toBe(0)
+    isOver = true
+    await Promise.all(traffic)
+    expect(failures).toEqual([])
+  })
+
   test("status and metrics show replicas, load and owners [cluster:status] [cluster:metrics]", async () => {
     const only = { ...REPLICA_SERVER, replicas: "one" }
     await using cluster = await startCluster(2, {

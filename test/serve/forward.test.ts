@@ -1,7 +1,7 @@
 /** What becomes of a request that was sent on to another replica. */
 import { expect, test } from "bun:test"
 import { UnansweredError } from "../../src/lib/errors.ts"
-import { createForward } from "../../src/serve/forward.ts"
+import { createForward, createPassOn } from "../../src/serve/forward.ts"
 
 function open(send: (init: RequestInit) => Promise<Response>) {
   const life = new AbortController()
@@ -17,7 +17,7 @@ function open(send: (init: RequestInit) => Promise<Response>) {
 const silence = ({ signal }: RequestInit): Promise<Response> =>
   new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)))
 
-const post = (headers = {}) => new Request("http://b/mcp", { method: "POST", headers })
+const post = (headers = {}) => new Request("http://x/mcp", { method: "POST", headers })
 const STREAM = { headers: { "content-type": "text/event-stream" } }
 
 test("a request ends with the life of the replica that works on it [cluster:silent]", async () => {
@@ -63,4 +63,29 @@ test("a request goes on once, and not to a replica that refuses the connection",
   expect(forward("b", post())).toBeUndefined()
   expect(forward("a", post({ "svc-forwarded-by": "c" }))).toBeUndefined()
   expect(await forward("a", post())).toBeUndefined()
+})
+
+test("a replica that stops passes requests on to the others in turn, past one that accepts no connection, and only once [cluster:drain:traffic]", async () => {
+  const { signal: life } = new AbortController()
+  const refused = Object.assign(new Error("refused"), { code: "ECONNREFUSED" })
+  const sent: string[] = []
+  let others = ["http://b", "http://c"].map((address) => ({ address, life }))
+  const passOn = createPassOn({
+    replica: "a",
+    others: () => others,
+    async send(url, { headers }) {
+      sent.push(url)
+      expect(new Headers(headers).get("svc-passed-on-by")).toBe("a")
+      expect(new Headers(headers).has("svc-forwarded-by")).toBe(false)
+      if (url.startsWith("http://c")) throw refused
+      return new Response("done")
+    },
+  })
+  for (let count = 0; count < 2; count++) expect(await (await passOn(post(), "{}", 1))?.text()).toBe("done")
+  expect(sent).toEqual(["http://b/mcp", "http://c/mcp", "http://b/mcp"])
+  expect(passOn(post({ "svc-passed-on-by": "b" }), "{}", 1)).toBeUndefined()
+  others = others.slice(1)
+  expect(await passOn(post(), "{}", 1)).toBeUndefined()
+  others = []
+  expect(passOn(post(), "{}", 1)).toBeUndefined()
 })
