@@ -2208,6 +2208,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the state of a session must not depend on where the load balancer sends a request",
   },
+  "cluster:unreached": {
+    says: "a replica that cannot be reached at its address is reported in the logs of both and by svc cluster status; requests that belong to it get 503 with Retry-After, and a question whose answer cannot be brought to it fails after some seconds",
+    from: "choice",
+    why: "a wrong address shows only when a load balancer sends an answer to another replica than the one that asked",
+  },
   "cluster:silent": {
     says: "what was sent on to a replica that does not answer any more ends when it is known to be gone, with an error or the end of its stream, and fails once; a replica that stood still itself, or could hear nobody, takes no other for gone",
     from: "choice",

@@ -16,6 +16,7 @@ import type { SharedState } from "../store/shared-state.ts"
 import { createKeys } from "./cluster-keys.ts"
 import { contentDigest, flagDigests, stateKeyMark, watchConfigurations } from "./configuration-drift.ts"
 import type { Logging } from "./logging.ts"
+import { ReplicaReach } from "./replica-reach.ts"
 import type { ClusterOptions, ServeOptions } from "./serve-options.ts"
 
 export type Cluster = {
@@ -110,14 +111,20 @@ export async function openCluster(
   // A call has a timeout of its own.
   const send = (target: string, init: RequestInit) =>
     fetch(target, { ...init, decompress: false, timeout: false } as RequestInit)
-  const staying = () => replicas.living().filter(({ load }) => !load.draining)
+  const reach = new ReplicaReach({ replicas, mark: keys.mark, clock, log, send })
+  const staying = () => replicas.living().filter((other) => !other.load.draining && reach.reaches(other.id) === true)
   return {
     state,
     replicas,
     clock,
     sealer: keys.sealer,
     mark: keys.mark,
-    forward: createForward({ replica: id, find: (other) => replicas.find(other), send }),
+    forward: createForward({
+      replica: id,
+      find: (other) => replicas.find(other),
+      reaches: (other) => reach.reaches(other),
+      send,
+    }),
     leaving: {
       get endsConnections() {
         return draining
@@ -139,7 +146,15 @@ export async function openCluster(
     join(listening, load) {
       const own = address ?? reachable(listening)
       log.info(`replica ${id}: the others reach it at ${own}`)
-      replicas.join(() => ({ address: own, version, config, settings, startedAt, load: { ...load(), draining } }))
+      replicas.join(() => ({
+        address: own,
+        version,
+        config,
+        settings,
+        startedAt,
+        load: { ...load(), draining },
+        unreached: reach.unreached,
+      }))
     },
     onback: keys.onback,
     checkLoss: keys.checkLoss,
@@ -157,6 +172,7 @@ export async function openCluster(
     }),
     async close() {
       drift.close()
+      reach.close()
       keys.close()
       await withTimeout(systemClock, GOODBYE_MS, replicas.close())
       state.close()

@@ -105,7 +105,13 @@ export async function startHttp(
     : undefined
   // Imported only in a cluster.
   const admission =
-    leases === undefined ? undefined : (await import("../serve/replica-access.ts")).createReplicaAccess(leases)
+    leases === undefined || runtime.cluster === undefined
+      ? undefined
+      : (await import("../serve/replica-access.ts")).createReplicaAccess({
+          leases,
+          replica: runtime.cluster.replicas.id,
+          mark: runtime.cluster.mark,
+        })
   const unix = "unix" in address ? address.unix : undefined
   if (unix !== undefined) await clearSocket(unix)
   let listening: Listening

@@ -40,6 +40,11 @@ function textOf({ state, replicas, servers }: ClusterReport): string {
     `shared state: ${state.address}, ${state.connected ? "connected" : "away"}`,
     table([...head, "version", "configuration"], shown),
   ]
+  for (const { id, address, unreachedBy } of replicas)
+    if (unreachedBy.length > 0)
+      parts.push(
+        `${id} cannot be reached at ${address} by ${unreachedBy.join(", ")}: start it with --cluster-address and an address at which the other replicas reach it`,
+      )
   if (servers.length > 0)
     parts.push(
       table(

@@ -16,6 +16,8 @@ export type ClusterReport = {
     readonly startedAt: string
     readonly uptimeSeconds: number
     readonly state: "ready" | "draining"
+    /** The ids of the replicas that cannot reach it at its address. */
+    readonly unreachedBy: readonly string[]
     readonly calls: number
     readonly sessions: number
     readonly streams: number
@@ -42,6 +44,7 @@ export const clusterReport = ({ state, replicas, owners, now }: ClusterView): Cl
     startedAt: new Date(startedAt).toISOString(),
     uptimeSeconds: Math.max(0, Math.round((now - startedAt) / 1000)),
     state: load.draining ? "draining" : "ready",
+    unreachedBy: replicas.filter(({ unreached }) => unreached?.includes(id)).map((other) => other.id),
     calls: load.calls,
     sessions: load.sessions,
     streams: load.streams,

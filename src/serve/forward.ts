@@ -4,8 +4,9 @@
  *  1. The request goes on as it came, with its credentials and its `Host`: the other replica authenticates and answers it as if
  *     the load balancer had chosen it. So nothing needs to be trusted but the client.
  *  2. A request goes on once: whoever sends the header FORWARDED_BY gets what this replica has.
- *  3. A replica that does not accept the connection is gone, and this one answers with what it has. So it does if the other one
- *     stops, and says by ELSEWHERE_HEADER that the request is another's.
+ *  3. If the other replica is gone, or accepts no connection any more, this one answers with what it has. So it does if the
+ *     other one stops, and says by ELSEWHERE_HEADER that the request is another's. A replica that says hello and was never
+ *     reached may have a wrong address: the client is told to try again.
  *  4. What waits for a replica ends with its life (store/replicas.ts): a replica that stands still accepts connections, and
  *     answers nothing. A stream that has begun ends with an error for its request.
  */
@@ -22,14 +23,26 @@ export type ForwardDeps = {
   readonly replica: string
   /** Returns another replica that lives. */
   find(id: string): Pick<OtherReplica, "address" | "life"> | undefined
+  /** Returns whether it is of any use to send another replica a request at its address. */
+  reaches?(id: string): boolean | Promise<boolean>
   /** Sends a request, like fetch. */
   send(url: string, init: RequestInit): Promise<Response>
 }
 
+/** A replica that says hello cannot be sent a request. */
+export class UnreachedError extends UnavailableError {
+  constructor(replica: string) {
+    super(
+      `The replica of svc that this request belongs to (${replica}) cannot be reached from the one that received it; try again in a moment`,
+      { retryAfter: 1 },
+    )
+  }
+}
+
 /**
  * Sends a request on to a replica. `body` is its body if that was read already, `id` that of the JSON-RPC request in it.
- * Resolves with undefined if this replica must answer; rejects with an UnansweredError if the other one has ended while it
- * worked on the request, or does not answer.
+ * Resolves with undefined if this replica must answer. Rejects with an UnansweredError if the other one has ended while it
+ * worked on the request, or does not answer; with an UnreachedError if it lives and has not received the request.
  */
 export type Forward = (
   to: string | undefined,
@@ -39,12 +52,22 @@ export type Forward = (
 ) => Promise<Response | undefined> | undefined
 
 /** Creates the function that forwards. It returns undefined at once if there is no other replica to send the request to. */
-export function createForward({ replica, find, send }: ForwardDeps): Forward {
+export function createForward({ replica, find, reaches, send }: ForwardDeps): Forward {
   return (to, request, body, id) => {
     if (to === undefined || to === replica || request.headers.has(FORWARDED_BY)) return undefined
     const target = find(to)
     if (target === undefined) return undefined
-    return sendTo(target, request, { body, id, mark: [FORWARDED_BY, replica], send })
+    const go = async (): Promise<Response | undefined> => {
+      const outcome = await sendTo(target, request, { body, id, mark: [FORWARDED_BY, replica], send })
+      return outcome instanceof Response ? outcome : undefined
+    }
+    const isReached = reaches?.(to) ?? true
+    if (isReached === true) return go()
+    return Promise.resolve(isReached).then((reached) => {
+      if (reached) return go()
+      if (find(to) !== undefined) throw new UnreachedError(to)
+      return undefined
+    })
   }
 }
 
@@ -70,8 +93,8 @@ export function createPassOn({ replica, others, send }: PassOnDeps): PassOn {
     const next = async (): Promise<Response | undefined> => {
       const target = order.shift()
       if (target === undefined) return undefined
-      const sent = sendTo(target, request, { body, id, mark: [PASSED_ON_BY, replica], send })
-      return (await sent) ?? next()
+      const outcome = await sendTo(target, request, { body, id, mark: [PASSED_ON_BY, replica], send })
+      return outcome instanceof Response ? outcome : next()
     }
     return next()
   }
@@ -106,12 +129,12 @@ type Sending = Pick<ForwardDeps, "send"> & {
   readonly mark: readonly [name: string, replica: string]
 }
 
-/** Sends a request to another replica. Resolves and rejects as `Forward` does. */
+/** Sends a request to another replica. Resolves with a word if that did not take it; rejects with an UnansweredError. */
 function sendTo(
   { address, life }: Pick<OtherReplica, "address" | "life">,
   request: Request,
   { body, id, mark, send }: Sending,
-): Promise<Response | undefined> {
+): Promise<Response | "refused" | "elsewhere"> {
   const { pathname, search } = new URL(request.url, "http://localhost")
   const headers = new Headers(request.headers)
   for (const name of HOP_BY_HOP) headers.delete(name)
@@ -129,7 +152,7 @@ function sendTo(
   }).then(
     (response) => relayed(response, (cause) => (id === undefined ? undefined : errorEvent(id, lost(cause)))),
     (cause: unknown) => {
-      if (isConnectionRefused(cause)) return undefined
+      if (isConnectionRefused(cause)) return "refused"
       throw lost(cause)
     },
   )
@@ -139,10 +162,10 @@ function sendTo(
 async function relayed(
   response: Response,
   last: (cause: unknown) => Uint8Array | undefined,
-): Promise<Response | undefined> {
+): Promise<Response | "elsewhere"> {
   if (response.headers.has(ELSEWHERE_HEADER)) {
     await response.body?.cancel()
-    return undefined
+    return "elsewhere"
   }
   const headers = new Headers(response.headers)
   for (const name of HOP_BY_HOP) headers.delete(name)

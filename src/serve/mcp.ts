@@ -40,7 +40,7 @@ import {
   type Request as RpcRequest,
 } from "../wire/message.ts"
 import type { ClientContexts } from "./client-context.ts"
-import { type Forward, isForwarded, leftToOthers, type PassOn } from "./forward.ts"
+import { type Forward, isForwarded, leftToOthers, type PassOn, UnreachedError } from "./forward.ts"
 import { type Asker, HttpExchange, type OpenStreams } from "./http-exchange.ts"
 import { ANONYMOUS, identityOfPrincipal, type Principal } from "./principal.ts"
 import { takeBodyText } from "./request-body.ts"
@@ -229,7 +229,18 @@ function postSomewhere(value: unknown, body: string, received: Received, to: str
   const forwarding = deps.forward?.(to, http, body, requestIdOf(value))
   return forwarding === undefined
     ? postHere(value, received)
-    : forwarding.then((forwarded) => forwarded ?? postHere(value, received))
+    : forwarding.then(
+        (forwarded) => forwarded ?? postHere(value, received),
+        (error: unknown) => undelivered(error, value, received, to),
+      )
+}
+
+/** Tells the replica whose call waits for it that an answer of its client has come here, and could not be brought. Throws the error. */
+function undelivered(error: unknown, value: unknown, received: Received, to: string | undefined): never {
+  const answer = isObject(value) && value.method === undefined && isId(value.id) ? value.id : undefined
+  if (error instanceof UnreachedError && answer !== undefined && to !== undefined)
+    received.deps.gateway.peers?.undelivered(sessionOf(received), answer, to)
+  throw error
 }
 
 /** Returns the id of a request; undefined if what was posted is none. */
@@ -245,8 +256,12 @@ function postAtHome(value: unknown, body: string, received: Received, homes: Ses
   const session = sessionOf(received)
   const home = homes.of(session)
   if (home === undefined) return postHere(value, received)
-  const sendTo = (replica: string | undefined) =>
-    deps.forward?.(replica, http, body, requestIdOf(value)) ?? Promise.resolve(undefined)
+  // A home that cannot be reached is as good as gone.
+  const sendTo = async (replica: string | undefined) =>
+    deps.forward?.(replica, http, body, requestIdOf(value))?.catch((error: unknown) => {
+      if (!(error instanceof UnreachedError)) throw error
+      return undefined
+    })
   const elsewhere = async () => (isForwarded(http) ? undefined : sendTo(await homes.adopt(session)))
   return sendTo(home)
     .then((forwarded) => forwarded ?? elsewhere())
@@ -338,18 +353,26 @@ async function postBatch(values: readonly unknown[], received: Received): Promis
   const messages = values.map(asMessage)
   const whole = new HttpExchange(respond, session, deps.streams, session, undefined, http)
   const answers: Promise<Answer | undefined>[] = []
+  const brought: Promise<unknown>[] = []
   for (const message of messages)
     if (isRequest(message)) {
       const call = { request: message, client: session, exchange: partOf(whole), gateway }
       answers.push(new Promise((resolve) => serve(call, deps, session.running, resolve)))
     } else {
       const here = () => void accept(message, session, gateway)?.catch(() => undefined)
-      const forwarding = deps.forward?.(replicaOf(message, received), http, JSON.stringify(message))
+      const to = replicaOf(message, received)
+      const forwarding = deps.forward?.(to, http, JSON.stringify(message))
       if (forwarding === undefined) here()
-      // The replica that sent the server request has ended, so the response is not needed.
-      else void forwarding.then((forwarded) => forwarded ?? here()).catch(() => undefined)
+      else
+        brought.push(
+          forwarding.then(
+            (forwarded) => forwarded ?? here(),
+            (error: unknown) => undelivered(error, message, received, to),
+          ),
+        )
     }
-  if (answers.length === 0) return accepted()
+  if (answers.length === 0) return Promise.all(brought).then(accepted)
+  for (const one of brought) one.catch(() => undefined)
   void Promise.all(answers).then((all) => {
     const texts = all.flatMap((answer) => (answer === undefined ? [] : [textOf(answer.frame)]))
     if (texts.length === 0) whole.finishUnanswered()

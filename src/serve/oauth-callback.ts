@@ -42,7 +42,12 @@ export function createCallback({ finish, hide, client, forward }: CallbackDeps):
         const answer = new URLSearchParams(search)
         const forwarding = forward?.(replicaIn(answer.get("state") ?? ""), request)
         const here = () => takeAnswer(answer, finish, hide)
-        return forwarding === undefined ? here() : forwarding.then((forwarded) => forwarded ?? here())
+        return forwarding === undefined
+          ? here()
+          : forwarding.then(
+              (forwarded) => forwarded ?? here(),
+              (error: unknown) => messagePage(HTTP_STATUS.unavailable, "Not authorized", hide(publicMessage(error))),
+            )
       }
       case CLIENT_PATH:
         return describe(client)

@@ -1,26 +1,35 @@
 /**
  * Admits requests of other replicas to a server that this replica runs for all (agent/server-leases.ts). The other replica has
- * authenticated its client, and proves with a credential that it belongs to this cluster.
+ * authenticated its client, and proves with a credential that it belongs to this cluster. Answers requests by which another
+ * replica tests whether it can reach this one (app/replica-reach.ts).
  */
 import type { ServerLeases } from "../agent/server-leases.ts"
 import { REPLICA_CONTINUES_HEADER, REPLICA_HEADER } from "../config/server-spec.ts"
 import { UnavailableError } from "../lib/errors.ts"
+import { isSameMark, type Marker } from "../lib/seal.ts"
 import { percentDecoded } from "../lib/text.ts"
 import { REPLICA } from "../session/dispatch.ts"
 import { CALLS } from "../session/relay.ts"
 import type { Inbound } from "./inbound.ts"
 import type { Principal } from "./principal.ts"
-import { errorResponse } from "./respond.ts"
+import { errorResponse, noContent } from "./respond.ts"
+
+export type ReplicaAccessDeps = {
+  readonly leases: Pick<ServerLeases, "admits">
+  /** The id of this replica. */
+  readonly replica: string
+  readonly mark: Marker
+}
 
 /**
  * Returns the function that admits such requests. It refuses them if the server does not run here, or no longer with that
  * lease.
  */
 export const createReplicaAccess =
-  (leases: Pick<ServerLeases, "admits">) =>
+  ({ leases, replica, mark }: ReplicaAccessDeps) =>
   ({ request, path }: Inbound): Principal | Response | undefined => {
     const credential = request.headers.get(REPLICA_HEADER)
-    if (credential === null) return undefined
+    if (credential === null) return isProbe(request, mark) ? noContent({ [REPLICA_ID_HEADER]: replica }) : undefined
     const slug = SERVER_PATH.exec(path)?.[1]
     const begins = CALLS.has(request.headers.get("mcp-method") ?? "") && !request.headers.has(REPLICA_CONTINUES_HEADER)
     if (slug !== undefined && leases.admits(percentDecoded(slug), credential, begins)) return OTHER_REPLICA
@@ -31,7 +40,24 @@ export const createReplicaAccess =
     })
   }
 
+/** Returns the headers of a request that tries whether a replica answers at its address. */
+export const probeHeaders = (id: string, mark: Marker): Record<string, string> => ({
+  [PROBE_HEADER]: `${id}.${mark(PROBE_HEADER, id)}`,
+})
+
+/** Returns the id of the replica that has answered such a request; undefined if it does not say. */
+export const replicaOfProbe = ({ headers }: Response): string | undefined => headers.get(REPLICA_ID_HEADER) ?? undefined
+
 // ---
+
+const PROBE_HEADER = "svc-replica-probe"
+const REPLICA_ID_HEADER = "svc-replica-id"
+
+/** Whether another replica of this cluster asks for the id of this replica. It may have meant another one. */
+function isProbe({ headers }: Request, mark: Marker): boolean {
+  const [id = "", given = ""] = headers.get(PROBE_HEADER)?.split(".", 2) ?? []
+  return id !== "" && isSameMark(given, mark(PROBE_HEADER, id))
+}
 
 const NOT_HERE = "The server runs on one replica at a time, and currently not on this one; try again in a moment"
 const SERVER_PATH = /^\/servers\/([^/]+)\/mcp$/

@@ -18,7 +18,7 @@ import type { ResultSizes } from "../report/result-sizes.ts"
 import type { ResultStore } from "../store/result-store.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import type { Era } from "../wire/era.ts"
-import type { Params, Request } from "../wire/message.ts"
+import type { Id, Params, Request } from "../wire/message.ts"
 import type { Answer } from "./answer.ts"
 import type { CallRateLimit } from "./call-rate-limit.ts"
 import type { Client, Exchange } from "./client.ts"
@@ -86,6 +86,8 @@ export type SessionPeers = {
    * notified, with a RequestError if the session cancels too many requests.
    */
   cancel(part: SessionPart, params: Params): Promise<void>
+  /** Announces that the client's answer to a server request on another replica arrived here, and cannot be delivered there. */
+  undelivered(part: SessionPart, question: Id, replica: string): void
   /** Announces that the client opened its stream here. */
   opened(part: SessionPart): void
   /** Announces that this replica stops and has ended the client's stream, which the client reopens at another one. */

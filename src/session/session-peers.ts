@@ -7,10 +7,12 @@
  *     If replicas are wrong about each other's streams, a text is passed on at most MAX_HOPS times, and then held.
  *  3. Messages can be lost while the shared state is away. When it is back, each part is compared with its record. A
  *     cancellation is in no record: it is sent again to a replica that has connected since.
+ *  4. The client's answer to a server request is forwarded over HTTP to the replica with the call. If that replica cannot be
+ *     reached, the client is told to try again, and the server request fails AGAIN_MS later: its call would wait forever.
  */
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
-import { RequestError } from "../lib/errors.ts"
+import { RequestError, RPC_CODE } from "../lib/errors.ts"
 import type { ReplicaMessage, Replicas } from "../store/replicas.ts"
 import { hashOfSession } from "../store/session-store.ts"
 import { isId } from "../wire/message.ts"
@@ -64,6 +66,12 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
     if (back === true && part.streamAt === from) part.streamAt = undefined
     part.notify(text, hops + 1)
   })
+  replicas.on("session.undelivered", ({ session, to, question }) => {
+    const part = to === replicas.id ? partOf(session) : undefined
+    if (part?.isAsking(question) !== true) return
+    const error = { code: RPC_CODE.internalError, message: UNDELIVERED }
+    clock.after(AGAIN_MS, () => part.answered({ jsonrpc: "2.0", id: question, error }))
+  })
   replicas.on("session.cancel", ({ session, params }) => void partOf(session)?.running.cancel(params))
   /** The last cancellations, each with the time at which it was sent. */
   const cancellations = new BoundedMap<ReplicaMessage, number>(MAX_CANCELLATIONS)
@@ -111,6 +119,9 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
       await replicas.deliver(message)
       cancellations.set(message, clock.now())
     },
+    undelivered({ id }, question, to) {
+      replicas.send({ kind: "session.undelivered", session: hashOfSession(id), to, question })
+    },
     opened(part) {
       part.streamAt = replicas.id
       const own = sessions().part(part.id)
@@ -143,5 +154,9 @@ const MAX_ID_CHARS = 1024
 const MAX_REASON_CHARS = 256
 /** How often a text is passed on: to a stream that has moved, back from a replica that stops, and from there to the new stream. */
 const MAX_HOPS = 3
+/** How long a client has to repeat an answer that could not be delivered. */
+const AGAIN_MS = 5000
+const UNDELIVERED =
+  "The client has answered, but its answer arrived at a replica of svc that cannot reach the one with this call (--cluster-address)"
 /** Redis disconnects a subscriber that is sent more than it reads. */
 const MAX_PASSED_CHARS = 1024 * 1024

@@ -124,6 +124,11 @@ export class Session implements Client, SessionMemory, SessionPart {
     }
   }
 
+  /** Whether a server request waits for the client's response. */
+  isAsking(question: Id): boolean {
+    return this.clientRequests.has(question)
+  }
+
   /** Handles the client's response to a server request. */
   answered(response: Response): void {
     if (response.id === null) return

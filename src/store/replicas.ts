@@ -9,7 +9,7 @@
  */
 import type { Clock } from "../lib/clock.ts"
 import { parseIfJson } from "../lib/json.ts"
-import { isObject, type Params } from "../wire/message.ts"
+import { type Id, isObject, type Params } from "../wire/message.ts"
 import type { SharedState } from "./shared-state.ts"
 
 /** What a replica says of itself. */
@@ -24,6 +24,8 @@ export type ReplicaFacts = {
   /** Milliseconds since the epoch. */
   readonly startedAt: number
   readonly load: ReplicaLoad
+  /** The ids of the replicas that it cannot reach at their addresses. */
+  readonly unreached?: readonly string[]
 }
 
 /** What a replica has to do at the moment. */
@@ -67,6 +69,13 @@ export type ReplicaMessage =
       readonly back?: true
       /** How many replicas have passed it on. */
       readonly hops?: number
+    }
+  /** The client has answered a question of a call at `to`, and the sender cannot bring it the answer. */
+  | {
+      readonly kind: "session.undelivered"
+      readonly session: string
+      readonly to: string
+      readonly question: Id
     }
   /** The client cancels a request that runs on another replica. */
   | { readonly kind: "session.cancel"; readonly session: string; readonly params: Params }
@@ -183,6 +192,14 @@ export class Replicas {
     return undefined
   }
 
+  /** Ends what waits for another replica that does not answer, although it says hello. */
+  giveUp(id: string): void {
+    const other = this.others.get(id)
+    if (other === undefined) return
+    this.others.set(id, { ...other, ...begunLife(other.replica) })
+    other.end()
+  }
+
   /** Sends a message to all replicas. It is lost while the shared state is away. */
   send(message: ReplicaMessage): void {
     void this.deliver(message).catch(() => undefined)
@@ -266,9 +283,13 @@ export class Replicas {
     }
     const known = message as ReplicaMessage
     if (known.kind === "hello") {
-      const { end, life } = this.others.get(from) ?? newLife()
-      const replica = { ...known.facts, id: from, self: false, life }
-      this.others.set(from, { replica, life, end, heard: this.clock.now(), hasLeft: false })
+      const replica = { ...known.facts, id: from, self: false }
+      const before = this.others.get(from)
+      const lives =
+        before === undefined
+          ? begunLife(replica)
+          : { replica: { ...replica, life: before.replica.life }, end: before.end }
+      this.others.set(from, { ...lives, heard: this.clock.now(), hasLeft: false })
       if (known.asks === true) this.greet(false)
     } else if (known.kind === "bye") {
       // What it has sent before may still be on the way.
@@ -283,7 +304,6 @@ export class Replicas {
 
 type Other = {
   readonly replica: OtherReplica
-  readonly life: AbortSignal
   /** Aborts its life. */
   end(): void
   heard: number
@@ -291,9 +311,10 @@ type Other = {
   hasLeft: boolean
 }
 
-function newLife(): Pick<Other, "life" | "end"> {
+/** Returns a replica with a life that begins. */
+function begunLife(replica: Replica): Pick<Other, "replica" | "end"> {
   const controller = new AbortController()
-  return { life: controller.signal, end: () => controller.abort() }
+  return { replica: { ...replica, life: controller.signal }, end: () => controller.abort() }
 }
 
 const HELLO_MS = 1000

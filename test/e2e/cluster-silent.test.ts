@@ -1,7 +1,7 @@
-/** A replica that stands still, as a machine that hangs: what belongs to it ends, and all else goes on. */
+/** Replicas that do not answer: one that stands still, as a machine that hangs, and one at a wrong address. */
 import { describe, expect, test } from "bun:test"
-import { NO_REDIS } from "../redis.ts"
-import { fixture, type Instance, modern } from "./harness.ts"
+import { NO_REDIS, startRedis } from "../redis.ts"
+import { fixture, freshEnv, type Instance, modern, runSvc, startSvc } from "./harness.ts"
 import { type Event, eventsOf, REPLICA_SERVER, startCluster, WanderingClient } from "./replicas.ts"
 
 if (NO_REDIS !== undefined) test.skip(`a replica that stands still: ${NO_REDIS}`, () => {})
@@ -65,5 +65,40 @@ describe.skipIf(NO_REDIS !== undefined)("a replica that stands still", () => {
       process.kill(still.pid, "SIGCONT")
     }
     await asking.return(undefined)
+  })
+})
+
+describe.skipIf(NO_REDIS !== undefined)("a replica at a wrong address", () => {
+  test("is reported, and what cannot be brought to it is refused and waits for nothing [cluster:unreached]", async () => {
+    await using redis = await startRedis()
+    const start = (flags: readonly string[] = []) =>
+      startSvc({
+        config: { mcpServers: { one: REPLICA_SERVER } },
+        flags,
+        env: { SVC_CLUSTER: redis.url, SVC_KEYCHAIN: "off", SVC_DRAIN_DELAY: "0s" },
+      })
+    await using lost = await start(["--cluster-address", "http://127.0.0.1:1"])
+    await using other = await start()
+    const client = new WanderingClient()
+    await client.open(lost)
+    const asking = client.stream(lost, "tools/call", { name: "one_svc_ask", arguments: {} })
+    const question = (await asking.next()).value
+    const answer = await client.post(other, { id: question.message.id, result: { action: "accept", content: {} } })
+    expect([answer.status, answer.headers.get("retry-after"), await answer.text()]).toEqual([
+      503,
+      "1",
+      expect.stringContaining("cannot be reached"),
+    ])
+    expect(JSON.stringify((await asking.next()).value.message)).toContain("--cluster-address")
+    await other.said(
+      /replica r[0-9a-f]{8} cannot be reached at http:\/\/127\.0\.0\.1:1: nothing listens at 127\.0\.0\.1:1; .*--cluster-address/,
+    )
+    await lost.said(/cannot reach this one at the address that it announces: .*--cluster-address/)
+    for (const { folder } of [lost, other]) {
+      const { stdout } = await runSvc(["cluster", "status", "--config-dir", folder], freshEnv(folder))
+      expect(stdout).toMatch(
+        /r[0-9a-f]{8} cannot be reached at http:\/\/127\.0\.0\.1:1 by r[0-9a-f]{8}: start it with --cluster-address/,
+      )
+    }
   })
 })

@@ -1,7 +1,7 @@
 /** What becomes of a request that was sent on to another replica. */
 import { expect, test } from "bun:test"
 import { UnansweredError } from "../../src/lib/errors.ts"
-import { createForward, createPassOn } from "../../src/serve/forward.ts"
+import { createForward, createPassOn, UnreachedError } from "../../src/serve/forward.ts"
 
 function open(send: (init: RequestInit) => Promise<Response>) {
   const life = new AbortController()
@@ -57,12 +57,40 @@ test("a response that is whole goes on as it came", async () => {
   expect(await (await forward("a", post(), "{}", 1))?.text()).toBe("data: {}\n\n")
 })
 
-test("a request goes on once, and not to a replica that refuses the connection", async () => {
-  const refused = Object.assign(new Error("refused"), { code: "ConnectionRefused" })
-  const { forward } = open(() => Promise.reject(refused))
+test("a request goes on once", () => {
+  const { forward } = open(silence)
   expect(forward("b", post())).toBeUndefined()
   expect(forward("a", post({ "svc-forwarded-by": "c" }))).toBeUndefined()
-  expect(await forward("a", post())).toBeUndefined()
+})
+
+test("a request for a replica that cannot be reached is refused for a moment while it says hello [cluster:unreached]", async () => {
+  const { signal: life } = new AbortController()
+  const refused = Object.assign(new Error("refused"), { code: "ConnectionRefused" })
+  let isAlive = true
+  let sent = 0
+  const forward = (reaches: boolean | Promise<boolean>) =>
+    createForward({
+      replica: "b",
+      find: () => (isAlive ? { address: "http://a", life } : undefined),
+      reaches: () => reaches,
+      send() {
+        sent++
+        return Promise.reject(refused)
+      },
+    })("a", post(), "{}", 1)?.catch((error: unknown) => error)
+  // It has ended, and is about to be known as gone.
+  for (const reaches of [true, Promise.resolve(true)]) expect(await forward(reaches)).toBeUndefined()
+  expect(sent).toBe(2)
+  // Nothing is sent to a wrong address: it could take minutes.
+  for (const reaches of [false, Promise.resolve(false)]) {
+    const error = await forward(reaches)
+    expect([sent, error, (error as UnreachedError).retryAfter]).toEqual([2, expect.any(UnreachedError), 1])
+  }
+  const late = Promise.withResolvers<boolean>()
+  const waiting = forward(late.promise)
+  isAlive = false
+  late.resolve(false)
+  expect(await waiting).toBeUndefined()
 })
 
 test("a replica that stops passes requests on to the others in turn, past one that accepts no connection, and only once [cluster:drain:traffic]", async () => {

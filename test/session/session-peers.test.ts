@@ -41,6 +41,27 @@ describe.skipIf(NO_REDIS !== undefined)("a session of three replicas", () => {
     await network.settle()
     expect(got.toSorted()).toEqual(["r1", "r2", "r3"])
   })
+
+  test("a question whose answer cannot be brought to it fails, unless the client sends the answer again in time [cluster:unreached]", async () => {
+    await using cluster = await startCluster()
+    const { clock, network, parts } = cluster
+    const [asking, other] = parts
+    const { signal } = new AbortController()
+    const asked: string[] = []
+    const ask = () => asking.session.ask("roots/list", {}, signal, (text) => asked.push(text))
+    const idOf = (text = "") => (JSON.parse(text) as { id: string }).id
+    const [lost, found] = [ask().catch((error: unknown) => String(error)), ask()]
+    const ids = asked.map(idOf)
+    const { timers } = clock
+    for (const id of [...ids, "r1-99"]) other.peers.undelivered(other.session, id, "r1")
+    await network.settle()
+    // None for a question that was never asked.
+    expect(clock.timers - timers).toBe(2)
+    asking.session.answered({ jsonrpc: "2.0", id: ids[1] ?? "", result: { roots: [] } })
+    await clock.pass(5000)
+    expect(await lost).toContain("--cluster-address")
+    expect(await found).toEqual({ roots: [] })
+  })
 })
 
 describe.skipIf(NO_REDIS !== undefined)("messages about a session of three replicas", () => {
@@ -143,7 +164,7 @@ async function join(network: SharedNetwork, id: string, clock: Clock) {
   const replicas = new Replicas(id, await network.open(), clock)
   const load = { calls: 0, sessions: 0, streams: 0, draining: false }
   replicas.join(() => ({ address: `http://${id}`, version: "1", config: "", startedAt: 0, load }))
-  const session = new Session("s", "p", AGGREGATE, {})
+  const session = new Session("s", "p", AGGREGATE, { capabilities: { roots: {} } })
   const sessions = { part: () => session, remove() {}, save() {}, refresh: async () => undefined }
   const peers = createSessionPeers({ replicas, clock, sessions: () => sessions, gateway: fakeGateway })
   session.begin({ ...fakeGateway(), peers }, () => undefined)
