@@ -188,7 +188,10 @@ export class Replicas {
 
   /** Returns the other replica whose address a URL begins with, if it lives. */
   at(url: string): OtherReplica | undefined {
-    for (const [id, { replica }] of this.others) if (url.startsWith(`${replica.address}/`)) return this.find(id)
+    for (const [id, { replica }] of this.others) {
+      const found = url.startsWith(`${replica.address}/`) ? this.find(id) : undefined
+      if (found !== undefined) return found
+    }
     return undefined
   }
 
@@ -252,6 +255,12 @@ export class Replicas {
     return this.clock.now() - this.lastBeat > STILL_MS
   }
 
+  /** A replica that is started where another one was: that has ended, and must not be sent what this one would get. */
+  private succeeds({ address }: Replica): void {
+    for (const other of this.others.values())
+      if (other.replica.address === address) Object.assign(other, { hasLeft: true, heard: this.clock.now() })
+  }
+
   /** Rule 2: whoever lives is heard from now on. */
   private hearAnew(): void {
     for (const other of this.others.values()) other.heard = this.clock.now()
@@ -285,6 +294,7 @@ export class Replicas {
     if (known.kind === "hello") {
       const replica = { ...known.facts, id: from, self: false }
       const before = this.others.get(from)
+      if (before === undefined) this.succeeds(replica)
       const lives =
         before === undefined
           ? begunLife(replica)
@@ -307,7 +317,7 @@ type Other = {
   /** Aborts its life. */
   end(): void
   heard: number
-  /** Whether it said goodbye. */
+  /** Whether it said goodbye, or another one has its address. */
   hasLeft: boolean
 }
 

@@ -7,7 +7,9 @@ import { type ManualClock, manualClock } from "../clock.ts"
 /** What replicas share, in memory: messages alone. */
 function bus() {
   const members = new Set<{ connected: boolean; take(text: string): void; turn(connected: boolean): void }>()
-  const open = (): Pick<SharedState, "connected" | "publish" | "onmessage" | "onstate"> => {
+  const open = (): Pick<SharedState, "connected" | "publish" | "onmessage" | "onstate"> & {
+    turn(connected: boolean): void
+  } => {
     const messages = new Set<(text: string) => void>()
     const states = new Set<(connected: boolean) => void>()
     const member = {
@@ -22,6 +24,7 @@ function bus() {
     }
     members.add(member)
     return {
+      turn: member.turn,
       get connected() {
         return member.connected
       },
@@ -46,10 +49,10 @@ function bus() {
   }
 }
 
-function join(id: string, state: Partial<SharedState>, clock: ManualClock): Replicas {
+function join(id: string, state: Partial<SharedState>, clock: ManualClock, address = `http://${id}`): Replicas {
   const replicas = new Replicas(id, state as SharedState, clock)
   const load = { calls: 0, sessions: 0, streams: 0, draining: false }
-  replicas.join(() => ({ address: `http://${id}`, version: "1", config: "", startedAt: 0, load }))
+  replicas.join(() => ({ address, version: "1", config: "", startedAt: 0, load }))
   return replicas
 }
 
@@ -58,12 +61,13 @@ async function two() {
   const shared = bus()
   // Each has a clock of its own: one may stand still.
   const others = manualClock()
-  const [one, other] = [join("r1", shared.open(), clock), join("r2", shared.open(), others)]
+  const [own, away] = [shared.open(), shared.open()]
+  const [one, other] = [join("r1", own, clock), join("r2", away, others)]
   const pass = async (ms: number) => {
     for (let passed = 0; passed < ms; passed += 100) for (const each of [clock, others]) await each.pass(100)
   }
   await pass(1000)
-  return { clock, others, shared, one, other, pass }
+  return { clock, shared, away, one, other, pass }
 }
 
 test("what waits for a replica that says hello no more ends, and for no other [cluster:silent]", async () => {
@@ -118,4 +122,18 @@ test("a replica that says goodbye is gone at once, and what it has sent before m
   expect([one.find("r2"), one.all().length, found?.life.aborted]).toEqual([undefined, 1, false])
   await pass(6000)
   expect(found?.life.aborted).toBe(true)
+})
+
+test("a replica that is started at the address of another one takes its place, unless that says hello again [cluster:silent]", async () => {
+  const { clock, shared, away, one, pass } = await two()
+  const before = one.find("r2")
+  // It is killed, and started again.
+  away.turn(false)
+  const next = join("r3", shared.open(), clock, "http://r2")
+  expect([one.find("r2"), one.at("http://r2/mcp")?.id, before?.life.aborted]).toEqual([undefined, "r3", false])
+  // All announce the address of a load balancer.
+  away.turn(true)
+  await pass(1000)
+  expect(one.find("r2")?.address).toBe("http://r2")
+  await next.close()
 })
