@@ -2219,7 +2219,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a machine that hangs accepts connections, and would hold calls for ever",
   },
   "cluster:chaos": {
-    says: "if replicas and Redis are killed at random, no call runs twice, no client gets the data of another, sessions continue, and calls, questions, cancellations, tasks, stored results, resumptions and list changes fail only around the time of a kill",
+    says: "if replicas and Redis are killed, and replicas suspended and stopped, at random, no call runs twice, no client gets the data of another, sessions continue, and calls, questions, cancellations, tasks, stored results, resumptions and list changes fail only around the time of a kill or suspension; around a clean stop, only what the replica takes with it is lost",
     from: "choice",
     why: "clients cannot repair what they cannot see",
   },
