@@ -11,6 +11,8 @@
  *     result is read whole: even if only one request is pending, the frame may be a late or a second answer to another client's.
  *  4. A message that belongs to a call reaches only the call's client; attribution.ts decides which. If a client has been
  *     disconnected for long while a server request waits for it, its call is given up, so that other clients are unblocked.
+ *  5. If a client leaves a call while a server request waits for it, svc answers the server request (`abandonedText`), unless
+ *     another call of the client can carry it. The backend then gets ENDING_MS to end the call before it is cancelled.
  */
 import { isUtf8 } from "node:buffer"
 import { ArrayMap } from "../lib/array-map.ts"
@@ -52,6 +54,8 @@ import {
   Attribution,
   CallEndedError,
   type Caller,
+  ClientGoneError,
+  type ClientKey,
   clientOf,
   type LearnedBehaviour,
   type PendingCall,
@@ -146,7 +150,7 @@ export class Connection {
   /** svc's requests that wait for their answers, by number. */
   private readonly pending = new ArrayMap<number, PendingRequest>()
   /** The backend's requests that wait for a client's answer, with the caller that carries each to it. */
-  private readonly serverRequests = new Map<string, { readonly controller: AbortController; caller: Caller }>()
+  private readonly serverRequests = new Map<string, OpenServerRequest>()
   private readonly attribution: Attribution
   /** The number of pending requests of clients. */
   private clientRequests = 0
@@ -158,6 +162,8 @@ export class Connection {
   private readonly taskProgress = new BoundedMap<number, Pick<PendingRequest, "caller" | "progressToken">>(
     MAX_TASK_PROGRESS,
   )
+  /** Calls that their clients left, and that the backend may still end without a cancellation, by number. */
+  private readonly ending = new Map<number, () => void>()
   /** When a request was last sent while an open server request could have belonged to another client. */
   private ambiguousSince = Number.NEGATIVE_INFINITY
   private transport: ClientTransport | undefined
@@ -234,8 +240,11 @@ export class Connection {
       })
       if (caller !== undefined) this.clientRequests++
       this.armSweep()
-      if (this.serverRequests.size > 0 && !this.hasRequestStreams && this.attribution.isAmbiguous(this.pending, now))
+      if (this.serverRequests.size > 0 && !this.hasRequestStreams && this.attribution.isAmbiguous(this.pending, now)) {
         this.ambiguousSince = now
+        // A call that is given up now can end before this one sends a server request.
+        for (const open of [...this.serverRequests.values()]) open.caller.giveUpIfStale?.(now, true)
+      }
       const text = requestText(this.ids.text(number), call)
       call.onsent?.(text)
       this.transport.send(
@@ -270,8 +279,17 @@ export class Connection {
   cancel(number: number, error: Error): void {
     const pending = this.remove(number)
     if (pending === undefined) return
-    this.sendCancel(number, error.message)
+    const cancel = () => {
+      this.sendCancel(number, error.message)
+      if (pending.caller !== undefined && this.hooks.owner === undefined) this.pingAfterCancellation(number)
+    }
     if (pending.caller !== undefined && this.hooks.owner === undefined) this.noteCancelled(number, pending)
+    if (pending.caller !== undefined && this.serverRequests.size > 0 && this.answerFor(pending.caller))
+      this.ending.set(
+        number,
+        this.clock.after(ENDING_MS, () => this.ending.delete(number) && cancel()),
+      )
+    else cancel()
     pending.reject(error)
   }
 
@@ -283,6 +301,8 @@ export class Connection {
     this.cancelSweep = undefined
     for (const { controller } of this.serverRequests.values()) controller.abort(this.lost)
     this.serverRequests.clear()
+    for (const cancelTimer of this.ending.values()) cancelTimer()
+    this.ending.clear()
     for (const number of this.pending.keys()) this.remove(number)?.reject(this.lost)
   }
 
@@ -323,7 +343,7 @@ export class Connection {
     const number = this.ids.findInHead(head)
     if (number === undefined) return undefined
     const pending = this.pending.get(number)
-    if (pending === undefined) return dropped(() => this.attribution.noteLateAnswer(number, this.clock.now()))
+    if (pending === undefined) return dropped(() => this.noteLateAnswer(number))
     if (pending.isPassing) {
       this.reportSecondAnswer(pending)
       return dropped()
@@ -391,7 +411,7 @@ export class Connection {
         }
       },
       end: () => {
-        if (!isWanted()) return this.attribution.noteLateAnswer(number, this.clock.now())
+        if (!isWanted()) return this.noteLateAnswer(number)
         try {
           const message = this.answerIn(taker.end(), number)
           pending.isPassing = false
@@ -453,7 +473,7 @@ export class Connection {
     }
     const pending = this.remove(number)
     if (pending === undefined) {
-      this.attribution.noteLateAnswer(number, now)
+      this.noteLateAnswer(number)
       return
     }
     this.lastTraffic = now
@@ -529,11 +549,25 @@ export class Connection {
     return addresseeOf(this.attribution.attribute({ related, owner, task, message }, this.pending, this.clock.now()))
   }
 
-  /** Notes a cancelled call and sends a ping after the cancellation, whose answer shows that the backend has read it. */
   private noteCancelled(number: number, call: PendingCall): void {
-    // A transport with a stream for each request keeps no order between them.
-    const ping = this.hasRequestStreams ? undefined : this.hooks.ping?.(CANCELLATION_PING_MS)
-    this.attribution.noteCancelled(number, call, ping !== undefined, this.clock.now())
+    this.attribution.noteCancelled(number, call, this.canPing, this.clock.now())
+  }
+
+  /** Notes an answer to a call that was cancelled, or that its client left: it needs no cancellation any more. */
+  private noteLateAnswer(number: number): void {
+    this.ending.get(number)?.()
+    this.ending.delete(number)
+    this.attribution.noteLateAnswer(number, this.clock.now())
+  }
+
+  /** Whether a ping can show that the backend has read a cancellation. A transport with a stream for each request keeps no order. */
+  private get canPing(): boolean {
+    return !this.hasRequestStreams && this.hooks.ping !== undefined
+  }
+
+  /** Sends a ping after the cancellation of a call, whose answer shows that the backend has read it. */
+  private pingAfterCancellation(number: number): void {
+    const ping = this.canPing ? this.hooks.ping?.(CANCELLATION_PING_MS) : undefined
     if (ping === undefined) return
     this.cancellationPings++
     ping
@@ -546,7 +580,7 @@ export class Connection {
   /** Answers a server request by asking its client. */
   private async answer(request: Request, caller: Caller | undefined): Promise<void> {
     const { id, method, params } = request
-    const reply = (text: string) => this.transport?.send(text, { number: undefined, method: undefined })
+    const reply = (text: string) => this.reply(text)
     if (method === "ping") return reply(resultText(id, "{}"))
     if (caller === undefined || caller === UNKNOWN_CALLER) {
       // Servers request roots as soon as they are initialized; without a caller, no client has any.
@@ -557,7 +591,8 @@ export class Connection {
       return reply(errorText(id, RPC_CODE.internalError, "too many server requests are open"))
     const controller = new AbortController()
     const key = keyOfId(id)
-    const open = { controller, caller }
+    const ofCall = [...this.pending.values()].some((call) => call.caller === caller)
+    const open: OpenServerRequest = { controller, request, ofCall, caller }
     this.serverRequests.set(key, open)
     const token = metaOf(params)?.progressToken
     const onprogress = (progress: Params) =>
@@ -578,11 +613,38 @@ export class Connection {
       }
     } catch (error) {
       if (controller.signal.aborted) return
+      if (error instanceof ClientGoneError) return reply(abandonedText(request))
       const { code, message, data } = errorOf(error)
       reply(errorText(id, code, message, data))
     } finally {
-      this.serverRequests.delete(key)
+      if (this.serverRequests.get(key) === open) this.serverRequests.delete(key)
     }
+  }
+
+  private reply(text: string): void {
+    this.transport?.send(text, { number: undefined, method: undefined })
+  }
+
+  /**
+   * Answers the server requests of calls that wait for the client of a call that has left it. Returns whether there were any.
+   * Leaves them alone if the client has other calls, because they may be for those.
+   */
+  private answerFor(caller: Caller): boolean {
+    const client = clientOf(caller)
+    if (this.hasCallsOf(client)) return false
+    const waiting = [...this.serverRequests.values()].filter((open) => open.ofCall && clientOf(open.caller) === client)
+    for (const { controller, request } of waiting) {
+      this.reply(abandonedText(request))
+      this.serverRequests.delete(keyOfId(request.id))
+      controller.abort(new Error("the call has ended"))
+    }
+    return waiting.length > 0
+  }
+
+  private hasCallsOf(client: ClientKey): boolean {
+    for (const other of this.pending.values())
+      if (other.caller !== undefined && clientOf(other.caller) === client) return true
+    return false
   }
 
   private hasServerRequest(caller: Caller | undefined): boolean {
@@ -671,6 +733,28 @@ function checked(value: unknown, frame: Uint8Array): Message {
 const reasonOf = (error: unknown): string =>
   error instanceof RequestError ? "sent an invalid message" : messageOf(error)
 
+/** A request of the backend that waits for a client's answer. */
+type OpenServerRequest = {
+  readonly controller: AbortController
+  readonly request: Request
+  /** Whether a call caused it: a task, or the server itself, may ask too. */
+  readonly ofCall: boolean
+  /** Carries it to the client. */
+  caller: Caller
+}
+
+/**
+ * Returns the answer to a server request whose client is gone. client: Elicitation, Response Actions: a dismissed question is
+ * cancelled. A question that the server runs as a task is answered with a task, so it gets an error.
+ */
+function abandonedText({ id, method, params }: Request): string {
+  return method === "elicitation/create" && params?.task === undefined
+    ? resultText(id, '{"action":"cancel"}')
+    : errorText(id, RPC_CODE.internalError, "The client is gone: it disconnected, or cancelled the call")
+}
+
+/** How long the backend may take to end a call after svc has answered its server request in place of a client that is gone. */
+const ENDING_MS = 500
 const SWEEP_MS = 250
 /** The most characters of a tool's name in a report. */
 const MAX_NAME = 200

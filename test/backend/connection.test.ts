@@ -289,6 +289,92 @@ test("a late message on the stream of an ended call is for no client", async () 
   expect([bob.asked, heard.map(([caller]) => caller === bob.caller)]).toEqual([[], [false]])
 })
 
+describe("a client that leaves a call with an open server request", () => {
+  const silent = (): { readonly caller: Caller } => ({
+    caller: { session: {}, notify: () => undefined, ask: () => new Promise(() => undefined) },
+  })
+  const methods = () => sent.map(({ method }) => method).filter((method) => method !== undefined)
+
+  test("leaves its answer to svc, and blocks no other client once the call is answered [protocol:whose:left]", async () => {
+    for (const [method, answer] of [
+      ["elicitation/create", { result: { action: "cancel" } }],
+      ["sampling/createMessage", { error: { message: "The client is gone: it disconnected, or cancelled the call" } }],
+      ["roots/list", { error: {} }],
+    ] as const) {
+      open()
+      sent = []
+      const left = call(silent())
+      receive({ id: "q", method, params: {} })
+      connection.cancel(left, new Error("client disconnected"))
+      expect(sent.at(-1)).toMatchObject({ id: "q", ...answer })
+      receive({ id: createRequestIds("x").text(left), result: {} })
+      call(bob)
+      expect(await ask()).toMatchObject({ result: { by: "bob" } })
+      await clock.pass(1000)
+      expect(methods()).toEqual(["tools/call", "tools/call"])
+      expect(connection.isAsking).toBe(false)
+    }
+  })
+
+  test("cancels the call if the server does not end it then [protocol:whose:left]", async () => {
+    const left = call(silent())
+    receive({ id: "q", method: "elicitation/create", params: {} })
+    connection.cancel(left, new Error("client disconnected"))
+    call(bob)
+    expect((await ask())?.error?.message).toContain("several clients")
+    expect(methods()).toEqual(["tools/call", "tools/call"])
+    await clock.pass(500)
+    expect(methods()).toEqual(["tools/call", "tools/call", "notifications/cancelled", "ping"])
+  })
+
+  test("keeps the server request if another call of the client may have caused it", async () => {
+    const cat = silent()
+    const left = call(cat)
+    const other = call(cat)
+    receive({ id: "q", method: "elicitation/create", params: {} })
+    connection.cancel(left, new Error("cancelled"))
+    await settle()
+    expect(sent.some(({ id }) => id === "q")).toBe(false)
+    expect(connection.isAsking).toBe(true)
+    connection.cancel(other, new Error("cancelled"))
+    expect(sent.find(({ id }) => id === "q")).toMatchObject({ result: { action: "cancel" } })
+  })
+
+  test("keeps a server request that no call of the client caused", async () => {
+    const owner = silent().caller
+    open({}, owner)
+    receive({ id: "q", method: "elicitation/create", params: {} })
+    connection.cancel(call({ caller: { ...owner } }), new Error("cancelled"))
+    await settle()
+    expect(sent.some(({ id }) => id === "q")).toBe(false)
+  })
+
+  test("leaves the server request of another client alone [protocol:whose:left]", async () => {
+    call(silent())
+    receive({ id: "q", method: "elicitation/create", params: {} })
+    connection.cancel(call(bob), new Error("client disconnected"))
+    await clock.pass(1000)
+    expect(sent.some(({ id }) => id === "q")).toBe(false)
+    expect(connection.isAsking).toBe(true)
+  })
+
+  test("has the call given up before the call of another client is sent, if it has been away for long", async () => {
+    const left: { readonly caller: Caller } = {
+      caller: {
+        ...silent().caller,
+        giveUpIfStale(_now, others) {
+          if (others) connection.cancel(number, new Error("the client did not answer"))
+        },
+      },
+    }
+    const number = call(left)
+    receive({ id: "q", method: "elicitation/create", params: {} })
+    await clock.pass(100_000)
+    call(bob)
+    expect(sent.map(({ id, method }) => method ?? id)).toEqual(["tools/call", "q", "tools/call"])
+  })
+})
+
 describe("a client with an open server request", () => {
   const waiting = (): { readonly caller: Caller; readonly others: boolean[] } => {
     const others: boolean[] = []
