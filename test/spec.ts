@@ -1207,6 +1207,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a client shows its user the error of a request, not a log file",
   },
+  "proxy:start:load": {
+    says: "if svc proxy --start has started svc, and no server is ready after --startup-wait, the requests of clients wait for the first server that is, for up to 20 seconds from the start",
+    from: "choice",
+    why: "a package runner may have to download the servers first, and a client that gets an empty list may not ask again",
+  },
   "proxy:start": {
     says: "--start starts svc if none answers, and again after svc was killed; an svc that was stopped stays stopped",
     from: "choice",

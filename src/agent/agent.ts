@@ -306,9 +306,17 @@ export class Agent {
     return () => void this.observers.delete(observer)
   }
 
-  /** Starts the initial load: the wait for the first attempts of all backends, `ms` milliseconds at most. */
-  awaitInitialLoad(ms: number): void {
-    this.initialLoad = this.whenLoaded(undefined, ms).then(() => {
+  /**
+   * Starts the initial load: the wait for the first attempts of all backends, `ms` milliseconds at most. If no backend is
+   * connected then, it goes on until the first one is, `most` milliseconds in all.
+   */
+  awaitInitialLoad(ms: number, most = ms): void {
+    const isUsable = () => this.all().some(({ published }) => published !== undefined)
+    const load = async () => {
+      await this.whenLoaded(undefined, ms)
+      if (most > ms && this.loaded && !isUsable()) await this.whenLoaded(undefined, most - ms, isUsable)
+    }
+    this.initialLoad = load().then(() => {
       this.initialLoad = undefined
       this.currentSnapshot = undefined
     })
@@ -316,10 +324,10 @@ export class Agent {
 
   /**
    * Resolves when each of these backends (undefined: all) was connected, failed or refused once and the catalog contains its
-   * lists, or after `ms` milliseconds.
+   * lists, or after `ms` milliseconds. Resolves as well when the catalog is built and `isEnough`.
    */
-  whenLoaded(ids: ReadonlySet<string> | undefined, ms: number): Promise<void> {
-    const attempted = this.readiness.whenAttempted(ids, ms)
+  whenLoaded(ids: ReadonlySet<string> | undefined, ms: number, isEnough?: () => boolean): Promise<void> {
+    const attempted = this.readiness.whenAttempted(ids, ms, isEnough)
     this.checkFirstAttempts()
     return attempted
   }

@@ -38,13 +38,14 @@ export class Readiness {
   }
 
   /**
-   * Resolves when each of these backends (undefined: all) was connected, failed or refused once, or after `ms`
-   * milliseconds. The caller reports progress with `endFirstAttempts`.
+   * Resolves when each of these backends (undefined: all) was connected, failed or refused once, if `isEnough` earlier, or
+   * after `ms` milliseconds. The caller reports progress with `endFirstAttempts`.
    */
-  whenAttempted(ids: ReadonlySet<string> | undefined, ms: number): Promise<void> {
+  whenAttempted(ids: ReadonlySet<string> | undefined, ms: number, isEnough = () => false): Promise<void> {
     return new Promise((resolve) => {
       const wait: FirstAttemptWait = {
         ids,
+        isEnough,
         end: () => {
           cancel()
           this.firstAttempts.delete(wait)
@@ -64,7 +65,7 @@ export class Readiness {
   /** Ends each wait for first attempts that needs none of the `untried` backends; calls `before` ahead of each end. */
   endFirstAttempts(untried: readonly string[], before: () => void): void {
     for (const wait of [...this.firstAttempts]) {
-      if (untried.some((id) => wait.ids?.has(id) ?? true)) continue
+      if (!wait.isEnough() && untried.some((id) => wait.ids?.has(id) ?? true)) continue
       before()
       wait.end()
     }
@@ -106,7 +107,7 @@ export class Readiness {
 // ---
 
 /** A wait for the first attempts of backends, by id; undefined for all. */
-type FirstAttemptWait = { readonly ids: ReadonlySet<string> | undefined; end(): void }
+type FirstAttemptWait = { readonly ids: ReadonlySet<string> | undefined; isEnough(): boolean; end(): void }
 
 /** The number of calls that may wait for one backend at once. */
 const MAX_WAITING = 1000

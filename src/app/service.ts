@@ -62,6 +62,8 @@ async function sweepConfigurations(paths: Paths, log: Log): Promise<void> {
 }
 
 const KEEP_ALIVE_MS = 25_000
+/** For package runners that download servers: the client that has started svc may list tools only once. */
+const FIRST_LOAD_MS = 20_000
 const STOP_SIGNALS = ["SIGINT", "SIGTERM"] as const
 /** SIGBREAK is Ctrl-Break; SIGHUP means that the console window closes, which leaves a few seconds. */
 const WINDOWS_STOP_SIGNALS = ["SIGINT", "SIGBREAK", "SIGHUP"] as const
@@ -83,7 +85,7 @@ async function serveUntil(
   )
   const listening =
     options.transport === "http" ? await startHttp(runtime, options, demo === undefined ? paths : undefined) : undefined
-  agent.awaitInitialLoad(options.startupWait)
+  agent.awaitInitialLoad(options.startupWait, startedBy === "proxy" ? FIRST_LOAD_MS : undefined)
   // A turn of the event loop, in which svc answers probes of /health/live. What reads the files is imported after it.
   if (listening !== undefined) await delay(systemClock, 0)
   const { startReloadLoop } = await import("./reload-loop.ts")

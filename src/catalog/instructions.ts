@@ -25,7 +25,9 @@ export function aggregateInstructions(
 ): string | undefined {
   if (parts.length + unavailable.length === 0) return undefined
   const servers = parts.map(summaryOf)
-  const down = unavailable.map(({ slug, state }) => `${slug} (${state})`).join(", ")
+  const down = unavailable
+    .map(({ slug, state }) => `${slug} (${state === "starting" ? "still starting" : state})`)
+    .join(", ")
   const shortens = parts.some(({ qualified }) => [...qualified.tools].some(([name, route]) => isShortened(name, route)))
   const notes = [shortens ? SHORTENED : undefined, lead].filter((note) => note !== undefined).join("\n") || undefined
   const head = essential(servers, down === "" ? "" : `\nNot available now: ${cut(down, MAX_DOWN)}`, budget, notes)

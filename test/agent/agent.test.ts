@@ -30,6 +30,35 @@ test("with toolPinning strict a changed tool is not offered until it is approved
   expect(offered()).toEqual(["a_svc_add", "a_svc_same"])
 })
 
+test("the initial load goes on without a ready server, until the first is ready [proxy:start:load]", async () => {
+  const load = async (...states: string[]) => {
+    const created = createMemoryAgent((launch) => (launch.args[0] === "silent" ? "silent" : [tool("add")]))
+    const { agent, clock, apply } = created
+    const set = (...args: string[]) =>
+      apply({
+        mcpServers: Object.fromEntries(
+          args.map((arg, at) => [`s${at}`, { command: "x", args: [arg], protocolVersion: "legacy" }]),
+        ),
+      })
+    await set(...states)
+    agent.awaitInitialLoad(5000, 20_000)
+    await clock.pass(5000)
+    return { ...created, set }
+  }
+  const mixed = await load("silent", "ready")
+  expect(mixed.agent.loading).toBeUndefined()
+  const silent = await load("silent", "silent")
+  expect(silent.agent.loading).toBeDefined()
+  await silent.clock.pass(14_999)
+  expect(silent.agent.loading).toBeDefined()
+  await silent.clock.pass(1)
+  expect(silent.agent.loading).toBeUndefined()
+  const late = await load("silent", "silent")
+  const listed = late.agent.loading?.then(() => late.agent.catalog.parts.length)
+  await late.set("silent", "ready")
+  expect([late.agent.loading, await listed]).toEqual([undefined, 1])
+})
+
 test("a name that a server lists twice counts once, as clients see it [tool:counts]", () => {
   const twice = [{ name: "one" }, { name: "one" }, { name: "two" }]
   const listing = { ...fakePeer("legacy"), tools: twice, prompts: twice, resources: [], resourceTemplates: [] }

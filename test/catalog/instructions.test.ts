@@ -43,7 +43,7 @@ Reads and writes
 files. Paths are absolute.`)
   expect(aggregateInstructions([], [], 2048)).toBeUndefined()
   expect(aggregateInstructions([], [{ slug: "a", state: "starting" }], 2048)).toBe(
-    "No MCP server is available.\nNot available now: a (starting)",
+    "No MCP server is available.\nNot available now: a (still starting)",
   )
   expect(aggregateInstructions(partsOf({ a: { instructions: "Adds." } }), [], 2048, "Find them.")).toBe(
     "Tools of 1 MCP server, each named <server>_svc_<tool>.\nFind them.\n- a (1 tool): Adds.",
