@@ -1273,7 +1273,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a client that opens sessions in a loop must neither fill the machine nor end processes that others are using",
   },
   "limit:rate": {
-    says: "rateLimit and --session-rate-limit limit the calls per minute, and a refusal says how long to wait",
+    says: "rateLimit and --session-rate-limit limit the calls per minute, and a refusal says how long to wait: with 429 and Retry-After if a script calls a tool. A refusal because of rateLimit has the outcome rate_limited and no duration",
     from: "choice",
     why: "one client in a loop must not make a server unavailable to others",
   },

@@ -7,7 +7,7 @@ import type { Snapshot } from "../agent/snapshot.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
 import type { ResultSizes } from "./result-sizes.ts"
 
-const OUTCOMES = ["ok", "tool_error", "error"] as const
+const OUTCOMES = ["ok", "tool_error", "error", "rate_limited"] as const
 export type CallOutcome = (typeof OUTCOMES)[number]
 
 /** One server's calls: outcomes by tool, and durations by bucket (not cumulative, each call in one bucket). */
@@ -27,11 +27,12 @@ export class Metrics {
   rateLimited = 0
   refusedLogins = 0
 
-  /** Counts a finished call that took `seconds`. */
+  /** Counts a finished call that took `seconds`. A call that no server got has no duration. */
   record(id: string, name: string, outcome: CallOutcome, seconds: number): void {
     const server = this.servers.get(id) ?? this.addServer(id)
     const tool = server.tools.get(name) ?? this.addTool(server, name)
     tool[outcome]++
+    if (outcome === "rate_limited") return
     server.sum += seconds
     let bucket = 0
     while (bucket < BOUNDS.length && seconds > (BOUNDS[bucket] as number)) bucket++
@@ -50,7 +51,7 @@ export class Metrics {
 
   private addTool(server: ServerCounters, tool: string): Record<CallOutcome, number> {
     const name = this.tools++ < MAX_TOOLS ? tool : OTHER
-    const calls = server.tools.get(name) ?? { ok: 0, tool_error: 0, error: 0 }
+    const calls = server.tools.get(name) ?? { ok: 0, tool_error: 0, error: 0, rate_limited: 0 }
     server.tools.set(name, calls)
     return calls
   }
@@ -82,7 +83,7 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
   family(
     "svc_calls_total",
     "counter",
-    "Calls by server, tool and outcome.",
+    "Calls by server, tool and outcome: ok, tool_error (the tool reported an error), error, or rate_limited (refused because of rateLimit).",
     [...metrics.servers].flatMap(([server, { tools }]) =>
       [...tools].flatMap(([tool, calls]) =>
         OUTCOMES.filter((outcome) => calls[outcome] > 0).map(

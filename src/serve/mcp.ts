@@ -469,9 +469,12 @@ function initOf({ retryAfter }: Answer, status: number | undefined): ResponseIni
   return status === undefined ? undefined : { status, headers: { ...JSON_HEADERS, ...retryHeaders(retryAfter) } }
 }
 
-/** Returns the status of a call that the rate limit refused, for proxies between client and svc; undefined for 200. */
-const limitStatusOf = ({ retryAfter }: Answer): number | undefined =>
-  retryAfter === undefined ? undefined : statusOfFault("too_many")
+/**
+ * Returns the status of a call that the rate limit of sessions refused, for proxies between client and svc; undefined for 200.
+ * A server's own limit refuses with a result, so that the model reads how long to wait.
+ */
+const limitStatusOf = ({ outcome, retryAfter }: Answer): number | undefined =>
+  retryAfter === undefined || outcome === "rate_limited" ? undefined : statusOfFault("too_many")
 
 /** Returns the status of a modern answer: 404 for an unknown method, 400 for other errors of the envelope. */
 function modernStatusOf(answer: Answer): number | undefined {

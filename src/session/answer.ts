@@ -13,7 +13,10 @@ export type Answer = {
   readonly frame: Uint8Array | string
   /** Bytes of an answer that has already been sent. */
   readonly sent?: number
-  /** "tool_error" is a result whose `isError` is true. */
+  /**
+   * "tool_error" is a result whose `isError` is true. "rate_limited" is a refusal by the `rateLimit` of a server, in such a
+   * result if it answers a tool call.
+   */
   readonly outcome: CallOutcome
   /**
    * The code of the JSON-RPC error. Also set if svc replaced the error by an `isError` result: then the backend failed, not

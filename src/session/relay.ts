@@ -142,7 +142,10 @@ function relayTo(target: Target | string, call: ClientCall, params: Params, rout
     return fail(`has ${maxInFlight} requests in flight already; try again later`)
   const { id, tuning } = target.spec
   if (tuning.rateLimit !== undefined && CALLS.has(request.method)) {
-    const tooOften = (wait: number) => fail(`has reached its rate limit; try again in ${wait} s`)
+    const tooOften = (wait: number) => {
+      const error = new BackendError(route.slug, `has reached its rate limit; try again in ${wait} s`)
+      return count({ ...backendFailure(error, call), outcome: "rate_limited", retryAfter: wait })
+    }
     const waiting = callRate.take("server", id, tuning.rateLimit)
     if (waiting instanceof Promise)
       return waiting.then((wait) =>

@@ -125,23 +125,43 @@ test("tokens leave a trace: refused, created, used by name, replaced and revoked
 }, 20_000)
 
 test("a server and a session each have a limit of calls per minute [limit:rate]", async () => {
+  const folder = freshFolder()
+  const file = join(folder, "audit.log")
   await using svc = await startSvc({
+    folder,
     config: { serverDefaults: { rateLimit: 2 }, mcpServers: { a: echo(), b: echo({ rateLimit: 100 }) } },
-    flags: ["--session-rate-limit", "5", "--metrics"],
+    flags: ["--session-rate-limit", "6", "--metrics", "--audit-log", file],
   })
   const ask = (server: string) =>
     modern(`${svc.url}/mcp`, "tools/call", { name: `${server}_svc_echo`, arguments: { m: "x" } })
-  const call = async (server: string) =>
-    (await ask(server)).body.result as { isError?: boolean; content: { text: string }[] }
+  const call = async (server: string) => {
+    const { status, body } = await ask(server)
+    expect(status).toBe(200)
+    return body.result as { isError?: boolean; content: { text: string }[] }
+  }
   expect([(await call("a")).isError, (await call("a")).isError]).toEqual([undefined, undefined])
   const third = await call("a")
   expect(third.isError).toBe(true)
   expect(third.content[0]?.text).toMatch(/^a has reached its rate limit; try again in \d+ s/)
+  const direct = await fetch(`${svc.url}/mcp`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ tool: "a_svc_echo", arguments: { m: "x" } }),
+  })
+  expect([direct.status, Number(direct.headers.get("retry-after")) > 0]).toEqual([429, true])
   expect([(await ask("b")).status, (await ask("b")).status]).toEqual([200, 200])
   const { status, body } = await ask("b")
   expect([status, body.error?.message]).toEqual([429, expect.stringMatching(/^Too many calls; try again in \d+ s$/)])
   expect(body.error?.data).toEqual({ retryAfter: expect.any(Number) })
-  expect(await (await fetch(`${svc.url}/metrics`)).text()).toContain("svc_rate_limited_requests_total 2")
+  const metrics = await (await fetch(`${svc.url}/metrics`)).text()
+  for (const line of [
+    "svc_rate_limited_requests_total 3",
+    'svc_calls_total{server="a",tool="echo",outcome="rate_limited"} 2',
+    'svc_call_duration_seconds_count{server="a"} 2',
+  ])
+    expect(metrics).toContain(line)
+  await eventually(() => lines(file).length === 7)
+  expect(lines(file).map(({ outcome }) => outcome)).toEqual("ok ok rate_limited rate_limited ok ok error".split(" "))
 }, 20_000)
 
 test("a script that calls too often is told when to come back", async () => {
