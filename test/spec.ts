@@ -1252,6 +1252,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the digests in their names no longer lead to a configuration, but a drive that is missing for a day must not lose its logs",
   },
+  "auth:clear-text": {
+    says: "if svc requires tokens and listens beyond loopback without TLS and without an https --external-url, it warns that clients send their tokens in clear text",
+    from: "choice",
+    why: "whoever reads a token on the network can use it, and nothing else shows that the connection is not encrypted",
+  },
   "auth:token:warn": {
     says: "svc auth token create warns of a token without a name, without tags or without expiry, and of tags that no server has",
     from: "choice",

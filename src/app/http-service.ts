@@ -192,9 +192,17 @@ export async function startHttp(
       const place = unix === undefined ? `${listening.url.href}mcp` : `unix:${unix}`
       // Clients use another address behind a proxy, and if svc listens on 0.0.0.0, to which they cannot connect.
       const isElsewhere = endpoint !== undefined && endpoint !== place
-      log.info(`listening on ${place}${isElsewhere ? `; clients connect to ${endpoint}` : ""}`)
-      if (!loopback && !options.auth)
-        log.warn("no authentication: every client that can reach this address can use every server")
+      const where =
+        options.externalUrl === undefined && !loopback
+          ? `clients on this machine connect to ${endpoint}; --external-url states the address for others`
+          : `clients connect to ${endpoint}`
+      log.info(`listening on ${place}${isElsewhere ? `; ${where}` : ""}`)
+      if (loopback) return
+      if (!options.auth) log.warn("no authentication: every client that can reach this address can use every server")
+      else if (tls === undefined && !/^https:/i.test(options.externalUrl ?? ""))
+        log.warn(
+          "no encryption: clients send their tokens in clear text; add --tls-cert and --tls-key, or put a proxy with https before svc and state its address with --external-url",
+        )
     },
     followTokens: () => auth?.follow(),
     close() {

@@ -346,7 +346,23 @@ test("the log names the address that clients can connect to, if svc listens on a
   await external[Symbol.asyncDispose]()
   await using everywhere = await startSvc({ config, flags: ["--host", "0.0.0.0", "--auth"] })
   const { port } = new URL(everywhere.url)
-  expect(everywhere.stderr()).toContain(`:${port}/mcp; clients connect to http://127.0.0.1:${port}/mcp\n`)
+  expect(everywhere.stderr()).toContain(
+    `:${port}/mcp; clients on this machine connect to http://127.0.0.1:${port}/mcp; --external-url states the address for others\n`,
+  )
+}, 20_000)
+
+test("svc warns of tokens in clear text, unless clients use https or only this machine connects [auth:clear-text]", async () => {
+  const everywhere = ["--auth", "--host", "0.0.0.0"]
+  for (const [flags, warns] of [
+    [everywhere, true],
+    [[...everywhere, "--external-url", "http://svc.example.com"], true],
+    [[...everywhere, "--external-url", "https://svc.example.com"], false],
+    [["--auth"], false],
+  ] as const) {
+    await using svc = await startSvc({ config, flags: [...flags] })
+    await eventually(() => svc.stderr().includes("3 of 3 servers ready"))
+    expect(svc.stderr().includes("clients send their tokens in clear text; add --tls-cert")).toBe(warns)
+  }
 }, 20_000)
 
 test("svc warns of a token that grants more than may be intended, and shows how to use a token without repeating it [auth:token:warn]", async () => {
