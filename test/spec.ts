@@ -1227,6 +1227,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "operators of a shared svc must be able to find out who did what",
   },
+  "audit:denied": {
+    says: "the line of a call has the client's address, and the outcome denied if only the client's token prevents the call; the client gets the same error as for an unknown name",
+    from: "choice",
+    why: "an attempt to use what a token does not include must not look like a typing error, and the client must not learn what exists",
+  },
   "audit:gap": {
     says: "lines that cannot be written are counted exactly: in a line of their own once the file can be written again, in the log if it cannot until the end; a line that was cut off spoils no other",
     from: "choice",

@@ -3,7 +3,7 @@ import { existsSync, lstatSync, unlinkSync } from "node:fs"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { exposition } from "../report/metrics.ts"
-import { createAddressLimiter, createHealthLimit, HEALTH_LIMIT } from "../serve/address-rate-limit.ts"
+import { clientAddress, createAddressLimiter, createHealthLimit, HEALTH_LIMIT } from "../serve/address-rate-limit.ts"
 import { LOGIN_PATH } from "../serve/admin-login.ts"
 import { callControl } from "../serve/control-socket.ts"
 import { createCors } from "../serve/cors.ts"
@@ -16,6 +16,7 @@ import { createServerCards, isPublicDocument, type ServerCardOptions } from "../
 import type { Paths } from "../store/paths.ts"
 import { isObject } from "../wire/message.ts"
 import { type AdminInterface, createAdminInterface } from "./admin-interface.ts"
+import { UNIX_SOCKET } from "./refused-logins.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import { readTls, watchTls } from "./tls.ts"
@@ -147,6 +148,9 @@ export async function startHttp(
           }),
         },
         admitReplica: admission,
+        clientOf:
+          runtime.audit &&
+          ((socket, { headers }) => clientAddress(socket, headers.get("x-forwarded-for"), trustProxy) || UNIX_SOCKET),
         endsConnections: runtime.cluster && (() => runtime.cluster?.leaving.endsConnections === true),
         api: admin?.serve,
         // Imported at the first request: few clients open this page.

@@ -54,10 +54,12 @@ export function createRefusedLogins({ log, audit, metrics, clock, trustProxy }: 
   }
 }
 
+/** Stands for the address of a client on the Unix socket, which has none. */
+export const UNIX_SOCKET = "the Unix socket"
+
 // ---
 
 const WINDOW_MS = 60_000
 const MAX_PER_ADDRESS = 10
 const MAX_PER_WINDOW = 100
 const MAX_PATH = 100
-const UNIX_SOCKET = "the Unix socket"

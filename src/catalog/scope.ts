@@ -18,6 +18,8 @@ export type Scope =
       readonly key: string
       /** Whether the scope includes servers with these tags. */
       selects(tags: readonly string[]): boolean
+      /** Whether the scope would include servers with these tags if the client's token did not exclude them. */
+      readonly withholds?: ((tags: readonly string[]) => boolean) | undefined
       /** The ids of this client's template instances; those of other clients are never visible. */
       readonly instances: ReadonlySet<string>
       /** Whether svc withholds its own tools from the client. */
@@ -93,6 +95,7 @@ export function withInstances(scope: Scope, instances: () => ReadonlySet<string>
       return `${scope.key} with ${[...instances()].sort().join(" ")}`
     },
     selects: (tags) => scope.selects(tags),
+    withholds: scope.withholds,
     get instances() {
       return instances()
     },
@@ -120,6 +123,7 @@ export function withTools(scope: Scope, tools: ToolListing, resultBudget?: Resul
       return scope.key
     },
     selects: (tags) => scope.selects(tags),
+    withholds: scope.withholds,
     get instances() {
       return scope.instances
     },
@@ -153,6 +157,7 @@ export function narrow(scope: Scope, key: string, selects: (tags: readonly strin
       return `${scope.key} for ${key}`
     },
     selects: (tags) => selects(tags) && scope.selects(tags),
+    withholds: (tags) => !selects(tags) && scope.selects(tags),
     get instances() {
       return scope.instances
     },

@@ -62,6 +62,8 @@ export type McpDeps = EndpointDeps & {
   readonly contexts?: ClientContexts | undefined
   /** Called when a request has arrived completely: from then on, svc is responsible for its duration. */
   onbody?(request: Request): void
+  /** Returns the address of a request's client for the audit log; undefined if there is none. Costs a system call. */
+  readonly addressOf?: ((request: Request) => string) | undefined
   /** All open streams. */
   readonly streams: OpenStreams
   /** Forwards a request to the replica that must answer it; undefined for a single svc. */
@@ -298,7 +300,11 @@ function postHere(value: unknown, received: Received): Served {
   if (Array.isArray(value)) return postBatch(value, received)
   const invocation = parseToolInvocation(value)
   if (invocation !== undefined)
-    return serveToolInvocation(invocation, { scope, principal: principal.name, signal: http.signal }, deps.gateway)
+    return serveToolInvocation(
+      invocation,
+      { scope, principal: principal.name, signal: http.signal, address: deps.addressOf?.(http) },
+      deps.gateway,
+    )
   const message = asMessage(value)
   const header = http.headers.get("mcp-protocol-version")
   if (!isRequest(message)) {
@@ -315,7 +321,8 @@ function postHere(value: unknown, received: Received): Served {
     return refuse(unsupportedVersion(header), received, undefined, message.id)
   const session = sessionFor(received)
   const exchange = new HttpExchange(respond, session, deps.streams, session, message.id, http)
-  const call = { request: message, client: session, exchange, gateway: deps.gateway }
+  const address = deps.addressOf?.(http)
+  const call = { request: message, client: session, exchange, gateway: deps.gateway, address }
   serve(call, deps, session.running, (answer) => finish(exchange, answer, limitStatusOf))
   return undefined
 }
@@ -351,12 +358,13 @@ async function postBatch(values: readonly unknown[], received: Received): Promis
     throw new RequestError("invalid_request", `A batch must have 1 to ${MAX_BATCH} messages`)
   const session = sessionOf(received)
   const messages = values.map(asMessage)
+  const address = deps.addressOf?.(http)
   const whole = new HttpExchange(respond, session, deps.streams, session, undefined, http)
   const answers: Promise<Answer | undefined>[] = []
   const brought: Promise<unknown>[] = []
   for (const message of messages)
     if (isRequest(message)) {
-      const call = { request: message, client: session, exchange: partOf(whole), gateway }
+      const call = { request: message, client: session, exchange: partOf(whole), gateway, address }
       answers.push(new Promise((resolve) => serve(call, deps, session.running, resolve)))
     } else {
       const here = () => void accept(message, session, gateway)?.catch(() => undefined)
@@ -429,7 +437,7 @@ async function postModern(
   http.signal.addEventListener("abort", () => exchange.abort())
   if (http.signal.aborted) exchange.abort()
   const verify = method === "tools/call" ? (view: View) => paramRefusal(request, view, http.headers) : undefined
-  const call = { request, client, exchange, gateway: deps.gateway, verify }
+  const call = { request, client, exchange, gateway: deps.gateway, verify, address: deps.addressOf?.(http) }
   serve(call, deps, undefined, (answer) => finish(exchange, answer, modernStatusOf))
   return undefined
 }

@@ -77,6 +77,8 @@ export type ServerDeps = {
    * requests of clients.
    */
   readonly admitReplica?: ((inbound: Inbound) => Principal | Response | undefined) | undefined
+  /** Returns the address of a client behind the socket's; undefined if nothing reads it. */
+  readonly clientOf?: ((socket: string, request: Request) => string) | undefined
   /** Whether each connection ends with its next response; MCP requests follow `mcp.leaving`. */
   readonly endsConnections?: (() => boolean) | undefined
   /** Serves REST and the admin page; undefined with `--no-admin`. */
@@ -112,6 +114,7 @@ export type Listening = {
 /** Starts to listen. Throws what `Bun.serve` throws if the address is taken or the certificate is invalid. */
 export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps: ServerDeps): Listening {
   const idleTimeout = Math.ceil(receiveTimeout / 1000)
+  const { clientOf } = deps
   let received = 0
   const open = (at: ServerOptions["address"], secured: Tls | undefined) => {
     const server = Bun.serve({
@@ -142,7 +145,11 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
     }
     const respond = createRoute({
       ...deps,
-      mcp: { ...deps.mcp, onbody: (request) => server.timeout(request, 0) },
+      mcp: {
+        ...deps.mcp,
+        onbody: (request) => server.timeout(request, 0),
+        addressOf: clientOf && ((request) => clientOf(server.requestIP(request)?.address ?? "", request)),
+      },
     })
     return server
   }

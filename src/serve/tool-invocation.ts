@@ -39,7 +39,12 @@ export async function serveToolInvocation(
   return jsonResponse({ error: { code, message } }, status, retryHeaders(retryAfter))
 }
 
-export type InvocationCaller = { readonly scope: Scope; readonly principal: string; readonly signal: AbortSignal }
+export type InvocationCaller = {
+  readonly scope: Scope
+  readonly principal: string
+  readonly signal: AbortSignal
+  readonly address?: string | undefined
+}
 
 /** How a call without the envelope of JSON-RPC ended: with a tool's result, or an error and its HTTP status. */
 export type InvocationOutcome =
@@ -56,7 +61,7 @@ export type InvocationOutcome =
 export async function invokeTool(
   tool: string,
   args: Params,
-  { scope, principal, signal }: InvocationCaller,
+  { scope, principal, signal, address }: InvocationCaller,
   gateway: Gateway,
 ): Promise<InvocationOutcome> {
   const client = sessionlessClient(scope, principal)
@@ -70,7 +75,7 @@ export async function invokeTool(
   signal.addEventListener("abort", abort)
   if (signal.aborted) abort()
   const request: Request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: tool, arguments: args } }
-  const answer = await dispatch({ request, client, exchange, gateway })
+  const answer = await dispatch({ request, client, exchange, gateway, address })
   signal.removeEventListener("abort", abort)
   const { result, error } = parseExact(textOf(answer.frame)) as Params
   if (answer.code === undefined) return { kind: "result", result }

@@ -5,6 +5,7 @@
  */
 import type { Route, View } from "../catalog/catalog.ts"
 import { isLazyTool } from "../catalog/lazy-tools.ts"
+import { splitName, splitUri } from "../catalog/name.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { JournalLine } from "../lib/journal.ts"
 import { escaped } from "../lib/log.ts"
@@ -91,8 +92,9 @@ class CallEntry implements AuditedCall, CallOrigin {
   private readonly started: number
   private call: ClientCall | undefined
   private readonly request: Request
+  private readonly address: string | undefined
   private target: CallTarget = UNKNOWN_TARGET
-  private outcome: Answer["outcome"] = "ok"
+  private outcome: Answer["outcome"] | "denied" = "ok"
   private micros = 0
   private sent = 0
 
@@ -101,6 +103,7 @@ class CallEntry implements AuditedCall, CallOrigin {
     private readonly deps: EntryDeps,
   ) {
     const { principal, info, era } = call.client
+    this.address = call.address
     this.time = deps.clock.now()
     this.started = deps.ticks()
     this.principal = principal
@@ -117,7 +120,7 @@ class CallEntry implements AuditedCall, CallOrigin {
     if (call === undefined) return
     this.target = targetOf(call)
     this.call = undefined
-    this.outcome = answer.outcome
+    this.outcome = this.target.isDenied === true ? "denied" : answer.outcome
     this.micros = microsSince(started, deps)
     this.sent = bytesOf(answer)
     deps.write(this)
@@ -132,7 +135,8 @@ class CallEntry implements AuditedCall, CallOrigin {
     const idText = typeof id === "string" ? texts.shortQuoted(id) : JSON.stringify(id)
     const args = deps.withArguments ? params?.arguments : undefined
     const rest = args === undefined ? "" : `,"arguments":${json(maskArguments(args, texts.mask))}`
-    return `{"time":"${deps.timeText(this.time)}"${who}${what},"outcome":"${outcome}","ms":${deps.millis(this.micros)},"sent":${sent}${member("received", sizeOf(params ?? {}))}${member("id", idText)}${rest}}`
+    const from = member("address", texts.shortQuoted(this.address))
+    return `{"time":"${deps.timeText(this.time)}"${who}${from}${what},"outcome":"${outcome}","ms":${deps.millis(this.micros)},"sent":${sent}${member("received", sizeOf(params ?? {}))}${member("id", idText)}${rest}}`
   }
 }
 
@@ -268,8 +272,11 @@ function routeOf(method: string, name: string, view: View): Route | undefined {
   return method === "prompts/get" ? view.prompts.get(name) : view.resource(name)
 }
 
-/** A server, and its own name for the tool, prompt or resource: a route if there is one. svc itself is `svc`. */
-type CallTarget = { readonly id: string | undefined; readonly name: unknown }
+/**
+ * A server, and its own name for the tool, prompt or resource: a route if there is one. svc itself is `svc`. `isDenied`: the
+ * client's token does not include the server.
+ */
+type CallTarget = { readonly id: string | undefined; readonly name: unknown; readonly isDenied?: boolean }
 
 const UNKNOWN_TARGET: CallTarget = { id: undefined, name: undefined }
 
@@ -284,5 +291,17 @@ function targetOf(call: ClientCall): CallTarget {
   const route = isTool && isLazy ? undefined : routeOf(request.method, name, viewFor(call))
   if (route !== undefined) return route
   const isOwn = isTool && (isLazy || toolboxFor(client.scope, gateway)?.names.includes(name) === true)
-  return { id: isOwn ? "svc" : undefined, name }
+  return isOwn ? { id: "svc", name } : (deniedTarget(call, name) ?? { id: undefined, name })
+}
+
+/** Returns the target of a call that only the client's token prevents; undefined for any other. */
+function deniedTarget({ request, client, gateway }: ClientCall, name: string): CallTarget | undefined {
+  const { scope, session } = client
+  if (scope.kind === "server" || !scope.restricted) return undefined
+  if (request.method === "tools/call" && gateway.toolbox()?.names.includes(name))
+    return { id: "svc", name, isDenied: true }
+  const slug = (request.method === "resources/read" ? splitUri(name) : splitName(name))?.slug
+  const { parts } = gateway.directory.catalogOf(session)
+  const found = parts.find(({ spec }) => spec.slug === slug && scope.withholds?.(spec.tuning.tags) === true)
+  return found === undefined ? undefined : { id: found.spec.id, name, isDenied: true }
 }

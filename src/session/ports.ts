@@ -32,6 +32,8 @@ export type ClientCall = {
   readonly gateway: Gateway
   /** Compares the headers that repeat the request with the catalog; returns a refusal if they differ. */
   readonly verify?: ((view: View) => Answer | undefined) | undefined
+  /** The address of the client, if the audit log wants it. */
+  readonly address?: string | undefined
   /** The tool of a lazy view through which the client made this call. */
   readonly wrapper?: LazyWrapper
 }

@@ -68,6 +68,43 @@ test("arguments are logged with --audit-arguments, without secrets and on one li
   })
 }, 20_000)
 
+test("a call names the client's address, and shows if only its token prevents it, but not to the client [audit:denied]", async () => {
+  const folder = freshFolder()
+  const file = join(folder, "audit.log")
+  const config = { mcpServers: { a: echo({ tags: ["web"] }), b: echo({ tags: ["db"] }) } }
+  const flags = ["--auth", "--audit-log", file, "--internal-tools", "all", "--trust-proxy", "loopback"]
+  await using svc = await startSvc({ config, folder, flags: [...flags, "--startup-wait", "20s"] })
+  const create = ["auth", "token", "create", "--tags", "web", "--config-dir", folder]
+  const token = (await runSvc(create, freshEnv(folder))).stdout.trim()
+  const headers = { authorization: `Bearer ${token}`, "x-forwarded-for": "203.0.113.7" }
+  const call = (name: string, query = "") =>
+    modern(`${svc.url}/mcp${query}`, "tools/call", { name, arguments: { m: "x" } }, headers)
+  expect((await call("a_svc_echo")).status).toBe(200)
+  const [denied, unknown] = [await call("b_svc_echo"), await call("c_svc_echo")]
+  expect(denied.body.error?.code).toBe(unknown.body.error?.code)
+  await call("mcp_list")
+  await call("b_svc_echo", "?tags=web")
+  await call("a_svc_none")
+  await fetch(`${svc.url}/mcp`, {
+    method: "POST",
+    headers: { ...headers, "content-type": "application/json" },
+    body: JSON.stringify({ tool: "b_svc_echo", arguments: {} }),
+  })
+  const calls = () => lines(file).filter(({ method }) => method === "tools/call")
+  await eventually(() => calls().length === 7)
+  expect(calls().map(({ address, server, tool, outcome }) => [address, server, tool, outcome])).toEqual(
+    [
+      ["a", "echo", "ok"],
+      ["b", "b_svc_echo", "denied"],
+      [undefined, "c_svc_echo", "error"],
+      ["svc", "mcp_list", "denied"],
+      [undefined, "b_svc_echo", "error"],
+      [undefined, "a_svc_none", "error"],
+      ["b", "b_svc_echo", "denied"],
+    ].map((one) => ["203.0.113.7", ...one]),
+  )
+}, 20_000)
+
 test("tokens leave a trace: refused, created, used by name, replaced and revoked [auth:refused] [auth:token:trace] [auth:token:name]", async () => {
   const folder = freshFolder()
   const file = join(folder, "audit.log")
