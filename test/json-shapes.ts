@@ -14,6 +14,7 @@ export const JSON_SHAPES = {
     tags: strings
       .optional()
       .describe("Tags of the servers that the token gives access to; absent if it gives access to all"),
+    metricsOnly: z.literal(true).optional().describe("The token gives access to `/metrics` and nothing else"),
     created: z.string().describe("ISO 8601"),
     expires: z.string().optional().describe("ISO 8601; absent if the token does not expire"),
     token: z.string().optional().describe("The token itself; only from `svc auth token create`"),

@@ -1257,6 +1257,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the digests in their names no longer lead to a configuration, but a drive that is missing for a day must not lose its logs",
   },
+  "auth:metrics-only": {
+    says: "svc auth token create --metrics-only creates a token that can read /metrics and nothing else",
+    from: "choice",
+    why: "metrics name all servers, so a token with tags cannot read them; a monitoring system needs no access to tools",
+  },
   "auth:clear-text": {
     says: "if svc requires tokens and listens beyond loopback without TLS and without an https --external-url, it warns that clients send their tokens in clear text",
     from: "choice",

@@ -45,6 +45,7 @@ export const token: CommandDef = {
           type: "string",
           description: "Limit to servers with one of these tags, comma-separated (default: all servers)",
         },
+        "metrics-only": { type: "boolean", description: "Limit to reading /metrics" },
         tools: {
           type: "string",
           description:
@@ -65,6 +66,9 @@ export const token: CommandDef = {
         const now = systemClock.now()
         const given = tagsOf(rawArgs)
         const tags = given.length === 0 ? undefined : given
+        const metricsOnly = args["metrics-only"] === true || undefined
+        if (metricsOnly && tags !== undefined)
+          throw usageError("a token for the metrics gives access to no server: leave out --tags or --metrics-only")
         const tools = option.text("tools") === undefined ? undefined : option.choice("tools", TOOL_LISTINGS, "all")
         const budget = option.text("result-budget")
         const resultBudget = budget === undefined ? undefined : readResultBudget(budget)
@@ -73,7 +77,7 @@ export const token: CommandDef = {
         if (named !== undefined && args.user !== undefined)
           throw usageError("give the token one name: as USER, or with --name")
         const name = named ?? option.text("user") ?? ""
-        const { token: made, text } = createToken(name, { tags, tools, resultBudget, expires, now })
+        const { token: made, text } = createToken(name, { tags, metricsOnly, tools, resultBudget, expires, now })
         await changeTokens(context, (tokens) => {
           const named = new Set(name === "" ? [] : [...tokens.values()].filter((token) => token.name === name))
           const [other] = named
@@ -94,7 +98,7 @@ export const token: CommandDef = {
         }
         const followed = await followChange(context, args, `created token ${made.id}`)
         if (args.replace === true) warnIfAway(followed?.away)
-        if (args.json !== true) say(await snippet(context))
+        if (args.json !== true && !metricsOnly) say(await snippet(context))
         return 0
       },
     },
@@ -116,7 +120,7 @@ export const token: CommandDef = {
                 rows.map((row) => [
                   row.id,
                   row.name,
-                  row.tags?.join(", ") ?? "all servers",
+                  row.metricsOnly === true ? "none: only /metrics" : (row.tags?.join(", ") ?? "all servers"),
                   row.created,
                   until(row.expires),
                 ]),
@@ -150,11 +154,12 @@ export const token: CommandDef = {
 export const tokensOf = ({ paths }: CommandContext) => readTokens(tokensFile(paths), process.platform).tokens
 
 /** Warns about a token that may not be intended: without a name, without limits, or for tags that no server has. */
-function warningsAbout(context: CommandContext, { name, tags, expires }: ClientToken): readonly string[] {
+function warningsAbout(context: CommandContext, { name, tags, metricsOnly, expires }: ClientToken): readonly string[] {
   const known = knownTags(context)
   const unknown = (tags ?? []).filter((tag) => known !== undefined && !known.includes(tag))
   const bounds = [...(tags === undefined ? ["--tags"] : []), ...(expires === undefined ? ["--expires"] : [])]
-  const scope = tags === undefined ? "all servers and the management tools" : "its servers"
+  const granted = metricsOnly === true ? "the metrics" : "its servers"
+  const scope = tags === undefined ? "all servers and the management tools" : granted
   const time = expires === undefined ? ", without an expiry" : ""
   return [
     ...unknown.map(

@@ -137,8 +137,13 @@ export function createAuthentication(options: AuthOptions): Middleware {
   }
   return (inbound, next) => {
     if (!needsToken(inbound.path, detailed)) return next(inbound)
-    const admit = (admission: Admission) =>
-      admission instanceof Response ? admission : next({ ...inbound, principal: admission })
+    const admit = (admission: Admission) => {
+      if (admission instanceof Response) return admission
+      if (admission.metricsOnly !== true || inbound.path === "/metrics")
+        return next({ ...inbound, principal: admission })
+      onrefused(inbound, "the token is for the metrics alone")
+      return refuse(new RequestError("forbidden", "This token gives access to /metrics alone"), inbound.path)
+    }
     const decide = () => {
       const admission = authenticate(inbound)
       return admission instanceof Promise ? admission.then(admit) : admit(admission)
@@ -194,11 +199,13 @@ function needsToken(path: string, detailed: boolean): boolean {
   return !path.startsWith("/.well-known/") && !path.startsWith("/oauth/") && !isPublicDocument(path)
 }
 
-const principalOfToken = ({ id, tags, tools, resultBudget, expires }: ClientToken): Principal => ({
+const principalOfToken = ({ id, tags, metricsOnly, tools, resultBudget, expires }: ClientToken): Principal => ({
   name: `token ${id}`,
-  tags,
+  // The field wins over tags that somebody adds to the file.
+  tags: metricsOnly === true ? [] : tags,
+  metricsOnly,
   untagged: false,
-  admin: tags === undefined,
+  admin: tags === undefined && metricsOnly !== true,
   scoped: false,
   until: expires === undefined ? undefined : Date.parse(expires),
   tools,

@@ -14,7 +14,7 @@ export const createMetricsEndpoint =
         shape: shapeOf(path),
         headers: { allow: "GET, HEAD" },
       })
-    if (principal.tags !== undefined)
+    if (principal.tags !== undefined && principal.metricsOnly !== true)
       return errorResponse(
         new RequestError("forbidden", "/metrics reports on all servers, but this token is limited to some tags"),
         { shape: shapeOf(path) },

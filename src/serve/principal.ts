@@ -9,6 +9,8 @@ export type Principal = {
   readonly name: string
   /** The principal sees servers with one of these tags; undefined for all servers. */
   readonly tags: readonly string[] | undefined
+  /** Whether it may read `/metrics` and nothing else. */
+  readonly metricsOnly?: boolean | undefined
   /** Whether it also sees servers without tags. */
   readonly untagged: boolean
   /** Whether it may use svc's internal tools. */

@@ -20,6 +20,8 @@ export type ClientToken = {
   readonly name: string
   /** Tags of the servers that it gives access to; undefined for all. */
   readonly tags?: readonly string[] | undefined
+  /** Whether it gives access to `/metrics` alone. Its tags are empty, so that an older svc grants it nothing. */
+  readonly metricsOnly?: true | undefined
   /** The tools that views list to the token's holder, unless the address states it. */
   readonly tools?: ToolListing | undefined
   /** The limit of results for the token's holder, unless the preset of the address states one. */
@@ -48,11 +50,15 @@ export function createToken(
   name: string,
   {
     tags,
+    metricsOnly,
     tools,
     resultBudget,
     expires,
     now,
-  }: Pick<ClientToken, "tags" | "tools" | "resultBudget"> & { expires?: number | undefined; now: number },
+  }: Pick<ClientToken, "tags" | "metricsOnly" | "tools" | "resultBudget"> & {
+    expires?: number | undefined
+    now: number
+  },
 ): { readonly token: ClientToken; readonly text: string } {
   const id = randomBytes(6).toString("hex")
   const text = `svc_${id}_${randomBytes(32).toString("base64url")}`
@@ -62,6 +68,7 @@ export function createToken(
       id,
       name,
       ...(tags === undefined ? {} : { tags }),
+      ...(metricsOnly === undefined ? {} : { tags: [], metricsOnly }),
       ...(tools === undefined ? {} : { tools }),
       ...(resultBudget === undefined ? {} : { resultBudget }),
       created: new Date(now).toISOString(),
@@ -183,6 +190,7 @@ const tokenSchema = lazy(() =>
     id: z.string().regex(ID),
     name: z.string(),
     tags: z.array(z.string()).optional(),
+    metricsOnly: z.literal(true).optional(),
     tools: z.enum(TOOL_LISTINGS).optional(),
     resultBudget: z
       .number()

@@ -1,6 +1,6 @@
 /** Authentication of clients: static tokens, an OAuth issuer, certificates and sockets. */
 import { afterAll, expect, test } from "bun:test"
-import { chmodSync, existsSync, renameSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import { chmodSync, existsSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { SignJWT } from "jose"
 import { type Authority, browse, startAuthority } from "../fixtures/authority.ts"
@@ -349,6 +349,31 @@ test("the log names the address that clients can connect to, if svc listens on a
   expect(everywhere.stderr()).toContain(
     `:${port}/mcp; clients on this machine connect to http://127.0.0.1:${port}/mcp; --external-url states the address for others\n`,
   )
+}, 20_000)
+
+test("a token for the metrics reads /metrics and nothing else [auth:metrics-only]", async () => {
+  const folder = freshFolder()
+  await using svc = await startSvc({
+    config,
+    folder,
+    flags: ["--auth", "--metrics", "--health-info-level", "full"],
+  })
+  const auth = cli(folder)
+  const made = await auth("create", "prometheus", "--metrics-only")
+  expect(made.stderr).toContain("the token grants access to the metrics, without an expiry; --expires would limit it")
+  const headers = { authorization: `Bearer ${made.stdout.trim()}`, "content-type": "application/json" }
+  const status = async (path: string, method = "GET") =>
+    (await fetch(`${svc.url}${path}`, { method, headers, ...(method === "POST" ? { body: "{}" } : {}) })).status
+  expect([await status("/metrics"), await status("/health/live")]).toEqual([200, 200])
+  for (const path of ["/mcp", "/servers/bare/mcp", "/api/v1/session", "/api/tool-invocations"])
+    expect([path, await status(path, "POST")]).toEqual([path, 403])
+  for (const path of ["/sse", "/health/mcp", "/api/v1/servers", "/api/tools"])
+    expect([path, await status(path)]).toEqual([path, 403])
+  expect((await auth("list")).stdout).toContain("none: only /metrics")
+  expect((await auth("create", "--metrics-only", "--tags", "web")).code).toBe(64)
+  // An svc that does not know the member sees a token without servers.
+  const [stored] = JSON.parse(readFileSync(join(folder, "tokens.json"), "utf8")).tokens
+  expect(stored).toMatchObject({ tags: [], metricsOnly: true })
 }, 20_000)
 
 test("svc warns of tokens in clear text, unless clients use https or only this machine connects [auth:clear-text]", async () => {
