@@ -40,7 +40,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a server that is switched off is neither healthy nor unhealthy",
   },
   "health:report:left-out": {
-    says: "a server or template that an issue keeps from running counts in no server count and appears in the issues; a template without instances counts only in configuration",
+    says: "a server or template that an issue keeps from running counts only as invalid in configuration, and appears in the issues; a template without instances counts only in configuration",
     from: "choice",
     why: "a load balancer must not remove a working svc because of one faulty entry",
   },
@@ -1509,7 +1509,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "people must not mistake a start for a failure, or a refused file for health",
   },
   "cli:health:all": {
-    says: "svc health --all exits with 75 while a server is in its first start, and with 69 unless every enabled server is healthy",
+    says: "svc health --all exits with 75 while a server is in its first start, and with 69 unless every enabled server is healthy and none is left out because of an error; it names those that are left out",
     from: "choice",
     why: "a pipeline that needs all of its servers must not continue without one; svc health alone tolerates some failures",
   },

@@ -37,7 +37,7 @@ export const health: CommandDef = {
       valueHint: "full|basic|minimal",
     },
     wait: { type: "string", description: "Wait up to this long until svc is ready, such as 60s" },
-    all: { type: "boolean", description: "Exit with 69 unless every enabled server is healthy" },
+    all: { type: "boolean", description: "Exit with 69 unless every enabled server is loaded and healthy" },
   },
   async run({ args }) {
     const option = readOptions(args, process.env)
@@ -72,6 +72,10 @@ export const health: CommandDef = {
     const isStarting = body.status === "unhealthy" && ready.ok && starting?.mayHelp === true
     const status = args.json !== true && (await isOwn()) ? await runningStatus(context) : undefined
     print(args.json === true, body, () => describe(body, isStarting, starting?.text, status))
+    if (args.all === true && invalidCount(body) > 0) {
+      const live = status ?? ((await isOwn()) ? await runningStatus(context) : undefined)
+      for (const note of notesOfInvalid(body, live)) say(note)
+    }
     const suffices = args.all === true ? areAllHealthy(body) : body.status !== "unhealthy"
     if (suffices && ready.ok) return 0
     return isStarting || (args.all === true && starting !== undefined) ? STARTING_EXIT : 69
@@ -150,8 +154,19 @@ function startingOf({ ok, body }: HealthReply): { readonly text: string; readonl
   }
 }
 
-/** Whether a health report has no enabled server that is not healthy. */
-const areAllHealthy = ({ servers }: Params): boolean => isObject(servers) && servers.healthy === servers.total
+/** Whether a health report has no enabled server that is not healthy, or not loaded because of an error in its entry. */
+const areAllHealthy = (body: Params): boolean =>
+  isObject(body.servers) && body.servers.healthy === body.servers.total && invalidCount(body) === 0
+
+/** Returns the number of servers that are not loaded because of an error; 0 from an svc that does not report it. */
+const invalidCount = ({ configuration }: Params): number =>
+  isObject(configuration) ? Number(configuration.invalidCount ?? 0) : 0
+
+/** Says which servers are not loaded: by name with the reason if the svc is this one, else in numbers. */
+const notesOfInvalid = (body: Params, live: Status | undefined): readonly string[] =>
+  live === undefined
+    ? [`${counted(invalidCount(body), "server")} not loaded because of errors in the configuration`]
+    : Object.entries(live.invalid).map(([name, reason]) => `${name} is not loaded: ${reason}`)
 
 /** Says which servers `--wait` does not wait for: by name if the report has names, else in numbers. */
 function notesOfUnawaited({ servers, summary }: Params): readonly string[] {
@@ -246,12 +261,14 @@ function describe(
   const { status, version, system, servers, configuration } = body
   const pid = isObject(system) && isObject(system.process) ? system.process.pid : undefined
   const states = new Map(live?.servers.map(({ id, state }) => [id, state]))
+  const invalid = invalidCount(body)
   const off =
     isObject(configuration) && Number(configuration.disabledCount) > 0
       ? `, ${configuration.disabledCount} disabled`
       : ""
+  const absent = invalid > 0 ? `, ${invalid} not loaded` : ""
   const verdict = isStarting ? "starting" : String(status)
-  const [word, facts] = verdictOf(verdict, isObject(servers) ? servers : {}, off !== "", starting)
+  const [word, facts] = verdictOf(verdict, isObject(servers) ? servers : {}, `${off}${absent}` !== "", starting)
   const details = isObject(servers) && Array.isArray(servers.details) ? servers.details.filter(isObject) : []
   const rows = details.map((one) => [
     String(one.name),
@@ -260,7 +277,7 @@ function describe(
     one.healthy === true ? "" : String(one.lastError ?? ""),
   ])
   return [
-    `${paint(word, VERDICT_TONES[word] ?? "bad", stdoutLook())} (svc ${version}${pid === undefined ? "" : `, process ${pid}`}): ${facts}${off}`,
+    `${paint(word, VERDICT_TONES[word] ?? "bad", stdoutLook())} (svc ${version}${pid === undefined ? "" : `, process ${pid}`}): ${facts}${off}${absent}`,
     ...(rows.length > 0 ? [table(["name", "state", "note"], rows)] : []),
     ...(live !== undefined && live.issues.length > 0 ? [issueLines(live.issues)] : []),
   ].join("\n\n")
@@ -270,12 +287,12 @@ function describe(
 function verdictOf(
   status: string,
   { healthy, total }: Params,
-  someDisabled: boolean,
+  isAnyLeftOut: boolean,
   starting: string | undefined,
 ): readonly [word: string, facts: string] {
   // Having no servers is not a problem.
   if (total === 0 && status === "degraded")
-    return ["running", someDisabled ? "no server is enabled" : "no servers yet; add one with `svc mcp add`"]
+    return ["running", isAnyLeftOut ? "no server runs" : "no servers yet; add one with `svc mcp add`"]
   return [status, starting ?? `${healthy} of ${counted(Number(total), "server")} healthy`]
 }
 

@@ -3,7 +3,7 @@
  * include, never the fields to leave out. spec: Health report, Detail levels; choice: Health.
  */
 
-import type { BackendSnapshot, Snapshot } from "../agent/snapshot.ts"
+import { type BackendSnapshot, rejectedServers, type Snapshot } from "../agent/snapshot.ts"
 import { type BackendState, STATUS_BY_STATE } from "../backend/supervision.ts"
 import { UNRESPONSIVE, unansweredReason } from "../backend/unresponsive.ts"
 import { formatIssue, type Issue } from "../lib/errors.ts"
@@ -61,7 +61,7 @@ export type ReportOptions = {
   redactAll(text: string): string
 }
 
-/** Returns the report of `/health`. A server that cannot run because of an issue is in the issues, but in no count. */
+/** Returns the report of `/health`. A server that cannot run because of an issue is in the issues, and counts only as invalid. */
 export function healthReport(
   snapshot: Snapshot,
   facts: ProcessFacts,
@@ -216,6 +216,7 @@ function summary(snapshot: Snapshot, { authEnabled }: ProcessFacts) {
     serverCount: loaded ? enabled + disabled.length : 0,
     enabledCount: loaded ? enabled : 0,
     disabledCount: loaded ? disabled.length : 0,
+    invalidCount: loaded ? rejectedServers(snapshot).size : 0,
     authEnabled,
     transport: "http",
   }

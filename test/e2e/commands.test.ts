@@ -397,6 +397,16 @@ test("health says which servers are starting or failed, and that an svc without 
   instance.write({ mcpServers: { a: echo(), b: echo() } })
   await instance.said("removed silent")
   expect((await svc("health", "--wait", "10s", "--all")).code).toBe(0)
+  instance.write({ mcpServers: { a: echo(), b: echo(), sec: { ...echo(), env: { KEY: "${MISSING_KEY}" } } } })
+  await instance.said("sec is not loaded")
+  const left = await svc("health", "--wait", "10s", "--all")
+  expect([left.code, left.stderr]).toEqual([69, expect.stringMatching(/^sec is not loaded: .*MISSING_KEY/)])
+  expect(left.stdout).toMatch(/^healthy \(.*\): 2 of 2 servers healthy, 1 not loaded\n/)
+  expect(await svc("health", "--url", instance.url, "--all")).toMatchObject({
+    code: 69,
+    stderr: "1 server not loaded because of errors in the configuration\n",
+  })
+  expect((await svc("health")).code).toBe(0)
   instance.write("{ broken")
   await instance.said("svc keeps using the last valid one")
   expect((await svc("health")).stdout).toMatch(/^issues\n {2}\S*mcp\.json:1:3: not valid JSON/m)

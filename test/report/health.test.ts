@@ -64,6 +64,7 @@ describe("/health", () => {
         serverCount: 4,
         enabledCount: 3,
         disabledCount: 1,
+        invalidCount: 0,
         authEnabled: false,
         transport: "http",
       },
@@ -129,7 +130,7 @@ describe("/health", () => {
     expect(body.issues).toEqual(["mcp.json:3: not JSON"])
   })
 
-  test("a server that an issue keeps from running appears only in the issues [health:report:left-out]", () => {
+  test("a server that an issue keeps from running appears only in the issues and in invalidCount [health:report:left-out]", () => {
     const issue = {
       code: "server",
       severity: "error",
@@ -143,7 +144,7 @@ describe("/health", () => {
     expect(body).toMatchObject({
       status: "healthy",
       servers: { total: 1, healthy: 1, unhealthy: 0, details: [{ name: "connected" }] },
-      configuration: { serverCount: 3, enabledCount: 2, disabledCount: 1 },
+      configuration: { serverCount: 3, enabledCount: 2, disabledCount: 1, invalidCount: 1 },
       issues: ["web is not loaded: it went •"],
     })
     expect(loadingReport(whole, facts, at("basic")).body).toMatchObject({
@@ -169,7 +170,15 @@ describe("/health", () => {
     expect([verdict, body.status, body.configuration]).toEqual([
       "unhealthy",
       "unhealthy",
-      { loaded: false, serverCount: 0, enabledCount: 0, disabledCount: 0, authEnabled: false, transport: "http" },
+      {
+        loaded: false,
+        serverCount: 0,
+        enabledCount: 0,
+        disabledCount: 0,
+        invalidCount: 0,
+        authEnabled: false,
+        transport: "http",
+      },
     ])
     expect(readinessReport(snapshot([], false), facts, at("minimal"))).toMatchObject({
       verdict: "not_ready",
