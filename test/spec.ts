@@ -1613,7 +1613,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "this is the most common error at the first start",
   },
   "cli:background": {
-    says: "svc serve --background returns when svc serves its configuration, or with the reason why it does not",
+    says: "svc serve --background returns when svc serves its configuration, or with the reason why it does not; if the configuration cannot be loaded, it prints the issues, stops svc and exits with 78",
     from: "choice",
     why: "the next line of a script must find svc ready, and a failed start must not look like a successful one",
   },

@@ -15,7 +15,8 @@ export type BackgroundSvc = {
   readonly log: string
   /** Resolves with the reason if svc ends with an error while this process runs. */
   readonly failed: Promise<string>
-  end(): void
+  /** Stops svc. Resolves when its process has ended. */
+  end(): Promise<void>
 }
 
 /** Starts `svc serve` with these arguments. Throws an UnavailableError if the configuration directory cannot be written. */
@@ -62,7 +63,10 @@ export function startInBackground(
           resolve(reasonIn(readFileSync(errors, "utf8")) || `it exited with code ${code}; its log is ${logFile ?? log}`)
       })
     }),
-    end: () => child.kill(),
+    async end() {
+      child.kill()
+      await child.exited
+    },
   }
 }
 

@@ -2,12 +2,12 @@
 import type { CommandDef } from "citty"
 import { STARTER_VARIABLE, startInBackground } from "../app/background.ts"
 import { findPaths } from "../app/config-paths.ts"
-import { facts, isTerminal, print } from "../app/output.ts"
+import { facts, isTerminal, print, say } from "../app/output.ts"
 import { readServeOptions, SERVE_OPTIONS, type ServeOptions } from "../app/serve-options.ts"
 import { runService } from "../app/service.ts"
 import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
-import { UnavailableError } from "../lib/errors.ts"
+import { ConfigError, UnavailableError } from "../lib/errors.ts"
 import { callControl } from "../serve/control-socket.ts"
 import type { Paths } from "../store/paths.ts"
 import { starterOf } from "../store/running.ts"
@@ -41,7 +41,10 @@ export const serve: CommandDef = {
 const READY_MS = 60_000
 const POLL_MS = 50
 
-/** Starts svc in the background, and returns when it serves. Rejects with an UnavailableError with the reason if it does not. */
+/**
+ * Starts svc in the background, and returns when it serves. If it does not, rejects with an UnavailableError with the reason,
+ * or, if it cannot load the configuration, stops it and rejects with a ConfigError.
+ */
 async function serveInBackground(
   options: ServeOptions,
   paths: Paths,
@@ -64,6 +67,14 @@ async function serveInBackground(
     const answer = await callControl(paths, "reload", {}, READY_MS).catch(() => undefined)
     const status = isObject(answer) && isObject(answer.status) ? answer.status : undefined
     if (status?.pid === child.pid) {
+      const issues = Array.isArray(status.issues) ? status.issues.map(String) : []
+      if (status.loaded === false) {
+        await child.end()
+        throw new ConfigError(
+          issues.map((issue) => ({ code: "document", severity: "error", message: `svc did not start: ${issue}` })),
+        )
+      }
+      for (const issue of issues) say(issue)
       const address = String(status.endpoint ?? status.url)
       print(asJson, { pid: child.pid, address, log: child.log }, () =>
         facts([
@@ -77,7 +88,7 @@ async function serveInBackground(
     }
     if (failure !== undefined) throw new UnavailableError(`svc did not start: ${failure}`)
     if (systemClock.now() > until) {
-      child.end()
+      await child.end()
       throw new UnavailableError(
         `svc was not ready after ${READY_MS / 1000} s and was stopped; see its log ${child.log}`,
       )

@@ -58,6 +58,24 @@ test("svc in the background serves when the command returns, and until svc stop 
   expect([again.code, again.stdout]).toEqual([0, expect.stringContaining("svc is not running for")])
 })
 
+test("svc in the background does not run a file that cannot be loaded, and prints the issues of a server [cli:background]", async () => {
+  const [home, folder] = [freshFolder(), freshFolder()]
+  const env = freshEnv(home)
+  const file = join(folder, "mcp.json")
+  const start = () => runSvc(["serve", "--background", "--config-dir", folder, "--port", "0"], env)
+  writeFileSync(file, "{ broken")
+  expect(await start()).toMatchObject({
+    code: 78,
+    stdout: "",
+    stderr: expect.stringMatching(/^svc: svc did not start: \S*mcp\.json:1:3: not valid JSON/),
+  })
+  expect(processes(folder)).toEqual([])
+  writeFileSync(file, JSON.stringify({ mcpServers: { sec: { ...echo("x"), env: { KEY: "${MISSING_KEY}" } } } }))
+  const { code, stderr } = await start()
+  expect([code, stderr]).toEqual([0, expect.stringMatching(/mcp\.json:1:\d+: sec is not loaded: .*MISSING_KEY/)])
+  expect((await runSvc(["stop", "--config-dir", folder], env)).code).toBe(0)
+})
+
 test("programs can read what was started and what runs as JSON [cli:background] [cli:json:shapes]", async () => {
   const folder = freshFolder()
   const env = freshEnv(freshFolder())
