@@ -21,6 +21,7 @@ const TONES: Readonly<Record<ServerState, Tone>> = {
   stopped: "faint",
   disabled: "faint",
   invalid: "bad",
+  "no owner": "bad",
   "not in use": "faint",
   "not loaded": "notice",
   "not running": "faint",

@@ -2078,6 +2078,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "if Redis fails and all replicas left the load balancer, nothing would work",
   },
+  "cluster:health:away": {
+    says: "while the shared state is unavailable, svc health, mcp status, doctor and cluster status say since when, why, what does not work and what to do",
+    from: "choice",
+    why: "an operator who sees failing sessions looks at these first, and all servers may be healthy",
+  },
+  "health:report:unowned": {
+    says: 'a server with "replicas": "one" that no replica runs counts as not healthy, in /health and svc ps',
+    from: "choice",
+    why: "a server that disappears from the counts looks like a healthy svc",
+  },
   "cluster:limits": {
     says: "rate limits of sessions, principals and servers count the calls of all replicas together; while the shared state is unavailable, each replica counts its own",
     from: "choice",

@@ -607,6 +607,7 @@ export class Agent {
       ),
       templates: this.plan?.templates ?? [],
       disabled: this.plan?.disabled ?? [],
+      unowned: this.idle().filter(({ state }) => state === "starting" || state === "no owner"),
       issues: this.issues,
       generation: this.catalog.generation,
     }

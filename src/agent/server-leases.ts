@@ -204,7 +204,7 @@ export class ServerLeases {
   private unowned({ name, slug, tuning: { tags } }: ServerSpec): IdleServer {
     return this.deps.state.connected
       ? { name, slug, tags, state: "starting", reason: NO_OWNER }
-      : { name, slug, tags, state: "invalid", reason: NO_STATE }
+      : { name, slug, tags, state: "no owner", reason: NO_STATE }
   }
 
   private credentialFor(id: string, token: number): string {

@@ -11,7 +11,7 @@ import {
 } from "../catalog/catalog.ts"
 import { failuresOf, knownTools, type Listing, uniqueByName } from "../catalog/listing.ts"
 import { unknownOverrides } from "../catalog/tool-settings.ts"
-import type { ServerSpec } from "../config/server-spec.ts"
+import type { IdleServer, ServerSpec } from "../config/server-spec.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
 import type { PinningFindings } from "./tool-pinning.ts"
@@ -75,6 +75,8 @@ export type Snapshot = {
   /** Names of the templates that can have instances. */
   readonly templates: readonly string[]
   readonly disabled: readonly string[]
+  /** The enabled servers that run on one replica of the cluster at a time, while no replica runs them. */
+  readonly unowned: readonly IdleServer[]
   readonly issues: readonly Issue[]
   /** Grows with each published change of the catalog. */
   readonly generation: number

@@ -5,6 +5,7 @@ import { usageError } from "../lib/command-line.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Marker, Sealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
+import type { SharedStateProblem } from "../report/cluster.ts"
 import type { ClusterFacts } from "../report/health.ts"
 import { createForward, createPassOn, type Forward } from "../serve/forward.ts"
 import type { Leaving } from "../serve/mcp.ts"
@@ -36,6 +37,8 @@ export type Cluster = {
   /** Takes the files that this replica applies. */
   configured(texts: Pick<DocumentTexts, "config" | "presets">): void
   facts(): ClusterFacts
+  /** Returns why the shared state cannot be used; undefined while it can. */
+  problem(): SharedStateProblem | undefined
   /** Tells the other replicas where they reach this one, `listening` being the URL that it listens on, and its load. */
   join(listening: URL, load: () => Omit<ReplicaLoad, "draining">): void
   readonly leaving: Leaving
@@ -63,22 +66,31 @@ export async function openCluster(
   const place = new URL(url).host
   const unfit = Promise.withResolvers<never>()
   const clock = createSteadyClock(systemClock, () => performance.now())
+  const nowIso = () => new Date(systemClock.now()).toISOString()
+  let problem: SharedStateProblem | undefined
   const state = openRedisState({
     url,
     prefix,
     clock,
     newId: () => crypto.randomUUID(),
-    onproblem: (reason) =>
-      log.warn(
-        state.refusing
+    onproblem(reason) {
+      problem = {
+        // The reason may be known a moment after the loss.
+        since: problem?.since ?? nowIso(),
+        problem: state.refusing
           ? `the shared state at ${place} refuses writes: ${reason}; until it accepts them again, svc refuses new sessions and all other changes of it`
           : `the shared state at ${place} cannot be reached: ${reason}; until it is back, svc refuses new sessions and sessions that this replica does not know`,
-      ),
+      }
+      log.warn(problem.problem)
+    },
     onevicting: (policy) =>
       log.warn(
         `the shared state at ${place} has maxmemory-policy ${policy}, which deletes sessions and keys when its memory is full: set it to noeviction`,
       ),
-    onaccepting: () => log.info(`the shared state at ${place} accepts writes again`),
+    onaccepting() {
+      problem = undefined
+      log.info(`the shared state at ${place} accepts writes again`)
+    },
     onunfit: (reason) => unfit.reject(usageError(`--cluster cannot be ${place}: ${reason}`)),
   })
   const id = replicaId(() => crypto.randomUUID())
@@ -88,6 +100,7 @@ export async function openCluster(
   state.onstate((connected) => {
     if (connected && wasAway) log.info(`the shared state at ${place} is back`)
     wasAway = !connected
+    problem = connected ? undefined : { since: nowIso(), problem: `the shared state at ${place} cannot be reached` }
   })
   // Later, another kind of Redis at that address is reported as one that is away.
   const settled = Promise.race([keys.ready, unfit.promise])
@@ -170,6 +183,7 @@ export async function openCluster(
       differing: drift.differing,
       draining,
     }),
+    problem: () => problem,
     async close() {
       drift.close()
       reach.close()

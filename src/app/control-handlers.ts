@@ -85,12 +85,17 @@ async function answerControl(
   params: Params,
 ): Promise<unknown> {
   const { agent, redactor } = runtime
+  const sharedState = () => {
+    const found = runtime.cluster?.problem()
+    return found === undefined ? {} : { sharedState: found }
+  }
   // Masks only credentials: the operator needs paths and addresses.
   const status = () => ({
     ...withResultSizes(
       statusOf(agent.snapshot(), systemClock.now(), redactor().maskCredentials),
       runtime.mcp.gateway.results.sizes,
     ),
+    ...sharedState(),
     pid: process.pid,
     version,
     ...addresses,
@@ -112,7 +117,7 @@ async function answerControl(
         throw new UnavailableError("this svc is not part of a cluster; start it with `svc serve --cluster URL`")
       const { clusterReport } = await import("../report/cluster.ts")
       return clusterReport({
-        state: { address: cluster.place, connected: cluster.state.connected },
+        state: { address: cluster.place, connected: cluster.state.connected, ...cluster.problem() },
         replicas: cluster.replicas.all(),
         owners: leases?.owners() ?? [],
         now: systemClock.now(),

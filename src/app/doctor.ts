@@ -10,6 +10,7 @@ import { type Issue, messageOf } from "../lib/errors.ts"
 import { createRedactor } from "../lib/redact.ts"
 import { counted } from "../lib/text.ts"
 import { version } from "../lib/version.ts"
+import { sharedStateNotes } from "../report/cluster.ts"
 import type { ServerState } from "../report/server-state.ts"
 import { readTexts } from "../store/documents.ts"
 import { commandProblem, configuredSecrets, findIssues, namedPort } from "./command-context.ts"
@@ -84,6 +85,7 @@ const CHECKS: readonly Check[] = [
     subject: "the remote servers",
     run: checkRemotes,
   },
+  { id: "shared-state", subject: "the shared state of the cluster", run: checkSharedState },
   { id: "port", subject: "the port", run: checkPort },
   {
     id: "permissions",
@@ -255,6 +257,20 @@ function checkServers({ live }: Installation): readonly Finding[] {
         ]
     }
   })
+}
+
+function checkSharedState({ live }: Installation): readonly Finding[] {
+  const [what] = sharedStateNotes(live)
+  if (what === undefined) return []
+  return [
+    {
+      check: "shared-state",
+      severity: "error",
+      what,
+      why: "clients cannot open sessions, and servers that run on one replica at a time have stopped",
+      fix: "start or repair Redis; svc connects again by itself, and `svc cluster status` shows it",
+    },
+  ]
 }
 
 async function checkPort({ context, live }: Installation): Promise<readonly Finding[]> {

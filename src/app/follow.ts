@@ -158,6 +158,10 @@ export function outcomeOf(name: string, status: Status): ServerOutcome {
         lastError: status.invalid[name] ?? "",
         text: `; ${name} is not loaded: ${status.invalid[name]}`,
       }
+    case "no owner": {
+      const reason = status.unowned?.[name] ?? ""
+      return { ...outcome, lastError: reason, text: `; it ${reason}` }
+    }
     case "not in use":
       return { ...outcome, text: ": a template, which starts when a client uses it" }
     case "disabled":

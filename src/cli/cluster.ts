@@ -1,7 +1,9 @@
 /** `svc cluster`: shows the cluster, as the replica of this configuration sees it. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, notRunning, openContext } from "../app/command-context.ts"
-import { ago, print, table } from "../app/output.ts"
+import { ago, print, stdoutLook, table } from "../app/output.ts"
+import { systemClock } from "../lib/clock.ts"
+import { wrap } from "../lib/table.ts"
 import type { ClusterReport } from "../report/cluster.ts"
 
 const status: CommandDef = {
@@ -37,7 +39,8 @@ function textOf({ state, replicas, servers }: ClusterReport): string {
   ])
   const head = ["replica", { title: "address", fit: "whole" }, "state", "up", "calls", "sessions", "streams"] as const
   const parts = [
-    `shared state: ${state.address}, ${state.connected ? "connected" : "away"}`,
+    `shared state: ${state.address}, ${state.connected ? "connected" : "away"}${state.since === undefined ? "" : ` for ${ago(systemClock.now() - Date.parse(state.since))}`}`,
+    ...(state.problem === undefined ? [] : [wrap(state.problem, stdoutLook())]),
     table([...head, "version", "configuration"], shown),
   ]
   for (const { id, address, unreachedBy } of replicas)

@@ -16,8 +16,10 @@ import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { networkReason } from "../lib/network-error.ts"
+import { wrap } from "../lib/table.ts"
 import { paint, type Tone } from "../lib/terminal.ts"
 import { counted } from "../lib/text.ts"
+import { sharedStateNotes } from "../report/cluster.ts"
 import { HEALTH_LEVELS, type HealthLevel, overallHealth } from "../report/health.ts"
 import { type ServerState, stateCell } from "../report/server-state.ts"
 import type { Status } from "../report/status.ts"
@@ -272,13 +274,14 @@ function describe(
   const details = isObject(servers) && Array.isArray(servers.details) ? servers.details.filter(isObject) : []
   const rows = details.map((one) => [
     String(one.name),
-    stateCell(states.get(String(one.name)) ?? stateOfReport(one)),
+    stateCell(states.get(String(one.name)) ?? stateOfReport(one, live)),
     // A healthy server's past error no longer matters.
     one.healthy === true ? "" : String(one.lastError ?? ""),
   ])
   return [
     `${paint(word, VERDICT_TONES[word] ?? "bad", stdoutLook())} (svc ${version}${pid === undefined ? "" : `, process ${pid}`}): ${facts}${off}${absent}`,
     ...(rows.length > 0 ? [table(["name", "state", "note"], rows)] : []),
+    ...sharedStateNotes(live).map((note) => wrap(note, stdoutLook())),
     ...(live !== undefined && live.issues.length > 0 ? [issueLines(live.issues)] : []),
   ].join("\n\n")
 }
@@ -305,7 +308,8 @@ const VERDICT_TONES: Readonly<Record<string, Tone>> = {
 }
 
 /** Derives the state of a server from its entry in `/health`. */
-function stateOfReport({ status, healthy, attempt, lastError }: Params): ServerState {
+function stateOfReport({ name, status, healthy, attempt, lastError }: Params, live: Status | undefined): ServerState {
+  if (live?.unowned?.[String(name)] !== undefined) return "no owner"
   switch (status) {
     case "connected":
       return healthy === true ? "connected" : "degraded"

@@ -9,6 +9,7 @@ import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, type Issue, UnavailableError } from "../lib/errors.ts"
 import { type Cell, formatTable } from "../lib/table.ts"
 import { counted, times } from "../lib/text.ts"
+import { sharedStateNotes } from "../report/cluster.ts"
 import type { ToolResultSizes } from "../report/result-sizes.ts"
 import { idleStateOf, stateCell, TONE_BY_STATE } from "../report/server-state.ts"
 import { describeServers, runningServers } from "../report/servers.ts"
@@ -74,7 +75,7 @@ export const status: CommandDef = {
             (readUsed(live, found) ?? []).filter(({ server }) => server === wanted),
             live,
           )
-    const warnings = live?.warnings ?? []
+    const warnings = [...sharedStateNotes(live), ...(live?.warnings ?? [])]
     print(args.json === true, { running: live !== undefined, servers, issues, warnings }, () => {
       const parts: string[] = []
       if (live === undefined) parts.push("svc is not running for this configuration; start it with `svc serve`")
@@ -142,11 +143,13 @@ function readUsed<T>(live: Status | undefined, read: () => T): T | undefined {
 
 const runningOf = (status: Status | undefined) => (status === undefined ? new Map() : runningServers(status))
 
-/** Returns the row of a configured server without a process or connection; the note of an invalid server is the reason. */
+/** Returns the row of a configured server without a process or connection, with the reason if svc cannot run it. */
 function rowWithoutInstance(name: string, live: Status): Cell[] {
   const state = idleStateOf(name, live)
-  return [name, stateCell(state), "", "", live.invalid[name] ?? ""]
+  return [name, stateCell(state), "", "", reasonOf(name, live)]
 }
+
+const reasonOf = (name: string, { invalid, unowned }: Status): string => invalid[name] ?? unowned?.[name] ?? ""
 
 /** Formats the tools that a server offers, such as `6 (2 hidden)`. */
 const toolCount = ({ tools, hiddenTools }: { tools?: number | undefined; hiddenTools?: number | undefined }): string =>
@@ -200,7 +203,7 @@ function detailsOf(
     return [
       `${name}\n${facts([
         ["state", stateCell(idleStateOf(name, live))],
-        ["reason", live.invalid[name] ?? ""],
+        ["reason", reasonOf(name, live)],
       ])}`,
     ]
   return instances.map((one) => {

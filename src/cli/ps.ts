@@ -71,9 +71,10 @@ async function examine(folder: string, running: RunningSvc): Promise<readonly Ex
     forgetRunning(folder, running)
     return []
   }
-  const { url, endpoint, version, servers } = status
+  const { url, endpoint, version, servers, unowned } = status
   if (typeof url !== "string" || !Array.isArray(servers)) return [running]
+  const total = servers.length + (isObject(unowned) ? Object.keys(unowned).length : 0)
   const ready = servers.filter((one) => isObject(one) && one.status === "connected").length
   const address = typeof endpoint === "string" ? endpoint : url
-  return [{ ...running, version: String(version), address, servers: { total: servers.length, ready } }]
+  return [{ ...running, version: String(version), address, servers: { total, ready } }]
 }

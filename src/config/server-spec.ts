@@ -131,8 +131,11 @@ export type IdleServer = {
   readonly name: string
   readonly slug: string
   readonly tags: readonly string[]
-  /** `starting`: this or another replica of the cluster is about to run it. */
-  readonly state: "disabled" | "invalid" | "starting"
+  /**
+   * `starting`: this or another replica of the cluster is about to run it. `no owner`: the shared state that says which replica
+   * runs it cannot be reached.
+   */
+  readonly state: "disabled" | "invalid" | "starting" | "no owner"
   /** Why it does not run, as the end of a sentence that begins with its name. Never contains a value. */
   readonly reason: string
 }

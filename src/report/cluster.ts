@@ -1,9 +1,16 @@
 /** The report of a cluster, as one of its replicas sees it. */
 import type { Replica } from "../store/replicas.ts"
 
+/** Why a replica cannot use the shared state, with what to do and what does not work meanwhile; `since` is an ISO time. */
+export type SharedStateProblem = { readonly since: string; readonly problem: string }
+
+/** Says in a line for people that the shared state cannot be used, if so. */
+export const sharedStateNotes = (status: { readonly sharedState?: SharedStateProblem } | undefined): string[] =>
+  status?.sharedState === undefined ? [] : [`${status.sharedState.problem} (since ${status.sharedState.since})`]
+
 export type ClusterReport = {
   /** `address`: host and port of the shared state. */
-  readonly state: { readonly address: string; readonly connected: boolean }
+  readonly state: { readonly address: string; readonly connected: boolean } & Partial<SharedStateProblem>
   /** The answering replica comes first. */
   readonly replicas: readonly {
     readonly id: string

@@ -67,8 +67,8 @@ export function healthReport(
   facts: ProcessFacts,
   { level, redactAll }: ReportOptions,
 ): Report<HealthVerdict> {
-  const servers = snapshot.backends
-  const total = servers.length
+  const { backends: servers, unowned } = snapshot
+  const total = servers.length + unowned.length
   const healthy = servers.filter((server) => healthOf(server, facts.now).healthy).length
   const verdict = overallHealth(snapshot.loaded, total, healthy)
   // Bun counts memory outside of the heap as used, but not in the heap's total.
@@ -99,7 +99,20 @@ export function healthReport(
       total,
       healthy,
       unhealthy: total - healthy,
-      ...(level === "minimal" ? {} : { details: servers.map((server) => detail(server, facts.now, level, redactAll)) }),
+      ...(level === "minimal"
+        ? {}
+        : {
+            details: [
+              ...servers.map((server) => detail(server, facts.now, level, redactAll)),
+              ...unowned.map(({ name, tags, reason }) => ({
+                name,
+                status: "disconnected",
+                healthy: false,
+                lastError: reason,
+                tags,
+              })),
+            ],
+          }),
     },
     configuration: summary(snapshot, facts),
     ...clusterSummary(facts, level),
@@ -208,9 +221,9 @@ const iso = (time: number): string => new Date(time).toISOString()
 const megabytes = (bytes: number): number => Math.round((bytes / 1024 / 1024) * 10) / 10
 
 function summary(snapshot: Snapshot, { authEnabled }: ProcessFacts) {
-  const { loaded, backends, templates, disabled } = snapshot
+  const { loaded, backends, templates, disabled, unowned } = snapshot
   // Counts the valid entries of the document: a template counts once, however many instances it has.
-  const enabled = backends.filter(({ template }) => template === undefined).length + templates.length
+  const enabled = backends.filter(({ template }) => template === undefined).length + templates.length + unowned.length
   return {
     loaded,
     serverCount: loaded ? enabled + disabled.length : 0,

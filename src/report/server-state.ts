@@ -33,6 +33,8 @@ const IDLE = {
   disabled: "faint",
   /** Does not run because of an error in the configuration. */
   invalid: "bad",
+  /** Runs on one replica of a cluster at a time, and no replica runs it at the moment. */
+  "no owner": "bad",
   /** A template without instances. */
   "not in use": "faint",
   /** Written, but not applied yet. */
@@ -74,6 +76,8 @@ export type IdleServers = {
   readonly templates: readonly string[]
   /** The servers that do not run because of an error in the configuration, by name, with the error. */
   readonly invalid: Readonly<Record<string, string>>
+  /** The servers that run on one replica at a time, while no replica runs them, by name, with the reason. */
+  readonly unowned?: Readonly<Record<string, string>>
 }
 
 /** Returns the state of a configured server without a process or connection. `idle` is undefined if svc is not running. */
@@ -81,5 +85,6 @@ export function idleStateOf(name: string, idle: IdleServers | undefined): keyof 
   if (idle === undefined) return "not running"
   if (idle.disabled.includes(name)) return "disabled"
   if (Object.hasOwn(idle.invalid, name)) return "invalid"
+  if (idle.unowned?.[name] !== undefined) return "no owner"
   return idle.templates.includes(name) ? "not in use" : "not loaded"
 }

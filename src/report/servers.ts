@@ -37,7 +37,7 @@ export function describeServers(written: WrittenServers, status: Status | undefi
     const enabled = !isDisabled(server)
     const shown = worstOf(instances)
     const state = enabled ? (shown?.state ?? idleStateOf(name, status)) : "disabled"
-    const lastError = shown?.lastError ?? (state === "invalid" ? status?.invalid[name] : undefined)
+    const lastError = shown?.lastError ?? status?.invalid[name] ?? status?.unowned?.[name]
     return {
       name,
       type: shown?.type ?? writtenType(server),

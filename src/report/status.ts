@@ -6,6 +6,7 @@ import { UNRESPONSIVE } from "../backend/unresponsive.ts"
 import type { ContextCharacters } from "../catalog/catalog.ts"
 import { longList } from "../catalog/client-limits.ts"
 import { formatIssue } from "../lib/errors.ts"
+import type { SharedStateProblem } from "./cluster.ts"
 import { healthOf, listedFacts } from "./health.ts"
 import type { ResultSizes, ToolResultSizes } from "./result-sizes.ts"
 import { type ServerState, stateOf } from "./server-state.ts"
@@ -64,6 +65,10 @@ export type Status = {
   readonly disabled: readonly string[]
   /** The servers that do not run because of an error in the configuration, by name, with the error. */
   readonly invalid: Readonly<Record<string, string>>
+  /** The servers that run on one replica of a cluster at a time, while no replica runs them, by name, with the reason. */
+  readonly unowned?: Readonly<Record<string, string>>
+  /** Set while this replica of a cluster cannot use the shared state. */
+  readonly sharedState?: SharedStateProblem
   readonly issues: readonly string[]
   /** Parts of the whole offer that clients reject or truncate. */
   readonly warnings: readonly string[]
@@ -94,6 +99,9 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
         clean(error.replace(`${name} is not loaded: `, "")),
       ]),
     ),
+    ...(snapshot.unowned.length === 0
+      ? {}
+      : { unowned: Object.fromEntries(snapshot.unowned.map(({ name, reason }) => [name, reason])) }),
     issues: snapshot.issues.map(formatIssue),
     // Leaves out instances of templates, which only their own clients see.
     warnings: longList(

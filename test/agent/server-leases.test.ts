@@ -155,7 +155,7 @@ describe.skipIf(NO_REDIS !== undefined)("leases of servers", () => {
     await pass(600)
     expect([one.runsHere(), other.runsHere()]).toEqual([false, false])
     // Nobody waits for an owner that cannot be found.
-    expect(one.placed().idle).toMatchObject([{ state: "invalid" }])
+    expect(one.placed().idle).toMatchObject([{ state: "no owner" }])
     // The process has ended when the lease runs out.
     expect(one.leases.graceFor(spec.id)).toBeGreaterThan(0)
     expect(one.leases.graceFor(spec.id)).toBeLessThanOrEqual(3500 - 2100)

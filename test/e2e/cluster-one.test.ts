@@ -41,6 +41,28 @@ const ownerOf = (pid: string, replicas: readonly Instance[]): Instance => {
   return owner
 }
 
+/** Expects the commands to show a replica without its shared state, at `place`, and without its only server. */
+async function showsLoss({ folder, url }: Pick<Instance, "folder" | "url">, place: string): Promise<void> {
+  const run = (...words: string[]) => runSvc([...words, "--config-dir", folder], freshEnv(folder))
+  const { code, stdout } = await eventually(async () => {
+    const shown = await run("health")
+    return shown.stdout.includes("nothing listens") && shown
+  })
+  expect([code, stdout]).toEqual([69, expect.stringContaining("0 of 1 server healthy")])
+  expect(stdout).toMatch(/only +no owner +runs on one replica at a time/)
+  const why = `the shared state at ${place} cannot be reached: nothing listens at ${place}`
+  expect(stdout.replace(/\s+/g, " ")).toContain(why)
+  const { servers, warnings } = JSON.parse((await run("mcp", "status", "--json")).stdout)
+  expect(servers).toMatchObject([{ name: "only", state: "no owner", instances: [] }])
+  expect(warnings).toEqual([expect.stringContaining(why)])
+  const { findings } = JSON.parse((await run("doctor", "--json")).stdout)
+  expect(findings).toContainEqual(expect.objectContaining({ check: "shared-state", severity: "error" }))
+  expect((await run("cluster", "status")).stdout).toMatch(/away for \d+ m?s\n+the shared state at /)
+  expect(JSON.parse((await runSvc(["ps", "--json"], freshEnv(folder))).stdout).running).toContainEqual(
+    expect.objectContaining({ address: `${url}/mcp`, servers: { total: 1, ready: 0 } }),
+  )
+}
+
 describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
   test("all replicas use its one process: calls, questions, progress, cancellation, changes [cluster:one]", async () => {
     const mark = `svc-one-${crypto.randomUUID()}`
@@ -240,7 +262,7 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     expect(await owner.exited).toBe(0)
   })
 
-  test("a replica that stops passes it on at once; without Redis nobody runs it, and then one does again [cluster:one:away]", async () => {
+  test("a replica that stops passes it on at once; without Redis nobody runs it, all commands show that, and then one does again [cluster:one:away] [cluster:health:away] [health:report:unowned]", async () => {
     const mark = `svc-one-${crypto.randomUUID()}`
     await using cluster = await startOne(2, mark)
     const pid = await who(cluster.replicas[0] as Instance)
@@ -253,6 +275,7 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     await cluster.redis.kill()
     await eventually(() => processes(mark).length === 0)
     expect(await who(other)).toContain("only")
+    await showsLoss(other, `127.0.0.1:${cluster.redis.port}`)
     await cluster.redis.start()
     expect(await settled([other])).not.toBe(next)
     expect(processes(mark).length).toBe(1)

@@ -130,6 +130,25 @@ describe("/health", () => {
     expect(body.issues).toEqual(["mcp.json:3: not JSON"])
   })
 
+  test("a server that no replica runs counts as not healthy [health:report:unowned]", () => {
+    const reason = "runs on one replica at a time"
+    const unowned = [{ name: "only", slug: "only", tags: ["t"], state: "no owner", reason }] as const
+    const { verdict, body } = healthReport({ ...snapshot([backend("connected")]), unowned }, facts, at("full"))
+    expect(verdict).toBe("unhealthy")
+    expect(body).toMatchObject({
+      servers: {
+        total: 2,
+        healthy: 1,
+        unhealthy: 1,
+        details: [
+          { name: "connected" },
+          { name: "only", status: "disconnected", healthy: false, lastError: reason, tags: ["t"] },
+        ],
+      },
+      configuration: { serverCount: 3, enabledCount: 2 },
+    })
+  })
+
   test("a server that an issue keeps from running appears only in the issues and in invalidCount [health:report:left-out]", () => {
     const issue = {
       code: "server",

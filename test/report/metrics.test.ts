@@ -9,6 +9,7 @@ const EMPTY: Snapshot = {
   backends: [],
   templates: [],
   disabled: [],
+  unowned: [],
   issues: [],
   isPlaced: true,
   generation: 1,

@@ -22,11 +22,17 @@ test.each([
 })
 
 test("a server without a process or connection has a word that says why [states:words]", () => {
-  const idle = { disabled: ["off"], templates: ["t"], invalid: { bad: "url must be an http or https address" } }
-  expect(["off", "t", "bad", "new"].map((name) => idleStateOf(name, idle))).toEqual([
+  const idle = {
+    disabled: ["off"],
+    templates: ["t"],
+    invalid: { bad: "url must be an http or https address" },
+    unowned: { one: "runs on one replica at a time" },
+  }
+  expect(["off", "t", "bad", "one", "new"].map((name) => idleStateOf(name, idle))).toEqual([
     "disabled",
     "not in use",
     "invalid",
+    "no owner",
     "not loaded",
   ])
   expect(idleStateOf("any", undefined)).toBe("not running")
@@ -47,6 +53,7 @@ test("the words are these [states:words]", () => {
     "stopped",
     "disabled",
     "invalid",
+    "no owner",
     "not in use",
     "not loaded",
     "not running",

@@ -95,6 +95,7 @@ export const snapshot = (backends: readonly BackendSnapshot[], loaded = true): S
   backends,
   templates: [],
   disabled: loaded ? ["off"] : [],
+  unowned: [],
   issues: [],
   isPlaced: true,
   generation: 1,
