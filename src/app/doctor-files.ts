@@ -39,9 +39,9 @@ export function checkPermissions({ context }: Installation): readonly Finding[] 
   // Windows has no modes.
   if (process.platform === "win32") return findings
   const secrets = join(directory, "secrets")
-  const isSecret = configuredSecrets(context).length > 0
+  const known = configuredSecrets(context)
   const files = [
-    ...[file, dotenv].filter((path) => isSecret || namesSecrets(path)),
+    ...[file, dotenv].filter((path) => hasSecrets(path, known)),
     join(directory, "tokens.json"),
     secrets,
     ...readFolder(secrets).map((name) => join(secrets, name)),
@@ -153,10 +153,13 @@ const DAY_MS = 86_400_000
 /** How long the state of an unused configuration is kept. */
 const UNUSED_MS = 30 * DAY_MS
 
-/** Whether a file assigns a value to a secret name, used or not. */
-function namesSecrets(path: string): boolean {
+/** Whether a file contains one of these secrets, or assigns a value to a secret name, used or not. A reference is no value. */
+function hasSecrets(path: string, known: readonly string[]): boolean {
   const text = statSync(path, { throwIfNoEntry: false })?.isFile() === true ? readFileSync(path, "utf8") : ""
-  return [...text.matchAll(/([\w-]+)["']?\s*[:=]\s*["']?\w/g)].some(([, name = ""]) => isSecretName(name))
+  return (
+    known.some((secret) => text.includes(secret) || text.includes(JSON.stringify(secret).slice(1, -1))) ||
+    [...text.matchAll(/([\w-]+)["']?\s*[:=]\s*["']?(?!\w+ (?:\$|\{\{))\w/g)].some(([, name = ""]) => isSecretName(name))
+  )
 }
 
 function isWritable(path: string): boolean {

@@ -164,6 +164,23 @@ test.each<[name: string, home: Home, check: string, what: string | RegExp, fix: 
   expect(JSON.stringify(found)).not.toContain("Canary")
 })
 
+test("a file that others can read is found if it contains a secret, not if it only refers to one [doctor:findings]", async () => {
+  const KEY = "Canary-0123456789"
+  const files = (API_KEY: string, Authorization: string) => {
+    const mcpServers = {
+      a: { ...echo, env: { API_KEY } },
+      b: { url: "http://127.0.0.1:9/mcp", disabled: true, headers: { Authorization } },
+    }
+    return { ".config/svc/mcp.json": [JSON.stringify({ mcpServers }), 0o644] } as const
+  }
+  const references = build({ files: files("${KEY}", "Bearer ${KEY}") })
+  expect(await doctor(references, { KEY })).toEqual({ code: 0, findings: [] })
+  for (const literal of [files(KEY, "Bearer ${KEY}"), files("${KEY}", `Bearer ${KEY}`)]) {
+    const { check, what } = await only({ files: literal, env: { KEY } })
+    expect([check, what]).toEqual(["permissions", expect.stringMatching(/mcp\.json can be read by others/)])
+  }
+})
+
 test("a client whose entry of svc leads nowhere, secrets that nothing uses, and a file as the folder are found [doctor:findings]", async () => {
   const url = `http://127.0.0.1:${await freePort()}/mcp`
   const entry = JSON.stringify({ mcpServers: { svc: { type: "http", url } } })
