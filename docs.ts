@@ -116,7 +116,7 @@ function clients(): string {
 
 /** The families as /metrics announces them. */
 function metrics(): string {
-  const nothing = { backends: [] } as unknown as Parameters<typeof exposition>[1]
+  const nothing = { backends: [], issues: [] } as unknown as Parameters<typeof exposition>[1]
   const lines = exposition(new Metrics(), nothing, {
     inFlight: 0,
     sessions: 0,

@@ -2228,6 +2228,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "operators must see what the load balancer chooses from",
   },
+  "metrics:issues": {
+    says: "/metrics counts the problems of the configuration by severity",
+    from: "choice",
+    why: "a server that is not loaded appears in no other metric, so no alert can find it",
+  },
   "cluster:metrics": {
     says: "/metrics of a replica shows its calls in flight, its streams, the number of replicas, the servers that it owns, and whether the shared state is connected",
     from: "choice",

@@ -146,6 +146,15 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
     ),
   )
   family(
+    "svc_configuration_issues",
+    "gauge",
+    "Problems of the configuration by severity. A server that is not loaded is an error.",
+    (["error", "warning"] as const).map((severity) => {
+      const count = snapshot.issues.filter((issue) => issue.severity === severity).length
+      return `svc_configuration_issues{severity="${severity}"} ${count}`
+    }),
+  )
+  family(
     "svc_context_characters",
     "gauge",
     "Characters that each server puts into the context of a client: its list of tools, and its instructions.",

@@ -14,8 +14,8 @@ const EMPTY: Snapshot = {
   isPlaced: true,
   generation: 1,
 }
-const text = (metrics: Metrics) =>
-  exposition(metrics, EMPTY, {
+const text = (metrics: Metrics, snapshot = EMPTY) =>
+  exposition(metrics, snapshot, {
     inFlight: 0,
     sessions: 0,
     streams: 0,
@@ -28,6 +28,19 @@ const calls = (metrics: Metrics) =>
   text(metrics)
     .split("\n")
     .filter((line) => line.startsWith("svc_calls_total{"))
+
+test("the issues of the configuration are counted by severity [metrics:issues]", () => {
+  const issues = (["error", "warning", "error"] as const).map((severity) => ({
+    code: "server",
+    severity,
+    message: "m",
+  }))
+  const shown = text(new Metrics(), { ...EMPTY, issues })
+  expect(shown).toContain(
+    '\nsvc_configuration_issues{severity="error"} 2\nsvc_configuration_issues{severity="warning"} 1\n',
+  )
+  expect(text(new Metrics())).toContain('\nsvc_configuration_issues{severity="error"} 0\n')
+})
 
 test('a tool named "other" is counted as itself', () => {
   const metrics = new Metrics()
