@@ -1,5 +1,5 @@
 /** The context of a command: the configuration directory, its documents, and the running svc that serves them, if any. */
-import { dirname } from "node:path"
+import { dirname, join } from "node:path"
 import type { ArgsDef } from "citty"
 import { createReload, type ReloadResult } from "../agent/reload.ts"
 import { resolveCommand } from "../backend/resolve-command.ts"
@@ -72,8 +72,16 @@ export function configuredSecrets(context: Pick<CommandContext, "document" | "wo
 }
 
 /** The error of a command that only a running instance can answer. */
-export const notRunning = ({ file }: Paths, otherwise = ""): UnavailableError =>
-  new UnavailableError(`svc is not running for ${file}; start it with \`svc serve\`${otherwise}`)
+export function notRunning({ directory, file }: Paths, otherwise = ""): UnavailableError {
+  const flag = file === join(directory, "mcp.json") ? "" : ` --config ${file}`
+  return new UnavailableError(`svc is not running for ${file}; start it with \`svc serve${flag}\`${otherwise}`)
+}
+
+/** Returns how to set the variable that the message of an issue misses; undefined if it misses none. */
+export function variableFix(message: string, { dotenv }: Pick<Paths, "dotenv">): string | undefined {
+  const [, variable] = /(?:refers to|names) ([A-Za-z_]\w*), which is not set/.exec(message) ?? []
+  return variable === undefined ? undefined : `add ${variable}=… to ${dotenv}`
+}
 
 /**
  * Returns why the command of a server is not found, beginning with the server's name; undefined if it is found or there is

@@ -29,6 +29,9 @@ export async function checkRemotes(installation: Installation): Promise<readonly
 /** Returns the instruction for setting or correcting credentials in the headers of a server. */
 export const headerFix = (name: string): string => `put TOKEN=… into .env, then run \`${headerCommand(name)}\``
 
+/** Returns the instruction for a server that cannot be reached. */
+export const urlFix = (name: string): string => `check that it runs, and its url: \`svc mcp edit ${name} --url URL\``
+
 // ---
 
 const PROBE_MS = 8000
@@ -51,8 +54,7 @@ async function probe(spec: Remote, installation: Installation): Promise<Probe> {
   try {
     response = await request(launch, installation)
   } catch (cause) {
-    const fix = `check that it runs, and its url: \`svc mcp edit ${name} --url URL\``
-    return { findings: [failed(networkReason(launch.url, cause), fix)] }
+    return { findings: [failed(networkReason(launch.url, cause), urlFix(name))] }
   }
   await response.body?.cancel()
   const date = Date.parse(response.headers.get("date") ?? "")

@@ -13,10 +13,10 @@ import { version } from "../lib/version.ts"
 import { sharedStateNotes } from "../report/cluster.ts"
 import type { ServerState } from "../report/server-state.ts"
 import { readTexts } from "../store/documents.ts"
-import { commandProblem, configuredSecrets, findIssues, namedPort } from "./command-context.ts"
+import { commandProblem, configuredSecrets, findIssues, namedPort, variableFix } from "./command-context.ts"
 import { DEFAULT_PORT } from "./config-paths.ts"
 import { checkClients, checkLeftovers, checkPermissions } from "./doctor-files.ts"
-import { checkRemotes, headerFix } from "./doctor-remotes.ts"
+import { checkRemotes, headerFix, urlFix } from "./doctor-remotes.ts"
 import type { Finding, Installation } from "./installation.ts"
 import { findLimitIssues } from "./limit-issues.ts"
 
@@ -105,22 +105,20 @@ const CHECKS: readonly Check[] = [
   { id: "version", subject: "the version of the running svc", run: checkVersion },
 ]
 
-const UNSET = /(?:refers to|names) ([A-Za-z_]\w*), which is not set/
-
 function checkConfiguration({ context }: Installation): readonly Finding[] {
   const { paths } = context
   return findIssues(context, () => readTexts(paths)).map(({ message, severity, server, ...place }): Finding => {
-    const [, variable] = UNSET.exec(message) ?? []
-    const about = { check: variable === undefined ? "configuration" : "variables", severity, what: message }
+    const fix = variableFix(message, paths)
+    const about = { check: fix === undefined ? "configuration" : "variables", severity, what: message }
     const subject = server === undefined ? {} : { subject: server }
     const at = place.line === undefined ? paths.file : `${place.file ?? paths.file}:${place.line}`
-    return variable === undefined
+    return fix === undefined
       ? { ...about, ...subject, why: whyOf(severity, server), fix: `correct ${at}; \`svc config check\` checks it` }
       : {
           ...about,
           ...subject,
           why: "svc does not run the server without it",
-          fix: `add ${variable}=… to ${paths.dotenv}`,
+          fix,
         }
   })
 }
@@ -239,7 +237,8 @@ function checkServers({ live }: Installation): readonly Finding[] {
             ...about,
             severity: "error",
             why: "svc does not offer its tools until it is back; svc keeps trying",
-            fix: `see \`svc logs ${name}\``,
+            // The log of a remote server only repeats why it cannot be reached.
+            fix: state === "reconnecting" ? urlFix(name) : `see \`svc logs ${name}\``,
           },
         ]
       case "degraded":

@@ -4,8 +4,9 @@ import { plan } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { createMissing, editConfig, readTexts } from "../store/documents.ts"
-import { commandProblem, dryReload, openContext } from "./command-context.ts"
+import { commandProblem, dryReload, openContext, variableFix } from "./command-context.ts"
 import { finishChange } from "./follow.ts"
+import { say } from "./output.ts"
 
 /**
  * Applies `edit`, prints `done` with the outcome for `servers`, or that nothing changed, and returns the exit code. Throws a
@@ -51,5 +52,8 @@ export async function editServers(
   const written = servers.length === 0 ? [] : plan(context.document(), context.world()).specs
   const missing = written.flatMap((spec) => (servers.includes(spec.name) ? (commandProblem(spec) ?? []) : []))
   const warnings = [...introduced.map(({ message }) => message), ...missing]
-  return finishChange(context, args, { result, done, file, servers, warnings })
+  const code = await finishChange(context, args, { result, done, file, servers, warnings })
+  const fixes = introduced.flatMap(({ message }) => variableFix(message, context.paths) ?? [])
+  for (const fix of new Set(fixes)) say(fix)
+  return code
 }

@@ -132,7 +132,7 @@ async function findTool(client: ShellClient, target: string, following?: string)
       `${target} is a server; name one of its tools as ${server}/TOOL (\`svc inspect ${server}\` lists them)`,
     )
   }
-  const { server, name, disabled, held } = found.tool
+  const { server, name, disabled, held, definition } = found.tool
   if (disabled)
     throw new RequestError(
       "forbidden",
@@ -142,6 +142,10 @@ async function findTool(client: ShellClient, target: string, following?: string)
     throw new RequestError(
       "forbidden",
       `${server}/${name} has changed and is held; \`svc mcp tools approve ${server} ${name}\` approves it`,
+    )
+  if (isObject(definition?.execution) && definition.execution.taskSupport === "required")
+    throw new UnavailableError(
+      `${server}/${name} runs only as a task, and svc run starts no tasks; call it from a client that supports tasks`,
     )
   return found.tool
 }

@@ -18,7 +18,8 @@ export const addServer =
   (text) => {
     const path = serverPath(text, name)
     if (path === undefined) checkName(text, name)
-    else if (!replace) throw new RequestError("conflict", `there is already a server named ${name}`)
+    else if (!replace)
+      throw new RequestError("conflict", `there is already a server named ${name}; \`svc mcp edit ${name}\` changes it`)
     return setAt(text, path ?? [serversKey(text), name], server)
   }
 

@@ -143,7 +143,7 @@ export function readOptions(
       if (value === undefined) return otherwise
       const [, number, unit = "s"] = /^([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?$/.exec(value) ?? []
       if (number === undefined)
-        throw usageError(`${named(flag)} must be a time such as 500ms, 10s, 5m or 24h, not ${value}`)
+        throw usageError(`${named(flag)} must be a time such as 500ms, 10s, 5m, 24h or 90d, not ${value}`)
       const ms = Number(number) * UNITS[unit as keyof typeof UNITS]
       if (ms > MAX_DURATION_MS)
         throw usageError(`${named(flag)} must be at most ${MAX_DURATION_MS / UNITS.d}d, not ${value}`)

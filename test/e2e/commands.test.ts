@@ -140,8 +140,10 @@ test("an edit that introduces an issue warns, and one with an unknown key is ref
     code: 0,
     stderr:
       "note: env.A refers to the variable NOWHERE\n" +
-      "warning: web is not loaded: env.A refers to NOWHERE, which is not set in the environment or in .env\n",
+      "warning: web is not loaded: env.A refers to NOWHERE, which is not set in the environment or in .env\n" +
+      `add NOWHERE=… to ${join(folder, ".env")}\n`,
   })
+  expect((await svc("mcp", "add", "web", "--", "x")).stderr).toContain("web; `svc mcp edit web` changes it")
   expect((await svc("mcp", "add", "far", "--url", "http://h/", "--env", "A=1")).stderr).toContain("env has no effect")
   expect((await svc("mcp", "edit", "far", '{"tag":["x"],"env":null}')).stderr).toContain('did you mean "tags"?')
   const before = readIfThere(join(folder, "mcp.json"))

@@ -192,7 +192,9 @@ test("svc's own tools are those of the server svc, and ask before they change so
 test("svc run exits with a code for each kind of failure [shell:run:exit]", async () => {
   const dying = { command: "bun", args: [fixture("dying.ts")] }
   const files = { ...npmServer("server-filesystem", freshFolder()), disabledTools: ["move_file"] }
-  const { instance, svc } = await started({ mcpServers: { demo, files, down: { command: "/nowhere/at/all" }, dying } })
+  const { instance, svc } = await started({
+    mcpServers: { demo, files, down: { command: "/nowhere/at/all" }, dying, every: npmServer("server-everything") },
+  })
   await using _ = instance
   const fails = async (line: readonly string[], code: number, text: string) =>
     expect(await svc(["run", ...line])).toMatchObject({ code, stdout: "", stderr: expect.stringContaining(text) })
@@ -205,6 +207,7 @@ test("svc run exits with a code for each kind of failure [shell:run:exit]", asyn
   await fails(["demo"], 64, "demo is a server; name one of its tools as demo/TOOL")
   await fails(["files/move_file"], 64, "`svc mcp tools enable files move_file` shows it again")
   await fails(["down/x"], 69, "down ")
+  await fails(["every/simulate-research-query", "topic=x"], 69, "simulate-research-query runs only as a task")
   await fails(["demo", "ad", "a=1"], 64, "demo is a server; did you mean its tool demo/add?")
   await fails([], 64, "TOOL is missing, as in `svc run ")
   const failed = await svc(["run", "files/read_text_file", "path=/etc/passwd", "--json"])
@@ -328,4 +331,8 @@ test("without a running svc, the commands say how to start it", async () => {
       code: 69,
       stderr: expect.stringContaining("start it with `svc serve`"),
     })
+  const file = join(folder, "other.json")
+  writeFileSync(file, "{}")
+  const { stderr } = await svcOf({ folder })(["tokens", "--config", file])
+  expect(stderr).toContain(`start it with \`svc serve --config ${file}\``)
 })
