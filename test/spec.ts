@@ -1612,6 +1612,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "this is the most common error at the first start",
   },
+  "cli:check:strict": {
+    says: "svc config check --strict exits with 78 for warnings too, except for the limits of clients",
+    from: "choice",
+    why: "in CI, a misspelled key is a setting that silently has no effect",
+  },
   "cli:background": {
     says: "svc serve --background returns when svc serves its configuration, or with the reason why it does not; if the configuration cannot be loaded, it prints the issues, stops svc and exits with 78",
     from: "choice",

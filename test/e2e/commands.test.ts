@@ -116,6 +116,18 @@ test("config check reports each issue with file, line and column, and exits with
     expect(stdout).toContain(part)
 })
 
+test("config check --strict fails for a misspelled key, and not for a limit of clients [cli:check:strict]", async () => {
+  const folder = freshFolder()
+  const check = (server: object, ...flags: string[]) => {
+    writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { a: { command: "x", ...server } } }))
+    return inFolder(folder)("config", "check", ...flags)
+  }
+  expect(await check({ comand: "y" })).toMatchObject({ code: 0, stdout: expect.stringContaining("(warning)") })
+  expect(await check({ comand: "y" }, "--strict")).toMatchObject({ code: 78 })
+  const long = { toolDescriptionOverrides: { echo: "x".repeat(3000) } }
+  expect(await check(long, "--strict")).toMatchObject({ code: 0, stdout: expect.stringContaining("(warning)") })
+})
+
 test("config check finds everything that a start would find, also in templates, presets and .env", async () => {
   const folder = freshFolder()
   const check = () => inFolder(folder)("config", "check")
