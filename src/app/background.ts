@@ -13,8 +13,8 @@ export type BackgroundSvc = {
   readonly pid: number
   /** The file of its log. */
   readonly log: string
-  /** Resolves with the reason if svc ends with an error while this process runs. */
-  readonly failed: Promise<string>
+  /** Resolves with the exit code and the reason if svc ends with an error while this process runs. */
+  readonly failed: Promise<{ readonly code: number; readonly reason: string }>
   /** Stops svc. Resolves when its process has ended. */
   end(): Promise<void>
 }
@@ -59,8 +59,9 @@ export function startInBackground(
     log: logFile ?? log,
     failed: new Promise((resolve) => {
       void child.exited.then((code) => {
-        if (code !== 0)
-          resolve(reasonIn(readFileSync(errors, "utf8")) || `it exited with code ${code}; its log is ${logFile ?? log}`)
+        if (code === 0) return
+        const reason = reasonIn(readFileSync(errors, "utf8"))
+        resolve({ code, reason: reason || `it exited with code ${code}; its log is ${logFile ?? log}` })
       })
     }),
     async end() {

@@ -107,7 +107,7 @@ function connectOrStart(
       const words = ["--init", "--config", paths.file, "--config-dir", paths.directory]
       const child = startInBackground(paths, words, { startedBy: "proxy", cwd: paths.directory })
       note(`svc is not running for this configuration; starting it, with its log in ${child.log}`)
-      void child.failed.then(async (reason) => {
+      void child.failed.then(async ({ reason }) => {
         // Another proxy may have started one meanwhile.
         const running = await callControl(paths, "hello", {}, HELLO_MS).catch(() => undefined)
         if (running === undefined) onfail(`svc did not start: ${reason}`)

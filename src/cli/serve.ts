@@ -7,7 +7,7 @@ import { readServeOptions, SERVE_OPTIONS, type ServeOptions } from "../app/serve
 import { runService } from "../app/service.ts"
 import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
-import { ConfigError, UnavailableError } from "../lib/errors.ts"
+import { ConfigError, codesOf, UnavailableError } from "../lib/errors.ts"
 import { callControl } from "../serve/control-socket.ts"
 import type { Paths } from "../store/paths.ts"
 import { starterOf } from "../store/running.ts"
@@ -40,6 +40,12 @@ export const serve: CommandDef = {
 
 const READY_MS = 60_000
 const POLL_MS = 50
+const CONFIG_EXIT = codesOf(new ConfigError([])).exit
+
+const notLoaded = (issues: readonly string[]): ConfigError =>
+  new ConfigError(
+    issues.map((issue) => ({ code: "document", severity: "error", message: `svc did not start: ${issue}` })),
+  )
 
 /**
  * Starts svc in the background, and returns when it serves. If it does not, rejects with an UnavailableError with the reason,
@@ -57,9 +63,9 @@ async function serveInBackground(
     throw usageError("svc on stdio belongs to the client that starts it: leave out --background or --transport stdio")
   const serving = words.filter((word) => !/^--(?:no-)?(?:background|json)(?:=|$)/.test(word))
   const child = startInBackground(paths, serving, { startedBy: "background", logFile: options.logFile })
-  let failure: string | undefined
-  void child.failed.then((reason) => {
-    failure = reason
+  let failure: Awaited<typeof child.failed> | undefined
+  void child.failed.then((found) => {
+    failure = found
   })
   const until = systemClock.now() + READY_MS
   for (;;) {
@@ -70,9 +76,7 @@ async function serveInBackground(
       const issues = Array.isArray(status.issues) ? status.issues.map(String) : []
       if (status.loaded === false) {
         await child.end()
-        throw new ConfigError(
-          issues.map((issue) => ({ code: "document", severity: "error", message: `svc did not start: ${issue}` })),
-        )
+        throw notLoaded(issues)
       }
       for (const issue of issues) say(issue)
       const address = String(status.endpoint ?? status.url)
@@ -86,7 +90,8 @@ async function serveInBackground(
       )
       return 0
     }
-    if (failure !== undefined) throw new UnavailableError(`svc did not start: ${failure}`)
+    if (failure?.code === CONFIG_EXIT) throw notLoaded([failure.reason])
+    if (failure !== undefined) throw new UnavailableError(`svc did not start: ${failure.reason}`)
     if (systemClock.now() > until) {
       await child.end()
       throw new UnavailableError(

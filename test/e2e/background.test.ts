@@ -70,6 +70,15 @@ test("svc in the background does not run a file that cannot be loaded, and print
     stderr: expect.stringMatching(/^svc: svc did not start: \S*mcp\.json:1:3: not valid JSON/),
   })
   expect(processes(folder)).toEqual([])
+  const broken = {
+    templateSettings: { failureMode: "strict" },
+    mcpTemplates: { t: { command: "x", args: ["{{#if}}"] } },
+  }
+  writeFileSync(file, JSON.stringify(broken))
+  expect(await start()).toMatchObject({
+    code: 78,
+    stderr: expect.stringMatching(/^svc: svc did not start: .*template t/),
+  })
   writeFileSync(file, JSON.stringify({ mcpServers: { sec: { ...echo("x"), env: { KEY: "${MISSING_KEY}" } } } }))
   const { code, stderr } = await start()
   expect([code, stderr]).toEqual([0, expect.stringMatching(/mcp\.json:1:\d+: sec is not loaded: .*MISSING_KEY/)])
