@@ -1612,6 +1612,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "this is the most common error at the first start",
   },
+  "cli:health:given-up": {
+    says: "svc health --wait ends at once with 69 if svc has given up a supervised server",
+    from: "choice",
+    why: "only a change or a restart by hand helps then, and a pipeline that waits for it waits in vain",
+  },
   "cli:check:strict": {
     says: "svc config check --strict exits with 78 for warnings too, except for the limits of clients",
     from: "choice",

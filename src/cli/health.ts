@@ -197,15 +197,17 @@ function askControl({ ask, paths }: CommandContext, level: HealthLevel): AskHeal
 
 /**
  * Resolves when svc is ready and all servers have finished their first start. Throws an UnavailableError with the reason if
- * not.
+ * not: after `ms` milliseconds, or at once if svc has given up a server that prevents readiness.
  */
 async function waitUntilReady(ask: AskHealth, ms: number): Promise<void> {
   const started = systemClock.now()
   const backoff = new Backoff({ first: FIRST_PAUSE_MS, max: LAST_PAUSE_MS })
   let reported = false
   for (;;) {
-    const why = await reasonNotReady(ask)
-    if (why === undefined) return
+    const found = await reasonNotReady(ask)
+    if (found === undefined) return
+    const { why, isFinal } = typeof found === "string" ? { why: found, isFinal: false } : found
+    if (isFinal) throw new UnavailableError(`not ready, and svc no longer restarts the server: ${why}`)
     const passed = systemClock.now() - started
     if (passed >= ms) throw new UnavailableError(`not ready after ${Math.round(passed / 1000)} s: ${why}`)
     if (!reported && passed > REPORT_AFTER_MS) {
@@ -216,7 +218,7 @@ async function waitUntilReady(ask: AskHealth, ms: number): Promise<void> {
   }
 }
 
-async function reasonNotReady(ask: AskHealth): Promise<string | undefined> {
+async function reasonNotReady(ask: AskHealth): Promise<string | Blocking | undefined> {
   try {
     const ready = await ask("/health/ready")
     if (!ready.ok) {
@@ -235,18 +237,25 @@ async function reasonNotReady(ask: AskHealth): Promise<string | undefined> {
   }
 }
 
+/** Why svc is not ready; `isFinal`: svc has given up a server, so that only a change to it or a restart helps. */
+type Blocking = { readonly why: string; readonly isFinal: boolean }
+
 /** Describes the supervised servers that prevent readiness: by name if the report has names, else in numbers. */
-function describeBlocking(supervision: unknown): string {
+function describeBlocking(supervision: unknown): string | Blocking {
   if (!isObject(supervision)) return "svc does not report the reason"
   const { restarting, crashLoop } = supervision
   if (typeof restarting === "number")
-    return `supervised servers: ${restarting} restarting, ${crashLoop} in a crash loop`
-  const blocking = Object.values(supervision).flatMap((one) =>
-    isObject(one) && (one.state === "restarting" || one.state === "crash-loop")
+    return {
+      why: `supervised servers: ${restarting} restarting, ${crashLoop} in a crash loop`,
+      isFinal: Number(crashLoop) > 0,
+    }
+  const all = Object.values(supervision).filter(isObject)
+  const blocking = all.flatMap((one) =>
+    one.state === "restarting" || one.state === "crash-loop"
       ? [`${one.backendId} is ${one.state === "restarting" ? "restarting" : "in a crash loop"} (${one.lastError})`]
       : [],
   )
-  return blocking.join(", ")
+  return { why: blocking.join(", "), isFinal: all.some(({ state }) => state === "crash-loop") }
 }
 
 /**

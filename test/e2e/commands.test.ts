@@ -116,6 +116,21 @@ test("config check reports each issue with file, line and column, and exits with
     expect(stdout).toContain(part)
 })
 
+test("health --wait ends at once when svc has given up a server [cli:health:given-up]", async () => {
+  const config = { mcpServers: { bad: { command: "false", restartOnExit: true, maxRestarts: 1, restartDelay: 1 } } }
+  await using instance = await startSvc({ config })
+  const from = performance.now()
+  // The report over HTTP has only numbers, the one of the control socket has names.
+  for (const [flags, why] of [
+    [["--url", instance.url], "0 restarting, 1 in a crash loop"],
+    [[], "bad is in a crash loop (exited with code 1)"],
+  ] as const) {
+    const { code, stderr } = await inFolder(instance.folder)("health", "--wait", "20s", ...flags)
+    expect([code, stderr]).toEqual([69, expect.stringContaining(why)])
+  }
+  expect(performance.now() - from).toBeLessThan(15_000)
+})
+
 test("config check --strict fails for a misspelled key, and not for a limit of clients [cli:check:strict]", async () => {
   const folder = freshFolder()
   const check = (server: object, ...flags: string[]) => {
