@@ -1808,6 +1808,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the specification requires it",
   },
+  "admin:find": {
+    says: "the lists of servers and tools show what contains every word of the search, in any order; tools are filtered by server too",
+    from: "choice",
+    why: "people remember words of a name, not their order",
+  },
   "admin:try": {
     says: "the admin page calls a tool with a form made from its schema, and shows texts, tables, images and structured content; it never treats text of a server as HTML",
     from: "choice",

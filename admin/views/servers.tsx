@@ -18,6 +18,7 @@ import {
 } from "../parts.tsx"
 import { linkTo, type Route } from "../router.ts"
 import type { Server } from "../types.ts"
+import { wordFilter } from "../words.ts"
 import { ServerControls, ServerView } from "./server.tsx"
 import { ServerCreator } from "./server-editor.tsx"
 
@@ -49,9 +50,9 @@ function ServerList() {
   const [wanted, setWanted] = useState("")
   const counts = countsByServer(activity)
   const states = [...new Set(servers.map(({ state }) => state))].sort()
+  const hasWords = wordFilter(text)
   const shown = servers.filter(
-    ({ name, tags, state }) =>
-      `${name} ${tags.join(" ")}`.toLowerCase().includes(text.toLowerCase()) && (wanted === "" || state === wanted),
+    ({ name, tags, state }) => hasWords(`${name} ${tags.join(" ")}`) && (wanted === "" || state === wanted),
   )
   return (
     <>

@@ -5,6 +5,7 @@ import { useAction, useLoaded } from "../hooks.ts"
 import { Button, Choice, countText, Empty, Head, numberText, Search, StateMark, Table, WhenLoaded } from "../parts.tsx"
 import { goTo, linkTo, type Route } from "../router.ts"
 import type { Tool } from "../types.ts"
+import { wordFilter } from "../words.ts"
 import { askForZeroTools } from "../zero-tools.ts"
 import { ToolView } from "./tool.tsx"
 
@@ -30,14 +31,17 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
     () => api.all<Tool>("/tools", server === undefined ? {} : { server }),
     [server, catalog, configuration],
   )
-  const { q = "", shows = "" } = route.query
+  const { q = "", shows = "", server: owner = "" } = route.query
   const filter = (change: Readonly<Record<string, string>>) => goTo(route.path, { ...route.query, ...change }, true)
+  const hasWords = wordFilter(q)
   const matches = (tool: Tool) =>
-    `${tool.server} ${tool.name} ${tool.description ?? ""}`.toLowerCase().includes(q.toLowerCase()) &&
-    (shows === "" || (shows === "hidden") === isHidden(tool))
+    (owner === "" || tool.server === owner) &&
+    (shows === "" || (shows === "hidden") === isHidden(tool)) &&
+    hasWords(`${tool.server} ${tool.name} ${tool.description ?? ""}`)
+  const owners = new Set([...(loaded.data ?? []).map((tool) => tool.server), ...(owner === "" ? [] : [owner])])
   const change = (tools: readonly Tool[], disabled: boolean) =>
     run(disabled ? "hide" : "show", async () => {
-      const changes = tools.map(({ server: owner, name }) => ({ server: owner, tool: name, disabled }))
+      const changes = tools.map((tool) => ({ server: tool.server, tool: tool.name, disabled }))
       const isDone = await askForZeroTools(ui, (confirmZeroTools) =>
         api.send("PATCH", "/tools", { changes, confirmZeroTools }),
       )
@@ -50,6 +54,14 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
     <>
       <div class="row">
         <Search label="Search tools" value={q} onInput={(value) => filter({ q: value })} />
+        {server === undefined && (
+          <Choice
+            label="Server"
+            value={owner}
+            options={[["", "All servers"], ...[...owners].sort().map((name) => [name, name] as const)]}
+            onChange={(name) => filter({ server: name })}
+          />
+        )}
         <Choice label="Which tools" value={shows} options={SHOWS} onChange={(value) => filter({ shows: value })} />
       </div>
       <WhenLoaded loaded={loaded}>
@@ -61,32 +73,37 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
           return (
             <>
               <div class="row">
-                <label class="check">
-                  <input
-                    type="checkbox"
-                    checked={marked.length > 0 && marked.length === found.length}
-                    indeterminate={marked.length > 0 && marked.length < found.length}
-                    disabled={found.length === 0}
-                    onChange={({ currentTarget }) =>
-                      setChosen(new Set(currentTarget.checked ? found.map(({ qualifiedName }) => qualifiedName) : []))
-                    }
-                  />
-                  Select all {countText(found.length, "tool")}
-                </label>
-                <Button
-                  disabled={marked.length === 0}
-                  isBusy={busy === "hide"}
-                  onClick={() => void change(marked, true)}
-                >
-                  Hide {marked.length > 0 ? numberText(marked.length) : ""}
-                </Button>
-                <Button
-                  disabled={marked.length === 0}
-                  isBusy={busy === "show"}
-                  onClick={() => void change(marked, false)}
-                >
-                  Show {marked.length > 0 ? numberText(marked.length) : ""}
-                </Button>
+                {found.length > 0 && (
+                  <>
+                    <label class="check">
+                      <input
+                        type="checkbox"
+                        checked={marked.length > 0 && marked.length === found.length}
+                        indeterminate={marked.length > 0 && marked.length < found.length}
+                        onChange={({ currentTarget }) =>
+                          setChosen(
+                            new Set(currentTarget.checked ? found.map(({ qualifiedName }) => qualifiedName) : []),
+                          )
+                        }
+                      />
+                      Select all {countText(found.length, "tool")}
+                    </label>
+                    <Button
+                      disabled={marked.length === 0}
+                      isBusy={busy === "hide"}
+                      onClick={() => void change(marked, true)}
+                    >
+                      Hide {marked.length > 0 ? numberText(marked.length) : ""}
+                    </Button>
+                    <Button
+                      disabled={marked.length === 0}
+                      isBusy={busy === "show"}
+                      onClick={() => void change(marked, false)}
+                    >
+                      Show {marked.length > 0 ? numberText(marked.length) : ""}
+                    </Button>
+                  </>
+                )}
                 <span class="soft">
                   Clients see {countText(visible.length, "tool")}: about {countText(tokens, "token")}, estimated at four
                   characters each

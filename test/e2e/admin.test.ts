@@ -305,6 +305,27 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await tab.page.getByText("Select all 1 tool").waitFor()
   })
 
+  test("the list of tools shows those with every word of the search, of all servers or of one [admin:find]", async () => {
+    await admin.show("tools")
+    await page.getByLabel("Search tools").fill("ARGUMENT  echo2")
+    await page.getByText("Select all 1 tool").waitFor()
+    await row(/echo \/ echo2/).waitFor()
+    await page.getByLabel("Search tools").fill("echo")
+    await row(/every \/ echo/).waitFor()
+    await page.getByLabel("Server", { exact: true }).selectOption("echo")
+    await page.getByText("Select all 3 tools").waitFor()
+    expect(await row(/every \//).count()).toBe(0)
+    await page.getByLabel("Search tools").fill("argument no-such-word")
+    await page.getByText("No tool matches.").waitFor()
+    expect(await page.getByText(/Select all/).count()).toBe(0)
+    expect(await button("Hide").count()).toBe(0)
+    await admin.show("servers")
+    await page.getByLabel("Search servers").fill("play echo")
+    await eventually(async () => (await page.locator("tbody tr").count()) === 1)
+    await row(/^echo/).waitFor()
+    await page.getByLabel("Search servers").fill("")
+  })
+
   test("a tool is tried by a form made from its schema, and its result is shown by its kind [admin:try]", async () => {
     const result = page.getByRole("region", { name: "Result" })
     await admin.show("tools/every_svc_echo")

@@ -1,0 +1,10 @@
+/** Plain filters over lists. */
+
+/** Returns a function that tells whether a text contains every word of the query, in any case and order. */
+export function wordFilter(query: string): (text: string) => boolean {
+  const words = query.toLowerCase().split(/\s+/)
+  return (text) => {
+    const lower = text.toLowerCase()
+    return words.every((word) => lower.includes(word))
+  }
+}
