@@ -1,7 +1,7 @@
 /** Hooks of the views: read data, run changes, and follow the time. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
 import { Problem } from "./api.ts"
-import { useApp } from "./context.ts"
+import { useApp, useStateOf } from "./context.ts"
 
 export type Loaded<T> = {
   /** The last answer; stays while a newer one is loading. */
@@ -64,6 +64,14 @@ export function useNow(every: number): number {
   return now
 }
 
+/** Returns the time that the counts of calls cover: "in the last hour", or "since 16:12" if svc has counted for less. */
+export function useCountedPeriod(): string {
+  const since = useStateOf(({ countedSince }) => countedSince)
+  const now = useNow(10_000)
+  if (since === undefined || Date.parse(since) <= now - HOUR_MS) return "in the last hour"
+  return `since ${new Date(since).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}`
+}
+
 /** Returns a value only after it has not changed for `ms` milliseconds, for example while a person types a search. */
 export function useSettled<T>(value: T, ms: number): T {
   const [settled, setSettled] = useState(value)
@@ -78,6 +86,8 @@ export function useSettled<T>(value: T, ms: number): T {
   }, [value, ms])
   return settled
 }
+
+const HOUR_MS = 3_600_000
 
 /** Returns the message of an error. */
 export const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

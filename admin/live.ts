@@ -32,8 +32,8 @@ export function createLive(api: Api, store: Store<State>): Live {
     store.set({ file, issues, status })
   }
   const readActivity = async () => {
-    const { items } = await api.get<{ items: readonly Activity[] }>("/activity")
-    store.set({ activity: items })
+    const { since, items } = await api.get<{ since: string; items: readonly Activity[] }>("/activity")
+    store.set({ activity: items, countedSince: since })
   }
   const readAll = async () => {
     const [session, servers] = await Promise.all([

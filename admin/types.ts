@@ -124,6 +124,8 @@ export type State = {
   readonly file: string
   readonly issues: readonly Issue[]
   readonly activity: readonly Activity[]
+  /** When svc started to count calls; undefined until it is known. */
+  readonly countedSince: string | undefined
   /** The last calls, newest first. */
   readonly calls: readonly FinishedCall[]
   /** Increases when the tools, prompts or resources of servers have changed. */
@@ -143,6 +145,7 @@ export const EMPTY_STATE: State = {
   file: "",
   issues: [],
   activity: [],
+  countedSince: undefined,
   calls: [],
   catalog: 0,
   configuration: 0,

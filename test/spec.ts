@@ -1749,7 +1749,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a page should not keep a token where its scripts can read it",
   },
   "admin:review": {
-    says: "the admin page shows issues with their place, changed tools with their differences, calls over time, and sessions",
+    says: "the admin page shows issues with their place, changed tools with their differences, calls over time and since when they are counted, and sessions",
     from: "choice",
     why: "anything that needs a person's attention must not be hidden in a log",
   },

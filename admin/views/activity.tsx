@@ -1,7 +1,7 @@
 /** The calls of the last hour: charts by minute, totals by tool, and the last calls. */
 import { BarChart } from "../chart.tsx"
 import { useStateOf } from "../context.ts"
-import { useNow } from "../hooks.ts"
+import { useCountedPeriod, useNow } from "../hooks.ts"
 import { Choice, countText, Empty, Head, latencyText, numberText, Table } from "../parts.tsx"
 import { goTo, linkTo, type Route } from "../router.ts"
 import type { Activity } from "../types.ts"
@@ -10,6 +10,7 @@ import type { Activity } from "../types.ts"
 export function ActivityView({ route }: { route: Route }) {
   const activity = useStateOf((state) => state.activity)
   const now = useNow(10_000)
+  const period = useCountedPeriod()
   const [, wanted = ""] = route.path
   const servers = [...new Set(activity.map(({ server }) => server)), ...(wanted === "" ? [] : [wanted])]
   const shown = activity.filter(({ server }) => wanted === "" || server === wanted)
@@ -28,13 +29,13 @@ export function ActivityView({ route }: { route: Route }) {
         />
       </Head>
       <p class="soft">
-        Calls of the last hour. svc keeps the counts in memory only, and starts counting when this page or REST is first
-        used.
+        Calls {period}. svc starts to count when this page or REST is first used, and keeps the counts of one hour, in
+        memory only.
       </p>
       <div class="beside">
         <BarChart
           title="Calls per minute"
-          summary={`${countText(calls, "call")} in the last hour, ${numberText(errors)} failed`}
+          summary={`${countText(calls, "call")} ${period}, ${numberText(errors)} failed`}
           bars={minutes.map(({ at, calls: all, errors: failed }) => ({
             at,
             parts: [
@@ -46,7 +47,7 @@ export function ActivityView({ route }: { route: Route }) {
         />
         <BarChart
           title="Latency"
-          summary={calls === 0 ? "no calls in the last hour" : `the longest call took ${latencyText(longest)}`}
+          summary={calls === 0 ? `no calls ${period}` : `the longest call took ${latencyText(longest)}`}
           bars={minutes.map(({ at, meanMs, maxMs }) => ({
             at,
             parts: [
@@ -58,7 +59,7 @@ export function ActivityView({ route }: { route: Route }) {
         />
       </div>
       <h2>Tools</h2>
-      <ToolSums activity={shown} />
+      <ToolSums activity={shown} period={period} />
       <h2>Last calls</h2>
       <LastCalls server={wanted} />
     </>
@@ -92,17 +93,17 @@ function minutesOf(activity: readonly Activity[], now: number) {
   })
 }
 
-function ToolSums({ activity }: { activity: readonly Activity[] }) {
+function ToolSums({ activity, period }: { activity: readonly Activity[]; period: string }) {
   const sums = [...Map.groupBy(activity, ({ server, tool }) => `${server} ${tool}`)].map(([key, entries]) => ({
     key,
     server: entries[0]?.server ?? "",
     tool: entries[0]?.tool ?? "",
     ...entries.reduce(add, NOTHING),
   }))
-  if (sums.length === 0) return <Empty>No tool was called in the last hour.</Empty>
+  if (sums.length === 0) return <Empty>No tool has been called {period}.</Empty>
   return (
     <Table
-      caption="Calls of the last hour by tool"
+      caption={`Calls ${period}, by tool`}
       items={sums.sort((one, other) => other.calls - one.calls || (one.key < other.key ? -1 : 1))}
       keyOf={({ key }) => key}
       columns={[

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks"
 import { countsByServer } from "../activity-counts.ts"
 import { useApp, useStateOf } from "../context.ts"
-import { useAction, useLoaded } from "../hooks.ts"
+import { useAction, useCountedPeriod, useLoaded } from "../hooks.ts"
 import {
   Ago,
   Button,
@@ -211,6 +211,7 @@ function AuthorizeButton({ name }: { name: string }) {
 function Instance({ instance, isTemplate }: { instance: ServerInstance; isTemplate: boolean }) {
   const activity = useStateOf((state) => state.activity)
   const counts = countsByServer(activity).get(instance.name)
+  const period = useCountedPeriod()
   const { characters, warnings = [], issues = [], changedTools = [], suspiciousTools = [] } = instance
   const notes = [
     ...issues,
@@ -246,8 +247,8 @@ function Instance({ instance, isTemplate }: { instance: ServerInstance; isTempla
             "Context",
             characters === undefined ? undefined : countText(characters.tools + characters.instructions, "character"),
           ],
-          ["Calls, last hour", numberText(counts?.calls ?? 0)],
-          ["Errors, last hour", numberText(counts?.errors ?? 0)],
+          [`Calls ${period}`, numberText(counts?.calls ?? 0)],
+          [`Errors ${period}`, numberText(counts?.errors ?? 0)],
           ["Mean latency", counts === undefined ? undefined : latencyText(counts.totalMs / counts.calls)],
         ]}
       />

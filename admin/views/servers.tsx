@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks"
 import { countsByServer } from "../activity-counts.ts"
 import { useStateOf } from "../context.ts"
+import { useCountedPeriod } from "../hooks.ts"
 import {
   Choice,
   countText,
@@ -49,6 +50,7 @@ function ServerList() {
   const [text, setText] = useState("")
   const [wanted, setWanted] = useState("")
   const counts = countsByServer(activity)
+  const period = useCountedPeriod()
   const states = [...new Set(servers.map(({ state }) => state))].sort()
   const hasWords = wordFilter(text)
   const shown = servers.filter(
@@ -80,7 +82,7 @@ function ServerList() {
             { title: "State", draw: (server) => <ServerStateCell server={server} /> },
             { title: "Tools", kind: "number", draw: (server) => <ToolCount server={server} /> },
             {
-              title: "Calls, last hour",
+              title: `Calls ${period}`,
               kind: "wide number",
               draw: ({ name }) => numberText(counts.get(name)?.calls ?? 0),
             },

@@ -71,6 +71,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
       expect(await client.names()).toContain("words_svc_add")
 
       await admin.show("activity")
+      await page.getByText(/^No tool has been called since \d\d:\d\d\.$/).waitFor()
       await client.call("words_svc_same")
       await page
         .getByRole("row", { name: /words \/ same/ })
