@@ -1,13 +1,13 @@
 /** `svc mcp list` and `svc mcp status`: show the servers in the configuration, with their state if svc is running. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, findIssues, ONE_SERVER_ARG, openContext, runningStatus } from "../app/command-context.ts"
-import { ago, facts, issueLines, print, say, stdoutLook, table } from "../app/output.ts"
+import { ago, facts, issueLines, print, say, table } from "../app/output.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import { writtenName, writtenServers } from "../config/edit.ts"
 import { type EffectiveValue, effectiveOf, valueText } from "../config/effective.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, type Issue, UnavailableError } from "../lib/errors.ts"
-import { type Cell, formatTable } from "../lib/table.ts"
+import type { Cell } from "../lib/table.ts"
 import { counted, times } from "../lib/text.ts"
 import { sharedStateNotes } from "../report/cluster.ts"
 import type { ToolResultSizes } from "../report/result-sizes.ts"
@@ -98,16 +98,19 @@ export const status: CommandDef = {
   },
 }
 
-/** Formats effective values, whole, with the origin of each. */
+/** Formats effective values with the origin of each. A long value is complete: it continues on the next line. */
 export const effectiveTable = (effective: readonly EffectiveValue[]): string =>
-  formatTable(
-    ["key", "value", "from"],
+  table(
+    [
+      { title: "key", fit: "whole" },
+      { title: "value", fit: "wrap" },
+      { title: "from", fit: "whole" },
+    ],
     effective.map(({ key, value, from, ignored }) => [
       `  ${key}`,
       valueText(value),
       `${from.join(", ")}${ignored === true ? " (ignored)" : ""}`,
     ]),
-    { ...stdoutLook(), width: Number.POSITIVE_INFINITY },
   )
 
 // ---

@@ -241,6 +241,25 @@ test("mcp status --verbose shows effective values with their origin, and no secr
   })
 })
 
+test("on a narrow terminal, a long effective value wraps below itself, and its origin stays whole [cli:table]", async () => {
+  const folder = freshFolder()
+  const long = { command: "npx", args: ["-y", "a-package", "/home/someone/projects/first", "/home/someone/second"] }
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { a: long }, mcpTemplates: { t: long } }))
+  for (const [origin, command] of [
+    ["server", ["status", "a", "--verbose"]],
+    ["template", ["render", "t"]],
+  ] as const) {
+    const { stdout } = await runSvc(["mcp", ...command, "--config-dir", folder], { ...freshEnv(folder), COLUMNS: "70" })
+    expect(stdout).toMatch(
+      new RegExp(
+        `^  args +\\[-y, a-package, +${origin}\n +/home/someone/projects/first,\n +/home/someone/second\\]$`,
+        "m",
+      ),
+    )
+    expect(stdout).toMatch(/^ {2}connectionTimeout {2}300000 +built-in$/m)
+  }
+})
+
 const running = async (mark: string): Promise<Instance> =>
   startSvc({ config: { mcpServers: { a: echo("--tools", "3", mark) } } })
 
