@@ -25,6 +25,7 @@ import { sha256 } from "../lib/digest.ts"
 import { RequestError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { canonical } from "../lib/json.ts"
+import { diffLines } from "../lib/line-diff.ts"
 import { visible } from "../lib/log.ts"
 import { didYouMean } from "../lib/nearest.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
@@ -158,31 +159,22 @@ export async function agreed(
   return promptYesNo(question)
 }
 
-/** Returns the lines that the edits change, one hunk for each edit, without secrets; empty if nothing changes. */
-export function formatEdits(
+/** Returns what the edits change, as `formatChange` does; empty if nothing changes. */
+export const formatEdits = (
   text: string,
   file: string,
   edits: readonly ClientEdit[],
   secrets: readonly string[],
-): string {
-  let before = text
-  const hunks = edits.flatMap((edit) => {
-    const after = editClientDocument(before, file, [edit])
-    const hunk = formatChange(before, after, secrets)
-    before = after
-    return hunk === "" ? [] : [hunk]
-  })
-  return hunks.join("\n")
-}
+): string => formatChange(text, editClientDocument(text, file, edits), secrets)
 
-/** Returns the difference of two texts as one hunk, with the lines around it and without secrets. */
+/** Returns the differences of two texts as hunks, with the lines around each and without secrets. */
 export function formatChange(before: string, after: string, secrets: readonly string[]): string {
   const { maskCredentials } = createRedactor(secrets)
   const cut = (line: string) => (line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}…` : line)
-  const hunk = hunkOf(before, after)
+  const hunks = hunksOf(before, after)
   // The change may be beyond the cut of a long line: then both documents are compared with one member per line.
-  const [old, now] = hunk.some((line) => line.length > MAX_LINE) ? [laidOut(before), laidOut(after)] : []
-  return (old === undefined || now === undefined ? hunk : hunkOf(old, now))
+  const [old, now] = hunks.some((line) => line.length > MAX_LINE) ? [laidOut(before), laidOut(after)] : []
+  return (old === undefined || now === undefined ? hunks : hunksOf(old, now))
     .map((line) => cut(maskCredentials(line)))
     .join("\n")
 }
@@ -270,6 +262,7 @@ const MEANT_BY: Readonly<Record<string, ClientName | undefined>> = {
 }
 /** Lines around a difference. */
 const CONTEXT = 2
+const MARKS = { same: " ", removed: "-", added: "+" } as const
 /** Some clients keep whole conversations on one line. */
 const MAX_LINE = 160
 /** A user's file may contain keys; a project's file is shared. */
@@ -288,20 +281,16 @@ function laidOut(text: string): string | undefined {
   }
 }
 
-function hunkOf(before: string, after: string): readonly string[] {
-  if (before === after) return []
-  const [old, now] = [linesOf(before), linesOf(after)]
-  let start = 0
-  while (start < Math.min(old.length, now.length) && old[start] === now[start]) start++
-  let end = 0
-  while (end < Math.min(old.length, now.length) - start && old.at(-1 - end) === now.at(-1 - end)) end++
-  const around = (lines: readonly string[], from: number, to: number) =>
-    lines.slice(Math.max(0, from), to).map((line) => `  ${line}`)
-  return [
-    `@@ line ${start + 1} @@`,
-    ...around(old, start - CONTEXT, start),
-    ...old.slice(start, old.length - end).map((line) => `- ${line}`),
-    ...now.slice(start, now.length - end).map((line) => `+ ${line}`),
-    ...around(now, now.length - end, now.length - end + CONTEXT),
-  ]
+/** Returns the changed lines, those around them, and a head for each group with the line of the old text. */
+function hunksOf(before: string, after: string): readonly string[] {
+  const diff = diffLines(linesOf(before), linesOf(after))
+  const isChanged = (at: number) => diff[at] !== undefined && diff[at].kind !== "same"
+  const isNear = (at: number) => Array.from({ length: 2 * CONTEXT + 1 }, (_, by) => at + by - CONTEXT).some(isChanged)
+  let line = 1
+  return diff.flatMap(({ kind, text }, at) => {
+    const shown = isNear(at) ? [`${MARKS[kind]} ${text}`] : []
+    const head = shown.length > 0 && (at === 0 || !isNear(at - 1)) ? [`@@ line ${line} @@`] : []
+    if (kind !== "added") line++
+    return [...head, ...shown]
+  })
 }

@@ -3,8 +3,8 @@
 export type DiffLine = { readonly kind: "same" | "removed" | "added"; readonly text: string }
 
 /**
- * Returns the lines of two texts, each marked as the same, removed or added, with as few changes as possible. If a part that
- * differs is longer than 2,000 lines, it is replaced as a whole.
+ * Returns the lines of two texts, each marked as the same, removed or added, with as few changes as possible. If more than
+ * 2,000 lines differ, all lines between the first and the last difference are replaced.
  */
 export function diffLines(before: readonly string[], after: readonly string[]): readonly DiffLine[] {
   let start = 0
@@ -14,41 +14,56 @@ export function diffLines(before: readonly string[], after: readonly string[]): 
   const [old, now] = [before.slice(start, before.length - end), after.slice(start, after.length - end)]
   return [
     ...marked("same", before.slice(0, start)),
-    ...(Math.max(old.length, now.length) > MAX_COMPARED
-      ? [...marked("removed", old), ...marked("added", now)]
-      : compare(old, now)),
+    ...(compare(old, now) ?? [...marked("removed", old), ...marked("added", now)]),
     ...marked("same", before.slice(before.length - end)),
   ]
 }
 
 // ---
 
-const MAX_COMPARED = 2000
+const MAX_CHANGES = 2000
 
 const marked = (kind: DiffLine["kind"], lines: readonly string[]): readonly DiffLine[] =>
   lines.map((text) => ({ kind, text }))
 
-/** Compares by the longest common subsequence. */
-function compare(old: readonly string[], now: readonly string[]): readonly DiffLine[] {
-  const width = now.length + 1
-  // For each pair of offsets, the length of the longest common subsequence of the lines from there on.
-  const longest = new Uint16Array((old.length + 1) * width)
-  for (let at = old.length - 1; at >= 0; at--)
-    for (let to = now.length - 1; to >= 0; to--)
-      longest[at * width + to] =
-        old[at] === now[to]
-          ? (longest[(at + 1) * width + to + 1] as number) + 1
-          : Math.max(longest[(at + 1) * width + to] as number, longest[at * width + to + 1] as number)
-  const lines: DiffLine[] = []
-  let [at, to] = [0, 0]
-  while (at < old.length && to < now.length) {
-    if (old[at] === now[to]) {
-      lines.push({ kind: "same", text: old[at] as string })
-      at++
-      to++
-    } else if ((longest[(at + 1) * width + to] as number) >= (longest[at * width + to + 1] as number))
-      lines.push({ kind: "removed", text: old[at++] as string })
-    else lines.push({ kind: "added", text: now[to++] as string })
+/**
+ * Compares by the greedy algorithm of Myers ("An O(ND) Difference Algorithm and Its Variations", 1986), whose work grows with
+ * the number of changes, not with the distance between them. Returns undefined if there are more than MAX_CHANGES.
+ */
+function compare(old: readonly string[], now: readonly string[]): readonly DiffLine[] | undefined {
+  // For each number of changes, how many old lines are consumed at most, by diagonal (old lines minus new lines).
+  const reached: Int32Array[] = []
+  const at = (changes: number, diagonal: number) => reached[changes]?.[diagonal + changes] ?? -1
+  /** Whether the best way to a diagonal adds a line, instead of removing one. */
+  const adds = (changes: number, diagonal: number) =>
+    diagonal === -changes || (diagonal !== changes && at(changes - 1, diagonal - 1) < at(changes - 1, diagonal + 1))
+  /** Where the same lines on a diagonal begin, after the last change. */
+  const start = (changes: number, diagonal: number) => {
+    if (changes === 0) return 0
+    return adds(changes, diagonal) ? at(changes - 1, diagonal + 1) : at(changes - 1, diagonal - 1) + 1
   }
-  return [...lines, ...marked("removed", old.slice(at)), ...marked("added", now.slice(to))]
+  const linesBack = (changes: number): readonly DiffLine[] => {
+    const lines: DiffLine[] = []
+    let [x, y] = [old.length, now.length]
+    for (let left = changes; left >= 0; left--) {
+      const isAdded = adds(left, x - y)
+      for (const from = start(left, x - y); x > from; x--, y--) lines.push({ kind: "same", text: old[x - 1] as string })
+      if (left > 0)
+        lines.push(
+          isAdded ? { kind: "added", text: now[--y] as string } : { kind: "removed", text: old[--x] as string },
+        )
+    }
+    return lines.reverse()
+  }
+  for (let changes = 0; changes <= MAX_CHANGES; changes++) {
+    const row = new Int32Array(2 * changes + 1)
+    reached.push(row)
+    for (let diagonal = -changes; diagonal <= changes; diagonal += 2) {
+      let x = start(changes, diagonal)
+      while (x < old.length && x - diagonal < now.length && old[x] === now[x - diagonal]) x++
+      row[diagonal + changes] = x
+      if (x >= old.length && x - diagonal >= now.length) return linesBack(changes)
+    }
+  }
+  return undefined
 }

@@ -83,6 +83,14 @@ test("connect shows the change, writes it with a backup, and undoes it byte for 
   })
   expect(readFileSync(JSON.parse(done.stdout).backup, "utf8")).toBe(CURSOR)
   const written = readFileSync(file, "utf8")
+  // The change is shown from the present file to the final one, without the steps between them.
+  const shownLines = (mark: string) =>
+    dry.stdout.split("\n").flatMap((line) => (line.startsWith(`${mark} `) ? [line.slice(2)] : []))
+  const masked = (text: string) => text.replace("abcdef123456", "[REDACTED]").split("\n")
+  const without = (text: string, other: string) => masked(text).filter((line) => !masked(other).includes(line))
+  expect(shownLines("-")).toEqual(without(CURSOR, written))
+  expect(shownLines("+")).toEqual(without(written, CURSOR))
+  expect(dry.stdout.match(/^@@/gm)).toHaveLength(1)
   expect(written).toContain("// mine")
   expect(written).toContain('"other": { "command": "npx", "args": ["-y", "other"] },')
   expect(written).not.toContain("files")

@@ -16,6 +16,26 @@ test("the lines of both texts are all there, in order", () => {
   )
 })
 
+test("as few lines as possible are changed", () => {
+  const common = ([first, ...rest]: readonly string[], other: readonly string[]): number => {
+    if (first === undefined || other.length === 0) return 0
+    const at = other.indexOf(first)
+    return Math.max(common(rest, other), at < 0 ? 0 : 1 + common(rest, other.slice(at + 1)))
+  }
+  fc.assert(
+    fc.property(lines, lines, (before, after) => {
+      const same = diffLines(before, after).filter(({ kind }) => kind === "same")
+      expect(same).toHaveLength(common(before, after))
+    }),
+  )
+})
+
+test("two changes that are far apart leave the lines between them", () => {
+  const middle = Array.from({ length: 100_000 }, (_, at) => String(at))
+  const diff = diffLines(["old", ...middle, "old"], ["new", ...middle, "new"])
+  expect(diff.filter(({ kind }) => kind !== "same").map(({ text }) => text)).toEqual(["old", "new", "old", "new"])
+})
+
 test("an inserted line is the only change", () => {
   expect(diffLines(["a", "b", "a", "c"], ["a", "b", "x", "a", "c"])).toEqual([
     { kind: "same", text: "a" },
