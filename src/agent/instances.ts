@@ -68,7 +68,7 @@ export class Instances {
     const rendering = this.render(context)
     for (const problem of rendering.problems) this.deps.log.warn(problem)
     this.clients.set(client, { key: client, context, rendering })
-    this.apply()
+    for (const id of this.apply().added) this.deps.log.info(`${id}: started for ${context.project.path}`)
     this.deps.agent.selectionChanged()
     return rendering.problems
   }
@@ -81,6 +81,12 @@ export class Instances {
   /** Returns the ids of a client's instances. */
   of(client: object): ReadonlySet<string> {
     return this.clients.get(client)?.rendering.ids ?? EMPTY_RENDERING.ids
+  }
+
+  /** Returns the projects of the clients that have an instance, or had it a moment ago. */
+  projects(id: string): readonly string[] {
+    const having = [...this.clients.values(), ...this.lingering.keys()].filter(({ rendering }) => rendering.ids.has(id))
+    return [...new Set(having.map(({ context }) => context.project.path))].sort()
   }
 
   /** Applies the plan again after the result of `place` has changed. */

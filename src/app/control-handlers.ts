@@ -9,7 +9,7 @@ import { formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import { version } from "../lib/version.ts"
 import { HEALTH_LEVELS } from "../report/health.ts"
-import { statusOf, withResultSizes } from "../report/status.ts"
+import { statusOf, withProjects, withResultSizes } from "../report/status.ts"
 import type { ControlDispatch } from "../serve/control-socket.ts"
 import { reportAt } from "../serve/health.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -84,16 +84,19 @@ async function answerControl(
   method: string,
   params: Params,
 ): Promise<unknown> {
-  const { agent, redactor } = runtime
+  const { agent, instances, redactor } = runtime
   const sharedState = () => {
     const found = runtime.cluster?.problem()
     return found === undefined ? {} : { sharedState: found }
   }
   // Masks only credentials: the operator needs paths and addresses.
   const status = () => ({
-    ...withResultSizes(
-      statusOf(agent.snapshot(), systemClock.now(), redactor().maskCredentials),
-      runtime.mcp.gateway.results.sizes,
+    ...withProjects(
+      withResultSizes(
+        statusOf(agent.snapshot(), systemClock.now(), redactor().maskCredentials),
+        runtime.mcp.gateway.results.sizes,
+      ),
+      (id) => instances.projects(id),
     ),
     ...sharedState(),
     pid: process.pid,

@@ -7,8 +7,9 @@ import { writtenName, writtenServers } from "../config/edit.ts"
 import { type EffectiveValue, effectiveOf, valueText } from "../config/effective.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, type Issue, UnavailableError } from "../lib/errors.ts"
+import { homeDirectory } from "../lib/home-directory.ts"
 import type { Cell } from "../lib/table.ts"
-import { counted, times } from "../lib/text.ts"
+import { counted, shortPath, times } from "../lib/text.ts"
 import { sharedStateNotes } from "../report/cluster.ts"
 import type { ToolResultSizes } from "../report/result-sizes.ts"
 import { idleStateOf, stateCell, TONE_BY_STATE } from "../report/server-state.ts"
@@ -162,13 +163,16 @@ const toolCount = ({ tools, hiddenTools }: { tools?: number | undefined; hiddenT
 function rowOf(one: ServerStatus): Cell[] {
   const signIn = one.authorizationUrl === undefined ? [] : [`run \`svc auth login ${one.name}\``]
   return [
-    one.id,
+    one.projects === undefined ? one.id : `${one.name} (${projectsText(one.projects)})`,
     stateCell(one.state),
     one.since === undefined ? "" : elapsed(one.since),
     toolCount(one),
     [...signIn, ...notesOf(one)].join("; "),
   ]
 }
+
+const projectsText = (projects: readonly string[]): string =>
+  projects.map((path) => shortPath(path, homeDirectory())).join(", ")
 
 /** Returns what a person should know about a server, the most urgent first. */
 function notesOf(one: ServerStatus): readonly string[] {
@@ -215,6 +219,7 @@ function detailsOf(
     const mcp = one.protocolVersion === undefined ? "" : `${one.protocolVersion}, ${one.era} era`
     return `${one.id}\n${facts([
       ["state", { text: `${one.state}${since}`, tone: TONE_BY_STATE[one.state] }],
+      ["project", projectsText(one.projects ?? [])],
       ["type", one.type],
       ["process", count(one.pid)],
       ["MCP", mcp],

@@ -54,6 +54,8 @@ export type ServerStatus = {
   /** When the last ping was answered or given up. svc pings a server that is idle. */
   readonly lastPing?: string
   readonly authorizationUrl?: string
+  /** The projects for which an instance of a template runs. Only the operator sees them. */
+  readonly projects?: readonly string[]
   /** The sizes of results, for the tools with the largest results. */
   readonly results?: readonly ToolResultSizes[]
 }
@@ -83,6 +85,15 @@ export const withResultSizes = ({ servers, ...rest }: Status, sizes: Pick<Result
   servers: servers.map((server) => {
     const results = sizes.report(server.id).slice(0, MAX_SIZES)
     return results.length === 0 ? server : { ...server, results }
+  }),
+})
+
+/** Adds to the instances of templates the projects for which they run. */
+export const withProjects = ({ servers, ...rest }: Status, projectsOf: (id: string) => readonly string[]): Status => ({
+  ...rest,
+  servers: servers.map((server) => {
+    const projects = projectsOf(server.id)
+    return projects.length === 0 ? server : { ...server, projects }
   }),
 })
 

@@ -56,6 +56,12 @@ export const instanceSchema = z.object({
     .string()
     .optional()
     .describe("When svc last pinged the server, whether or not it answered; svc pings idle servers"),
+  projects: z
+    .array(z.string())
+    .optional()
+    .describe(
+      "Directories of the projects for which the instance of a template runs; only `svc mcp status` shows them",
+    ),
   authorizationUrl: z.string().optional().describe("URL at which a person can authorize svc"),
 })
 

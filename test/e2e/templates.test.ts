@@ -99,6 +99,9 @@ test("three projects on three branches each see their own server [svcrc:wrong] [
     [two, "feature", "proxied"],
     [three, "fix", "proxied"],
   ])
+  const { stdout: shown } = await runSvc(["mcp", "status", "--config-dir", svc.folder])
+  for (const project of [one, two, three]) expect(shown).toContain(`fs (${project})  connected`)
+  await svc.said(new RegExp(`fs#[0-9a-f]{16}: started for ${RegExp.escape(two)}`))
   // The same rendering is the same process.
   expect((await again.where()).pid).toBe(places[0]?.pid as number)
   expect(processes(tag)).toHaveLength(3)
