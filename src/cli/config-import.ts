@@ -64,17 +64,21 @@ export const importServers: CommandDef = {
     )
     const rows = await compare(context, found, addresses)
     const added = rows.filter(({ outcome }) => outcome.kind === "added")
+    const asks = args.yes !== true && args["dry-run"] !== true && isInteractive()
     if (args.json !== true) {
       if (rows.length === 0) {
         say("no servers found")
         return 0
       }
-      process.stdout.write(
-        `${table(
-          ["name", { title: "starts", fit: "wrap" }, "from", "project", { title: "note", fit: "wrap" }],
-          rows.map((row) => [row.name, summary(row), row.from.client ?? row.from.file, projectOf(row), noteOf(row)]),
-        )}\n`,
-      )
+      // The question shows the servers that it would add, in full.
+      const shown = asks ? rows.filter((row) => !added.includes(row)) : rows
+      if (shown.length > 0)
+        process.stdout.write(
+          `${table(
+            ["name", { title: "starts", fit: "words" }, "from", "project", { title: "note", fit: "wrap" }],
+            shown.map((row) => [row.name, summary(row), row.from.client ?? row.from.file, projectOf(row), noteOf(row)]),
+          )}\n`,
+        )
     }
     const willAdd = added.length > 0 && args["dry-run"] !== true && (args.yes === true || (await confirm(added)))
     if (willAdd) {
@@ -349,9 +353,15 @@ function summary({ server }: ForeignServer): string {
 }
 
 /** Returns everything that would run and be set, for the confirmation. */
-function full({ name, server, from }: Row, hidden: boolean): string {
-  const lines = [commandText(server, hidesSecrets(hidden ? writtenValues(server) : {})), ...settingsOf(server)]
-  return [visible(`${name}, from ${formatSource(from)}:`), ...lines.map((line) => `  ${line}`)].join("\n")
+function full(row: Row, hidden: boolean): string {
+  const { name, server, from } = row
+  const [note, project] = [noteOf(row), row.project === undefined ? "" : `, for ${projectOf(row)}`]
+  const lines = [
+    commandText(server, hidesSecrets(hidden ? writtenValues(server) : {})),
+    ...settingsOf(server),
+    ...(note === "" ? [] : [note]),
+  ]
+  return [visible(`${name}, from ${formatSource(from)}${project}:`), ...lines.map((line) => `  ${line}`)].join("\n")
 }
 
 /** Asks for confirmation. Throws a RequestError (usage) if there is no terminal. */

@@ -3,7 +3,7 @@
  *
  *  1. A column without any value is left out.
  *  2. If the table is wider than the terminal, the values of its widest columns are cut, at the end of a word if possible, and
- *     end in `…`. The whole value belongs in a detail view, or in JSON. `Column` can exempt a column.
+ *     end in `…`. The whole value belongs in a detail view, or in JSON. `Column` can exempt a column. Titles are cut last.
  *  3. Widths are columns of a terminal: a wide character takes two.
  *  4. Cells are escaped: a server's text cannot move the cursor or set colors.
  */
@@ -12,9 +12,10 @@ import { type Look, PAINTED, paint, type Tone } from "./terminal.ts"
 
 /**
  * The title of a column, and how its values fit: `whole` values are never cut, such as an address that a user copies; `wrap`
- * values continue on the next line, such as advice. Others are cut.
+ * values continue on the next line, such as advice; so do `words` values, such as a command, whose words are broken last.
+ * Others are cut.
  */
-export type Column = string | { readonly title: string; readonly fit: "whole" | "wrap" }
+export type Column = string | { readonly title: string; readonly fit: "whole" | "wrap" | "words" }
 
 /** A value of a table, with or without a tone. */
 export type Cell = string | { readonly text: string; readonly tone: Tone }
@@ -43,13 +44,21 @@ export function formatTable(head: readonly Column[], rows: readonly (readonly Ce
   const titles = columns.map((column): Cell => ({ text: titleOf(column).toUpperCase(), tone: "strong" }))
   const all = [titles, ...rows.map((row) => pick(head.map((_, column) => row[column] ?? "")))]
   const natural = titles.map((_, column) => Math.max(...all.map((row) => Bun.stringWidth(textOf(row[column])))))
-  const whole = columns.map((column) => fitOf(column) === "whole")
-  const widths = fit(natural, whole, look.width - GAP.length * (natural.length - 1))
+  const least = columns.map((column, at) => {
+    if (fitOf(column) === "whole") return natural[at] ?? 0
+    const words = fitOf(column) === "words" ? all.flatMap((row) => textOf(row[at]).split(" ")) : []
+    return Math.max(LEAST_WIDTH, ...[titleOf(column), ...words].map((text) => Bun.stringWidth(text)))
+  })
+  const room = look.width - GAP.length * (natural.length - 1)
+  const unbroken = fit(natural, least, room)
+  const broken = columns.map((column, at) => (fitOf(column) === "whole" ? (natural[at] ?? 0) : LEAST_WIDTH))
+  const widths = fit(unbroken, broken, room)
   return all
     .flatMap((row) => {
       const cells = row.map((cell, column) => {
         const [text, width] = [textOf(cell), widths[column] ?? 0]
-        if (fitOf(columns[column]) !== "wrap") return [cut(text, width)]
+        const how = fitOf(columns[column])
+        if (how === "whole" || how === "cut") return [cut(text, width)]
         // A long word may stick out of the last column: no column follows.
         return wrapped(text, width, column < row.length - 1)
       })
@@ -113,7 +122,7 @@ export function cut(text: string, width: number): string {
 
 const GAP = "  "
 
-/** No column is cut below this width. */
+/** No column is cut below this width, unless its values are shorter. */
 const LEAST_WIDTH = 8
 
 const textOf = (cell: Cell | undefined): string => printable(typeof cell === "object" ? cell.text : (cell ?? ""))
@@ -125,17 +134,18 @@ const fitOf = (column: Column | undefined) => (typeof column === "object" ? colu
 const wrapped = (text: string, width: number, hard = false): readonly string[] =>
   Number.isFinite(width) && Bun.stringWidth(text) > width ? Bun.wrapAnsi(text, width, { hard }).split("\n") : [text]
 
-/** Shrinks the widest columns, except for the whole ones, until all fit in `width` or have LEAST_WIDTH. */
-function fit(natural: readonly number[], whole: readonly boolean[], width: number): readonly number[] {
+/** Shrinks the widest columns until all fit in `room`, or none is wider than its `least` width. */
+function fit(natural: readonly number[], least: readonly number[], room: number): readonly number[] {
   const widths = [...natural]
   for (;;) {
-    const excess = widths.reduce((sum, one) => sum + one, 0) - width
-    const flexible = widths.filter((_, at) => whole[at] !== true)
+    const excess = widths.reduce((sum, one) => sum + one, 0) - room
+    const flexible = widths.filter((one, at) => one > (least[at] ?? 0))
+    if (!(excess > 0) || flexible.length === 0) return widths
     const widest = Math.max(...flexible)
-    if (!(excess > 0) || widest <= LEAST_WIDTH) return widths
-    const next = Math.max(LEAST_WIDTH, ...flexible.filter((one) => one < widest))
+    const next = Math.max(0, ...flexible.filter((one) => one < widest))
     const wide = flexible.filter((one) => one === widest).length
     const target = Math.max(next, widest - Math.ceil(excess / wide))
-    for (const [at, one] of widths.entries()) if (one === widest && whole[at] !== true) widths[at] = target
+    for (const [at, one] of widths.entries())
+      if (one === widest) widths[at] = Math.min(one, Math.max(target, least[at] ?? 0))
   }
 }

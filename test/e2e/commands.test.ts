@@ -723,7 +723,7 @@ test("servers of a project are imported only with --project, after the confirmat
 
   const { shown, code } = await typeSvc(["config", "import", "--project", ...config], { folder, answers: ["n"] })
   expect(code).toBe(0)
-  const [, question = ""] = /\n(memory, from [\s\S]*)\[y\/N\]/.exec(shown) ?? []
+  const [, question = ""] = /^(memory, from [\s\S]*)\[y\/N\]/m.exec(shown) ?? []
   expect(question).toContain("memory, from claude-code, a project's repository, ")
   expect(question).toContain(
     '  node -e 1 @modelcontextprotocol/server-memory in /tmp with NODE_OPTIONS=--require=./x.cjs API_TOKEN="fixed\\u202e"\n',

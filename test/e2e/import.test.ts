@@ -79,6 +79,8 @@ test("the question hides secrets from the user's own files, but nothing that may
   const { shown } = await typeSvc(["config", "import", "--config-dir", join(folder, "svc")], { folder, answers: ["n"] })
   expect(shown).toContain("  a with API_KEY=••• NODE_OPTIONS=--require=./x.cjs MODE=fast\n")
   expect(shown).toContain("  connect to https://b.example/mcp with Authorization=•••\n")
+  // The question replaces the table.
+  expect(shown.match(/b\.example/g)).toHaveLength(1)
 })
 
 test("svc itself is not imported, at whatever address it answers [import:self]", async () => {

@@ -40,6 +40,23 @@ test("an address stays whole, and advice continues at a word below [cli:table]",
   expect(formatTable(columns, [row], { width: 20, color: false })).toContain("http://127.0.0.1:3050/mcp")
 })
 
+test("a command wraps between its words, and no title is cut, while others can give way [cli:table]", () => {
+  const columns = ["name", { title: "starts", fit: "words" }, "client name"] as const
+  const row = [
+    "files-of-the-whole-company",
+    "npx -y @modelcontextprotocol/server-filesystem /home/me",
+    "claude-desktop-app",
+  ]
+  expect(formatTable(columns, [row], { width: 70, color: false }).split("\n")).toEqual([
+    "NAME           STARTS                                   CLIENT NAME",
+    "files-of-the…  npx -y                                   claude-deskt…",
+    "               @modelcontextprotocol/server-filesystem",
+    "               /home/me",
+  ])
+  for (const line of formatTable(columns, [row], { width: 40, color: false }).split("\n"))
+    expect(Bun.stringWidth(line)).toBeLessThanOrEqual(40)
+})
+
 test("a long value is cut at a word, or inside a word that fills the column [cli:table]", () => {
   expect(cut("could not be started at all", 20)).toBe("could not be…")
   expect(cut("https://example.com/authorize", 12)).toBe("https://exa…")
