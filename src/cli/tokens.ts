@@ -91,7 +91,7 @@ async function printResults(
       ? "no tool has been called since svc started"
       : [
           table(
-            ["server", "tool", "results", "median bytes", "p99 bytes", "largest bytes", "p99 tokens", "cut"],
+            ["server", "tool", "results", "median", "p99", "largest", "p99 tokens", "cut"],
             rows.map(({ server: name, tool, count, p50, p99, largest, cut }) => [
               name,
               tool,
@@ -108,7 +108,7 @@ async function printResults(
 /** Bytes per token of prose. */
 const BYTES_PER_TOKEN = 4
 const RESULTS_NOTE =
-  'A token is counted as 4 bytes. Percentiles may be up to a fifth too large. The column "cut" counts the results above a budget (`svc serve --result-budget`).'
+  'Sizes are in bytes; a token is counted as 4. Percentiles may be up to a fifth too large. The column "cut" counts the results above a budget (`svc serve --result-budget`).'
 
 const ANSWER_MS = 60_000
 const ESTIMATOR = "cl100k_base"

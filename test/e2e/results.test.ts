@@ -355,7 +355,8 @@ describe("the budget", () => {
     await using svc = await serve(100_000, { flags: ["--metrics"] })
     await using agent = await connect(svc)
     for (const tool of ["small", "small", "text"]) await agent.call(`l_svc_${tool}`)
-    const run = async (...args: string[]) => (await runSvc([...args, "--config-dir", svc.folder])).stdout
+    const run = async (...args: string[]) =>
+      (await runSvc([...args, "--config-dir", svc.folder], { COLUMNS: "80" })).stdout
     const rows = JSON.parse(await run("tokens", "--results", "--json"))
     expect(rows).toMatchObject([
       { server: "l", tool: "text", count: 1, cut: 1 },
@@ -363,8 +364,12 @@ describe("the budget", () => {
     ])
     expect(rows[0].p99).toBeGreaterThan(90_000)
     expect(rows[1].p99).toBeLessThan(200)
-    expect(await run("tokens", "--results", "l")).toContain("P99 TOKENS")
-    expect(await run("mcp", "status", "l")).toMatch(/results +text: 1 result, median \d+ bytes, p99 \d+ bytes, 1 cut/)
+    expect(await run("tokens", "--results", "l")).toMatch(
+      /^SERVER +TOOL +RESULTS +MEDIAN +P99 +LARGEST +P99 TOKENS +CUT$/m,
+    )
+    expect((await run("mcp", "status", "l")).replace(/\s+/g, " ")).toMatch(
+      /results text: 1 result, median \d+ bytes, p99 \d+ bytes, 1 cut/,
+    )
     const metrics = await (await fetch(`${svc.url}/metrics`)).text()
     expect(metrics).toContain('svc_results_cut_total{server="l",tool="text"} 1')
     expect(metrics).toMatch(/svc_result_bytes\{server="l",tool="small",quantile="0.99"\} \d+/)
