@@ -51,13 +51,19 @@ const GENERATORS: Readonly<Record<string, () => string>> = {
   "rest-endpoints": () =>
     table(
       ["endpoint", "what it does"],
-      ENDPOINTS.map(({ method, path, summary, description }) => [
-        `\`${method} ${path}\``,
-        description === undefined ? summary : `${summary}. ${description}`,
-      ]),
+      ENDPOINTS.map(({ method, path, summary, description, query }) => {
+        const { properties = {} } = query === undefined ? {} : toJSONSchema(query, { io: "input" })
+        const names = Object.keys(properties).filter((name) => !PAGE_PARAMETERS.has(name))
+        const about = description === undefined ? summary : `${summary}. ${description}`
+        const parameters = `${about.replace(/\.$/, "")}. Query: ${names.map((name) => `\`${name}\``).join(", ")}`
+        return [`\`${method} ${path}\``, names.length === 0 ? about : parameters]
+      }),
     ),
   clients: () => clients(),
 }
+
+/** The query parameters of all lists, which the page explains once. */
+const PAGE_PARAMETERS: ReadonlySet<string> = new Set(["limit", "cursor"])
 
 function keys(schema: ZodType, scope?: (key: string) => string): string {
   const { properties } = toJSONSchema(schema, { io: "input" })

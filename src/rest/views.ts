@@ -94,7 +94,8 @@ async function invoke(rest: ApiRequest, ports: RestPorts, maxBody: number): Prom
   rest.onbody()
   if (!isObject(body) || typeof body.tool !== "string" || !body.tool.includes("/"))
     throw new RequestError("invalid_params", 'Send {"tool": "<server>/<tool>", "args": {…}}')
-  const { tool, args = {} } = body
+  // MCP and the other endpoints say `arguments`.
+  const { tool, args = body.arguments ?? {} } = body
   if (!isObject(args)) throw new RequestError("invalid_params", "args must be an object")
   const scope = rest.scope()
   const servers = serversIn(ports, scope).filter(({ name, slug }) =>

@@ -208,6 +208,7 @@ describe("views without a version [rest:views]", () => {
       200,
       { server: "every", tool: "echo", result: { content: [{ type: "text", text: "Echo: hi" }] } },
     ])
+    expect((await invoke({ tool: "every/echo", arguments: { message: "hi" } })).body).toEqual(body)
     expect((await invoke({ tool: "echo" })).status).toBe(400)
     expect((await invoke({ tool: "every/echo", args: [] })).status).toBe(400)
     expect((await invoke({ tool: "every/nope" })).status).toBe(404)
