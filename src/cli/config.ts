@@ -1,12 +1,13 @@
 /** `svc config`: inspects, checks, imports and restores the configuration. */
-import { readFileSync } from "node:fs"
+import { readFileSync, statSync } from "node:fs"
 import { basename } from "node:path"
 import type { CommandDef } from "citty"
 import { formatChange, secretsOf } from "../app/client-connection.ts"
 import { CONTEXT_ARGS, configuredSecrets, findIssues, openContext } from "../app/command-context.ts"
 import { FOLLOW_ARGS, finishChange } from "../app/follow.ts"
 import { findLimitIssues } from "../app/limit-issues.ts"
-import { print, say } from "../app/output.ts"
+import { ago, print, say, table } from "../app/output.ts"
+import { isSameValue } from "../config/client-edit.ts"
 import { writtenServers } from "../config/edit.ts"
 import { jsonSchema } from "../config/schema.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -62,8 +63,15 @@ export const config: CommandGroup = {
       meta: { name: "backups", description: "List the backups, newest first" },
       args: CONTEXT_ARGS,
       run({ args }) {
-        const names = listBackups(openContext(args, "allowed").paths).map((path) => basename(path))
-        print(args.json === true, names, () => names.join("\n"))
+        const all = listBackups(openContext(args, "allowed").paths)
+        print(
+          args.json === true,
+          all.map((path) => basename(path)),
+          () =>
+            all.length === 0
+              ? "no backups yet; svc writes one before each change of mcp.json"
+              : table([{ title: "backup", fit: "whole" }, "written", "servers"], all.map(describeBackup)),
+        )
         return 0
       },
     },
@@ -102,7 +110,11 @@ export const config: CommandGroup = {
           if (!(await promptYesNo(`restore ${restored}?`))) return 0
         }
         const changed = await editConfig(paths, () => text, systemClock)
-        return finishChange(context, args, { result: { changed, restored }, done: `restored ${restored}` })
+        const undo = changed ? "; `svc config restore` undoes this" : ", which is what the file contained already"
+        return finishChange(context, args, {
+          result: { changed, restored },
+          done: `restored ${restored}${serverChanges(serversIn(current), serversIn(text))}${undo}`,
+        })
       },
     },
   } as Record<string, CommandDef>,
@@ -114,11 +126,35 @@ export const config: CommandGroup = {
 
 // ---
 
-/** Returns the secrets in a text of mcp.json; none if it is malformed: then secrets are recognized only by patterns. */
-function secretsIn(text: string): readonly string[] {
+/** Returns the row of a backup: when svc wrote it, and the servers in it. */
+function describeBackup(path: string): readonly string[] {
+  const servers = serversIn(readFileSync(path, "utf8"))
+  const written = `${ago(systemClock.now() - statSync(path).mtimeMs)} ago`
+  return [basename(path), written, servers === undefined ? "(malformed)" : [...servers.keys()].join(", ")]
+}
+
+type Servers = ReturnType<typeof writtenServers>
+
+/** Returns the servers in a text of mcp.json; undefined if it is malformed. */
+function serversIn(text: string): Servers | undefined {
   try {
-    return secretsOf([...writtenServers(text).values()])
+    return writtenServers(text)
   } catch {
-    return []
+    return undefined
   }
 }
+
+/** Returns which servers differ, such as `: adds a; changes b`. */
+function serverChanges(before: Servers = new Map(), after: Servers = new Map()): string {
+  const names = (servers: Servers, filter: (name: string) => boolean) => [...servers.keys()].filter(filter)
+  const parts = [
+    ["adds", names(after, (name) => !before.has(name))],
+    ["removes", names(before, (name) => !after.has(name))],
+    ["changes", names(after, (name) => before.has(name) && !isSameValue(before.get(name), after.get(name)))],
+  ] as const
+  const shown = parts.flatMap(([verb, found]) => (found.length === 0 ? [] : [`${verb} ${found.join(", ")}`]))
+  return shown.length === 0 ? "" : `: ${shown.join("; ")}`
+}
+
+/** Returns the secrets in a text of mcp.json; none if it is malformed: then secrets are recognized only by patterns. */
+const secretsIn = (text: string): readonly string[] => secretsOf([...(serversIn(text)?.values() ?? [])])

@@ -54,8 +54,13 @@ test("servers are added, changed and removed without an instance", async () => {
   expect((await svc("mcp", "remove", "two")).code).toBe(0)
   expect((await svc("mcp", "remove", "two")).stderr).toBe("svc: no server is named two\n")
   expect((await json(svc("config", "backups", "--json"))).length).toBe(5)
-  expect((await svc("config", "restore")).code).toBe(0)
+  expect((await svc("config", "backups")).stdout).toMatch(/^BACKUP +WRITTEN +SERVERS\nmcp-\S+ {2}\d+ s ago +uno, two\n/)
+  expect((await svc("config", "restore")).stdout).toMatch(
+    /^restored mcp-\S+\.json: adds two; `svc config restore` undoes this/,
+  )
   expect(await json(svc("mcp", "list", "--json"))).toMatchObject([{ name: "uno" }, { name: "two" }])
+  expect((await svc("config", "restore")).stdout).toMatch(/^restored mcp-\S+\.json: removes two;/)
+  expect(await json(svc("mcp", "list", "--json"))).toMatchObject([{ name: "uno" }])
   expect((await svc("mcp", "restart", "uno")).code).toBe(69)
 })
 
