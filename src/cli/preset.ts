@@ -18,7 +18,7 @@ import { readSections } from "../config/sections.ts"
 import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
-import { formatIssue } from "../lib/errors.ts"
+import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
 import { didYouMean, unknownNameError } from "../lib/nearest.ts"
 import { editPresets, readTexts } from "../store/documents.ts"
 
@@ -52,6 +52,7 @@ const change = (
     const context = openContext(args)
     const preset = String(args.name)
     const changed = await editPresets(context.paths, edit(preset, args), systemClock)
+    for (const warning of filterWarnings(context, text(args.filter))) say(`warning: ${warning}`)
     return finishChange(context, args, { result: { preset, changed }, done: `${done} ${preset}` })
   },
 })
@@ -154,9 +155,7 @@ export const preset: CommandDef = {
         const all = serversOf(openContext(args))
         const filter = String(args.filter)
         const names = matching(all, filter)
-        const tags = new Set(all.flatMap((server) => server.tags))
-        for (const tag of selectServers([{ filter }], new Map()).tags)
-          if (!tags.has(tag)) say(`no server has the tag ${tag}${didYouMean(tag, tags)}`)
+        for (const problem of unknownTags(all, filter)) say(problem)
         print(args.json === true, { filter, servers: names }, () =>
           names.length === 0 ? "no server matches" : names.join("\n"),
         )
@@ -198,6 +197,26 @@ function serversOf(context: CommandContext): readonly Tagged[] {
 function matching(servers: readonly Tagged[], filter: string): readonly string[] {
   const { includes } = selectServers([{ filter }], new Map())
   return servers.filter(({ tags }) => includes(tags)).map(({ name }) => name)
+}
+
+/** Returns a message for each tag in a filter that no server has. */
+function unknownTags(servers: readonly Tagged[], filter: string): readonly string[] {
+  const known = new Set(servers.flatMap(({ tags }) => tags))
+  const unknown = [...selectServers([{ filter }], new Map()).tags].filter((tag) => !known.has(tag))
+  return unknown.map((tag) => `no server has the tag ${tag}${didYouMean(tag, known)}`)
+}
+
+/** Returns why a filter selects less than intended; nothing if the configuration cannot be read. */
+function filterWarnings(context: CommandContext, filter: string | undefined): readonly string[] {
+  if (filter === undefined) return []
+  try {
+    const servers = serversOf(context)
+    const none = matching(servers, filter).length === 0 ? ["the preset selects no server now"] : []
+    return [...unknownTags(servers, filter), ...none]
+  } catch (error) {
+    if (error instanceof ConfigError || error instanceof UnavailableError) return []
+    throw error
+  }
 }
 
 function presetsOf({ paths }: CommandContext): Presets {

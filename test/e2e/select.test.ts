@@ -95,4 +95,13 @@ test("presets are listed, shown and tried out", async () => {
   expect(tried.stdout).toBe("shop\ncrawl\n")
   expect(tried.stderr).toContain("did you mean slow?")
   expect((await run("edit", "p")).code).toBe(64)
+  const empty = await run("create", "empty", "--filter", "sloww")
+  expect([empty.code, empty.stderr]).toEqual([
+    0,
+    "warning: no server has the tag sloww; did you mean slow?\nwarning: the preset selects no server now\n",
+  ])
+  expect((await run("edit", "empty", "--filter", "slow")).stderr).toBe("")
+  expect((await run("edit", "empty", "--filter", "slow and not slow")).stderr).toBe(
+    "warning: the preset selects no server now\n",
+  )
 })
