@@ -67,7 +67,7 @@ _svc() {
 }
 if [[ $funcstack[1] == _svc ]]; then _svc "$@"; else compdef _svc svc; fi
 `,
-  fish: `# svc completion for fish. Once: svc completion fish > ~/.config/fish/completions/svc.fish
+  fish: `# svc completion for fish. In ~/.config/fish/config.fish: svc completion fish | source
 function __svc_complete
     set -l words (commandline -opc) (commandline -ct)
     set -l lines ($words[1] complete $words[2..-1] 2>/dev/null)

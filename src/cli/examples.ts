@@ -39,11 +39,8 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   ],
   uninstall: [["svc uninstall --dry-run", "show what would be removed"]],
   completion: [
-    [
-      "svc completion bash > ~/.local/share/bash-completion/completions/svc",
-      "install it once; for zsh and PowerShell, the script says how",
-    ],
-    ["svc completion fish > ~/.config/fish/completions/svc.fish", "install it once for fish"],
+    ["source <(svc completion bash)", "in ~/.bashrc; for zsh and PowerShell, the script says how"],
+    ["svc completion fish | source", "in ~/.config/fish/config.fish"],
   ],
   proxy: [["svc proxy --start", "the command for a client; starts svc if it is not running"]],
   connect: [

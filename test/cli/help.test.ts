@@ -54,7 +54,8 @@ test("the examples use commands that exist, and svc accepts them [cli:help]", as
   for (const [line] of Object.values(EXAMPLES).flat()) {
     const words = [
       ...line
-        .replace(/ [<>] .*/, "")
+        .replace(/ [<>|] .*/, "")
+        .replace(/^source <\((.*)\)$/, "$1")
         .replace(/^.*"\$\((.*)\)"$/, "$1")
         .matchAll(/'([^']*)'|(\S+)/g),
     ].map(([, quoted, plain]) => quoted ?? plain ?? "")
