@@ -149,7 +149,7 @@ export async function openCluster(
     },
     drain() {
       draining = true
-      replicas.greetNow()
+      replicas.sendHelloNow()
     },
     leave() {
       passesOn = staying().length > 0

@@ -16,7 +16,7 @@ import { probeHeaders, replicaOfProbe } from "../serve/replica-access.ts"
 import type { OtherReplica, Replicas } from "../store/replicas.ts"
 
 export type ReplicaReachDeps = {
-  readonly replicas: Pick<Replicas, "id" | "on" | "living" | "find" | "giveUp">
+  readonly replicas: Pick<Replicas, "id" | "on" | "living" | "find" | "abortRequests">
   readonly mark: Marker
   readonly clock: Clock
   readonly log: Pick<Log, "warn">
@@ -106,7 +106,7 @@ export class ReplicaReach {
     const { clock, log, replicas } = this.deps
     if (trial.failing++ === 0) trial.since = clock.now()
     // Rule 4. The first time it may just be busy.
-    if (isSilent && trial.failing > 1) replicas.giveUp(other.id)
+    if (isSilent && trial.failing > 1) replicas.abortRequests(other.id)
     const isWanted = replicas.find(other.id)?.load.draining === false
     trial.isUnreached = isWanted && clock.now() - trial.since >= WARN_MS
     if (trial.isTold || !trial.isUnreached) return
@@ -125,12 +125,12 @@ export class ReplicaReach {
   }
 
   /** Sends a replica a request. Resolves with what is wrong with its answer; undefined if nothing is. */
-  private async probe({ id, address, life }: OtherReplica): Promise<Problem | undefined> {
+  private async probe({ id, address, gone }: OtherReplica): Promise<Problem | undefined> {
     const { clock, mark, replicas, send } = this.deps
     const late = new AbortController()
     const cancel = clock.after(PROBE_MS, () => late.abort())
     try {
-      const signal = AbortSignal.any([life, late.signal])
+      const signal = AbortSignal.any([gone, late.signal])
       const init = { headers: probeHeaders(id, mark), redirect: "manual", signal } as const
       const response = await send(`${address}/health/live`, init)
       await response.body?.cancel()

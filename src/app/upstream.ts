@@ -88,7 +88,7 @@ export async function openUpstream(
     fetch(url, init) {
       const owner = REPLICA_HEADER in (init.headers ?? {}) ? cluster?.replicas.at(url) : undefined
       const signal =
-        owner === undefined ? init.signal : AbortSignal.any([owner.life, ...(init.signal ? [init.signal] : [])])
+        owner === undefined ? init.signal : AbortSignal.any([owner.gone, ...(init.signal ? [init.signal] : [])])
       return fetch(url, { ...init, signal, timeout: false } as RequestInit)
     },
     openChild: (launch, events, { id, name: server }) =>

@@ -22,7 +22,7 @@ export type ForwardDeps = {
   /** The id of this replica. */
   readonly replica: string
   /** Returns another replica that lives. */
-  find(id: string): Pick<OtherReplica, "address" | "life"> | undefined
+  find(id: string): Pick<OtherReplica, "address" | "gone"> | undefined
   /** Returns whether it is of any use to send another replica a request at its address. */
   reaches?(id: string): boolean | Promise<boolean>
   /** Sends a request, like fetch. */
@@ -79,7 +79,7 @@ export type PassOn = (request: Request, body: string, id: Id | undefined) => Pro
 
 export type PassOnDeps = Pick<ForwardDeps, "replica" | "send"> & {
   /** Returns the replicas that may take it. */
-  others(): readonly Pick<OtherReplica, "address" | "life">[]
+  others(): readonly Pick<OtherReplica, "address" | "gone">[]
 }
 
 /** Creates the function by which a replica that stops passes requests on, to the others in turn. */
@@ -131,7 +131,7 @@ type Sending = Pick<ForwardDeps, "send"> & {
 
 /** Sends a request to another replica. Resolves with a word if that did not take it; rejects with an UnansweredError. */
 function sendTo(
-  { address, life }: Pick<OtherReplica, "address" | "life">,
+  { address, gone }: Pick<OtherReplica, "address" | "gone">,
   request: Request,
   { body, id, mark, send }: Sending,
 ): Promise<Response | "refused" | "elsewhere"> {
@@ -142,11 +142,11 @@ function sendTo(
   headers.set("accept-encoding", "identity")
   headers.set(...mark)
   const lost = (cause: unknown) =>
-    new UnansweredError(life.aborted ? SILENT : `${ENDED} (${messageOf(cause)})`, { cause })
+    new UnansweredError(gone.aborted ? SILENT : `${ENDED} (${messageOf(cause)})`, { cause })
   return send(`${address}${pathname}${search}`, {
     method: request.method,
     headers,
-    signal: AbortSignal.any([request.signal, life]),
+    signal: AbortSignal.any([request.signal, gone]),
     redirect: "manual",
     ...(body === undefined ? {} : { body }),
   }).then(

@@ -140,7 +140,7 @@ function servePost(received: Received): void {
       const value = parseJson(body)
       if (deps.forward === undefined) settle(postHere(value, received))
       else
-        bringSession(received)
+        preloadSession(received)
           .then(() => post(value, body, received))
           .then(settle, (error: unknown) => respond(refuse(error, received, undefined, requestIdOf(value))))
     } catch (error) {
@@ -163,11 +163,11 @@ async function serveOther(received: Received): Promise<Response> {
       // If the other replica does not answer, the client is told here that the rest is lost.
       const forwarded = await deps.forward(last === null ? undefined : replicaIn(last), http)?.catch(() => undefined)
       if (forwarded !== undefined) return forwarded
-      await bringSession(received)
+      await preloadSession(received)
       return openStream(received)
     }
     case "DELETE":
-      if (deps.forward !== undefined) await bringSession(received)
+      if (deps.forward !== undefined) await preloadSession(received)
       await endSession(received)
       return noContent()
     default:
@@ -176,9 +176,9 @@ async function serveOther(received: Received): Promise<Response> {
 }
 
 /** Loads the session of a request if another replica opened it. Rejects with an UnavailableError. */
-async function bringSession({ http, deps }: Received): Promise<void> {
+async function preloadSession({ http, deps }: Received): Promise<void> {
   const id = http.headers.get("mcp-session-id")
-  if (id !== null) await deps.sessions.bring(id)
+  if (id !== null) await deps.sessions.preload(id)
 }
 
 /** Returns the replica that has the call, task or stored result of a message; undefined if any replica can answer. */

@@ -129,7 +129,7 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
       const session = hashOfSession(part.id)
       const last = Symbol()
       opening.set(session, last)
-      replicas.sendAndHear({ kind: "session.stream", session }, () => {
+      replicas.sendWithEcho({ kind: "session.stream", session }, () => {
         if (opening.get(session) === last) opening.delete(session)
       })
     },

@@ -75,8 +75,8 @@ export class Sessions {
    * Brings a session here that another replica opened; undefined if there is nothing to wait for. Rejects with an
    * UnavailableError if the shared state is away.
    */
-  bring(id: string): Promise<boolean> | undefined {
-    return this.byId.has(id) ? undefined : this.store()?.shared?.bring(id)
+  preload(id: string): Promise<boolean> | undefined {
+    return this.byId.has(id) ? undefined : this.store()?.shared?.preload(id)
   }
 
   /**

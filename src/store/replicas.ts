@@ -46,8 +46,8 @@ export type Replica = ReplicaFacts & {
   readonly self: boolean
 }
 
-/** Another replica. `life` is aborted when it is gone. */
-export type OtherReplica = Replica & { readonly life: AbortSignal }
+/** Another replica. `gone` is aborted when it is gone. */
+export type OtherReplica = Replica & { readonly gone: AbortSignal }
 
 /** The messages. `session` is the hash of a session's id: a reader of Redis cannot use the session. */
 export type ReplicaMessage =
@@ -144,8 +144,8 @@ export class Replicas {
           for (const heard of this.echoes.values()) heard()
           return
         }
-        this.hearAnew()
-        this.greet(true)
+        this.resetHeard()
+        this.sendHello(true)
       }),
     ]
   }
@@ -154,9 +154,9 @@ export class Replicas {
   join(facts: () => ReplicaFacts): void {
     const beat = (asks: boolean) => {
       this.cancelHello()
-      this.bury()
+      this.removeGone()
       this.facts = facts()
-      this.greet(asks)
+      this.sendHello(asks)
       this.cancelHello = this.clock.after(HELLO_MS, () => beat(false))
     }
     this.beat = beat
@@ -164,7 +164,7 @@ export class Replicas {
   }
 
   /** Says hello now: what it says of itself has changed. */
-  greetNow(): void {
+  sendHelloNow(): void {
     this.beat?.(false)
   }
 
@@ -196,10 +196,10 @@ export class Replicas {
   }
 
   /** Ends what waits for another replica that does not answer, although it says hello. */
-  giveUp(id: string): void {
+  abortRequests(id: string): void {
     const other = this.others.get(id)
     if (other === undefined) return
-    this.others.set(id, { ...other, ...begunLife(other.replica) })
+    this.others.set(id, { ...other, ...withSignal(other.replica) })
     other.end()
   }
 
@@ -214,13 +214,13 @@ export class Replicas {
   }
 
   /**
-   * Sends a message to all replicas. Calls `onheard` when it has come back, or is lost: what this replica hears before was sent
+   * Sends a message to all replicas. Calls `onecho` when it has come back, or is lost: what this replica hears before was sent
    * before it, and each other replica hears both in that order.
    */
-  sendAndHear(message: ReplicaMessage, onheard: () => void): void {
+  sendWithEcho(message: ReplicaMessage, onecho: () => void): void {
     const echo = ++this.lastEcho
     const heard = () => {
-      if (this.echoes.delete(echo)) onheard()
+      if (this.echoes.delete(echo)) onecho()
     }
     this.echoes.set(echo, heard)
     this.deliver(message, echo).catch(heard)
@@ -248,27 +248,27 @@ export class Replicas {
   // ---
 
   private isGone({ heard }: Other): boolean {
-    return this.state.connected && !this.stoodStill() && this.clock.now() - heard > DEAD_MS
+    return this.state.connected && !this.wasSuspended() && this.clock.now() - heard > DEAD_MS
   }
 
-  private stoodStill(): boolean {
-    return this.clock.now() - this.lastBeat > STILL_MS
+  private wasSuspended(): boolean {
+    return this.clock.now() - this.lastBeat > SUSPENDED_MS
   }
 
   /** A replica that is started where another one was: that has ended, and must not be sent what this one would get. */
-  private succeeds({ address }: Replica): void {
+  private replaceAt({ address }: Replica): void {
     for (const other of this.others.values())
       if (other.replica.address === address) Object.assign(other, { hasLeft: true, heard: this.clock.now() })
   }
 
   /** Rule 2: whoever lives is heard from now on. */
-  private hearAnew(): void {
+  private resetHeard(): void {
     for (const other of this.others.values()) other.heard = this.clock.now()
   }
 
   /** Forgets the replicas that are gone, and ends what waits for them. */
-  private bury(): void {
-    if (this.stoodStill()) this.hearAnew()
+  private removeGone(): void {
+    if (this.wasSuspended()) this.resetHeard()
     this.lastBeat = this.clock.now()
     for (const [id, other] of this.others) {
       if (!this.isGone(other)) continue
@@ -277,7 +277,7 @@ export class Replicas {
     }
   }
 
-  private greet(asks: boolean): void {
+  private sendHello(asks: boolean): void {
     if (this.facts === undefined) return
     this.send({ kind: "hello", facts: this.facts, ...(asks ? { asks: true as const } : {}) })
   }
@@ -294,13 +294,13 @@ export class Replicas {
     if (known.kind === "hello") {
       const replica = { ...known.facts, id: from, self: false }
       const before = this.others.get(from)
-      if (before === undefined) this.succeeds(replica)
+      if (before === undefined) this.replaceAt(replica)
       const lives =
         before === undefined
-          ? begunLife(replica)
-          : { replica: { ...replica, life: before.replica.life }, end: before.end }
+          ? withSignal(replica)
+          : { replica: { ...replica, gone: before.replica.gone }, end: before.end }
       this.others.set(from, { ...lives, heard: this.clock.now(), hasLeft: false })
-      if (known.asks === true) this.greet(false)
+      if (known.asks === true) this.sendHello(false)
     } else if (known.kind === "bye") {
       // What it has sent before may still be on the way.
       const other = this.others.get(from)
@@ -322,12 +322,12 @@ type Other = {
 }
 
 /** Returns a replica with a life that begins. */
-function begunLife(replica: Replica): Pick<Other, "replica" | "end"> {
+function withSignal(replica: Replica): Pick<Other, "replica" | "end"> {
   const controller = new AbortController()
-  return { replica: { ...replica, life: controller.signal }, end: () => controller.abort() }
+  return { replica: { ...replica, gone: controller.signal }, end: () => controller.abort() }
 }
 
 const HELLO_MS = 1000
 const DEAD_MS = 4000
 /** How late a hello is if its replica stood still: it may have missed those of others. */
-const STILL_MS = 2 * HELLO_MS
+const SUSPENDED_MS = 2 * HELLO_MS

@@ -2,7 +2,7 @@
  * Sessions in the state that replicas share. Each session is one record; a change names the fields that changed, so that two
  * replicas can change one session.
  *
- *  1. `load` is not a request: it returns what `bring` brought. This is discarded when the session ends, or its
+ *  1. `load` is not a request: it returns what `preload` brought. This is discarded when the session ends, or its
  *     record is gone.
  *  2. A session whose record is gone has ended on another replica, or expired. A late change does not bring it back. If the
  *     state has lost everything, the first replica stores the session again, and each other one its unstored changes.
@@ -147,7 +147,7 @@ export function createSharedSessions({
       fetched.clear()
     },
     shared: {
-      async bring(id) {
+      async preload(id) {
         let isFound = false
         await read(id, undefined, (record) => {
           const session = record && sessionIn(record)

@@ -23,17 +23,17 @@ function open(first: (url: string, init: RequestInit) => Promise<Response>) {
   const clock = manualClock()
   const load = { calls: 0, sessions: 0, streams: 0, draining: false }
   const facts = { address: "http://10.0.0.2:3050", version: "1", config: "", startedAt: 0, load }
-  const other: OtherReplica = { ...facts, id: "r2", self: false, life: new AbortController().signal }
+  const other: OtherReplica = { ...facts, id: "r2", self: false, gone: new AbortController().signal }
   let living: readonly OtherReplica[] = [other]
   let hear: (hello: Hello, from: string) => void = () => undefined
   const warnings: string[] = []
-  const state = { send: first, probes: 0, givenUp: 0 }
+  const state = { send: first, probes: 0, aborted: 0 }
   const reach = new ReplicaReach({
     replicas: {
       id: "r1",
       living: () => living,
       find: (id) => living.find((one) => one.id === id),
-      giveUp: () => void state.givenUp++,
+      abortRequests: () => void state.aborted++,
       on(_kind, listener) {
         hear = listener as unknown as typeof hear
         return () => undefined
@@ -100,9 +100,9 @@ test("one that accepts no connection is tried for two seconds, and what waits fo
   hello()
   const first = reach.reaches("r2")
   await clock.pass(2000)
-  expect([await first, state.givenUp]).toEqual([false, 0])
+  expect([await first, state.aborted]).toEqual([false, 0])
   await clock.pass(4000)
-  expect(state.givenUp).toBe(1)
+  expect(state.aborted).toBe(1)
   await clock.pass(10_000)
   expect(warnings).toEqual([expect.stringContaining("no answer in time")])
 })

@@ -4,13 +4,13 @@ import { UnansweredError } from "../../src/lib/errors.ts"
 import { createForward, createPassOn, UnreachedError } from "../../src/serve/forward.ts"
 
 function open(send: (init: RequestInit) => Promise<Response>) {
-  const life = new AbortController()
+  const abort = new AbortController()
   const forward = createForward({
     replica: "b",
-    find: () => ({ address: "http://a", life: life.signal }),
+    find: () => ({ address: "http://a", gone: abort.signal }),
     send: (_url, init) => send(init),
   })
-  return { forward, gone: () => life.abort() }
+  return { forward, gone: () => abort.abort() }
 }
 
 /** Never answers, as a replica that stands still. */
@@ -64,14 +64,14 @@ test("a request goes on once", () => {
 })
 
 test("a request for a replica that cannot be reached is refused for a moment while it says hello [cluster:unreached]", async () => {
-  const { signal: life } = new AbortController()
+  const { signal: gone } = new AbortController()
   const refused = Object.assign(new Error("refused"), { code: "ConnectionRefused" })
   let isAlive = true
   let sent = 0
   const forward = (reaches: boolean | Promise<boolean>) =>
     createForward({
       replica: "b",
-      find: () => (isAlive ? { address: "http://a", life } : undefined),
+      find: () => (isAlive ? { address: "http://a", gone } : undefined),
       reaches: () => reaches,
       send() {
         sent++
@@ -94,10 +94,10 @@ test("a request for a replica that cannot be reached is refused for a moment whi
 })
 
 test("a replica that stops passes requests on to the others in turn, past one that accepts no connection, and only once [cluster:drain:traffic]", async () => {
-  const { signal: life } = new AbortController()
+  const { signal: gone } = new AbortController()
   const refused = Object.assign(new Error("refused"), { code: "ECONNREFUSED" })
   const sent: string[] = []
-  let others = ["http://b", "http://c"].map((address) => ({ address, life }))
+  let others = ["http://b", "http://c"].map((address) => ({ address, gone }))
   const passOn = createPassOn({
     replica: "a",
     others: () => others,

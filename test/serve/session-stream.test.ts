@@ -60,7 +60,7 @@ test("a replica resumes a stream itself if the stopping replica has nothing left
   const [last = ""] = idsIn(await standing.text())
   const forward = createForward({
     replica: "b",
-    find: () => ({ address: "http://a", life: new AbortController().signal }),
+    find: () => ({ address: "http://a", gone: new AbortController().signal }),
     send: async (_url, { headers }) => get(new Headers(headers).get("last-event-id")),
   })
   const request = (id: string) => new Request("http://b/mcp", { headers: { "last-event-id": id } })

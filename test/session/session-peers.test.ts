@@ -106,7 +106,7 @@ describe.skipIf(NO_REDIS !== undefined)("messages about a session of three repli
     await network.settle()
     expect(sent).toHaveLength(2)
     await clock.pass(10_000)
-    late.replicas.greetNow()
+    late.replicas.sendHelloNow()
     await (await join(network, "r5", clock)).replicas.close()
     await late.replicas.close()
     await network.settle()

@@ -140,7 +140,7 @@ test("a session whose stream opens on another replica while the session is loade
     remove() {},
     close() {},
     shared: {
-      async bring() {
+      async preload() {
         read = shared
         return true
       },
@@ -171,7 +171,7 @@ test("a session whose stream opens on another replica while the session is loade
     () => undefined,
     () => memory,
   )
-  await sessions.bring("s")
+  await sessions.preload("s")
   // The message about it arrives before the session exists here.
   shared = { ...stored, stream: "there" }
   const session = sessions.get("s", "p", scope, { ...gateway, peers })
@@ -191,7 +191,7 @@ test("of what another replica changed, servers and the session learn only what i
     remove() {},
     close() {},
     shared: {
-      bring: async () => true,
+      preload: async () => true,
       reread: async (_id, _fields, take) => void take(stored),
       lost() {},
       stored: async () => undefined,
@@ -236,7 +236,7 @@ test("a replica discards its data about a shared session once the session is evi
     remove: (id) => void forgotten.push(id),
     close() {},
     shared: {
-      bring: async () => false,
+      preload: async () => false,
       reread: async (_id, _fields, take) => void take(undefined),
       lost() {},
       stored: async () => undefined,

@@ -108,7 +108,7 @@ describe.each(kinds)("%s", (_, open) => {
     const [one, other] = [await stores.sessions(), await stores.sessions()]
     const read = async (id: string) => {
       await stores.stored()
-      await other.shared?.bring(id)
+      await other.shared?.preload(id)
       return other.load(id)
     }
     const session = fakeStoredSession

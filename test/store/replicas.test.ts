@@ -76,15 +76,15 @@ test("what waits for a replica that says hello no more ends, and for no other [c
   expect(one.at("http://r2/mcp")).toBe(found)
   expect(one.at("http://r20/mcp")).toBeUndefined()
   await pass(10_000)
-  expect([one.find("r2")?.address, found?.life.aborted]).toEqual(["http://r2", false])
+  expect([one.find("r2")?.address, found?.gone.aborted]).toEqual(["http://r2", false])
   // It stands still.
   await clock.pass(4000)
-  expect(found?.life.aborted).toBe(false)
+  expect(found?.gone.aborted).toBe(false)
   await clock.pass(2000)
-  expect([one.find("r2"), one.at("http://r2/mcp"), found?.life.aborted]).toEqual([undefined, undefined, true])
+  expect([one.find("r2"), one.at("http://r2/mcp"), found?.gone.aborted]).toEqual([undefined, undefined, true])
   // It goes on, and has another life.
   await pass(1000)
-  expect(one.find("r2")?.life.aborted).toBe(false)
+  expect(one.find("r2")?.gone.aborted).toBe(false)
 })
 
 test("while the shared state is away no replica is taken for gone [cluster:silent]", async () => {
@@ -92,12 +92,12 @@ test("while the shared state is away no replica is taken for gone [cluster:silen
   const found = one.find("r2")
   shared.turn(false)
   await clock.pass(60_000)
-  expect([one.find("r2")?.address, found?.life.aborted]).toEqual(["http://r2", false])
+  expect([one.find("r2")?.address, found?.gone.aborted]).toEqual(["http://r2", false])
   shared.turn(true)
   await clock.pass(3000)
-  expect(found?.life.aborted).toBe(false)
+  expect(found?.gone.aborted).toBe(false)
   await clock.pass(3000)
-  expect(found?.life.aborted).toBe(true)
+  expect(found?.gone.aborted).toBe(true)
 })
 
 test("a replica that stood still itself listens first [cluster:silent]", async () => {
@@ -109,19 +109,19 @@ test("a replica that stood still itself listens first [cluster:silent]", async (
   clock.now = () => late
   expect(one.find("r2")?.address).toBe("http://r2")
   await clock.pass(1000)
-  expect([one.find("r2")?.address, found?.life.aborted]).toEqual(["http://r2", false])
+  expect([one.find("r2")?.address, found?.gone.aborted]).toEqual(["http://r2", false])
   clock.now = now
   await pass(3000)
-  expect(found?.life.aborted).toBe(false)
+  expect(found?.gone.aborted).toBe(false)
 })
 
 test("a replica that says goodbye is gone at once, and what it has sent before may still arrive [cluster:silent]", async () => {
   const { one, other, pass } = await two()
   const found = one.find("r2")
   await other.close()
-  expect([one.find("r2"), one.all().length, found?.life.aborted]).toEqual([undefined, 1, false])
+  expect([one.find("r2"), one.all().length, found?.gone.aborted]).toEqual([undefined, 1, false])
   await pass(6000)
-  expect(found?.life.aborted).toBe(true)
+  expect(found?.gone.aborted).toBe(true)
 })
 
 test("a replica that is started at the address of another one takes its place, unless that says hello again [cluster:silent]", async () => {
@@ -130,7 +130,7 @@ test("a replica that is started at the address of another one takes its place, u
   // It is killed, and started again.
   away.turn(false)
   const next = join("r3", shared.open(), clock, "http://r2")
-  expect([one.find("r2"), one.at("http://r2/mcp")?.id, before?.life.aborted]).toEqual([undefined, "r3", false])
+  expect([one.find("r2"), one.at("http://r2/mcp")?.id, before?.gone.aborted]).toEqual([undefined, "r3", false])
   // All announce the address of a load balancer.
   away.turn(true)
   await pass(1000)

@@ -28,7 +28,7 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
     /** Reads a session as a request does. */
     const read = async (store: SessionStore, id: string) => {
       await network.settle()
-      await store.shared?.bring(id)
+      await store.shared?.preload(id)
       return store.load(id)
     }
     const close = () => network[Symbol.asyncDispose]()
@@ -72,9 +72,9 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
     for (const id of ["a", "b"]) one.save(id, session, 1)
     await network.settle()
     // Two requests bring each, and the first of them restores it.
-    for (const id of ["a", "a", "b", "b"]) await other.shared?.bring(id)
+    for (const id of ["a", "a", "b", "b"]) await other.shared?.preload(id)
     for (const id of ["a", "b"]) expect(other.load(id)).toMatchObject(session)
-    for (const id of ["a", "b"]) await other.shared?.bring(id)
+    for (const id of ["a", "b"]) await other.shared?.preload(id)
     await one.shared?.end("a")
     expect(await read(other, "a")).toBeUndefined()
     // It leaves this replica between the two steps of a request.
@@ -109,7 +109,7 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
     one.save("a", session, 1)
     await network.settle()
     for (const each of [writer, reader]) {
-      await each.shared?.bring("a")
+      await each.shared?.preload("a")
       each.load("a")
     }
     asked.length = 0
