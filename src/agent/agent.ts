@@ -386,7 +386,7 @@ export class Agent {
     }
     if (!isDeepStrictEqual(backend.spec.launch, spec.launch)) {
       // If another replica has lost the lease under which it ran the server, a late answer must not reach a client.
-      const isLost = runsElsewhere(backend.spec) && this.plan?.passedOn?.has(spec.id) !== true
+      const isLost = runsElsewhere(backend.spec) && this.plan?.handedOver?.has(spec.id) !== true
       if (isLost) backend.published?.open.connection.end({ reason: OWNER_LOST })
       if (backend.spec.launch.transport === "stdio" || isLost) this.remove(spec.id, backend)
       else this.retire(spec.id, backend)

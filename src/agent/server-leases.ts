@@ -38,7 +38,7 @@ export type ServerLeasesDeps = {
 export class ServerLeases {
   private readonly servers = new Map<string, Server>()
   /** Servers that are wanted here no more, until their processes have ended. */
-  private readonly givenUp = new Set<Server>()
+  private readonly releasing = new Set<Server>()
   private readonly ends: (() => void)[]
   /** Whether this replica stops, and takes no lease any more. */
   private isDraining = false
@@ -46,13 +46,13 @@ export class ServerLeases {
   constructor(private readonly deps: ServerLeasesDeps) {
     const { state, replicas } = deps
     this.ends = [
-      replicas.on("lease", ({ server, leaving, ms = LEAVING_MS }, from) => {
+      replicas.on("lease", ({ server, leaving, ms = DEFAULT_GRACE_MS }, from) => {
         const found = this.servers.get(server)
-        if (leaving === undefined) this.lookNow(found)
+        if (leaving === undefined) this.acquireNow(found)
         else if (found !== undefined) this.awaitNext(found, { from, token: leaving, ms })
       }),
       state.onstate(() => {
-        for (const server of this.servers.values()) this.lookNow(server)
+        for (const server of this.servers.values()) this.acquireNow(server)
         // What a call of a server without an owner is told depends on it.
         if ([...this.servers.values()].some(isUnowned)) deps.onchange()
       }),
@@ -66,7 +66,7 @@ export class ServerLeases {
     for (const [id, server] of this.servers) {
       if (wanted.has(id)) continue
       this.servers.delete(id)
-      void this.give(server)
+      void this.release(server)
     }
     for (const { id, slug } of single) {
       const known = this.servers.get(id)
@@ -77,10 +77,10 @@ export class ServerLeases {
     const specs: ServerSpec[] = []
     const idle: IdleServer[] = []
     const idleSecrets: string[] = []
-    const passedOn = new Set<string>()
+    const handedOver = new Set<string>()
     for (const spec of plan.specs) {
       const server = this.servers.get(spec.id)
-      if (server?.isPassedOn) passedOn.add(spec.id)
+      if (server?.wasHandedOver) handedOver.add(spec.id)
       if (server === undefined || (this.holds(server) && !server.hasLeft)) specs.push(spec)
       else if (server.at === undefined) {
         idle.push(this.unowned(spec))
@@ -105,7 +105,7 @@ export class ServerLeases {
       specs,
       idle: [...plan.idle, ...idle],
       idleSecrets: [...plan.idleSecrets, ...idleSecrets],
-      passedOn,
+      handedOver,
     }
   }
 
@@ -136,7 +136,7 @@ export class ServerLeases {
    * this replica has no lease of it, and has lost none.
    */
   graceFor(id: string): number | undefined {
-    const ends = [this.servers.get(id), ...this.givenUp].flatMap((server) =>
+    const ends = [this.servers.get(id), ...this.releasing].flatMap((server) =>
       server?.id === id && server.endBy !== undefined ? [server.endBy] : [],
     )
     return ends.length === 0 ? undefined : Math.max(0, Math.min(...ends) - this.deps.clock.now())
@@ -151,15 +151,15 @@ export class ServerLeases {
   }
 
   /** Whether calls of a server that have not begun wait for its next owner, because the present one stops. */
-  isPassingOn(id: string): boolean {
+  isHandingOver(id: string): boolean {
     const next = this.servers.get(id)?.next
     return next !== undefined && this.deps.clock.now() < next.until && next.waiting < MAX_WAITING
   }
 
   /** Resolves when the next owner of a server is known, or is not to be waited for. */
-  async whenPassedOn(id: string): Promise<void> {
+  async whenHandedOver(id: string): Promise<void> {
     const next = this.servers.get(id)?.next
-    if (next === undefined || !this.isPassingOn(id)) return
+    if (next === undefined || !this.isHandingOver(id)) return
     next.waiting++
     const ms = next.until - this.deps.clock.now()
     await withTimeout(this.deps.clock, ms, next.promise).finally(() => next.waiting--)
@@ -179,10 +179,10 @@ export class ServerLeases {
     if (held.length === 0) return
     for (const server of held) {
       server.leavingUntil = this.deps.clock.now() + ms
-      this.sayLeaving(server)
+      this.announceLeaving(server)
     }
-    await delay(this.deps.clock, LEAVE_MS)
-    for (const server of held) void this.passOn(server, ms)
+    await delay(this.deps.clock, ANNOUNCE_MS)
+    for (const server of held) void this.handOver(server, ms)
   }
 
   /** Gives all leases to whoever wants them. Call it when the servers have stopped. */
@@ -191,7 +191,7 @@ export class ServerLeases {
     for (const end of this.ends.splice(0)) end()
     const all = [...this.servers.values()]
     this.servers.clear()
-    await Promise.all(all.map((server) => this.give(server)))
+    await Promise.all(all.map((server) => this.release(server)))
   }
 
   // ---
@@ -225,7 +225,7 @@ export class ServerLeases {
       leavingUntil: undefined,
       hasLeft: false,
       next: undefined,
-      isPassedOn: false,
+      wasHandedOver: false,
       isBusy: false,
       cancel: () => undefined,
     }
@@ -237,11 +237,11 @@ export class ServerLeases {
     this.expire(server)
     // A replica that stops must not take the lease, which a look does. It hears who has taken it.
     this.beatAfter(server, isUnowned(server) && !this.isDraining ? FIRST_BEAT_MS : BEAT_MS)
-    this.sayLeaving(server)
+    this.announceLeaving(server)
     // The next beat notices a server that cannot be renewed: Redis may not answer.
     if (server.isBusy) return
     server.isBusy = true
-    void (server.lease === undefined ? this.look(server) : this.renew(server, server.lease))
+    void (server.lease === undefined ? this.acquire(server) : this.renew(server, server.lease))
       // The state is away: the next beat tries again.
       .catch(() => undefined)
       .finally(() => {
@@ -255,7 +255,7 @@ export class ServerLeases {
   }
 
   /** Looks whether a server that does not run here has another owner. */
-  private lookNow(server: Server | undefined): void {
+  private acquireNow(server: Server | undefined): void {
     if (server === undefined || server.lease !== undefined) return
     // A look that is under way may have seen the state before.
     server.isBusy = false
@@ -263,7 +263,7 @@ export class ServerLeases {
   }
 
   /** Tells the others that this owner stops: again and again, because some may not have heard it, or come later. */
-  private sayLeaving({ id, lease, leavingUntil }: Server): void {
+  private announceLeaving({ id, lease, leavingUntil }: Server): void {
     if (lease === undefined || leavingUntil === undefined) return
     const ms = Math.max(0, leavingUntil - this.deps.clock.now())
     this.deps.replicas.send({ kind: "lease", server: id, leaving: lease.token, ms })
@@ -280,7 +280,7 @@ export class ServerLeases {
 
   /** Lets new calls wait for the next owner. `ms`: how long those that run may take. */
   private expectNext(server: Server, ms: number): void {
-    const until = this.deps.clock.now() + ms + PASS_MS
+    const until = this.deps.clock.now() + ms + HANDOVER_MS
     server.next ??= { ...Promise.withResolvers<void>(), until, waiting: 0 }
     server.next.until = until
   }
@@ -289,13 +289,13 @@ export class ServerLeases {
   private ownerChanged(server: Server): void {
     const { next } = server
     server.next = undefined
-    server.isPassedOn = next !== undefined && this.deps.clock.now() < next.until
+    server.wasHandedOver = next !== undefined && this.deps.clock.now() < next.until
     this.deps.onchange()
     next?.resolve()
   }
 
   /** Passes one server on: ends it when its calls have ended, and gives its lease away. */
-  private async passOn(server: Server, ms: number): Promise<void> {
+  private async handOver(server: Server, ms: number): Promise<void> {
     const { clock, log, whenDrained, whenStopped, replicas, onchange } = this.deps
     this.expectNext(server, ms)
     log.info("passes to another replica when its running calls have ended", { server: server.id })
@@ -320,7 +320,7 @@ export class ServerLeases {
     server.lease = undefined
     server.endBy = server.until + (TTL_MS - SAFE_MS)
     this.deps.log.warn("stops on this replica: its lease could not be renewed", { server: server.id })
-    server.isPassedOn = false
+    server.wasHandedOver = false
     this.deps.onchange()
   }
 
@@ -332,7 +332,7 @@ export class ServerLeases {
     this.expire(server)
   }
 
-  private async look(server: Server): Promise<void> {
+  private async acquire(server: Server): Promise<void> {
     const { state, replicas, clock, log } = this.deps
     const from = clock.now()
     const found = await state.lease(server.id, replicas.id, TTL_MS, server.seen)
@@ -364,12 +364,12 @@ export class ServerLeases {
   }
 
   /** Gives the lease of a server away that is wanted here no more, after its process has ended. Until then it is renewed. */
-  private async give(server: Server): Promise<void> {
-    this.givenUp.add(server)
+  private async release(server: Server): Promise<void> {
+    this.releasing.add(server)
     // The plan without the server is applied first.
     await Promise.resolve()
     await this.deps.whenStopped(server.id)
-    this.givenUp.delete(server)
+    this.releasing.delete(server)
     const { lease } = server
     server.lease = undefined
     server.cancel()
@@ -403,7 +403,7 @@ type Server = {
   /** Set while its owner stops: resolves when the next one is known, for which nobody waits after `until`. */
   next: NextOwner | undefined
   /** Whether the owner before the present one has passed it on: what it still answers is the answer to a call of its time. */
-  isPassedOn: boolean
+  wasHandedOver: boolean
   /** Whether a look or a renewal is under way. */
   isBusy: boolean
   /** Cancels the next beat. */
@@ -427,13 +427,13 @@ const FIRST_BEAT_MS = 100
 const SAFE_MS = 2000
 const TTL_MS = 3500
 /** Longer than a message takes to the other replicas, and their calls back. */
-const LEAVE_MS = 200
+const ANNOUNCE_MS = 200
 /** Longer than a request that was admitted takes to be read and sent to the server. */
 const ARRIVE_MS = 50
 /** How long an owner that stops, and says no more of it, lets its calls run. */
-const LEAVING_MS = 10_000
+const DEFAULT_GRACE_MS = 10_000
 /** Longer than it takes to end the process of a server, and the next owner to take it. */
-const PASS_MS = 6000
+const HANDOVER_MS = 6000
 /** Calls that may wait for one server's next owner at once. */
 const MAX_WAITING = 1000
 const RECONNECT_MS = 200

@@ -154,7 +154,7 @@ export type Plan = {
   /** Values that must never be shown, of servers without a spec: disabled, not loaded, or templates as written. */
   readonly idleSecrets: readonly string[]
   /** Ids of servers that another replica ran and has passed on: the calls that it answers may end. */
-  readonly passedOn?: ReadonlySet<string>
+  readonly handedOver?: ReadonlySet<string>
 }
 
 export const EMPTY_PLAN: Plan = { specs: [], templates: [], disabled: [], idle: [], issues: [], idleSecrets: [] }

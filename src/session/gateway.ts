@@ -39,9 +39,9 @@ type Leases = {
   /** Returns whether this replica may run a server, and stops one that it may not run any more. */
   check(id: string): boolean
   /** Whether calls that have not begun wait for the next owner of a server. */
-  isPassingOn(id: string): boolean
+  isHandingOver(id: string): boolean
   /** Resolves when that is known, or is not to be waited for. */
-  whenPassedOn(id: string): Promise<void>
+  whenHandedOver(id: string): Promise<void>
 }
 
 export function createGateway(deps: GatewayDeps): Gateway {
@@ -167,17 +167,17 @@ function createDirectory({ agent, clock, startupWaitMs, leases, redact, hide }: 
     takesCalls(id, begins) {
       if (leases !== undefined && agent.backend(id)?.spec.tuning.replicas === "one") {
         leases.check(id)
-        if (begins && leases.isPassingOn(id)) return false
+        if (begins && leases.isHandingOver(id)) return false
       }
       return agent.backend(id)?.published !== undefined
     },
     mayRun: (id) => leases?.check(id) !== false,
     whenBack(id) {
       const back = () => agent.whenBack(id, startupWaitMs)
-      return leases?.isPassingOn(id) ? leases.whenPassedOn(id).then(back) : back()
+      return leases?.isHandingOver(id) ? leases.whenHandedOver(id).then(back) : back()
     },
     async whenReplaced(id, connection) {
-      await leases?.whenPassedOn(id)
+      await leases?.whenHandedOver(id)
       const until = clock.now() + startupWaitMs
       while (clock.now() < until) {
         await delay(clock, CHECK_MS)

@@ -250,15 +250,15 @@ describe.skipIf(NO_REDIS !== undefined)("leases of servers", () => {
     const left = one.leases.leave(60_000)
     await network.settle()
     // Calls that are on the way before the others hear of it are still taken.
-    expect([one.leases.isPassingOn(spec.id), other.leases.isPassingOn(spec.id)]).toEqual([false, true])
+    expect([one.leases.isHandingOver(spec.id), other.leases.isHandingOver(spec.id)]).toEqual([false, true])
     expect(one.leases.admits(spec.slug, credential, true)).toBe(true)
     await pass(300)
     await left
-    expect([one.leases.isPassingOn(spec.id), other.leases.isPassingOn(spec.id)]).toEqual([true, true])
+    expect([one.leases.isHandingOver(spec.id), other.leases.isHandingOver(spec.id)]).toEqual([true, true])
     expect([true, false].map((begins) => one.leases.admits(spec.slug, credential, begins))).toEqual([false, true])
     // Much longer than a server may take to start.
     let found = 0
-    for (const { leases } of [one, other]) void leases.whenPassedOn(spec.id).then(() => found++)
+    for (const { leases } of [one, other]) void leases.whenHandedOver(spec.id).then(() => found++)
     await pass(50_000)
     expect([one.runsHere(), other.runsHere(), other.credential(), found]).toEqual([true, false, credential, 0])
     calls.resolve()
@@ -269,7 +269,7 @@ describe.skipIf(NO_REDIS !== undefined)("leases of servers", () => {
     expect([other.runsHere(), found]).toEqual([false, 0])
     process.resolve()
     await network.settle()
-    expect([other.runsHere(), other.placed().passedOn?.has(spec.id)]).toEqual([true, true])
+    expect([other.runsHere(), other.placed().handedOver?.has(spec.id)]).toEqual([true, true])
     await pass(1000)
     // The replica that stops uses it there like any other.
     expect([one.runsHere(), found]).toEqual([false, 2])
@@ -284,17 +284,17 @@ describe.skipIf(NO_REDIS !== undefined)("leases of servers", () => {
     // It dies.
     one.clock.suspend()
     let waited = false
-    void other.leases.whenPassedOn(spec.id).then(() => {
+    void other.leases.whenHandedOver(spec.id).then(() => {
       waited = true
     })
     await pass(7000)
     expect(waited).toBe(false)
     await pass(1500)
-    expect([waited, other.leases.isPassingOn(spec.id)]).toEqual([true, false])
+    expect([waited, other.leases.isHandingOver(spec.id)]).toEqual([true, false])
     await expire()
     await pass(1000)
     // What the dead one may still answer must reach nobody.
-    expect([other.runsHere(), other.placed().passedOn?.has(spec.id)]).toEqual([true, false])
+    expect([other.runsHere(), other.placed().handedOver?.has(spec.id)]).toEqual([true, false])
   })
 
   test("a server that leaves the configuration keeps its lease until its process has ended; a replica that stops takes none", async () => {
