@@ -31,7 +31,7 @@ export async function leaveCluster(
   // The last replica has nobody to leave anything to.
   if (cluster.leave()) await leases?.leave(shutdownGrace)
   else await listening?.refuse()
-  for (const stream of [...streams]) stream.moveOn?.()
+  for (const stream of [...streams]) stream.drain?.()
   await whenDrained(end - shutdownGrace * LAST_PART)
   await listening?.refuse()
   // A stream may last for ever. One of a call ends with the call.

@@ -104,7 +104,7 @@ export function createPassOn({ replica, others, send }: PassOnDeps): PassOn {
 export const ELSEWHERE_HEADER = "svc-elsewhere"
 
 /** Leaves a request that was sent on to any other replica: this one stops. */
-export const leftToOthers = (): Response =>
+export const elsewhereResponse = (): Response =>
   errorResponse(new UnavailableError("This replica of svc stops", { retryAfter: 1 }), {
     shape: "jsonrpc",
     headers: { [ELSEWHERE_HEADER]: "1" },
@@ -171,11 +171,11 @@ async function relayed(
   for (const name of HOP_BY_HOP) headers.delete(name)
   const { body, status } = response
   const isStream = headers.get("content-type") === SSE_HEADERS["content-type"]
-  return new Response(body !== null && isStream ? whole(body, last) : body, { status, headers })
+  return new Response(body !== null && isStream ? endedWith(body, last) : body, { status, headers })
 }
 
 /** Passes on an event stream. Ends it with `last` if it breaks off: its client then need not find out what that means. */
-function whole(
+function endedWith(
   body: ReadableStream<Uint8Array>,
   last: (cause: unknown) => Uint8Array | undefined,
 ): ReadableStream<Uint8Array> {

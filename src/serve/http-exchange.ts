@@ -27,7 +27,7 @@ export type OpenStream = {
   /** Ends the stream: svc shuts down, or the token of its client expires. */
   close(): void
   /** Ends the stream if its client can open it again at another replica without a loss. */
-  moveOn?(): void
+  drain?(): void
 }
 
 /** The open streams. */
@@ -150,7 +150,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
     this.closeStream?.()
   }
 
-  moveOn(): void {
+  drain(): void {
     this.closeStream?.()
   }
 

@@ -40,7 +40,7 @@ import {
   type Request as RpcRequest,
 } from "../wire/message.ts"
 import type { ClientContexts } from "./client-context.ts"
-import { type Forward, isForwarded, leftToOthers, type PassOn, UnreachedError } from "./forward.ts"
+import { elsewhereResponse, type Forward, isForwarded, type PassOn, UnreachedError } from "./forward.ts"
 import { type Asker, HttpExchange, type OpenStreams } from "./http-exchange.ts"
 import { ANONYMOUS, identityOfPrincipal, type Principal } from "./principal.ts"
 import { takeBodyText } from "./request-body.ts"
@@ -210,11 +210,11 @@ function post(value: unknown, body: string, received: Received): Served {
   const to = replicaOf(value, received)
   if (to === undefined && deps.leaving?.passesOn && received.principal.name !== REPLICA && isWork(value)) {
     // Another replica has sent it to the home of its session, which is there from now on.
-    if (isForwarded(http)) return leftToOthers()
+    if (isForwarded(http)) return elsewhereResponse()
     const passing = deps.leaving.passOn(http, body, requestIdOf(value))
-    if (passing !== undefined) return passing.then((passed) => passed ?? postSomewhere(value, body, received, to))
+    if (passing !== undefined) return passing.then((passed) => passed ?? postOrForward(value, body, received, to))
   }
-  return postSomewhere(value, body, received, to)
+  return postOrForward(value, body, received, to)
 }
 
 /** Whether what was posted makes this replica do something that any replica could do. A stream of changes is ended when svc stops. */
@@ -224,7 +224,7 @@ const isWork = (value: unknown): boolean =>
   (requestIdOf(value) !== undefined && isObject(value) && value.method !== "subscriptions/listen")
 
 /** Answers what was posted here, or at the replica that it belongs to. */
-function postSomewhere(value: unknown, body: string, received: Received, to: string | undefined): Served {
+function postOrForward(value: unknown, body: string, received: Received, to: string | undefined): Served {
   const { http, deps } = received
   if (to === undefined && deps.homes !== undefined && http.headers.has("mcp-session-id"))
     return postAtHome(value, body, received, deps.homes)
@@ -233,15 +233,15 @@ function postSomewhere(value: unknown, body: string, received: Received, to: str
     ? postHere(value, received)
     : forwarding.then(
         (forwarded) => forwarded ?? postHere(value, received),
-        (error: unknown) => undelivered(error, value, received, to),
+        (error: unknown) => reportUndelivered(error, value, received, to),
       )
 }
 
 /** Tells the replica whose call waits for it that an answer of its client has come here, and could not be brought. Throws the error. */
-function undelivered(error: unknown, value: unknown, received: Received, to: string | undefined): never {
+function reportUndelivered(error: unknown, value: unknown, received: Received, to: string | undefined): never {
   const answer = isObject(value) && value.method === undefined && isId(value.id) ? value.id : undefined
   if (error instanceof UnreachedError && answer !== undefined && to !== undefined)
-    received.deps.gateway.peers?.undelivered(sessionOf(received), answer, to)
+    received.deps.gateway.peers?.reportUndelivered(sessionOf(received), answer, to)
   throw error
 }
 
@@ -264,9 +264,9 @@ function postAtHome(value: unknown, body: string, received: Received, homes: Ses
       if (!(error instanceof UnreachedError)) throw error
       return undefined
     })
-  const elsewhere = async () => (isForwarded(http) ? undefined : sendTo(await homes.adopt(session)))
+  const atNewHome = async () => (isForwarded(http) ? undefined : sendTo(await homes.adopt(session)))
   return sendTo(home)
-    .then((forwarded) => forwarded ?? elsewhere())
+    .then((forwarded) => forwarded ?? atNewHome())
     .then((forwarded) => forwarded ?? postHere(value, received))
 }
 
@@ -361,7 +361,7 @@ async function postBatch(values: readonly unknown[], received: Received): Promis
   const address = deps.addressOf?.(http)
   const whole = new HttpExchange(respond, session, deps.streams, session, undefined, http)
   const answers: Promise<Answer | undefined>[] = []
-  const brought: Promise<unknown>[] = []
+  const deliveries: Promise<unknown>[] = []
   for (const message of messages)
     if (isRequest(message)) {
       const call = { request: message, client: session, exchange: partOf(whole), gateway, address }
@@ -372,15 +372,15 @@ async function postBatch(values: readonly unknown[], received: Received): Promis
       const forwarding = deps.forward?.(to, http, JSON.stringify(message))
       if (forwarding === undefined) here()
       else
-        brought.push(
+        deliveries.push(
           forwarding.then(
             (forwarded) => forwarded ?? here(),
-            (error: unknown) => undelivered(error, message, received, to),
+            (error: unknown) => reportUndelivered(error, message, received, to),
           ),
         )
     }
-  if (answers.length === 0) return Promise.all(brought).then(accepted)
-  for (const one of brought) one.catch(() => undefined)
+  if (answers.length === 0) return Promise.all(deliveries).then(accepted)
+  for (const one of deliveries) one.catch(() => undefined)
   void Promise.all(answers).then((all) => {
     const texts = all.flatMap((answer) => (answer === undefined ? [] : [textOf(answer.frame)]))
     if (texts.length === 0) whole.finishUnanswered()

@@ -53,7 +53,7 @@ export function openSessionStream(session: Session, last: string | null, streams
         keepAlive: () => controller.enqueue(SSE_COMMENT),
         close: () => stop(),
         // Only this stream receives the answer of a call that runs here.
-        moveOn() {
+        drain() {
           if (number === session.standalone) session.moveOn()
         },
       }

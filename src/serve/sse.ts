@@ -30,7 +30,7 @@ export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipe
         keepAlive: () => controller.enqueue(SSE_COMMENT),
         close: () => stop(),
         // Only this stream receives the answers of running calls.
-        moveOn: () => void pipe.drained().then(() => stop()),
+        drain: () => void pipe.drained().then(() => stop()),
       }
       stop = () => {
         if (!pipes.delete(id)) return

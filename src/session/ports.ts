@@ -89,7 +89,7 @@ export type SessionPeers = {
    */
   cancel(part: SessionPart, params: Params): Promise<void>
   /** Announces that the client's answer to a server request on another replica arrived here, and cannot be delivered there. */
-  undelivered(part: SessionPart, question: Id, replica: string): void
+  reportUndelivered(part: SessionPart, question: Id, replica: string): void
   /** Announces that the client opened its stream here. */
   opened(part: SessionPart): void
   /** Announces that this replica stops and has ended the client's stream, which the client reopens at another one. */

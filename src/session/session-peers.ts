@@ -119,7 +119,7 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
       await replicas.deliver(message)
       cancellations.set(message, clock.now())
     },
-    undelivered({ id }, question, to) {
+    reportUndelivered({ id }, question, to) {
       replicas.send({ kind: "session.undelivered", session: hashOfSession(id), to, question })
     },
     opened(part) {

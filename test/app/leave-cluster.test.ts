@@ -14,7 +14,7 @@ function leave({ isLast = false } = {}) {
   const note = (what: string) => did.push([what, clock.now() - start])
   const own = Promise.withResolvers<void>()
   const state = { pending: 2 }
-  const streams = new Set([{ keepAlive() {}, close() {}, moveOn: () => note("streams move on") }])
+  const streams = new Set([{ keepAlive() {}, close() {}, drain: () => note("streams drain") }])
   void leaveCluster(
     {
       agent: { drained: () => own.promise },
@@ -43,7 +43,7 @@ const BEFORE = [
 test("a replica refuses connections when its own calls have ended, and ends when what it has passed on has been answered [cluster:drain:traffic]", async () => {
   const { clock, did, own, state } = leave()
   await clock.pass(4000)
-  const first = [...BEFORE, ["leases pass on within 10000", 3000], ["streams move on", 3000]] as const
+  const first = [...BEFORE, ["leases pass on within 10000", 3000], ["streams drain", 3000]] as const
   expect(did).toEqual([...first])
   own.resolve()
   await clock.pass(1000)
@@ -69,5 +69,5 @@ test("a call that does not end leaves time for what was passed on, and not more 
 test("the last replica refuses connections at once [cluster:drain:traffic]", async () => {
   const { clock, did } = leave({ isLast: true })
   await clock.pass(3000)
-  expect(did).toEqual([...BEFORE, ["refuses connections", 3000], ["streams move on", 3000]])
+  expect(did).toEqual([...BEFORE, ["refuses connections", 3000], ["streams drain", 3000]])
 })

@@ -11,20 +11,20 @@ const open = () => {
   const session = new Session("s", "p", AGGREGATE, { protocolVersion: "2025-06-18" })
   const streams = new Set<OpenStream>()
   const get = (last: string | null) => openSessionStream(session, last, streams)
-  const moveOn = () => {
-    for (const stream of [...streams]) stream.moveOn?.()
+  const drain = () => {
+    for (const stream of [...streams]) stream.drain?.()
   }
-  return { session, get, moveOn }
+  return { session, get, drain }
 }
 
 const idsIn = (text: string): readonly string[] => [...text.matchAll(/^id: (.*)$/gm)].map(([, id = ""]) => id)
 
 test("a stream that has left a replica is not opened there again; messages that its client has not read come first [cluster:drain:stream]", async () => {
-  const { session, get, moveOn } = open()
+  const { session, get, drain } = open()
   const first = get(null)
   session.notify('"one"')
   session.notify('"two"')
-  moveOn()
+  drain()
   const text = await first.text()
   const [one = "", two = ""] = idsIn(text)
   // Its connection broke before the second.
@@ -39,12 +39,12 @@ test("a stream that has left a replica is not opened there again; messages that 
 })
 
 test("the stream of a running call can be resumed on a replica that stops [cluster:drain:stream]", async () => {
-  const { session, get, moveOn } = open()
+  const { session, get, drain } = open()
   const standing = get(null)
   const broken: EventSink = { event: () => false, end() {} }
   const call = session.events.open(broken, 7)
   const start = session.events.start(call)
-  moveOn()
+  drain()
   await standing.text()
   const resumed = get(start)
   session.events.send(call, '"answer"')
@@ -53,10 +53,10 @@ test("the stream of a running call can be resumed on a replica that stops [clust
 })
 
 test("a replica resumes a stream itself if the stopping replica has nothing left to send on it [cluster:drain:stream]", async () => {
-  const { session, get, moveOn } = open()
+  const { session, get, drain } = open()
   const standing = get(null)
   session.notify('"one"')
-  moveOn()
+  drain()
   const [last = ""] = idsIn(await standing.text())
   const forward = createForward({
     replica: "b",

@@ -53,7 +53,7 @@ describe.skipIf(NO_REDIS !== undefined)("a session of three replicas", () => {
     const [lost, found] = [ask().catch((error: unknown) => String(error)), ask()]
     const ids = asked.map(idOf)
     const { timers } = clock
-    for (const id of [...ids, "r1-99"]) other.peers.undelivered(other.session, id, "r1")
+    for (const id of [...ids, "r1-99"]) other.peers.reportUndelivered(other.session, id, "r1")
     await network.settle()
     // None for a question that was never asked.
     expect(clock.timers - timers).toBe(2)

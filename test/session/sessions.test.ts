@@ -160,7 +160,7 @@ test("a session whose stream opens on another replica while the session is loade
     end() {},
     pass: ({ streamAt }, text) => streamAt === "there" && passed.push(text) > 0,
     cancel: async () => undefined,
-    undelivered() {},
+    reportUndelivered() {},
     opened() {},
     movedOn() {},
     ended() {},
