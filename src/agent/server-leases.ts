@@ -2,17 +2,19 @@
  * Decides which replica of a cluster runs the servers with `"replicas": "one"`. A server has a lease in the shared state. The
  * replica that holds it, the owner, runs the server as configured. To the others it is a remote server at the owner's address.
  *
- *  1. The owner renews its lease each BEAT_MS. If it cannot for SAFE_MS, it stops the server. The lease runs out TTL_MS after the
- *     last renewal, and by then the process has ended or is killed (`graceFor`), before another replica starts its own: also a
- *     process that was being stopped already, for another reason. Only an owner that is itself suspended, with its process,
- *     notices later: at the latest when it is to use the server.
- *  2. The others look at the lease each BEAT_MS, when it runs out, and when its owner says that it has changed hands. So it
- *     passes on TTL_MS after the last renewal, and at once if the owner gives it away.
+ *  1. The owner renews its lease every BEAT_MS. If renewal fails for SAFE_MS, it stops the server. The lease expires TTL_MS after
+ *     the last renewal. By then the process has ended or is killed (`graceFor`), even if it was already being stopped for another
+ *     reason, so another replica can start its own. Only an owner that was suspended together with its process notices later: at
+ *     the latest before it uses the server again.
+ *  2. The others check the lease every BEAT_MS, when it expires, and when its owner announces that it has changed hands. So the
+ *     server moves TTL_MS after the last renewal, and at once if the owner releases the lease.
  *  3. A request from another replica carries the fencing token of the lease that it saw, marked with the key of the cluster. The
- *     owner refuses other tokens: a replica that is behind must not reach a server that was started since.
- *  4. An owner that stops says so before: new calls wait for the next owner wherever they arrive. Those that run end where they
- *     began, with all that their clients still send for them. Then each server passes on by itself, whatever else runs here.
- *  5. Without an owner a server keeps the form that it had; at the start, and after this replica has lost it, it does not run.
+ *     owner refuses other tokens: a replica with old information must not reach a server that was started later.
+ *  4. An owner that stops announces it first: new calls wait for the next owner wherever they arrive. Running calls end where they
+ *     began, and receive everything that their clients send for them. Then each server is handed over by itself, whatever else
+ *     runs here.
+ *  5. A server that loses its owner stays as it was on the other replicas. At the start, and after this replica has lost the
+ *     lease, it does not run.
  */
 import { type IdleServer, type Plan, REPLICA_HEADER, type ServerSpec } from "../config/server-spec.ts"
 import { type Clock, delay, withTimeout } from "../lib/clock.ts"
@@ -29,18 +31,18 @@ export type ServerLeasesDeps = {
   readonly log: Log
   /** Resolves when no call runs on a server here. */
   whenDrained(id: string): Promise<void>
-  /** Resolves when no process of a server runs here any more. */
+  /** Resolves when no process of a server runs here. */
   whenStopped(id: string): Promise<void>
-  /** Called when a server has another form than before: the plan must be placed and applied again. */
+  /** Called when the owner of a server has changed: the plan must be placed and applied again. */
   onchange(): void
 }
 
 export class ServerLeases {
   private readonly servers = new Map<string, Server>()
-  /** Servers that are wanted here no more, until their processes have ended. */
+  /** Servers that the plan no longer has, until their processes have ended. */
   private readonly releasing = new Set<Server>()
   private readonly ends: (() => void)[]
-  /** Whether this replica stops, and takes no lease any more. */
+  /** Whether this replica stops, and takes no more leases. */
   private isDraining = false
 
   constructor(private readonly deps: ServerLeasesDeps) {
@@ -53,13 +55,13 @@ export class ServerLeases {
       }),
       state.onstate(() => {
         for (const server of this.servers.values()) this.acquireNow(server)
-        // What a call of a server without an owner is told depends on it.
+        // The error of a call to a server without an owner depends on it.
         if ([...this.servers.values()].some(isUnowned)) deps.onchange()
       }),
     ]
   }
 
-  /** Returns a plan as this replica runs it. Servers that it names for the first time get their owner a moment later. */
+  /** Returns a plan as this replica runs it. Servers that are new in it get their owner a moment later. */
   place(plan: Plan): Plan {
     const single = plan.specs.filter(({ id, name, tuning }) => tuning.replicas === "one" && id === name)
     const wanted = new Set(single.map(({ id }) => id))
@@ -84,7 +86,7 @@ export class ServerLeases {
       if (server === undefined || (this.holds(server) && !server.hasLeft)) specs.push(spec)
       else if (server.at === undefined) {
         idle.push(this.unowned(spec))
-        // A process that is being stopped may still print them.
+        // A process that is being stopped may still print its secrets.
         idleSecrets.push(...spec.secrets)
       } else {
         const { url, credential } = server.at
@@ -110,8 +112,8 @@ export class ServerLeases {
   }
 
   /**
-   * Returns whether a credential is that of a replica that may use the server under this slug, and the server runs here. Calls
-   * that begin go to the next owner if this one stops.
+   * Returns whether the server with this slug runs here, and the credential allows a replica to use it. `begins`: the request
+   * begins a call, which goes to the next owner if this one stops.
    */
   admits(slug: string, credential: string, begins = false): boolean {
     const server = [...this.servers.values()].find((one) => one.slug === slug)
@@ -121,7 +123,7 @@ export class ServerLeases {
   }
 
   /**
-   * Returns whether this replica may run a server. Stops one whose lease has run out while this process was suspended, before
+   * Returns whether this replica may run a server. Stops a server whose lease expired while this process was suspended, before
    * it is used again.
    */
   check(id: string): boolean {
@@ -132,8 +134,8 @@ export class ServerLeases {
   }
 
   /**
-   * Returns the milliseconds after which no process of a server may run here, unless the lease is renewed before; undefined if
-   * this replica has no lease of it, and has lost none.
+   * Returns the milliseconds after which no process of a server may run here, unless the lease is renewed first; undefined if
+   * this replica does not have its lease and has not lost it.
    */
   graceFor(id: string): number | undefined {
     const ends = [this.servers.get(id), ...this.releasing].flatMap((server) =>
@@ -142,7 +144,7 @@ export class ServerLeases {
     return ends.length === 0 ? undefined : Math.max(0, Math.min(...ends) - this.deps.clock.now())
   }
 
-  /** Returns the servers with their owner, this replica included; undefined while there is none. */
+  /** Returns each server with its owner, which may be this replica; `replica` is undefined while it has none. */
   owners(): readonly { readonly server: string; readonly replica: string | undefined }[] {
     return [...this.servers.values()].map((server) => ({
       server: server.id,
@@ -150,13 +152,13 @@ export class ServerLeases {
     }))
   }
 
-  /** Whether calls of a server that have not begun wait for its next owner, because the present one stops. */
+  /** Whether new calls to a server wait for its next owner, because the present one stops. */
   isHandingOver(id: string): boolean {
     const next = this.servers.get(id)?.next
     return next !== undefined && this.deps.clock.now() < next.until && next.waiting < MAX_WAITING
   }
 
-  /** Resolves when the next owner of a server is known, or is not to be waited for. */
+  /** Resolves when the next owner of a server is known, or when calls should no longer wait for it. */
   async whenHandedOver(id: string): Promise<void> {
     const next = this.servers.get(id)?.next
     if (next === undefined || !this.isHandingOver(id)) return
@@ -165,14 +167,14 @@ export class ServerLeases {
     await withTimeout(this.deps.clock, ms, next.promise).finally(() => next.waiting--)
   }
 
-  /** Takes no lease any more, and keeps those that it has. */
+  /** Takes no more leases, and keeps those that it has. */
   drain(): void {
     this.isDraining = true
   }
 
   /**
-   * Passes the servers that run here on to other replicas, each when its calls have ended, for which they have `ms`
-   * milliseconds. Resolves when the calls have arrived that were on the way before the others heard of it.
+   * Hands the servers that run here over to other replicas, each when its calls have ended. The calls have `ms` milliseconds.
+   * Resolves when the calls that the others sent before they heard of it have arrived.
    */
   async leave(ms: number): Promise<void> {
     const held = [...this.servers.values()].filter(({ lease }) => lease !== undefined)
@@ -185,7 +187,7 @@ export class ServerLeases {
     for (const server of held) void this.handOver(server, ms)
   }
 
-  /** Gives all leases to whoever wants them. Call it when the servers have stopped. */
+  /** Releases all leases. Call it when the servers have stopped. */
   async close(): Promise<void> {
     this.drain()
     for (const end of this.ends.splice(0)) end()
@@ -211,7 +213,7 @@ export class ServerLeases {
     return `${token}.${this.deps.mark("replica", id, String(token))}`
   }
 
-  /** Starts to look for the owner of a server. */
+  /** Starts to follow the lease of a server. */
   private follow(id: string, slug: string): void {
     const server: Server = {
       id,
@@ -235,10 +237,10 @@ export class ServerLeases {
 
   private beat(server: Server): void {
     this.expire(server)
-    // A replica that stops must not take the lease, which a look does. It hears who has taken it.
+    // `acquire` takes a free lease, which a replica that stops must not do. It hears which replica has taken it.
     this.beatAfter(server, isUnowned(server) && !this.isDraining ? FIRST_BEAT_MS : BEAT_MS)
     this.announceLeaving(server)
-    // The next beat notices a server that cannot be renewed: Redis may not answer.
+    // If Redis does not answer, the next beat notices that the lease was not renewed.
     if (server.isBusy) return
     server.isBusy = true
     void (server.lease === undefined ? this.acquire(server) : this.renew(server, server.lease))
@@ -254,22 +256,22 @@ export class ServerLeases {
     server.cancel = this.deps.clock.after(ms, () => this.beat(server))
   }
 
-  /** Looks whether a server that does not run here has another owner. */
+  /** Checks at once which replica owns a server that does not run here. */
   private acquireNow(server: Server | undefined): void {
     if (server === undefined || server.lease !== undefined) return
-    // A look that is under way may have seen the state before.
+    // A check that is under way may have read the old state.
     server.isBusy = false
     this.beat(server)
   }
 
-  /** Tells the others that this owner stops: again and again, because some may not have heard it, or come later. */
+  /** Tells the others that this owner stops. Called at each beat: some may have missed it, or have just started. */
   private announceLeaving({ id, lease, leavingUntil }: Server): void {
     if (lease === undefined || leavingUntil === undefined) return
     const ms = Math.max(0, leavingUntil - this.deps.clock.now())
     this.deps.replicas.send({ kind: "lease", server: id, leaving: lease.token, ms })
   }
 
-  /** Sends an owner that stops no further calls. */
+  /** Makes new calls wait for the next owner: the present one stops. */
   private awaitNext(
     server: Server,
     owner: { readonly from: string; readonly token: number; readonly ms: number },
@@ -278,14 +280,14 @@ export class ServerLeases {
     if (server.at?.replica === owner.from) this.expectNext(server, owner.ms)
   }
 
-  /** Lets new calls wait for the next owner. `ms`: how long those that run may take. */
+  /** Makes new calls wait for the next owner. `ms`: how long running calls may take. */
   private expectNext(server: Server, ms: number): void {
     const until = this.deps.clock.now() + ms + HANDOVER_MS
     server.next ??= { ...Promise.withResolvers<void>(), until, waiting: 0 }
     server.next.until = until
   }
 
-  /** Notes that a server has another owner than before, or none that anybody waits for. */
+  /** Ends the wait for the next owner, and reports that the owner has changed. */
   private ownerChanged(server: Server): void {
     const { next } = server
     server.next = undefined
@@ -294,12 +296,12 @@ export class ServerLeases {
     next?.resolve()
   }
 
-  /** Passes one server on: ends it when its calls have ended, and gives its lease away. */
+  /** Hands one server over: stops it when its calls have ended, and releases its lease. */
   private async handOver(server: Server, ms: number): Promise<void> {
     const { clock, log, whenDrained, whenStopped, replicas, onchange } = this.deps
     this.expectNext(server, ms)
-    log.info("passes to another replica when its running calls have ended", { server: server.id })
-    // What was admitted a moment ago has not reached the server yet.
+    log.info("moves to another replica when its running calls have ended", { server: server.id })
+    // Requests that were admitted a moment ago have not reached the server yet.
     await delay(clock, ARRIVE_MS)
     await whenDrained(server.id)
     server.hasLeft = true
@@ -308,7 +310,7 @@ export class ServerLeases {
     const { lease } = server
     server.lease = undefined
     if (lease === undefined) return
-    // The next look would take the lease again before another replica can.
+    // The next beat would take the lease again before another replica can.
     if (this.servers.get(server.id) === server) this.beatAfter(server, BEAT_MS)
     await lease.release().catch(() => undefined)
     replicas.send({ kind: "lease", server: server.id })
@@ -342,7 +344,7 @@ export class ServerLeases {
       const { token } = found
       Object.assign(server, { lease: found, until: from + SAFE_MS, endBy: undefined, at: undefined, seen: token })
       this.beatAfter(server, BEAT_MS)
-      log.info("runs on this replica, for all", { server: server.id })
+      log.info("runs on this replica, for all replicas", { server: server.id })
       replicas.send({ kind: "lease", server: server.id })
       return this.ownerChanged(server)
     }
@@ -363,10 +365,10 @@ export class ServerLeases {
     this.ownerChanged(server)
   }
 
-  /** Gives the lease of a server away that is wanted here no more, after its process has ended. Until then it is renewed. */
+  /** Releases the lease of a server after its process has ended. Until then the lease is renewed. */
   private async release(server: Server): Promise<void> {
     this.releasing.add(server)
-    // The plan without the server is applied first.
+    // First the plan without the server is applied.
     await Promise.resolve()
     await this.deps.whenStopped(server.id)
     this.releasing.delete(server)
@@ -386,25 +388,25 @@ type Server = {
   slug: string
   /** Set if this replica is the owner. */
   lease: Lease | undefined
-  /** Until when the owner may run the server without a further renewal. */
+  /** The time until which the owner may run the server without another renewal. */
   until: number
-  /** Set if this replica has lost the lease: when another may start the server. */
+  /** Set if this replica has lost the lease: the time from which another replica may start the server. */
   endBy: number | undefined
-  /** Where another replica offers it. */
+  /** The address at which its owner, another replica, offers it. */
   at: { readonly replica: string; readonly url: string; readonly credential: string } | undefined
   /** The largest token that was seen. */
   seen: number
-  /** The token of the last owner that has said that it stops. */
+  /** The token of the last owner that announced that it stops. */
   left: number
-  /** Set if this replica is the owner and stops: until when the calls that run may take. */
+  /** Set if this replica is the owner and stops: the time until which its running calls may take. */
   leavingUntil: number | undefined
-  /** Whether this replica stops, and its calls of the server have ended. */
+  /** Whether this replica stops, and its calls to the server have ended. */
   hasLeft: boolean
-  /** Set while its owner stops: resolves when the next one is known, for which nobody waits after `until`. */
+  /** Set while its owner stops: resolves when the next owner is known. Calls wait for it until `until`. */
   next: NextOwner | undefined
-  /** Whether the owner before the present one has passed it on: what it still answers is the answer to a call of its time. */
+  /** Whether the previous owner handed it over: that owner may still finish the calls that it accepted. */
   wasHandedOver: boolean
-  /** Whether a look or a renewal is under way. */
+  /** Whether a check or a renewal is under way. */
   isBusy: boolean
   /** Cancels the next beat. */
   cancel(): void
@@ -418,25 +420,25 @@ type NextOwner = {
   waiting: number
 }
 
-/** Whether it is not known where a server runs. */
+/** Whether the owner of a server is unknown. */
 const isUnowned = ({ lease, at }: Server): boolean => lease === undefined && at === undefined
 
 const BEAT_MS = 500
-/** Until this replica has found the owner of a server. */
+/** The interval until this replica has found the owner of a server. */
 const FIRST_BEAT_MS = 100
 const SAFE_MS = 2000
 const TTL_MS = 3500
-/** Longer than a message takes to the other replicas, and their calls back. */
+/** Longer than a message takes to reach the other replicas, and their last calls take to arrive. */
 const ANNOUNCE_MS = 200
 /** Longer than a request that was admitted takes to be read and sent to the server. */
 const ARRIVE_MS = 50
-/** How long an owner that stops, and says no more of it, lets its calls run. */
+/** How long an owner that stops lets its calls run, if it does not say. */
 const DEFAULT_GRACE_MS = 10_000
-/** Longer than it takes to end the process of a server, and the next owner to take it. */
+/** Longer than it takes to end the process of a server, and to take the lease on the next owner. */
 const HANDOVER_MS = 6000
 /** Calls that may wait for one server's next owner at once. */
 const MAX_WAITING = 1000
 const RECONNECT_MS = 200
-const NO_OWNER = "runs on one replica at a time, and none runs it at the moment; try again in a moment"
+const NO_OWNER = "runs on one replica at a time, and currently on none; try again in a moment"
 const NO_STATE =
-  "runs on one replica at a time, and the shared state that says which cannot be reached; try again in a moment"
+  "runs on one replica at a time, and svc cannot reach the shared state that says on which; try again in a moment"

@@ -153,7 +153,7 @@ export type Plan = {
   readonly issues: readonly Issue[]
   /** Values that must never be shown, of servers without a spec: disabled, not loaded, or templates as written. */
   readonly idleSecrets: readonly string[]
-  /** Ids of servers that another replica ran and has passed on: the calls that it answers may end. */
+  /** Ids of servers that another replica ran and has handed over: it may still finish the calls that it accepted. */
   readonly handedOver?: ReadonlySet<string>
 }
 

@@ -40,7 +40,7 @@ type Leases = {
   check(id: string): boolean
   /** Whether calls that have not begun wait for the next owner of a server. */
   isHandingOver(id: string): boolean
-  /** Resolves when that is known, or is not to be waited for. */
+  /** Resolves when the next owner is known, or when calls should no longer wait for it. */
   whenHandedOver(id: string): Promise<void>
 }
 

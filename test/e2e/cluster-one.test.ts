@@ -227,7 +227,7 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
       await askModern(other, "four"),
     ]
     owner.signal("SIGTERM")
-    for (const name of names) await owner.said(`${name}: passes to another replica when`)
+    for (const name of names) await owner.said(`${name}: moves to another replica when`)
     const next = Promise.all([who(other), who(other)])
     // What belongs to the calls that run still comes to them, by the other replica.
     const said = await Promise.all(answers.map((answer) => answer()))
@@ -252,7 +252,7 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     const held = client.stream(owner, "tools/call", params, 7)
     await held.next()
     owner.signal("SIGTERM")
-    await owner.said("passes to another replica when")
+    await owner.said("moves to another replica when")
     const next = await who(other)
     expect([next, processes(mark).map(String)]).toEqual([expect.stringMatching(/^\d+$/), [next]])
     expect(next).not.toBe(pid)
