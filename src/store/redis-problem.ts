@@ -1,10 +1,10 @@
-/** Finds out why a Redis cannot be used, and says what to do about it. Bun gives every failure the same words. */
+/** Finds out why a Redis cannot be used, and what to do about it. Bun reports every failure with the same text. */
 import type { Clock } from "../lib/clock.ts"
 import { networkReason } from "../lib/network-error.ts"
 
 /**
- * Tries what svc does first with a Redis, over a connection of its own. Resolves with the reason why that fails, or with
- * undefined if nothing is wrong any more.
+ * Tries the first commands of svc over a separate connection. Resolves with the reason why they fail; undefined if they no longer
+ * fail.
  */
 export async function findProblem(url: string, clock: Clock): Promise<string | undefined> {
   const { protocol, username, password, pathname } = new URL(url)
@@ -26,14 +26,14 @@ export async function findProblem(url: string, clock: Clock): Promise<string | u
     case "untrusted":
       return isProtocolError(outcome.error) ? NO_TLS : networkReason(url, outcome.error)
     case "silent":
-      // A Redis without TLS waits for the rest of what it takes for a command. No password is sent without TLS.
+      // A Redis without TLS takes the handshake for an incomplete command, and waits. The password is not sent without TLS.
       return isSecure && (await converse(url, false, [["PING"]], clock)).kind === "answered" ? NO_TLS : SILENT
     case "closed":
       return !isSecure && (await speaksTls(url, clock)) ? WANTS_TLS : CLOSED
   }
 }
 
-/** Returns what to do about a problem, for the end of a message; nothing if svc itself says it or nothing is to be done. */
+/** Returns what to do about a problem, for the end of a message; empty if the reason says it, or nothing can be done. */
 export function adviceFor(reason: string, prefix: string): string {
   if (reason.startsWith("NOPERM"))
     return `; allow its user the keys and channels ${prefix}* and the commands that svc needs: ACL SETUSER … ~${prefix}* &${prefix}* +@all -@dangerous +info`
@@ -65,13 +65,13 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
     "choose another database in --cluster, or raise `databases` in the configuration of Redis",
   ],
   [/^OOM/, "give it more memory"],
-  [/^MISCONF/, "look into the log of Redis: it cannot write to its disk"],
+  [/^MISCONF/, "read the log of Redis: it cannot write to its disk"],
   [/^nothing listens/, "start Redis there, or correct the host and the port in --cluster"],
   [/\(no such host\)$/, "correct the host in --cluster"],
   [/\(its certificate is for another host\)$/, "name a host in --cluster that the certificate has"],
   [
     /^(?:it does not answer|no answer$|cannot reach .*\(no (?:answer|route))/,
-    "check that Redis runs there, and that no firewall is in between",
+    "check that Redis runs there, and that no firewall blocks the port",
   ],
   [/^this port does not/, "write redis:// in --cluster, or the port on which Redis speaks TLS"],
   [/^this port speaks only/, "write rediss:// in --cluster"],
@@ -86,7 +86,7 @@ async function speaksTls(url: string, clock: Clock): Promise<boolean> {
   return outcome.kind === "answered" || (outcome.kind === "untrusted" && !isProtocolError(outcome.error))
 }
 
-/** Sends commands and reads their answers, each of which is one line. */
+/** Sends commands, and resolves with the outcome. Each answer is one line. */
 async function converse(
   url: string,
   tls: boolean,

@@ -1,13 +1,13 @@
 /**
  * Shared state in Redis or Valkey, through Bun's client.
  *
- *  1. Two connections, because one that is subscribed takes no other commands. They are opened, and given up, together.
- *  2. Bun's own reconnecting is off: it does not subscribe again, and tells nothing. svc opens new connections instead.
- *  3. A message to itself each second shows that both connections work. A connection that is silent, for example behind a
- *     network that drops packets, is given up after SILENT_MS.
- *  4. A change of several steps is one script: Redis runs it at once.
- *  5. A Redis that has become a read-only replica is given up: its name may be that of another one by now. One that refuses
- *     changes for another reason (its memory is full) stays connected, and is tried each second until it takes one.
+ *  1. Two connections, because a connection with a subscription accepts no other commands. They are opened and closed together.
+ *  2. Bun's own reconnection is off: it does not subscribe again, and reports nothing. svc opens new connections instead.
+ *  3. A message to itself every second shows that both connections work. A silent connection, for example behind a network that
+ *     drops packets, is closed after SILENT_MS.
+ *  4. A change of several steps is one script, which Redis runs atomically.
+ *  5. If Redis has become a read-only replica, svc connects again: its name may point to another Redis by now. If it refuses
+ *     changes for another reason (its memory is full), svc stays connected, and tries a change every second until one succeeds.
  */
 import { RedisClient } from "bun"
 import { Backoff } from "../lib/backoff.ts"
@@ -17,24 +17,24 @@ import { adviceFor, findProblem } from "./redis-problem.ts"
 import type { Lease, RecordGroup, SharedRecord, SharedState, TakenLease, WindowCount } from "./shared-state.ts"
 
 export type RedisOptions = {
-  /** With its port, and with user, password and database, if any. */
+  /** The URL, with its port, and with user, password and database, if any. */
   readonly url: string
-  /** What all keys and channels start with. */
+  /** The prefix of all keys and channels. */
   readonly prefix: string
   readonly clock: Clock
-  /** Unguessable text, for a channel of this process. */
+  /** Returns unguessable text, for a channel of this process. */
   newId(): string
-  /** Called when the connection is lost or refused, with the reason and what to do; once for each reason until it is back. */
+  /** Called with the reason and what to do when the connection is lost or refused; once for each reason until it is back. */
   onproblem(reason: string): void
-  /** Called once if Redis deletes keys when its memory is full, with its policy for that. */
+  /** Called once with the eviction policy of Redis if it deletes keys when memory is full. */
   onevicting(policy: string): void
-  /** Called when it takes changes again after it refused them. */
+  /** Called when Redis accepts changes again after it refused them. */
   onaccepting(): void
-  /** Called when it answers but is of a kind that svc cannot use, with the reason. svc tries again as after a loss. */
+  /** Called with the reason if Redis runs in a mode that svc cannot use. svc tries again as after a loss. */
   onunfit(reason: string): void
 }
 
-/** Starts to connect, and keeps connected until it is closed. */
+/** Starts to connect, and returns the state, which stays connected until it is closed. */
 export function openRedisState(options: RedisOptions): SharedState {
   return new RedisState(options)
 }
@@ -55,11 +55,11 @@ class RedisState implements SharedState {
   private readonly channel: string
   private readonly ownChannel: string
   private lastHeard = 0
-  /** Since the connection was lost or refused. */
+  /** The reasons reported since the connection was lost or refused. */
   private readonly reported = new Set<string>()
-  private hasToldPolicy = false
+  private hasReportedPolicy = false
   private isRefusing = false
-  /** Commands that wait for their answers. */
+  /** The number of commands that wait for their answers. */
   private pending = 0
   private cancelTimer: () => void = () => undefined
 
@@ -179,7 +179,7 @@ class RedisState implements SharedState {
   /** Rule 5. */
   private refused(link: Link, cause: unknown): void {
     if (this.link !== link) return
-    // Redis adds which script it was.
+    // Redis appends the script's hash.
     const reason = messageOf(cause).replace(/\.? script: .*/s, "")
     if (reason.startsWith("READONLY")) {
       this.lose(link, READ_ONLY)
@@ -195,7 +195,7 @@ class RedisState implements SharedState {
     const settings = { autoReconnect: false, enableOfflineQueue: false, connectionTimeout: CONNECT_MS }
     const link: Link = { commands: new RedisClient(url, settings), subscriber: new RedisClient(url, settings) }
     const lost = (reason: unknown) => this.lose(link, reason)
-    // Bun may neither resolve nor reject: the watchdog gives such an attempt up.
+    // Bun may neither resolve nor reject: the timer ends such an attempt.
     this.cancelTimer = clock.after(2 * CONNECT_MS, () => lost("no answer"))
     this.attempt = link
     try {
@@ -207,8 +207,8 @@ class RedisState implements SharedState {
         throw new Error(unfit)
       }
       if (isReadOnly) throw new Error(READ_ONLY)
-      if (policy !== "" && policy !== "noeviction" && !this.hasToldPolicy) {
-        this.hasToldPolicy = true
+      if (policy !== "" && policy !== "noeviction" && !this.hasReportedPolicy) {
+        this.hasReportedPolicy = true
         this.options.onevicting(policy)
       }
       await link.subscriber.subscribe(this.channel, (text) => {
@@ -237,7 +237,7 @@ class RedisState implements SharedState {
     for (const listener of this.stateListeners) listener(true)
   }
 
-  /** Gives connections up, and opens new ones after a delay. */
+  /** Closes the connections, and opens new ones after a delay. */
   private lose(link: Link, reason: unknown): void {
     if (this.attempt !== link) return
     this.attempt = undefined
@@ -258,7 +258,7 @@ class RedisState implements SharedState {
     const { clock } = this.options
     const from = clock.now()
     this.cancelTimer = clock.after(BEAT_MS, () => {
-      // A process that was suspended has heard nobody.
+      // A process that was suspended could not hear its own messages.
       if (clock.now() - from > SILENT_MS) this.lastHeard = clock.now()
       if (clock.now() - this.lastHeard > SILENT_MS) {
         this.lose(link, "no answer")
@@ -290,25 +290,25 @@ class RedisState implements SharedState {
   }
 }
 
-/** Returns what keeps the messages of a database apart: unlike keys, channels are those of the whole Redis. */
+/** Returns a suffix for channels that separates databases: unlike keys, channels are shared by all databases of a Redis. */
 function databaseOf(url: string): string {
   const database = Number(new URL(url).pathname.slice(1))
   return database > 0 ? `:${database}` : ""
 }
 
-/** Modes of Redis in which it refuses commands of svc, some of them only for some keys. */
+/** Why svc cannot use Redis in a mode: it refuses commands of svc, in a cluster only for some keys. */
 const UNFIT: Readonly<Record<string, string>> = {
   cluster:
     "it is a node of a Redis Cluster, which holds only a part of the keys; name a Redis or Valkey that is not in a cluster",
   sentinel: "it is a Sentinel, which holds no keys; name the primary that it watches, or a proxy that follows it",
 }
 
-/** What a Redis tells of itself; texts are empty if it does not. */
+/** What a Redis reports about itself; a text is empty if it does not. */
 type RedisKind = { readonly mode: string; readonly isReadOnly: boolean; readonly policy: string }
 
-/** Returns the mode in which Redis (or, with its own word, Valkey) runs, whether it takes no changes, and what it does if its memory is full. */
+/** Resolves with the mode of Redis or Valkey, whether it is a read-only replica, and its eviction policy. */
 async function kindOf(client: RedisClient): Promise<RedisKind> {
-  // A user may be forbidden to ask.
+  // The user may not be allowed to run INFO.
   const text = String(await client.send("INFO", []).catch(() => ""))
   const mode = /^(?:redis|server)_mode:(\w+)/m.exec(text)?.[1] ?? ""
   const policy = /^maxmemory_policy:([\w-]+)/m.exec(text)?.[1] ?? ""
@@ -316,7 +316,7 @@ async function kindOf(client: RedisClient): Promise<RedisKind> {
 }
 
 const READ_ONLY = "it is a read-only replica of another Redis; name the primary, or a proxy that follows it"
-/** More commands than that do not wait at once: Redis may not answer for SILENT_MS. */
+/** The most commands that wait at once: Redis may not answer for SILENT_MS. */
 const MAX_PENDING = 10_000
 const FIRST_RETRY_MS = 100
 const MAX_RETRY_MS = 1000
@@ -349,7 +349,7 @@ return redis.call('HMGET', KEYS[1], unpack(ARGV))`
 /**
  * KEYS: record, group if any. ARGV: requirement, ttl, the most records of the group, number of arguments that set fields,
  * fields with their values, fields to remove. The group orders its records by the time of their last write; a record in it may
- * have expired. A Redis without free memory still prolongs records.
+ * have expired. A Redis without free memory still extends the ttl of records.
  */
 const WRITE = `
 local exists = redis.call('EXISTS', KEYS[1])
@@ -405,8 +405,8 @@ if count == 1 or redis.call('PTTL', KEYS[1]) > tonumber(ARGV[1]) then redis.call
 return {count, redis.call('PTTL', KEYS[1])}`
 
 /**
- * KEYS: lease, counter. ARGV: holder, ttl, the largest token that the caller has seen. Returns the token; of a lease that is
- * taken also its holder and what is left of it.
+ * KEYS: lease, counter. ARGV: holder, ttl, the largest token that the caller has seen. Returns the token; if the lease is taken,
+ * also its holder and the milliseconds that are left of it.
  */
 const ACQUIRE = `
 if redis.call('EXISTS', KEYS[1]) == 0 then

@@ -1,25 +1,25 @@
 /**
  * The replicas of a cluster as one of them knows them, and the messages between them.
  *
- *  1. Each replica says hello once a second. One that was not heard for DEAD_MS is gone, and whatever waits for it ends by the
- *     signal of its life. Only this replica's own clock counts: clocks of machines differ.
- *  2. While the shared state is away, or this replica stood still itself, nobody could be heard, so nobody is taken for gone.
- *  3. A message is sent at most once and not stored. A kind that a replica does not know, from another version of svc, is
- *     ignored.
+ *  1. Each replica says hello once a second. A replica that was not heard for DEAD_MS is gone: its signal `gone` aborts what waits
+ *     for it. Only this replica's own clock counts: clocks of machines differ.
+ *  2. While the shared state is away, or if this replica was itself suspended, it can hear no other replica, so none counts as
+ *     gone.
+ *  3. A message is sent at most once and not stored. Kinds that a replica does not know, from another version of svc, are ignored.
  */
 import type { Clock } from "../lib/clock.ts"
 import { parseIfJson } from "../lib/json.ts"
 import { type Id, isObject, type Params } from "../wire/message.ts"
 import type { SharedState } from "./shared-state.ts"
 
-/** What a replica says of itself. */
+/** What a replica announces about itself. */
 export type ReplicaFacts = {
-  /** Where the other replicas reach it, without a trailing slash. */
+  /** The URL at which the other replicas reach it, without a trailing slash. */
   readonly address: string
   readonly version: string
   /** A digest of its mcp.json. */
   readonly config: string
-  /** Digests of what else decides what clients see and who gets in, by name. */
+  /** Digests of the other settings that decide what clients see and who gets in, by name. */
   readonly settings?: Readonly<Record<string, string>>
   /** Milliseconds since the epoch. */
   readonly startedAt: number
@@ -28,15 +28,15 @@ export type ReplicaFacts = {
   readonly unreached?: readonly string[]
 }
 
-/** What a replica has to do at the moment. */
+/** The work of a replica at the moment. */
 export type ReplicaLoad = {
-  /** Requests to servers without a response yet. */
+  /** Requests to servers that are not answered yet. */
   readonly calls: number
-  /** Legacy sessions that it serves a part of. */
+  /** Legacy sessions of which it serves a part. */
   readonly sessions: number
-  /** Open responses that are streams. */
+  /** Open streams to clients. */
   readonly streams: number
-  /** Whether it stops, and wants no new requests. */
+  /** Whether it is stopping, and should receive no new requests. */
   readonly draining: boolean
 }
 
@@ -49,28 +49,28 @@ export type Replica = ReplicaFacts & {
 /** Another replica. `gone` is aborted when it is gone. */
 export type OtherReplica = Replica & { readonly gone: AbortSignal }
 
-/** The messages. `session` is the hash of a session's id: a reader of Redis cannot use the session. */
+/** The messages between replicas. `session` is the hash of a session's id, so that a reader of Redis cannot use the session. */
 export type ReplicaMessage =
   | { readonly kind: "hello"; readonly facts: ReplicaFacts; readonly asks?: true }
   /** The replica stops. */
   | { readonly kind: "bye" }
-  /** The session has ended; its client wants no answers any more. */
+  /** The client ended the session, and wants no more answers. */
   | { readonly kind: "session.ended"; readonly session: string; readonly reason: string }
-  /** The record of the session has changed, in these fields if they are named. */
+  /** The record of the session has changed; `fields` are the changed ones, if known. */
   | { readonly kind: "session.changed"; readonly session: string; readonly fields?: readonly string[] }
   /** The client opened its stream at the sender, or the sender has ended it because it stops. */
   | { readonly kind: "session.stream"; readonly session: string; readonly ended?: true }
-  /** A text for the client's stream, for the replica `to` that has it; `back`: for the replica that sent it, to hold it. */
+  /** A text for the client's stream at the replica `to`; `back`: the replica `to` sent it, and must hold it. */
   | {
       readonly kind: "session.text"
       readonly session: string
       readonly to: string
       readonly text: string
       readonly back?: true
-      /** How many replicas have passed it on. */
+      /** The number of replicas that have passed it on. */
       readonly hops?: number
     }
-  /** The client has answered a question of a call at `to`, and the sender cannot bring it the answer. */
+  /** The client has answered a question of a call at `to`, but the sender cannot forward the answer there. */
   | {
       readonly kind: "session.undelivered"
       readonly session: string
@@ -83,7 +83,7 @@ export type ReplicaMessage =
   | { readonly kind: "lists"; readonly lists: readonly (readonly [server: string, method: string, digest: string])[] }
   /**
    * Clients of the sender have subscribed to resources of stdio servers, or unsubscribed. From a message with `first` to one
-   * with `last`, `added` holds all their subscriptions.
+   * with `last`, `added` lists all their subscriptions.
    */
   | {
       readonly kind: "subscriptions"
@@ -97,18 +97,18 @@ export type ReplicaMessage =
   | { readonly kind: "ask"; readonly of: string }
   /** A resource was updated at the sender. */
   | { readonly kind: "updated"; readonly server: string; readonly params: Params }
-  /** Tools were seen first, or changed ones approved. */
+  /** New tools were pinned, or changed ones approved. */
   | { readonly kind: "pins" }
   /** Eras of servers were learned or forgotten. */
   | { readonly kind: "eras" }
   /**
-   * The lease of a server has changed hands, or is free; with `leaving`, its token, it soon will be: the sender ends the calls
-   * that run, for at most `ms` milliseconds, and wants no new ones.
+   * The lease of a server has changed hands, or is free. With `leaving`, its token, the sender will soon release it: running calls
+   * have `ms` milliseconds to end, and new ones must wait for the next owner.
    */
   | { readonly kind: "lease"; readonly server: string; readonly leaving?: number; readonly ms?: number }
-  /** Tokens of clients have changed. */
+  /** Client tokens have changed. */
   | { readonly kind: "tokens" }
-  /** svc was authorized at a server, or logged out. */
+  /** svc was authorized at a server, or logged out of it. */
   | { readonly kind: "authorization"; readonly server: string }
 
 /** A resource by the server's own URI. */
@@ -124,10 +124,10 @@ export class Replicas {
   private facts: ReplicaFacts | undefined
   private readonly ends: (() => void)[]
   private beat: ((asks: boolean) => void) | undefined
-  /** When it last said hello by itself, which it does each HELLO_MS unless it stands still. */
+  /** The time of its last regular hello, which it sends every HELLO_MS unless it is suspended. */
   private lastBeat = Number.POSITIVE_INFINITY
   private cancelHello: () => void = () => undefined
-  /** Of messages that have not come back, by their numbers: what to call then. */
+  /** The callbacks of messages that this replica has not heard itself yet, by number. */
   private readonly echoes = new Map<number, () => void>()
   private lastEcho = 0
 
@@ -163,30 +163,30 @@ export class Replicas {
     beat(true)
   }
 
-  /** Says hello now: what it says of itself has changed. */
+  /** Says hello now, because the facts about this replica have changed. */
   sendHelloNow(): void {
     this.beat?.(false)
   }
 
-  /** All replicas that live, this one first if it has joined. */
+  /** Returns all live replicas, this one first if it has joined. */
   all(): readonly Replica[] {
     const own = this.facts === undefined ? [] : [{ ...this.facts, id: this.id, self: true }]
     return [...own, ...this.living()]
   }
 
-  /** The other replicas that live. */
+  /** Returns the other live replicas. */
   living(): readonly OtherReplica[] {
     const others = [...this.others.keys()].flatMap((id) => this.find(id) ?? [])
     return others.sort((a, b) => (a.id < b.id ? -1 : 1))
   }
 
-  /** Returns another replica that lives. */
+  /** Returns another live replica; undefined if there is none with this id. */
   find(id: string): OtherReplica | undefined {
     const found = this.others.get(id)
     return found === undefined || found.hasLeft || this.isGone(found) ? undefined : found.replica
   }
 
-  /** Returns the other replica whose address a URL begins with, if it lives. */
+  /** Returns the other live replica whose address a URL begins with; undefined if there is none. */
   at(url: string): OtherReplica | undefined {
     for (const [id, { replica }] of this.others) {
       const found = url.startsWith(`${replica.address}/`) ? this.find(id) : undefined
@@ -195,7 +195,7 @@ export class Replicas {
     return undefined
   }
 
-  /** Ends what waits for another replica that does not answer, although it says hello. */
+  /** Aborts what waits for another replica, which says hello but does not answer. */
   abortRequests(id: string): void {
     const other = this.others.get(id)
     if (other === undefined) return
@@ -203,7 +203,7 @@ export class Replicas {
     other.end()
   }
 
-  /** Sends a message to all replicas. It is lost while the shared state is away. */
+  /** Sends a message to all replicas. The message is lost while the shared state is away. */
   send(message: ReplicaMessage): void {
     void this.deliver(message).catch(() => undefined)
   }
@@ -214,8 +214,8 @@ export class Replicas {
   }
 
   /**
-   * Sends a message to all replicas. Calls `onecho` when it has come back, or is lost: what this replica hears before was sent
-   * before it, and each other replica hears both in that order.
+   * Sends a message to all replicas. Calls `onecho` when this replica hears the message itself, or it is lost. What this replica
+   * hears before was sent before, and every other replica hears both in that order.
    */
   sendWithEcho(message: ReplicaMessage, onecho: () => void): void {
     const echo = ++this.lastEcho
@@ -235,7 +235,7 @@ export class Replicas {
     return () => void all.delete(typed)
   }
 
-  /** Says goodbye. Resolves when it was sent. */
+  /** Says goodbye. Resolves when the message is sent, or lost. */
   async close(): Promise<void> {
     this.cancelHello()
     this.beat = undefined
@@ -255,18 +255,18 @@ export class Replicas {
     return this.clock.now() - this.lastBeat > SUSPENDED_MS
   }
 
-  /** A replica that is started where another one was: that has ended, and must not be sent what this one would get. */
+  /** Marks replicas at the address of a new one as gone: they have ended, and the new one would receive their requests. */
   private replaceAt({ address }: Replica): void {
     for (const other of this.others.values())
       if (other.replica.address === address) Object.assign(other, { hasLeft: true, heard: this.clock.now() })
   }
 
-  /** Rule 2: whoever lives is heard from now on. */
+  /** Rule 2: the time without a sign of life begins anew for each replica. */
   private resetHeard(): void {
     for (const other of this.others.values()) other.heard = this.clock.now()
   }
 
-  /** Forgets the replicas that are gone, and ends what waits for them. */
+  /** Removes the replicas that are gone, and aborts what waits for them. */
   private removeGone(): void {
     if (this.wasSuspended()) this.resetHeard()
     this.lastBeat = this.clock.now()
@@ -302,7 +302,7 @@ export class Replicas {
       this.others.set(from, { ...lives, heard: this.clock.now(), hasLeft: false })
       if (known.asks === true) this.sendHello(false)
     } else if (known.kind === "bye") {
-      // What it has sent before may still be on the way.
+      // Responses that it has sent may still be on the way.
       const other = this.others.get(from)
       if (other !== undefined) Object.assign(other, { hasLeft: true, heard: this.clock.now() })
     }
@@ -314,14 +314,14 @@ export class Replicas {
 
 type Other = {
   readonly replica: OtherReplica
-  /** Aborts its life. */
+  /** Aborts what waits for it. */
   end(): void
   heard: number
-  /** Whether it said goodbye, or another one has its address. */
+  /** Whether it said goodbye, or another replica has its address. */
   hasLeft: boolean
 }
 
-/** Returns a replica with a life that begins. */
+/** Returns a replica with a new signal, and the function that aborts it. */
 function withSignal(replica: Replica): Pick<Other, "replica" | "end"> {
   const controller = new AbortController()
   return { replica: { ...replica, gone: controller.signal }, end: () => controller.abort() }
@@ -329,5 +329,5 @@ function withSignal(replica: Replica): Pick<Other, "replica" | "end"> {
 
 const HELLO_MS = 1000
 const DEAD_MS = 4000
-/** How late a hello is if its replica stood still: it may have missed those of others. */
+/** If its own hello is this late, a replica was suspended, and may have missed those of others. */
 const SUSPENDED_MS = 2 * HELLO_MS

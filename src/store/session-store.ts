@@ -42,7 +42,7 @@ export type SessionStore = {
 
 /** The additional operations on sessions that several replicas serve. They reject with an UnavailableError. */
 type SharedSessions = {
-  /** Reads a session, so that `load` returns its current state. Resolves with whether there is one. */
+  /** Reads a session, so that `load` returns its current state. Resolves with whether the session exists. */
   preload(id: string): Promise<boolean>
   /**
    * Reads a session of this replica after another replica has changed it: only `fields` of its record, if they are given.

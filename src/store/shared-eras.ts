@@ -1,8 +1,8 @@
 /**
- * Eras of launches in the state that replicas share: what one replica has learned, another need not learn by a failed probe.
+ * Keeps the eras of launches in the shared state: an era that one replica has learned costs the others no failed probe.
  *
- *  1. What was learned or forgotten here holds here at once, and is written when the state can be reached.
- *  2. For all else the shared state is right: what it does not have was forgotten there, or lost, and is learned again.
+ *  1. An era that was learned or forgotten here counts here at once, and is written when the state can be reached.
+ *  2. For all other eras the shared state counts: one that it does not have was forgotten or lost, and is learned again.
  */
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -14,14 +14,14 @@ import { createSync, type Sync } from "./shared-sync.ts"
 export type SharedErasDeps = {
   readonly state: SharedState
   readonly clock: Clock
-  /** Tells the other replicas to `sync`. */
+  /** Makes the other replicas `sync`. */
   tell(): void
 }
 
-/** Creates the cache. It is empty until the first `sync`. */
+/** Returns the cache, which is empty until the first `sync`. */
 export function createSharedEras({ state, clock, tell }: SharedErasDeps): EraCache & Sync {
   const known = new BoundedMap<string, KnownEra>(MAX_LAUNCHES)
-  /** Keys of launches that were learned or forgotten here, and are not written yet. */
+  /** Keys of launches whose eras were learned or forgotten here, and are not written yet. */
   const unwritten = new Set<string>()
   let cancelSave: (() => void) | undefined
   const exchange = async (): Promise<void> => {
@@ -45,7 +45,7 @@ export function createSharedEras({ state, clock, tell }: SharedErasDeps): EraCac
   return {
     ...rememberEras(known, clock, (key) => {
       unwritten.add(key)
-      // A start probes many launches at once: write them together.
+      // A start probes many launches at once: their eras are written together.
       cancelSave ??= clock.after(SAVE_MS, () => {
         cancelSave = undefined
         void sync()

@@ -1,12 +1,12 @@
 /**
- * Pins of tools in the state that replicas share: the first replica that sees a tool pins it for all, and what is approved on
- * one is approved on all, also on one that sees the change later.
+ * Keeps the pins of tools in the shared state: the first replica that sees a tool pins it for all. An approval on one replica
+ * counts on all, even on those that see the change later.
  *
- *  1. Each replica also has its own pins, which hold while the state is away. A definition that is pinned here or there has not
- *     changed: replicas may run different versions of a server for a while.
- *  2. If two replicas see a tool first at once, the first to write it has pinned it. The pin of the other gives way: there the
- *     tool has changed.
- *  3. Beyond MAX_PINS, tools that are seen first are pinned by each replica for itself; approvals are shared always.
+ *  1. Each replica also has its own pins, which count while the state is away. A definition that is pinned in either place has
+ *     not changed: replicas may run different versions of a server for a while.
+ *  2. If two replicas see a new tool at the same time, the first one that writes its pin wins. The other drops its pin, and treats
+ *     the tool as changed.
+ *  3. Beyond MAX_PINS, each replica pins new tools for itself. Approvals are always shared.
  */
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { SharedState } from "./shared-state.ts"
@@ -19,19 +19,19 @@ export type PinnedElsewhere = { readonly server: string; readonly tool: string; 
 export type SharedPinsDeps = {
   readonly own: OwnToolPins
   readonly state: SharedState
-  /** Tells the other replicas to `sync`. */
+  /** Makes the other replicas `sync`. */
   tell(): void
-  /** Other replicas have pinned tools of servers that this one has listed. */
+  /** Called when other replicas have pinned tools of servers that this one has listed. */
   onpinned(pins: readonly PinnedElsewhere[]): void
 }
 
-/** Returns this replica's pins, which follow those of all. They are its own alone until the first `sync`. */
+/** Returns the pins, which are only those of this replica until the first `sync`. */
 export function createSharedPins({ own, state, tell, onpinned }: SharedPinsDeps): ToolPins & Sync {
   const pinned = new Map<string, string>()
-  /** What is not written yet: tools seen first, and approvals. */
+  /** Pins of new tools, and keys of approvals, that are not written yet. */
   const proposed = new Map<string, string>()
   const approved = new Set<string>()
-  /** Keys of tools that this replica saw first and whose pins may still give way. */
+  /** Keys of tools that this replica pinned first, whose pins may still be replaced by another replica's. */
   const fresh = new Set<string>()
   const listed = new BoundedMap<string, ReadonlyMap<string, string>>(MAX_SERVERS)
   const take = (key: string, hash: string): PinnedElsewhere[] => {

@@ -1,10 +1,10 @@
 /**
- * Secrets in the state that replicas share: OAuth tokens and registered clients of svc.
+ * Keeps secrets in the shared state: OAuth tokens and registered clients of svc.
  *
- *  1. Each entry is sealed with a key from SVC_STATE_KEY, which all replicas have. Without it, who can read Redis can read them:
- *     `onunsealed` says so once.
- *  2. One replica at a time runs a task for a name: a refresh token may be valid only once. The right passes on LEASE_MS after
- *     its holder died.
+ *  1. Each entry is sealed with a key from SVC_STATE_KEY, which all replicas have. Without it, anyone who can read Redis can read
+ *     the secrets, and `onunsealed` is called once.
+ *  2. One replica at a time runs a task for a name: a refresh token may be valid only once. If it dies, another replica can run a
+ *     task LEASE_MS later.
  */
 import { type Clock, delay } from "../lib/clock.ts"
 import { sha256 } from "../lib/digest.ts"
@@ -23,7 +23,7 @@ export type SharedSecretsDeps = {
   onunsealed(): void
 }
 
-/** Opens the store. Reads and writes nothing until a method is called. */
+/** Returns the store, whose methods reject with an UnavailableError while the state is away. Reads nothing until one is called. */
 export function createSharedSecrets({ state, replica, stateKey, clock, onunsealed }: SharedSecretsDeps): SecretStore {
   // The cluster is the salt: all replicas derive the same key without asking for one.
   const sealing = stateKey === undefined ? undefined : derivedSealer(stateKey, SALT)
@@ -65,7 +65,7 @@ export function createSharedSecrets({ state, replica, stateKey, clock, onunseale
       let cancel: () => void = () => undefined
       const renew = () => {
         cancel = clock.after(RENEW_MS, () => {
-          // A lease that is lost while the state is away: the task's own outcome counts.
+          // If the lease is lost while the state is away, the outcome of the task counts.
           lease.renew().catch(() => false)
           renew()
         })
@@ -85,7 +85,9 @@ export function createSharedSecrets({ state, replica, stateKey, clock, onunseale
       const lease = await state.lease(name, replica, LEASE_MS)
       if (lease.kind === "own") return lease
       if (waited >= WAIT_MS)
-        throw new UnavailableError("another replica has been renewing this authorization for too long")
+        throw new UnavailableError(
+          "another replica has not finished renewing this authorization; try again in a moment",
+        )
       await delay(clock, PAUSE_MS)
     }
   }

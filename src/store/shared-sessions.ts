@@ -1,12 +1,12 @@
 /**
- * Sessions in the state that replicas share. Each session is one record; a change names the fields that changed, so that two
- * replicas can change one session.
+ * Keeps sessions in the shared state. Each session is one record; a change names the fields that changed, so that two replicas
+ * can change one session.
  *
- *  1. `load` is not a request: it returns what `preload` brought. This is discarded when the session ends, or its
+ *  1. `load` does not read the state: it returns the session that `preload` has read. That session is dropped if it ends, or if its
  *     record is gone.
- *  2. A session whose record is gone has ended on another replica, or expired. A late change does not bring it back. If the
- *     state has lost everything, the first replica stores the session again, and each other one its unstored changes.
- *  3. Each principal has a bounded number of sessions: nobody fills Redis, nor ends the sessions of others.
+ *  2. A session whose record is gone has ended on another replica, or expired. A late change does not restore it. If the state
+ *     has lost everything, the first replica stores the session again, and the others their unstored changes.
+ *  3. Each principal has a limited number of sessions, so that none fills Redis, or ends the sessions of others.
  *  4. A change that could not be written is written with the next one, or before a change of another replica is read.
  */
 import { BoundedMap } from "../lib/bounded-map.ts"
@@ -19,17 +19,17 @@ export type SharedSessionsDeps = {
   readonly state: Pick<SharedState, "read" | "write" | "swap" | "remove">
   /** Milliseconds that an unused session is kept. */
   readonly ttl: number
-  /** The most sessions of a principal on all replicas: beyond that, those end whose last use was stored longest ago. */
+  /** The most sessions of a principal on all replicas. Beyond that, the ones whose last use was stored the longest ago end. */
   readonly most: number
-  /** Called when this replica has changed fields of a session's record; without `fields` if there are too many to name. */
+  /** Called when this replica has changed a session's record; `fields` are the changed ones, unless there are too many to name. */
   onchange(id: string, fields?: readonly string[]): void
   /** Checks whether the state has lost everything; if so, calls `lost` before it resolves. Rejects with an UnavailableError. */
   checkLoss(): Promise<void>
-  /** A session that this replica has was ended elsewhere. */
+  /** Called when a session that this replica has was ended elsewhere. */
   onended(id: string): void
 }
 
-/** Opens the store. */
+/** Returns the store. */
 export function createSharedSessions({
   state,
   ttl,
@@ -40,7 +40,7 @@ export function createSharedSessions({
 }: SharedSessionsDeps): SessionStore {
   const groupOf = (principal: string): RecordGroup => ({ name: `sessions ${principal}`, most })
   const fetched = new BoundedMap<string, StoredSession>(MAX_FETCHED)
-  /** What is stored of the sessions that this replica has. */
+  /** The stored records of the sessions that this replica has. */
   let written = new Map<string, SharedRecord>()
   /** The records that the state has lost, until they are stored again. */
   const lostRecords = new Map<string, SharedRecord>()
@@ -65,7 +65,7 @@ export function createSharedSessions({
     // After a loss, another replica may have stored it first.
     const isThere = isNew || before === undefined || (await put(changes, "present"))
     if (!isThere) await checkLoss()
-    // The state was lost meanwhile: the session is stored as new next.
+    // The state was lost meanwhile: the next write stores the session as new.
     if (known !== written) return
     lostRecords.delete(id)
     if (!isThere) {
@@ -81,7 +81,7 @@ export function createSharedSessions({
     const isWaiting = waiting.has(id)
     waiting.set(id, session)
     if (isWaiting) return
-    // One after the other: each writes what differs from the one before.
+    // One at a time: each writes the differences from the one before.
     let latest = session
     const writing = (writes.get(id) ?? Promise.resolve())
       .catch(() => undefined)
@@ -93,7 +93,7 @@ export function createSharedSessions({
     writes.set(id, writing)
     const settle = (isWritten: boolean) => {
       if (isWritten) unwritten.delete(id)
-      // A later one has all that this one has.
+      // A later write includes this one.
       if (writes.get(id) !== writing) return
       writes.delete(id)
       if (!isWritten) unwritten.set(id, latest)
@@ -115,7 +115,7 @@ export function createSharedSessions({
       const some = known.has(id) ? fields : undefined
       const found = await state.read(keyOf(id), some)
       if (found === undefined && known.has(id)) await checkLoss()
-      // A change that is being written must not be taken back by what was read before it.
+      // A record that was read before a write must not undo that write.
       if (writes.has(id) || known !== written) continue
       if (found === undefined || some === undefined) return take(found)
       const before = written.get(id)
@@ -131,7 +131,7 @@ export function createSharedSessions({
     },
     save,
     remove(id) {
-      // Several requests may have brought it, but only one has loaded it.
+      // Several requests may have preloaded it, but only one has loaded it.
       fetched.delete(id)
       const forget = () => {
         written.delete(id)
@@ -140,7 +140,7 @@ export function createSharedSessions({
       }
       const writing = writes.get(id)
       if (writing === undefined) forget()
-      // Its last change is written as one of what was stored before.
+      // Its last change is written as a change to the stored record.
       else writing.then(forget, forget)
     },
     close() {
@@ -191,10 +191,10 @@ export function createSharedSessions({
 
 // ---
 
-/** More requests than that do not wait at once between reading a session and using it. */
+/** The most sessions that wait between `preload` and `load`. */
 const MAX_FETCHED = 10_000
 
-/** Whether a message names these fields. */
+/** Whether these fields are few enough to be named in a message. */
 const isShort = (fields: readonly string[]): boolean =>
   fields.length <= MAX_NAMED && fields.reduce((sum, { length }) => sum + length, 0) <= MAX_NAMED_CHARS
 

@@ -1,17 +1,17 @@
 /**
- * Tokens of clients in the state that replicas share. Each replica has its file of tokens; what changes in one while svc runs
- * holds for all.
+ * Keeps client tokens in the shared state. Each replica has its own file of tokens; a change to one file while svc runs counts on
+ * all replicas.
  *
- *  1. A token that another replica created is accepted besides those of the own file. A revoked one is refused, whatever else a
- *     file says, until it would have expired; one that does not expire, for a year.
- *  2. Files keep revocations, too: one that was made while svc was stopped, or that the state has lost, is shared at the start.
- *  3. What a file holds when svc starts is not shared: a file that a replica brings back from a backup must not open the others.
- *     An entry that the others know already, but that was edited since, is.
- *  4. Of two changes of a token the newer one holds. A change that is noticed while svc runs gets the time of that. An entry that
- *     differs from one of the same time was edited while svc was stopped, and is newer.
+ *  1. A replica accepts the tokens of its own file, and those that others created. A revoked token is refused, whatever a file
+ *     says, until it would have expired, or for a year if it does not expire.
+ *  2. Files keep revocations too: one that was made while svc was stopped, or that the state has lost, is shared at the start.
+ *  3. Tokens that a file has when svc starts are not shared: a file that was restored from a backup must not add tokens to other
+ *     replicas. An entry that the others already know is shared if it was edited since.
+ *  4. Of two changes of a token the newer one counts. A change that is noticed while svc runs gets the time at which it is noticed.
+ *     An entry that differs from one of the same time was edited while svc was stopped, and is newer.
  *  5. A change that could not be written is written when the state is back, and again if the state has lost it.
- *  6. Entries are sealed with a key from SVC_STATE_KEY. Without it, who can write to Redis can create tokens: `onunsealed` says
- *     so once. With it, other entries are ignored, and `onforeign` says so once.
+ *  6. Entries are sealed with a key from SVC_STATE_KEY. Without it, anyone who can write to Redis can create tokens, and
+ *     `onunsealed` is called once. With it, other entries are ignored, and `onforeign` is called once.
  */
 import { isDeepStrictEqual } from "node:util"
 import type { Clock } from "../lib/clock.ts"
@@ -25,18 +25,18 @@ export type SharedTokensDeps = {
   /** SVC_STATE_KEY */
   readonly stateKey: string | undefined
   readonly clock: Pick<Clock, "now">
-  /** Tells the other replicas to `sync`. */
+  /** Makes the other replicas `sync`. */
   tell(): void
-  /** Tokens were created, changed or revoked elsewhere, or have a newer form here. */
+  /** Called when tokens were created, changed or revoked elsewhere, or an entry is newer here. */
   onchange(): void
   onunsealed(): void
   onforeign(): void
 }
 
 export type SharedTokens = Sync & {
-  /** Takes the own file as it is now. */
+  /** Takes the present content of the own file. */
   follow(file: TokenFile): void
-  /** Returns what the own file should hold if it holds `file`. */
+  /** Returns the content that the own file should have, given that it has `file`. */
   merge(file: TokenFile): TokenFile
   /** Takes a token of the own file that was created while svc runs. */
   created(token: ClientToken): void
@@ -48,7 +48,7 @@ export type SharedTokens = Sync & {
   refresh(): Promise<void>
 }
 
-/** Opens the tokens, and follows the state of the connection. Reads nothing before the first `sync`. */
+/** Returns the tokens, and starts to follow the state of the connection. Reads nothing before the first `sync`. */
 export function createSharedTokens(deps: SharedTokensDeps): SharedTokens {
   const { state, clock } = deps
   const sealing = deps.stateKey === undefined ? undefined : derivedSealer(deps.stateKey, SALT)
@@ -56,15 +56,15 @@ export function createSharedTokens(deps: SharedTokensDeps): SharedTokens {
   /** Ids of changes that are not written yet. */
   const unwritten = new Set<string>()
   let own = NO_TOKENS
-  const said = new Set<() => void>()
-  const sayOnce = (say: () => void) => {
-    if (!said.has(say)) say()
-    said.add(say)
+  const warned = new Set<() => void>()
+  const warnOnce = (warn: () => void) => {
+    if (!warned.has(warn)) warn()
+    warned.add(warn)
   }
   const print = async (token: Known): Promise<string> => {
     if (isRevoked(token)) return `revoked ${token.revokedUntil}`
     const text = JSON.stringify(token)
-    if (sealing === undefined) sayOnce(deps.onunsealed)
+    if (sealing === undefined) warnOnce(deps.onunsealed)
     return (await sealing)?.seal(text) ?? text
   }
   const parse = async (id: string, text: string): Promise<Known | undefined> => {
@@ -72,14 +72,14 @@ export function createSharedTokens(deps: SharedTokensDeps): SharedTokens {
     if (end !== undefined) return { revokedUntil: end }
     const token = parseToken(sealing === undefined ? text : ((await sealing)?.open(text) ?? ""))
     if (token?.id === id) return token
-    sayOnce(deps.onforeign)
+    warnOnce(deps.onforeign)
     return undefined
   }
   const isOver = (value: Known) => isRevoked(value) && value.revokedUntil <= clock.now()
-  /** Takes an entry of the shared state. Returns whether this replica knows something new. */
+  /** Takes an entry of the shared state. Returns whether it changed what this replica knows. */
   const take = (id: string, found: Known): boolean => {
     const before = known.get(id)
-    // A revocation holds at once.
+    // A revocation is final.
     if (isRevoked(before) || isOver(found)) return false
     const mine = before ?? own.tokens.get(id)
     const newest = isRevoked(found) || mine === undefined ? found : newerOf(mine, found, clock.now())
@@ -96,7 +96,7 @@ export function createSharedTokens(deps: SharedTokensDeps): SharedTokens {
     const found = await Promise.all(
       Object.entries(record).map(async ([id, text]) => [id, await parse(id, text)] as const),
     )
-    // At once: a change that comes in between would be overwritten.
+    // Without waiting in between: a change that arrives meanwhile would be overwritten.
     const news = found.filter(([id, value]) => value !== undefined && take(id, value))
     if (news.length > 0) deps.onchange()
     for (const done of waiting.splice(0, waited)) done()
@@ -127,7 +127,7 @@ export function createSharedTokens(deps: SharedTokensDeps): SharedTokens {
   }
   const changed = (token: ClientToken) => {
     const before = known.get(token.id)
-    // What has come from another replica is written to the file, too.
+    // A change of another replica is written to the file too, and must not be taken for a new one.
     if (isRevoked(before) || (before !== undefined && isSameToken(before, token))) return
     set(token.id, changedAt(token, Math.max(clock.now(), versionOf(before ?? token) + 1)))
   }
@@ -147,7 +147,7 @@ export function createSharedTokens(deps: SharedTokensDeps): SharedTokens {
           merged.revoked.set(id, value.revokedUntil)
         } else if (!revoked.has(id)) {
           const filed = tokens.get(id)
-          // One that was edited this moment is noticed a moment later.
+          // An edit of the file may not have been noticed yet.
           const isNewer = filed !== undefined && versionOf(filed) >= versionOf(value)
           merged.tokens.set(id, isNewer ? filed : value)
         }
@@ -177,7 +177,7 @@ export function createSharedTokens(deps: SharedTokensDeps): SharedTokens {
 const KEY = "tokens"
 const SALT = "svc cluster"
 
-/** When the revocation ends, in milliseconds since the epoch. */
+/** A revocation, with its end in milliseconds since the epoch. */
 type Revocation = { readonly revokedUntil: number }
 type Known = ClientToken | Revocation
 

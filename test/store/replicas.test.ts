@@ -70,24 +70,24 @@ async function two() {
   return { clock, shared, away, one, other, pass }
 }
 
-test("what waits for a replica that says hello no more ends, and for no other [cluster:silent]", async () => {
+test("requests that wait for a replica without a hello are aborted, and no others [cluster:silent]", async () => {
   const { clock, one, pass } = await two()
   const found = one.find("r2")
   expect(one.at("http://r2/mcp")).toBe(found)
   expect(one.at("http://r20/mcp")).toBeUndefined()
   await pass(10_000)
   expect([one.find("r2")?.address, found?.gone.aborted]).toEqual(["http://r2", false])
-  // It stands still.
+  // It is suspended.
   await clock.pass(4000)
   expect(found?.gone.aborted).toBe(false)
   await clock.pass(2000)
   expect([one.find("r2"), one.at("http://r2/mcp"), found?.gone.aborted]).toEqual([undefined, undefined, true])
-  // It goes on, and has another life.
+  // It continues, with a new signal.
   await pass(1000)
   expect(one.find("r2")?.gone.aborted).toBe(false)
 })
 
-test("while the shared state is away no replica is taken for gone [cluster:silent]", async () => {
+test("while the shared state is away, no replica counts as gone [cluster:silent]", async () => {
   const { clock, shared, one } = await two()
   const found = one.find("r2")
   shared.turn(false)
@@ -100,7 +100,7 @@ test("while the shared state is away no replica is taken for gone [cluster:silen
   expect(found?.gone.aborted).toBe(true)
 })
 
-test("a replica that stood still itself listens first [cluster:silent]", async () => {
+test("a replica that was itself suspended listens first [cluster:silent]", async () => {
   const { clock, one, pass } = await two()
   const found = one.find("r2")
   // Its timers are late, as after a suspension.

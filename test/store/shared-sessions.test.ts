@@ -71,7 +71,7 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
     const { one, other, network, read } = both
     for (const id of ["a", "b"]) one.save(id, session, 1)
     await network.settle()
-    // Two requests bring each, and the first of them restores it.
+    // Two requests preload each, and the first of them restores it.
     for (const id of ["a", "a", "b", "b"]) await other.shared?.preload(id)
     for (const id of ["a", "b"]) expect(other.load(id)).toMatchObject(session)
     for (const id of ["a", "b"]) await other.shared?.preload(id)
