@@ -1,6 +1,6 @@
 /**
  * Exchanges changes of servers with the other replicas: each replica runs its own process of a stdio server, and clients are
- * notified of the changes of all.
+ * notified of changes in all of them.
  *
  *  1. When a list of a server changes here, the others receive the digest of the new list. A replica with the same list has
  *     notified its clients itself.
@@ -23,7 +23,7 @@ export type ChangePeersDeps = SubscriptionPeersDeps & {
   readonly agent: Pick<Agent, "catalog">
 }
 
-/** Exchanges changes as long as the process runs. */
+/** Starts to exchange changes, for as long as svc runs. */
 export function createChangePeers(deps: ChangePeersDeps): ChangePeers {
   const { replicas, state, agent, clock } = deps
   const subscriptions = createSubscriptionPeers(deps)
@@ -116,5 +116,5 @@ const METHODS = Object.keys(LIST_KEYS) as readonly ListMethod[]
 const CHECK_MS = 1000
 /** How long requests of several replicas are collected. */
 const GATHER_MS = 250
-/** Beyond that, only the URI of the updated resource is sent. */
+/** Of a longer notification, only the URI of the resource is sent. */
 const MAX_UPDATE_CHARS = 64 * 1024

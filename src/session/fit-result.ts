@@ -1,13 +1,13 @@
 /**
- * Answers with a part of a tool's result that exceeds its budget, and stores the whole. Loaded by the first such result.
- * choice: Large results.
+ * Answers a tool call with a part of a result that exceeds its budget, and stores the whole result. Loaded by the first such
+ * result. choice: Large results.
  *
- *  1. What is stored is what the tool sent: a text as UTF-8, an image as its bytes, structured content as JSON.
- *  2. The answer says what was left out and how to read it, and links it. It stays below the budget.
- *  3. An error stays one, with the beginning of its message.
- *  4. Structured content that repeats a text is not sent, unless the tool has promised it. Then it is shortened so that it
- *     fits the promise; a tool for which that fails keeps its whole result.
- *  5. A result that cannot be stored passes whole.
+ *  1. svc stores what the tool sent: a text as UTF-8, an image as its bytes, structured content as JSON.
+ *  2. The answer says what was left out and how to read it, and links to it. It stays within the budget.
+ *  3. An error stays an error, with the beginning of its message.
+ *  4. Structured content that repeats a text is not sent, unless the tool has an output schema. Then it is shortened so that it
+ *     still matches the schema; if that fails, the result stays whole.
+ *  5. A result that cannot be stored stays whole.
  */
 import { BackendError, messageOf, UnavailableError } from "../lib/errors.ts"
 import { JsonNumber, parseExact } from "../lib/json.ts"
@@ -24,8 +24,9 @@ import { type LargeValue, largestOf, pushWhole, ResultIntake, type TakenValues }
 import { outputSchemaOf } from "./stored-answer.ts"
 
 /**
- * Returns the answer of a tool call with `budget` characters at most; the same one if it fits, is no complete result, or
- * cannot be shortened. `taken` are its values that are stored already.
+ * Returns the answer of a tool call with at most `budget` characters; the same answer if it fits, is not a complete result, or
+ * cannot be shortened. `taken` has its values that are already stored: if svc cannot complete such an answer, rejects with a
+ * BackendError.
  */
 export async function fitResult(
   answer: Answer,
@@ -75,23 +76,23 @@ export async function fitResult(
 
 const NONE_TAKEN: TakenValues = new Map()
 
-/** The words around a stored value. */
-const WORDS = 1000
-/** Blocks that are shorter stay in the answer: the words for a stored one would be longer. */
-const SMALL = WORDS
+/** Characters that are reserved for the note about a stored value. */
+const NOTE_CHARS = 1000
+/** Blocks that are shorter stay in the answer: the note about a stored one would be longer. */
+const SMALL_CHARS = NOTE_CHARS
 
 /** A part of the answer that is shown for a stored value. */
 type Shown = {
   readonly value: LargeValue
   readonly about: string
-  /** What the answer holds of it, if that is not its beginning and its end. */
+  /** The part of it that the answer has, if that is not its beginning and its end. */
   readonly more?: string
 }
 
-/** Structured content to be stored, or stored already; `isShown` if the answer has a part of it already. */
+/** Structured content to be stored; `taken` if it is already stored. `isShown`: the answer has a part of it. */
 type Structured = { readonly whole: unknown; readonly taken: ResultIntake | undefined; readonly isShown: boolean }
 
-/** One result on its way through the store. */
+/** The work on one result. */
 class Fitting {
   private readonly intakes: ResultIntake[] = []
   private readonly owner: string
@@ -109,27 +110,27 @@ class Fitting {
     this.isReadable = offersReading(client.scope, viewFor(call), gateway)
   }
 
-  /** Returns the part that is answered; undefined if the result must stay whole. Rejects with an UnavailableError. */
+  /** Resolves with the shortened result; with undefined if it must stay whole. Rejects with an UnavailableError. */
   async fit(result: Params): Promise<Params | undefined> {
     const { structuredContent, content, ...rest } = result
     const blocks: readonly unknown[] = Array.isArray(content) ? content : []
     const isError = result.isError === true
     const taken = this.takenFor(structuredContent)
-    const isSmall = taken === undefined && charactersOf(structuredContent, SMALL) <= SMALL
+    const isSmall = taken === undefined && charactersOf(structuredContent, SMALL_CHARS) <= SMALL_CHARS
     const promised = isSmall || isError ? undefined : outputSchemaOf(this.call)
     const structured =
       promised === undefined ? undefined : shortened(structuredContent, promised, Math.floor(this.budget / 3))
     if (promised !== undefined && structured === undefined) return undefined
     const shown = isSmall ? structuredContent : structured
     const left = this.budget - charactersOf(rest, this.budget) - charactersOf(shown, this.budget)
-    // Members that svc does not know take the place of the answer.
+    // Members that svc does not know would leave too little room for the content.
     if (left < this.budget / 2) return undefined
     const stored = isSmall ? undefined : { whole: structuredContent, taken, isShown: structured !== undefined }
     const fitted = { ...rest, content: await this.contentOf(blocks, stored, left) }
     return shown === undefined ? fitted : { ...fitted, structuredContent: shown }
   }
 
-  /** Returns the text of an answer with the stored values in their places again, and removes them from the store. */
+  /** Resolves with the text of an answer with its stored values put back, and removes them from the store. */
   async restore(text: string, result: unknown): Promise<string> {
     const structured = isObject(result) ? this.takenFor(result.structuredContent) : undefined
     let whole = text
@@ -142,14 +143,14 @@ class Fitting {
     return whole
   }
 
-  /** Drops what was begun and not completed. */
+  /** Drops the values whose storage was not completed. */
   async close(): Promise<void> {
     for (const intake of [...this.intakes, ...this.values.values()]) await intake.abort()
   }
 
   // ---
 
-  /** Returns what has stored a value already. */
+  /** Returns the intake that has already stored a value, if any. */
   private takenFor(value: unknown): ResultIntake | undefined {
     return typeof value === "string" && this.values.size > 0 ? this.values.get(value) : undefined
   }
@@ -164,28 +165,32 @@ class Fitting {
       const value = this.takenFor(largestOf(block).text)
       if (value !== undefined) taken.set(block, value)
     }
-    const large = new Set(blocks.filter((block) => taken.has(block) || charactersOf(block, SMALL) > SMALL))
+    const large = new Set(blocks.filter((block) => taken.has(block) || charactersOf(block, SMALL_CHARS) > SMALL_CHARS))
     const smallCharacters = blocks.reduce<number>(
       (sum, block) => sum + (large.has(block) ? 0 : charactersOf(block, left)),
       0,
     )
-    if (smallCharacters > left / 3 || large.size * WORDS > left * 0.8 || (large.size === 0 && structured === undefined))
+    if (
+      smallCharacters > left / 3 ||
+      large.size * NOTE_CHARS > left * 0.8 ||
+      (large.size === 0 && structured === undefined)
+    )
       return this.storeBlocks(
         await this.linked(blocks, taken, structured?.taken),
         structured?.taken === undefined ? structured : undefined,
         left,
       )
     let characters = smallCharacters
-    /** Returns the characters of each stored text that the answer shows. */
+    /** Returns how many characters of each stored text the answer shows. */
     const share = (isStored: boolean): number => {
       const texts = large.size + (isStored && structured?.isShown === false ? 1 : 0)
-      return Math.floor((left - characters - (isStored ? WORDS : 0)) / Math.max(1, texts) - WORDS)
+      return Math.floor((left - characters - (isStored ? NOTE_CHARS : 0)) / Math.max(1, texts) - NOTE_CHARS)
     }
-    // Blocks that are no longer than what is shown of a stored one stay in the answer, the shortest first.
+    // Blocks that are not longer than the shown part of a stored one stay in the answer, the shortest first.
     for (const { block, length } of [...large]
       .map((block) => ({ block, length: charactersOf(block, left) }))
       .sort((one, other) => one.length - other.length)) {
-      if (taken.has(block) || length > share(structured !== undefined) + WORDS) continue
+      if (taken.has(block) || length > share(structured !== undefined) + NOTE_CHARS) continue
       large.delete(block)
       characters += length
     }
@@ -211,7 +216,7 @@ class Fitting {
     return shown
   }
 
-  /** Returns the blocks with links in place of those whose values were taken already. */
+  /** Resolves with the blocks, with links in place of those whose values are already stored. */
   private async linked(
     blocks: readonly unknown[],
     taken: ReadonlyMap<unknown, ResultIntake>,
@@ -243,16 +248,16 @@ class Fitting {
     let used = 0
     for (const block of blocks) {
       used += charactersOf(block, left)
-      if (used > (left - WORDS) * 0.6) break
+      if (used > (left - NOTE_CHARS) * 0.6) break
       first.push(block)
     }
     const about = `all ${counted(blocks.length, "content block")}`
     const shown = first.length === 0 ? {} : { more: `of which the first ${counted(first.length, "block")} follow` }
-    const [note, ...links] = this.show({ value, about, ...shown }, first.length === 0 ? left - WORDS : 0)
+    const [note, ...links] = this.show({ value, about, ...shown }, first.length === 0 ? left - NOTE_CHARS : 0)
     return [note, ...first, ...links]
   }
 
-  /** Stores structured content, unless one of the texts is the same JSON. */
+  /** Stores structured content; resolves with undefined if one of the texts is the same JSON. */
   private async takeStructured(
     { whole, taken }: Structured,
     texts: readonly ResultIntake[],
@@ -271,7 +276,7 @@ class Fitting {
     return intake
   }
 
-  /** Returns the blocks that stand for a stored value: with `characters` of its beginning and end, and a link. */
+  /** Returns the blocks that replace a stored value: a note, `characters` of its beginning and end, and a link. */
   private show({ value, about, more }: Shown, characters: number): readonly unknown[] {
     const { stored, kind, shape, head, tail } = value
     const { id, size, sha256, mimeType } = stored

@@ -1,9 +1,9 @@
 /**
  * Relays a client's request to its backend, and the answer back.
  *
- *  1. A success result that needs no change goes back as the bytes that it came in (frame.ts). A large one goes back while
- *     it comes, if the client can be sent it in parts (streamed-answer.ts).
- *  2. Members that svc does not know survive in both directions.
+ *  1. A success result that needs no change is returned as the bytes in which it arrived (frame.ts). A large one is sent while
+ *     it arrives, if the client can receive it in parts (streamed-answer.ts).
+ *  2. Members that svc does not know are kept in both directions.
  *  3. Members that one era lacks are added or removed here and in era-params.ts, and nowhere else.
  */
 import type { Ownership } from "../agent/task-owners.ts"
@@ -47,13 +47,13 @@ import { isOwnProcess, namesFor, openTaskId } from "./task-id.ts"
 /** An answer; a promise is made only if something is waited for. */
 export type Answering = Answer | Promise<Answer>
 
-/** Requests that make a server do or tell something. */
+/** The methods that call a server: for a tool, a prompt or a resource. */
 export const CALLS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"])
 
 /**
- * Passes a request on under `params` (names are the backend's own already) and returns the answer. A server that is not
- * connected fails the request: `ready` has waited for it. Throws a RequestError, at once or later, for what the client may
- * not do.
+ * Passes a request on with `params`, in which names are already the backend's own, and returns the answer: an error if the server
+ * is not connected, because `ready` has already waited for it. Throws or rejects with a RequestError if the client may not do
+ * this.
  */
 export function relay(call: ClientCall, params: Params, route: Route): Answering {
   const { meter } = call.gateway.observers
@@ -68,13 +68,13 @@ export function relay(call: ClientCall, params: Params, route: Route): Answering
 }
 
 /**
- * Passes a request of svc's own on, on behalf of the client, to the process that all clients share, over the connection of
- * the client's era if it is open.
+ * Sends a request of svc's own on behalf of the client to the process that all clients share, over the connection of the client's
+ * era if that is open. Returns and throws as `relay` does.
  */
 export const relayToShared = (call: ClientCall, params: Params, route: Route): Answering =>
   relayTo(call.gateway.directory.target(route.id, call.client.era), call, params, route, uncounted)
 
-/** Answers for a backend that failed: with an `isError` result for a tool, with a JSON-RPC error for other methods. */
+/** Returns the answer for a backend that failed: an `isError` result for a tool, a JSON-RPC error for other methods. */
 export function backendFailure(error: BackendError, { request, gateway, client }: ClientCall): Answer {
   const { rpc } = codesOf(error)
   const text = gateway.hide(error.message)
@@ -89,7 +89,7 @@ export function backendFailure(error: BackendError, { request, gateway, client }
 
 // ---
 
-/** Takes the answer of a relayed call for the metrics, and returns it: here, because a promise of its own would cost each call more. */
+/** Counts the answer of a relayed call for the metrics, and returns it. A callback, because a further promise would slow each call. */
 type Count = (answer: Answer) => Answer
 
 const uncounted: Count = (answer) => answer
@@ -172,7 +172,7 @@ function admitted(target: Target, call: ClientCall, params: Params, route: Route
   return callBackend(target, call, params, route, count).finally(() => gateway.notifications.dropLogLevel(session))
 }
 
-/** Sends the request, and sends it again for each round of input that a modern backend requests from a legacy client. */
+/** Sends the request, and again for each round of input that a modern backend requests from a legacy client. */
 async function callBackend(
   target: Target,
   call: ClientCall,
@@ -197,7 +197,7 @@ async function callBackend(
   const onlarge = (head: Uint8Array) => {
     if (budget !== undefined) {
       stored = storing?.(call, spec.name, budget)
-      // The next bytes wait for what is written of it.
+      // The next bytes wait until these are written.
       void stored?.push(head)
       return stored
     }
@@ -226,7 +226,7 @@ async function callBackend(
       cancellation.offabort(cancel)
       // Another replica may have run the server since.
       if (spec.tuning.replicas === "one" && !runsElsewhere(spec) && !gateway.directory.mayRun(spec.id))
-        throw new BackendError(spec.name, PASSED_ON)
+        throw new BackendError(spec.name, MOVED)
       const finished = finish(outcome, target, call)
       if (finished.kind === "task") {
         const owner = recordOwnership("task", finished.task, target, call)
@@ -264,8 +264,8 @@ async function callBackend(
 }
 
 /**
- * Relays a request that the replica with the server did not accept to the next owner, as it does requests that come while there
- * is none. Nobody has seen it, so it is not done twice.
+ * Relays a request that the owner of a server did not accept to the next owner, as if it had arrived while there is none. The
+ * server has not received it, so it is not executed twice.
  */
 async function relayToNextOwner(
   error: UndeliveredError,
@@ -282,16 +282,16 @@ async function relayToNextOwner(
   return isReplaced ? relayTo(next, call, params, route, count) : count(backendFailure(error, call))
 }
 
-const PASSED_ON =
-  "has passed to another replica of svc, because this one was suspended or cut off during the call; try again in a moment"
+const MOVED =
+  "has moved to another replica of svc, because this one was suspended or cut off during the call; try again in a moment"
 
-/** The report of an answer that is broken off. */
+/** Returns the text that reports an answer that was broken off. */
 function brokenOff(error: BackendError, { request: { method } }: ClientCall, { name }: Route): string {
   const of = method === "tools/call" ? ` of ${cutText(asText(name), 200)}` : ""
   return `its answer to ${method}${of} was broken off: ${reasonWithoutName(error.server, error)}`
 }
 
-/** Returns what sends a large answer on while it comes; undefined if the client must get it whole. */
+/** Returns the answer that is sent while it arrives; undefined if the client must receive it whole. */
 function streamedAnswer(target: Target, call: ClientCall): StreamedAnswer | undefined {
   const { request, exchange, wrapper } = call
   if (!STREAMED.has(request.method) || wrapper !== undefined) return undefined
@@ -302,10 +302,10 @@ function streamedAnswer(target: Target, call: ClientCall): StreamedAnswer | unde
   return new StreamedAnswer(target.spec.name, render, () => exchange.openBody?.())
 }
 
-/** Requests with answers of which large values are known not to change. */
+/** Methods whose answers have large values that svc never changes. */
 const STREAMED: ReadonlySet<string> = new Set(["tools/call", "resources/read"])
 
-/** Requests whose modern results carry cache hints, besides the lists that svc answers. server: Caching; extension: Skills. */
+/** Methods whose modern results have cache hints, besides the lists that svc answers. server: Caching; extension: Skills. */
 const CACHEABLE: ReadonlySet<string> = new Set(["resources/read", "skills/list", "skills/get"])
 
 const completeMembers = (cacheable: boolean): Uint8Array => (cacheable ? COMPLETE_UNCACHED : COMPLETE)
@@ -334,7 +334,7 @@ function finish(outcome: RequestOutcome, target: Target, call: ClientCall): Fini
   return answer === undefined ? rewrite(outcome, target, call) : { kind: "done", answer }
 }
 
-/** Returns the answer in the bytes that it came in, under the client's id; undefined if more must change, or may have to. */
+/** Returns the answer in the bytes in which it arrived, with the client's id; undefined if more must change, or may have to. */
 function unchanged(
   { frame, answer }: Extract<RequestOutcome, { kind: "frame" }>,
   { peer }: Target,
@@ -364,7 +364,7 @@ function eraChange(frame: Uint8Array, cacheable: boolean, from: Era, to: Era): "
   return from === "legacy" || type === "other" ? "rewrite" : "nothing"
 }
 
-/** Parses a backend's answer and returns what becomes of it. */
+/** Parses a backend's answer and returns it as the client receives it. Throws a BackendError for an invalid one. */
 function rewrite(outcome: RequestOutcome, target: Target, call: ClientCall): Finish {
   const { request, client } = call
   const { peer, spec } = target
@@ -395,7 +395,7 @@ function rewrite(outcome: RequestOutcome, target: Target, call: ClientCall): Fin
   return task === undefined ? { kind: "done", answer } : { kind: "task", answer, task }
 }
 
-/** Returns the `resultType` that a frame states as far as bytes show it: a name that stands deeper in the result counts too. */
+/** Returns the `resultType` in a frame as far as bytes show it: one deeper in the result counts too. */
 function resultTypeIn(frame: Uint8Array): "none" | "complete" | "other" {
   const at = indexOf(frame, NEEDLE_RESULT_TYPE)
   if (at < 0) return "none"
@@ -410,7 +410,7 @@ function resultTypeIn(frame: Uint8Array): "none" | "complete" | "other" {
 function completed(result: Params, era: Era, cacheable: boolean): Params {
   const members = { resultType: "complete", ...(cacheable ? { ttlMs: 0, cacheScope: "private" } : {}) }
   if (era === "legacy") return { ...members, ...result, ...members }
-  // Behind the others, as most servers write it: of an answer that is sent while it comes, the end is not known.
+  // After the others, as most servers write it: if the answer is sent while it arrives, its end is not known yet.
   return result.resultType === undefined ? { ...result, ...members, ...result } : result
 }
 
@@ -459,7 +459,7 @@ function parsed(outcome: RequestOutcome, server: string): Response {
   }
 }
 
-/** Records the client that owns an id of the backend; returns the way to that client outside of the call, if there is one. */
+/** Records the client that owns an id of the backend. Returns the caller that reaches it outside of the call, if there is one. */
 function recordOwnership(kind: Ownership["kind"], id: string, target: Target, call: CallContext): Caller | undefined {
   const { gateway, client } = call
   const { spec, peer } = target
@@ -515,7 +515,7 @@ function mirrorHeaders(
   return { "mcp-name": encodeHeader(name), ...paramHeaders(params.arguments, mirrored) }
 }
 
-/** Returns the headers of a modern request: to another replica also the client, to which that replica binds what it seals. */
+/** Returns the headers of a modern request; to another replica also the client, for which that replica seals state. */
 function headersFor(
   { spec }: Target,
   { client, gateway }: CallContext,
@@ -532,14 +532,14 @@ function headersFor(
   }
 }
 
-/** Returns the same text for all requests that may continue one another. */
+/** Returns a text that is the same for all requests that may continue one another. */
 const clientDigest = ({ principal, scope }: Client): string =>
   sha256(JSON.stringify([principal, identityOf(scope)]), "base64url")
 
 /** The parts of a request that its messages need. */
 type CallContext = Pick<ClientCall, "gateway" | "client" | "exchange"> & { readonly request?: Request }
 
-/** The caller of a relayed request. A class, so that its functions are not made for every call. */
+/** The caller of a relayed request. A class, so that its functions are not created for every call. */
 class RelayCaller implements Caller {
   readonly session: object
   private known: string | undefined
@@ -601,21 +601,21 @@ export function wantsLog(
   return severityOf(level) >= severityOf(client.logLevel)
 }
 
-/** The error for a `requestState` that neither svc nor the backend made. */
+/** Returns the error for a `requestState` that neither svc nor the backend made. */
 export const foreignState = (): RequestError =>
   new RequestError(
     "invalid_params",
     "requestState was changed, or svc was restarted since it was made: send the request again without it",
   )
 
-/** The error for a name that leads nowhere; `near` is a similar name that exists. */
+/** Returns the error for an unknown name; `near` is a similar name that exists. */
 export const unknownName = (what: string, name: unknown, near: string | undefined): RequestError =>
   new RequestError(
     "invalid_params",
     `Unknown ${what}: ${cutText(asText(name), 200)}${near === undefined ? "" : `. Did you mean ${near}?`}`,
   )
 
-/** The words for a tool that svc keeps from clients. */
+/** Returns the reason why svc withholds a tool from clients. */
 export const withheldTool = (name: unknown, why: Withheld): string =>
   `Tool ${cutText(asText(name), 200)} ${why === "disabled" ? "is disabled" : "has changed, and is kept back until the operator approves it"}`
 

@@ -1,12 +1,13 @@
 /**
- * Keeps together the parts that several replicas have of one legacy session.
+ * Connects the parts that several replicas have of one legacy session.
  *
- *  1. A call runs on the replica that receives it. What it sends goes out on its own stream, there.
- *  2. What belongs to no call goes to the replica that has the client's stream. If that is gone, it is held here until the
- *     client opens a stream anywhere. Of several streams the one stays whose opening all replicas hear last. A replica that stops ends the stream, and returns what comes for it after that.
- *     If replicas are wrong about each other's streams, a text is passed on at most MAX_HOPS times, and then held.
- *  3. Messages can be lost while the shared state is away. When it is back, each part is compared with its record. A
- *     cancellation is in no record: it is sent again to a replica that has connected since.
+ *  1. A call runs on the replica that receives it. The messages of the call go out on its own stream, there.
+ *  2. A message that belongs to no call goes to the replica with the client's stream. If that replica is gone, this one holds the
+ *     message until the client opens a stream anywhere. Of several streams, the one stays whose opening all replicas hear last. A
+ *     replica that stops ends the stream, and returns messages that it receives for it later. If replicas are wrong about each
+ *     other's streams, a message is passed on at most MAX_HOPS times, and then held.
+ *  3. Messages between replicas can be lost while the shared state is away. When it is back, each part is compared with its
+ *     record. A cancellation is in no record: it is sent again to a replica that has connected since.
  *  4. The client's answer to a server request is forwarded over HTTP to the replica with the call. If that replica cannot be
  *     reached, the client is told to try again, and the server request fails AGAIN_MS later: its call would wait forever.
  */
@@ -27,10 +28,10 @@ export type SessionPeersDeps = {
   gateway(): Gateway
 }
 
-/** Follows the messages of other replicas about sessions, as long as the process runs. */
+/** Starts to follow the messages of other replicas about sessions, for as long as svc runs. */
 export function createSessionPeers({ replicas, clock, sessions, gateway }: SessionPeersDeps): Peers {
   const ids = new Map<string, string>()
-  /** The sessions whose stream was opened here, until this is heard: what is heard before is older. */
+  /** Sessions whose stream was opened here, until this replica hears its own message: messages that it hears before are older. */
   const opening = new Map<string, symbol>()
   const partOf = (hash: string): Session | undefined => {
     const id = ids.get(hash)
@@ -62,7 +63,7 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
       replicas.send({ kind: "session.text", session, to: from, text, back: true, hops })
       return
     }
-    // A replica that returns a text has no stream, whatever was heard of it.
+    // A replica that returns a text has no stream, even if it announced one.
     if (back === true && part.streamAt === from) part.streamAt = undefined
     part.notify(text, hops + 1)
   })
@@ -75,7 +76,7 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
   replicas.on("session.cancel", ({ session, params }) => void partOf(session)?.running.cancel(params))
   /** The last cancellations, each with the time at which it was sent. */
   const cancellations = new BoundedMap<ReplicaMessage, number>(MAX_CANCELLATIONS)
-  /** The cancellations of each session in the current window. */
+  /** The number of cancellations of each session in the current window. */
   const counts = new WeakMap<SessionPart, { count: number; readonly since: number }>()
   const countOf = (part: SessionPart): number => {
     const now = clock.now()
@@ -152,11 +153,11 @@ const MAX_CANCELLATIONS = 1000
 const WINDOW_MS = 10_000
 const MAX_ID_CHARS = 1024
 const MAX_REASON_CHARS = 256
-/** How often a text is passed on: to a stream that has moved, back from a replica that stops, and from there to the new stream. */
+/** How often a text is passed on at most: to a stream that has moved, back from a replica that stops, then to the new stream. */
 const MAX_HOPS = 3
 /** How long a client has to repeat an answer that could not be delivered. */
 const AGAIN_MS = 5000
 const UNDELIVERED =
-  "The client has answered, but its answer arrived at a replica of svc that cannot reach the one with this call (--cluster-address)"
-/** Redis disconnects a subscriber that is sent more than it reads. */
+  "The client has answered, but its answer arrived at a replica of svc that cannot reach the one with this call; correct its --cluster-address"
+/** Redis disconnects a subscriber that reads more slowly than messages arrive. */
 const MAX_PASSED_CHARS = 1024 * 1024

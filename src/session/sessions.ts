@@ -1,4 +1,4 @@
-/** The table of legacy sessions: bounded, and swept of sessions that have been idle for long. */
+/** The table of legacy sessions: bounded, and regularly cleared of sessions that have been idle for long. */
 
 import { identityOf, type Scope } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -55,8 +55,8 @@ export class Sessions {
   }
 
   /**
-   * Returns the session, if it is this principal's and of this scope; another principal's is as unknown as none. Restores a
-   * session of an earlier run of svc.
+   * Returns the session of this principal and scope; undefined if there is none, even if another principal has one with this id.
+   * Restores a stored session. Throws a RequestError if the table is full of sessions in use.
    */
   get(id: string, principal: string, scope: Scope, gateway: Gateway): Session | undefined {
     const session = this.byId.get(id) ?? this.restore(id, scope, gateway)
@@ -72,16 +72,16 @@ export class Sessions {
   }
 
   /**
-   * Brings a session here that another replica opened; undefined if there is nothing to wait for. Rejects with an
-   * UnavailableError if the shared state is away.
+   * Reads a session that another replica opened from the shared state, so that `get` finds it. Returns undefined if there is
+   * nothing to wait for. Rejects with an UnavailableError.
    */
   preload(id: string): Promise<boolean> | undefined {
     return this.byId.has(id) ? undefined : this.store()?.shared?.preload(id)
   }
 
   /**
-   * Makes this replica the home of a session whose home is gone, unless another replica is by now. Returns whether it did.
-   * Rejects with an UnavailableError.
+   * Makes `replica`, this one, the home of a session whose home is gone, unless another replica has already become it. Resolves
+   * with whether it did. Rejects with an UnavailableError.
    */
   async adopt(session: Session, replica: string, gateway: Gateway): Promise<boolean> {
     const { home } = session
@@ -90,7 +90,7 @@ export class Sessions {
     return isAdopted
   }
 
-  /** Waits until a new session is stored, if other replicas use it too. Rejects with an UnavailableError, and ends it. */
+  /** Resolves when a new session is stored; undefined for a single svc. Ends it and rejects with an UnavailableError if that fails. */
   stored(session: Session): Promise<void> | undefined {
     return this.store()
       ?.shared?.stored(session.id)
@@ -101,19 +101,19 @@ export class Sessions {
   }
 
   /**
-   * Takes over what another replica changed of a session, or that it ended it. `fields`: what it changed of the session's
-   * record, if known. Rejects with an UnavailableError.
+   * Applies what another replica changed of a session, or ends the session if that replica ended it. `fields`: the changed fields
+   * of its record, if known. Rejects with an UnavailableError.
    */
   async refresh(session: Session, gateway: Gateway, fields?: readonly string[]): Promise<void> {
     await this.store()?.shared?.reread(session.id, fields, (found) => {
       if (this.byId.get(session.id) !== session) return false
       if (found === undefined) this.remove(session.id, "was ended")
-      else this.recall(session, found, gateway)
+      else this.apply(session, found, gateway)
       return true
     })
   }
 
-  /** Compares all sessions with what is stored, after the shared state was away; stores them again if it has `lost` them. */
+  /** Compares all sessions with the stored ones after the shared state was away. Stores them again if the state has `lost` them. */
   async recheck(gateway: Gateway, lost: boolean): Promise<void> {
     if (lost) this.store()?.shared?.lost()
     const checks = [...this.byId.values()].map((session) => {
@@ -137,7 +137,7 @@ export class Sessions {
 
   /**
    * Ends a session because its client asked: its running requests get no answers. Rejects with an UnavailableError if the
-   * other replicas cannot be told.
+   * shared state cannot be reached.
    */
   async end(session: Session, gateway: Gateway, reason: string): Promise<void> {
     await this.store()?.shared?.end(session.id)
@@ -156,7 +156,7 @@ export class Sessions {
     this.onend(session)
   }
 
-  /** Ends all sessions for this process; stored ones go on in the next. */
+  /** Ends all sessions in this process. Stored sessions continue in the next one. */
   close(): void {
     this.cancelSweep()
     for (const session of this.byId.values()) {
@@ -171,12 +171,12 @@ export class Sessions {
   private restore(id: string, scope: Scope, gateway: Gateway): Session | undefined {
     const found = this.store()?.load(id)
     if (found === undefined || found.scope !== identityOf(scope)) return undefined
-    // Before servers learn of it: they would keep its subscriptions.
+    // Before servers hear of it: they would keep its subscriptions if it were refused.
     this.makeRoom()
     const session = new Session(id, found.principal, this.rescope(scope, found.params), found.params)
-    this.recall(session, found, gateway)
+    this.apply(session, found, gateway)
     this.add(session, gateway)
-    // Nothing follows the messages of other replicas about it before: what they have changed since it was read is read now.
+    // This replica did not follow messages about it until now, so changes since it was read are read here.
     if (this.store()?.shared !== undefined) void this.refresh(session, gateway).catch(() => undefined)
     return session
   }
@@ -190,8 +190,8 @@ export class Sessions {
     this.remove(oldest.id, "made room for another session")
   }
 
-  /** Gives a session what is stored of it; none of that is a change to store. */
-  private recall(session: Session, found: StoredSession, gateway: Gateway): void {
+  /** Applies stored data to a session. Nothing of that is stored again. */
+  private apply(session: Session, found: StoredSession, gateway: Gateway): void {
     session.streamIsAt(found.stream)
     session.home = found.home
     const isNew = found.logLevel !== session.logLevel

@@ -1,10 +1,10 @@
 /**
- * Stores the large values of an answer while it comes, for a call with a budget: svc never has the whole in memory.
+ * Stores the large values of an answer while it arrives, for a call with a budget: svc never has the whole answer in memory.
  *
- *  1. Nothing is stored before the answer is larger than its budget in any case. An answer that ends before that is whole.
+ *  1. Nothing is stored until the answer certainly exceeds its budget. An answer that ends before stays whole.
  *  2. A value is stored as fit-result.ts stores it: a text as UTF-8, binary data as its bytes, structured content as JSON. A
- *     value in a block that does not say its type before is not stored yet, because the type decides.
- *  3. What an answer that fails has stored is dropped.
+ *     value in a block without a type before it is not stored, because the form depends on the type.
+ *  3. If an answer fails, its stored values are dropped.
  */
 import { toolOf } from "../catalog/catalog.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
@@ -18,8 +18,8 @@ import { resultOwner } from "./result-budget.ts"
 import { largestOf, ResultIntake, type TakenValues } from "./result-intake.ts"
 
 /**
- * Returns what stores the large values of a call's answer; undefined if the answer must be whole: that of a tool with an
- * output schema is shortened as a whole, and one with a very large budget may fit.
+ * Returns the storage for the large values of a call's answer; undefined if the answer must be whole: the answer of a tool with an
+ * output schema is shortened as a whole, and an answer with a very large budget may fit.
  */
 export function storedAnswer(call: ClientCall, server: string, budget: number): StoredAnswer | undefined {
   const { client, gateway } = call
@@ -29,7 +29,7 @@ export function storedAnswer(call: ClientCall, server: string, budget: number): 
   const store = gateway.results.store()
   const take = (encoding: "text" | "base64") => {
     const writer = store.then((opened) => opened.create(owner))
-    // A failure is that of the first write.
+    // A failure is reported by the first write.
     writer.catch(() => undefined)
     return new ResultIntake(writer, encoding)
   }
@@ -47,7 +47,7 @@ export const outputSchemaOf = (call: ClientCall): unknown =>
 export class StoredAnswer implements AnswerStorage {
   private readonly intakes = new Map<string, ResultIntake>()
   private current: { readonly intake: ResultIntake; readonly decoder: JsonStringDecoder | undefined } | undefined
-  /** What has come while the answer may still fit. */
+  /** The bytes that have arrived while the answer may still fit. */
   private first: Buffer[] = []
   private firstBytes = 0
   private values: LargeValues | undefined
@@ -55,7 +55,10 @@ export class StoredAnswer implements AnswerStorage {
   private opening: Promise<void> | undefined
   private failure: unknown
 
-  /** `server` names the backend in errors; `most` is the bytes that an answer within the budget may have; `take` begins to store a value, and `onfailure` hears why that failed. */
+  /**
+   * `server` names the backend in errors. `most` is the most bytes that an answer within the budget may have. `take` begins to
+   * store a value; `onfailure` is called if that fails.
+   */
   constructor(
     private readonly server: string,
     private readonly most: number,
@@ -99,7 +102,7 @@ export class StoredAnswer implements AnswerStorage {
     for (const intake of this.intakes.values()) await intake.abort().catch(() => undefined)
   }
 
-  /** Called when a large value begins. */
+  /** Called when a large value begins. Returns whether it is stored. */
   onvalue(frame: Uint8Array, placeholder: string): boolean {
     const message = parseFrame(frame)
     const result = isObject(message) ? message.result : undefined
@@ -120,7 +123,7 @@ export class StoredAnswer implements AnswerStorage {
     if (this.current === undefined || this.failure !== undefined) return
     const { intake, decoder } = this.current
     const plain = decoder === undefined ? asBuffer(bytes) : decoder.push(bytes)
-    // What must wait for its file is copied: the next bytes take its place.
+    // Bytes that must wait for their file are copied: the next ones overwrite them.
     if (this.queue.length > 0 || !intake.isOpen) this.queue.push({ intake, bytes: Buffer.from(plain) })
     else this.attempt(() => intake.pushNow(plain))
   }
@@ -133,7 +136,7 @@ export class StoredAnswer implements AnswerStorage {
     this.current = { intake, decoder }
   }
 
-  /** Writes what has come. Only the opening of a file is waited for, so that no more than a piece is in memory. */
+  /** Writes the bytes that have arrived. Returns a promise only if a file must be opened first, so that little is in memory. */
   private write(): Promise<void> | undefined {
     if (this.opening === undefined) this.drain()
     if (this.queue.length === 0) return undefined
@@ -141,7 +144,7 @@ export class StoredAnswer implements AnswerStorage {
     return this.opening
   }
 
-  /** Opens the files of what has come. Never rejects. */
+  /** Opens the files of the values that have arrived. Never rejects. */
   private async openFiles(): Promise<void> {
     try {
       for (let next = this.queue[0]; next !== undefined; next = this.queue[0]) {

@@ -1,11 +1,11 @@
 /**
- * Sends a large answer of a backend on to the client while it comes.
+ * Sends a large answer of a backend to the client while it arrives.
  *
- *  1. The large values of the result pass as they are (wire/large-values.ts). The rest of the frame takes the way of every
- *     answer that is not relayed as bytes, with placeholders for the values: once for each value that begins, for what is
- *     sent before it, and once at the end.
- *  2. What was sent cannot be taken back. If the end of the frame changes anything before it, the answer fails. So that it does
- *     not, all members stay where they are written (wire/member-marks.ts).
+ *  1. The large values of the result pass unchanged (wire/large-values.ts). The rest of the frame is rendered like any answer that
+ *     is not relayed as bytes, with placeholders for the values: once when a value begins, to send the part before it, and once at
+ *     the end.
+ *  2. A part that was sent cannot be changed. If the end of the frame would change it, the answer fails. To prevent that, all
+ *     members stay where they are written (wire/member-marks.ts).
  *  3. An answer that fails is broken off: the client sees an error, and never a shorter answer.
  */
 import type { AnswerTaker } from "../backend/connection.ts"
@@ -20,25 +20,28 @@ import type { AnswerBody } from "./client.ts"
 export class StreamedAnswer implements AnswerTaker {
   private readonly values = new LargeValues(this)
   private body: AnswerBody | undefined
-  /** The parts of the answer's text that were sent, which large values follow. */
+  /** The parts of the answer's text that were sent, each before a large value. */
   private readonly parts: string[] = []
   private sent = 0
   private waiting: Promise<void> | undefined
 
-  /** `server` names the backend in errors. `render` returns the client's answer for a backend's, if no more is to be done; `open` begins to send it. */
+  /**
+   * `server` names the backend in errors. `render` turns a backend's message into the client's answer, if that is final. `open`
+   * begins the response.
+   */
   constructor(
     private readonly server: string,
     private readonly render: (message: Response) => Answer | undefined,
     private readonly open: () => AnswerBody | undefined,
   ) {}
 
-  /** Takes the beginning of the frame. Returns whether the answer is sent on from now on. */
+  /** Takes the beginning of the frame. Returns whether the answer is sent while it arrives. */
   begin(head: Uint8Array): boolean {
     this.values.push(head)
     return this.isOpen
   }
 
-  /** Whether the client has been sent a part of the answer: then it can get no other. */
+  /** Whether a part of the answer was sent: then the client can receive no other answer. */
   get isOpen(): boolean {
     return this.body !== undefined
   }
@@ -53,7 +56,7 @@ export class StreamedAnswer implements AnswerTaker {
     return markMembers(this.values.end(), this.values.secret)
   }
 
-  /** Sends the rest of the answer and returns what is known of it. Throws a BackendError if something else was sent before. */
+  /** Sends the rest of the answer, and returns its outcome and size. Throws a BackendError if it contradicts the parts before. */
   complete(answer: Answer): Answer {
     const parts = this.partsOf(answer)
     if (parts?.length !== this.parts.length + 1 || !this.isContinued(parts))
@@ -63,7 +66,7 @@ export class StreamedAnswer implements AnswerTaker {
     return { frame: "", outcome: answer.outcome, sent: this.sent }
   }
 
-  /** Called when a large value begins. */
+  /** Called when a large value begins. Returns whether its bytes are sent as they arrive. */
   onvalue(frame: Uint8Array): boolean {
     const message = parseFrame(markMembers(frame, this.values.secret))
     if (!isObject(message) || !isObject(message.result) || !hasKnownType(message.result)) return false
@@ -86,7 +89,7 @@ export class StreamedAnswer implements AnswerTaker {
 
   // ---
 
-  /** Returns the text of an answer in parts, between which the large values belong; undefined if it lacks some of them. */
+  /** Splits the text of an answer at its large values. Returns undefined if it lacks some of them. */
   private partsOf({ frame }: Answer): readonly string[] | undefined {
     return this.values.split(withoutMarks(textOf(frame), this.values.secret))
   }
@@ -103,7 +106,7 @@ export class StreamedAnswer implements AnswerTaker {
 
 // ---
 
-/** Whether the last block of a result's content, which may be incomplete, states its type: it decides what is renamed in it. */
+/** Whether the last block of a result's content, which may be incomplete, already has its type, which decides what is renamed. */
 function hasKnownType({ content }: Params): boolean {
   const last: unknown = Array.isArray(content) ? content.at(-1) : undefined
   return last === undefined || (isObject(last) && typeof last.type === "string")

@@ -68,7 +68,7 @@ test("an answer that comes after another replica may have started the server rea
       spec: { ...spec, tuning, launch: { transport: "stdio" } as ServerSpec["launch"] },
       directory: { mayRun: () => mayRun },
     })
-    expect(text).toContain(mayRun ? '"result":{"content":[]}' : "has passed to another replica of svc")
+    expect(text).toContain(mayRun ? '"result":{"content":[]}' : "has moved to another replica of svc")
   }
 })
 

@@ -42,7 +42,7 @@ describe.skipIf(NO_REDIS !== undefined)("a session of three replicas", () => {
     expect(got.toSorted()).toEqual(["r1", "r2", "r3"])
   })
 
-  test("a question whose answer cannot be brought to it fails, unless the client sends the answer again in time [cluster:unreached]", async () => {
+  test("a question whose answer cannot be forwarded to it fails, unless the client sends the answer again in time [cluster:unreached]", async () => {
     await using cluster = await startCluster()
     const { clock, network, parts } = cluster
     const [asking, other] = parts
