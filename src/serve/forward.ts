@@ -1,14 +1,15 @@
 /**
- * Sends a client's request on to the replica that it belongs to, and streams the response back.
+ * Forwards a client's request to the replica that it belongs to, and streams the response back. A replica that stops passes new
+ * requests on to any other.
  *
- *  1. The request goes on as it came, with its credentials and its `Host`: the other replica authenticates and answers it as if
- *     the load balancer had chosen it. So nothing needs to be trusted but the client.
- *  2. A request goes on once: whoever sends the header FORWARDED_BY gets what this replica has.
- *  3. If the other replica is gone, or accepts no connection any more, this one answers with what it has. So it does if the
- *     other one stops, and says by ELSEWHERE_HEADER that the request is another's. A replica that says hello and was never
- *     reached may have a wrong address: the client is told to try again.
- *  4. What waits for a replica ends with its life (store/replicas.ts): a replica that stands still accepts connections, and
- *     answers nothing. A stream that has begun ends with an error for its request.
+ *  1. The request is sent unchanged, with its credentials and its `Host`: the other replica authenticates and answers it as if
+ *     the load balancer had chosen it. So it trusts only the client's own credentials.
+ *  2. A request is forwarded once: this replica answers a request with the header FORWARDED_BY itself.
+ *  3. If the other replica is gone, accepts no more connections, or declines with ELSEWHERE_HEADER because it stops, this replica
+ *     answers as well as it can. A replica that says hello and was never reached may have a wrong address: the client is told to
+ *     try again.
+ *  4. A request that waits for a replica fails when that replica is gone (store/replicas.ts): a replica that hangs accepts
+ *     connections, and does not answer. A stream that has begun ends with an error for its request.
  */
 import { messageOf, publicMessage, RPC_CODE, UnansweredError, UnavailableError } from "../lib/errors.ts"
 import { isConnectionRefused } from "../lib/network-error.ts"
@@ -21,15 +22,15 @@ import { errorResponse } from "./respond.ts"
 export type ForwardDeps = {
   /** The id of this replica. */
   readonly replica: string
-  /** Returns another replica that lives. */
+  /** Returns another live replica; undefined if there is none with this id. */
   find(id: string): Pick<OtherReplica, "address" | "gone"> | undefined
-  /** Returns whether it is of any use to send another replica a request at its address. */
+  /** Returns whether a request to another replica can succeed; a promise while that is being tested. */
   reaches?(id: string): boolean | Promise<boolean>
   /** Sends a request, like fetch. */
   send(url: string, init: RequestInit): Promise<Response>
 }
 
-/** A replica that says hello cannot be sent a request. */
+/** The error for a request to a replica that is alive but cannot be reached at its address. */
 export class UnreachedError extends UnavailableError {
   constructor(replica: string) {
     super(
@@ -40,9 +41,9 @@ export class UnreachedError extends UnavailableError {
 }
 
 /**
- * Sends a request on to a replica. `body` is its body if that was read already, `id` that of the JSON-RPC request in it.
- * Resolves with undefined if this replica must answer. Rejects with an UnansweredError if the other one has ended while it
- * worked on the request, or does not answer; with an UnreachedError if it lives and has not received the request.
+ * Forwards a request to a replica. `body` is its body if it was read already, `id` the id of the JSON-RPC request in it. Resolves
+ * with undefined if this replica must answer. Rejects with an UnansweredError if the other one ended while it worked on the
+ * request, or does not answer; with an UnreachedError if it is alive and did not receive the request.
  */
 export type Forward = (
   to: string | undefined,
@@ -51,7 +52,7 @@ export type Forward = (
   id?: Id,
 ) => Promise<Response | undefined> | undefined
 
-/** Creates the function that forwards. It returns undefined at once if there is no other replica to send the request to. */
+/** Returns the function that forwards. It returns undefined at once if there is no other replica to send the request to. */
 export function createForward({ replica, find, reaches, send }: ForwardDeps): Forward {
   return (to, request, body, id) => {
     if (to === undefined || to === replica || request.headers.has(FORWARDED_BY)) return undefined
@@ -73,16 +74,16 @@ export function createForward({ replica, find, reaches, send }: ForwardDeps): Fo
 
 /**
  * Sends a request that any replica can serve to one that does not stop, as the load balancer ought to have done. Resolves with
- * undefined if none takes it; undefined at once if there is none, or another replica has passed the request on already.
+ * undefined if none accepts it. Returns undefined at once if there is none, or another replica has already passed the request on.
  */
 export type PassOn = (request: Request, body: string, id: Id | undefined) => Promise<Response | undefined> | undefined
 
 export type PassOnDeps = Pick<ForwardDeps, "replica" | "send"> & {
-  /** Returns the replicas that may take it. */
+  /** Returns the replicas that may serve the request. */
   others(): readonly Pick<OtherReplica, "address" | "gone">[]
 }
 
-/** Creates the function by which a replica that stops passes requests on, to the others in turn. */
+/** Returns the function with which a replica that stops passes requests on to the others in turn. */
 export function createPassOn({ replica, others, send }: PassOnDeps): PassOn {
   let last = 0
   return (request, body, id) => {
@@ -100,17 +101,17 @@ export function createPassOn({ replica, others, send }: PassOnDeps): PassOn {
   }
 }
 
-/** A header of a response that leaves the request to any other replica. */
+/** A header of a response with which a replica that stops declines a request: any other replica may serve it. */
 export const ELSEWHERE_HEADER = "svc-elsewhere"
 
-/** Leaves a request that was sent on to any other replica: this one stops. */
+/** Returns the response that declines a forwarded request. */
 export const elsewhereResponse = (): Response =>
-  errorResponse(new UnavailableError("This replica of svc stops", { retryAfter: 1 }), {
+  errorResponse(new UnavailableError("This replica of svc is stopping; try again in a moment", { retryAfter: 1 }), {
     shape: "jsonrpc",
     headers: { [ELSEWHERE_HEADER]: "1" },
   })
 
-/** Whether another replica has sent a request on. */
+/** Whether another replica forwarded a request. */
 export const isForwarded = ({ headers }: Request): boolean => headers.has(FORWARDED_BY)
 
 // ---
@@ -120,16 +121,16 @@ const PASSED_ON_BY = "svc-passed-on-by"
 const HOP_BY_HOP = ["connection", "keep-alive", "transfer-encoding", "content-length", "upgrade", "te", "trailer"]
 
 const ENDED = "The replica of svc that worked on this request has ended"
-const SILENT = "The replica of svc that worked on this request does not answer; whether it was done is unknown"
+const SILENT = "The replica of svc that worked on this request does not answer; it may or may not have done the work"
 
 type Sending = Pick<ForwardDeps, "send"> & {
   readonly body: string | undefined
   readonly id: Id | undefined
-  /** A header that says which replica sends it, and why. */
+  /** The header that names the sending replica: FORWARDED_BY or PASSED_ON_BY. */
   readonly mark: readonly [name: string, replica: string]
 }
 
-/** Sends a request to another replica. Resolves with a word if that did not take it; rejects with an UnansweredError. */
+/** Sends a request to another replica. Resolves with a word if that replica did not accept it; rejects with an UnansweredError. */
 function sendTo(
   { address, gone }: Pick<OtherReplica, "address" | "gone">,
   request: Request,
@@ -138,7 +139,7 @@ function sendTo(
   const { pathname, search } = new URL(request.url, "http://localhost")
   const headers = new Headers(request.headers)
   for (const name of HOP_BY_HOP) headers.delete(name)
-  // What the other replica compresses, this one would have to decompress.
+  // This replica would have to decompress a compressed response.
   headers.set("accept-encoding", "identity")
   headers.set(...mark)
   const lost = (cause: unknown) =>
@@ -158,7 +159,7 @@ function sendTo(
   )
 }
 
-/** Returns the response as this replica sends it. `last` makes the end of an event stream that breaks off, if it has one. */
+/** Returns the response as this replica sends it. `last` returns the last event for an event stream that breaks off, if any. */
 async function relayed(
   response: Response,
   last: (cause: unknown) => Uint8Array | undefined,
@@ -174,7 +175,7 @@ async function relayed(
   return new Response(body !== null && isStream ? endedWith(body, last) : body, { status, headers })
 }
 
-/** Passes on an event stream. Ends it with `last` if it breaks off: its client then need not find out what that means. */
+/** Returns a copy of an event stream that ends with the event of `last` if the stream breaks off, so that its client knows why. */
 function endedWith(
   body: ReadableStream<Uint8Array>,
   last: (cause: unknown) => Uint8Array | undefined,
@@ -197,7 +198,7 @@ function endedWith(
   return new ReadableStream(source, BYTE_STRATEGY)
 }
 
-/** Returns the event of an error answer. The break may be within an event, which the empty lines end. */
+/** Returns the event of an error answer. Empty lines come first: the stream may have broken off within an event. */
 function errorEvent(id: Id, error: UnansweredError): Uint8Array {
   const event = formatEvent(errorText(id, RPC_CODE.internalError, publicMessage(error)))
   return Buffer.concat([Buffer.from("\n\n"), event])

@@ -1,6 +1,6 @@
 /**
- * The way back of one HTTP request: JSON until it must be SSE. The first message before the answer turns the response into a
- * stream; nothing polls and nothing is held back. basic: Streamable HTTP, Receiving Messages.
+ * The response to one HTTP request: JSON unless it must be SSE. A message before the answer turns the response into a stream;
+ * nothing polls and nothing is held back. basic: Streamable HTTP, Receiving Messages.
  */
 import { RequestError } from "../lib/errors.ts"
 import { Cancellation } from "../session/cancellation.ts"
@@ -26,7 +26,7 @@ export type OpenStream = {
   keepAlive(): void
   /** Ends the stream: svc shuts down, or the token of its client expires. */
   close(): void
-  /** Ends the stream if its client can open it again at another replica without a loss. */
+  /** Called when this replica stops: ends the stream as soon as its client can reopen it on another replica without a loss. */
   drain?(): void
 }
 
@@ -41,7 +41,7 @@ type Resumable = Pick<Session, "events" | "sendsPrimingEvent">
 
 export class HttpExchange implements Exchange, OpenStream, EventSink {
   readonly cancellation = new Cancellation()
-  /** Ends a stream that would go on for ever. */
+  /** Ends a stream that would go on forever. */
   private closeStream: (() => void) | undefined
   private stream: ReadableStreamDefaultController<Uint8Array> | undefined
   /** The body of an answer that is sent in parts. */
@@ -53,17 +53,17 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
   private logged: number | undefined
 
   constructor(
-    /** Takes the HTTP response: at the answer, or at the first thing before it. */
+    /** Called with the HTTP response at the answer, or at the first message before it. */
     private readonly respond: (response: Response) => void,
     private readonly asker: Asker,
     private readonly streams: OpenStreams,
-    /** Set if the client may come back for the rest; undefined if a closed connection cancels the request. */
+    /** Set if the client can resume the stream; undefined if a closed connection cancels the request. */
     private readonly resumable?: Resumable,
-    /** The request that it answers. */
+    /** The id of the request; undefined for a batch, or if the stream cannot be resumed. */
     private readonly request?: Id,
     /**
-     * Has the signal of a closed connection; undefined if it is watched already. It matters only once there is more than the
-     * answer, and asking Bun for it costs a tenth of relaying a call.
+     * Has the signal of a closed connection; undefined if it is watched already. Read only if there is more to send than the
+     * answer, because asking Bun for it costs a tenth of relaying a call.
      */
     private http?: { readonly signal: AbortSignal },
   ) {}
@@ -84,7 +84,10 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
     return this.asker.ask(method, params, signal, (text) => this.push(text), onprogress)
   }
 
-  /** An answer in parts cannot be resumed: a client that leaves cancels its request. An open event stream takes whole events. */
+  /**
+   * Opens a body for an answer in parts; returns undefined if that is impossible, for example on an open event stream, which takes
+   * whole events. Such a body cannot be resumed: a client that leaves cancels its request.
+   */
   openBody(): AnswerBody | undefined {
     if (this.stream !== undefined || this.body !== undefined || this.disconnected) return undefined
     this.body = new PartialBody(() => {
@@ -95,7 +98,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
     return this.body
   }
 
-  /** Sends the answer and ends the response, or breaks off one that was begun and has not ended. `init` counts only if nothing was sent before. */
+  /** Sends the answer and ends the response; breaks off a body that has not ended. `init` counts only if nothing was sent before. */
   finish(frame: Uint8Array | string, init: ResponseInit = ANSWER): void {
     if (this.body !== undefined) {
       this.body.breakOff()
@@ -116,7 +119,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
     else this.finishStream()
   }
 
-  /** The client closed the connection. That cancels the request, unless the client may come back for the rest. */
+  /** Called when the client has closed the connection. Cancels the request, unless the client can resume the stream. */
   abort(): void {
     if (this.disconnected) return
     this.disconnected = true
@@ -223,20 +226,20 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
 /** A comment: shows that the stream is open. From: HTML, SSE. */
 export const SSE_COMMENT = new TextEncoder().encode(":\n\n")
 
-/** Counts the bytes that wait in a stream: Bun takes no more out of it than the client reads. */
+/** Counts the bytes that wait in a stream: Bun takes only as much out of it as the client reads. */
 export const BYTE_STRATEGY = new ByteLengthQueuingStrategy({ highWaterMark: 0 })
 
-/** Whether so much waits for a client that svc disconnects it: a client that does not read must not fill the memory. */
+/** Whether so many bytes wait for a client that svc disconnects it: a client that does not read must not fill the memory. */
 export const isUnread = ({ desiredSize }: ReadableStreamDefaultController<Uint8Array>): boolean =>
   (desiredSize ?? 0) < -MAX_UNREAD_BYTES
 
-/** Returns an event without data that says from which id, and when, the client can resume the stream. From: SEP-1699. */
+/** Returns an event without data that gives the client an id to resume the stream from, and a delay. From: SEP-1699. */
 export const primingEvent = (id: string): Uint8Array =>
   new TextEncoder().encode(`id: ${id}\nretry: ${RETRY_MS}\ndata:\n\n`)
 
 // ---
 
-/** Returns the body of a frame. A large frame is written from where it is: Bun would copy it first. */
+/** Returns the body of a frame. A large frame becomes a stream, because Bun would copy it first. */
 function bodyOf(frame: Uint8Array | string): ReadableStream | Uint8Array<ArrayBuffer> | string {
   if (typeof frame === "string" || frame.length < LARGE) return frame as Uint8Array<ArrayBuffer> | string
   const source = {
@@ -249,11 +252,11 @@ function bodyOf(frame: Uint8Array | string): ReadableStream | Uint8Array<ArrayBu
   return new ReadableStream(source)
 }
 
-/** A response body that is written in parts. Without its end the client sees that it is broken off. */
+/** A response body that is written in parts. A client sees if it was broken off. */
 class PartialBody implements AnswerBody {
   readonly stream: ReadableStream
   private controller: ReadableStreamDirectController | undefined
-  /** Parts from before Bun reads the stream. */
+  /** Parts that were written before Bun reads the stream. */
   private early: (Uint8Array | string)[] = []
   private readonly over = Promise.withResolvers<void>()
   private isOver = false

@@ -76,11 +76,11 @@ export type McpDeps = EndpointDeps & {
   readonly leaving?: Leaving | undefined
 }
 
-/** How a replica stops, for those who still send it requests. */
+/** How a replica that stops treats the requests that it still receives. */
 export type Leaving = {
   /** Whether each connection ends with its next response: the next one is to go elsewhere. */
   readonly endsConnections: boolean
-  /** Whether new work is left to the other replicas. */
+  /** Whether it passes new work on to the other replicas. */
   readonly passesOn: boolean
   readonly passOn: PassOn
 }
@@ -175,7 +175,7 @@ async function serveOther(received: Received): Promise<Response> {
   }
 }
 
-/** Loads the session of a request if another replica opened it. Rejects with an UnavailableError. */
+/** Reads the session of a request from the shared state if another replica opened it. Rejects with an UnavailableError. */
 async function preloadSession({ http, deps }: Received): Promise<void> {
   const id = http.headers.get("mcp-session-id")
   if (id !== null) await deps.sessions.preload(id)
@@ -196,20 +196,20 @@ function replicaOf(value: unknown, { principal, deps }: Received): string | unde
   return asked ?? replicaOfTask(params.taskId) ?? replicaOfResult(method, params)
 }
 
-/** Answers a POST in a cluster: here, or at the replica that must answer it. */
+/** Answers a POST in a cluster: here, at the replica that must answer it, or at another one if this one stops. */
 function post(value: unknown, body: string, received: Received): Served {
   const { http, deps } = received
-  // The answers of a batch go to several replicas from here; its requests may be for the session's own processes.
+  // `postBatch` forwards each response in a batch by itself. A batch with requests may need the session's own processes.
   if (Array.isArray(value) && !value.some((one) => isObject(one) && "id" in one && "method" in one))
     return postHere(value, received)
-  // A direct call of a tool passes here, too: only this method is read as a message.
+  // Direct calls of tools come here too, so only a message with this method is parsed.
   if (deps.replicas !== undefined && !isForwarded(http) && isObject(value) && value.method === "tasks/list") {
     const message = asMessage(value)
     if (isRequest(message)) return postTaskList(message, received, deps.replicas())
   }
   const to = replicaOf(value, received)
   if (to === undefined && deps.leaving?.passesOn && received.principal.name !== REPLICA && isWork(value)) {
-    // Another replica has sent it to the home of its session, which is there from now on.
+    // The other replica took this one for the home of the session. If declined, it adopts the session.
     if (isForwarded(http)) return elsewhereResponse()
     const passing = deps.leaving.passOn(http, body, requestIdOf(value))
     if (passing !== undefined) return passing.then((passed) => passed ?? postOrForward(value, body, received, to))
@@ -217,13 +217,13 @@ function post(value: unknown, body: string, received: Received): Served {
   return postOrForward(value, body, received, to)
 }
 
-/** Whether what was posted makes this replica do something that any replica could do. A stream of changes is ended when svc stops. */
+/** Whether a posted value is work that any replica could do. svc ends streams of changes when it stops, so they do not count. */
 const isWork = (value: unknown): boolean =>
   Array.isArray(value) ||
   parseToolInvocation(value) !== undefined ||
   (requestIdOf(value) !== undefined && isObject(value) && value.method !== "subscriptions/listen")
 
-/** Answers what was posted here, or at the replica that it belongs to. */
+/** Answers a posted value here, or forwards it to the replica that it belongs to. */
 function postOrForward(value: unknown, body: string, received: Received, to: string | undefined): Served {
   const { http, deps } = received
   if (to === undefined && deps.homes !== undefined && http.headers.has("mcp-session-id"))
@@ -237,7 +237,7 @@ function postOrForward(value: unknown, body: string, received: Received, to: str
       )
 }
 
-/** Tells the replica whose call waits for it that an answer of its client has come here, and could not be brought. Throws the error. */
+/** Reports a client's answer that could not be forwarded to the replica whose call waits for it. Throws `error`. */
 function reportUndelivered(error: unknown, value: unknown, received: Received, to: string | undefined): never {
   const answer = isObject(value) && value.method === undefined && isId(value.id) ? value.id : undefined
   if (error instanceof UnreachedError && answer !== undefined && to !== undefined)
@@ -245,20 +245,20 @@ function reportUndelivered(error: unknown, value: unknown, received: Received, t
   throw error
 }
 
-/** Returns the id of a request; undefined if what was posted is none. */
+/** Returns the id of a request; undefined if the posted value is not a request. */
 const requestIdOf = (value: unknown): Id | undefined =>
   isObject(value) && "method" in value && isId(value.id) ? value.id : undefined
 
 /**
- * Answers a message of a session at the replica that runs the session's processes, if any. If that replica is gone, takes the
- * session over.
+ * Forwards a message of a session to the replica that runs the session's processes. Takes the session over if that replica is
+ * gone, and answers here if there is no such replica.
  */
 function postAtHome(value: unknown, body: string, received: Received, homes: SessionHomes): Served {
   const { http, deps } = received
   const session = sessionOf(received)
   const home = homes.of(session)
   if (home === undefined) return postHere(value, received)
-  // A home that cannot be reached is as good as gone.
+  // A home that cannot be reached counts as gone.
   const sendTo = async (replica: string | undefined) =>
     deps.forward?.(replica, http, body, requestIdOf(value))?.catch((error: unknown) => {
       if (!(error instanceof UnreachedError)) throw error
@@ -279,7 +279,7 @@ async function postTaskList(request: RpcRequest, received: Received, replicas: r
       const served = postHere(asked, { ...received, respond })
       void Promise.resolve(served).then((response) => response !== undefined && respond(response), fail)
     })
-  // In turn: two requests of a session that run at once may not have the same id.
+  // One at a time: two running requests of a session may not have the same id.
   let before: Promise<unknown> = Promise.resolve()
   const hereInTurn = (asked: RpcRequest) => {
     const response = before.then(() => here(asked))
@@ -289,7 +289,7 @@ async function postTaskList(request: RpcRequest, received: Received, replicas: r
   const ask = (section: string, asked: RpcRequest) =>
     section === "" || section === deps.gateway.peers?.replica
       ? hereInTurn(asked)
-      : // The tasks of a replica that ends meanwhile are lost.
+      : // A replica that ends meanwhile takes its tasks with it.
         deps.forward?.(section, http, JSON.stringify(asked))?.catch(() => undefined)
   return listTasksOfAll(request, { replicas, ask })
 }
@@ -350,7 +350,7 @@ async function postInitialize(request: RpcRequest, received: Received): Promise<
   }
 }
 
-/** Answers a batch: 2025-03-26 allowed several messages in one body. Sends the answers as one array. */
+/** Answers a batch with one array: 2025-03-26 allowed several messages in one body. */
 async function postBatch(values: readonly unknown[], received: Received): Promise<Response | undefined> {
   const { http, deps, respond } = received
   const { gateway } = deps

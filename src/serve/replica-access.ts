@@ -1,7 +1,7 @@
 /**
  * Admits requests of other replicas to a server that this replica runs for all (agent/server-leases.ts). The other replica has
- * authenticated its client, and proves with a credential that it belongs to this cluster. Answers requests by which another
- * replica tests whether it can reach this one (app/replica-reach.ts).
+ * authenticated its client, and proves with a credential that it belongs to this cluster. Also answers the probes of other
+ * replicas (app/replica-reach.ts).
  */
 import type { ServerLeases } from "../agent/server-leases.ts"
 import { REPLICA_CONTINUES_HEADER, REPLICA_HEADER } from "../config/server-spec.ts"
@@ -22,8 +22,8 @@ export type ReplicaAccessDeps = {
 }
 
 /**
- * Returns the function that admits such requests. It refuses them if the server does not run here, or no longer with that
- * lease.
+ * Returns the function that admits such requests. It returns a refusal if the server does not run here with that lease, the
+ * answer to a probe, and undefined for any other request.
  */
 export const createReplicaAccess =
   ({ leases, replica, mark }: ReplicaAccessDeps) =>
@@ -40,12 +40,12 @@ export const createReplicaAccess =
     })
   }
 
-/** Returns the headers of a request that tries whether a replica answers at its address. */
+/** Returns the headers of a probe: a request that tests whether a replica answers at its address. */
 export const probeHeaders = (id: string, mark: Marker): Record<string, string> => ({
   [PROBE_HEADER]: `${id}.${mark(PROBE_HEADER, id)}`,
 })
 
-/** Returns the id of the replica that has answered such a request; undefined if it does not say. */
+/** Returns the id of the replica that answered a probe; undefined if the response has none. */
 export const replicaOfProbe = ({ headers }: Response): string | undefined => headers.get(REPLICA_ID_HEADER) ?? undefined
 
 // ---
@@ -53,7 +53,7 @@ export const replicaOfProbe = ({ headers }: Response): string | undefined => hea
 const PROBE_HEADER = "svc-replica-probe"
 const REPLICA_ID_HEADER = "svc-replica-id"
 
-/** Whether another replica of this cluster asks for the id of this replica. It may have meant another one. */
+/** Whether a request is a probe of another replica of this cluster, even if it was meant for a third one. */
 function isProbe({ headers }: Request, mark: Marker): boolean {
   const [id = "", given = ""] = headers.get(PROBE_HEADER)?.split(".", 2) ?? []
   return id !== "" && isSameMark(given, mark(PROBE_HEADER, id))

@@ -1,7 +1,8 @@
 /**
- * Lists a client's tasks on all replicas: each lists its own, because only its servers have them (session/tasks.ts). Sections
- * follow each other in the order of the replicas' ids, and a cursor names its section, so that any replica continues a list.
- * All are asked at once: one that does not answer costs the time until it is known to be gone, whatever their number.
+ * Lists a client's tasks on all replicas. Each replica lists its own, because only its servers have them (session/tasks.ts): that
+ * is its section of the list. Sections are in the order of the replicas' ids, and a cursor names its section, so that any replica
+ * can continue a list. All replicas are asked at once: however many do not answer, the list waits only until they are known to be
+ * gone.
  */
 import { parseExact } from "../lib/json.ts"
 import { MAX_LISTED_TASKS, sectionAt, sectionOf } from "../session/tasks.ts"
@@ -9,13 +10,13 @@ import { isObject, type Params, type Request as RpcRequest } from "../wire/messa
 import { jsonResponse } from "./respond.ts"
 
 export type TaskListing = {
-  /** The ids of the replicas that live, this one too. */
+  /** The ids of the live replicas, this one included. */
   readonly replicas: readonly string[]
-  /** Answers a request for a section at the replica that has it; undefined if that is gone. */
+  /** Has a request for a section answered by the replica that has it; undefined if that replica is gone. */
   ask(section: string, request: RpcRequest): Promise<Response | undefined> | undefined
 }
 
-/** Answers `tasks/list` with the tasks of all replicas: as many as fill a page, or a section's page if that has more. */
+/** Answers `tasks/list` with the tasks of all replicas. A page ends when it is full, or where the page of a section ends. */
 export async function listTasksOfAll(request: RpcRequest, { replicas, ask }: TaskListing): Promise<Response> {
   const { id, params } = request
   const start = sectionOf(params?.cursor)
@@ -32,7 +33,7 @@ export async function listTasksOfAll(request: RpcRequest, { replicas, ask }: Tas
     const { status, answer } = (await answers[at]) ?? {}
     if (answer === undefined) continue
     if (!isObject(answer.result) || !Array.isArray(answer.result.tasks)) {
-      // The client, or what it asks for, is refused everywhere alike.
+      // A refusal of the client or its request is the same on every replica.
       if (section === sections[0]) return jsonResponse(answer, status)
       continue
     }
@@ -47,7 +48,7 @@ export async function listTasksOfAll(request: RpcRequest, { replicas, ask }: Tas
 
 // ---
 
-/** Returns the message that a response ends with; it may be a stream with notifications before. */
+/** Returns the last message of a response, which may be a stream that begins with notifications; undefined if there is none. */
 async function answerIn(response: Response | undefined): Promise<Params | undefined> {
   const text = await response?.text()
   const isStream = response?.headers.get("content-type")?.startsWith("text/event-stream") === true

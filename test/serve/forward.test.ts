@@ -13,14 +13,14 @@ function open(send: (init: RequestInit) => Promise<Response>) {
   return { forward, gone: () => abort.abort() }
 }
 
-/** Never answers, as a replica that stands still. */
+/** Never answers, as a replica that hangs. */
 const silence = ({ signal }: RequestInit): Promise<Response> =>
   new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)))
 
 const post = (headers = {}) => new Request("http://x/mcp", { method: "POST", headers })
 const STREAM = { headers: { "content-type": "text/event-stream" } }
 
-test("a request ends with the life of the replica that works on it [cluster:silent]", async () => {
+test("a request ends when the replica that works on it is gone [cluster:silent]", async () => {
   const { forward, gone } = open(silence)
   const forwarded = forward("a", post(), "{}", 1)
   gone()
