@@ -21,7 +21,7 @@ export function openClusterTokens({ state, replicas }: Cluster, log: Log, onchan
     onchange,
     onunsealed: () =>
       log.warn(
-        "who can write to Redis can create tokens of clients: set SVC_STATE_KEY to the same secret on all replicas",
+        "anyone who can write to Redis can create client tokens; set SVC_STATE_KEY to the same secret on all replicas",
       ),
     onforeign: () =>
       log.error(

@@ -1,17 +1,17 @@
-/** Reads the URL of `--cluster`. No message repeats a part of it that may be a piece of a password. */
+/** Reads the URL of `--cluster`. No message repeats a part of it that may belong to a password. */
 import { usageError } from "../lib/command-line.ts"
 import { didYouMean } from "../lib/nearest.ts"
 
 export type ClusterUrl = {
   /** The URL of Redis, with its port, and with user, password and database, if any. */
   readonly url: string
-  /** What the keys of this cluster start with. */
+  /** The prefix of all keys of this cluster. */
   readonly prefix: string
 }
 
 /**
- * Reads the URL of Redis. `typed`: it comes from the command line, which other users of the machine can read, and not from
- * SVC_CLUSTER. Throws a RequestError (usage) that says which part is wrong.
+ * Reads the URL of Redis, and fills in references to variables. `typed`: it comes from the command line, which other users of the
+ * machine can read, and not from SVC_CLUSTER. Throws a RequestError (usage) that says which part is wrong.
  */
 export function readClusterUrl(
   text: string,
@@ -28,7 +28,7 @@ export function readClusterUrl(
   if (!URL.canParse(filled)) throw usageError(`${shape}${text.includes("@") ? ENCODING : ""}`)
   const url = new URL(filled)
   if (!/^rediss?:$/.test(url.protocol) || url.hostname === "" || url.hostname.includes(",")) throw usageError(shape)
-  // A password that is not encoded may end the host, and the rest of it is read as what follows.
+  // A password that is not encoded may end the host early: the rest of it is then read as path, query or fragment.
   const isCut = `${url.pathname}${url.search}${url.hash}`.includes("@")
   const wrong = (what: string) => usageError(`${name}: ${what}${isCut ? ENCODING : ""}`)
   const echo = (word: string) => (!isCut && /^[\w-]{1,30}$/.test(word) ? `, not ${word}` : "")
@@ -58,11 +58,11 @@ export function readClusterUrl(
 
 // ---
 
-/** The largest that Redis can have. */
+/** The largest database number of Redis. */
 const MAX_DATABASE = 2 ** 31 - 1
 const ENCODING = "; in the user and the password, write ? as %3F, # as %23, / as %2F and @ as %40"
 
-/** Returns the scheme that was meant in place of an unknown one, for the end of a message. */
+/** Returns a question that suggests a scheme in place of an unknown one, for the end of a message; empty if none is close. */
 function schemeMeant(text: string): string {
   const scheme = /^[a-z+-]{1,20}(?=:\/\/)/i.exec(text)?.[0].toLowerCase()
   if (scheme === undefined || scheme === "redis" || scheme === "rediss") return ""

@@ -1,4 +1,4 @@
-/** What makes a running svc one replica of several: the state that they share, the keys in it, and the other replicas. */
+/** Makes a running svc one replica of several: opens the shared state, its keys, and the messages between replicas. */
 import { networkInterfaces } from "node:os"
 import { type Clock, createSteadyClock, systemClock, withTimeout } from "../lib/clock.ts"
 import { usageError } from "../lib/command-line.ts"
@@ -23,28 +23,28 @@ import type { ClusterOptions, ServeOptions } from "./serve-options.ts"
 export type Cluster = {
   readonly state: SharedState
   readonly replicas: Replicas
-  /** For leases, and for whether a replica or the shared state is gone: the time of the machine may be set back. */
+  /** A clock that never goes back, as that of the machine may: for leases, and to detect that a replica or the state is gone. */
   readonly clock: Clock
-  /** Seals text that clients carry to any replica. */
+  /** Seals text that clients send back to any replica. */
   readonly sealer: Sealer
-  /** Marks ids that clients bring back to any replica. */
+  /** Marks ids that clients send back to any replica. */
   readonly mark: Marker
   readonly forward: Forward
-  /** Calls `listener` when the shared state is back after it was away; `lost`: without what was in it. */
+  /** Calls `listener` when the shared state is back after it was away; `lost`: its content is gone. */
   onback(listener: (lost: boolean) => void): void
-  /** Checks whether the shared state has lost everything; calls the listeners of `onback` if so. Rejects with an UnavailableError. */
+  /** Calls the listeners of `onback` if the shared state has lost everything. Rejects with an UnavailableError. */
   checkLoss(): Promise<void>
-  /** Takes the files that this replica applies. */
+  /** Records the files that this replica applies, to compare them with those of other replicas. */
   configured(texts: Pick<DocumentTexts, "config" | "presets">): void
   facts(): ClusterFacts
   /** Returns why the shared state cannot be used; undefined while it can. */
   problem(): SharedStateProblem | undefined
-  /** Tells the other replicas where they reach this one, `listening` being the URL that it listens on, and its load. */
+  /** Announces this replica to the others, with its address and load. `listening` is the URL that it listens on. */
   join(listening: URL, load: () => Omit<ReplicaLoad, "draining">): void
   readonly leaving: Leaving
-  /** Wants no new requests from now on, and serves those that come. */
+  /** Announces that this replica stops. It still serves the requests that it receives. */
   drain(): void
-  /** Leaves new work to the other replicas. Returns whether there is one that does not stop. */
+  /** Passes new work on to the other replicas from now on. Returns false if all of them stop too. */
   leave(): boolean
   /** The host and port of the shared state. */
   readonly place: string
@@ -53,8 +53,8 @@ export type Cluster = {
 }
 
 /**
- * Connects to the shared state. Waits for it for a moment: svc starts without it, and serves what needs none. Rejects if what
- * answers there can never be it.
+ * Connects to the shared state. Waits for it only for a moment: svc starts without it, and serves requests that do not need it.
+ * Rejects with a RequestError (usage) if the server at that address cannot be used.
  */
 export async function openCluster(
   options: ServeOptions,
@@ -78,7 +78,7 @@ export async function openCluster(
         // The reason may be known a moment after the loss.
         since: problem?.since ?? nowIso(),
         problem: state.refusing
-          ? `the shared state at ${place} refuses writes: ${reason}; until it accepts them again, svc refuses new sessions and all other changes of it`
+          ? `the shared state at ${place} refuses writes: ${reason}; until it accepts them again, svc refuses new sessions and all other changes to it`
           : `the shared state at ${place} cannot be reached: ${reason}; until it is back, svc refuses new sessions and sessions that this replica does not know`,
       }
       log.warn(problem.problem)
@@ -102,7 +102,7 @@ export async function openCluster(
     wasAway = !connected
     problem = connected ? undefined : { since: nowIso(), problem: `the shared state at ${place} cannot be reached` }
   })
-  // Later, another kind of Redis at that address is reported as one that is away.
+  // After that, an unsuitable Redis at that address is reported like an unreachable one.
   const settled = Promise.race([keys.ready, unfit.promise])
   await withTimeout(systemClock, CONNECT_MS, settled).catch((error: unknown) => {
     keys.close()
@@ -196,7 +196,7 @@ export async function openCluster(
 
 // ---
 
-/** Longer than a Redis that runs takes, shorter than anyone waits for a start. */
+/** Longer than a running Redis takes, shorter than a user waits for a start. */
 const CONNECT_MS = 3000
 const GOODBYE_MS = 500
 
@@ -205,7 +205,7 @@ function wordOf({ connected, refusing }: SharedState): ClusterFacts["state"] {
   return refusing ? "refusing" : "connected"
 }
 
-/** Returns the address of a listener for other machines. */
+/** Returns the address at which other machines reach a listener. */
 function reachable(listening: URL): string {
   const url = new URL(listening)
   if (url.hostname === "0.0.0.0" || url.hostname === "[::]") {

@@ -1,6 +1,6 @@
 /**
- * Warns if replicas have differed for a minute in what decides what clients see and who gets in: a rollout takes less, a forgotten
- * file or flag stays. Replicas tell each other digests.
+ * Warns if replicas have differed for a minute in files or settings that decide what clients see and who gets in. A rollout takes
+ * less time; a forgotten file or flag stays different. Replicas exchange digests.
  */
 import { parseDocument } from "../config/document.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -17,7 +17,7 @@ export type ConfigurationDrift = {
   close(): void
 }
 
-/** Starts to compare the replicas. Logs when those that differ change, or what they differ in. */
+/** Starts to compare the replicas. Logs each change in which replicas differ, or in what. */
 export function watchConfigurations(
   replicas: Pick<Replicas, "all">,
   clock: Clock,
@@ -25,7 +25,7 @@ export function watchConfigurations(
 ): ConfigurationDrift {
   const since = new Map<string, number>()
   let differing: readonly string[] = []
-  let told = ""
+  let reported = ""
   let cancel: () => void
   const check = () => {
     const all = replicas.all()
@@ -39,13 +39,13 @@ export function watchConfigurations(
     const drifted = others.filter(({ id }) => clock.now() - (since.get(id) ?? 0) >= DRIFT_MS)
     differing = drifted.map(({ id }) => id)
     const text = drifted.map((one) => one.text).join(", ")
-    if (text !== told)
+    if (text !== reported)
       if (text !== "")
         log.warn(
-          `replicas have differed from this one for over a minute: ${text}; give all replicas the same, or what clients see and may do depends on the replica that they reach`,
+          `replicas have differed from this one for over a minute: ${text}; give all replicas the same files and flags, or what clients see and may do depends on the replica that they reach`,
         )
       else log.info("all replicas have the same configuration")
-    told = text
+    reported = text
     cancel = clock.after(CHECK_MS, check)
   }
   cancel = clock.after(CHECK_MS, check)
@@ -57,7 +57,7 @@ export function watchConfigurations(
   }
 }
 
-/** Returns a digest of the content of a configuration file, whatever its format and comments. `read` may throw. */
+/** Returns a digest of the content of a configuration file, independent of its format and comments. `read` may throw. */
 export function contentDigest(read: () => string | undefined): string {
   let text = ""
   try {
@@ -87,7 +87,7 @@ export function flagDigests(options: ServeOptions): Readonly<Record<string, stri
   )
 }
 
-/** Returns what tells the values of SVC_STATE_KEY apart, without revealing them. */
+/** Returns a mark that differs for different values of SVC_STATE_KEY and does not reveal them. */
 export const stateKeyMark = async (stateKey: string | undefined): Promise<string> =>
   stateKey === undefined || stateKey === "" ? "none" : await passphraseMark(stateKey, "svc replicas")
 
@@ -98,7 +98,7 @@ const CHECK_MS = 5000
 const FILE_DIGITS = 16
 const FLAG_DIGITS = 8
 
-/** Returns the names of what two replicas differ in. A replica of another version of svc may not tell some. */
+/** Returns the names of the files and settings in which two replicas differ. Other versions of svc may not announce all of them. */
 function differences(one: ReplicaFacts, other: ReplicaFacts): readonly string[] {
   const names = Object.entries(one.settings ?? {}).flatMap(([name, value]) => {
     const theirs = other.settings?.[name]

@@ -33,8 +33,8 @@ export type InboundAuth = {
 }
 
 /**
- * Opens authentication; undefined without `--auth`. `base` returns the address that clients reach svc under, `tokenOf` the token
- * that the login of a browser stands for.
+ * Opens authentication; resolves with undefined without `--auth`. `base` returns the address at which clients reach svc,
+ * `tokenOf` the token behind the login of a browser.
  */
 export async function openInboundAuth(
   { agent, audit, cluster, log, mcp, metrics, nameHolders, streams }: Runtime,
@@ -64,7 +64,7 @@ export async function openInboundAuth(
     log.warn("no client can connect yet: create a token with `svc auth token create`")
   nameHolders((principal) => tokens.current().get(principal.replace(/^token /, ""))?.name || undefined)
   const refused = createRefusedLogins({ log, audit, metrics, clock: systemClock, trustProxy })
-  // Imported for an issuer alone: without one, a start does not load the cryptography.
+  // Imported only for an issuer: without one, a start does not load the cryptography.
   const issuer =
     authIssuer === undefined
       ? undefined
@@ -115,17 +115,17 @@ type TokenChange = typeof CREATED | typeof CHANGED | typeof REVOKED
 
 type WatchedTokens = {
   current(): ReadonlyMap<string, ClientToken>
-  /** Resolves when this replica knows the changes that it missed while it was suspended; returns undefined if it missed none. */
+  /** Resolves when this replica has read the changes that it missed while it was suspended; returns undefined if it missed none. */
   catchUp(): Promise<void> | undefined
   follow(): void
-  /** Shares the tokens with the other replicas. Resolves when theirs are known, or cannot be reached. */
+  /** Shares the tokens with the other replicas. Resolves when theirs are known, or after SYNC_MS. */
   share(cluster: Cluster): Promise<void>
   close(): void
 }
 
 /**
- * Follows the tokens file. A file that cannot be trusted counts as empty, and the log says so. `onchange` gets each difference
- * between two states of the file that can be trusted, so that a command, an editor and a restored file all leave a trace.
+ * Follows the tokens file. An untrusted file counts as empty, and the log says so. `onchange` receives each difference between
+ * two trusted states of the file, so that the log shows changes by commands, editors and restored backups alike.
  */
 function watchTokens(
   paths: Paths | undefined,
@@ -145,7 +145,7 @@ function watchTokens(
     }
   const file = tokensFile(paths)
   let trusted: TokenFile | undefined
-  /** What svc itself wrote last: the watch may report it after other replicas have changed it again. */
+  /** The tokens that svc itself wrote last: the watch may report them after other replicas have changed them again. */
   let written = NO_TOKENS
   let shared: ClusterTokens | undefined
   const accept = (next: Tokens) => {
@@ -186,7 +186,7 @@ function watchTokens(
       onchange(CREATED, token)
     }
   }
-  /** Writes what all replicas know to the file: the commands of each replica show all tokens, and a restart knows what is revoked. */
+  /** Writes the tokens of all replicas to the file, so that each replica's commands show them, and revocations survive a restart. */
   const write = async () => {
     const merged = () => {
       const filed = readTokens(file, process.platform)
@@ -200,7 +200,7 @@ function watchTokens(
       log.debug(`tokens of other replicas are not written to ${file}: ${messageOf(error)}`)
     }
   }
-  // Watched before it is read: a change in between is seen.
+  // Watched before it is read, so that no change in between is missed.
   const watcher = watchFiles([file], systemClock, read)
   read()
   return {

@@ -1,13 +1,13 @@
 /**
- * How a replica leaves its cluster so that no call fails, whether the load balancer probes `/health/ready` or not.
+ * Makes a replica leave its cluster so that no call fails, whether the load balancer probes `/health/ready` or not.
  *
- *  1. For `--drain-delay` it says that it is not ready, and serves what comes. Each response ends its connection: a load balancer
- *     that keeps connections has none left that it could use just when they are closed.
- *  2. Then it leaves new work to the other replicas: a load balancer that does not probe still sends it some, and the replica
- *     must go on to accept connections, over which the others bring what its running calls need.
- *  3. When its own calls have ended, it accepts no more connections: a load balancer takes the next replica.
- *  4. It is ready to end when what it has passed on has been answered, too. All that has `--shutdown-grace`. The last part of it is
- *     for that alone: a call whose client is away may never end, and must not take others with it.
+ *  1. For `--drain-delay` it reports that it is not ready, and serves the requests that it receives. Each response ends its
+ *     connection, so that a load balancer that keeps connections open has none left to use when they are closed.
+ *  2. Then it passes new work on to the other replicas: a load balancer that does not probe still sends it some. It must still
+ *     accept connections, because the others forward what its running calls need over them.
+ *  3. When its own calls have ended, it accepts no more connections: a load balancer tries the next replica.
+ *  4. It ends when the requests that it passed on are answered too. Steps 2 to 4 have `--shutdown-grace`, of which the last part
+ *     is reserved for step 4: a call whose client is away may never end, and must not make others fail.
  */
 import { type Clock, delay, withTimeout } from "../lib/clock.ts"
 import type { Listening } from "../serve/server.ts"
@@ -15,7 +15,7 @@ import type { Cluster } from "./cluster.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
 
-/** Resolves when nothing that was begun is lost if svc ends now, or when the time for that is over. */
+/** Leaves the cluster. Resolves when svc can end without failing a call, or when the time for that is over. */
 export async function leaveCluster(
   { agent, leases, streams }: Pick<Runtime, "agent" | "leases" | "streams">,
   cluster: Cluster,
@@ -28,13 +28,13 @@ export async function leaveCluster(
   await delay(clock, drainDelay)
   const end = clock.now() + shutdownGrace
   const whenDrained = (by: number) => withTimeout(clock, Math.max(0, by - clock.now()), agent.drained())
-  // The last replica has nobody to leave anything to.
+  // The last replica has no other to pass anything on to.
   if (cluster.leave()) await leases?.leave(shutdownGrace)
   else await listening?.refuse()
   for (const stream of [...streams]) stream.drain?.()
-  await whenDrained(end - shutdownGrace * LAST_PART)
+  await whenDrained(end - shutdownGrace * RESERVED_SHARE)
   await listening?.refuse()
-  // A stream may last for ever. One of a call ends with the call.
+  // A stream may last forever. The stream of a call ends with the call.
   const isServing = () => (listening?.pending() ?? 0) > streams.size
   while (isServing() && clock.now() < end) await delay(clock, LOOK_MS)
   await whenDrained(end)
@@ -43,4 +43,4 @@ export async function leaveCluster(
 // ---
 
 const LOOK_MS = 20
-const LAST_PART = 0.25
+const RESERVED_SHARE = 0.25

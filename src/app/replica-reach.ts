@@ -1,12 +1,12 @@
 /**
- * Tries whether the other replicas can be reached at the addresses that they announce, and tells the operator if not.
+ * Probes the other replicas at the addresses that they announce, and warns the operator if one cannot be reached.
  *
- *  1. A replica is tried when it is first heard, and before the first request is sent on to it: what it cannot have received can
- *     be refused at once, and a connection to a wrong address may hang for minutes.
- *  2. It must answer with its own id: an address may be that of the load balancer, or of this machine.
- *  3. One that is not reached for WARN_MS is reported: here, and in its own log, because it hears of it (`unreached`). One that
- *     has died is gone before, and one that stops is not tried.
- *  4. What waits for a replica that accepts no connection any more ends, although it still says hello.
+ *  1. A replica is probed when it is first heard, and before the first request is forwarded to it. A request that cannot reach it
+ *     is refused at once; a connection to a wrong address may hang for minutes.
+ *  2. It must answer with its own id: the address may be that of the load balancer, or of this machine.
+ *  3. A replica that cannot be reached for WARN_MS is reported here, and in its own log, because this one announces it
+ *     (`unreached`). A dead replica is gone sooner, and one that stops is not probed.
+ *  4. Requests that wait for a replica are aborted if it no longer answers probes, even if it still says hello.
  */
 import type { Clock } from "../lib/clock.ts"
 import type { Log } from "../lib/log.ts"
@@ -25,7 +25,7 @@ export type ReplicaReachDeps = {
 }
 
 export class ReplicaReach {
-  private readonly trials = new Map<string, Trial>()
+  private readonly probes = new Map<string, ProbeState>()
   /** Replicas that have said that they cannot reach this one. */
   private readonly complaints = new Set<string>()
   private cancel: () => void = () => undefined
@@ -37,8 +37,8 @@ export class ReplicaReach {
       replicas.on("hello", ({ facts }, from) => {
         const other = replicas.find(from)
         if (other === undefined) return
-        if (!this.trials.has(from)) this.try(other)
-        if (facts.unreached?.includes(replicas.id)) this.complained(from)
+        if (!this.probes.has(from)) this.probe(other)
+        if (facts.unreached?.includes(replicas.id)) this.noteComplaint(from)
         else this.complaints.delete(from)
       }),
     ]
@@ -46,18 +46,18 @@ export class ReplicaReach {
   }
 
   /**
-   * Returns whether it is of any use to send a replica a request; a promise if it is being tried for the first time. One that was
-   * reached, and refuses connections since, has ended: that shows by itself.
+   * Returns whether a request to a replica can succeed; a promise while its first probe runs. Returns true for a replica that was
+   * reached and now refuses connections: it has ended, which the request finds out at once.
    */
   reaches(id: string): boolean | Promise<boolean> {
-    const trial = this.trials.get(id)
-    if (trial === undefined || trial.hasEnded) return true
-    return trial.isReached ?? trial.first
+    const state = this.probes.get(id)
+    if (state === undefined || state.hasEnded) return true
+    return state.isReached ?? state.first
   }
 
   /** The ids of the replicas that could not be reached for WARN_MS. */
   get unreached(): readonly string[] {
-    return [...this.trials].flatMap(([id, { isUnreached }]) => (isUnreached ? [id] : []))
+    return [...this.probes].flatMap(([id, { isUnreached }]) => (isUnreached ? [id] : []))
   }
 
   close(): void {
@@ -70,16 +70,16 @@ export class ReplicaReach {
   private tick(): void {
     const now = this.deps.clock.now()
     const living = this.deps.replicas.living()
-    for (const id of this.trials.keys()) if (!living.some((other) => other.id === id)) this.trials.delete(id)
-    for (const other of living) if (now >= (this.trials.get(other.id)?.next ?? 0)) this.try(other)
+    for (const id of this.probes.keys()) if (!living.some((other) => other.id === id)) this.probes.delete(id)
+    for (const other of living) if (now >= (this.probes.get(other.id)?.next ?? 0)) this.probe(other)
     this.cancel = this.deps.clock.after(TICK_MS, () => this.tick())
   }
 
-  private try(other: OtherReplica): void {
+  private probe(other: OtherReplica): void {
     if (other.load.draining) return
     const { clock } = this.deps
     const { promise: first, resolve } = Promise.withResolvers<boolean>()
-    const trial = this.trials.get(other.id) ?? {
+    const state = this.probes.get(other.id) ?? {
       first,
       resolve,
       isReached: undefined,
@@ -88,35 +88,35 @@ export class ReplicaReach {
       since: 0,
       next: 0,
       isUnreached: false,
-      isTold: false,
+      isReported: false,
     }
-    this.trials.set(other.id, trial)
-    trial.next = Number.POSITIVE_INFINITY
-    void this.probe(other).then((problem) => {
-      trial.hasEnded = problem?.isSilent === false && (trial.isReached === true || trial.hasEnded)
-      trial.isReached = problem === undefined
-      trial.resolve(trial.isReached)
-      trial.next = clock.now() + (trial.isReached ? AGAIN_MS : TICK_MS)
-      if (problem === undefined) Object.assign(trial, { failing: 0, isUnreached: false })
-      else this.failed(other, trial, problem)
+    this.probes.set(other.id, state)
+    state.next = Number.POSITIVE_INFINITY
+    void this.sendProbe(other).then((problem) => {
+      state.hasEnded = problem?.isSilent === false && (state.isReached === true || state.hasEnded)
+      state.isReached = problem === undefined
+      state.resolve(state.isReached)
+      state.next = clock.now() + (state.isReached ? AGAIN_MS : TICK_MS)
+      if (problem === undefined) Object.assign(state, { failing: 0, isUnreached: false })
+      else this.failed(other, state, problem)
     })
   }
 
-  private failed(other: OtherReplica, trial: Trial, { reason, isSilent }: Problem): void {
+  private failed(other: OtherReplica, state: ProbeState, { reason, isSilent }: Problem): void {
     const { clock, log, replicas } = this.deps
-    if (trial.failing++ === 0) trial.since = clock.now()
-    // Rule 4. The first time it may just be busy.
-    if (isSilent && trial.failing > 1) replicas.abortRequests(other.id)
+    if (state.failing++ === 0) state.since = clock.now()
+    // Rule 4. After one failure, it may just be busy.
+    if (isSilent && state.failing > 1) replicas.abortRequests(other.id)
     const isWanted = replicas.find(other.id)?.load.draining === false
-    trial.isUnreached = isWanted && clock.now() - trial.since >= WARN_MS
-    if (trial.isTold || !trial.isUnreached) return
-    trial.isTold = true
+    state.isUnreached = isWanted && clock.now() - state.since >= WARN_MS
+    if (state.isReported || !state.isUnreached) return
+    state.isReported = true
     log.warn(
-      `replica ${other.id} cannot be reached at ${other.address}: ${reason}; requests that belong to it fail here: start it with --cluster-address and an address at which the other replicas reach it`,
+      `replica ${other.id} cannot be reached at ${other.address}: ${reason}; requests that belong to it fail here; start it with --cluster-address and an address at which the other replicas reach it`,
     )
   }
 
-  private complained(from: string): void {
+  private noteComplaint(from: string): void {
     if (this.complaints.has(from)) return
     this.complaints.add(from)
     this.deps.log.warn(
@@ -124,8 +124,8 @@ export class ReplicaReach {
     )
   }
 
-  /** Sends a replica a request. Resolves with what is wrong with its answer; undefined if nothing is. */
-  private async probe({ id, address, gone }: OtherReplica): Promise<Problem | undefined> {
+  /** Sends a replica a request. Resolves with the problem; undefined if it answered as it must. */
+  private async sendProbe({ id, address, gone }: OtherReplica): Promise<Problem | undefined> {
     const { clock, mark, replicas, send } = this.deps
     const late = new AbortController()
     const cancel = clock.after(PROBE_MS, () => late.abort())
@@ -138,7 +138,7 @@ export class ReplicaReach {
       if (found === id) return undefined
       if (found === replicas.id) return { reason: "this replica answers there itself", isSilent: false }
       if (found !== undefined) return { reason: `replica ${found} answers there`, isSilent: false }
-      // A replica of an earlier version does not say who it is.
+      // A replica of an earlier version does not send its id.
       return response.ok
         ? undefined
         : { reason: `what answers there is no replica (status ${response.status})`, isSilent: false }
@@ -155,31 +155,31 @@ export class ReplicaReach {
 
 type Problem = {
   readonly reason: string
-  /** Whether nothing came back, rather than something wrong. */
+  /** Whether there was no answer, rather than a wrong one. */
   readonly isSilent: boolean
 }
 
-/** What is known of the way to a replica. */
-type Trial = {
+/** The outcome of the probes of one replica. */
+type ProbeState = {
   /** Resolves with the outcome of the first probe. */
   readonly first: Promise<boolean>
   resolve(isReached: boolean): void
   isReached: boolean | undefined
-  /** Whether it was reached, and something else answered since, or nothing listened. */
+  /** Whether it was reached once, and now something else answers there, or nothing listens. */
   hasEnded: boolean
-  /** How many probes in a row have failed, and since when. */
+  /** The number of probes in a row that have failed, and the time of the first of them. */
   failing: number
   since: number
-  /** When it is tried next. */
+  /** The time of the next probe. */
   next: number
   isUnreached: boolean
   /** Whether it was reported here. */
-  isTold: boolean
+  isReported: boolean
 }
 
 const TICK_MS = 1000
 const AGAIN_MS = 10_000
 /** A replica on another continent answers within this. */
 const PROBE_MS = 2000
-/** Longer than a replica that has died counts as alive. */
+/** Longer than a dead replica counts as alive. */
 const WARN_MS = 6000

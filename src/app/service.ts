@@ -1,4 +1,4 @@
-/** The life of `svc serve`, from the first line of the log to the end of the last child. */
+/** Runs `svc serve`, from the first line of the log to the end of the last child. */
 import { delay, systemClock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
@@ -26,7 +26,7 @@ export type ServiceStart = {
 
 /** Runs svc until a signal, `svc stop`, or the end of its client. Returns the exit code. */
 export async function runService(options: ServeOptions, paths: Paths, start: ServiceStart): Promise<number> {
-  // First, so that the one reason is told before its consequences.
+  // First, so that the cause is reported before its consequences.
   if (!options.demo && options.transport === "http") makePrivateFolder(paths.directory)
   // Before anything reads the environment for the servers.
   const sd = takeSdEnvironment(process.env, process.pid)
@@ -49,7 +49,7 @@ export async function runService(options: ServeOptions, paths: Paths, start: Ser
 
 // ---
 
-/** Notes the configuration, and removes the files of those that are gone. Imported after the start, which need not wait. */
+/** Records the configuration, and removes the files of configurations that are gone. Runs after the start, which need not wait. */
 async function sweepConfigurations(paths: Paths, log: Log): Promise<void> {
   try {
     const { noteConfiguration, sweepGone } = await import("../store/gone-configurations.ts")
@@ -86,7 +86,7 @@ async function serveUntil(
   const listening =
     options.transport === "http" ? await startHttp(runtime, options, demo === undefined ? paths : undefined) : undefined
   agent.awaitInitialLoad(options.startupWait, startedBy === "proxy" ? FIRST_LOAD_MS : undefined)
-  // A turn of the event loop, in which svc answers probes of /health/live. What reads the files is imported after it.
+  // A turn of the event loop, in which svc answers probes of /health/live, before the modules that read the files are imported.
   if (listening !== undefined) await delay(systemClock, 0)
   const { startReloadLoop } = await import("./reload-loop.ts")
   // In the turn after the load, which keeps the event loop busy.
@@ -109,7 +109,7 @@ async function serveUntil(
         startedAt,
         startedBy,
       })
-  // The servers are starting meanwhile.
+  // Meanwhile the servers are starting.
   sessions.open()
   if (demo === undefined && listening !== undefined) void sweepConfigurations(paths, log)
   runtime.sweepResults()
@@ -151,7 +151,7 @@ async function serveUntil(
   listening?.close()
   await listening?.refuse()
   if (runtime.cluster === undefined) await withTimeout(systemClock, options.shutdownGrace, agent.drained())
-  // The last answers are on their way to the clients: one turn of the event loop writes them.
+  // One turn of the event loop writes the last answers to the clients.
   await delay(systemClock, 0)
   for (const stream of [...streams]) stream.close()
   sessions.close()
@@ -162,7 +162,7 @@ async function serveUntil(
   // The next owner starts the server after its process here has ended.
   await runtime.leases?.close()
   await runtime.cluster?.close()
-  // An installation whose server has just been stopped takes its edit back.
+  // An installation whose server has just been stopped undoes its edit.
   await loop?.idle()
   void listening?.stop()
   serverLogs.flush()

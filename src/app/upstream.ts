@@ -27,16 +27,16 @@ export type Upstream = {
   readonly agent: Agent
   readonly oauth: OAuth
   readonly instances: Instances
-  /** Which replica runs the servers that one at a time may run; undefined for a single svc. */
+  /** Decides which replica runs the servers with `"replicas": "one"`; undefined for a single svc. */
   readonly leases: ServerLeases | undefined
   /** Sets the address under which browsers reach svc: authorization servers redirect them there. */
   setPublicUrl(url: string): void
 }
 
-/** Opens what ends the children together with svc. Calls `onfail` with the reason if they may outlive it. */
+/** Opens a reaper, which ends the children together with svc. Calls `onfail` with the reason if they may outlive svc. */
 export type OpenReaper = (onfail: (reason: string) => void) => Reaper | Promise<Reaper>
 
-/** Builds the upstream side; nothing has started yet. Without `paths`, nothing is kept on disk. */
+/** Builds the upstream side, and starts no server. Without `paths`, nothing is kept on disk. */
 export async function openUpstream(
   options: Pick<ServeOptions, "externalUrl" | "maxResult" | "maxToolName" | "templateLinger" | "filter">,
   paths: Paths | undefined,
@@ -84,7 +84,7 @@ export async function openUpstream(
     eras: shared?.eras ?? createEraCache(eraFile, systemClock),
     pins: shared?.pins ?? ownPins,
     credentials: (spec, launch) => oauth.credentials(spec, launch),
-    // Each call has a timeout of its own. One to a server that another replica runs ends with the life of that replica.
+    // Each call has a timeout of its own. A call to a server that another replica runs ends when that replica is gone.
     fetch(url, init) {
       const owner = REPLICA_HEADER in (init.headers ?? {}) ? cluster?.replicas.at(url) : undefined
       const signal =
@@ -127,7 +127,7 @@ export async function openUpstream(
 
 // ---
 
-/** Opens what replicas learn of servers for each other. Waits for a moment for what the others know. */
+/** Opens the eras and pins that replicas share. Waits up to SYNC_MS for those of the others. */
 async function openSharedKnowledge(
   { state, replicas }: Cluster,
   own: OwnToolPins,
@@ -157,7 +157,7 @@ async function openLeases(
   return new ServerLeases({ state, replicas, mark, clock, log, whenDrained, whenStopped, onchange })
 }
 
-/** Imported on Windows alone: other systems do not pay for the foreign functions that it needs. */
+/** Imports the reaper of Windows: other systems do not load the foreign functions that it needs. */
 async function openJobReaper(onfail: (reason: string) => void): Promise<Reaper> {
   try {
     const { createJobReaper } = await import("../backend/job-object.ts")
@@ -170,5 +170,5 @@ async function openJobReaper(onfail: (reason: string) => void): Promise<Reaper> 
 }
 
 const STOP_GRACE_MS = 4000
-/** How long a start waits for what other replicas know. */
+/** How long a start waits for the eras and pins of other replicas. */
 const SYNC_MS = 1000

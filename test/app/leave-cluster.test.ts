@@ -40,7 +40,7 @@ const BEFORE = [
   ["leaves new work to others", 3000],
 ] as const
 
-test("a replica refuses connections when its own calls have ended, and ends when what it has passed on has been answered [cluster:drain:traffic]", async () => {
+test("a replica refuses connections when its own calls have ended, and ends when the calls that it passed on are answered [cluster:drain:traffic]", async () => {
   const { clock, did, own, state } = leave()
   await clock.pass(4000)
   const first = [...BEFORE, ["leases pass on within 10000", 3000], ["streams drain", 3000]] as const
@@ -57,7 +57,7 @@ test("a replica refuses connections when its own calls have ended, and ends when
   ])
 })
 
-test("a call that does not end leaves time for what was passed on, and not more than the grace [cluster:drain:traffic]", async () => {
+test("a call that does not end leaves time for calls that were passed on, and the whole takes at most the grace [cluster:drain:traffic]", async () => {
   const { clock, did } = leave()
   await clock.pass(60_000)
   expect(did.slice(-2)).toEqual([

@@ -61,7 +61,7 @@ function open(first: (url: string, init: RequestInit) => Promise<Response>) {
 
 const refuse = () => Promise.reject(Object.assign(new Error("refused"), { code: "ECONNREFUSED" }))
 
-test("a replica that is reached is tried now and then, and nothing is said of it [cluster:unreached]", async () => {
+test("a replica that can be reached is probed from time to time, and not reported [cluster:unreached]", async () => {
   const { clock, reach, state, warnings, hello } = open(answerOf("r2"))
   hello()
   expect(await reach.reaches("r2")).toBe(true)
@@ -71,7 +71,7 @@ test("a replica that is reached is tried now and then, and nothing is said of it
   expect(clock.timers).toBe(0)
 })
 
-test("one that is not reached for some seconds is reported once, with the reason, and used again when it is [cluster:unreached]", async () => {
+test("one that cannot be reached for some seconds is reported once, with the reason, and used again when it can [cluster:unreached]", async () => {
   for (const [send, reason] of [
     [refuse, "nothing listens at 10.0.0.2:3050"],
     [answerOf("r1"), "this replica answers there itself"],
@@ -93,7 +93,7 @@ test("one that is not reached for some seconds is reported once, with the reason
   }
 })
 
-test("one that accepts no connection is tried for two seconds, and what waits for it ends [cluster:unreached]", async () => {
+test("a probe of one that does not answer ends after two seconds, and requests that wait for it are aborted [cluster:unreached]", async () => {
   const silence = (_url: string, { signal }: RequestInit) =>
     new Promise<never>((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)))
   const { clock, reach, state, warnings, hello } = open(silence)
@@ -121,7 +121,7 @@ test("one that has died or that stops is not reported [cluster:unreached]", asyn
   }
 })
 
-test("a replica hears from the others that they cannot reach it, and says so once [cluster:unreached]", async () => {
+test("a replica that the others cannot reach hears of it, and warns once [cluster:unreached]", async () => {
   const { warnings, hello } = open(answerOf("r2"))
   hello({ unreached: ["r3"] })
   expect(warnings).toEqual([])
