@@ -1934,7 +1934,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "other users of the machine can read command lines",
   },
   "cluster:option:checked": {
-    says: "a --cluster with an unknown scheme or parameter, or a database that is no number, and a --cluster-address without --cluster are usage errors that say what is meant, and repeat no password",
+    says: "a --cluster with an unknown scheme or parameter, or a database that is not a number, and a --cluster-address without --cluster are usage errors that say what to write, and repeat no password",
     from: "choice",
     why: "with a misspelled prefix a replica joins another cluster",
   },
@@ -1951,7 +1951,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "cluster:problems": {
     says: "if svc cannot use the Redis of --cluster, the log says once what is wrong and what to do: password, rights, database, TLS, host, port",
     from: "choice",
-    why: "svc starts without Redis, so that a mistake shows in the log alone",
+    why: "svc starts even without Redis, so a mistake shows only in the log",
   },
   "cluster:evicting": {
     says: "svc warns once if the maxmemory-policy of Redis deletes keys",
@@ -1979,7 +1979,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "--cluster must not change what svc stores",
   },
   "cluster:eras": {
-    says: "all replicas learn what one replica finds out about a server's era, also if the era turns out to be wrong; a replica that starts does not probe a server that another has probed within a day",
+    says: "all replicas learn what one replica finds out about a server's era, even that a known era is wrong; a replica that starts does not probe a server that another has probed within a day",
     from: "choice",
     why: "a failed probe costs time, and with some servers a start",
   },
@@ -2034,9 +2034,9 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a client has only one such stream",
   },
   "cluster:stream:bounded": {
-    says: "what belongs to no request is passed on by at most three replicas after the first, and then held for the next stream",
+    says: "a message that belongs to no request is passed on by at most three replicas after the first, and then held for the next stream",
     from: "choice",
-    why: "replicas that have missed a message about the stream must not pass a text on for ever",
+    why: "replicas that have missed an announcement of the stream must not pass the message on forever",
   },
   "cluster:stream:dies": {
     says: "if the replica with a client's stream dies, the client opens the stream on another replica, and gets the messages that belong to no request there",
@@ -2054,9 +2054,9 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "the load balancer decides on which replica a client's call causes the change",
   },
   "cluster:lists:away": {
-    says: "a change of a server's lists while the shared state is away is told to clients of other replicas once it is back",
+    says: "if a server's lists change while the shared state is unavailable, clients of other replicas are notified once it is back",
     from: "choice",
-    why: "clients would go on with an old list until the next change",
+    why: "clients would use an old list until the next change",
   },
   "cluster:subscriptions": {
     says: "an update of a resource of a stdio server on one replica reaches the subscribers on other replicas",
@@ -2064,14 +2064,14 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "each replica runs its own process of a stdio server",
   },
   "cluster:subscriptions:many": {
-    says: "for each change of a subscription, replicas send and read as much as the change holds, however many subscriptions there are",
+    says: "if a subscription changes, replicas send and read only the change, however many subscriptions there are",
     from: "choice",
     why: "one client with thousands of subscriptions must not take Redis away from all others",
   },
   "cluster:subscriptions:bounded": {
-    says: "clients of one replica are subscribed to at most 10,000 resources of stdio servers, with 2 MiB of URIs; a client is refused what is beyond that",
+    says: "clients of one replica are subscribed to at most 10,000 resources of stdio servers, with 2 MiB of URIs; svc refuses further ones",
     from: "choice",
-    why: "each replica's processes subscribe to what clients of all others want; what is dropped silently cannot be asked for again",
+    why: "each replica's processes subscribe to what clients of all others want; a client cannot repeat a subscription that was dropped silently",
   },
   "cluster:tasks": {
     says: "a task can be found through any replica, and does not exist for other clients",
@@ -2079,7 +2079,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "its id names the replica whose server has it",
   },
   "cluster:tasks:list": {
-    says: "tasks/list contains the tasks of all living replicas, each once and in one order, whichever replicas answer for its pages, and tasks of remote servers that outlived their replica",
+    says: "tasks/list contains the tasks of all live replicas, each once and in one order, whichever replicas answer for its pages, and tasks of remote servers that outlived their replica",
     from: "choice",
     why: "clients do not know that there are replicas",
   },
@@ -2111,7 +2111,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "cluster:limits:clock": {
     says: "if the clock of Redis is set back, limits do not make clients wait for that time",
     from: "choice",
-    why: "another machine that takes over from a Redis may have another clock",
+    why: "a machine that takes over from another Redis may have a different clock",
   },
   "cluster:limits:health": {
     says: "replicas count health reports and logins of an address together; each replica counts /health/live and /health/ready on its own, and no request waits for the count",
@@ -2134,14 +2134,14 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a revocation that the command confirmed must hold",
   },
   "cluster:tokens:newer": {
-    says: "of two changes of a token the newer one holds, also if one was made while svc was stopped or cut off",
+    says: "of two changes of a token the newer one counts, even if one was made while svc was stopped or cut off",
     from: "choice",
     why: "an operator who limits a token must not find it unlimited after a restart",
   },
   "cluster:tokens:suspended": {
     says: "a replica that was suspended for more than two seconds reads revocations before it accepts a token again",
     from: "choice",
-    why: "it has missed what the others said, and clients reach it before the next message does",
+    why: "it has missed messages of the others, and a request may arrive before the next message",
   },
   "cluster:tokens:bounded": {
     says: "replicas keep a shared revocation until the token would have expired, at least for a day, and for a year if the token does not expire",
@@ -2209,12 +2209,12 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a call that is not in flight yet need not fail",
   },
   "cluster:one:leaves": {
-    says: "a replica that stops lets the calls of a server that it runs for all finish, with all that belongs to them, and passes the server on as soon as they have, whatever else runs there; calls that begin meanwhile wait for the next owner, on every replica",
+    says: "a replica that stops lets the running calls of a server that it runs for all finish, with everything that belongs to them, and then hands the server over, whatever else runs there; new calls meanwhile wait for the next owner, on every replica",
     from: "choice",
     why: "a rolling update must not fail a call",
   },
   "cluster:one:fencing": {
-    says: "an owner that was suspended stops the server before it uses it again, its late messages reach nobody, and replicas cannot reach it with the old credential; if the shared state loses everything, servers stay with their owners",
+    says: "an owner that was suspended stops the server before it uses it again, its late messages reach no client, and replicas cannot reach it with the old credential; if the shared state loses everything, servers stay with their owners",
     from: "choice",
     why: "two processes of such a server would damage its data",
   },
@@ -2234,7 +2234,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a rolling update must not lose a message",
   },
   "cluster:drain:traffic": {
-    says: "a replica that stops ends in time, and no call fails, also behind a load balancer that goes on to send it requests: it leaves new work to the other replicas until its own calls have ended, then accepts no more connections, and ends its connections with their responses meanwhile",
+    says: "a replica that stops ends in time, and no call fails, even behind a load balancer that keeps sending it requests: it closes each connection after the response, passes new work on to the other replicas until its own calls have ended, and then accepts no more connections",
     from: "choice",
     why: "nginx does not probe; it takes the next server if one refuses the connection, and repeats nothing that was sent",
   },
@@ -2259,19 +2259,19 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "manifests that people paste into a cluster must work there",
   },
   "cluster:isolation": {
-    says: "a session's own process of a server with isolation \"session\" is used through any replica; if its replica died, the session's next call starts another process, and is told that the state of the old one is lost",
+    says: "a session's own process of a server with isolation \"session\" is used through any replica; if its replica died, the session's next call starts another process, and svc notifies the client that the state of the old one is lost",
     from: "choice",
     why: "the state of a session must not depend on where the load balancer sends a request",
   },
   "cluster:unreached": {
-    says: "a replica that cannot be reached at its address is reported in the logs of both and by svc cluster status; requests that belong to it get 503 with Retry-After, and a question whose answer cannot be brought to it fails after some seconds",
+    says: "a replica that cannot be reached at its address is reported in its own log, in that of the others, and by svc cluster status; requests that belong to it get 503 with Retry-After, and a question whose answer cannot be forwarded to it fails after some seconds",
     from: "choice",
     why: "a wrong address shows only when a load balancer sends an answer to another replica than the one that asked",
   },
   "cluster:silent": {
-    says: "what was sent on to a replica that does not answer any more ends when it is known to be gone, with an error or the end of its stream, and fails once; a replica that stood still itself, or could hear nobody, takes no other for gone",
+    says: "requests that were forwarded to a replica that hangs fail once, with an error or the end of their stream, as soon as that replica is known to be gone; a replica that was itself suspended, or could not hear the others, does not treat them as gone",
     from: "choice",
-    why: "a machine that hangs accepts connections, and would hold calls for ever",
+    why: "a machine that hangs accepts connections, and would hold calls forever",
   },
   "cluster:chaos": {
     says: "if replicas and Redis are killed, and replicas suspended and stopped, at random, no call runs twice, no client gets the data of another, sessions continue, and calls, questions, cancellations, tasks, stored results, resumptions and list changes fail only around the time of a kill or suspension; around a clean stop, only what the replica takes with it is lost",

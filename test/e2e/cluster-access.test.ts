@@ -1,4 +1,4 @@
-/** What lets clients and svc in, over replicas: tokens of clients, sign-ins to remote servers, streams of /sse. */
+/** Access across replicas: client tokens, sign-ins to remote servers, streams of /sse, and access to Redis. */
 import { describe, expect, test } from "bun:test"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -35,8 +35,8 @@ const statuses = (replicas: readonly Instance[], token: string) =>
 const within = (replicas: readonly Instance[], token: string, status: number) =>
   eventually(async () => (await statuses(replicas, token)).every((one) => one === status), 1000)
 
-describe.skipIf(NO_REDIS !== undefined)("tokens of clients on three replicas", () => {
-  test("one that is created on a replica opens all, and one that is revoked on another opens none [cluster:tokens]", async () => {
+describe.skipIf(NO_REDIS !== undefined)("client tokens on three replicas", () => {
+  test("one that is created on a replica is accepted by all, and one that is revoked on another by none [cluster:tokens]", async () => {
     await using cluster = await startCluster(3, {
       flags: ["--auth"],
       env: { SVC_STATE_KEY: "a secret of the cluster" },
@@ -71,7 +71,7 @@ describe.skipIf(NO_REDIS !== undefined)("tokens of clients on three replicas", (
   })
 })
 
-describe.skipIf(NO_REDIS !== undefined)("tokens of clients on replicas that stop", () => {
+describe.skipIf(NO_REDIS !== undefined)("client tokens on replicas that stop", () => {
   const start = (redis: RedisServer, folder?: string) =>
     startSvc({
       config: { mcpServers: { one: REPLICA_SERVER } },
@@ -85,7 +85,7 @@ describe.skipIf(NO_REDIS !== undefined)("tokens of clients on replicas that stop
   }
   const document = ({ folder }: Instance) => JSON.parse(readFileSync(join(folder, "tokens.json"), "utf8"))
 
-  test("one that is revoked while its replica is stopped is refused by all, and does not come back [cluster:tokens:offline]", async () => {
+  test("one that is revoked while its replica is stopped is refused by all, and stays refused [cluster:tokens:offline]", async () => {
     await using redis = await startRedis()
     await using one = await start(redis)
     await using other = await start(redis)
@@ -146,7 +146,7 @@ describe.skipIf(NO_REDIS !== undefined)("tokens of clients on replicas that stop
     for (const replica of [again, other]) expect(limits(replica)).toEqual([["web"]])
   })
 
-  test("one that is revoked while a replica is suspended is not accepted there once more [cluster:tokens:suspended]", async () => {
+  test("one that is revoked while a replica is suspended is not accepted there again [cluster:tokens:suspended]", async () => {
     await using redis = await startRedis()
     await using one = await start(redis)
     await using other = await start(redis)
@@ -162,7 +162,7 @@ describe.skipIf(NO_REDIS !== undefined)("tokens of clients on replicas that stop
   })
 })
 
-describe.skipIf(NO_REDIS !== undefined)("a remote server that wants a sign-in, on three replicas", () => {
+describe.skipIf(NO_REDIS !== undefined)("a remote server that requires a sign-in, on three replicas", () => {
   test("a redirect that another replica receives signs in all; tokens are renewed once for all [cluster:authorizations]", async () => {
     await using authority = await startAuthority()
     using resource = startResource(authority)
@@ -240,7 +240,7 @@ async function* dataOf(response: Response): AsyncGenerator<string, void> {
 }
 
 describe.skipIf(NO_REDIS !== undefined)("a stream of /sse on one of three replicas", () => {
-  test("is answered there, whichever replica a message is posted to [cluster:sse]", async () => {
+  test("receives the answers, whichever replica a message is posted to [cluster:sse]", async () => {
     await using cluster = await startCluster(3)
     const [home] = cluster.replicas as unknown as readonly [Instance]
     const stream = await fetch(`${home.url}/sse`)
@@ -265,7 +265,7 @@ describe.skipIf(NO_REDIS !== undefined)("a stream of /sse on one of three replic
 })
 
 describe.skipIf(NO_REDIS !== undefined)("a changed tool on three replicas", () => {
-  test("is approved on all by an approval on one, also where the change is seen later [cluster:approvals]", async () => {
+  test("is approved on all by an approval on one, even where the change is seen later [cluster:approvals]", async () => {
     const config = (description: string) => ({
       mcpServers: { a: { command: "bun", args: [fixture("described-tool.ts"), description], toolPinning: "strict" } },
     })

@@ -7,7 +7,7 @@ import { type Message, REPLICA_SERVER, startCluster, WanderingClient } from "./r
 if (NO_REDIS !== undefined) test.skip(`processes of sessions: ${NO_REDIS}`, () => {})
 
 describe.skipIf(NO_REDIS !== undefined)("a session's own process", () => {
-  test("it is the same through any replica; when its replica has died, the session is told and goes on [cluster:isolation]", async () => {
+  test("it is the same through any replica; when its replica has died, the client is notified and the session continues [cluster:isolation]", async () => {
     const own = { ...REPLICA_SERVER, isolation: "session" }
     await using cluster = await startCluster(3, { config: { mcpServers: { own } } })
     const [one, two, three] = cluster.replicas as [Instance, Instance, Instance]

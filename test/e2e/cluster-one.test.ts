@@ -1,4 +1,4 @@
-/** Servers with `"replicas": "one"` on three replicas: one process for all, which passes on when its replica ends. */
+/** Servers with `"replicas": "one"` on three replicas: one process for all, which moves to another replica when its own ends. */
 import { describe, expect, test } from "bun:test"
 import { NO_REDIS } from "../redis.ts"
 import { connect1, connect2 } from "./clients.ts"
@@ -109,7 +109,7 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     expect([...answers]).toEqual(processes(mark).map(String))
   })
 
-  test("a client's question is no other client's to answer [cluster:one:clients]", async () => {
+  test("only the client that was asked can answer a question [cluster:one:clients]", async () => {
     const only = { ...REPLICA_SERVER, replicas: "one" }
     await using cluster = await startCluster(2, { config: { mcpServers: { only } }, flags: ["--auth"] })
     const [one, other] = cluster.replicas as [Instance, Instance]
@@ -132,7 +132,7 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     }
   })
 
-  test("a replica shows no other's credential, and one without is refused", async () => {
+  test("every replica refuses a forged credential of another one", async () => {
     const mark = `svc-one-${crypto.randomUUID()}`
     await using cluster = await startOne(2, mark)
     for (const { url } of cluster.replicas) {
@@ -158,7 +158,7 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     expect(next).not.toContain(pid)
   })
 
-  test("a replica that was suspended gives up what another runs since, and its late answers reach nobody [cluster:one:fencing]", async () => {
+  test("a replica that was suspended stops the server if another one runs it by now, and its late answers reach no client [cluster:one:fencing]", async () => {
     const mark = `svc-one-${crypto.randomUUID()}`
     await using cluster = await startOne(2, mark)
     const pid = await who(cluster.replicas[0] as Instance)
@@ -179,7 +179,7 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     expect(processes(mark).map(String)).toEqual([next])
   })
 
-  test("it passes from a replica that stops when its own calls have ended, and no call fails [cluster:one:leaves]", async () => {
+  test("a replica that stops hands it over when its calls have ended, and no call fails [cluster:one:leaves]", async () => {
     // A server for each question: svc could not tell whose it is.
     const names = ["only", "two", "three", "four"]
     const marks = names.map(() => `svc-one-${crypto.randomUUID()}`)
@@ -238,7 +238,7 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     expect(await owner.exited).toBe(0)
   })
 
-  test("it passes from a replica that stops while other calls run there [cluster:one:leaves]", async () => {
+  test("a replica that stops hands it over while calls of other servers still run there [cluster:one:leaves]", async () => {
     const mark = `svc-one-${crypto.randomUUID()}`
     const only = { ...REPLICA_SERVER, args: [...REPLICA_SERVER.args, mark], replicas: "one" }
     const config = { mcpServers: { only, each: REPLICA_SERVER } }
@@ -262,7 +262,7 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     expect(await owner.exited).toBe(0)
   })
 
-  test("a replica that stops passes it on at once; without Redis nobody runs it, all commands show that, and then one does again [cluster:one:away] [cluster:health:away] [health:report:unowned]", async () => {
+  test("a replica that stops hands it over at once; without Redis no replica runs it, all commands show that, and afterwards one does again [cluster:one:away] [cluster:health:away] [health:report:unowned]", async () => {
     const mark = `svc-one-${crypto.randomUUID()}`
     await using cluster = await startOne(2, mark)
     const pid = await who(cluster.replicas[0] as Instance)

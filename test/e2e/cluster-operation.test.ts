@@ -10,7 +10,7 @@ if (NO_REDIS !== undefined) test.skip(`replicas in operation: ${NO_REDIS}`, () =
 const readiness = async ({ url }: Instance): Promise<number> => (await fetch(`${url}/health/ready`)).status
 
 describe.skipIf(NO_REDIS !== undefined)("replicas in operation", () => {
-  test("a replica that stops ends its open calls, and its clients go on elsewhere [cluster:drain]", async () => {
+  test("a replica that stops lets open calls finish, and its clients continue elsewhere [cluster:drain]", async () => {
     await using cluster = await startCluster(2, { env: { SVC_DRAIN_DELAY: "3s", SVC_SHUTDOWN_GRACE: "60s" } })
     const [one, other] = cluster.replicas as [Instance, Instance]
     const client = new WanderingClient()
@@ -46,7 +46,7 @@ describe.skipIf(NO_REDIS !== undefined)("replicas in operation", () => {
     expect(await client.call(other, "one_svc_who")).toMatch(/^\d+$/)
   })
 
-  test("what is sent to a session while its stream moves on is neither lost nor repeated [cluster:drain:stream]", async () => {
+  test("messages to a session whose stream moves to another replica are neither lost nor repeated [cluster:drain:stream]", async () => {
     await using cluster = await startCluster(2, { env: { SVC_SHUTDOWN_GRACE: "60s" } })
     const [one, other] = cluster.replicas as [Instance, Instance]
     const client = new WanderingClient()

@@ -1,4 +1,4 @@
-/** What one replica knows, and the others go by: eras of servers, pins of tools. */
+/** What replicas share: eras of servers, pins of tools, lists of tasks, limits of addresses. */
 import { describe, expect, test } from "bun:test"
 import { RedisClient } from "bun"
 import { NO_REDIS } from "../redis.ts"
@@ -46,8 +46,8 @@ function serveEra(era: () => "legacy" | "modern", onrequest: (method: string) =>
   })
 }
 
-describe.skipIf(NO_REDIS !== undefined)("what one of three replicas has learned of a server", () => {
-  test("the others know: its era costs no second probe, nor does the news that it has changed [cluster:eras]", async () => {
+describe.skipIf(NO_REDIS !== undefined)("what one of three replicas has learned about a server", () => {
+  test("the others learn its era, and a change of its era, without a probe [cluster:eras]", async () => {
     let era: "legacy" | "modern" = "legacy"
     const heard: string[] = []
     await using server = serveEra(
@@ -80,7 +80,7 @@ describe.skipIf(NO_REDIS !== undefined)("what one of three replicas has learned 
     redis.close()
   })
 
-  test("the first one pins a tool for all: another definition is kept from clients until it is approved on one [cluster:pins]", async () => {
+  test("the first one pins a tool for all: another definition is withheld from clients until it is approved on one [cluster:pins]", async () => {
     const config = (description: string) => ({
       mcpServers: { a: { command: "bun", args: [fixture("described-tool.ts"), description], toolPinning: "strict" } },
     })
@@ -127,7 +127,7 @@ describe.skipIf(NO_REDIS !== undefined)("tasks/list on three replicas", () => {
     return ids
   }
 
-  test("lists the tasks of all, each once and in one order, whichever replicas answer; of one that died, those that live [cluster:tasks:list]", async () => {
+  test("lists the tasks of all, each once and in one order, whichever replicas answer; of one that died, the tasks that survive [cluster:tasks:list]", async () => {
     const port = await freePort()
     await using _remote = Bun.spawn({
       cmd: ["bun", fixture("tasks.ts"), "--port", String(port)],

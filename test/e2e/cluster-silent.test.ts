@@ -1,10 +1,10 @@
-/** Replicas that do not answer: one that stands still, as a machine that hangs, and one at a wrong address. */
+/** Replicas that do not answer: one that hangs, and one at a wrong address. */
 import { describe, expect, test } from "bun:test"
 import { NO_REDIS, startRedis } from "../redis.ts"
 import { fixture, freshEnv, type Instance, modern, runSvc, startSvc } from "./harness.ts"
 import { type Event, eventsOf, REPLICA_SERVER, startCluster, WanderingClient } from "./replicas.ts"
 
-if (NO_REDIS !== undefined) test.skip(`a replica that stands still: ${NO_REDIS}`, () => {})
+if (NO_REDIS !== undefined) test.skip(`a replica that hangs: ${NO_REDIS}`, () => {})
 
 const all = async (events: AsyncGenerator<Event>): Promise<Event["message"][]> => {
   const found: Event["message"][] = []
@@ -12,8 +12,8 @@ const all = async (events: AsyncGenerator<Event>): Promise<Event["message"][]> =
   return found
 }
 
-describe.skipIf(NO_REDIS !== undefined)("a replica that stands still", () => {
-  test("what waits for it ends with a clear error, and tasks/list lists the tasks of the others [cluster:silent]", async () => {
+describe.skipIf(NO_REDIS !== undefined)("a replica that hangs", () => {
+  test("requests that wait for it fail with a clear error, and tasks/list lists the tasks of the others [cluster:silent]", async () => {
     const own = { ...REPLICA_SERVER, isolation: "session" }
     const work = { command: "bun", args: [fixture("tasks.ts")] }
     const config = { mcpServers: { one: REPLICA_SERVER, own, work } }
@@ -69,7 +69,7 @@ describe.skipIf(NO_REDIS !== undefined)("a replica that stands still", () => {
 })
 
 describe.skipIf(NO_REDIS !== undefined)("a replica at a wrong address", () => {
-  test("is reported, and what cannot be brought to it is refused and waits for nothing [cluster:unreached]", async () => {
+  test("is reported, and requests that cannot be forwarded to it are refused at once [cluster:unreached]", async () => {
     await using redis = await startRedis()
     const start = (flags: readonly string[] = []) =>
       startSvc({

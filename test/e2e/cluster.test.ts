@@ -56,7 +56,7 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
     }
   })
 
-  test("each replica runs a tool for a body of its name and arguments, and tells what is wrong with another [cluster:calls]", async () => {
+  test("each replica runs a tool for a body with its name and arguments, and says what is wrong with another body [cluster:calls]", async () => {
     const post = async ({ url }: Instance, body: unknown) => {
       const headers = { "content-type": "application/json" }
       const response = await fetch(`${url}/mcp`, { method: "POST", headers, body: JSON.stringify(body) })
@@ -115,7 +115,7 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
     expect(answer.result?.content?.[0]?.text).toContain("released")
   })
 
-  test("what belongs to no request goes to the replica with the client's stream [cluster:stream]", async () => {
+  test("messages that belong to no request go to the replica with the client's stream [cluster:stream]", async () => {
     const client = new WanderingClient()
     await client.open(replicas[0])
     const [first, second] = [eventsOf(await client.get(replicas[1])), await client.get(replicas[2])]
@@ -184,7 +184,7 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
     await client.end(replicas[0])
   })
 
-  test("a task is found on all replicas, at the one whose server has it [cluster:tasks]", async () => {
+  test("a task is found through all replicas, on the one whose server has it [cluster:tasks]", async () => {
     const client = new WanderingClient()
     await client.open(replicas[0])
     const params = { name: "work_svc_work", arguments: {}, task: { ttl: 60_000 } }
@@ -253,7 +253,7 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
 })
 
 describe.skipIf(NO_REDIS !== undefined)("two replicas", () => {
-  test("a client is refused subscriptions of which replicas cannot tell each other [cluster:subscriptions:bounded]", async () => {
+  test("a client is refused subscriptions beyond those that replicas can exchange [cluster:subscriptions:bounded]", async () => {
     await using cluster = await startCluster(2)
     const [one] = cluster.replicas as [Instance, Instance]
     const client = new WanderingClient()
@@ -301,7 +301,7 @@ describe.skipIf(NO_REDIS !== undefined)("two replicas", () => {
 })
 
 describe.skipIf(NO_REDIS !== undefined)("while Redis is away", () => {
-  test("what needs no shared state goes on, the rest says when to try again, and all is back by itself [cluster:away]", async () => {
+  test("requests that need no shared state continue, others are told when to try again, and svc recovers by itself [cluster:away]", async () => {
     await using cluster = await startCluster(2)
     const [one, other] = cluster.replicas as [Instance, Instance]
     const client = new WanderingClient()
@@ -340,7 +340,7 @@ describe.skipIf(NO_REDIS !== undefined)("while Redis is away", () => {
     await eventually(async () => (await client.post(one, { id: 3, method: "ping" })).status === 404)
   })
 
-  test("a list that changes meanwhile is told to clients of other replicas afterwards [cluster:lists:away]", async () => {
+  test("clients of other replicas hear afterwards of a list that changed meanwhile [cluster:lists:away]", async () => {
     await using cluster = await startCluster(2)
     const [one, other] = cluster.replicas as [Instance, Instance]
     const changes = eventsOf(await listen(other, { toolsListChanged: true }))
@@ -353,7 +353,7 @@ describe.skipIf(NO_REDIS !== undefined)("while Redis is away", () => {
     expect((await changes.next()).value.message.method).toBe("notifications/tools/list_changed")
   })
 
-  test("what was cleared while replicas run is shared again, and a Redis that refuses changes is told of [cluster:refusing]", async () => {
+  test("replicas share again what was cleared while they run, and report a Redis that refuses changes [cluster:refusing]", async () => {
     const only = { ...REPLICA_SERVER, replicas: "one" }
     const config = { mcpServers: { one: REPLICA_SERVER, only } }
     await using cluster = await startCluster(2, { config })
@@ -392,7 +392,7 @@ describe.skipIf(NO_REDIS !== undefined)("while Redis is away", () => {
     await new WanderingClient().open(one)
   })
 
-  test("a replica starts without it, and serves what needs none", async () => {
+  test("a replica starts without it, and serves requests that do not need it", async () => {
     await using redis = await startRedis()
     await redis.kill()
     await using svc = await startSvc({
@@ -421,7 +421,7 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas of which one dies", () =
     return value.message.method === "notifications/message" ? value.message : logged(events)
   }
 
-  test("a client whose stream was there opens it on another, and is told what belongs to no request [cluster:stream:dies]", async () => {
+  test("a client whose stream was there reopens it on another, and receives messages that belong to no request [cluster:stream:dies]", async () => {
     await using cluster = await startCluster(3)
     const [one, holder, next] = cluster.replicas as unknown as readonly [Instance, Instance, Instance]
     const client = new WanderingClient()
