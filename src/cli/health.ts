@@ -287,10 +287,14 @@ function describe(
     // A healthy server's past error no longer matters.
     one.healthy === true ? "" : String(one.lastError ?? ""),
   ])
+  const look = stdoutLook()
   return [
-    `${paint(word, VERDICT_TONES[word] ?? "bad", stdoutLook())} (svc ${version}${pid === undefined ? "" : `, process ${pid}`}): ${facts}${off}${absent}`,
+    wrap(
+      `${paint(word, VERDICT_TONES[word] ?? "bad", look)} (svc ${version}${pid === undefined ? "" : `, process ${pid}`}): ${facts}${off}${absent}`,
+      look,
+    ),
     ...(rows.length > 0 ? [table(["name", "state", "note"], rows)] : []),
-    ...sharedStateNotes(live).map((note) => wrap(note, stdoutLook())),
+    ...sharedStateNotes(live).map((note) => wrap(note, look)),
     ...(live !== undefined && live.issues.length > 0 ? [issueLines(live.issues)] : []),
   ].join("\n\n")
 }
