@@ -26,7 +26,7 @@ export function openSessionStream(session: Session, last: string | null, streams
   const isOfCall = last !== null && (last === LOST_EVENT || requestOf(last) !== undefined)
   // Messages of other replicas would be lost on a new stream, because this replica is stopping. The rest of an old stream
   // can be sent.
-  if (session.hasMovedOn && !isOfCall && (last === null || isFinished || !session.events.has(last)))
+  if (session.isStreamDrained && !isOfCall && (last === null || isFinished || !session.events.has(last)))
     return errorResponse(new UnavailableError(MOVED_ON, { retryAfter: 1 }), {
       shape: "jsonrpc",
       headers: { ...about, [ELSEWHERE_HEADER]: "1" },
@@ -54,7 +54,7 @@ export function openSessionStream(session: Session, last: string | null, streams
         close: () => stop(),
         // Only this stream receives the answer of a call that runs here.
         drain() {
-          if (number === session.standalone) session.moveOn()
+          if (number === session.standalone) session.drainStream()
         },
       }
       const outlet = (text: string) => {

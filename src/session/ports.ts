@@ -93,7 +93,7 @@ export type SessionPeers = {
   /** Announces that the client opened its stream here. */
   opened(part: SessionPart): void
   /** Announces that this replica stops and has ended the client's stream, which the client reopens at another one. */
-  movedOn(part: SessionPart): void
+  streamDrained(part: SessionPart): void
   /** Announces that the client ended the session. */
   ended(part: SessionPart, reason: string): void
 }

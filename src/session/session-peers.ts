@@ -59,7 +59,7 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
   replicas.on("session.text", ({ session, to, text, back, hops = 0 }, from) => {
     const part = to === replicas.id ? partOf(session) : undefined
     if (part === undefined) return
-    if (back !== true && part.hasMovedOn) {
+    if (back !== true && part.isStreamDrained) {
       replicas.send({ kind: "session.text", session, to: from, text, back: true, hops })
       return
     }
@@ -134,7 +134,7 @@ export function createSessionPeers({ replicas, clock, sessions, gateway }: Sessi
         if (opening.get(session) === last) opening.delete(session)
       })
     },
-    movedOn(part) {
+    streamDrained(part) {
       part.streamAt = undefined
       const own = sessions().part(part.id)
       if (own !== undefined) sessions().save(own)

@@ -48,7 +48,7 @@ export class Session implements Client, SessionMemory, SessionPart {
   /** The number of that stream in the log. */
   standalone: number | undefined
   /** Whether that stream was ended because svc stops; the client cannot open another one here. */
-  hasMovedOn = false
+  isStreamDrained = false
   streamAt: string | undefined
   /** The replica that runs its own processes; undefined for a single svc. */
   home: string | undefined
@@ -204,11 +204,11 @@ export class Session implements Client, SessionMemory, SessionPart {
   }
 
   /** Ends the stream because svc stops. A client that has not read all its events can still resume it. */
-  moveOn(): void {
-    this.hasMovedOn = true
+  drainStream(): void {
+    this.isStreamDrained = true
     if (this.standalone !== undefined) this.log?.end(this.standalone)
     this.standalone = undefined
-    this.peers?.movedOn(this)
+    this.peers?.streamDrained(this)
   }
 
   /** Records the replica with the stream, and sends held messages there. */

@@ -162,7 +162,7 @@ test("a session whose stream opens on another replica while the session is loade
     cancel: async () => undefined,
     reportUndelivered() {},
     opened() {},
-    movedOn() {},
+    streamDrained() {},
     ended() {},
   }
   const sessions = new Sessions(
