@@ -59,9 +59,7 @@ export const instanceSchema = z.object({
   projects: z
     .array(z.string())
     .optional()
-    .describe(
-      "Directories of the projects for which the instance of a template runs; only `svc mcp status` shows them",
-    ),
+    .describe("Directories of the projects for which an instance of a template runs; only `svc mcp status` shows them"),
   authorizationUrl: z.string().optional().describe("URL at which a person can authorize svc"),
 })
 
