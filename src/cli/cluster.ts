@@ -25,6 +25,11 @@ export const cluster: CommandDef = {
 
 // ---
 
+function stateWord({ connected, problem }: ClusterReport["state"]): string {
+  if (!connected) return "away"
+  return problem === undefined ? "connected" : "refusing writes"
+}
+
 function textOf({ state, replicas, servers }: ClusterReport): string {
   const shown = replicas.map((one) => [
     `${one.id}${one.self ? " (this)" : ""}`,
@@ -39,7 +44,7 @@ function textOf({ state, replicas, servers }: ClusterReport): string {
   ])
   const head = ["replica", { title: "address", fit: "whole" }, "state", "up", "calls", "sessions", "streams"] as const
   const parts = [
-    `shared state: ${state.address}, ${state.connected ? "connected" : "away"}${state.since === undefined ? "" : ` for ${ago(systemClock.now() - Date.parse(state.since))}`}`,
+    `shared state: ${state.address}, ${stateWord(state)}${state.since === undefined ? "" : ` for ${ago(systemClock.now() - Date.parse(state.since))}`}`,
     ...(state.problem === undefined ? [] : [wrap(state.problem, stdoutLook())]),
     table([...head, "version", "configuration"], shown),
   ]

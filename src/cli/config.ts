@@ -110,7 +110,7 @@ export const config: CommandGroup = {
           if (!(await promptYesNo(`restore ${restored}?`))) return 0
         }
         const changed = await editConfig(paths, () => text, systemClock)
-        const undo = changed ? "; `svc config restore` undoes this" : ", which is what the file contained already"
+        const undo = changed ? "; `svc config restore` undoes this" : "; the file already had this content"
         return finishChange(context, args, {
           result: { changed, restored },
           done: `restored ${restored}${serverChanges(serversIn(current), serversIn(text))}${undo}`,
@@ -144,13 +144,13 @@ function serversIn(text: string): Servers | undefined {
   }
 }
 
-/** Returns which servers differ, such as `: adds a; changes b`. */
+/** Returns which servers differ, such as `: added a; changed b`. */
 function serverChanges(before: Servers = new Map(), after: Servers = new Map()): string {
   const names = (servers: Servers, filter: (name: string) => boolean) => [...servers.keys()].filter(filter)
   const parts = [
-    ["adds", names(after, (name) => !before.has(name))],
-    ["removes", names(before, (name) => !after.has(name))],
-    ["changes", names(after, (name) => before.has(name) && !isSameValue(before.get(name), after.get(name)))],
+    ["added", names(after, (name) => !before.has(name))],
+    ["removed", names(before, (name) => !after.has(name))],
+    ["changed", names(after, (name) => before.has(name) && !isSameValue(before.get(name), after.get(name)))],
   ] as const
   const shown = parts.flatMap(([verb, found]) => (found.length === 0 ? [] : [`${verb} ${found.join(", ")}`]))
   return shown.length === 0 ? "" : `: ${shown.join("; ")}`

@@ -156,7 +156,7 @@ function startingOf({ ok, body }: HealthReply): { readonly text: string; readonl
   }
 }
 
-/** Whether a health report has no enabled server that is not healthy, or not loaded because of an error in its entry. */
+/** Whether all enabled servers of a health report are healthy, and none is left out because of an error in its entry. */
 const areAllHealthy = (body: Params): boolean =>
   isObject(body.servers) && body.servers.healthy === body.servers.total && invalidCount(body) === 0
 
@@ -164,7 +164,7 @@ const areAllHealthy = (body: Params): boolean =>
 const invalidCount = ({ configuration }: Params): number =>
   isObject(configuration) ? Number(configuration.invalidCount ?? 0) : 0
 
-/** Says which servers are not loaded: by name with the reason if the svc is this one, else in numbers. */
+/** Says which servers are not loaded: by name, with the reason, if `live` is given, else in numbers. */
 const notesOfInvalid = (body: Params, live: Status | undefined): readonly string[] =>
   live === undefined
     ? [`${counted(invalidCount(body), "server")} not loaded because of errors in the configuration`]
@@ -197,7 +197,7 @@ function askControl({ ask, paths }: CommandContext, level: HealthLevel): AskHeal
 
 /**
  * Resolves when svc is ready and all servers have finished their first start. Throws an UnavailableError with the reason if
- * not: after `ms` milliseconds, or at once if svc has given up a server that prevents readiness.
+ * not: after `ms` milliseconds, or at once if svc has given up on a server that prevents readiness.
  */
 async function waitUntilReady(ask: AskHealth, ms: number): Promise<void> {
   const started = systemClock.now()
@@ -207,7 +207,10 @@ async function waitUntilReady(ask: AskHealth, ms: number): Promise<void> {
     const found = await reasonNotReady(ask)
     if (found === undefined) return
     const { why, isFinal } = typeof found === "string" ? { why: found, isFinal: false } : found
-    if (isFinal) throw new UnavailableError(`not ready, and svc no longer restarts the server: ${why}`)
+    if (isFinal)
+      throw new UnavailableError(
+        `not ready, and waiting does not help: ${why}; correct the cause, then run \`svc mcp restart NAME\``,
+      )
     const passed = systemClock.now() - started
     if (passed >= ms) throw new UnavailableError(`not ready after ${Math.round(passed / 1000)} s: ${why}`)
     if (!reported && passed > REPORT_AFTER_MS) {
@@ -237,7 +240,7 @@ async function reasonNotReady(ask: AskHealth): Promise<string | Blocking | undef
   }
 }
 
-/** Why svc is not ready; `isFinal`: svc has given up a server, so that only a change to it or a restart helps. */
+/** Why svc is not ready; `isFinal`: svc has given up on a server, so that only a change to it or a restart helps. */
 type Blocking = { readonly why: string; readonly isFinal: boolean }
 
 /** Describes the supervised servers that prevent readiness: by name if the report has names, else in numbers. */

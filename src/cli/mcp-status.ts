@@ -99,7 +99,7 @@ export const status: CommandDef = {
   },
 }
 
-/** Formats effective values with the origin of each. A long value is complete: it continues on the next line. */
+/** Formats effective values with the origin of each. Long values are not cut, but continue on the next line. */
 export const effectiveTable = (effective: readonly EffectiveValue[]): string =>
   table(
     [

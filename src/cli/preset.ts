@@ -211,7 +211,7 @@ function filterWarnings(context: CommandContext, filter: string | undefined): re
   if (filter === undefined) return []
   try {
     const servers = serversOf(context)
-    const none = matching(servers, filter).length === 0 ? ["the preset selects no server now"] : []
+    const none = matching(servers, filter).length === 0 ? ["no server matches the filter"] : []
     return [...unknownTags(servers, filter), ...none]
   } catch (error) {
     if (error instanceof ConfigError || error instanceof UnavailableError) return []

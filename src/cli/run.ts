@@ -145,7 +145,7 @@ async function findTool(client: ShellClient, target: string, following?: string)
     )
   if (isObject(definition?.execution) && definition.execution.taskSupport === "required")
     throw new UnavailableError(
-      `${server}/${name} runs only as a task, and svc run starts no tasks; call it from a client that supports tasks`,
+      `${server}/${name} runs only as a task, and svc run cannot start tasks; call it from a client that supports tasks`,
     )
   return found.tool
 }

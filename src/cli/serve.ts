@@ -48,8 +48,8 @@ const notLoaded = (issues: readonly string[]): ConfigError =>
   )
 
 /**
- * Starts svc in the background, and returns when it serves. If it does not, rejects with an UnavailableError with the reason,
- * or, if it cannot load the configuration, stops it and rejects with a ConfigError.
+ * Starts svc in the background, and returns when it serves. If it does not start, rejects with an UnavailableError with the
+ * reason. If it cannot load the configuration, stops it and rejects with a ConfigError.
  */
 async function serveInBackground(
   options: ServeOptions,

@@ -108,7 +108,7 @@ async function printResults(
 /** Bytes per token of prose. */
 const BYTES_PER_TOKEN = 4
 const RESULTS_NOTE =
-  'Sizes are in bytes; a token is counted as 4. Percentiles may be up to a fifth too large. The column "cut" counts the results above a budget (`svc serve --result-budget`).'
+  'Sizes are in bytes; 4 bytes count as a token. Percentiles may be up to a fifth too large. The column "cut" counts the results above a budget (`svc serve --result-budget`).'
 
 const ANSWER_MS = 60_000
 const ESTIMATOR = "cl100k_base"

@@ -56,10 +56,10 @@ test("servers are added, changed and removed without an instance", async () => {
   expect((await json(svc("config", "backups", "--json"))).length).toBe(5)
   expect((await svc("config", "backups")).stdout).toMatch(/^BACKUP +WRITTEN +SERVERS\nmcp-\S+ {2}\d+ s ago +uno, two\n/)
   expect((await svc("config", "restore")).stdout).toMatch(
-    /^restored mcp-\S+\.json: adds two; `svc config restore` undoes this/,
+    /^restored mcp-\S+\.json: added two; `svc config restore` undoes this/,
   )
   expect(await json(svc("mcp", "list", "--json"))).toMatchObject([{ name: "uno" }, { name: "two" }])
-  expect((await svc("config", "restore")).stdout).toMatch(/^restored mcp-\S+\.json: removes two;/)
+  expect((await svc("config", "restore")).stdout).toMatch(/^restored mcp-\S+\.json: removed two;/)
   expect(await json(svc("mcp", "list", "--json"))).toMatchObject([{ name: "uno" }])
   expect((await svc("mcp", "restart", "uno")).code).toBe(69)
 })
@@ -121,11 +121,11 @@ test("config check reports each issue with file, line and column, and exits with
     expect(stdout).toContain(part)
 })
 
-test("health --wait ends at once when svc has given up a server [cli:health:given-up]", async () => {
+test("health --wait ends at once when svc has given up on a server [cli:health:given-up]", async () => {
   const config = { mcpServers: { bad: { command: "false", restartOnExit: true, maxRestarts: 1, restartDelay: 1 } } }
   await using instance = await startSvc({ config })
   const from = performance.now()
-  // The report over HTTP has only numbers, the one of the control socket has names.
+  // The report over HTTP has only numbers; the one over the control socket has names.
   for (const [flags, why] of [
     [["--url", instance.url], "0 restarting, 1 in a crash loop"],
     [[], "bad is in a crash loop (exited with code 1)"],
@@ -246,7 +246,7 @@ test("mcp status --verbose shows effective values with their origin, and no secr
   })
 })
 
-test("on a narrow terminal, a long effective value wraps below itself, and its origin stays whole [cli:table]", async () => {
+test("on a narrow terminal, a long effective value wraps inside its column, and its origin stays whole [cli:table]", async () => {
   const folder = freshFolder()
   const long = { command: "npx", args: ["-y", "a-package", "/home/someone/projects/first", "/home/someone/second"] }
   writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { a: long }, mcpTemplates: { t: long } }))

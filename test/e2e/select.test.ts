@@ -98,10 +98,10 @@ test("presets are listed, shown and tried out", async () => {
   const empty = await run("create", "empty", "--filter", "sloww")
   expect([empty.code, empty.stderr]).toEqual([
     0,
-    "warning: no server has the tag sloww; did you mean slow?\nwarning: the preset selects no server now\n",
+    "warning: no server has the tag sloww; did you mean slow?\nwarning: no server matches the filter\n",
   ])
   expect((await run("edit", "empty", "--filter", "slow")).stderr).toBe("")
   expect((await run("edit", "empty", "--filter", "slow and not slow")).stderr).toBe(
-    "warning: the preset selects no server now\n",
+    "warning: no server matches the filter\n",
   )
 })
