@@ -12,8 +12,9 @@
  *       then for as long as it had run, 5 to 30 s, if it is not known whether they stop;
  *       for LONG_MS in all, if they continue (rule 5).
  *     The answer to the call ends this at once. A call is also cancelled by a timeout, and by a client that disconnects or
- *     ends its session. If a server request waits for that client, the connection answers it, so that the call can end, and
- *     sends the cancellation only later. The kind of a call is its method and name: what one tool does says nothing of another.
+ *     ends its session. If a server request waits for that client, the connection answers the request, so that the call can
+ *     end, and sends the cancellation only later. The kind of a call is its method and name: what one tool does says nothing of
+ *     another.
  *  4. Calls of a kind stop if a cancelled call stayed silent through the third period of rule 3, and another call explains
  *     each server request that came meanwhile (rule 6).
  *  5. Calls of a kind continue if a cancelled call is answered or reports progress after the backend has read the

@@ -11,8 +11,9 @@
  *     result is read whole: even if only one request is pending, the frame may be a late or a second answer to another client's.
  *  4. A message that belongs to a call reaches only the call's client; attribution.ts decides which. If a client has been
  *     disconnected for long while a server request waits for it, its call is given up, so that other clients are unblocked.
- *  5. If a client leaves a call while a server request waits for it, svc answers the server request (`abandonedText`), unless
- *     another call of the client can carry it. The backend then gets ENDING_MS to end the call before it is cancelled.
+ *  5. If a client leaves a call while a server request waits for the client, svc answers the server request (`abandonedText`),
+ *     unless the client has another call that may have caused it. The backend then has ENDING_MS to end the call itself before svc
+ *     cancels the call.
  */
 import { isUtf8 } from "node:buffer"
 import { ArrayMap } from "../lib/array-map.ts"
@@ -553,19 +554,19 @@ export class Connection {
     this.attribution.noteCancelled(number, call, this.canPing, this.clock.now())
   }
 
-  /** Notes an answer to a call that was cancelled, or that its client left: it needs no cancellation any more. */
+  /** Notes an answer to a call that was cancelled, or that its client left: such a call no longer needs to be cancelled. */
   private noteLateAnswer(number: number): void {
     this.ending.get(number)?.()
     this.ending.delete(number)
     this.attribution.noteLateAnswer(number, this.clock.now())
   }
 
-  /** Whether a ping can show that the backend has read a cancellation. A transport with a stream for each request keeps no order. */
+  /** Whether a ping can show that the backend has read a cancellation: not if each request has a stream of its own. */
   private get canPing(): boolean {
     return !this.hasRequestStreams && this.hooks.ping !== undefined
   }
 
-  /** Sends a ping after the cancellation of a call, whose answer shows that the backend has read it. */
+  /** Sends a ping after the cancellation of a call: the answer to the ping shows that the backend has read the cancellation. */
   private pingAfterCancellation(number: number): void {
     const ping = this.canPing ? this.hooks.ping?.(CANCELLATION_PING_MS) : undefined
     if (ping === undefined) return
@@ -626,8 +627,8 @@ export class Connection {
   }
 
   /**
-   * Answers the server requests of calls that wait for the client of a call that has left it. Returns whether there were any.
-   * Leaves them alone if the client has other calls, because they may be for those.
+   * Answers the server requests that calls caused and that wait for the client of `caller`, which has left its call. Returns
+   * whether there were any. If the client has other calls, answers none, because these calls may have caused them.
    */
   private answerFor(caller: Caller): boolean {
     const client = clientOf(caller)
@@ -737,15 +738,15 @@ const reasonOf = (error: unknown): string =>
 type OpenServerRequest = {
   readonly controller: AbortController
   readonly request: Request
-  /** Whether a call caused it: a task, or the server itself, may ask too. */
+  /** Whether a call caused it, and not a task or the server itself. */
   readonly ofCall: boolean
   /** Carries it to the client. */
   caller: Caller
 }
 
 /**
- * Returns the answer to a server request whose client is gone. client: Elicitation, Response Actions: a dismissed question is
- * cancelled. A question that the server runs as a task is answered with a task, so it gets an error.
+ * Returns the answer to a server request whose client is gone. MCP specification, Elicitation, Response Actions: a dismissed
+ * question is cancelled. A question that the server runs as a task would need a task as its answer, so it gets an error.
  */
 function abandonedText({ id, method, params }: Request): string {
   return method === "elicitation/create" && params?.task === undefined

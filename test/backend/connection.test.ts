@@ -316,7 +316,7 @@ describe("a client that leaves a call with an open server request", () => {
     }
   })
 
-  test("cancels the call if the server does not end it then [protocol:whose:left]", async () => {
+  test("has its call cancelled if the server does not end it [protocol:whose:left]", async () => {
     const left = call(silent())
     receive({ id: "q", method: "elicitation/create", params: {} })
     connection.cancel(left, new Error("client disconnected"))
@@ -358,7 +358,7 @@ describe("a client that leaves a call with an open server request", () => {
     expect(connection.isAsking).toBe(true)
   })
 
-  test("has the call given up before the call of another client is sent, if it has been away for long", async () => {
+  test("has its call cancelled before another client's call is sent, if it has been away for long", async () => {
     const left: { readonly caller: Caller } = {
       caller: {
         ...silent().caller,

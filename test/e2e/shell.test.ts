@@ -266,7 +266,7 @@ test("svc run answers an elicitation at a terminal, and cancels it elsewhere [sh
   expect(rounds).toMatchObject({ code: 0, shown: expect.stringContaining("Multi-round complete: ann") })
 })
 
-test("a question that its client leaves behind blocks no other client, in both eras [protocol:whose:left]", async () => {
+test("a question that its client leaves unanswered blocks no other client, in both eras [protocol:whose:left]", async () => {
   const { instance } = await started({ mcpServers: { everything: npmServer("server-everything") } })
   await using _ = instance
   const run = (answer: string) =>
