@@ -308,13 +308,13 @@ export class Agent {
 
   /**
    * Starts the initial load: the wait for the first attempts of all backends, `ms` milliseconds at most. If no backend is
-   * connected then, it goes on until the first one is, `most` milliseconds in all.
+   * connected by then, it continues until one is, for `maxMs` milliseconds in all.
    */
-  awaitInitialLoad(ms: number, most = ms): void {
+  awaitInitialLoad(ms: number, maxMs = ms): void {
     const isUsable = () => this.all().some(({ published }) => published !== undefined)
     const load = async () => {
       await this.whenLoaded(undefined, ms)
-      if (most > ms && this.loaded && !isUsable()) await this.whenLoaded(undefined, most - ms, isUsable)
+      if (maxMs > ms && this.loaded && !isUsable()) await this.whenLoaded(undefined, maxMs - ms, isUsable)
     }
     this.initialLoad = load().then(() => {
       this.initialLoad = undefined
@@ -324,7 +324,7 @@ export class Agent {
 
   /**
    * Resolves when each of these backends (undefined: all) was connected, failed or refused once and the catalog contains its
-   * lists, or after `ms` milliseconds. Resolves as well when the catalog is built and `isEnough`.
+   * lists, or after `ms` milliseconds. Resolves earlier if `isEnough` returns true after the catalog was built.
    */
   whenLoaded(ids: ReadonlySet<string> | undefined, ms: number, isEnough?: () => boolean): Promise<void> {
     const attempted = this.readiness.whenAttempted(ids, ms, isEnough)

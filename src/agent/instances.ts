@@ -83,7 +83,7 @@ export class Instances {
     return this.clients.get(client)?.rendering.ids ?? EMPTY_RENDERING.ids
   }
 
-  /** Returns the projects of the clients that have an instance, or had it a moment ago. */
+  /** Returns the projects of the clients that use an instance, or used it until a moment ago. */
   projects(id: string): readonly string[] {
     const having = [...this.clients.values(), ...this.lingering.keys()].filter(({ rendering }) => rendering.ids.has(id))
     return [...new Set(having.map(({ context }) => context.project.path))].sort()

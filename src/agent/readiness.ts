@@ -38,8 +38,8 @@ export class Readiness {
   }
 
   /**
-   * Resolves when each of these backends (undefined: all) was connected, failed or refused once, if `isEnough` earlier, or
-   * after `ms` milliseconds. The caller reports progress with `endFirstAttempts`.
+   * Resolves when each of these backends (undefined: all) was connected, failed or refused once, or after `ms` milliseconds;
+   * earlier if `isEnough` returns true. The caller reports progress with `endFirstAttempts`.
    */
   whenAttempted(ids: ReadonlySet<string> | undefined, ms: number, isEnough = () => false): Promise<void> {
     return new Promise((resolve) => {

@@ -30,7 +30,7 @@ test("with toolPinning strict a changed tool is not offered until it is approved
   expect(offered()).toEqual(["a_svc_add", "a_svc_same"])
 })
 
-test("the initial load goes on without a ready server, until the first is ready [proxy:start:load]", async () => {
+test("without a ready server, the initial load continues until one is ready [proxy:start:load]", async () => {
   const load = async (...states: string[]) => {
     const created = createMemoryAgent((launch) => (launch.args[0] === "silent" ? "silent" : [tool("add")]))
     const { agent, clock, apply } = created
