@@ -159,7 +159,7 @@ export async function agreed(
   return promptYesNo(question)
 }
 
-/** Returns what the edits change, as `formatChange` does; empty if nothing changes. */
+/** Returns the differences that the edits make, in the format of `formatChange`; empty if nothing changes. */
 export const formatEdits = (
   text: string,
   file: string,
@@ -281,7 +281,7 @@ function laidOut(text: string): string | undefined {
   }
 }
 
-/** Returns the changed lines, those around them, and a head for each group with the line of the old text. */
+/** Returns the changed lines with the lines around them, in groups; each begins with its line number in the old text. */
 function hunksOf(before: string, after: string): readonly string[] {
   const diff = diffLines(linesOf(before), linesOf(after))
   const isChanged = (at: number) => diff[at] !== undefined && diff[at].kind !== "same"

@@ -77,7 +77,7 @@ export function notRunning({ directory, file }: Paths, otherwise = ""): Unavaila
   return new UnavailableError(`svc is not running for ${file}; start it with \`svc serve${flag}\`${otherwise}`)
 }
 
-/** Returns how to set the variable that the message of an issue misses; undefined if it misses none. */
+/** Returns how to set the variable that an issue says is not set; undefined if the issue is another one. */
 export function variableFix(message: string, { dotenv }: Pick<Paths, "dotenv">): string | undefined {
   const [, variable] = /(?:refers to|names) ([A-Za-z_]\w*), which is not set/.exec(message) ?? []
   return variable === undefined ? undefined : `add ${variable}=… to ${dotenv}`

@@ -153,7 +153,7 @@ const DAY_MS = 86_400_000
 /** How long the state of an unused configuration is kept. */
 const UNUSED_MS = 30 * DAY_MS
 
-/** Whether a file contains one of these secrets, or assigns a value to a secret name, used or not. A reference is no value. */
+/** Whether a file contains one of these secrets, or assigns a literal value to a secret name. */
 function hasSecrets(path: string, known: readonly string[]): boolean {
   const text = statSync(path, { throwIfNoEntry: false })?.isFile() === true ? readFileSync(path, "utf8") : ""
   return (

@@ -267,7 +267,7 @@ function checkSharedState({ live }: Installation): readonly Finding[] {
       severity: "error",
       what,
       why: "clients cannot open sessions, and servers that run on one replica at a time have stopped",
-      fix: "start or repair Redis; svc connects again by itself, and `svc cluster status` shows it",
+      fix: "start or repair Redis; svc then connects again by itself (`svc cluster status` shows whether it has)",
     },
   ]
 }

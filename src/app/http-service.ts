@@ -198,14 +198,14 @@ export async function startHttp(
       const isElsewhere = endpoint !== undefined && endpoint !== place
       const where =
         options.externalUrl === undefined && !loopback
-          ? `clients on this machine connect to ${endpoint}; --external-url states the address for others`
+          ? `clients on this machine connect to ${endpoint}; set the address for other clients with --external-url`
           : `clients connect to ${endpoint}`
       log.info(`listening on ${place}${isElsewhere ? `; ${where}` : ""}`)
       if (loopback) return
       if (!options.auth) log.warn("no authentication: every client that can reach this address can use every server")
       else if (tls === undefined && !/^https:/i.test(options.externalUrl ?? ""))
         log.warn(
-          "no encryption: clients send their tokens in clear text; add --tls-cert and --tls-key, or put a proxy with https before svc and state its address with --external-url",
+          "no encryption: clients send their tokens in clear text; add --tls-cert and --tls-key, or put an https proxy in front of svc and set its address with --external-url",
         )
     },
     followTokens: () => auth?.follow(),

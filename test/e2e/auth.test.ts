@@ -347,7 +347,7 @@ test("the log names the address that clients can connect to, if svc listens on a
   await using everywhere = await startSvc({ config, flags: ["--host", "0.0.0.0", "--auth"] })
   const { port } = new URL(everywhere.url)
   expect(everywhere.stderr()).toContain(
-    `:${port}/mcp; clients on this machine connect to http://127.0.0.1:${port}/mcp; --external-url states the address for others\n`,
+    `:${port}/mcp; clients on this machine connect to http://127.0.0.1:${port}/mcp; set the address for other clients with --external-url\n`,
   )
 }, 20_000)
 
@@ -371,7 +371,7 @@ test("a token for the metrics reads /metrics and nothing else [auth:metrics-only
     expect([path, await status(path)]).toEqual([path, 403])
   expect((await auth("list")).stdout).toContain("none: only /metrics")
   expect((await auth("create", "--metrics-only", "--tags", "web")).code).toBe(64)
-  // An svc that does not know the member sees a token without servers.
+  // To an svc that does not know `metricsOnly`, the token gives access to no server.
   const [stored] = JSON.parse(readFileSync(join(folder, "tokens.json"), "utf8")).tokens
   expect(stored).toMatchObject({ tags: [], metricsOnly: true })
 }, 20_000)

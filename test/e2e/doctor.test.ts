@@ -164,7 +164,7 @@ test.each<[name: string, home: Home, check: string, what: string | RegExp, fix: 
   expect(JSON.stringify(found)).not.toContain("Canary")
 })
 
-test("a file that others can read is found if it contains a secret, not if it only refers to one [doctor:findings]", async () => {
+test("a file that others can read is found if it contains a secret, but not if it only refers to one [doctor:findings]", async () => {
   const KEY = "Canary-0123456789"
   const files = (API_KEY: string, Authorization: string) => {
     const mcpServers = {
