@@ -34,7 +34,7 @@ function compare(old: readonly string[], now: readonly string[]): readonly DiffL
   // For each number of changes, how many old lines are consumed at most, by diagonal (old lines minus new lines).
   const reached: Int32Array[] = []
   const at = (changes: number, diagonal: number) => reached[changes]?.[diagonal + changes] ?? -1
-  /** Whether the best way to a diagonal adds a line, instead of removing one. */
+  /** Whether the best path to a diagonal ends with an added line, not with a removed one. */
   const adds = (changes: number, diagonal: number) =>
     diagonal === -changes || (diagonal !== changes && at(changes - 1, diagonal - 1) < at(changes - 1, diagonal + 1))
   /** Where the same lines on a diagonal begin, after the last change. */

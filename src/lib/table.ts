@@ -12,8 +12,8 @@ import { type Look, PAINTED, paint, type Tone } from "./terminal.ts"
 
 /**
  * The title of a column, and how its values fit: `whole` values are never cut, such as an address that a user copies; `wrap`
- * values continue on the next line, such as advice; so do `words` values, such as a command, whose words are broken last.
- * Others are cut.
+ * values continue on the next line, such as advice; so do `words` values, such as a command, but inside a word only if the table
+ * does not fit otherwise. Others are cut.
  */
 export type Column = string | { readonly title: string; readonly fit: "whole" | "wrap" | "words" }
 
@@ -122,7 +122,7 @@ export function cut(text: string, width: number): string {
 
 const GAP = "  "
 
-/** No column is cut below this width, unless its values are shorter. */
+/** No column is cut below this width. */
 const LEAST_WIDTH = 8
 
 const textOf = (cell: Cell | undefined): string => printable(typeof cell === "object" ? cell.text : (cell ?? ""))

@@ -61,7 +61,7 @@ export type ReportOptions = {
   redactAll(text: string): string
 }
 
-/** Returns the report of `/health`. A server that cannot run because of an issue is in the issues, and counts only as invalid. */
+/** Returns the report of `/health`. A server that an issue keeps from running counts only in `invalidCount`. */
 export function healthReport(
   snapshot: Snapshot,
   facts: ProcessFacts,

@@ -27,7 +27,7 @@ export class Metrics {
   rateLimited = 0
   refusedLogins = 0
 
-  /** Counts a finished call that took `seconds`. A call that no server got has no duration. */
+  /** Counts a finished call that took `seconds`. A call that the rate limit refused has no duration. */
   record(id: string, name: string, outcome: CallOutcome, seconds: number): void {
     const server = this.servers.get(id) ?? this.addServer(id)
     const tool = server.tools.get(name) ?? this.addTool(server, name)

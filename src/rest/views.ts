@@ -94,7 +94,7 @@ async function invoke(rest: ApiRequest, ports: RestPorts, maxBody: number): Prom
   rest.onbody()
   if (!isObject(body) || typeof body.tool !== "string" || !body.tool.includes("/"))
     throw new RequestError("invalid_params", 'Send {"tool": "<server>/<tool>", "args": {…}}')
-  // MCP and the other endpoints say `arguments`.
+  // MCP and the other endpoints call it `arguments`.
   const { tool, args = body.arguments ?? {} } = body
   if (!isObject(args)) throw new RequestError("invalid_params", "args must be an object")
   const scope = rest.scope()

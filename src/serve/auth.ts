@@ -141,8 +141,8 @@ export function createAuthentication(options: AuthOptions): Middleware {
       if (admission instanceof Response) return admission
       if (admission.metricsOnly !== true || inbound.path === "/metrics")
         return next({ ...inbound, principal: admission })
-      onrefused(inbound, "the token is for the metrics alone")
-      return refuse(new RequestError("forbidden", "This token gives access to /metrics alone"), inbound.path)
+      onrefused(inbound, "the token gives access only to /metrics")
+      return refuse(new RequestError("forbidden", "This token gives access only to /metrics"), inbound.path)
     }
     const decide = () => {
       const admission = authenticate(inbound)
@@ -201,7 +201,7 @@ function needsToken(path: string, detailed: boolean): boolean {
 
 const principalOfToken = ({ id, tags, metricsOnly, tools, resultBudget, expires }: ClientToken): Principal => ({
   name: `token ${id}`,
-  // The field wins over tags that somebody adds to the file.
+  // Tags that are added to the file have no effect.
   tags: metricsOnly === true ? [] : tags,
   metricsOnly,
   untagged: false,

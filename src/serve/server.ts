@@ -77,7 +77,7 @@ export type ServerDeps = {
    * requests of clients.
    */
   readonly admitReplica?: ((inbound: Inbound) => Principal | Response | undefined) | undefined
-  /** Returns the address of a client behind the socket's; undefined if nothing reads it. */
+  /** Returns the address of a request's client, which may be behind a proxy (`socket`); undefined if nothing reads it. */
   readonly clientOf?: ((socket: string, request: Request) => string) | undefined
   /** Whether each connection ends with its next response; MCP requests follow `mcp.leaving`. */
   readonly endsConnections?: (() => boolean) | undefined

@@ -20,7 +20,7 @@ export type ClientToken = {
   readonly name: string
   /** Tags of the servers that it gives access to; undefined for all. */
   readonly tags?: readonly string[] | undefined
-  /** Whether it gives access to `/metrics` alone. Its tags are empty, so that an older svc grants it nothing. */
+  /** Whether it gives access only to `/metrics`. Its tags are empty, so that an older svc gives it access to no server. */
   readonly metricsOnly?: true | undefined
   /** The tools that views list to the token's holder, unless the address states it. */
   readonly tools?: ToolListing | undefined

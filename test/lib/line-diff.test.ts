@@ -30,7 +30,7 @@ test("as few lines as possible are changed", () => {
   )
 })
 
-test("two changes that are far apart leave the lines between them", () => {
+test("the lines between two changes that are far apart stay the same", () => {
   const middle = Array.from({ length: 100_000 }, (_, at) => String(at))
   const diff = diffLines(["old", ...middle, "old"], ["new", ...middle, "new"])
   expect(diff.filter(({ kind }) => kind !== "same").map(({ text }) => text)).toEqual(["old", "new", "old", "new"])

@@ -40,7 +40,7 @@ test("an address stays whole, and advice continues at a word below [cli:table]",
   expect(formatTable(columns, [row], { width: 20, color: false })).toContain("http://127.0.0.1:3050/mcp")
 })
 
-test("a command wraps between its words, and no title is cut, while others can give way [cli:table]", () => {
+test("a command wraps between its words, and no title is cut, as long as other values can be cut [cli:table]", () => {
   const columns = ["name", { title: "starts", fit: "words" }, "client name"] as const
   const row = [
     "files-of-the-whole-company",
