@@ -1,4 +1,4 @@
-/** Plain filters over lists. */
+/** Filters of lists by words. */
 
 /** Returns a function that tells whether a text contains every word of the query, in any case and order. */
 export function wordFilter(query: string): (text: string) => boolean {

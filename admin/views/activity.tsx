@@ -29,8 +29,8 @@ export function ActivityView({ route }: { route: Route }) {
         />
       </Head>
       <p class="soft">
-        Calls {period}. svc starts to count when this page or REST is first used, and keeps the counts of one hour, in
-        memory only.
+        Calls {period}. svc starts to count when this page or REST is first used, and keeps only the last hour, in
+        memory.
       </p>
       <div class="beside">
         <BarChart

@@ -305,7 +305,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await tab.page.getByText("Select all 1 tool").waitFor()
   })
 
-  test("the list of tools shows those with every word of the search, of all servers or of one [admin:find]", async () => {
+  test("the list of tools shows the tools with every word of the search, of all servers or of one [admin:find]", async () => {
     await admin.show("tools")
     await page.getByLabel("Search tools").fill("ARGUMENT  echo2")
     await page.getByText("Select all 1 tool").waitFor()
