@@ -40,7 +40,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a server that is switched off is neither healthy nor unhealthy",
   },
   "health:report:left-out": {
-    says: "a server or template that an issue keeps from running counts only as invalid in configuration, and appears in the issues; a template without instances counts only in configuration",
+    says: "a server or template that an issue keeps from running counts only in invalidCount, and appears in the issues; a template without instances counts only in configuration",
     from: "choice",
     why: "a load balancer must not remove a working svc because of one faulty entry",
   },
@@ -1208,7 +1208,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a client shows its user the error of a request, not a log file",
   },
   "proxy:start:load": {
-    says: "if svc proxy --start has started svc, and no server is ready after --startup-wait, the requests of clients wait for the first server that is, for up to 20 seconds from the start",
+    says: "if svc proxy --start has started svc, and no server is ready after --startup-wait, the requests of clients wait until one is, for up to 20 seconds from the start",
     from: "choice",
     why: "a package runner may have to download the servers first, and a client that gets an empty list may not ask again",
   },
@@ -1613,7 +1613,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "this is the most common error at the first start",
   },
   "cli:health:given-up": {
-    says: "svc health --wait ends at once with 69 if svc has given up a supervised server",
+    says: "svc health --wait ends at once with 69 if svc has given up on a supervised server",
     from: "choice",
     why: "only a change or a restart by hand helps then, and a pipeline that waits for it waits in vain",
   },
@@ -1749,7 +1749,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a page should not keep a token where its scripts can read it",
   },
   "admin:review": {
-    says: "the admin page shows issues with their place, changed tools with their differences, calls over time and since when they are counted, and sessions",
+    says: "the admin page shows issues with their place, changed tools with their differences, calls over time, when svc began to count them, and sessions",
     from: "choice",
     why: "anything that needs a person's attention must not be hidden in a log",
   },
@@ -1809,7 +1809,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "the specification requires it",
   },
   "admin:find": {
-    says: "the lists of servers and tools show what contains every word of the search, in any order; tools are filtered by server too",
+    says: "the lists of servers and tools show the entries that contain every word of the search, in any order; tools can also be filtered by server",
     from: "choice",
     why: "people remember words of a name, not their order",
   },

@@ -8,5 +8,5 @@ const folder = mkdtempSync(join(tmpdir(), "svc-test-"))
 // One test runs svc as another user.
 chmodSync(folder, 0o711)
 process.env.TMPDIR = folder
-// Bun under Wine cannot remove it; the run of the platforms does.
+// Bun under Wine cannot remove the folder; test/platforms/run.ts does.
 if (process.platform !== "win32") afterAll(() => rmSync(folder, { recursive: true, force: true }))

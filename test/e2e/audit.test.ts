@@ -68,7 +68,7 @@ test("arguments are logged with --audit-arguments, without secrets and on one li
   })
 }, 20_000)
 
-test("a call names the client's address, and shows if only its token prevents it, but not to the client [audit:denied]", async () => {
+test("the audit log shows the client's address, and which calls only the token prevents; the client cannot tell them from unknown names [audit:denied]", async () => {
   const folder = freshFolder()
   const file = join(folder, "audit.log")
   const config = { mcpServers: { a: echo({ tags: ["web"] }), b: echo({ tags: ["db"] }) } }

@@ -58,7 +58,7 @@ test("svc in the background serves when the command returns, and until svc stop 
   expect([again.code, again.stdout]).toEqual([0, expect.stringContaining("svc is not running for")])
 })
 
-test("svc in the background does not run a file that cannot be loaded, and prints the issues of a server [cli:background]", async () => {
+test("svc does not stay in the background if its file cannot be loaded, and starts with an issue of a single server [cli:background]", async () => {
   const [home, folder] = [freshFolder(), freshFolder()]
   const env = freshEnv(home)
   const file = join(folder, "mcp.json")

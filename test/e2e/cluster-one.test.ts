@@ -262,7 +262,7 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     expect(await owner.exited).toBe(0)
   })
 
-  test("a replica that stops hands it over at once; without Redis no replica runs it, all commands show that, and afterwards one does again [cluster:one:away] [cluster:health:away] [health:report:unowned]", async () => {
+  test("a replica that stops hands it over at once; without Redis no replica runs it, as all commands show, until Redis is back [cluster:one:away] [cluster:health:away] [health:report:unowned]", async () => {
     const mark = `svc-one-${crypto.randomUUID()}`
     await using cluster = await startOne(2, mark)
     const pid = await who(cluster.replicas[0] as Instance)
