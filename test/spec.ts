@@ -2184,9 +2184,9 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "the replica that received the call has already counted it for its client",
   },
   "cluster:one:clients": {
-    says: "a requestState from a server that another replica runs can only be used by the client that received it",
+    says: "a question of a server that another replica runs reaches only the client whose call caused it, and only that client can use its requestState; if calls of several clients run, svc refuses the question, as a single svc does",
     from: "choice",
-    why: "the replica with the server cannot distinguish the clients of another replica: all their calls come from that replica",
+    why: "all calls from another replica look alike: the replica with the server must not take its clients for one",
   },
   "cluster:one:refused": {
     says: 'a template, or a server with "isolation": "session", that has "replicas": "one" is not loaded, and svc says what to change',

@@ -176,7 +176,10 @@ export const toolNames = ({ name, slug }: Pick<ServerSpec, "name" | "slug">, too
 /** The header by which a replica proves that it may reach a server of another replica. */
 export const REPLICA_HEADER = "svc-replica"
 
-/** The header that identifies the client for which a replica relays a request: the replica's id, a space, the client's digest. */
+/**
+ * The header that identifies the client for which a replica relays a request: the replica's id, the digest of what the client may
+ * use, and the client's identity if the replica knows it, separated by spaces.
+ */
 export const REPLICA_CLIENT_HEADER = "svc-replica-client"
 
 /** The header by which a replica marks a request that continues a call which the other replica already runs. */

@@ -425,13 +425,15 @@ async function postModern(
   if (wrong !== undefined) return refuseModern(id, mismatch(wrong), received)
   const own = deps.contexts?.request(scope, params, found.client.info)
   if (own !== undefined) await own.ready
+  const other = principal.name === REPLICA ? clientOfReplica(http.headers) : undefined
+  const ownIdentity = isRecognizable(received, found.client)
+    ? () => identityOfClient(client, identityOfPrincipal(principal), metaOf(params)?.[META_CONTEXT])
+    : undefined
   const client: Client = {
     ...found.client,
-    behalf: principal.name === REPLICA ? (http.headers.get(REPLICA_CLIENT_HEADER) ?? undefined) : undefined,
+    behalf: other?.behalf,
     scope: own?.scope ?? scope,
-    identity: isRecognizable(received, found.client)
-      ? () => identityOfClient(client, identityOfPrincipal(principal), metaOf(params)?.[META_CONTEXT])
-      : undefined,
+    identity: other === undefined ? ownIdentity : other.identity,
   }
   const exchange = new HttpExchange(respond, CANNOT_BE_ASKED, deps.streams)
   http.signal.addEventListener("abort", () => exchange.abort())
@@ -440,6 +442,12 @@ async function postModern(
   const call = { request, client, exchange, gateway: deps.gateway, verify, address: deps.addressOf?.(http) }
   serve(call, deps, undefined, (answer) => finish(exchange, answer, modernStatusOf))
   return undefined
+}
+
+/** Returns the client for which another replica relays a request. Only that replica can tell it from its other clients. */
+function clientOfReplica(headers: Headers): Pick<Client, "behalf" | "identity"> {
+  const [replica = "", digest = "", identity] = headers.get(REPLICA_CLIENT_HEADER)?.split(" ") ?? []
+  return { behalf: `${replica} ${digest}`, identity: identity === undefined ? undefined : () => identity }
 }
 
 /**

@@ -19,6 +19,7 @@ import { REPLICA_CLIENT_HEADER, REPLICA_CONTINUES_HEADER, runsElsewhere } from "
 import { sha256 } from "../lib/digest.ts"
 import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
 import { cutText } from "../lib/text.ts"
+import { hashOfSession } from "../store/session-store.ts"
 import type { Era } from "../wire/era.ts"
 import { META_SERVER_INFO, severityOf } from "../wire/era.ts"
 import { asBuffer, contains, encode, hasEscapedLetters, indexOf, withResponseId } from "../wire/frame.ts"
@@ -525,9 +526,10 @@ function headersFor(
   const { peers } = gateway
   if (peers === undefined || !runsElsewhere(spec)) return headers
   const [method, params] = request
+  const identity = identityFor(client)
   return {
     ...headers,
-    [REPLICA_CLIENT_HEADER]: `${peers.replica} ${clientDigest(client)}`,
+    [REPLICA_CLIENT_HEADER]: `${peers.replica} ${clientDigest(client)}${identity === undefined ? "" : ` ${identity}`}`,
     ...(continuesCall({ method, params }) ? { [REPLICA_CONTINUES_HEADER]: "1" } : {}),
   }
 }
@@ -535,6 +537,13 @@ function headersFor(
 /** Returns a text that is the same for all requests that may continue one another. */
 const clientDigest = ({ principal, scope }: Client): string =>
   sha256(JSON.stringify([principal, identityOf(scope)]), "base64url")
+
+/**
+ * Returns the text by which the other replica tells this client from all others (backend/attribution.ts); undefined if this
+ * replica cannot tell either.
+ */
+const identityFor = ({ id, identity }: Client): string | undefined =>
+  id === undefined ? identity?.() : hashOfSession(id)
 
 /** The parts of a request that its messages need. */
 type CallContext = Pick<ClientCall, "gateway" | "client" | "exchange"> & { readonly request?: Request }

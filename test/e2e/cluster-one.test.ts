@@ -132,6 +132,37 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     }
   })
 
+  test("a question reaches no other client, wherever the clients' calls arrive [cluster:one:clients]", async () => {
+    await using cluster = await startOne(3, `svc-one-${crypto.randomUUID()}`)
+    const replicas = cluster.replicas as readonly Instance[]
+    for (const one of replicas)
+      for (const other of replicas) {
+        // Programs of two people: equal, but for their sessions.
+        const [mine, yours] = [new WanderingClient(), new WanderingClient()]
+        await mine.open(one)
+        await yours.open(other)
+        const hold = yours.request(other, "tools/call", { name: "only_svc_hold", arguments: {} })
+        await eventually(async () => (await mine.call(one, "only_svc_count")) === "1")
+        const asking = mine.stream(one, "tools/call", { name: "only_svc_ask", arguments: {} })
+        const refused = (await asking.next()).value
+        expect(JSON.stringify(refused?.message)).toContain("several clients have calls in flight")
+        await mine.call(one, "only_svc_release")
+        expect(JSON.stringify(await hold)).toContain("released")
+        // Several calls of one client: the oldest brings it the question.
+        const own = mine.stream(one, "tools/call", { name: "only_svc_hold", arguments: {} })
+        const brought = own.next()
+        await eventually(async () => (await mine.call(one, "only_svc_count")) === "1")
+        const asked = mine.call(one, "only_svc_ask")
+        const question = (await brought).value?.message
+        expect(question?.method).toBe("elicitation/create")
+        await mine.post(one, { id: question?.id, result: { action: "decline" } })
+        expect(await asked).toContain("decline")
+        await mine.call(one, "only_svc_release")
+        expect(JSON.stringify((await own.next()).value)).toContain("released")
+        await Promise.all([mine.end(one), yours.end(other)])
+      }
+  })
+
   test("every replica refuses a forged credential of another one", async () => {
     const mark = `svc-one-${crypto.randomUUID()}`
     await using cluster = await startOne(2, mark)
