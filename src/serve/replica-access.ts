@@ -31,8 +31,10 @@ export const createReplicaAccess =
     const credential = request.headers.get(REPLICA_HEADER)
     if (credential === null) return isProbe(request, mark) ? noContent({ [REPLICA_ID_HEADER]: replica }) : undefined
     const slug = SERVER_PATH.exec(path)?.[1]
+    // Whoever sends the header elsewhere is no replica, and is treated like any client.
+    if (slug === undefined) return undefined
     const begins = CALLS.has(request.headers.get("mcp-method") ?? "") && !request.headers.has(REPLICA_CONTINUES_HEADER)
-    if (slug !== undefined && leases.admits(percentDecoded(slug), credential, begins)) return OTHER_REPLICA
+    if (leases.admits(percentDecoded(slug), credential, begins)) return OTHER_REPLICA
     return errorResponse(new UnavailableError(NOT_HERE, { retryAfter: 1 }), {
       shape: "jsonrpc",
       // Tells the other replica that the server has not received the request.

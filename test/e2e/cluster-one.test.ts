@@ -169,6 +169,10 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     for (const { url } of cluster.replicas) {
       const { status, body } = await modern(`${url}/servers/only/mcp`, "tools/list", {}, { "svc-replica": "1.forged" })
       expect([status, JSON.stringify(body)]).toEqual([503, expect.stringContaining("currently not on this one")])
+      const headers = { "svc-replica": "1.forged" }
+      expect((await fetch(`${url}/health/live`, { headers })).status).toBe(200)
+      // The check of the Host header is not skipped.
+      expect((await fetch(`${url}/mcp`, { headers: { ...headers, host: "evil.example" } })).status).toBe(403)
     }
   })
 
