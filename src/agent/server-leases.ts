@@ -12,7 +12,7 @@
  *     owner refuses other tokens: a replica with old information must not reach a server that was started later.
  *  4. An owner that stops announces it first: new calls wait for the next owner wherever they arrive. Running calls end where they
  *     began, and receive everything that their clients send for them. Then each server is handed over by itself, whatever else
- *     runs here.
+ *     runs here. Calls that run for too long fail: they must not keep the new ones waiting.
  *  5. A server that loses its owner stays as it was on the other replicas. At the start, and after this replica has lost the
  *     lease, it does not run.
  */
@@ -173,18 +173,19 @@ export class ServerLeases {
   }
 
   /**
-   * Hands the servers that run here over to other replicas, each when its calls have ended. The calls have `ms` milliseconds.
-   * Resolves when the calls that the others sent before they heard of it have arrived.
+   * Hands the servers that run here over to other replicas, each when its calls have ended. Calls that still run after `ms`
+   * milliseconds fail. Resolves when the calls that the others sent before they heard of it have arrived.
    */
   async leave(ms: number): Promise<void> {
     const held = [...this.servers.values()].filter(({ lease }) => lease !== undefined)
     if (held.length === 0) return
+    const by = this.deps.clock.now() + ms
     for (const server of held) {
-      server.leavingUntil = this.deps.clock.now() + ms
+      server.leavingUntil = by
       this.announceLeaving(server)
     }
     await delay(this.deps.clock, ANNOUNCE_MS)
-    for (const server of held) void this.handOver(server, ms)
+    for (const server of held) void this.handOver(server, by)
   }
 
   /** Releases all leases. Call it when the servers have stopped. */
@@ -296,14 +297,14 @@ export class ServerLeases {
     next?.resolve()
   }
 
-  /** Hands one server over: stops it when its calls have ended, and releases its lease. */
-  private async handOver(server: Server, ms: number): Promise<void> {
+  /** Hands one server over: stops it when its calls have ended, or at `by`, and releases its lease. */
+  private async handOver(server: Server, by: number): Promise<void> {
     const { clock, log, whenDrained, whenStopped, replicas, onchange } = this.deps
-    this.expectNext(server, ms)
+    this.expectNext(server, by - clock.now())
     log.info("moves to another replica when its running calls have ended", { server: server.id })
     // Requests that were admitted a moment ago have not reached the server yet.
     await delay(clock, ARRIVE_MS)
-    await whenDrained(server.id)
+    await withTimeout(clock, Math.max(0, by - clock.now()), whenDrained(server.id))
     server.hasLeft = true
     onchange()
     await whenStopped(server.id)

@@ -7,7 +7,8 @@
  *     accept connections, because the others forward what its running calls need over them.
  *  3. When its own calls have ended, it accepts no more connections: a load balancer tries the next replica.
  *  4. It ends when the requests that it passed on are answered too. Steps 2 to 4 have `--shutdown-grace`, of which the last part
- *     is reserved for step 4: a call whose client is away may never end, and must not make others fail.
+ *     is reserved for step 4: a call whose client is away may never end, and must not make others fail. When it begins, servers
+ *     that run once are taken from their running calls, because calls that were passed on may wait for their next owner.
  */
 import { type Clock, delay, withTimeout } from "../lib/clock.ts"
 import type { Listening } from "../serve/server.ts"
@@ -27,12 +28,13 @@ export async function leaveCluster(
   cluster.drain()
   await delay(clock, drainDelay)
   const end = clock.now() + shutdownGrace
+  const ownMs = shutdownGrace * (1 - RESERVED_SHARE)
   const whenDrained = (by: number) => withTimeout(clock, Math.max(0, by - clock.now()), agent.drained())
   // The last replica has no other to pass anything on to.
-  if (cluster.leave()) await leases?.leave(shutdownGrace)
+  if (cluster.leave()) await leases?.leave(ownMs)
   else await listening?.refuse()
   for (const stream of [...streams]) stream.drain?.()
-  await whenDrained(end - shutdownGrace * RESERVED_SHARE)
+  await whenDrained(end - shutdownGrace + ownMs)
   await listening?.refuse()
   // A stream may last forever. The stream of a call ends with the call.
   const isServing = () => (listening?.pending() ?? 0) > streams.size

@@ -276,6 +276,30 @@ describe.skipIf(NO_REDIS !== undefined)("leases of servers", () => {
     expect(other.leases.admits(spec.slug, one.credential(), true)).toBe(true)
   })
 
+  test("a call that does not end is ended when the time for the calls of an owner that stops is over, and the new ones are answered [cluster:one:leaves]", async () => {
+    await using both = await owned()
+    const { network, pass, one, other } = both
+    const process = Promise.withResolvers<void>()
+    one.drained.promise = new Promise(() => undefined)
+    one.stopped.promise = process.promise
+    one.leases.drain()
+    void one.leases.leave(2000)
+    await pass(300)
+    let found = 0
+    for (const { leases } of [one, other]) void leases.whenHandedOver(spec.id).then(() => found++)
+    await pass(1600)
+    expect([one.runsHere(), other.runsHere(), found]).toEqual([true, false, 0])
+    await pass(200)
+    // Its process is being ended, and with it the call.
+    expect([one.runsHere(), other.runsHere(), found]).toEqual([false, false, 0])
+    process.resolve()
+    await network.settle()
+    expect([one.runsHere(), other.runsHere(), other.placed().handedOver?.has(spec.id)]).toEqual([false, true, true])
+    await pass(1000)
+    expect(found).toBe(2)
+    expect(other.leases.admits(spec.slug, one.credential(), true)).toBe(true)
+  })
+
   test("nobody waits longer for the next owner than the calls of one that stops may take [cluster:one:leaves]", async () => {
     await using both = await owned()
     const { network, pass, one, other, expire } = both

@@ -43,7 +43,7 @@ const BEFORE = [
 test("a replica refuses connections when its own calls have ended, and ends when the calls that it passed on are answered [cluster:drain:traffic]", async () => {
   const { clock, did, own, state } = leave()
   await clock.pass(4000)
-  const first = [...BEFORE, ["leases pass on within 10000", 3000], ["streams drain", 3000]] as const
+  const first = [...BEFORE, ["leases pass on within 7500", 3000], ["streams drain", 3000]] as const
   expect(did).toEqual([...first])
   own.resolve()
   await clock.pass(1000)
