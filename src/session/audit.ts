@@ -294,14 +294,28 @@ function targetOf(call: ClientCall): CallTarget {
   return isOwn ? { id: "svc", name } : (deniedTarget(call, name) ?? { id: undefined, name })
 }
 
-/** Returns the target of a call that only the client's token prevents; undefined for any other. */
+/**
+ * Returns the target of a call that only the client's token prevents; undefined for any other. The name is the server's own, as
+ * in the lines of other calls.
+ */
 function deniedTarget({ request, client, gateway }: ClientCall, name: string): CallTarget | undefined {
   const { scope, session } = client
   if (scope.kind === "server" || !scope.restricted) return undefined
   if (request.method === "tools/call" && gateway.toolbox()?.names.includes(name))
     return { id: "svc", name, isDenied: true }
-  const slug = (request.method === "resources/read" ? splitUri(name) : splitName(name))?.slug
   const { parts } = gateway.directory.catalogOf(session)
-  const found = parts.find(({ spec }) => spec.slug === slug && scope.withholds?.(spec.tuning.tags) === true)
-  return found === undefined ? undefined : { id: found.spec.id, name, isDenied: true }
+  const withheld = parts.filter(({ spec }) => scope.withholds?.(spec.tuning.tags) === true)
+  const target = (slug: string | undefined, own: string | undefined): CallTarget | undefined => {
+    const found = withheld.find(({ spec }) => spec.slug === slug)
+    return found === undefined ? undefined : { id: found.spec.id, name: own, isDenied: true }
+  }
+  if (request.method === "resources/read") {
+    const split = splitUri(name)
+    return target(split?.slug, split?.uri)
+  }
+  const kind = request.method === "tools/call" ? "tools" : "prompts"
+  // A shortened name contains only parts of the two names.
+  const listed = withheld.map(({ qualified }) => qualified[kind].get(name)).find((route) => route !== undefined)
+  const split = listed ?? splitName(name)
+  return target(split?.slug, split?.name)
 }

@@ -95,12 +95,12 @@ test("the audit log shows the client's address, and which calls only the token p
   expect(calls().map(({ address, server, tool, outcome }) => [address, server, tool, outcome])).toEqual(
     [
       ["a", "echo", "ok"],
-      ["b", "b_svc_echo", "denied"],
+      ["b", "echo", "denied"],
       [undefined, "c_svc_echo", "error"],
       ["svc", "mcp_list", "denied"],
       [undefined, "b_svc_echo", "error"],
       [undefined, "a_svc_none", "error"],
-      ["b", "b_svc_echo", "denied"],
+      ["b", "echo", "denied"],
     ].map((one) => ["203.0.113.7", ...one]),
   )
 }, 20_000)

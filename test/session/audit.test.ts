@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
+import { shortened } from "../../src/catalog/name.ts"
+import { narrow } from "../../src/catalog/scope.ts"
 import { parseExact } from "../../src/lib/json.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
 import type { Answer } from "../../src/session/answer.ts"
@@ -7,15 +9,23 @@ import { createAudit } from "../../src/session/audit.ts"
 import type { Client } from "../../src/session/client.ts"
 import type { Request } from "../../src/wire/message.ts"
 import { manualClock } from "../clock.ts"
-import { fakeClient, fakeExchange, fakeGateway, fakeSpec } from "../fakes.ts"
+import { AGGREGATE, fakeClient, fakeExchange, fakeGateway, fakeSpec } from "../fakes.ts"
 
 const LONG = "x".repeat(200)
 // Bun escapes these in raw texts.
 const ACUTE = "é"
 const CUT = "…"
 
-/** An audit log of a server `s` with a tool `x`: its lines, and functions that write to it. */
-function logged(secrets: () => readonly string[] = () => []) {
+/** The catalog of a server `s`. */
+function catalogOf({ tool = "x", tags = [] as string[], maxName = Number.POSITIVE_INFINITY } = {}) {
+  const tools = [{ name: tool, inputSchema: { type: "object" as const } }]
+  const listing = { era: "modern" as const, tools, prompts: [], resources: [], resourceTemplates: [] }
+  const source = { spec: fakeSpec({ tags }), listing: { ...listing, capabilities: {} } as never }
+  return buildCatalog([source], emptyCatalog(), maxName)
+}
+
+/** An audit log of a catalog's server: its lines, and functions that write to it. */
+function logged(secrets: () => readonly string[] = () => [], catalog = catalogOf()) {
   const lines: string[] = []
   let known = secrets()
   let masker = createRedactor(known).maskCredentials
@@ -38,12 +48,6 @@ function logged(secrets: () => readonly string[] = () => []) {
     nameOf: (principal) => (principal === "token 1" ? "bob\u202e" : undefined),
     withArguments: true,
   })
-  const tool = { name: "x", inputSchema: { type: "object" as const } }
-  const listing = { era: "modern" as const, tools: [tool], prompts: [], resources: [], resourceTemplates: [] }
-  const catalog = buildCatalog(
-    [{ spec: fakeSpec(), listing: { ...listing, capabilities: {} } as never }],
-    emptyCatalog(),
-  )
   const gateway = fakeGateway({
     directory: { catalogOf: () => catalog },
     toolbox: () => ({ names: ["mcp_list"] }) as never,
@@ -97,6 +101,32 @@ test("lines have exactly these bytes [audit:log]", async () => {
     `{"time":"2027-01-15T08:00:00.001Z","principal":"local","method":"svc/restart","server":"s","outcome":"ok","ms":12.346,"arguments":{"token":"[REDACTED]"}}`,
     String.raw`{"time":"2027-01-15T08:00:00.001Z","principal":"token 1","name":"bob\u202e","method":"svc/reload","outcome":"error","ms":12.346}`,
     String.raw`{"time":"2027-01-15T08:00:00.001Z","method":"svc/login","outcome":"error","address":"127.0.0.1","reason":"\u001b[31m","count":3}`,
+  ])
+})
+
+test("a denied call is logged with the server's own name, as any other call [audit:denied]", () => {
+  const tool = "read_the_whole_text"
+  const { lines, call } = logged(undefined, catalogOf({ tool, tags: ["db"], maxName: 20 }))
+  const scope = narrow(AGGREGATE, "web", (tags) => tags.includes("web"))
+  const calls: readonly Partial<Request>[] = [
+    { params: { name: `s_svc_${tool}` } },
+    { params: { name: shortened(`s_svc_${tool}`, 20) } },
+    { params: { name: "s_svc_none" } },
+    { method: "prompts/get", params: { name: "s_svc_ask" } },
+    { method: "resources/read", params: { uri: "svc://s/file:///a" } },
+    { method: "resources/read", params: { uri: "ui://s_svc_app/page" } },
+    { params: { name: "mcp_list" } },
+  ]
+  for (const request of calls) call(request, { scope })
+  const rows = lines.map((line) => JSON.parse(line)).map(({ server, tool, outcome }) => [server, tool, outcome])
+  expect(rows).toEqual([
+    ["s", tool, "denied"],
+    ["s", tool, "denied"],
+    ["s", "none", "denied"],
+    ["s", "ask", "denied"],
+    ["s", "file:///a", "denied"],
+    ["s", "ui://app/page", "denied"],
+    ["svc", "mcp_list", "denied"],
   ])
 })
 
