@@ -1248,7 +1248,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "other replicas may not know of the revocation yet, and a backup must not bring the token back",
   },
   "auth:token:trace": {
-    says: "while svc runs, each token that is created, changed or revoked is a line in the audit log, and the lines of calls contain the name of the token beside its id",
+    says: "while svc runs, each token that is created, changed or revoked is a line in the audit log with what it gives access to, and the lines of calls contain the name of the token beside its id",
     from: "choice",
     why: "operators know people by name, and an editor can change the file as well as a command can",
   },

@@ -48,13 +48,14 @@ export async function openInboundAuth(
   const onrevoked = () => {
     for (const stream of [...streams]) stream.close()
   }
-  const onchange = (change: TokenChange, { id, name, tags, expires }: ClientToken) => {
+  const onchange = (change: TokenChange, { id, name, tags, metricsOnly, expires }: ClientToken) => {
     log.info(`${describeToken({ id, name })} was ${change.past}`)
     audit?.access(`auth.token.${change.verb}`, "ok", {
       principal: "local",
       token: id,
       name,
       tags: tags?.join(","),
+      metricsOnly,
       expires,
     })
   }
