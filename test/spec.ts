@@ -1272,6 +1272,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "such a token works, so nobody would notice the mistake",
   },
+  "auth:tokens:refused": {
+    says: "if tokens.json is malformed or others can read it, svc serve --background --auth and svc mcp status say that all tokens are refused, and svc config check warns of it",
+    from: "choice",
+    why: "svc runs, but lets no client in, and only its log would say why",
+  },
   "auth:token:name": {
     says: "names of tokens are unique; --replace revokes the token that already has the name",
     from: "choice",

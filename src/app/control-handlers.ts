@@ -27,6 +27,8 @@ export type ControlDeps = {
   readonly endpoint: string | undefined
   /** Whether svc serves its demo in place of the configuration. */
   readonly demo?: true | undefined
+  /** Returns why svc refuses all tokens of clients now; undefined if it does not. */
+  tokensProblem(): string | undefined
   /** Applies the current content of the files, and returns the outcome of the last reload; undefined with --no-reload. */
   follow(): Promise<ReloadResult | undefined>
   tools(): Promise<InternalTools>
@@ -42,6 +44,7 @@ export function createControlDispatch({
   url,
   endpoint,
   demo,
+  tokensProblem,
   follow,
   tools,
   interrupt,
@@ -55,7 +58,8 @@ export function createControlDispatch({
         throw new UnavailableError("this svc does not serve the admin page: it was started with --no-admin")
       return admin.invite(endpoint, params.token === true)
     }
-    if (method !== "stop") return answerControl(runtime, { url, endpoint, demo }, follow, method, params)
+    if (method !== "stop")
+      return answerControl(runtime, { url, endpoint, demo }, { follow, tokensProblem }, method, params)
     // Stops after the answer, because the control socket closes then.
     void delay(systemClock, 0).then(() => interrupt("svc stop"))
     return { pid: process.pid }
@@ -80,7 +84,7 @@ export function findBackends({ agent }: Pick<Runtime, "agent">, name: string): r
 async function answerControl(
   runtime: Runtime,
   addresses: Pick<ControlDeps, "url" | "endpoint" | "demo">,
-  follow: ControlDeps["follow"],
+  { follow, tokensProblem }: Pick<ControlDeps, "follow" | "tokensProblem">,
   method: string,
   params: Params,
 ): Promise<unknown> {
@@ -90,19 +94,18 @@ async function answerControl(
     return found === undefined ? {} : { sharedState: found }
   }
   // Masks only credentials: the operator needs paths and addresses.
-  const status = () => ({
-    ...withProjects(
-      withResultSizes(
-        statusOf(agent.snapshot(), systemClock.now(), redactor().maskCredentials),
-        runtime.mcp.gateway.results.sizes,
-      ),
-      (id) => instances.projects(id),
-    ),
-    ...sharedState(),
-    pid: process.pid,
-    version,
-    ...addresses,
-  })
+  const status = () => {
+    const found = statusOf(agent.snapshot(), systemClock.now(), redactor().maskCredentials)
+    const refused = tokensProblem()
+    return {
+      ...withProjects(withResultSizes(found, runtime.mcp.gateway.results.sizes), (id) => instances.projects(id)),
+      ...(refused === undefined ? {} : { issues: [...found.issues, refused] }),
+      ...sharedState(),
+      pid: process.pid,
+      version,
+      ...addresses,
+    }
+  }
   switch (method) {
     case "status":
       return status()

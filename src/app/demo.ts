@@ -27,6 +27,7 @@ export async function openDemoControl(
     url: url.href,
     endpoint,
     demo: true,
+    tokensProblem: () => undefined,
     follow: async () => undefined,
     tools: async () => {
       throw new UnavailableError("the demo has no configuration to change; stop it and start `svc serve`")

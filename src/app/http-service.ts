@@ -34,6 +34,8 @@ export type HttpService = Listening & {
   announce(): void
   /** Reads the tokens of clients now if their file has changed. */
   followTokens(): void
+  /** Returns why svc refuses all tokens of clients now; undefined if it does not. */
+  tokensProblem(): string | undefined
   close(): void
 }
 
@@ -209,6 +211,7 @@ export async function startHttp(
         )
     },
     followTokens: () => auth?.follow(),
+    tokensProblem: () => auth?.problem(),
     close() {
       auth?.close()
       certificate?.close()

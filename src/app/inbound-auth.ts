@@ -11,6 +11,7 @@ import {
   NO_TOKENS,
   printTokens,
   readTokens,
+  refusedTokens,
   type TokenFile,
 } from "../store/client-tokens.ts"
 import type { Paths } from "../store/paths.ts"
@@ -29,6 +30,8 @@ export type InboundAuth = {
   readonly resourceMetadata: Middleware | undefined
   /** Reads the tokens now if their file has changed. */
   follow(): void
+  /** Returns why svc refuses all tokens now; undefined if their file is valid. */
+  problem(): string | undefined
   close(): void
 }
 
@@ -97,6 +100,7 @@ export async function openInboundAuth(
     }),
     resourceMetadata: issuer === undefined ? undefined : createResourceMetadata(issuer, base, tags),
     follow: tokens.follow,
+    problem: tokens.problem,
     close() {
       cancelRefresh()
       refused.close()
@@ -119,6 +123,7 @@ type WatchedTokens = {
   /** Resolves when this replica has read the changes that it missed while it was suspended; returns undefined if it missed none. */
   catchUp(): Promise<void> | undefined
   follow(): void
+  problem(): string | undefined
   /** Shares the tokens with the other replicas. Resolves when theirs are known, or after SYNC_MS. */
   share(cluster: Cluster): Promise<void>
   close(): void
@@ -141,11 +146,13 @@ function watchTokens(
       current: () => tokens,
       catchUp: () => undefined,
       follow: () => undefined,
+      problem: () => undefined,
       share: async () => undefined,
       close: () => undefined,
     }
   const file = tokensFile(paths)
   let trusted: TokenFile | undefined
+  let problem: string | undefined
   /** The tokens that svc itself wrote last: the watch may report them after other replicas have changed them again. */
   let written = NO_TOKENS
   let shared: ClusterTokens | undefined
@@ -159,13 +166,15 @@ function watchTokens(
       const filed = readTokens(file, process.platform)
       if (trusted !== undefined) compare(trusted.tokens, filed.tokens)
       trusted = filed
+      problem = undefined
       shared?.follow(filed)
       const merged = shared?.merge(filed) ?? filed
       accept(merged.tokens)
       if (printTokens(merged) !== printTokens(filed)) void write()
     } catch (error) {
       accept(NO_TOKENS.tokens)
-      log.error(`all tokens are refused: ${messageOf(error)}`)
+      problem = refusedTokens(error)
+      log.error(problem)
     }
   }
   const compare = (old: Tokens, now: Tokens) => {
@@ -208,6 +217,7 @@ function watchTokens(
     current: () => tokens,
     catchUp: () => shared?.catchUp(),
     follow: watcher.check,
+    problem: () => problem,
     async share(cluster) {
       const { openClusterTokens } = await import("./cluster-tokens.ts")
       shared = openClusterTokens(cluster, log, read)

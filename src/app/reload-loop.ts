@@ -32,7 +32,7 @@ export async function startReloadLoop(
   runtime: Runtime,
   options: ServeOptions,
   paths: Paths,
-  listening: Pick<HttpService, "url" | "local" | "endpoint" | "followTokens" | "admin"> | undefined,
+  listening: Pick<HttpService, "url" | "local" | "endpoint" | "followTokens" | "tokensProblem" | "admin"> | undefined,
   { interrupt, notify }: { interrupt(reason: string): void; readonly notify: SdNotify | undefined },
 ): Promise<ReloadLoop> {
   const { agent, audit, cluster, instances, log, metrics, mcp, offerTools, trustedClient } = runtime
@@ -122,6 +122,7 @@ export async function startReloadLoop(
             runtime,
             url: listening.local,
             endpoint: listening.endpoint,
+            tokensProblem: listening.tokensProblem,
             follow,
             tools,
             interrupt,

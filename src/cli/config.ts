@@ -5,6 +5,7 @@ import type { CommandDef } from "citty"
 import { formatChange, secretsOf } from "../app/client-connection.ts"
 import { CONTEXT_ARGS, configuredSecrets, findIssues, openContext } from "../app/command-context.ts"
 import { FOLLOW_ARGS, finishChange } from "../app/follow.ts"
+import { tokensFile } from "../app/inbound-auth.ts"
 import { findLimitIssues } from "../app/limit-issues.ts"
 import { ago, print, say, table } from "../app/output.ts"
 import { isSameValue } from "../config/client-edit.ts"
@@ -12,10 +13,12 @@ import { writtenServers } from "../config/edit.ts"
 import { jsonSchema } from "../config/schema.ts"
 import { systemClock } from "../lib/clock.ts"
 import type { CommandGroup } from "../lib/command-line.ts"
-import { formatIssue, RequestError } from "../lib/errors.ts"
+import { formatIssue, type Issue, RequestError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
+import { readTokens, refusedTokens } from "../store/client-tokens.ts"
 import { editConfig, listBackups, readTexts } from "../store/documents.ts"
+import type { Paths } from "../store/paths.ts"
 import { importServers } from "./config-import.ts"
 
 export const config: CommandGroup = {
@@ -38,7 +41,7 @@ export const config: CommandGroup = {
       },
       async run({ args }) {
         const context = openContext(args)
-        const found = findIssues(context, () => readTexts(context.paths))
+        const found = [...findIssues(context, () => readTexts(context.paths)), ...tokenIssues(context.paths)]
         const issues = [...found, ...(await findLimitIssues(context))]
         // The limits of clients are no faults of the configuration.
         const wrong = found.some(({ severity }) => severity === "error" || args.strict === true)
@@ -125,6 +128,16 @@ export const config: CommandGroup = {
 }
 
 // ---
+
+/** Returns a warning if svc would refuse all tokens of clients; only a warning, because svc reads them only with `--auth`. */
+function tokenIssues(paths: Paths): readonly Issue[] {
+  try {
+    readTokens(tokensFile(paths), process.platform)
+    return []
+  } catch (error) {
+    return [{ code: "tokens", severity: "warning", message: refusedTokens(error) }]
+  }
+}
 
 /** Returns the row of a backup: when svc wrote it, and the servers in it. */
 function describeBackup(path: string): readonly string[] {

@@ -134,6 +134,9 @@ export function readTokens(file: string, platform: string): TokenFile {
   return text === undefined ? NO_TOKENS : parseTokens(text, file)
 }
 
+/** Returns what an error of `readTokens` means for clients. */
+export const refusedTokens = (error: unknown): string => `all tokens are refused: ${messageOf(error)}`
+
 /** Parses the JSON of a token; returns undefined for any other text. */
 export const parseToken = (text: string): ClientToken | undefined => tokenSchema().safeParse(parseIfJson(text)).data
 

@@ -1,6 +1,6 @@
 /** svc without a terminal: started in the background, listed, stopped. */
 import { expect, test } from "bun:test"
-import { readFileSync, writeFileSync } from "node:fs"
+import { chmodSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { JSON_SHAPES } from "../json-shapes.ts"
 import {
@@ -83,6 +83,38 @@ test("svc does not stay in the background if its file cannot be loaded, and star
   const { code, stderr } = await start()
   expect([code, stderr]).toEqual([0, expect.stringMatching(/mcp\.json:1:\d+: sec is not loaded: .*MISSING_KEY/)])
   expect((await runSvc(["stop", "--config-dir", folder], env)).code).toBe(0)
+})
+
+test("a tokens file that svc refuses is reported at a start in the background and by config check [auth:tokens:refused]", async () => {
+  const folder = freshFolder()
+  const env = freshEnv(freshFolder())
+  const file = join(folder, "tokens.json")
+  const place = ["--config-dir", folder]
+  writeFileSync(join(folder, "mcp.json"), "{}")
+  const faults = [
+    ['{"tokens":1}', 0o600, "expected array"],
+    ['{"tokens":[]}', 0o644, "can be read by others"],
+  ] as const
+  for (const [text, mode, why] of WINDOWS ? faults.slice(0, 1) : faults) {
+    writeFileSync(file, text)
+    chmodSync(file, mode)
+    const says = new RegExp(`all tokens are refused: \\S+tokens\\.json\\b.*${why}`)
+    const check = await runSvc(["config", "check", ...place], env)
+    expect([check.code, check.stdout]).toEqual([0, expect.stringMatching(says)])
+    expect((await runSvc(["config", "check", "--strict", ...place], env)).code).toBe(78)
+    const start = await runSvc(["serve", "--background", "--auth", "--port", "0", ...place], env)
+    expect([start.code, start.stderr]).toEqual([0, expect.stringMatching(says)])
+    expect((await runSvc(["mcp", "status", ...place], env)).stdout).toContain("all tokens are refused")
+    expect((await runSvc(["stop", ...place], env)).code).toBe(0)
+    // Only with --auth does svc read the file.
+    expect((await startInBackground(folder, env)).url).not.toBe("")
+    expect((await runSvc(["stop", ...place], env)).code).toBe(0)
+  }
+  writeFileSync(file, '{"tokens":[]}')
+  chmodSync(file, 0o600)
+  await startInBackground(folder, env, "--auth")
+  expect((await runSvc(["config", "check", "--strict", ...place], env)).code).toBe(0)
+  expect((await runSvc(["stop", ...place], env)).code).toBe(0)
 })
 
 test("programs can read what was started and what runs as JSON [cli:background] [cli:json:shapes]", async () => {
