@@ -10,6 +10,7 @@ import {
   isSameToken,
   NO_TOKENS,
   printTokens,
+  readPrivate,
   readTokens,
   refusedTokens,
   type TokenFile,
@@ -210,8 +211,8 @@ function watchTokens(
       log.debug(`tokens of other replicas are not written to ${file}: ${messageOf(error)}`)
     }
   }
-  // Watched before it is read, so that no change in between is missed.
-  const watcher = watchFiles([file], systemClock, read)
+  // Watched before it is read, so that no change in between is missed. Its mode decides, too, whether it is accepted.
+  const watcher = watchFiles([file], systemClock, read, (path) => readPrivate(path, process.platform))
   read()
   return {
     current: () => tokens,

@@ -217,7 +217,7 @@ const fileSchema = lazy(() =>
 const hashOf = (text: string): string => sha256(text, "hex")
 
 /** Reads a file that only its user can read; returns undefined if it is missing. Throws an UnavailableError for any other file. */
-function readPrivate(file: string, platform: string): string | undefined {
+export function readPrivate(file: string, platform: string): string | undefined {
   const facts = lstatSync(file, { throwIfNoEntry: false })
   if (facts === undefined) return undefined
   if (!facts.isFile()) throw new UnavailableError(`${file} must be a regular file, not a link`)

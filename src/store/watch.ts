@@ -15,16 +15,23 @@ export type Watch = {
 
 /**
  * Calls `onchange` when the text of a file has changed, DEBOUNCE_MS after the last event. Events of folders are fast, but
- * some file systems have none, so the files are also compared every POLL_MS.
+ * some file systems have none, so the files are also compared every POLL_MS. `read` returns the text of a file; what it throws
+ * counts as the text.
  */
-export function watchFiles(files: readonly string[], clock: Clock, onchange: () => void): Watch {
-  let seen = fingerprint(files)
+export function watchFiles(
+  files: readonly string[],
+  clock: Clock,
+  onchange: () => void,
+  read: (file: string) => string | undefined = readText,
+): Watch {
+  const fingerprint = () => fingerprintOf(files, read)
+  let seen = fingerprint()
   let cancelDebounce: (() => void) | undefined
   let deadline = 0
   let closed = false
   const compare = () => {
     cancelDebounce = undefined
-    const now = fingerprint(files)
+    const now = fingerprint()
     if (closed || now === seen) return
     seen = now
     onchange()
@@ -60,14 +67,14 @@ export function watchFiles(files: readonly string[], clock: Clock, onchange: () 
   const poll = () => {
     cancelPoll = clock.after(POLL_MS, () => {
       attach()
-      if (cancelDebounce === undefined && fingerprint(files) !== seen) schedule()
+      if (cancelDebounce === undefined && fingerprint() !== seen) schedule()
       poll()
     })
   }
   poll()
   return {
     acknowledge() {
-      seen = fingerprint(files)
+      seen = fingerprint()
     },
     check() {
       cancelDebounce?.()
@@ -89,10 +96,10 @@ const DEBOUNCE_MS = 300
 const POLL_MS = 2000
 
 /** Returns a hash of the texts: the same bytes cause no reload. */
-function fingerprint(files: readonly string[]): string {
+function fingerprintOf(files: readonly string[], read: (file: string) => string | undefined): string {
   const part = (path: string) => {
     try {
-      return readText(path) ?? "missing"
+      return read(path) ?? "missing"
     } catch (error) {
       return messageOf(error)
     }
