@@ -19,7 +19,6 @@ import { REPLICA_CLIENT_HEADER, REPLICA_CONTINUES_HEADER, runsElsewhere } from "
 import { sha256 } from "../lib/digest.ts"
 import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
 import { cutText } from "../lib/text.ts"
-import { hashOfSession } from "../store/session-store.ts"
 import type { Era } from "../wire/era.ts"
 import { META_SERVER_INFO, severityOf } from "../wire/era.ts"
 import { asBuffer, contains, encode, hasEscapedLetters, indexOf, withResponseId } from "../wire/frame.ts"
@@ -543,7 +542,7 @@ const clientDigest = ({ principal, scope }: Client): string =>
  * replica cannot tell either.
  */
 const identityFor = ({ id, identity }: Client): string | undefined =>
-  id === undefined ? identity?.() : hashOfSession(id)
+  id === undefined ? identity?.() : sha256(id, "base64url")
 
 /** The parts of a request that its messages need. */
 type CallContext = Pick<ClientCall, "gateway" | "client" | "exchange"> & { readonly request?: Request }
