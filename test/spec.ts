@@ -1228,7 +1228,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "operators of a shared svc must be able to find out who did what",
   },
   "audit:denied": {
-    says: "the line of a call has the client's address, and the outcome denied if only the client's token prevents the call, with the server's own name of the tool, prompt or resource; the client gets the same error as for an unknown name",
+    says: "the line of a call has the client's address, unless svc listens on loopback without a trusted proxy, and the outcome denied if only the client's token prevents the call, with the server's own name of the tool, prompt or resource; the client gets the same error as for an unknown name",
     from: "choice",
     why: "an attempt to use what a token does not include must not look like a typing error, and the client must not learn what exists",
   },

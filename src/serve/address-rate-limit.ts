@@ -97,9 +97,12 @@ export function createAddressLimiter(
 /** Whether the peer at an address is a proxy whose X-Forwarded-For header is trusted. */
 export type TrustProxy = (address: string) => boolean
 
+/** Trusts nobody. */
+export const TRUST_NO_PROXY: TrustProxy = () => false
+
 /** Parses `--trust-proxy`: `off`, `loopback`, or addresses and CIDRs, separated by commas. Undefined if it is invalid. */
 export function parseTrustProxy(text: string): TrustProxy | undefined {
-  if (text === "" || text === "off") return () => false
+  if (text === "" || text === "off") return TRUST_NO_PROXY
   const parts = text.split(",").map((part) => part.trim())
   const ranges = parts.map((part) => (part === "loopback" ? isLoopback : parseRange(part)))
   if (ranges.includes(undefined)) return undefined

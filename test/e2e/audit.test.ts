@@ -1,6 +1,6 @@
 /** The audit log of calls and changes, and the refusal of calls above a rate limit. */
 import { expect, test } from "bun:test"
-import { statSync } from "node:fs"
+import { existsSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { eventually, freshEnv, freshFolder, modern, ROOT, readIfThere, runSvc, startSvc } from "./harness.ts"
 
@@ -103,6 +103,12 @@ test("the audit log shows the client's address, and which calls only the token p
       ["b", "echo", "denied"],
     ].map((one) => ["203.0.113.7", ...one]),
   )
+  // Without a trusted proxy, all clients of a loopback address are on this machine.
+  const local = join(folder, "local.log")
+  await using own = await startSvc({ config, flags: ["--audit-log", local] })
+  await modern(`${own.url}/mcp`, "tools/call", { name: "a_svc_echo", arguments: { m: "x" } })
+  await eventually(() => existsSync(local) && lines(local).some(({ method }) => method === "tools/call"))
+  expect(lines(local).map(({ address }) => address)).toEqual([undefined])
 }, 20_000)
 
 test("tokens leave a trace: refused, created, used by name, replaced and revoked [auth:refused] [auth:token:trace] [auth:token:name]", async () => {
