@@ -631,11 +631,6 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the cancelled call may still ask a question, and neither may block the questions of the other clients forever",
   },
-  "protocol:whose:left": {
-    says: "if a client over stdio disconnects, or any client cancels its call or ends its session, while a server waits for its answer, svc answers the server: a question is cancelled, and a request for sampling or roots fails. If the server then ends the call within half a second, the call blocks no other client; otherwise svc cancels it",
-    from: "choice",
-    why: "a server that waits for an answer that nobody gives blocks the questions of all other clients, until it is restarted",
-  },
   "protocol:cancelled": {
     says: "a cancelled request gets no answer; over HTTP, its response ends as an empty stream",
     from: "choice",

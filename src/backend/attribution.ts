@@ -12,9 +12,7 @@
  *       then for as long as it had run, 5 to 30 s, if it is not known whether they stop;
  *       for LONG_MS in all, if they continue (rule 5).
  *     The answer to the call ends this at once. A call is also cancelled by a timeout, and by a client that disconnects or
- *     ends its session. If a server request waits for that client, the connection answers the request, so that the call can
- *     end, and sends the cancellation only later. The kind of a call is its method and name: what one tool does says nothing of
- *     another.
+ *     ends its session. The kind of a call is its method and name: what one tool does says nothing of another.
  *  4. Calls of a kind stop if a cancelled call stayed silent through the third period of rule 3, and another call explains
  *     each server request that came meanwhile (rule 6).
  *  5. Calls of a kind continue if a cancelled call is answered or reports progress after the backend has read the
@@ -50,11 +48,6 @@ export class CallEndedError extends Error {
   override readonly name = "CallEndedError"
 }
 
-/** `ask` throws it if the client that got the server request is gone: the connection answers the backend in its place. */
-export class ClientGoneError extends Error {
-  override readonly name = "ClientGoneError"
-}
-
 /** The client of a call, as the connection to a backend sees it. */
 export type Caller = {
   /** The same object for all calls that share the way back to their client. */
@@ -64,8 +57,8 @@ export type Caller = {
   /** Sends the client a notification that belongs to the call. URIs and names are the backend's own. */
   notify(method: string, params: Params): void
   /**
-   * Sends the client a server request. Rejects with a PeerError or RequestError, which the backend gets as the answer, with a
-   * CallEndedError or with a ClientGoneError. `onprogress` is present if the backend wants progress.
+   * Sends the client a server request. Rejects with a PeerError or RequestError, which the backend gets as the answer, or
+   * with a CallEndedError. `onprogress` is present if the backend wants progress.
    */
   ask(
     method: string,

@@ -11,9 +11,6 @@
  *     result is read whole: even if only one request is pending, the frame may be a late or a second answer to another client's.
  *  4. A message that belongs to a call reaches only the call's client; attribution.ts decides which. If a client has been
  *     disconnected for long while a server request waits for it, its call is given up, so that other clients are unblocked.
- *  5. If a client leaves a call while a server request waits for the client, svc answers the server request (`abandonedText`),
- *     unless the client has another call that may have caused it. The backend then has ENDING_MS to end the call itself before svc
- *     cancels the call.
  */
 import { isUtf8 } from "node:buffer"
 import { ArrayMap } from "../lib/array-map.ts"
@@ -55,8 +52,6 @@ import {
   Attribution,
   CallEndedError,
   type Caller,
-  ClientGoneError,
-  type ClientKey,
   clientOf,
   type LearnedBehaviour,
   type PendingCall,
@@ -151,7 +146,7 @@ export class Connection {
   /** svc's requests that wait for their answers, by number. */
   private readonly pending = new ArrayMap<number, PendingRequest>()
   /** The backend's requests that wait for a client's answer, with the caller that carries each to it. */
-  private readonly serverRequests = new Map<string, OpenServerRequest>()
+  private readonly serverRequests = new Map<string, { readonly controller: AbortController; caller: Caller }>()
   private readonly attribution: Attribution
   /** The number of pending requests of clients. */
   private clientRequests = 0
@@ -163,8 +158,6 @@ export class Connection {
   private readonly taskProgress = new BoundedMap<number, Pick<PendingRequest, "caller" | "progressToken">>(
     MAX_TASK_PROGRESS,
   )
-  /** Calls that their clients left, and that the backend may still end without a cancellation, by number. */
-  private readonly ending = new Map<number, () => void>()
   /** When a request was last sent while an open server request could have belonged to another client. */
   private ambiguousSince = Number.NEGATIVE_INFINITY
   private transport: ClientTransport | undefined
@@ -241,11 +234,8 @@ export class Connection {
       })
       if (caller !== undefined) this.clientRequests++
       this.armSweep()
-      if (this.serverRequests.size > 0 && !this.hasRequestStreams && this.attribution.isAmbiguous(this.pending, now)) {
+      if (this.serverRequests.size > 0 && !this.hasRequestStreams && this.attribution.isAmbiguous(this.pending, now))
         this.ambiguousSince = now
-        // A call that is given up now can end before this one sends a server request.
-        for (const open of [...this.serverRequests.values()]) open.caller.giveUpIfStale?.(now, true)
-      }
       const text = requestText(this.ids.text(number), call)
       call.onsent?.(text)
       this.transport.send(
@@ -280,17 +270,8 @@ export class Connection {
   cancel(number: number, error: Error): void {
     const pending = this.remove(number)
     if (pending === undefined) return
-    const cancel = () => {
-      this.sendCancel(number, error.message)
-      if (pending.caller !== undefined && this.hooks.owner === undefined) this.pingAfterCancellation(number)
-    }
+    this.sendCancel(number, error.message)
     if (pending.caller !== undefined && this.hooks.owner === undefined) this.noteCancelled(number, pending)
-    if (pending.caller !== undefined && this.serverRequests.size > 0 && this.answerFor(pending.caller))
-      this.ending.set(
-        number,
-        this.clock.after(ENDING_MS, () => this.ending.delete(number) && cancel()),
-      )
-    else cancel()
     pending.reject(error)
   }
 
@@ -302,8 +283,6 @@ export class Connection {
     this.cancelSweep = undefined
     for (const { controller } of this.serverRequests.values()) controller.abort(this.lost)
     this.serverRequests.clear()
-    for (const cancelTimer of this.ending.values()) cancelTimer()
-    this.ending.clear()
     for (const number of this.pending.keys()) this.remove(number)?.reject(this.lost)
   }
 
@@ -344,7 +323,7 @@ export class Connection {
     const number = this.ids.findInHead(head)
     if (number === undefined) return undefined
     const pending = this.pending.get(number)
-    if (pending === undefined) return dropped(() => this.noteLateAnswer(number))
+    if (pending === undefined) return dropped(() => this.attribution.noteLateAnswer(number, this.clock.now()))
     if (pending.isPassing) {
       this.reportSecondAnswer(pending)
       return dropped()
@@ -412,7 +391,7 @@ export class Connection {
         }
       },
       end: () => {
-        if (!isWanted()) return this.noteLateAnswer(number)
+        if (!isWanted()) return this.attribution.noteLateAnswer(number, this.clock.now())
         try {
           const message = this.answerIn(taker.end(), number)
           pending.isPassing = false
@@ -474,7 +453,7 @@ export class Connection {
     }
     const pending = this.remove(number)
     if (pending === undefined) {
-      this.noteLateAnswer(number)
+      this.attribution.noteLateAnswer(number, now)
       return
     }
     this.lastTraffic = now
@@ -550,25 +529,11 @@ export class Connection {
     return addresseeOf(this.attribution.attribute({ related, owner, task, message }, this.pending, this.clock.now()))
   }
 
+  /** Notes a cancelled call and sends a ping after the cancellation, whose answer shows that the backend has read it. */
   private noteCancelled(number: number, call: PendingCall): void {
-    this.attribution.noteCancelled(number, call, this.canPing, this.clock.now())
-  }
-
-  /** Notes an answer to a call that was cancelled, or that its client left: such a call no longer needs to be cancelled. */
-  private noteLateAnswer(number: number): void {
-    this.ending.get(number)?.()
-    this.ending.delete(number)
-    this.attribution.noteLateAnswer(number, this.clock.now())
-  }
-
-  /** Whether a ping can show that the backend has read a cancellation: not if each request has a stream of its own. */
-  private get canPing(): boolean {
-    return !this.hasRequestStreams && this.hooks.ping !== undefined
-  }
-
-  /** Sends a ping after the cancellation of a call: the answer to the ping shows that the backend has read the cancellation. */
-  private pingAfterCancellation(number: number): void {
-    const ping = this.canPing ? this.hooks.ping?.(CANCELLATION_PING_MS) : undefined
+    // A transport with a stream for each request keeps no order between them.
+    const ping = this.hasRequestStreams ? undefined : this.hooks.ping?.(CANCELLATION_PING_MS)
+    this.attribution.noteCancelled(number, call, ping !== undefined, this.clock.now())
     if (ping === undefined) return
     this.cancellationPings++
     ping
@@ -581,7 +546,7 @@ export class Connection {
   /** Answers a server request by asking its client. */
   private async answer(request: Request, caller: Caller | undefined): Promise<void> {
     const { id, method, params } = request
-    const reply = (text: string) => this.reply(text)
+    const reply = (text: string) => this.transport?.send(text, { number: undefined, method: undefined })
     if (method === "ping") return reply(resultText(id, "{}"))
     if (caller === undefined || caller === UNKNOWN_CALLER) {
       // Servers request roots as soon as they are initialized; without a caller, no client has any.
@@ -592,8 +557,7 @@ export class Connection {
       return reply(errorText(id, RPC_CODE.internalError, "too many server requests are open"))
     const controller = new AbortController()
     const key = keyOfId(id)
-    const ofCall = [...this.pending.values()].some((call) => call.caller === caller)
-    const open: OpenServerRequest = { controller, request, ofCall, caller }
+    const open = { controller, caller }
     this.serverRequests.set(key, open)
     const token = metaOf(params)?.progressToken
     const onprogress = (progress: Params) =>
@@ -614,38 +578,11 @@ export class Connection {
       }
     } catch (error) {
       if (controller.signal.aborted) return
-      if (error instanceof ClientGoneError) return reply(abandonedText(request))
       const { code, message, data } = errorOf(error)
       reply(errorText(id, code, message, data))
     } finally {
-      if (this.serverRequests.get(key) === open) this.serverRequests.delete(key)
+      this.serverRequests.delete(key)
     }
-  }
-
-  private reply(text: string): void {
-    this.transport?.send(text, { number: undefined, method: undefined })
-  }
-
-  /**
-   * Answers the server requests that calls caused and that wait for the client of `caller`, which has left its call. Returns
-   * whether there were any. If the client has other calls, answers none, because these calls may have caused them.
-   */
-  private answerFor(caller: Caller): boolean {
-    const client = clientOf(caller)
-    if (this.hasCallsOf(client)) return false
-    const waiting = [...this.serverRequests.values()].filter((open) => open.ofCall && clientOf(open.caller) === client)
-    for (const { controller, request } of waiting) {
-      this.reply(abandonedText(request))
-      this.serverRequests.delete(keyOfId(request.id))
-      controller.abort(new Error("the call has ended"))
-    }
-    return waiting.length > 0
-  }
-
-  private hasCallsOf(client: ClientKey): boolean {
-    for (const other of this.pending.values())
-      if (other.caller !== undefined && clientOf(other.caller) === client) return true
-    return false
   }
 
   private hasServerRequest(caller: Caller | undefined): boolean {
@@ -734,28 +671,6 @@ function checked(value: unknown, frame: Uint8Array): Message {
 const reasonOf = (error: unknown): string =>
   error instanceof RequestError ? "sent an invalid message" : messageOf(error)
 
-/** A request of the backend that waits for a client's answer. */
-type OpenServerRequest = {
-  readonly controller: AbortController
-  readonly request: Request
-  /** Whether a call caused it, and not a task or the server itself. */
-  readonly ofCall: boolean
-  /** Carries it to the client. */
-  caller: Caller
-}
-
-/**
- * Returns the answer to a server request whose client is gone. MCP specification, Elicitation, Response Actions: a dismissed
- * question is cancelled. A question that the server runs as a task would need a task as its answer, so it gets an error.
- */
-function abandonedText({ id, method, params }: Request): string {
-  return method === "elicitation/create" && params?.task === undefined
-    ? resultText(id, '{"action":"cancel"}')
-    : errorText(id, RPC_CODE.internalError, "The client is gone: it disconnected, or cancelled the call")
-}
-
-/** How long the backend may take to end a call after svc has answered its server request in place of a client that is gone. */
-const ENDING_MS = 500
 const SWEEP_MS = 250
 /** The most characters of a tool's name in a report. */
 const MAX_NAME = 200

@@ -95,7 +95,6 @@ export class Pipe {
   end(reason: string): void {
     if (this.session !== undefined) this.deps.sessions.remove(this.session.id, reason)
     this.running.close(reason)
-    this.deps.suspendedCalls.leave(this, reason)
   }
 
   // ---

@@ -2,7 +2,6 @@
  * One legacy client: its statements at `initialize`, the streams to it, and server requests to it. It is independent of HTTP: the
  * transport passes frames to it and from it.
  */
-import { ClientGoneError } from "../backend/attribution.ts"
 import { PeerError, peerError } from "../backend/connection.ts"
 import { hasChanged, type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
@@ -291,7 +290,7 @@ export class Session implements Client, SessionMemory, SessionPart {
     if (this.standalone !== undefined) this.log?.drop(this.standalone)
     this.queued.length = 0
     this.running.close(reason)
-    for (const question of this.clientRequests.values()) question.reject(new ClientGoneError(reason))
+    for (const question of this.clientRequests.values()) question.reject(new RequestError("invalid_request", reason))
     this.clientRequests.clear()
   }
 }

@@ -12,9 +12,9 @@
  *     ends. A client without roots counts as one with an empty list of roots.
  *  4. A server request is answered once. If the client's request is answered or cancelled before the client has seen the server
  *     request, another call of the client may deliver it (CallEndedError). A client that has seen it sends a retry; until then,
- *     the answer to its call is kept. A connection that closes ends the calls that wait for a retry on it.
+ *     the answer to its call is kept.
  */
-import { CallEndedError, ClientGoneError } from "../backend/attribution.ts"
+import { CallEndedError } from "../backend/attribution.ts"
 import { PeerError } from "../backend/connection.ts"
 import { identityOf } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -137,11 +137,6 @@ export class SuspendedCalls {
     return opened === undefined ? undefined : ((JSON.parse(opened) as SealedCall)[5] ?? undefined)
   }
 
-  /** Ends the calls of a connection that has closed: their client can send no retry. `session`: see Client. */
-  leave(session: object, reason: string): void {
-    for (const call of [...this.waiting.values()]) if (call.client.session === session) this.drop(call, reason)
-  }
-
   /** Cancels all calls that wait for their clients. */
   close(): void {
     for (const call of [...this.waiting.values()]) this.drop(call, "svc is shutting down")
@@ -199,7 +194,7 @@ export class SuspendedCalls {
       resolvePhase(phase, errorAnswer(phase.request.id, MISSING_CLIENT_CAPABILITY, message, data))
     }
     // The call ends after the backend has received the reason.
-    this.deps.clock.after(0, () => this.drop(call, `the client cannot answer ${method}`))
+    queueMicrotask(() => this.drop(call, `the client cannot answer ${method}`))
     return Promise.reject(new PeerError(RPC_CODE.methodNotFound, `The client does not support ${method}`))
   }
 
@@ -266,7 +261,7 @@ export class SuspendedCalls {
     const { phase } = call
     switch (phase.kind) {
       case "open":
-        this.forget(call)
+        this.leave(call)
         call.phase = OVER
         rejectAll(call.questions, new CallEndedError("the call was answered"))
         resolvePhase(phase, call.id === undefined ? answer : this.readdressed(answer, phase.request.id))
@@ -297,8 +292,8 @@ export class SuspendedCalls {
   }
 
   /** Ends a call: cancels it in the backend, and rejects the server requests that its client has not answered. */
-  private drop(call: SuspendedCall, reason: string, error: Error = new ClientGoneError(reason)): void {
-    this.forget(call)
+  private drop(call: SuspendedCall, reason: string, error: Error = new RequestError("invalid_request", reason)): void {
+    this.leave(call)
     const { phase } = call
     if (phase.kind === "away") {
       phase.cancelExpiry()
@@ -309,7 +304,7 @@ export class SuspendedCalls {
     call.cancellation.cancel(reason)
   }
 
-  private forget({ id }: SuspendedCall): void {
+  private leave({ id }: SuspendedCall): void {
     if (id !== undefined) this.waiting.delete(id)
   }
 }

@@ -2,9 +2,6 @@
 import { expect, test } from "bun:test"
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { Client } from "@modelcontextprotocol/sdk/client/index.js"
-import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
-import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js"
 import { JSON_SHAPES } from "../json-shapes.ts"
 import {
   eventually,
@@ -264,41 +261,6 @@ test("svc run answers an elicitation at a terminal, and cancels it elsewhere [sh
   expect(defaults.shown).toContain('"age":30,"score":50,"status":"active"')
   const rounds = await typed(["modern/test_input_required_result_multi_round"], "y", "ann", "y", "red")
   expect(rounds).toMatchObject({ code: 0, shown: expect.stringContaining("Multi-round complete: ann") })
-})
-
-test("a question that its client leaves unanswered blocks no other client, in both eras [protocol:whose:left]", async () => {
-  const { instance } = await started({ mcpServers: { everything: npmServer("server-everything") } })
-  await using _ = instance
-  const run = (answer: string) =>
-    typeSvc(["run", "everything/trigger-elicitation-request", "--config-dir", instance.folder], {
-      folder: instance.folder,
-      answers: [answer],
-    })
-  expect(await run("\x03")).toMatchObject({ code: 130, shown: expect.stringContaining("answer? [y/N]") })
-  expect(await run("n")).toMatchObject({ code: 0, shown: expect.stringContaining("declined") })
-  for (const leave of ["close", "cancel"] as const) {
-    const client = new Client({ name: "c", version: "1" }, { capabilities: { elicitation: {} } })
-    const asked = Promise.withResolvers<void>()
-    client.setRequestHandler(ElicitRequestSchema, () => {
-      asked.resolve()
-      return new Promise<never>(() => undefined)
-    })
-    await client.connect(
-      new StdioClientTransport({
-        command: SVC,
-        args: ["proxy", "--config-dir", instance.folder],
-        env: freshEnv(instance.folder),
-      }),
-    )
-    const cancellation = new AbortController()
-    const call = { name: "everything_svc_trigger-elicitation-request", arguments: {} }
-    client.callTool(call, undefined, { signal: cancellation.signal }).catch(() => undefined)
-    await asked.promise
-    if (leave === "cancel") cancellation.abort("enough")
-    else await client.close()
-    expect((await run("n")).shown).toContain("declined")
-    await client.close()
-  }
 })
 
 test("svc run handles a closed pipe and a full disk [shell:run:output]", async () => {

@@ -251,7 +251,7 @@ describe("of several calls", () => {
     await clock.pass(30_000)
     send(bob, 3)
     await clock.pass(40_000)
-    expect(server.answers.get("e1")).toMatchObject([{ result: { action: "cancel" } }])
+    expect(server.answers.get("e1")).toMatchObject([{ error: {} }])
     expect([...server.running.keys()]).toEqual([2, 3])
   })
 

@@ -234,20 +234,8 @@ test("a server that requests the roots of a client without roots gets an empty l
 test("a client that gives up ends the call in the backend", async () => {
   const first = await serve(request(1))
   calls.close()
-  await clock.pass(1000)
   expect(server.sent.some(({ method }) => method === "notifications/cancelled")).toBe(true)
   expect((await serve(request(2, { requestState: first.result?.requestState }))).error?.code).toBe(-32602)
-})
-
-test("a connection that closes cancels its question, and only its own [protocol:whose:left]", async () => {
-  const session = {}
-  await serve(request(1), { ...client, session })
-  calls.leave({}, "client disconnected")
-  await clock.pass(0)
-  expect(server.sent.some(({ id }) => id === "e1")).toBe(false)
-  calls.leave(session, "client disconnected")
-  await clock.pass(0)
-  expect(server.sent.find(({ id }) => id === "e1")?.result).toEqual({ action: "cancel" })
 })
 
 describe("a client that does not come back with its response", () => {
