@@ -1993,6 +1993,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "load balancers need no sticky sessions",
   },
+  "cluster:sessions:changes": {
+    says: "a log level or subscription that a client sets at one replica holds for its next request, at whichever replica that arrives",
+    from: "choice",
+    why: "a load balancer sends the requests of a client to any replica, and a client waits only for the answer",
+  },
   "session:params": {
     says: "initialize is refused if its params have more than 65,536 characters",
     from: "choice",

@@ -234,7 +234,12 @@ async function openSharedSessions(
     most: MAX_SHARED_SESSIONS,
     checkLoss,
     onchange: (id, fields) =>
-      replicas.send({ kind: "session.changed", session: hashOfSession(id), ...(fields && { fields }) }),
+      new Promise((resolve) =>
+        replicas.sendWithEcho(
+          { kind: "session.changed", session: hashOfSession(id), ...(fields && { fields }) },
+          resolve,
+        ),
+      ),
     onended: (id) => sessions().remove(id, "was ended"),
   })
   return {

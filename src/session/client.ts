@@ -33,17 +33,22 @@ export type Client = {
   readonly memory?: SessionMemory
 }
 
-/** The state that a session keeps for its client across requests and restarts of svc. */
+/**
+ * The state that a session keeps for its client across requests and restarts of svc. What a client sets in it must hold for its
+ * next request at any replica: `Told` resolves when the other replicas know, and is undefined if there are none.
+ */
 export type SessionMemory = {
   /** Adds a subscription to a backend's resource (the backend's own URI). Throws a RequestError if there are too many. */
-  addSubscription(backend: string, uri: string): void
-  removeSubscription(backend: string, uri: string): void
+  addSubscription(backend: string, uri: string): Told
+  removeSubscription(backend: string, uri: string): Told
   /** Adds a task that the client may request after a restart, and the replica on which it was created. */
   addTask(backend: string, task: string, replica: string | undefined): void
   /** Removes a task whose id the backend has given to another client. */
   removeTask(backend: string, task: string): void
-  setLogLevel(level: string): void
+  setLogLevel(level: string): Told
 }
+
+export type Told = Promise<void> | undefined
 
 /** Returns the owner of a client's tasks and elicitations: its session, or the principal of a modern client. */
 export const ownerOf = (client: Client): Ownership["owner"] =>

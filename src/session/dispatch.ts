@@ -15,8 +15,9 @@ import { nearest } from "../lib/nearest.ts"
 import { cutText } from "../lib/text.ts"
 import type { Toolbox } from "../tools/toolbox.ts"
 import { isLogLevel } from "../wire/era.ts"
-import { asText, isObject, type Params } from "../wire/message.ts"
+import { asText, type Id, isObject, type Params } from "../wire/message.ts"
 import { type Answer, errorAnswer, failureAnswer, resultAnswer, sharedAnswer, tailOf } from "./answer.ts"
+import type { Told } from "./client.ts"
 import { callInternalTool, toolboxFor } from "./internal-call.ts"
 import { unwrapCall } from "./lazy-call.ts"
 import type { ClientCall, Gateway } from "./ports.ts"
@@ -134,23 +135,24 @@ function route(call: ClientCall, view: View): Answering {
           "too_many",
           "The clients of this replica have reached the limit of subscriptions that replicas exchange; unsubscribe from other resources, or try again later",
         )
-      client.memory?.addSubscription(target.id, target.name)
+      const told = client.memory?.addSubscription(target.id, target.name)
       gateway.notifications.subscribe(target.id, target.name, client.session, client.era)
-      return resultAnswer(id, "{}")
+      return emptyAnswer(id, told)
     }
     case "resources/unsubscribe": {
       const target = resourceOf(params.uri, view, call)
-      client.memory?.removeSubscription(target.id, target.name)
+      const told = client.memory?.removeSubscription(target.id, target.name)
       gateway.notifications.unsubscribe(target.id, target.name, client.session)
-      return resultAnswer(id, "{}")
+      return emptyAnswer(id, told)
     }
     case "completion/complete":
       return complete(call, params.ref, view)
-    case "logging/setLevel":
+    case "logging/setLevel": {
       if (!isLogLevel(params.level)) throw unknownLevel(params.level)
-      client.memory?.setLogLevel(params.level)
+      const told = client.memory?.setLogLevel(params.level)
       gateway.notifications.setLogLevel(client.session, params.level)
-      return resultAnswer(id, "{}")
+      return emptyAnswer(id, told)
+    }
     case "tasks/get":
     case "tasks/result":
     case "tasks/update":
@@ -163,6 +165,12 @@ function route(call: ClientCall, view: View): Answering {
     default:
       return relayUnknown(call, params)
   }
+}
+
+/** Answers a request that changed its session when the other replicas know of the change. */
+function emptyAnswer(id: Id, told: Told): Answering {
+  const answer = resultAnswer(id, "{}")
+  return told?.then(() => answer) ?? answer
 }
 
 /** Answers `server/discover`: for a single server, with its own statements in the client's era. */

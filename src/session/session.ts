@@ -11,7 +11,7 @@ import { RequestError, RPC_CODE } from "../lib/errors.ts"
 import { negotiateLegacy } from "../wire/era.ts"
 import { type Id, isObject, metaOf, notificationText, type Params, type Response } from "../wire/message.ts"
 import { Cancellation } from "./cancellation.ts"
-import { type Client, type Exchange, missingCapability, type SessionMemory } from "./client.ts"
+import { type Client, type Exchange, missingCapability, type SessionMemory, type Told } from "./client.ts"
 import { EventLog } from "./event-log.ts"
 import type { Gateway, SessionPart, SessionPeers } from "./ports.ts"
 import { offersReading } from "./result-budget.ts"
@@ -59,7 +59,7 @@ export class Session implements Client, SessionMemory, SessionPart {
   private lastView: View | undefined
   /** Whether the last view's tools had `read_result` among them. */
   private couldRead = false
-  private onchange: () => void = () => undefined
+  private onchange: () => Told = () => undefined
   private peers: SessionPeers | undefined
 
   constructor(
@@ -224,20 +224,20 @@ export class Session implements Client, SessionMemory, SessionPart {
     this.streamIsAt(replica)
   }
 
-  addSubscription(backend: string, uri: string): void {
+  addSubscription(backend: string, uri: string): Told {
     const key = `${backend} ${uri}`
-    if (this.subscriptions.has(key)) return
+    if (this.subscriptions.has(key)) return undefined
     if (this.subscriptions.size >= MAX_SUBSCRIPTIONS || uri.length > MAX_URI)
       throw new RequestError(
         "too_many",
         `A session may subscribe to at most ${MAX_SUBSCRIPTIONS} resources, fewer if their URIs are long`,
       )
     this.subscriptions.set(key, [backend, uri])
-    this.onchange()
+    return this.onchange()
   }
 
-  removeSubscription(backend: string, uri: string): void {
-    if (this.subscriptions.delete(`${backend} ${uri}`)) this.onchange()
+  removeSubscription(backend: string, uri: string): Told {
+    return this.subscriptions.delete(`${backend} ${uri}`) ? this.onchange() : undefined
   }
 
   addTask(backend: string, task: string, replica: string | undefined): void {
@@ -249,10 +249,10 @@ export class Session implements Client, SessionMemory, SessionPart {
     if (this.tasks.delete(`${backend} ${task}`)) this.onchange()
   }
 
-  setLogLevel(level: string): void {
-    if (this.logLevel === level) return
+  setLogLevel(level: string): Told {
+    if (this.logLevel === level) return undefined
     this.logLevel = level
-    this.onchange()
+    return this.onchange()
   }
 
   /** Notifies the client of lists that have changed with the catalog. */
@@ -274,7 +274,7 @@ export class Session implements Client, SessionMemory, SessionPart {
   }
 
   /** Starts to follow the catalog. Calls `onchange` when the stored state of the session changes. */
-  begin(gateway: Gateway, onchange: () => void): void {
+  begin(gateway: Gateway, onchange: () => Told): void {
     this.onchange = onchange
     this.peers = gateway.peers
     this.peers?.begin(this)

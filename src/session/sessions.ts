@@ -17,6 +17,8 @@ export type SessionLimits = {
 
 export class Sessions {
   private readonly byId = new Map<string, Session>()
+  /** By id, the changes of other replicas that are being read. */
+  private readonly refreshing = new Map<string, Promise<unknown>>()
   private cancelSweep: () => void = () => undefined
 
   constructor(
@@ -49,7 +51,13 @@ export class Sessions {
     this.makeRoom()
     session.lastSeen = this.clock.now()
     session.home ??= gateway.peers?.replica
-    session.begin(gateway, () => this.save(session))
+    session.begin(gateway, () => {
+      this.save(session)
+      // A session that this replica knows goes on while the shared state is away.
+      return this.store()
+        ?.shared?.stored(session.id)
+        .catch(() => undefined)
+    })
     this.byId.set(session.id, session)
     this.save(session)
   }
@@ -72,11 +80,11 @@ export class Sessions {
   }
 
   /**
-   * Reads a session that another replica opened from the shared state, so that `get` finds it. Returns undefined if there is
-   * nothing to wait for. Rejects with an UnavailableError.
+   * Reads a session that another replica opened from the shared state, so that `get` finds it, or waits until what another one
+   * has changed of it is applied. Returns undefined if there is nothing to wait for. Rejects with an UnavailableError.
    */
-  preload(id: string): Promise<boolean> | undefined {
-    return this.byId.has(id) ? undefined : this.store()?.shared?.preload(id)
+  preload(id: string): Promise<unknown> | undefined {
+    return this.byId.has(id) ? this.refreshing.get(id) : this.store()?.shared?.preload(id)
   }
 
   /**
@@ -105,12 +113,17 @@ export class Sessions {
    * of its record, if known. Rejects with an UnavailableError.
    */
   async refresh(session: Session, gateway: Gateway, fields?: readonly string[]): Promise<void> {
-    await this.store()?.shared?.reread(session.id, fields, (found) => {
-      if (this.byId.get(session.id) !== session) return false
-      if (found === undefined) this.remove(session.id, "was ended")
+    const { id } = session
+    const rereading = this.store()?.shared?.reread(id, fields, (found) => {
+      if (this.byId.get(id) !== session) return false
+      if (found === undefined) this.remove(id, "was ended")
       else this.apply(session, found, gateway)
       return true
     })
+    const all = Promise.allSettled([this.refreshing.get(id), rereading])
+    this.refreshing.set(id, all)
+    void all.then(() => this.refreshing.get(id) === all && this.refreshing.delete(id))
+    await rereading
   }
 
   /** Compares all sessions with the stored ones after the shared state was away. Stores them again if the state has `lost` them. */

@@ -56,7 +56,7 @@ type SharedSessions = {
   ): Promise<void>
   /** Forgets which sessions were stored, because the shared state has lost them: the next save stores a session as new. */
   lost(): void
-  /** Resolves when the last save of a session is stored. */
+  /** Resolves when the last save of a session is stored, and the other replicas have been told. */
   stored(id: string): Promise<void>
   /** Makes a replica the home of a session whose home was `gone`. Resolves with false if another one is by now. */
   adopt(id: string, gone: string, replica: string): Promise<boolean>

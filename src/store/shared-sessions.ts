@@ -21,8 +21,11 @@ export type SharedSessionsDeps = {
   readonly ttl: number
   /** The most sessions of a principal on all replicas. Beyond that, the ones whose last use was stored the longest ago end. */
   readonly most: number
-  /** Called when this replica has changed a session's record; `fields` are the changed ones, unless there are too many to name. */
-  onchange(id: string, fields?: readonly string[]): void
+  /**
+   * Called when this replica has changed a session's record; `fields` are the changed ones, unless there are too many to name.
+   * Resolves when the other replicas have been told, or cannot be.
+   */
+  onchange(id: string, fields?: readonly string[]): Promise<void>
   /** Checks whether the state has lost everything; if so, calls `lost` before it resolves. Rejects with an UnavailableError. */
   checkLoss(): Promise<void>
   /** Called when a session that this replica has was ended elsewhere. */
@@ -75,7 +78,7 @@ export function createSharedSessions({
     }
     written.set(id, after)
     const fields = Object.keys(changes)
-    if (!isNew && fields.length > 0) onchange(id, isShort(fields) ? fields : undefined)
+    if (!isNew && fields.length > 0) await onchange(id, isShort(fields) ? fields : undefined)
   }
   const save = (id: string, session: StoredSession): void => {
     const isWaiting = waiting.has(id)
@@ -176,7 +179,7 @@ export function createSharedSessions({
       stored: (id) => writes.get(id) ?? Promise.resolve(),
       async adopt(id, gone, replica) {
         const isAdopted = await state.swap(keyOf(id), "home", gone, replica)
-        if (isAdopted) onchange(id, ["home"])
+        if (isAdopted) await onchange(id, ["home"])
         return isAdopted
       },
       async end(id) {

@@ -23,7 +23,8 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
   beforeAll(async () => {
     const work = { command: "bun", args: [fixture("tasks.ts")] }
     const later = { command: "bun", args: [fixture("tasks.ts"), "--modern"], protocolVersion: "2026-07-28" }
-    cluster = await startCluster(3, { config: { mcpServers: { one: REPLICA_SERVER, work, later } } })
+    const logs = { command: "bun", args: [fixture("everything-2x.ts")] }
+    cluster = await startCluster(3, { config: { mcpServers: { one: REPLICA_SERVER, work, later, logs } } })
     replicas = cluster.replicas as unknown as typeof replicas
   })
   afterAll(() => cluster?.[Symbol.asyncDispose]())
@@ -53,6 +54,19 @@ describe.skipIf(NO_REDIS !== undefined)("three replicas", () => {
       expect((await client.end(replicas[1])).status).toBe(204)
       expect((await client.post(replicas[1], { id: 9, method: "ping" })).status).toBe(404)
       await call
+    }
+  })
+
+  test("a log level that a client sets at one replica holds for its next request at another [cluster:sessions:changes]", async () => {
+    for (let round = 0; round < 5; round++) {
+      const client = new WanderingClient()
+      await client.open(replicas[0])
+      await client.request(replicas[1], "logging/setLevel", { level: "debug" })
+      const params = { name: "logs_svc_test_tool_with_logging", arguments: {} }
+      const received: unknown[] = []
+      for await (const { message } of client.stream(replicas[0], "tools/call", params)) received.push(message.method)
+      expect(received.filter((method) => method === "notifications/message")).toHaveLength(3)
+      await client.end(replicas[0])
     }
   })
 

@@ -180,13 +180,13 @@ test("svc does not subscribe at the server if the session has too many subscript
   const made: string[] = []
   const notifications = { subscribe: (_id: string, uri: string) => void made.push(uri) }
   const memory = {
-    addSubscription(_backend: string, uri: string) {
+    addSubscription(_backend: string, uri: string): undefined {
       if (made.length > 0) throw new Error(`no room for ${uri}`)
     },
-    removeSubscription() {},
+    removeSubscription: () => undefined,
     addTask() {},
     removeTask() {},
-    setLogLevel() {},
+    setLogLevel: () => undefined,
   }
   const client = fakeClient("legacy", { memory })
   const observers = { onbug() {} }

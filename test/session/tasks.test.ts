@@ -191,7 +191,9 @@ test("a session loses a task whose id its server has since given to another sess
   const [first, second] = [setUp("legacy"), setUp("legacy")]
   const kept = new Set<string>()
   const memory = {
-    ...{ addSubscription() {}, removeSubscription() {}, setLogLevel() {} },
+    addSubscription: () => undefined,
+    removeSubscription: () => undefined,
+    setLogLevel: () => undefined,
     addTask: (server: string, task: string) => void kept.add(`${server} ${task}`),
     removeTask: (server: string, task: string) => void kept.delete(`${server} ${task}`),
   }

@@ -67,7 +67,7 @@ async function inRedis(): Promise<Stores> {
         state: await network.open(),
         ttl: 60_000,
         most: 100,
-        onchange() {},
+        async onchange() {},
         checkLoss: async () => undefined,
         onended() {},
       }),

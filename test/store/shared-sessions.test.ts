@@ -21,7 +21,7 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
         state: await network.open(),
         ttl: 60_000,
         most: 3,
-        onchange: (id) => heard.push(`${name} changed ${id}`),
+        onchange: async (id) => void heard.push(`${name} changed ${id}`),
         checkLoss: async () => losses.get(name)?.(),
         onended: (id) => heard.push(`${name} ended ${id}`),
       })
@@ -101,7 +101,7 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
         state: noting,
         ttl: 60_000,
         most: 3,
-        onchange: (_, fields) => onchange(fields),
+        onchange: async (_, fields) => onchange(fields),
         checkLoss: async () => undefined,
         onended() {},
       })
@@ -164,7 +164,7 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
       state: await network.open(),
       ttl: 1,
       most: 3,
-      onchange() {},
+      async onchange() {},
       checkLoss: async () => undefined,
       onended() {},
     })
@@ -234,7 +234,7 @@ describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
       state: losing,
       ttl: 60_000,
       most: 3,
-      onchange() {},
+      async onchange() {},
       checkLoss: async () => undefined,
       onended: (id) => heard.push(`ended ${id}`),
     })
