@@ -154,7 +154,7 @@ export class Agent {
     return count
   }
 
-  /** Resolves when no client's request is in flight to a backend that runs now. */
+  /** Resolves when the requests of clients that are in flight to backends have ended, also to those that were replaced. */
   async drained(): Promise<void> {
     await Promise.all([...this.running(), ...this.retired].map(({ published }) => published?.open.drained()))
   }

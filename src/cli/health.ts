@@ -206,7 +206,7 @@ async function waitUntilReady(ask: AskHealth, ms: number): Promise<void> {
   for (;;) {
     const found = await reasonNotReady(ask)
     if (found === undefined) return
-    const { why, isFinal } = typeof found === "string" ? { why: found, isFinal: false } : found
+    const { why, isFinal } = found
     if (isFinal)
       throw new UnavailableError(
         `not ready, and waiting does not help: ${why}; correct the cause, then run \`svc mcp restart NAME\``,
@@ -221,31 +221,33 @@ async function waitUntilReady(ask: AskHealth, ms: number): Promise<void> {
   }
 }
 
-async function reasonNotReady(ask: AskHealth): Promise<string | Blocking | undefined> {
+async function reasonNotReady(ask: AskHealth): Promise<NotReady | undefined> {
   try {
     const ready = await ask("/health/ready")
     if (!ready.ok) {
       const { configuration, backendSupervision } = ready.body
-      if (isObject(configuration) && configuration.loaded === false) return "the configuration is not loaded"
+      if (isObject(configuration) && configuration.loaded === false) return notYet("the configuration is not loaded")
       return describeBlocking(backendSupervision)
     }
     const { ok, body } = await ask("/health/mcp")
-    if (!ok) return "svc requires a token to report on loading; set SVC_TOKEN"
+    if (!ok) return notYet("svc requires a token to report on loading; set SVC_TOKEN")
     const { loading, summary } = body
     if (!isObject(loading) || loading.isComplete !== false) return undefined
     const { pending = 0, loading: starting = 0, total } = isObject(summary) ? summary : {}
-    return `${Number(pending) + Number(starting)} of ${total} servers are starting`
+    return notYet(`${Number(pending) + Number(starting)} of ${total} servers are starting`)
   } catch (error) {
-    return messageOf(error)
+    return notYet(messageOf(error))
   }
 }
 
 /** Why svc is not ready; `isFinal`: svc has given up on a server, so that only a change to it or a restart helps. */
-type Blocking = { readonly why: string; readonly isFinal: boolean }
+type NotReady = { readonly why: string; readonly isFinal: boolean }
+
+const notYet = (why: string): NotReady => ({ why, isFinal: false })
 
 /** Describes the supervised servers that prevent readiness: by name if the report has names, else in numbers. */
-function describeBlocking(supervision: unknown): string | Blocking {
-  if (!isObject(supervision)) return "svc does not report the reason"
+function describeBlocking(supervision: unknown): NotReady {
+  if (!isObject(supervision)) return notYet("svc does not report the reason")
   const { restarting, crashLoop } = supervision
   if (typeof restarting === "number")
     return {
