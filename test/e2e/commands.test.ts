@@ -122,7 +122,11 @@ test("config check reports each issue with file, line and column, and exits with
 })
 
 test("health --wait ends at once when svc has given up on a server [cli:health:given-up]", async () => {
-  const config = { mcpServers: { bad: { command: "false", restartOnExit: true, maxRestarts: 1, restartDelay: 1 } } }
+  const config = {
+    mcpServers: {
+      bad: { command: "bun", args: ["-e", "process.exit(1)"], restartOnExit: true, maxRestarts: 1, restartDelay: 1 },
+    },
+  }
   await using instance = await startSvc({ config })
   const from = performance.now()
   // The report over HTTP has only numbers; the one over the control socket has names.
