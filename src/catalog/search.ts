@@ -10,7 +10,6 @@
  */
 import { isObject } from "../wire/message.ts"
 import type { Tool } from "./listing.ts"
-import { wordingOf } from "./request-wording.ts"
 import { isLightWord, isStopWord, stemOf, stopWords, wordsOf } from "./search-words.ts"
 import { parametersOf } from "./signature.ts"
 import { corrections, lettersOf, type Spelling } from "./spelling.ts"
@@ -304,9 +303,7 @@ function partsOf(searched: Searched, word: string): readonly string[] {
 /** Returns the concepts of a query. Stop words count only if there are no other words. */
 function conceptsOf(searched: Searched, query: string): readonly Concept[] {
   const { synonyms } = searched.index
-  const weighted = weightedWords(query.slice(0, MAX_QUERY))
-  const words = weighted.map(({ word }) => word)
-  const weightAt = (at: number) => weighted[at]?.weight ?? 1
+  const words = wordsOf(query.slice(0, MAX_QUERY)).slice(0, MAX_TERMS)
   const stems = words.map(stemOf)
   const concepts: Concept[] = []
   const inPhrase = new Set<number>()
@@ -317,7 +314,7 @@ function conceptsOf(searched: Searched, query: string): readonly Concept[] {
       // A phrase that is also written as one word counts once.
       const joined = words.slice(start, start + length).join("")
       const terms = new Map([[stemOf(joined), 1], ...found.map(({ term, weight }): [string, number] => [term, weight])])
-      concepts.push({ terms, importance: weightAt(start) })
+      concepts.push({ terms, importance: 1 })
       for (let at = start; at < start + length; at++) inPhrase.add(at)
       start += length - 1
       break
@@ -326,7 +323,7 @@ function conceptsOf(searched: Searched, query: string): readonly Concept[] {
   for (let at = 1; at < words.length; at++) {
     const joined = `${words[at - 1]}${words[at]}`
     if ((inPhrase.has(at - 1) && inPhrase.has(at)) || !isKnown(searched, joined)) continue
-    concepts.push({ terms: expand(searched, joined, stemOf(joined)), importance: weightAt(at) })
+    concepts.push({ terms: expand(searched, joined, stemOf(joined)), importance: 1 })
     inPhrase.add(at - 1).add(at)
   }
   const hasSignificant = words.some((word, at) => !isStopWord(word) || inPhrase.has(at))
@@ -337,21 +334,9 @@ function conceptsOf(searched: Searched, query: string): readonly Concept[] {
     seen.add(stem)
     const terms = expand(searched, word, stem)
     const importance = Math.min(inPhrase.has(at) ? PHRASE_WORD : 1, isLightWord(word) ? LIGHT_WORD : 1)
-    concepts.push({ terms, importance: importance * weightAt(at) })
+    concepts.push({ terms, importance })
   }
   return concepts
-}
-
-type WeightedWord = { readonly word: string; readonly weight: number }
-
-/** Returns the words of a query with their weights; of a long query, the words of the request first. */
-function weightedWords(query: string): readonly WeightedWord[] {
-  const words = wordingOf(query).flatMap(({ text, weight }) =>
-    wordsOf(text).map((word): WeightedWord => ({ word, weight })),
-  )
-  if (words.length <= MAX_TERMS) return words
-  const isRequest = ({ weight }: WeightedWord) => weight === 1
-  return [...words.filter(isRequest), ...words.filter((one) => !isRequest(one))].slice(0, MAX_TERMS)
 }
 
 /** Returns the terms for one word of the query. */

@@ -1,21 +1,11 @@
 /** The floor under the quality of the search over tools. It leaves room for changes that lose a request and win another. */
 import { describe, expect, test } from "bun:test"
 import { isStopWord, stemOf, wordsOf } from "../../src/catalog/search-words.ts"
-import { HALVES, type Half, qualityOf, recordedServers, requestsOf } from "../bench/search/golden.ts"
+import { HALVES, qualityOf, recordedServers, requestsOf } from "../bench/search/golden.ts"
 import { bm25, catalogSearch, miniSearch } from "../bench/search/rankers.ts"
 
-const FLOOR: Readonly<Record<Half, Readonly<Record<string, number>>>> = {
-  tuning: { all: 0.82, plain: 0.97, misspelt: 0.94, other: 0.7 },
-  "held-out": { all: 0.6, plain: 0.95, misspelt: 0.9, other: 0.35 },
-}
-
-/** Requests as people wrap them. */
-const WRAPPINGS = [
-  "Hi there! I was wondering whether you could possibly help me out with something: …, if that is at all possible. Thanks!",
-  "So I've got this thing I need done today: …. Let me know when that's finished, ok?",
-  "…. It is quite urgent because the customer call starts in ten minutes and everybody is nervous.",
-  "We're onboarding someone new this week and they asked for it. …, thank you!",
-]
+/** Only for the held-out requests: the synonyms were written with the tuning requests in view. */
+const FLOOR = { all: 0.62, plain: 0.95, misspelt: 0.95, other: 0.37 }
 
 const servers = recordedServers()
 const rank = catalogSearch(servers)
@@ -23,18 +13,6 @@ const names = new Set(servers.flatMap(({ name, tools }) => tools.map((tool) => `
 
 describe.each([...HALVES])("search quality, %s requests", (half) => {
   const requests = requestsOf(half)
-
-  test.each(Object.entries(FLOOR[half]))("recall@5 of %s requests is at least %d", (kind, floor) => {
-    const some = requests.filter((request) => kind === "all" || request.kind === kind)
-    expect(some.length).toBeGreaterThan(20)
-    expect(qualityOf(rank, some).recall5).toBeGreaterThanOrEqual(floor)
-  })
-
-  test.each(WRAPPINGS)("wrapping costs few requests: %s", (wrapping) => {
-    const plain = qualityOf(rank, requests).recall5
-    const wrapped = qualityOf((request) => rank(wrapping.replace("…", request)), requests).recall5
-    expect(wrapped).toBeGreaterThan(plain - 0.07)
-  })
 
   test("the search is better than MiniSearch's defaults and plain BM25", () => {
     const { recall5, reciprocalRank } = qualityOf(rank, requests)
@@ -48,6 +26,12 @@ describe.each([...HALVES])("search quality, %s requests", (half) => {
     expect(requests.flatMap(({ right }) => right).filter((name) => !names.has(name))).toEqual([])
     expect(new Set(requests.map(({ text }) => text)).size).toBe(requests.length)
   })
+})
+
+test.each(Object.entries(FLOOR))("recall@5 of %s held-out requests is at least %d", (kind, floor) => {
+  const some = requestsOf("held-out").filter((request) => kind === "all" || request.kind === kind)
+  expect(some.length).toBeGreaterThan(20)
+  expect(qualityOf(rank, some).recall5).toBeGreaterThanOrEqual(floor)
 })
 
 test("two requests in five share no word with the name, title and description of any right answer", () => {

@@ -55,28 +55,9 @@ describe("ranked search", () => {
     expect(names(indexOf(LISTINGS), "delete-branch")[0]).toBe("github/deleteBranch")
   })
 
-  test("ignores the wrapping of a request", () => {
+  test("ignores polite words", () => {
     const index = indexOf(LISTINGS)
     expect(names(index, "could you please list the channels for me?")).toEqual(names(index, "list channels"))
-  })
-
-  test("ranks by what a request asks for, not by what it tells around that", () => {
-    const index = indexOf({
-      ...LISTINGS,
-      calendar: [tool("create_meeting", "Create a meeting with customers."), tool("list_calls", "List the calls.")],
-    })
-    for (const wrapped of [
-      "Hi! My boss told me to get this done before the meeting, so could you please delete the branch? Thanks a lot!",
-      "Delete the branch. It is urgent because the customer calls in ten minutes.",
-      "I have a meeting with a customer. Delete the branch — tell me the result when you call me.",
-      'The user says: "delete the branch". Use the right tool for this task.',
-    ])
-      expect(names(index, wrapped)[0]).toBe("github/deleteBranch")
-    // A request that only tells something is taken as it is.
-    expect(names(index, "I have a meeting with a customer")[0]).toBe("calendar/create_meeting")
-    expect(names(index, `${"I really like my job. ".repeat(40)} Please delete the branch`)[0]).toBe(
-      "github/deleteBranch",
-    )
   })
 
   test("does not take words for another one that the stemmer cuts alike", () => {
