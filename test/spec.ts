@@ -1729,7 +1729,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a client generated from the document must work",
   },
   "rest:login": {
-    says: "without --auth, /api/v1 needs a session of svc admin: a link works once, within 60 seconds; a cookie alone opens nothing, and no other origin may use it",
+    says: "without --auth, /api/v1 needs a session of svc admin: a link works once, within 60 seconds; a cookie alone opens nothing, nor does its value as a token, and no other origin may use it",
     from: "choice",
     why: "every program and web page on the machine can reach a loopback port, and browsers send a cookie to all ports of a host",
   },

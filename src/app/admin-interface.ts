@@ -123,7 +123,10 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
       serving ??= load()
       return (await serving)(request)
     },
-    tokenOf: ({ path, request }) => (path.startsWith("/api/v1/") ? login.admit(request)?.token : undefined),
+    tokenOf({ path, request }) {
+      const session = path.startsWith("/api/v1/") ? login.admit(request) : undefined
+      return session?.kind === "browser" ? session.token : undefined
+    },
     connect(given) {
       connection = given
     },
@@ -135,7 +138,7 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
         if (!token) return { url }
         throw new UnavailableError("with --auth, REST requires a token of `svc auth token create`")
       }
-      return token ? { url, token: login.createSession().secret } : { url: `${url}/login?code=${login.createLink()}` }
+      return token ? { url, token: login.createToken() } : { url: `${url}/login?code=${login.createLink()}` }
     },
   }
 }

@@ -26,7 +26,7 @@ const begin = defineEndpoint({
   path: "/session",
   summary: "Log a browser in: exchange the token in the Authorization header for a cookie",
   description:
-    "The cookie is HttpOnly and has the rights of the token. It ends when the token expires or is revoked, after 12 hours at the latest. Each request with the cookie must have the value of `csrf` in the header X-CSRF-Token.",
+    "The cookie is HttpOnly and has the rights of the token. It is not a token itself: the Authorization header does not accept its value. It ends when the token expires or is revoked, after 12 hours at the latest. Each request with the cookie must have the value of `csrf` in the header X-CSRF-Token.",
   created: true,
   answer: sessionSchema.extend({ csrf: z.string().describe("The key of the session; only this answer contains it") }),
   faults: ["invalid_request"],
@@ -35,7 +35,7 @@ const begin = defineEndpoint({
     if (token === undefined)
       throw new RequestError("invalid_request", "The token is missing; send it in the Authorization header")
     login.requireOwnPage(request)
-    const session = login.createSession(auth ? { token, until: principal.until } : {})
+    const session = login.createSession({ token, until: auth ? principal.until : login.admit(request)?.until })
     const answer = { principal: auth ? principal.name : "local", csrf: session.csrf, ...endOf(session.until) }
     return jsonResponse(answer, HTTP_STATUS.created, {
       ...PRIVATE,

@@ -6,28 +6,41 @@
  *  2. The cookie alone is not enough: browsers send it to every port of this host, so another server there could replay it.
  *     Each request also needs the key of the session in a header. The page stores the key where only its own origin can read
  *     it, and pages of other origins cannot send that header. Changes also require the Origin header of this origin.
- *  3. A token for a program is a session without a browser: it is sent in the Authorization header, which no page can forge.
- *  4. Sessions are only in memory, limited in number, and end after 12 hours or with svc. A session made from a client token has
- *     the same rights as that token, and ends with it.
+ *  3. A token for a program is sent in the Authorization header, which no page can forge. It is another kind of secret than the
+ *     cookie, and each is accepted only in its own place: whoever receives the cookie cannot send it as a token.
+ *  4. Sessions and tokens are only in memory, limited in number, and end after 12 hours or with svc. A session made from a token
+ *     has the same rights as that token, and ends with it.
  */
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
 import { sha256 } from "../lib/digest.ts"
 import { RequestError } from "../lib/errors.ts"
 
-export type AdminSession = {
+/** Who sent a request: a browser with a session, or a program with a token of svc admin. */
+export type AdminSession = BrowserSession | ProgramToken
+
+/** The login of a browser: the request has its cookie and its key. */
+export type BrowserSession = {
+  readonly kind: "browser"
   /** The key that each request with the cookie must repeat in the header `X-CSRF-Token`. */
   readonly csrf: string
   /** Milliseconds since the epoch. */
   readonly until: number
-  /** The client token from which it was made; undefined without `--auth`. */
+  /** The token from which it was made; undefined for the link of `svc admin`. */
   readonly token: string | undefined
 }
 
-/** A new session. Its secret goes into the cookie, and is stored nowhere. */
-export type NewSession = AdminSession & { readonly secret: string }
+/** A token for a program. */
+type ProgramToken = {
+  readonly kind: "program"
+  /** Milliseconds since the epoch. */
+  readonly until: number
+}
 
-/** The client token of a session, and when it expires. */
+/** A new session of a browser. Its secret goes into the cookie, and is stored nowhere. */
+export type NewSession = BrowserSession & { readonly secret: string }
+
+/** The token from which a session is made, and when it expires. */
 type Holder = { readonly token?: string | undefined; readonly until?: number | undefined }
 
 /** The path of the link of `svc admin`. With an issuer, it starts a login there and is also the redirect URI. */
@@ -36,7 +49,10 @@ export const LOGIN_PATH = "/admin/login"
 export class AdminLogin {
   /** When links expire, by the hash of the secret, so that the time of a look-up reveals nothing about secrets. */
   private readonly links = new BoundedMap<string, number>(MAX_LINKS)
-  private readonly sessions = new BoundedMap<string, AdminSession>(MAX_SESSIONS)
+  /** The sessions by the hash of the cookie's secret. */
+  private readonly browsers = new BoundedMap<string, BrowserSession>(MAX_SESSIONS)
+  /** The tokens by their hash. */
+  private readonly programs = new BoundedMap<string, ProgramToken>(MAX_SESSIONS)
   private readonly external: URL | undefined
 
   constructor(
@@ -63,24 +79,31 @@ export class AdminLogin {
     return until === undefined || until <= this.clock.now() ? undefined : this.createSession()
   }
 
-  /** Returns a new session. */
+  /** Returns a new session of a browser. */
   createSession({ token, until = Number.POSITIVE_INFINITY }: Holder = {}): NewSession {
     const secret = this.newSecret()
     const ends = Math.min(until, this.clock.now() + SESSION_MS)
-    const session = { csrf: this.newSecret(), until: ends, token }
-    this.sessions.set(keyOf(secret), session)
+    const session = { kind: "browser", csrf: this.newSecret(), until: ends, token } as const
+    this.browsers.set(keyOf(secret), session)
     return { ...session, secret }
   }
 
+  /** Returns a new token for a program. */
+  createToken(): string {
+    const token = this.newSecret()
+    this.programs.set(keyOf(token), { kind: "program", until: this.clock.now() + SESSION_MS })
+    return token
+  }
+
   /**
-   * Returns the session of a request; undefined if it has none. Throws a RequestError for a request that may come from a page of
+   * Returns the session or token of a request; undefined if it has none. Throws a RequestError for a request that may come from a page of
    * another origin, or from another server on this host that received the cookie.
    */
   admit(request: Request): AdminSession | undefined {
     const { headers } = request
     const authorization = headers.get("authorization")
-    if (authorization !== null) return this.find(bearerOf(authorization))
-    const session = this.find(this.cookieOf(request))
+    if (authorization !== null) return this.current(this.programs.get(keyOf(bearerOf(authorization))))
+    const session = this.current(this.browsers.get(keyOf(this.cookieOf(request))))
     if (session === undefined) return undefined
     this.requireOwnPage(request)
     const isChange = !READING.has(request.method)
@@ -102,23 +125,29 @@ export class AdminLogin {
       throw new RequestError("forbidden", "A page of another origin cannot use this login")
   }
 
-  /** Ends the session of a request. */
+  /** Ends the session or token of a request, and the sessions that were made from this token. */
   end(request: Request): void {
     const authorization = request.headers.get("authorization")
-    this.sessions.delete(keyOf(authorization === null ? this.cookieOf(request) : bearerOf(authorization)))
+    if (authorization === null) {
+      this.browsers.delete(keyOf(this.cookieOf(request)))
+      return
+    }
+    const token = bearerOf(authorization)
+    if (!this.programs.delete(keyOf(token))) return
+    for (const [key, session] of [...this.browsers]) if (session.token === token) this.browsers.delete(key)
   }
 
   /** Returns the cookie of a session for the browser that sent `request`; without a session, a cookie that removes it. */
   cookie(request: Request, session?: NewSession): string {
     const secure = this.isSecure(request) ? "; Secure" : ""
-    const age = session === undefined ? 0 : Math.max(0, Math.floor((session.until - this.clock.now()) / 1000))
+    const age = session === undefined ? 0 : Math.max(0, Math.ceil((session.until - this.clock.now()) / 1000))
     return `${this.cookieName(request)}=${session?.secret ?? ""}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${age}${secure}`
   }
 
   // ---
 
-  private find(secret: string): AdminSession | undefined {
-    const session = this.sessions.get(keyOf(secret))
+  /** Returns a session or token that has not ended. */
+  private current<S extends AdminSession>(session: S | undefined): S | undefined {
     return session !== undefined && session.until > this.clock.now() ? session : undefined
   }
 

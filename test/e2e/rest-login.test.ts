@@ -80,6 +80,19 @@ describe("without --auth [rest:login]", () => {
     expect(await answer.text()).not.toContain(key["x-csrf-token"])
   })
 
+  test("the value of the cookie is no token, and makes no other login", async () => {
+    const { cookie, key } = await follow(svc)
+    const stolen = { authorization: `Bearer ${cookie.slice(cookie.indexOf("=") + 1)}` }
+    for (const method of ["GET", ...CHANGES])
+      for (const path of ["/servers", "/session", "/events"])
+        expect([method, path, await statusOf(svc, path, stolen, method)]).toEqual([method, path, 401])
+    expect(await statusOf(svc, "/session", { cookie, ...key })).toBe(200)
+    const { headers } = await token(svc)
+    const secret = new Headers(headers).get("authorization")?.slice("Bearer ".length)
+    const asCookie = { cookie: `${cookie.slice(0, cookie.indexOf("="))}=${secret}`, ...key }
+    expect(await statusOf(svc, "/servers", asCookie)).toBe(401)
+  })
+
   test("a change needs the key and this origin", async () => {
     const { cookie, key } = await follow(svc)
     const change = (headers: Headers) => statusOf(svc, "/servers/demo/restart", { cookie, ...headers }, "POST")
@@ -134,6 +147,8 @@ describe("without --auth [rest:login]", () => {
     const { cookie, key } = pageOf(answer.headers, csrf)
     expect(await statusOf(svc, "/servers", { cookie, ...key })).toBe(200)
     expect(await statusOf(svc, "/session", {}, "POST")).toBe(401)
+    expect((await fetch(`${svc.url}/api/v1/session`, { method: "DELETE", headers })).status).toBe(200)
+    expect(await statusOf(svc, "/servers", { cookie, ...key })).toBe(401)
   })
 
   test("the answers of the login fit the document [rest:openapi]", async () => {

@@ -51,14 +51,49 @@ test("links and sessions are bounded: the oldest are removed", () => {
   for (let count = 0; count < 16; count++) login.createLink()
   expect(login.redeem(link)).toBeUndefined()
   const session = headersOf()
+  for (let count = 0; count < 100; count++) login.createToken()
+  expect(login.admit(request(session))).toBeDefined()
   for (let count = 0; count < 100; count++) login.createSession()
   expect(login.admit(request(session))).toBeUndefined()
+})
+
+test("a cookie is no token, and a token is no cookie: each is accepted only in its place [rest:login]", async () => {
+  const { clock, login } = open()
+  const session = login.createSession()
+  const token = login.createToken()
+  const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` })
+  const page = { cookie: `svc_admin_3050=${token}`, "x-csrf-token": session.csrf }
+  for (const method of ["GET", "POST"]) {
+    expect(login.admit(request(bearer(token), method))).toMatchObject({ kind: "program" })
+    for (const secret of [session.secret, session.csrf])
+      expect(login.admit(request(bearer(secret), method))).toBeUndefined()
+    for (const key of [session.csrf, token, ""])
+      expect(login.admit(request({ ...page, "x-csrf-token": key, origin: HOST }, method))).toBeUndefined()
+  }
+  // Nobody can log the browser out with the cookie as a token, or a program with its token as a cookie.
+  login.end(request(bearer(session.secret)))
+  login.end(request(page))
+  const own = { cookie: `svc_admin_3050=${session.secret}`, "x-csrf-token": session.csrf }
+  expect(login.admit(request(own))).toMatchObject({ kind: "browser" })
+  expect(login.admit(request(bearer(token)))).toBeDefined()
+  await clock.pass(12 * 60 * MINUTE)
+  expect(login.admit(request(bearer(token)))).toBeUndefined()
+})
+
+test("a session that was made from a token ends with the token", () => {
+  const { login, headersOf } = open()
+  const token = login.createToken()
+  const [made, other] = [headersOf(login.createSession({ token })), headersOf()]
+  login.end(request({ authorization: `Bearer ${token}` }))
+  expect(login.admit(request({ authorization: `Bearer ${token}` }))).toBeUndefined()
+  expect(login.admit(request(made))).toBeUndefined()
+  expect(login.admit(request(other))).toBeDefined()
 })
 
 test("a token in the header needs no key; a cookie needs one even for reading, and this origin for changes, also beside other cookies", () => {
   const { login, headersOf } = open()
   const session = login.createSession()
-  expect(login.admit(request({ authorization: `Bearer ${session.secret}` }, "POST"))).toBeDefined()
+  expect(login.admit(request({ authorization: `Bearer ${login.createToken()}` }, "POST"))).toBeDefined()
   const { "x-csrf-token": key, ...only } = headersOf(session)
   const cookie = `a=b; ${only.cookie}; c=d`
   expect(login.admit(request({ cookie, origin: HOST, "x-csrf-token": key }, "PUT"))).toBeDefined()
