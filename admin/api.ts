@@ -133,6 +133,9 @@ export function createApi(base: string, keys: KeyStore): Api {
   }
 }
 
+/** Returns the message of an error. */
+export const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
 // ---
 
 const KEY = "svc-admin-key"

@@ -1,6 +1,6 @@
 /** Hooks of the views: read data, run changes, and follow the time. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
-import { Problem } from "./api.ts"
+import { Problem, textOf } from "./api.ts"
 import { useApp, useStateOf } from "./context.ts"
 
 export type Loaded<T> = {
@@ -88,6 +88,3 @@ export function useSettled<T>(value: T, ms: number): T {
 }
 
 const HOUR_MS = 3_600_000
-
-/** Returns the message of an error. */
-export const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

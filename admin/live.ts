@@ -5,8 +5,7 @@
  *  2. A hidden page closes its stream, because all tabs of a browser together get only six connections to one address.
  *  3. After a lost connection, the page retries and reads everything again, because it missed events.
  */
-import { type Api, Problem } from "./api.ts"
-import { textOf } from "./hooks.ts"
+import { type Api, Problem, textOf } from "./api.ts"
 import type { Store } from "./store.ts"
 import type { Activity, Configuration, FinishedCall, Server, State, Status } from "./types.ts"
 

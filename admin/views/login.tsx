@@ -1,7 +1,7 @@
 /** The view before a login. */
 import { useState } from "preact/hooks"
+import { textOf } from "../api.ts"
 import { useApp, useStateOf } from "../context.ts"
-import { textOf } from "../hooks.ts"
 import { Button, Failure, Field } from "../parts.tsx"
 
 /** Explains how to log in, and accepts a token. */

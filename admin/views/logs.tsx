@@ -1,7 +1,8 @@
 /** The logs of servers: the last lines, and new lines as they arrive. */
 import { useEffect, useRef, useState } from "preact/hooks"
+import { textOf } from "../api.ts"
 import { useApp, useStateOf } from "../context.ts"
-import { textOf, useSettled } from "../hooks.ts"
+import { useSettled } from "../hooks.ts"
 import { Button, Choice, Empty, Failure, Head, Search } from "../parts.tsx"
 import type { LogLine } from "../types.ts"
 

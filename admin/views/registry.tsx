@@ -1,7 +1,8 @@
 /** The registries: search, and installation after the person has reviewed the command. */
 import { useState } from "preact/hooks"
+import { textOf } from "../api.ts"
 import { useApp } from "../context.ts"
-import { textOf, useAction, useLoaded, useSettled } from "../hooks.ts"
+import { useAction, useLoaded, useSettled } from "../hooks.ts"
 import { Button, Choice, countText, Empty, Facts, Failure, Field, Head, Search, Tags, WhenLoaded } from "../parts.tsx"
 import { goTo, linkTo, type Route } from "../router.ts"
 import type { InstallAnswer, RegistryInfo, RegistrySearch } from "../types.ts"

@@ -8,7 +8,7 @@ import { linkTo } from "../router.ts"
 import { defaultsOf, isForm, JsonField, type Schema, SchemaForm } from "../schema-form.tsx"
 import type { Tool } from "../types.ts"
 import { askForZeroTools } from "../zero-tools.ts"
-import { ToolState, tokensOf } from "./tools.tsx"
+import { ToolState, tokensOf } from "./tool-facts.tsx"
 
 /** A tool, identified by the name that clients see. */
 export function ToolView({ name }: { name: string }) {

@@ -2,12 +2,13 @@
 import { useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded } from "../hooks.ts"
-import { Button, Choice, countText, Empty, Head, numberText, Search, StateMark, Table, WhenLoaded } from "../parts.tsx"
+import { Button, Choice, countText, Empty, Head, numberText, Search, Table, WhenLoaded } from "../parts.tsx"
 import { goTo, linkTo, type Route } from "../router.ts"
 import type { Tool } from "../types.ts"
 import { wordFilter } from "../words.ts"
 import { askForZeroTools } from "../zero-tools.ts"
 import { ToolView } from "./tool.tsx"
+import { ToolState, tokensOf } from "./tool-facts.tsx"
 
 /** The list of all tools, or one tool. */
 export const ToolsView = ({ route }: { route: Route }) =>
@@ -155,16 +156,6 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
 
 /** Whether a tool is hidden from clients. */
 const isHidden = ({ disabled, held, gone }: Tool): boolean => disabled || held === true || gone === true
-
-/** Estimates the tokens of a tool's definition, at four characters per token. */
-export const tokensOf = ({ tokens, characters = 0 }: Tool): number => tokens ?? Math.ceil(characters / 4)
-
-/** The visibility of a tool, with the reason if it is hidden. */
-export function ToolState({ tool: { disabled, held, gone } }: { tool: Tool }) {
-  if (gone === true) return <StateMark state="no such tool" tone="notice" />
-  if (held === true) return <StateMark state="held" tone="notice" />
-  return disabled ? <StateMark state="hidden" tone="faint" /> : <StateMark state="visible" tone="good" />
-}
 
 // ---
 
