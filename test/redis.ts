@@ -5,6 +5,7 @@ import { systemClock } from "../src/lib/clock.ts"
 import { openRedisState } from "../src/store/redis-state.ts"
 import type { SharedState } from "../src/store/shared-state.ts"
 import { freePort } from "./e2e/harness.ts"
+import { type SharedNetwork, settleStates } from "./memory-network.ts"
 import { until } from "./process.ts"
 
 export type RedisServer = AsyncDisposable & {
@@ -75,20 +76,8 @@ export async function startRedis(...args: readonly string[]): Promise<RedisServe
   }
 }
 
-/** A separate Redis, and a network between it and the replicas, which a test can cut. */
-export type SharedNetwork = AsyncDisposable & {
-  /** Opens the state for one more replica. */
-  open(): Promise<SharedState>
-  /** Ends all connections and refuses new ones, until `mend`. */
-  cut(): Promise<void>
-  mend(): Promise<void>
-  /** Removes all that Redis holds. */
-  clear(): Promise<void>
-  /** Lets all code run that waits only for Redis. */
-  settle(): Promise<void>
-}
-
-export async function sharedNetwork(): Promise<SharedNetwork> {
+/** Opens a network to a separate Redis. */
+export async function redisNetwork(): Promise<SharedNetwork> {
   await using opened = new AsyncDisposableStack()
   const redis = opened.use(await startRedis())
   const states = new Set<SharedState>()
@@ -151,27 +140,7 @@ export async function sharedNetwork(): Promise<SharedNetwork> {
       await agree(true)
     },
     clear: async () => void (await redis.order("FLUSHALL")),
-    async settle() {
-      // The answers of a connection come in order, and so do its messages; what one sets going takes another turn.
-      for (let turn = 0; turn < SETTLE_TURNS; turn++) {
-        await Promise.all([...states].map((state) => state.read("nothing").catch(() => undefined)))
-        const marker = `settled ${crypto.randomUUID()}`
-        const heard = [...states].map((state) => whenHeard(state, marker))
-        const sent = await [...states][0]?.publish(marker).catch((error: unknown) => error)
-        if (sent === undefined) await Promise.all(heard)
-      }
-    },
+    settle: () => settleStates(states),
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   }
 }
-
-const SETTLE_TURNS = 4
-
-const whenHeard = (state: SharedState, marker: string): Promise<void> =>
-  new Promise((resolve) => {
-    const end = state.onmessage((text) => {
-      if (text !== marker) return
-      end()
-      resolve()
-    })
-  })

@@ -7,7 +7,7 @@ import { createMarker } from "../../src/lib/seal.ts"
 import { Replicas } from "../../src/store/replicas.ts"
 import { manualClock } from "../clock.ts"
 import { fakeSpec } from "../fakes.ts"
-import { NO_REDIS, sharedNetwork } from "../redis.ts"
+import { memoryNetwork } from "../memory-network.ts"
 
 const spec = fakeSpec({ replicas: "one" })
 const launch = { transport: "stdio", command: "server", args: [] } as unknown as Launch
@@ -34,7 +34,7 @@ function suspendable(clock: Clock) {
 
 async function twoReplicas() {
   const clock = manualClock()
-  const network = await sharedNetwork()
+  const network = await memoryNetwork()
   const open = async (id: string) => {
     const state = await network.open()
     let setBy = 0
@@ -108,9 +108,7 @@ async function owned() {
   return both
 }
 
-if (NO_REDIS !== undefined) test.skip(`leases of servers: ${NO_REDIS}`, () => {})
-
-describe.skipIf(NO_REDIS !== undefined)("leases of servers", () => {
+describe("leases of servers", () => {
   test("one replica runs the server, and to the other it is a remote server there [cluster:one]", async () => {
     await using both = await twoReplicas()
     const { clock, network, pass, one, other } = both

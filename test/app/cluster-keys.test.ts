@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test"
 import { createKeys } from "../../src/app/cluster-keys.ts"
 import { createMarker } from "../../src/lib/seal.ts"
-import { NO_REDIS, sharedNetwork } from "../redis.ts"
+import { memoryNetwork } from "../memory-network.ts"
 
-describe.skipIf(NO_REDIS !== undefined)("keys of a cluster", () => {
+describe("keys of a cluster", () => {
   test("a state that is cleared while replicas agree on keys leaves none without a key [cluster:keys]", async () => {
-    await using network = await sharedNetwork()
+    await using network = await memoryNetwork()
     const [one, other] = [await network.open(), await network.open()]
     let clears = 2
     const read: typeof one.read = async (key) => {
@@ -25,7 +25,7 @@ describe.skipIf(NO_REDIS !== undefined)("keys of a cluster", () => {
   })
 
   test("a loss is known when it is asked for, and told once for all that ask [cluster:keys]", async () => {
-    await using network = await sharedNetwork()
+    await using network = await memoryNetwork()
     const keys = createKeys(await network.open())
     await keys.ready
     const told: boolean[] = []

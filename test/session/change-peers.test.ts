@@ -8,11 +8,11 @@ import { type ChangePeersDeps, createChangePeers } from "../../src/session/chang
 import { Replicas } from "../../src/store/replicas.ts"
 import { manualClock } from "../clock.ts"
 import { fakePeer, fakeSpec } from "../fakes.ts"
-import { NO_REDIS, type SharedNetwork, sharedNetwork } from "../redis.ts"
+import { memoryNetwork, type SharedNetwork } from "../memory-network.ts"
 
-describe.skipIf(NO_REDIS !== undefined)("lists of a server on two replicas", () => {
+describe("lists of a server on two replicas", () => {
   test("a list that changes while the shared state is away is told once it is back, and once [cluster:lists:away]", async () => {
-    await using network = await sharedNetwork()
+    await using network = await memoryNetwork()
     const [one, other] = [await join(network, "r1"), await join(network, "r2")]
     const pass = () => passTime(network, one, other)
     for (const each of [one, other]) each.list("a")
@@ -38,7 +38,7 @@ describe.skipIf(NO_REDIS !== undefined)("lists of a server on two replicas", () 
   })
 })
 
-describe.skipIf(NO_REDIS !== undefined)("subscriptions of clients of several replicas", () => {
+describe("subscriptions of clients of several replicas", () => {
   const numbered = (count: number, length = 0) =>
     Array.from({ length: count }, (_, number) => `note://${number}`.padEnd(length, "x"))
 
@@ -54,7 +54,7 @@ describe.skipIf(NO_REDIS !== undefined)("subscriptions of clients of several rep
   const sizeOf = (texts: readonly string[]) => texts.join("").length
 
   test("each is told once, and all to a replica that is new, in pieces [cluster:subscriptions:many]", async () => {
-    await using network = await sharedNetwork()
+    await using network = await memoryNetwork()
     const [one, other] = [await join(network, "r1"), await join(network, "r2")]
     await passTime(network, one, other)
     const sent = await sentOf(network)
@@ -90,7 +90,7 @@ describe.skipIf(NO_REDIS !== undefined)("subscriptions of clients of several rep
   })
 
   test("a replica that has missed a message asks, and is told what holds [cluster:subscriptions:many]", async () => {
-    await using network = await sharedNetwork()
+    await using network = await memoryNetwork()
     const [one, other] = [await join(network, "r1"), await join(network, "r2")]
     one.subscribe("note://1")
     await passTime(network, one, other)
@@ -117,7 +117,7 @@ describe.skipIf(NO_REDIS !== undefined)("subscriptions of clients of several rep
   })
 
   test("an update is told to the others once, if a client there is subscribed to it [cluster:subscriptions]", async () => {
-    await using network = await sharedNetwork()
+    await using network = await memoryNetwork()
     const all = [await join(network, "r1"), await join(network, "r2"), await join(network, "r3")] as const
     const [one, other, third] = all
     one.subscribe("note://1")
@@ -143,7 +143,7 @@ describe.skipIf(NO_REDIS !== undefined)("subscriptions of clients of several rep
   })
 
   test("they are bounded: there is no room for more, and what sessions bring from elsewhere is told when there is [cluster:subscriptions:bounded]", async () => {
-    await using network = await sharedNetwork()
+    await using network = await memoryNetwork()
     const [one, other] = [await join(network, "r1"), await join(network, "r2")]
     for (const uri of numbered(9999)) one.subscribe(uri)
     const { changes } = one

@@ -8,9 +8,9 @@ import { hashOfSession } from "../../src/store/session-store.ts"
 import type { Params } from "../../src/wire/message.ts"
 import { manualClock } from "../clock.ts"
 import { AGGREGATE, fakeGateway } from "../fakes.ts"
-import { NO_REDIS, type SharedNetwork, sharedNetwork } from "../redis.ts"
+import { memoryNetwork, type SharedNetwork } from "../memory-network.ts"
 
-describe.skipIf(NO_REDIS !== undefined)("a session of three replicas", () => {
+describe("a session of three replicas", () => {
   test("what one that stops returns goes to the stream that the client has opened meanwhile, or is held [cluster:drain:stream]", async () => {
     await using cluster = await startCluster()
     const { network, parts } = cluster
@@ -64,7 +64,7 @@ describe.skipIf(NO_REDIS !== undefined)("a session of three replicas", () => {
   })
 })
 
-describe.skipIf(NO_REDIS !== undefined)("messages about a session of three replicas", () => {
+describe("messages about a session of three replicas", () => {
   /** Returns the messages of a kind that are sent from now on. */
   const sentOf = async ({ network }: ClusterOfParts, kind: string) => {
     const sent: { readonly [member: string]: unknown }[] = []
@@ -139,7 +139,7 @@ describe.skipIf(NO_REDIS !== undefined)("messages about a session of three repli
 type ClusterOfParts = Awaited<ReturnType<typeof startCluster>>
 
 async function startCluster() {
-  const network = await sharedNetwork()
+  const network = await memoryNetwork()
   const clock = manualClock()
   const [one, other, third] = [
     await join(network, "r1", clock),

@@ -1,6 +1,6 @@
 /**
  * State that svc keeps longer than a request has one interface and two implementations: in svc's own files (SQLite, or a
- * document), and with `--cluster` in Redis. Both pass these tests.
+ * document), and with `--cluster` in Redis. Both pass these tests, and so does the shared state in memory that other tests use.
  */
 import { describe, expect, test } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
@@ -20,7 +20,8 @@ import { createSharedSessions } from "../../src/store/shared-sessions.ts"
 import { createToolPins, type ToolPins } from "../../src/store/tool-pins.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
 import { fakeStoredSession } from "../fakes.ts"
-import { NO_REDIS, sharedNetwork } from "../redis.ts"
+import { memoryNetwork, type SharedNetwork } from "../memory-network.ts"
+import { NO_REDIS, redisNetwork } from "../redis.ts"
 
 /** Each method opens a store again, as a restart of svc or another replica does. */
 type Stores = AsyncDisposable & {
@@ -56,8 +57,7 @@ async function inFiles(): Promise<Stores> {
   }
 }
 
-async function inRedis(): Promise<Stores> {
-  const network = await sharedNetwork()
+async function inShared(network: SharedNetwork): Promise<Stores> {
   const clock = manualClock()
   const tell = () => undefined
   return {
@@ -98,9 +98,13 @@ async function inRedis(): Promise<Stores> {
   }
 }
 
-const kinds: [string, () => Promise<Stores>][] = [["in files", inFiles]]
-if (NO_REDIS === undefined) kinds.push(["in Redis", inRedis])
+/** The kinds of shared state: what svc decides on top of it is the same. */
+const shared: [string, () => Promise<SharedNetwork>][] = [["in shared memory", async () => memoryNetwork()]]
+if (NO_REDIS === undefined) shared.push(["in Redis", redisNetwork])
 else test.skip(`stores in Redis: ${NO_REDIS}`, () => {})
+
+const kinds: [string, () => Promise<Stores>][] = [["in files", inFiles]]
+for (const [name, open] of shared) kinds.push([name, async () => inShared(await open())])
 
 describe.each(kinds)("%s", (_, open) => {
   test("a session has its last saved state, and is gone once it was removed [store:contract]", async () => {
@@ -202,11 +206,11 @@ const limits: [string, () => Promise<AsyncDisposable & { take(): Promise<number 
     },
   ],
 ]
-if (NO_REDIS === undefined)
+for (const [name, open] of shared)
   limits.push([
-    "in Redis",
+    name,
     async () => {
-      const network = await sharedNetwork()
+      const network = await open()
       const never = { take: () => 0 }
       const replicas = [await network.open(), await network.open()].map((state) => createSharedRateLimit(state, never))
       let calls = 0
@@ -236,11 +240,11 @@ const windows: [string, () => Promise<AsyncDisposable & { count(): Promise<numbe
     },
   ],
 ]
-if (NO_REDIS === undefined)
+for (const [name, openNetwork] of shared)
   windows.push([
-    "in Redis",
+    name,
     async () => {
-      const network = await sharedNetwork()
+      const network = await openNetwork()
       const open = async () => {
         const state = await network.open()
         return createAddressLimiter(manualClock(), WINDOW, (key, ms) => state.count(key, ms))

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { systemClock } from "../../src/lib/clock.ts"
 import { UnavailableError } from "../../src/lib/errors.ts"
 import { openRedisState } from "../../src/store/redis-state.ts"
-import type { Lease, SharedState, TakenLease } from "../../src/store/shared-state.ts"
+import type { SharedState } from "../../src/store/shared-state.ts"
 import { until } from "../process.ts"
 import { NO_REDIS, type RedisServer, startRedis } from "../redis.ts"
 
@@ -26,176 +26,6 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await redis?.[Symbol.asyncDispose]()
-})
-
-describe.skipIf(NO_REDIS !== undefined)("replicas that share a Redis", () => {
-  const pair = async () => {
-    const [one, other] = [open(redis.url), open(redis.url)]
-    await connected(one)
-    await connected(other)
-    return {
-      one,
-      other,
-      [Symbol.dispose]() {
-        one.close()
-        other.close()
-      },
-    }
-  }
-  /** Each test has keys of its own. */
-  const key = () => `k${crypto.randomUUID()}`
-
-  test("a change of one replica is there for another, field by field [cluster:state]", async () => {
-    using both = await pair()
-    const name = key()
-    expect(await both.other.read(name)).toBeUndefined()
-    expect(await both.one.write(name, { a: "1", b: "ü\n" })).toBe(true)
-    expect(await both.other.write(name, { c: "3", a: undefined })).toBe(true)
-    expect({ ...(await both.one.read(name)) }).toEqual({ b: "ü\n", c: "3" })
-    expect(await both.one.remove(name)).toBe(true)
-    expect(await both.one.remove(name)).toBe(false)
-    expect(await both.other.read(name)).toBeUndefined()
-  })
-
-  test("some fields of a record are read alone, and a record without them is told from none [cluster:state]", async () => {
-    using both = await pair()
-    const name = key()
-    expect(await both.one.read(name, ["a"])).toBeUndefined()
-    await both.one.write(name, { a: "1", b: "", c: "3" })
-    expect(await both.other.read(name, ["b", "d", "a"])).toEqual({ a: "1", b: "" })
-    expect(await both.other.read(name, ["d"])).toEqual({})
-  })
-
-  test("a write may require that the record is new, or is still there", async () => {
-    using both = await pair()
-    const name = key()
-    expect(await both.one.write(name, { a: "1" }, { require: "present" })).toBe(false)
-    expect(await both.one.read(name)).toBeUndefined()
-    expect(await both.one.write(name, { a: "1" }, { require: "absent" })).toBe(true)
-    expect(await both.other.write(name, { a: "2" }, { require: "absent" })).toBe(false)
-    expect(await both.other.write(name, { b: "2" }, { require: "present" })).toBe(true)
-    expect({ ...(await both.one.read(name)) }).toEqual({ a: "1", b: "2" })
-  })
-
-  test("a record ends after its time, unless it is written again", async () => {
-    using both = await pair()
-    const [short, long] = [key(), key()]
-    await both.one.write(short, { a: "1" }, { ttl: 1 })
-    await both.one.write(long, { a: "1" }, { ttl: 1 })
-    await both.one.write(long, { a: "2" }, { ttl: 60_000 })
-    while ((await both.other.read(short)) !== undefined);
-    expect({ ...(await both.one.read(long)) }).toEqual({ a: "2" })
-  })
-
-  test("of replicas that set a field at once, one does", async () => {
-    using both = await pair()
-    const name = key()
-    const done = await Promise.all([
-      both.one.swap(name, "f", undefined, "one"),
-      both.other.swap(name, "f", undefined, "other"),
-    ])
-    expect(done.filter(Boolean)).toHaveLength(1)
-    const value = (await both.one.read(name))?.f
-    expect(value).toBe(done[0] ? "one" : "other")
-    expect(await both.one.swap(name, "f", "wrong", "x")).toBe(false)
-    expect(await both.one.swap(name, "f", value, "")).toBe(true)
-    expect(await both.one.swap(name, "f", undefined, "x")).toBe(false)
-    expect(await both.one.swap(name, "f", "", "y")).toBe(true)
-  })
-
-  test("replicas take calls from one bucket", async () => {
-    using both = await pair()
-    const name = key()
-    const waits = []
-    for (let call = 0; call < 4; call++) waits.push(await (call % 2 === 0 ? both.one : both.other).take(name, 3))
-    expect(waits.slice(0, 3)).toEqual([undefined, undefined, undefined])
-    expect(waits[3]).toBeGreaterThan(0)
-    expect(waits[3]).toBeLessThanOrEqual(20)
-  })
-
-  test("replicas count in one window, which ends by itself", async () => {
-    using both = await pair()
-    const name = key()
-    expect(await both.one.count(name, 60_000)).toMatchObject({ count: 1 })
-    const { count, endsIn } = await both.other.count(name, 60_000)
-    expect(count).toBe(2)
-    expect(endsIn).toBeGreaterThan(0)
-    expect(endsIn).toBeLessThanOrEqual(60_000)
-    const short = key()
-    await both.one.count(short, 20)
-    while ((await both.other.count(short, 20)).count !== 1);
-  })
-
-  test("a clock of Redis that is set back makes nobody wait for it [cluster:limits:clock]", async () => {
-    using both = await pair()
-    const [bucket, window] = [key(), key()]
-    await both.one.take(bucket, 3)
-    await both.one.count(window, 60_000)
-    // As an hour before would have left them.
-    const ahead = String(Date.now() + 3_600_000)
-    await redis.order("HSET", `t:rate:${bucket}`, "left", "2", "at", ahead)
-    await redis.order("PEXPIREAT", `t:window:${window}`, ahead)
-    expect(await both.other.take(bucket, 3)).toBeUndefined()
-    expect(await both.one.take(bucket, 3)).toBeUndefined()
-    expect(await both.one.take(bucket, 3)).toBeLessThanOrEqual(20)
-    const { count, endsIn } = await both.other.count(window, 60_000)
-    expect(count).toBe(2)
-    expect(endsIn).toBeLessThanOrEqual(60_000)
-  })
-
-  const own = (lease: Lease | TakenLease): Lease => {
-    if (lease.kind === "taken") throw new Error(`taken by '${lease.holder}'`)
-    return lease
-  }
-
-  test("one replica holds a lease; the next holder has a larger token, and the earlier one has lost it", async () => {
-    using both = await pair()
-    const name = key()
-    const first = own(await both.one.lease(name, "one", 60_000))
-    const taken = { kind: "taken", token: first.token, holder: "one", remaining: expect.any(Number) } as const
-    expect(await both.other.lease(name, "other", 60_000)).toEqual(taken)
-    expect(await first.renew()).toBe(true)
-    await first.release()
-    const second = own(await both.other.lease(name, "other", 1))
-    expect(second.token).toBeGreaterThan(first.token)
-    let third: Lease | TakenLease
-    do third = await both.one.lease(name, "one", 60_000)
-    while (third.kind === "taken")
-    expect(third.token).toBeGreaterThan(second.token)
-    expect(await second.renew()).toBe(false)
-    await second.release()
-    const last = await both.other.lease(name, "other", 60_000)
-    expect(last).toMatchObject({ token: third.token, holder: "one" })
-    expect((last as TakenLease).remaining).toBeLessThanOrEqual(60_000)
-    expect((last as TakenLease).remaining).toBeGreaterThan(0)
-  })
-
-  test("a lease that the state has lost is its holder's again, and no other's before its time is over [cluster:one:fencing]", async () => {
-    using both = await pair()
-    const name = key()
-    const lost = { kind: "taken", token: 7, holder: "", remaining: expect.any(Number) } as const
-    // As seen before the state was lost.
-    expect(await both.other.lease(name, "other", 1, 7)).toEqual(lost)
-    let next: Lease | TakenLease
-    do next = await both.other.lease(name, "other", 60_000, 7)
-    while (next.kind === "taken")
-    expect(next.token).toBe(8)
-  })
-
-  test("a message reaches every replica in order, the sender too", async () => {
-    using both = await pair()
-    const [heardByOne, heardByOther] = [[] as string[], [] as string[]]
-    both.one.onmessage((text) => heardByOne.push(text))
-    const end = both.other.onmessage((text) => heardByOther.push(text))
-    for (let number = 0; number < 20; number++) await both.one.publish(String(number))
-    await until(() => heardByOne.length === 20 && heardByOther.length === 20, "the messages")
-    expect(heardByOne).toEqual(Array.from({ length: 20 }, (_, number) => String(number)))
-    expect(heardByOther).toEqual(heardByOne)
-    end()
-    await both.one.publish("last")
-    await until(() => heardByOne.length === 21, "the last message")
-    expect(heardByOther).toHaveLength(20)
-  })
 })
 
 describe.skipIf(NO_REDIS !== undefined)("shared state in Redis", () => {
@@ -304,6 +134,27 @@ describe.skipIf(NO_REDIS !== undefined)("shared state in Redis", () => {
     await state.write("a", { b: "c" })
     expect({ ...(await state.read("a")) }).toEqual({ b: "c" })
     state.close()
+  })
+
+  test("a clock of Redis that is set back makes nobody wait for it [cluster:limits:clock]", async () => {
+    const [one, other] = [open(redis.url), open(redis.url)]
+    await connected(one)
+    await connected(other)
+    const [bucket, window] = [crypto.randomUUID(), crypto.randomUUID()]
+    await one.take(bucket, 3)
+    await one.count(window, 60_000)
+    // As an hour before would have left them.
+    const ahead = String(Date.now() + 3_600_000)
+    await redis.order("HSET", `t:rate:${bucket}`, "left", "2", "at", ahead)
+    await redis.order("PEXPIREAT", `t:window:${window}`, ahead)
+    expect(await other.take(bucket, 3)).toBeUndefined()
+    expect(await one.take(bucket, 3)).toBeUndefined()
+    expect(await one.take(bucket, 3)).toBeLessThanOrEqual(20)
+    const { count, endsIn } = await other.count(window, 60_000)
+    expect(count).toBe(2)
+    expect(endsIn).toBeLessThanOrEqual(60_000)
+    one.close()
+    other.close()
   })
 
   test.each([

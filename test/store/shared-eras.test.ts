@@ -3,15 +3,13 @@ import { describe, expect, test } from "bun:test"
 import type { Launch } from "../../src/config/server-spec.ts"
 import { createSharedEras } from "../../src/store/shared-eras.ts"
 import { manualClock } from "../clock.ts"
-import { NO_REDIS, sharedNetwork } from "../redis.ts"
+import { memoryNetwork } from "../memory-network.ts"
 
 const launch = (command: string) => ({ transport: "stdio", command, args: ["--token", "sekret"] }) as unknown as Launch
 
-if (NO_REDIS !== undefined) test.skip(`eras in Redis: ${NO_REDIS}`, () => {})
-
-describe.skipIf(NO_REDIS !== undefined)("eras of replicas", () => {
+describe("eras of replicas", () => {
   test("what one learns or forgets the others know, also after the state was away; old ones do not pile up [cluster:eras]", async () => {
-    await using network = await sharedNetwork()
+    await using network = await memoryNetwork()
     const clock = manualClock()
     const open = async () => {
       const state = await network.open()

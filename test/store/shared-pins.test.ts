@@ -3,10 +3,10 @@ import { describe, expect, test } from "bun:test"
 import { createSharedPins, type PinnedElsewhere } from "../../src/store/shared-pins.ts"
 import { createToolPins, type ToolPins } from "../../src/store/tool-pins.ts"
 import { manualClock } from "../clock.ts"
-import { NO_REDIS, sharedNetwork } from "../redis.ts"
+import { memoryNetwork } from "../memory-network.ts"
 
 async function cluster() {
-  const network = await sharedNetwork()
+  const network = await memoryNetwork()
   return {
     network,
     /** Opens a replica; `own` are the pins of its file. */
@@ -30,9 +30,7 @@ async function cluster() {
 const list = (pins: ToolPins, tools: Record<string, string>) =>
   pins.check("a", new Map(Object.entries(tools)), () => undefined)
 
-if (NO_REDIS !== undefined) test.skip(`pins in Redis: ${NO_REDIS}`, () => {})
-
-describe.skipIf(NO_REDIS !== undefined)("pins of replicas", () => {
+describe("pins of replicas", () => {
   test("the first replica that sees a tool pins it for those that run, and of two at once the first to write [cluster:pins]", async () => {
     await using all = await cluster()
     const [one, other] = [await all.open(), await all.open()]

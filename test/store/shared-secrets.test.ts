@@ -2,13 +2,11 @@ import { describe, expect, test } from "bun:test"
 import { systemClock } from "../../src/lib/clock.ts"
 import { createSharedSecrets } from "../../src/store/shared-secrets.ts"
 import { manualClock } from "../clock.ts"
-import { NO_REDIS, sharedNetwork } from "../redis.ts"
+import { memoryNetwork } from "../memory-network.ts"
 
-if (NO_REDIS !== undefined) test.skip(`secrets in Redis: ${NO_REDIS}`, () => {})
-
-describe.skipIf(NO_REDIS !== undefined)("secrets of replicas", () => {
+describe("secrets of replicas", () => {
   test("authorizations are shared, sealed with SVC_STATE_KEY, and of no use with another one [cluster:authorizations]", async () => {
-    await using network = await sharedNetwork()
+    await using network = await memoryNetwork()
     const state = await network.open()
     const warned: string[] = []
     const open = (replica: string, stateKey?: string) =>
@@ -39,7 +37,7 @@ describe.skipIf(NO_REDIS !== undefined)("secrets of replicas", () => {
 
   test("one replica at a time renews an authorization, however long that takes", async () => {
     const clock = manualClock()
-    await using network = await sharedNetwork()
+    await using network = await memoryNetwork()
     const pass = async (ms: number) => {
       await clock.pass(ms)
       await network.settle()

@@ -5,15 +5,13 @@ import type { SessionStore, StoredSession } from "../../src/store/session-store.
 import { createSharedSessions } from "../../src/store/shared-sessions.ts"
 import type { SharedState } from "../../src/store/shared-state.ts"
 import { fakeStoredSession } from "../fakes.ts"
-import { NO_REDIS, sharedNetwork } from "../redis.ts"
+import { memoryNetwork } from "../memory-network.ts"
 
 const session = fakeStoredSession
 
-if (NO_REDIS !== undefined) test.skip(`sessions in Redis: ${NO_REDIS}`, () => {})
-
-describe.skipIf(NO_REDIS !== undefined)("sessions of two replicas", () => {
+describe("sessions of two replicas", () => {
   const pair = async () => {
-    const network = await sharedNetwork()
+    const network = await memoryNetwork()
     const heard: string[] = []
     const losses = new Map<string, () => void>()
     const open = async (name: string) =>

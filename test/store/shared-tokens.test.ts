@@ -8,7 +8,7 @@ import {
 } from "../../src/store/client-tokens.ts"
 import { createSharedTokens, type SharedTokens } from "../../src/store/shared-tokens.ts"
 import { type ManualClock, manualClock } from "../clock.ts"
-import { NO_REDIS, type SharedNetwork, sharedNetwork } from "../redis.ts"
+import { memoryNetwork, type SharedNetwork } from "../memory-network.ts"
 
 type Opened = SharedTokens & { readonly said: string[]; ids(filed?: readonly ClientToken[]): readonly string[] }
 
@@ -21,7 +21,7 @@ async function cluster(...stateKeys: readonly (string | undefined)[]): Promise<
     open(stateKey?: string): Promise<Opened>
   }
 > {
-  const network = await sharedNetwork()
+  const network = await memoryNetwork()
   const clock = manualClock()
   const open = async (stateKey?: string): Promise<Opened> => {
     const said: string[] = []
@@ -53,9 +53,7 @@ const fileOf = (...tokens: readonly ClientToken[]): TokenFile => ({
 
 const DAY_MS = 24 * 3_600_000
 
-if (NO_REDIS !== undefined) test.skip(`tokens in Redis: ${NO_REDIS}`, () => {})
-
-describe.skipIf(NO_REDIS !== undefined)("tokens of replicas", () => {
+describe("tokens of replicas", () => {
   test("a token that one replica creates or changes is that of all; a revoked one is refused, whatever a file says [cluster:tokens]", async () => {
     await using all = await cluster()
     const { replicas, open } = all
