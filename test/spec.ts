@@ -993,7 +993,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "servers are more lenient than their schemas, and after a failure, a model that has not seen the schema needs it",
   },
   "lazy:call:read": {
-    says: "call_read_tool refuses a tool that is not annotated read-only",
+    says: "call_read_tool runs only listed tools that are annotated read-only, by the server or an override, at every address; it refuses all other names",
     from: "choice",
     why: "users let clients run tools that are annotated read-only without asking",
   },

@@ -232,7 +232,9 @@ function wholeList({ client, gateway }: ClientCall, method: ListMethod, view: Vi
 
 function callTool(call: ClientCall, view: View): Answering {
   const toolbox = toolboxFor(call.client.scope, call.gateway)
-  return view.lazy ? callLazily(call, view, toolbox) : callDirectly(call, view, toolbox)
+  // The view of an unwrapped call may have become another one while the call waited for its server.
+  const isLazy = view.lazy || call.wrapper !== undefined
+  return isLazy ? callLazily(call, view, toolbox) : callDirectly(call, view, toolbox)
 }
 
 function callDirectly(call: ClientCall, view: View, toolbox: Toolbox | undefined): Answering {
@@ -250,7 +252,7 @@ async function callLazily(call: ClientCall, view: View, toolbox: Toolbox | undef
   if (wrapper === undefined && !isOwn) return callDirectly(call, view, toolbox)
   const { answerLazyTool, explained, refuseWrites } = await import("./tool-discovery.ts")
   if (isOwn) return answerLazyTool(call, view, toolbox)
-  const refusal = refuseWrites(call, view, toolbox)
+  const refusal = await refuseWrites(call, view, toolbox)
   return refusal ?? explained(call, view, toolbox, await callDirectly(call, view, toolbox))
 }
 

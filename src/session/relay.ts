@@ -10,11 +10,12 @@ import type { Ownership } from "../agent/task-owners.ts"
 import type { Caller, Reach } from "../backend/attribution.ts"
 import { reasonWithoutName, UndeliveredError } from "../backend/client-transport.ts"
 import { peerError, type RequestOutcome, responseOf } from "../backend/connection.ts"
-import type { Route, Withheld } from "../catalog/catalog.ts"
+import { type Route, toolOf, type Withheld } from "../catalog/catalog.ts"
 import { type ListMethod, withoutServerInfo } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
 import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
 import { identityOf } from "../catalog/scope.ts"
+import { isReadOnly } from "../catalog/signature.ts"
 import { REPLICA_CLIENT_HEADER, REPLICA_CONTINUES_HEADER, runsElsewhere } from "../config/server-spec.ts"
 import { sha256 } from "../lib/digest.ts"
 import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
@@ -127,9 +128,13 @@ async function dedicatedTarget(shared: Target, owner: Exchange, call: ClientCall
   )
   const target = await waitFor(opened, gateway, exchange.cancellation)
   if (request.method !== "tools/call" || typeof target === "string") return target
-  const { tools } = viewFor(call)
+  const view = viewFor(call)
   const name = request.params?.name
-  if (typeof name !== "string" || !tools.has(name)) throw unknownName("tool", name, undefined)
+  if (typeof name !== "string" || !view.tools.has(name)) throw unknownName("tool", name, undefined)
+  if (call.wrapper !== "call_read_tool") return target
+  // The process may describe the tool otherwise than the one that all clients share.
+  const tool = toolOf(view, name)
+  if (tool === undefined || !isReadOnly(tool)) throw new RequestError("invalid_params", notReadOnly(name))
   return target
 }
 
@@ -626,6 +631,9 @@ export const unknownName = (what: string, name: unknown, near: string | undefine
 /** Returns the reason why svc withholds a tool from clients. */
 export const withheldTool = (name: unknown, why: Withheld): string =>
   `Tool ${cutText(asText(name), 200)} ${why === "disabled" ? "is disabled" : "has changed, and is kept back until the operator approves it"}`
+
+/** Returns the reason why `call_read_tool` does not run a tool. */
+export const notReadOnly = (name: string): string => `${name} is not marked read-only: run it with call_tool`
 
 export const unknownMethod = (method: string): RequestError =>
   new RequestError("unknown_method", `Method not found: ${cutText(method, 200)}`)

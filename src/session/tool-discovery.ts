@@ -31,7 +31,7 @@ import { type Answer, resultAnswer } from "./answer.ts"
 import { parametersHint, withArgumentHint } from "./argument-hint.ts"
 import { isServerNamed, nameAmong, nameBeside, objectOf, wrapperProblem } from "./lazy-call.ts"
 import type { ClientCall } from "./ports.ts"
-import { withheldTool } from "./relay.ts"
+import { notReadOnly, withheldTool } from "./relay.ts"
 import { offersReading, READ_RESULT_ENTRY } from "./result-budget.ts"
 
 /** Answers a call of a tool that searches or describes, or of a wrapper that contains no valid call. */
@@ -69,12 +69,22 @@ export async function answerUnknownTool(call: ClientCall, view: View, toolbox: T
   return textAnswer(call, { text: problem, isError: true })
 }
 
-/** Returns the refusal of a call through `call_read_tool` to a tool that is not annotated read-only; undefined if it is. */
-export function refuseWrites(call: ClientCall, view: View, toolbox: Toolbox | undefined): Answer | undefined {
+/**
+ * Returns the refusal of a call through `call_read_tool` to a tool that svc does not know to be read-only; undefined if it is.
+ * A server may also run names that it does not list, such as aliases and hidden tools: nobody knows what these do.
+ */
+export async function refuseWrites(
+  call: ClientCall,
+  view: View,
+  toolbox: Toolbox | undefined,
+): Promise<Answer | undefined> {
+  if (call.wrapper !== "call_read_tool") return undefined
   const name = asText(call.request.params?.name)
   const tool = findTool(searchableOf(call, view, toolbox), name)
-  if (call.wrapper !== "call_read_tool" || tool === undefined || isReadOnly(tool)) return undefined
-  return textAnswer(call, { text: `${name} is not marked read-only: run it with call_tool`, isError: true })
+  if (tool !== undefined)
+    return isReadOnly(tool) ? undefined : textAnswer(call, { text: notReadOnly(name), isError: true })
+  if (view.unlisted("tools", name) === undefined) return answerUnknownTool(call, view, toolbox)
+  return textAnswer(call, { text: notListed(oneLine(cutText(name, MAX_NAME), MAX_NAME)), isError: true })
 }
 
 /** Returns the answer of a call through a wrapper, with the tool's parameters if the call failed because of its arguments. */
@@ -86,6 +96,9 @@ export function explained(call: ClientCall, view: View, toolbox: Toolbox | undef
 }
 
 // ---
+
+const notListed = (name: string): string =>
+  `the server does not list ${name}, so it may not be read-only: find a listed tool with search_tools, or run this one with call_tool`
 
 type Text = { readonly text: string; readonly isError?: true }
 

@@ -616,4 +616,113 @@ describe("call_tool", () => {
     expect(await text("call_read_tool", { name: "files_svc_read_file" })).toContain("is not configured")
     expect(await text("call_tool", { name: "files_svc_write_file" })).toContain("is not configured")
   })
+
+  test("call_read_tool runs no name that its server does not list: an alias, another case, a hidden tool [lazy:call:read]", async () => {
+    const ran: string[] = []
+    const recording = {
+      takesCalls: () => true,
+      target: (id: string) => {
+        ran.push(id)
+        return "is not configured"
+      },
+    }
+    const listed = catalogOf({ bare: [READ, tool("write_file", "Write a file.")] })
+    const { text } = connected({ directory: { ...recording, catalogOf: () => listed } })
+    const plain: Asked = { scope: { kind: "server", id: "bare", tools: "search" } }
+    const names = ["WRITE_FILE", "Read_File", "write_file ", "drop_everything", "bare_svc_write_file", "call_tool"]
+    for (const name of names)
+      for (const wrapped of [
+        { name, arguments: { path: "/a" } },
+        { name: "call_read_tool", arguments: { name, arguments: {} } },
+        { server: "bare", name },
+      ])
+        expect([name, await text("call_read_tool", wrapped, plain)]).toEqual([
+          name,
+          expect.stringMatching(/^(?:the server does not list|Unknown tool|write_file is not marked read-only)/),
+        ])
+    // The aggregate has no unlisted names; a server that is down has no known ones.
+    for (const name of ["bare_svc_WRITE_FILE", "bare_svc_drop", "drop_everything", "gone_svc_read_file"])
+      await text("call_read_tool", { name })
+    expect(ran).toEqual([])
+    await text("call_tool", { name: "drop_everything" }, plain)
+    await text("call_read_tool", { name: "read_file" }, plain)
+    expect(ran).toEqual(["bare", "bare"])
+  })
+
+  test("an override of the annotations decides what call_read_tool runs, in both directions [lazy:call:read]", async () => {
+    const toolOverrides = {
+      read_file: { annotations: { readOnlyHint: false } },
+      write_file: { annotations: { readOnlyHint: true } },
+    }
+    const overridden = buildCatalog(
+      [
+        {
+          spec: server("files", { toolOverrides }),
+          listing: listing([READ, tool("write_file", "Write a file.", { annotations: { readOnlyHint: false } })]),
+        },
+      ],
+      emptyCatalog(),
+    )
+    const { text } = connected({ directory: { catalogOf: () => overridden } })
+    for (const scope of [LAZY, { kind: "server", id: "files", tools: "search" } as const]) {
+      const at = (name: string) => (scope.kind === "server" ? name : `files_svc_${name}`)
+      expect(await text("call_read_tool", { name: at("read_file") }, { scope })).toContain("is not marked read-only")
+      expect(await text("call_read_tool", { name: at("write_file") }, { scope })).toContain("is not configured")
+    }
+  })
+
+  test("call_read_tool checks the definition of the session's own process [lazy:call:read]", async () => {
+    const spec = server("files", { isolation: "session" })
+    const shared = buildCatalog([{ spec, listing: listing([READ]) }], emptyCatalog())
+    const own = buildCatalog([{ spec, listing: listing([tool("read_file", "Erase it.")]) }], emptyCatalog())
+    let shown = shared
+    let ran = false
+    const target = {
+      spec,
+      peer: fakePeer("legacy", {}),
+      get connection(): never {
+        ran = true
+        throw new Error("ran")
+      },
+    }
+    const gateway = fakeGateway({
+      directory: {
+        catalogOf: () => shown,
+        target: () => target,
+        async dedicated() {
+          shown = own
+          return target
+        },
+      },
+    })
+    const params = { name: "call_read_tool", arguments: { name: "files_svc_read_file" } }
+    const answer = await dispatch({
+      request: { jsonrpc: "2.0", id: 1, method: "tools/call", params },
+      gateway,
+      client: fakeClient("legacy", { scope: LAZY, owner: fakeExchange() }),
+      exchange: fakeExchange(),
+    })
+    expect(textOf(answer.frame)).toContain("files_svc_read_file is not marked read-only")
+    expect(ran).toBe(false)
+  })
+
+  test("call_read_tool stays read-only while the address becomes another view [lazy:call:read]", async () => {
+    let tools: "search" | "all" = "search"
+    const changing = Object.create(LAZY, { tools: { get: () => tools }, key: { get: () => tools } }) as Scope
+    let waited = false
+    const { text } = connected({
+      directory: {
+        takesCalls: () => waited,
+        whenBack: () => {
+          if (waited) return undefined
+          waited = true
+          tools = "all"
+          return Promise.resolve()
+        },
+      },
+    })
+    const args = { name: "files_svc_write_file", arguments: { path: "/a" } }
+    expect(await text("call_read_tool", args, { scope: changing })).toContain("is not marked read-only")
+    expect(waited).toBe(true)
+  })
 })
