@@ -150,6 +150,25 @@ const TOUCHES = [
   /from "node:(fs|child_process|net|http|os|crypto)/,
 ]
 
+/**
+ * How many calls of fetch pass headers on and do not say what happens at a redirect, by file, with the reason. Requests with the
+ * configured headers of a server go through `fetchInOrigin`, because fetch sends most headers on to any origin.
+ */
+const FOLLOWING: Readonly<Record<string, readonly [calls: number, reason: string]>> = {
+  "app/admin-interface.ts": [1, "passes on what boundedFetch sends"],
+  "app/client-endpoint.ts": [1, "asks svc itself, without credentials"],
+  "app/cluster.ts": [1, "passes on what serve/forward.ts sends"],
+  "app/doctor-remotes.ts": [1, "discovers the authorization server, without the server's headers"],
+  "app/inbound-auth.ts": [1, "passes on what the token issuer sends"],
+  "app/upstream-oauth.ts": [1, "passes on what fetchInOrigin and boundedFetch send"],
+  "app/upstream.ts": [2, "passes on what fetchInOrigin sends, in a method called fetch"],
+  "cli/health.ts": [2, "sends only Authorization, which fetch removes at another origin"],
+  "oauth/oauth-client.ts": [1, "sends over boundedFetch, which follows no redirect of a POST"],
+  "oauth/unattended-grant.ts": [2, "sends over boundedFetch, to the identity provider alone"],
+  "serve/control-socket.ts": [2, "asks svc itself"],
+  "serve/token-issuer.ts": [1, "sends no credentials"],
+}
+
 /** Files that write an HTTP error status themselves. All others get it from the table in lib/errors.ts. */
 const STATUS_WRITERS = ["lib/errors.ts"]
 
@@ -180,6 +199,22 @@ function imports(file: string): string[] {
 
 const folder = (file: string): string =>
   file.includes("/") ? (file.split("/")[0] as string) : file.replace(/\.tsx?$/, "")
+
+/** Counts the calls of fetch functions that pass headers on and do not say what happens at a redirect. */
+function followingCalls(text: string): number {
+  let count = 0
+  for (const { 0: name, index } of text.matchAll(/\b\w*[fF]etch(?:Fn)?\(/g)) {
+    const start = index + name.length
+    let end = start
+    for (let depth = 1; depth > 0 && end < text.length; end++) {
+      if ("([{".includes(text.charAt(end))) depth++
+      if (")]}".includes(text.charAt(end))) depth--
+    }
+    const given = text.slice(start, end - 1)
+    if (/\b(?:headers|init)\b/.test(given) && !/\binit: RequestInit\b|\bredirect\b/.test(given)) count++
+  }
+  return count
+}
 
 describe("layers", () => {
   test("every folder has its place in the order", () => {
@@ -223,6 +258,18 @@ describe("layers", () => {
         if (exports !== undefined) exported.add(name)
       }
     expect([...declared].filter(([name, places]) => exported.has(name) && places.length > 1)).toEqual([])
+  })
+
+  test("a request with configured headers goes nowhere but to the origin of its url [remote:redirect]", () => {
+    const own = ["backend/http.ts"]
+    const following = files.flatMap((file) => {
+      const calls = own.includes(file) ? 0 : followingCalls(code(source.get(file) ?? ""))
+      return calls === 0 ? [] : [[file, calls]]
+    })
+    expect(Object.fromEntries(following)).toEqual(
+      Object.fromEntries(Object.entries(FOLLOWING).map(([file, [calls]]) => [file, calls])),
+    )
+    expect(followingCalls("deps.fetch(launch.url, { headers: { ...launch.headers }, signal })")).toBe(1)
   })
 
   test("only the files listed here use the outside world, and each of them does", () => {

@@ -131,6 +131,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "an error code of the runtime or a page of HTML does not tell what to fix",
   },
+  "remote:media-type": {
+    says: "svc reads the media type of a remote server's response in any case, and if the header names it twice",
+    from: "choice",
+    why: "media types are case-insensitive (RFC 9110), and some proxies add the header again",
+  },
+  "remote:redirect": {
+    says: "no request with configured headers leaves the origin of its url; a GET follows any redirect within the origin, a POST only 307 and 308, and the refusal of another says what differs",
+    from: "choice",
+    why: "headers may be secrets, and a POST that becomes a GET is another request",
+  },
   "backend:unanswered": {
     says: "if a start gets no answer for 10 s, the status says so, how long the start may take, and whether the process prints text on stdout that is not MCP",
     from: "choice",

@@ -1,11 +1,18 @@
 /** Checks remote servers that no running svc is connected to: whether they can be reached, are MCP servers and admit svc. */
 import { headerCommand } from "../backend/client-transport.ts"
-import { ACCEPT_JSON_OR_SSE, isEventStream, mediaType, statusHint, unexpectedType } from "../backend/http.ts"
+import {
+  ACCEPT_JSON_OR_SSE,
+  fetchInOrigin,
+  isEventStream,
+  mediaType,
+  statusHint,
+  unexpectedType,
+} from "../backend/http.ts"
 import { HttpStatusError, ownMeta } from "../backend/negotiate.ts"
 import type { RemoteLaunch, ServerSpec } from "../config/server-spec.ts"
 import { isPrivate } from "../lib/address.ts"
+import { messageOf } from "../lib/errors.ts"
 import { silentLog } from "../lib/log.ts"
-import { networkReason } from "../lib/network-error.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { version } from "../lib/version.ts"
 import { MODERN_VERSION } from "../wire/era.ts"
@@ -54,7 +61,7 @@ async function probe(spec: Remote, installation: Installation): Promise<Probe> {
   try {
     response = await request(launch, installation)
   } catch (cause) {
-    return { findings: [failed(networkReason(launch.url, cause), urlFix(name))] }
+    return { findings: [failed(messageOf(cause), urlFix(name))] }
   }
   await response.body?.cancel()
   const date = Date.parse(response.headers.get("date") ?? "")
@@ -83,21 +90,21 @@ async function probe(spec: Remote, installation: Installation): Promise<Probe> {
 /** Sends `server/discover`, and opens an event stream if the address may use the older transport. */
 async function request({ url, headers, transport }: RemoteLaunch, { fetch }: Installation): Promise<Response> {
   const signal = AbortSignal.timeout(PROBE_MS)
-  const stream = () => fetch(url, { headers: { ...headers, accept: "text/event-stream" }, signal })
+  const send = (init: RequestInit, own: Readonly<Record<string, string>>) =>
+    fetchInOrigin(url, { ...init, headers: { ...headers, ...own }, signal }, { fetch, credentials: undefined })
+  const stream = () => send({}, { accept: "text/event-stream" })
   if (transport === "sse") return stream()
   const params = { _meta: ownMeta(version) }
-  const response = await fetch(url, {
-    method: "POST",
-    headers: {
-      ...headers,
+  const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "server/discover", params })
+  const response = await send(
+    { method: "POST", body },
+    {
       accept: ACCEPT_JSON_OR_SSE,
       "content-type": "application/json",
       "mcp-protocol-version": MODERN_VERSION,
       "mcp-method": "server/discover",
     },
-    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "server/discover", params }),
-    signal,
-  })
+  )
   if (![404, 405].includes(response.status) || transport !== "http") return response
   const older = await stream()
   if (isEventStream(older)) {

@@ -106,7 +106,7 @@ export async function fetchWithCredentials(
 ): Promise<Response> {
   for (let challenges = 0; ; challenges++) {
     const authorization = await deps.credentials?.authorization()
-    const response = await fetchInOrigin(url, init, authorization, deps)
+    const response = await fetchInOrigin(url, init, deps, authorization)
     if (response.status !== 401 && !(response.status === 403 && response.headers.has("www-authenticate"))) {
       if (authorization !== undefined && response.status < 500) deps.credentials?.accepted(authorization)
       return response
@@ -124,21 +124,64 @@ export async function fetchWithCredentials(
   }
 }
 
-/** Returns the headers of one request with an `Authorization` header, and with a proof if its token is bound to a key. */
-export async function authorizedHeaders(
-  headers: Readonly<Record<string, string>>,
-  authorization: string | undefined,
-  method: string,
+/**
+ * Sends one request with its configured headers, which may be secrets: follows redirects only within the origin. Every request
+ * with configured headers goes through here. Rejects with a NetworkError, or with an HttpStatusError for a redirect that svc
+ * does not follow. A redirected response has the final address as its `url`.
+ */
+export async function fetchInOrigin(
   url: string,
-  { credentials }: Pick<RemoteDeps, "credentials">,
-): Promise<Record<string, string>> {
-  if (authorization === undefined) return headers
-  const dpop = await credentials?.proof(authorization, method, url)
-  return { ...headers, authorization, ...(dpop === undefined ? {} : { dpop }) }
+  init: RequestInit & { headers: Readonly<Record<string, string>> },
+  deps: Pick<RemoteDeps, "fetch" | "credentials">,
+  authorization?: string,
+): Promise<Response> {
+  const method = init.method ?? "GET"
+  let target = url
+  for (let hops = 0; ; hops++) {
+    const headers = await authorizedHeaders(init.headers, authorization, method, target, deps)
+    let response: Response
+    try {
+      response = await deps.fetch(target, { ...init, headers, redirect: "manual" })
+    } catch (cause) {
+      if (init.signal?.aborted && !isTimeout(init.signal.reason)) throw cause
+      const Failure = isConnectionRefused(cause) ? NotAcceptedError : NetworkError
+      throw new Failure(networkReason(target, cause), { cause })
+    }
+    if (headers.dpop !== undefined) await deps.credentials?.noteNonce(response)
+    const { status } = response
+    const location = response.headers.get("location")
+    const isMoved = [301, 302, 303].includes(status) && location !== null
+    if (!isMoved && status !== 307 && status !== 308) {
+      if (hops > 0) Object.defineProperty(response, "url", { value: target })
+      return response
+    }
+    await response.body?.cancel()
+    const next = URL.parse(location ?? "", target)
+    if (next === null) throw new HttpStatusError(status, "redirects to an invalid address")
+    // These make a GET of a POST.
+    if (isMoved && method !== "GET") throw movedError(status, new URL(target), next)
+    if (next.origin !== new URL(url).origin)
+      throw new HttpStatusError(
+        status,
+        `redirects to another origin (${next.origin}): put that URL into the configuration`,
+      )
+    if (hops >= MAX_REDIRECTS)
+      throw new HttpStatusError(
+        status,
+        `redirects more than ${MAX_REDIRECTS} times: put the final URL into the configuration`,
+      )
+    target = next.href
+  }
 }
 
-export const mediaType = (response: Response): string =>
-  response.headers.get("content-type")?.split(";")[0]?.trim() ?? "no content type"
+/** Returns the media type of a response in lower case, without parameters; the whole header if it names several types. */
+export function mediaType(response: Response): string {
+  const text = response.headers.get("content-type")?.trim().toLowerCase()
+  if (text === undefined || text === "") return "no content type"
+  // Some proxies add the header again.
+  const [type = "", ...others] = text.split(",").map((one) => one.split(";")[0]?.trim())
+  return others.every((other) => other === type) ? type : text
+}
 export const isEventStream = (response: Response): boolean => response.ok && mediaType(response) === "text/event-stream"
 
 const isWebPage = (response: Response): boolean => mediaType(response) === "text/html"
@@ -244,6 +287,19 @@ const SNIPPET_LENGTH = 200
  */
 const MAX_CHALLENGES = 4
 
+/** Returns the headers of one request with an `Authorization` header, and with a proof if its token is bound to a key. */
+async function authorizedHeaders(
+  headers: Readonly<Record<string, string>>,
+  authorization: string | undefined,
+  method: string,
+  url: string,
+  { credentials }: Pick<RemoteDeps, "credentials">,
+): Promise<Record<string, string>> {
+  if (authorization === undefined) return headers
+  const dpop = await credentials?.proof(authorization, method, url)
+  return { ...headers, authorization, ...(dpop === undefined ? {} : { dpop }) }
+}
+
 function rejectBroken(cause: unknown): never {
   throw new BrokenResponseError(cause)
 }
@@ -269,40 +325,18 @@ const rejectOversize = () => {
 }
 const REJECT_OVERSIZE: OversizeWatch = { onlong: rejectOversize, ondropped: rejectOversize }
 
-async function fetchInOrigin(
-  url: string,
-  init: RequestInit & { headers: Record<string, string> },
-  authorization: string | undefined,
-  deps: RemoteDeps,
-): Promise<Response> {
-  let target = url
-  for (let hops = 0; ; hops++) {
-    const headers = await authorizedHeaders(init.headers, authorization, init.method ?? "GET", target, deps)
-    let response: Response
-    try {
-      response = await deps.fetch(target, { ...init, headers, redirect: "manual" })
-    } catch (cause) {
-      if (init.signal?.aborted) throw cause
-      const Failure = isConnectionRefused(cause) ? NotAcceptedError : NetworkError
-      throw new Failure(networkReason(target, cause), { cause })
-    }
-    if (headers.dpop !== undefined) await deps.credentials?.noteNonce(response)
-    const isMoved = [301, 302, 303].includes(response.status) && response.headers.has("location")
-    if (!isMoved && response.status !== 307 && response.status !== 308) return response
-    const next = new URL(response.headers.get("location") ?? "", target)
-    await response.body?.cancel()
-    // These make a GET of a POST.
-    if (isMoved) throw new HttpStatusError(response.status, `redirects to ${next.host}: use that address`)
-    if (next.origin !== new URL(url).origin)
-      throw new HttpStatusError(
-        response.status,
-        `redirects to another origin (${next.origin}): put that URL into the configuration`,
-      )
-    if (hops >= MAX_REDIRECTS)
-      throw new HttpStatusError(
-        response.status,
-        `redirects more than ${MAX_REDIRECTS} times: put the final URL into the configuration`,
-      )
-    target = next.href
-  }
+const isTimeout = (reason: unknown): boolean => reason instanceof Error && reason.name === "TimeoutError"
+
+/** Returns the error of a redirect that makes a GET of a POST. */
+const movedError = (status: number, from: URL, to: URL): HttpStatusError =>
+  new HttpStatusError(status, `redirects ${differenceOf(from, to)}`)
+
+/** Returns where an address differs from another, and what to do. Names no path, which may be secret. */
+function differenceOf(from: URL, to: URL): string {
+  if (from.host !== to.host) return `to ${to.host}: use that address`
+  if (from.protocol !== to.protocol) return `to ${to.protocol.slice(0, -1)}: write ${to.protocol}// in url`
+  if (to.pathname === `${from.pathname}/`) return "to the same path with a slash at its end: add the slash to url"
+  if (from.pathname === `${to.pathname}/`) return "to the same path without its last slash: remove the slash from url"
+  const what = from.pathname === to.pathname ? "the same path with another query" : "another path"
+  return `to ${what} on ${to.host}: put the URL of its Location header into the configuration`
 }

@@ -75,7 +75,7 @@ export class SseTransport implements ClientTransport {
       await response.body?.cancel()
       throw unexpectedType(response)
     }
-    void this.read(response)
+    void this.read(response, response.url === "" ? launch.url : response.url)
     const endpoint = await this.endpoint.promise
     if (new URL(endpoint).origin !== new URL(launch.url).origin) {
       this.stopped.abort()
@@ -84,14 +84,14 @@ export class SseTransport implements ClientTransport {
     this.postUrl = endpoint
   }
 
-  /** Reads the stream until it ends, which loses the transport. */
-  private async read(response: Response): Promise<void> {
+  /** Reads the stream at `url` until it ends, which loses the transport. */
+  private async read(response: Response, url: string): Promise<void> {
     const { limit, clock } = this.deps
     const watch = watchOversize(clock, this.events.ondropped, () =>
       this.lose(`sent an event of more than ${limit} bytes`),
     )
     try {
-      await readEvents(response, limit, (event) => this.take(event), watch)
+      await readEvents(response, limit, (event) => this.take(event, url), watch)
       this.endpoint.reject(new Error("closed its event stream"))
       this.lose("closed its event stream")
     } catch (error) {
@@ -100,9 +100,8 @@ export class SseTransport implements ClientTransport {
     }
   }
 
-  private take({ event, data }: ServerSentEvent): void {
-    if (event === "endpoint")
-      this.endpoint.resolve(new URL(data === undefined ? "" : decode(data), this.launch.url).href)
+  private take({ event, data }: ServerSentEvent, url: string): void {
+    if (event === "endpoint") this.endpoint.resolve(new URL(data === undefined ? "" : decode(data), url).href)
     else if (data !== undefined && data.length > 0) this.events.onframe(data)
   }
 

@@ -19,8 +19,8 @@ import type { ServerSentEvent } from "../wire/sse.ts"
 import { type ClientTransport, type Outgoing, UnauthorizedError } from "./client-transport.ts"
 import {
   ACCEPT_JSON_OR_SSE,
-  authorizedHeaders,
   bodyOf,
+  fetchInOrigin,
   fetchWithCredentials,
   isEventStream,
   MAX_ERROR_BODY,
@@ -137,8 +137,7 @@ export class StreamableHttpTransport implements ClientTransport {
     const { deps, launch } = this
     const own = this.headersFor(undefined, ACCEPT_JSON_OR_SSE)
     const signal = AbortSignal.timeout(DELETE_TIMEOUT_MS)
-    await authorizedHeaders(own, deps.credentials?.last, "DELETE", launch.url, deps)
-      .then((headers) => deps.fetch(launch.url, { method: "DELETE", headers, signal }))
+    await fetchInOrigin(launch.url, { method: "DELETE", headers: own, signal }, deps, deps.credentials?.last)
       .then((response) => response.body?.cancel())
       .catch(() => undefined)
   }

@@ -14,12 +14,11 @@ import {
   TransientError,
   UnauthorizedError,
 } from "../backend/client-transport.ts"
-import type { Credentials } from "../backend/http.ts"
+import { type Credentials, fetchInOrigin } from "../backend/http.ts"
 import type { RemoteLaunch, ServerSpec } from "../config/server-spec.ts"
 import { isLoopback } from "../lib/address.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import { networkReason } from "../lib/network-error.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { AuthorizationFlow, type AuthorizationFlowDeps } from "./authorization-flow.ts"
 import type { Challenge } from "./oauth-client.ts"
@@ -262,9 +261,11 @@ export class OAuth {
     const { url, headers } = source.launch
     const signal = AbortSignal.timeout(PROBE_MS)
     const init = { headers: { ...headers, accept: "text/event-stream" }, signal }
-    const response = await this.deps.fetch(url, init).catch((cause: unknown) => {
-      throw new TransientError(networkReason(url, cause), { cause })
-    })
+    const response = await fetchInOrigin(url, init, { fetch: this.deps.fetch, credentials: undefined }).catch(
+      (cause: unknown) => {
+        throw new TransientError(messageOf(cause), { cause })
+      },
+    )
     if (response.status === 401) noteChallenge(source, (await loadOAuthClient()).challengeOf(response))
     await response.body?.cancel()
   }

@@ -8,6 +8,7 @@
  *  3. A host may name cards and endpoints of other hosts, within the rules of oauth/ssrf.ts.
  *  4. A card is only a claim of its host: the caller shows the person what was found.
  */
+import { mediaType } from "../backend/http.ts"
 import { isLoopback } from "../lib/address.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
@@ -171,8 +172,8 @@ async function answersMcp(url: URL, ask: BoundedFetch): Promise<boolean> {
       },
       body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "server/discover", params: { _meta } }),
     })
-    const type = response.headers.get("content-type") ?? ""
-    if (response.status === 401 || type.startsWith("text/event-stream")) return true
+    const type = mediaType(response)
+    if (response.status === 401 || type === "text/event-stream") return true
     const answer: unknown = type.includes("json") ? await response.json() : undefined
     return isObject(answer) && answer.jsonrpc === "2.0"
   } catch {

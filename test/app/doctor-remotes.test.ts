@@ -9,10 +9,18 @@ import { manualClock } from "../clock.ts"
 async function findings(url: string, minutesBehind: number): Promise<readonly string[]> {
   const clock = manualClock()
   const date = new Date(clock.now() - minutesBehind * 60_000).toUTCString()
-  const document = parseDocument(JSON.stringify({ mcpServers: { far: { url } } }), "mcp.json")
+  const fetch = async () => Response.json({ jsonrpc: "2.0", id: 1, result: {} }, { headers: { date } })
+  return findingsOf({ url }, fetch, clock)
+}
+
+async function findingsOf(
+  server: Readonly<Record<string, unknown>>,
+  fetch: Installation["fetch"],
+  clock = manualClock(),
+): Promise<readonly string[]> {
+  const document = parseDocument(JSON.stringify({ mcpServers: { far: server } }), "mcp.json")
   const world = { parent: {}, dotenv: new Map(), platform: "linux", home: "/home/me", folder: "/", own: undefined }
   const { specs } = plan(document, world as never)
-  const fetch = async () => Response.json({ jsonrpc: "2.0", id: 1, result: {} }, { headers: { date } })
   const installation: Pick<Installation, "specs" | "live" | "clock" | "fetch"> = {
     specs,
     live: undefined,
@@ -28,4 +36,19 @@ test("a clock that differs from those of remote servers is a finding, unless the
   expect(await findings("https://mcp.example.com/mcp", -10)).toEqual([ahead.replace("ahead of", "behind")])
   expect(await findings("https://mcp.example.com/mcp", 1)).toEqual([])
   expect(await findings("http://192.168.1.5/mcp", 10)).toEqual([])
+})
+
+test("the check of a server carries its headers to no other origin, and says where it redirects [remote:redirect]", async () => {
+  for (const type of ["http", "sse"]) {
+    const seen: string[] = []
+    const fetch = async (url: string, { headers }: RequestInit) => {
+      if (new Headers(headers).has("x-api-key")) seen.push(new URL(url).origin)
+      return new Response(null, { status: 307, headers: { location: "http://elsewhere.example/mcp" } })
+    }
+    const server = { type, url: "http://mcp.example.com/mcp", headers: { "X-Api-Key": "k" } }
+    expect(await findingsOf(server, fetch)).toEqual([
+      "remotes: far: redirects to another origin (http://elsewhere.example): put that URL into the configuration",
+    ])
+    expect(seen).toEqual(["http://mcp.example.com"])
+  }
 })

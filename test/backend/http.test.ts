@@ -1,6 +1,9 @@
 import { expect, test } from "bun:test"
 import {
   BrokenResponseError,
+  fetchInOrigin,
+  isEventStream,
+  mediaType,
   type RemoteDeps,
   readBody,
   readEvents,
@@ -9,6 +12,7 @@ import {
   unexpectedType,
 } from "../../src/backend/http.ts"
 import { HttpStatusError } from "../../src/backend/negotiate.ts"
+import { messageOf } from "../../src/lib/errors.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
 
 const SECRET = "Canary-0123456789-abcdefghijklmnop"
@@ -85,4 +89,67 @@ test("a web page in place of a message is named [backend:reason]", () => {
   expect(unexpectedType(new Response("x", { headers: { "content-type": "image/png" } })).message).toBe(
     "answered 200 with image/png, not with MCP",
   )
+})
+
+test.each([
+  ["Application/JSON; Charset=UTF-8", "application/json"],
+  ["application/json, application/json", "application/json"],
+  ["Application/Json;charset=utf-8, application/json", "application/json"],
+  ["TEXT/Event-Stream", "text/event-stream"],
+  ["text/html, application/json", "text/html, application/json"],
+  ["", "no content type"],
+])("the content type %p is read as %p [remote:media-type]", (header, type) => {
+  const response = new Response("x", { headers: { "content-type": header } })
+  expect(mediaType(response)).toBe(type)
+  expect(isEventStream(response)).toBe(type === "text/event-stream")
+})
+
+/** Sends a request to a server that redirects `/mcp`. Returns the final address, or the reason of the refusal, and who saw the key. */
+async function redirected(method: string, status: number, location: string) {
+  const saw: string[] = []
+  const fetch = async (url: string, { headers }: RequestInit): Promise<Response> => {
+    if (new Headers(headers).has("x-api-key")) saw.push(url)
+    return url === "http://server/mcp" ? new Response(null, { status, headers: { location } }) : new Response("ok")
+  }
+  const sent = fetchInOrigin(
+    "http://server/mcp",
+    { method, headers: { "x-api-key": "k" } },
+    { fetch, credentials: undefined },
+  )
+  return { said: await sent.then(({ url }) => url, messageOf), saw: saw.slice(1) }
+}
+
+test.each([301, 302, 303, 307, 308])(
+  "a GET follows a redirect (%d) within its origin [remote:redirect]",
+  async (status) => {
+    expect(await redirected("GET", status, "/sse/")).toEqual({
+      said: "http://server/sse/",
+      saw: ["http://server/sse/"],
+    })
+  },
+)
+
+test.each([301, 302, 303, 307, 308])(
+  "no request with configured headers follows a redirect (%d) to another origin [remote:redirect]",
+  async (status) => {
+    for (const method of ["GET", "POST", "DELETE"])
+      for (const to of ["http://elsewhere/mcp", "https://server/mcp", "http://server:81/mcp", "//elsewhere/mcp"]) {
+        const { said, saw } = await redirected(method, status, to)
+        expect(said).toContain("redirects to")
+        expect(saw).toEqual([])
+      }
+  },
+)
+
+test.each([
+  ["/mcp/", "redirects to the same path with a slash at its end: add the slash to url"],
+  ["https://server/mcp", "redirects to https: write https:// in url"],
+  ["/mcp?a=s3cret", "redirects to the same path with another query on server: put"],
+  ["/other", "redirects to another path on server: put"],
+  ["http://else.where:8080/mcp", "redirects to else.where:8080: use that address"],
+  ["http://", "redirects to an invalid address"],
+])("the refusal to redirect a POST to %p says what differs [remote:redirect]", async (to, reason) => {
+  const { said } = await redirected("POST", 302, to)
+  expect(said).toStartWith(reason)
+  expect(said).not.toContain("s3cret")
 })

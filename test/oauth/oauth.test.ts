@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { UnauthorizedError } from "../../src/backend/client-transport.ts"
-import type { RemoteLaunch } from "../../src/config/server-spec.ts"
+import type { RemoteLaunch, ServerSpec } from "../../src/config/server-spec.ts"
 import { type Authority, type Resource, startAuthority, startResource } from "../fixtures/authority.ts"
 import { answerTo, logIn, type Process, type ProcessOptions, SECRET, simulateProcess } from "./process.ts"
 
@@ -192,4 +192,19 @@ test("without a redirect address of its own, a server without OAuth needs a toke
     fetch: ({ url }) => new Response(null, { status: url.endsWith("/mcp") ? 401 : 404 }),
   })
   expect(await refusalAt(`${keyed.url.href}mcp`)).toBe("token needed")
+})
+
+test("the request before a sign-in carries the configured headers to no other origin [remote:redirect]", async () => {
+  const seen: string[] = []
+  const { oauth, spec } = simulateProcess({
+    directory,
+    url: "http://server/mcp",
+    fetch: async (url, { headers }) => {
+      if (new Headers(headers).has("x-api-key")) seen.push(new URL(url).origin)
+      return new Response(null, { status: 307, headers: { location: "http://elsewhere/mcp" } })
+    },
+  })
+  const keyed = { ...spec, launch: { ...spec.launch, headers: { "x-api-key": "k" } } } as ServerSpec
+  await expect(oauth.begin(keyed, undefined)).rejects.toThrow("redirects to another origin (http://elsewhere)")
+  expect(seen).toEqual(["http://server"])
 })
