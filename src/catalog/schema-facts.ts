@@ -1,4 +1,5 @@
 /** Describes the members of a JSON Schema for users: each with its type, whether it is required, and its limits. */
+import { canStep, stepsOf } from "../lib/steps.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
 import { parametersOf, resolvedSchema } from "./signature.ts"
 
@@ -8,17 +9,19 @@ export type SchemaFact = readonly [path: string, about: string]
 /** Returns the members of an object's schema, nested members after their container. */
 export function schemaFacts(schema: unknown): readonly SchemaFact[] {
   const root = isObject(schema) ? schema : {}
-  return membersOf(root, root, "", 0).slice(0, MAX_FACTS)
+  const facts: SchemaFact[] = []
+  for (const fact of membersOf(root, root, "", 0)) if (facts.push(fact) === MAX_FACTS) break
+  return facts
 }
 
-/** Returns the type of a schema for users, such as `string or null`. */
-export function typeName(value: unknown, root: Params, depth = 0): string {
+/** Returns the type of a schema for users, such as `string or null`, from at most `steps` schemas. */
+export function typeName(value: unknown, root: Params, depth = 0, steps = stepsOf(MAX_SCHEMAS)): string {
   const schema = resolvedSchema(value, root)
-  if (schema === undefined || depth > MAX_DEPTH) return "any"
+  if (schema === undefined || depth > MAX_DEPTH || !canStep(steps)) return "any"
+  const nameOf = (one: unknown) => typeName(one, root, depth + 1, steps)
   const options = optionsOf(schema)
-  if (options.length > 0) return [...new Set(options.map((one) => typeName(one, root, depth + 1)))].join(" or ")
-  if (schema.type === "array")
-    return schema.items === undefined ? "array" : `array of ${typeName(schema.items, root, depth + 1)}`
+  if (options.length > 0) return [...new Set(options.map(nameOf))].join(" or ")
+  if (schema.type === "array") return schema.items === undefined ? "array" : `array of ${nameOf(schema.items)}`
   if (typeof schema.type === "string") return schema.type
   const [first] = [schema.enum, "const" in schema ? [schema.const] : undefined].find(Array.isArray) ?? []
   if (first !== undefined) return isObject(first) ? "object" : typeof first
@@ -28,8 +31,9 @@ export function typeName(value: unknown, root: Params, depth = 0): string {
 /** Returns the alternatives of a schema, from `anyOf`, `oneOf` or several types. A value must match one of them. */
 export function optionsOf(schema: Params): readonly unknown[] {
   const options = [schema.anyOf, schema.oneOf].find(Array.isArray)
-  if (options !== undefined) return options
-  return Array.isArray(schema.type) ? schema.type.map((type: unknown) => ({ ...schema, type })) : []
+  if (options !== undefined) return options.slice(0, MAX_OPTIONS)
+  const types: readonly unknown[] = Array.isArray(schema.type) ? schema.type.slice(0, MAX_OPTIONS) : []
+  return types.map((type) => ({ ...schema, type }))
 }
 
 // ---
@@ -37,23 +41,26 @@ export function optionsOf(schema: Params): readonly unknown[] {
 const MAX_DEPTH = 4
 /** Bounds the result: a server's schema may have any size. */
 const MAX_FACTS = 500
+/** The most schemas that are read for the name of one type: references may be circular. */
+const MAX_SCHEMAS = 500
+const MAX_OPTIONS = 1000
 
-function membersOf(schema: Params, root: Params, path: string, depth: number): readonly SchemaFact[] {
+function* membersOf(schema: Params, root: Params, path: string, depth: number): Generator<SchemaFact> {
   const { properties, required } = parametersOf(schema, root)
-  return [...properties].flatMap(([name, value]) => {
+  for (const [name, value] of properties) {
     const own = resolvedSchema(value, root) ?? {}
     const here = `${path}${name}`
-    const fact: SchemaFact = [here, about(own, root, required.has(name))]
-    if (depth >= MAX_DEPTH) return [fact]
-    const nested = optionsOf(own).length > 0 ? [] : nestedIn(own, root, here, depth)
-    return [fact, ...nested]
-  })
+    yield [here, about(own, root, required.has(name))]
+    if (depth < MAX_DEPTH && optionsOf(own).length === 0) yield* nestedIn(own, root, here, depth)
+  }
 }
 
-function nestedIn(schema: Params, root: Params, path: string, depth: number): readonly SchemaFact[] {
-  if (schema.type !== "array") return membersOf(schema, root, `${path}.`, depth + 1)
-  const items = resolvedSchema(schema.items, root)
-  return items === undefined ? [] : nestedIn(items, root, `${path}[]`, depth + 1)
+function* nestedIn(schema: Params, root: Params, path: string, depth: number): Generator<SchemaFact> {
+  if (schema.type !== "array") yield* membersOf(schema, root, `${path}.`, depth + 1)
+  else {
+    const items = resolvedSchema(schema.items, root)
+    if (items !== undefined && depth < MAX_DEPTH) yield* nestedIn(items, root, `${path}[]`, depth + 1)
+  }
 }
 
 function about(schema: Params, root: Params, required: boolean): string {

@@ -2,6 +2,7 @@
  * Writes tools for a model in few tokens: a tool's parameters as `path*: str, head?: int`, and texts on one line. Texts of
  * servers are data: on one line and without control characters, they cannot imitate the structure around them.
  */
+import { canStep, type Steps, stepsOf } from "../lib/steps.ts"
 import { cutText } from "../lib/text.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
 import type { Tool } from "./listing.ts"
@@ -15,7 +16,8 @@ export function lineOf(tool: Tool, detail: Detail): string {
   if (detail === "name") return head
   const mark = isReadOnly(tool) ? " [read-only]" : ""
   const room = HIT_TOKENS - tokensIn(head) - tokensIn(mark) - 3
-  const description = typeof tool.description === "string" ? tool.description : asText(tool.title ?? "")
+  const written = typeof tool.description === "string" ? tool.description : asText(tool.title ?? "")
+  const description = cutText(written, MAX_TEXT)
   // The parameters take two thirds at most, unless the description is short.
   const about = oneLine(firstSentence(description), Math.max(room, 0))
   const signature = signatureOf(tool.inputSchema, Math.max(Math.floor((room * 2) / 3), room - tokensIn(about)))
@@ -46,7 +48,7 @@ export type Parameters = {
 
 /** Returns the parameters of a schema, including those from `$ref`, `allOf`, `anyOf` and `oneOf`. */
 export function parametersOf(schema: unknown, root: Params = isObject(schema) ? schema : {}): Parameters {
-  return collectParameters(schema, root, { left: MAX_SCHEMAS })
+  return collectParameters(schema, root, { schemas: stepsOf(MAX_SCHEMAS), members: stepsOf(MAX_PARAMETERS) })
 }
 
 /** Returns the parameters of an input schema, required ones first, in at most `room` tokens. */
@@ -57,10 +59,11 @@ export function signatureOf(schema: unknown, room: number): string {
   const all = [...properties]
   const sorted = [...all.filter(isRequired), ...all.filter((entry) => !isRequired(entry))]
   const parts: string[] = []
+  const steps = stepsOf(MAX_TYPES)
   let left = room
   for (const [name, value] of sorted) {
     const mark = required.has(name) ? "*" : "?"
-    const part = `${oneLine(name, NAME_TOKENS)}${mark}: ${typeOf(value, root, 0)}`
+    const part = `${oneLine(name, NAME_TOKENS)}${mark}: ${typeOf(value, { root, steps }, 0)}`
     left -= tokensIn(part) + 1
     if (left < 0) return [...parts, "…"].join(", ")
     parts.push(part)
@@ -104,7 +107,7 @@ function tokensIn(text: string): number {
 /** Returns a schema, or the target of its local reference; undefined if it is not an object. */
 export function resolvedSchema(value: unknown, root: Params): Params | undefined {
   if (!isObject(value) || typeof value.$ref !== "string") return isObject(value) ? value : undefined
-  if (!value.$ref.startsWith("#/")) return undefined
+  if (!value.$ref.startsWith("#/") || value.$ref.length > MAX_REFERENCE) return undefined
   let found: unknown = root
   for (const step of value.$ref.slice(2).split("/")) found = isObject(found) ? found[step] : undefined
   return isObject(found) ? found : undefined
@@ -115,6 +118,14 @@ export function resolvedSchema(value: unknown, root: Params): Params | undefined
 const MAX_TEXT = 4000
 /** The most schemas within a schema that are read for its parameters: references may be circular. */
 const MAX_SCHEMAS = 200
+/** The most parameters that are collected from these schemas, each as often as a schema contains it. */
+const MAX_PARAMETERS = 20_000
+/** The most schemas that are read for the types in one signature. */
+const MAX_TYPES = 1000
+/** Names of members that are read in the time of one schema. */
+const NAMES_PER_STEP = 100
+/** The longest reference that svc follows, in characters. */
+const MAX_REFERENCE = 1000
 const NAME_TOKENS = 16
 const MAX_CHOICES = 5
 const MAX_MEMBERS = 5
@@ -149,9 +160,13 @@ const TYPES: Readonly<Record<string, string>> = {
   array: "list",
 }
 
-function collectParameters(schema: unknown, root: Params, budget: { left: number }): Parameters {
+function collectParameters(
+  schema: unknown,
+  root: Params,
+  budget: { readonly schemas: Steps; readonly members: Steps },
+): Parameters {
   const own = resolvedSchema(schema, root)
-  if (own === undefined || budget.left-- <= 0) return { properties: new Map(), required: new Set(), isOpen: true }
+  if (own === undefined || budget.members.left <= 0 || !canStep(budget.schemas)) return UNREAD
   const within = (key: string) => {
     const value = own[key]
     return (Array.isArray(value) ? value : []).map((one: unknown) => collectParameters(one, root, budget))
@@ -168,6 +183,7 @@ function collectParameters(schema: unknown, root: Params, budget: { left: number
     ...Object.entries(isObject(own.properties) ? own.properties : {}),
     ...parts.flatMap((part) => [...part.properties]),
   ])
+  budget.members.left -= properties.size
   const required = [
     ...stringsOf(own.required),
     ...all.flatMap((part) => [...part.required]),
@@ -175,6 +191,7 @@ function collectParameters(schema: unknown, root: Params, budget: { left: number
       [...(first?.required ?? [])].filter((name) => others.every((other) => other.required.has(name))),
     ),
   ]
+  budget.members.left -= required.length
   const others = own.additionalProperties
   const isOpen =
     others === true ||
@@ -184,46 +201,52 @@ function collectParameters(schema: unknown, root: Params, budget: { left: number
   return { properties, required: new Set(required), isOpen }
 }
 
+/** The parameters of a schema that is not read. */
+const UNREAD: Parameters = { properties: new Map(), required: new Set(), isOpen: true }
+
 function cutWord(word: string, room: number): string {
   let end = Math.min(word.length, room * 4)
   while (end > 0 && tokensIn(word.slice(0, end)) > room - 1) end--
   return `${cutText(word, end)}…`
 }
 
+/** What a walk over the types of a schema shares. */
+type TypeWalk = { readonly root: Params; readonly steps: Steps }
+
 /** Returns a short name of a schema's type: the values of an enum, and the members of an object one level deep. */
-function typeOf(value: unknown, root: Params, depth: number): string {
-  const schema = resolvedSchema(value, root)
-  if (schema === undefined || depth > 3) return "any"
+function typeOf(value: unknown, walk: TypeWalk, depth: number, only?: unknown): string {
+  const schema = resolvedSchema(value, walk.root)
+  if (schema === undefined || depth > 3 || !canStep(walk.steps)) return "any"
   if ("const" in schema) return valueText(schema.const)
-  if (Array.isArray(schema.enum)) return listed(schema.enum.map(valueText), MAX_CHOICES)
+  if (Array.isArray(schema.enum)) return listed(schema.enum, MAX_CHOICES, valueText)
   const options = [schema.anyOf, schema.oneOf].find(Array.isArray)
-  if (options !== undefined)
-    return listed(
-      options.map((one: unknown) => typeOf(one, root, depth + 1)),
-      3,
-    )
-  if (Array.isArray(schema.type))
-    return listed(
-      schema.type.map((type) => typeOf({ ...schema, type }, root, depth + 1)),
-      3,
-    )
-  if (schema.type === "array") return schema.items === undefined ? "list" : `${typeOf(schema.items, root, depth + 1)}[]`
-  if (schema.type === "object" || isObject(schema.properties)) return membersOf(schema, depth)
-  return typeof schema.type === "string" ? (TYPES[schema.type] ?? oneLine(schema.type, 4)) : "any"
+  if (options !== undefined) return listed(options, 3, (one) => typeOf(one, walk, depth + 1))
+  const type = only ?? schema.type
+  if (Array.isArray(type)) return listed(type, 3, (one) => typeOf(schema, walk, depth + 1, one))
+  if (type === "array") return schema.items === undefined ? "list" : `${typeOf(schema.items, walk, depth + 1)}[]`
+  if (type === "object" || isObject(schema.properties)) return membersOf(schema, walk, depth)
+  return typeof type === "string" ? (TYPES[type] ?? oneLine(type, 4)) : "any"
 }
 
-function membersOf(schema: Params, depth: number): string {
+function membersOf(schema: Params, { steps }: TypeWalk, depth: number): string {
+  if (depth > 1) return "obj"
   const names = Object.keys(isObject(schema.properties) ? schema.properties : {})
-  if (names.length === 0 || depth > 1) return "obj"
   const required = stringsOf(schema.required)
+  if (names.length === 0 || !canStep(steps, Math.ceil((names.length + required.length) / NAMES_PER_STEP))) return "obj"
   const members = names
     .slice(0, MAX_MEMBERS)
     .map((name) => oneLine(name, NAME_TOKENS) + (required.includes(name) ? "*" : ""))
   return `{${[...members, ...(names.length > MAX_MEMBERS ? ["…"] : [])].join(", ")}}`
 }
 
-const listed = (texts: readonly string[], most: number): string => {
-  const all = [...new Set(texts)]
+/** Lists the first distinct texts of some values; `…` stands for others. */
+function listed(values: readonly unknown[], most: number, textOf: (value: unknown) => string): string {
+  const texts = new Set<string>()
+  for (const value of values.slice(0, MAX_TYPES)) {
+    if (texts.size > most) break
+    texts.add(textOf(value))
+  }
+  const all = [...texts]
   return [...all.slice(0, most), ...(all.length > most ? ["…"] : [])].join("|")
 }
 

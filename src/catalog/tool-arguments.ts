@@ -9,6 +9,7 @@
 import { usageError } from "../lib/command-line.ts"
 import { parseExact } from "../lib/json.ts"
 import { didYouMean } from "../lib/nearest.ts"
+import { canStep, stepsOf } from "../lib/steps.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
 import { optionsOf, typeName } from "./schema-facts.ts"
 import { resolvedSchema, signatureOf } from "./signature.ts"
@@ -64,11 +65,13 @@ export function readValue(name: string, text: string, value: unknown, root: Para
 export function choicesOf(
   schema: Params,
   root: Params,
+  steps = stepsOf(MAX_SCHEMAS),
 ): readonly { readonly value: unknown; readonly title?: string }[] {
   if ("const" in schema)
     return [{ value: schema.const, ...(typeof schema.title === "string" ? { title: schema.title } : {}) }]
   if (Array.isArray(schema.enum)) return schema.enum.map((value: unknown) => ({ value }))
-  const options = optionsOf(schema).map((one) => choicesOf(resolvedSchema(one, root) ?? {}, root))
+  if (!canStep(steps)) return []
+  const options = optionsOf(schema).map((one) => choicesOf(resolvedSchema(one, root) ?? {}, root, steps))
   return options.some((option) => option.length === 0) ? [] : options.flat()
 }
 
@@ -91,6 +94,8 @@ type Tree = Map<string, unknown>
 type Member = { readonly schema: unknown }
 
 const SIGNATURE_TOKENS = 300
+/** The most schemas that are read for the types or the choices of a value: references may be circular. */
+const MAX_SCHEMAS = 500
 const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?$/
 
 function readWord(word: string): Word {
@@ -175,10 +180,10 @@ function jsonOf(text: string, fits: (value: unknown) => boolean): { readonly val
 }
 
 /** Returns the JSON types that a schema allows; none if it does not say. */
-function typesOf(value: unknown, root: Params, depth = 0): readonly string[] {
+function typesOf(value: unknown, root: Params, depth = 0, steps = stepsOf(MAX_SCHEMAS)): readonly string[] {
   const schema = resolvedSchema(value, root) ?? {}
-  const options = optionsOf(schema)
-  if (options.length > 0) return depth > 3 ? [] : options.flatMap((one) => typesOf(one, root, depth + 1))
+  const options = canStep(steps) ? optionsOf(schema) : []
+  if (options.length > 0) return depth > 3 ? [] : options.flatMap((one) => typesOf(one, root, depth + 1, steps))
   if (typeof schema.type === "string") return [schema.type]
   if ("const" in schema) return [typeof schema.const]
   return isObject(schema.properties) ? ["object"] : []

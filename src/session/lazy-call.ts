@@ -47,12 +47,13 @@ export type CallProblem = { readonly problem: string; readonly tool: string | un
  */
 export function nameBeside(name: string, server: unknown, view: View): string | { readonly problem: string } {
   if (typeof server !== "string" || server.trim() === "") return name
+  const isNamed = serverAmong([server])
   if (view.naming === "plain") {
     const own = view.parts[0]?.spec.slug
-    if (own === undefined || isServerNamed(own, server)) return name
+    if (own === undefined || isNamed(own)) return name
     return { problem: `this address has the tools of the server ${own} alone, and none of ${cutText(server, 60)}` }
   }
-  const part = view.parts.find(({ spec }) => isServerNamed(spec.slug, server))
+  const part = view.parts.find(({ spec }) => isNamed(spec.slug))
   if (part === undefined && server.trim() === OWN && !view.tools.has(name)) return name
   const slug = part?.spec.slug ?? slugOf(server.trim())
   const whole = nameIn("qualified", { slug }, name)
@@ -60,9 +61,13 @@ export function nameBeside(name: string, server: unknown, view: View): string | 
   return isWhole && !view.tools.has(whole) ? name : whole
 }
 
-/** Whether a name that a model wrote means a server. */
-export const isServerNamed = (slug: string, wanted: string): boolean =>
-  slug.toLowerCase() === slugOf(wanted.trim()).toLowerCase()
+/** Returns whether a server is meant by one of the names that a model wrote. */
+export function serverAmong(names: readonly string[]): (slug: string) => boolean {
+  // No server has a longer name.
+  const usual = names.filter((name) => name.length <= MAX_SERVER_NAME)
+  const slugs = new Set(usual.map((name) => slugOf(name.trim()).toLowerCase()))
+  return (slug) => slugs.has(slug.toLowerCase())
+}
 
 /** Returns the name of a tool from the arguments that may contain it. */
 export const nameAmong = (args: Params): string | undefined => {
@@ -75,8 +80,7 @@ export function objectOf(value: unknown): Params | undefined {
   if (isObject(value)) return value
   if (typeof value !== "string") return undefined
   try {
-    const text = FENCED.exec(value)?.[1] ?? value
-    return objectOf(parseExact(text))
+    return objectOf(parseExact(unfenced(value)))
   } catch {
     return undefined
   }
@@ -88,9 +92,19 @@ type InnerCall = { readonly name: string; readonly args: Params; readonly wrappe
 
 const NAME_KEYS = ["name", "tool_name", "toolName", "tool"]
 const ARGS_KEYS = ["arguments", "args", "parameters", "params", "input"]
-const FENCED = /^\s*```\w*\s*\n([\s\S]*?)\n?\s*```\s*$/
+const FENCE = "```"
+const MAX_SERVER_NAME = 1000
 /** The most nested wrappers: deeper ones contain no tool. */
 const MAX_DEPTH = 4
+
+/** Returns the text inside a code fence around the whole text; the text itself if there is none. */
+function unfenced(text: string): string {
+  const fenced = text.trim()
+  const start = fenced.indexOf("\n") + 1
+  const isFenced =
+    start > 0 && fenced.startsWith(FENCE) && fenced.length >= start + FENCE.length && fenced.endsWith(FENCE)
+  return isFenced && /^\w*$/.test(fenced.slice(FENCE.length, start).trim()) ? fenced.slice(start, -FENCE.length) : text
+}
 
 const nameKeyIn = (args: Params): string | undefined =>
   NAME_KEYS.find((key) => typeof args[key] === "string" && args[key].trim() !== "")

@@ -94,9 +94,13 @@ class Pace {
   }
 }
 
+/** The longest range or lines that svc reads, in characters. */
+const MAX_SPAN = 100
+
 /** Parses `5`, `5-9`, `5-` or `-9` (the last 9) for `count` items, numbered from `first`. Both ends are included. */
 function readSpan(written: string, name: string, first: number, count: number): readonly [number, number] {
-  const [, from = "", dash = "", to = ""] = /^\s*(\d{0,15})\s*(-?)\s*(\d{0,15})\s*$/.exec(written) ?? []
+  const [, from = "", dash = "", to = ""] =
+    written.length > MAX_SPAN ? [] : (/^(\d{1,15})?\s*(?:(-)\s*(\d{1,15})?)?$/.exec(written.trim()) ?? [])
   const last = first + count - 1
   if (from === "" && Number(to) === 0)
     throw invalid(`${name} must be like "100-150", "100-" or "-20", not ${cutText(written, 60)}`)
@@ -320,9 +324,9 @@ const unquoted = (path: string): string => path.replace(/"(?:[^"\\]|\\.)*"|'(?:[
 
 /** Throws a RequestError for a path that may need more than a few passes over the result. */
 function refuseCostly(path: string): void {
+  if (path.length > MAX_PATH) throw invalid(`path must have ${MAX_PATH} characters at most`)
   const bare = unquoted(path)
   const count = (pattern: RegExp) => bare.match(pattern)?.length ?? 0
-  if (path.length > MAX_PATH) throw invalid(`path must have ${MAX_PATH} characters at most`)
   if (count(/\.\./g) > 1 || count(/\?/g) > 2 || count(/\$/g) > 1 || count(/,/g) > 8)
     throw invalid("path may have one .., two filters, one $ and eight commas at most")
 }

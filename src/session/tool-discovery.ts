@@ -29,7 +29,7 @@ import type { Toolbox } from "../tools/toolbox.ts"
 import { asText, type Params } from "../wire/message.ts"
 import { type Answer, resultAnswer } from "./answer.ts"
 import { parametersHint, withArgumentHint } from "./argument-hint.ts"
-import { isServerNamed, nameAmong, nameBeside, objectOf, wrapperProblem } from "./lazy-call.ts"
+import { nameAmong, nameBeside, objectOf, serverAmong, wrapperProblem } from "./lazy-call.ts"
 import type { ClientCall } from "./ports.ts"
 import { notReadOnly, withheldTool } from "./relay.ts"
 import { offersReading, READ_RESULT_ENTRY } from "./result-budget.ts"
@@ -167,8 +167,8 @@ async function searchTools(call: ClientCall, searchable: Searchable, args: Param
   const query = queryIn(args)
   const all = serversOf(searchable)
   const wanted = [args.server].flat().filter((one): one is string => typeof one === "string" && one.trim() !== "")
-  const servers =
-    wanted.length === 0 ? all : all.filter(({ server }) => wanted.some((one) => isServerNamed(server, one)))
+  const isWanted = serverAmong(wanted)
+  const servers = wanted.length === 0 ? all : all.filter(({ server }) => isWanted(server))
   const detail = args.detail === "name" || args.detail === "full" ? args.detail : "summary"
   if (servers.length === 0 && wanted.length > 0) {
     const [first = ""] = wanted
@@ -332,32 +332,33 @@ function namesInText(text: string, searchable: Searchable): unknown {
 
 // --- tool_list
 
-/** Returns a page of tools in the order of their servers. Throws a RequestError for an invalid cursor. */
+/** Returns a page of tools in the order of their servers. Throws a RequestError for an invalid cursor or pattern. */
 function listTools(searchable: Searchable, args: Params): Params {
   const { server, pattern, tag, cursor } = args
+  if (typeof pattern === "string" && pattern.length > MAX_NAME)
+    throw new RequestError("invalid_params", `pattern must have ${MAX_NAME} characters at most`)
+  const isNamed = typeof server === "string" ? serverAmong([server]) : () => true
   const servers = serversOf(searchable).filter(
-    (one) =>
-      (typeof server !== "string" || isServerNamed(one.server, server)) &&
-      (typeof tag !== "string" || one.tags.includes(tag)),
+    (one) => isNamed(one.server) && (typeof tag !== "string" || one.tags.includes(tag)),
   )
   const tools = servers.flatMap((one) =>
     one
       .tools()
       .filter(({ name }) => typeof pattern !== "string" || isMatch(searchable.view, name, pattern))
-      .map((tool) => ({
-        server: one.server,
-        name: tool.name,
-        description: oneLine(asText(tool.description ?? ""), LISTED_TOKENS),
-      })),
+      .map(({ name }) => JSON.stringify({ server: one.server, name })),
   )
   const { entries, nextCursor } = pageOf(
-    tools.map((tool) => JSON.stringify(tool)),
+    tools,
     "tools/list",
     limitOf(args.limit, DEFAULT_LISTED, MAX_LISTED),
     typeof cursor === "string" && cursor !== "" ? cursor : undefined,
   )
   return {
-    tools: entries.map((entry) => JSON.parse(entry)),
+    tools: entries.map((entry) => {
+      const one: { readonly server: string; readonly name: string } = JSON.parse(entry)
+      const description = findTool(searchable, one.name)?.description
+      return { ...one, description: oneLine(asText(description ?? ""), LISTED_TOKENS) }
+    }),
     total: tools.length,
     ...(nextCursor === undefined ? {} : { nextCursor }),
   }

@@ -1,5 +1,8 @@
 import { expect, test } from "bun:test"
-import { schemaFacts } from "../../src/catalog/schema-facts.ts"
+import { schemaFacts, typeName } from "../../src/catalog/schema-facts.ts"
+import { parametersOf, signatureOf } from "../../src/catalog/signature.ts"
+import { allowsList, choicesOf } from "../../src/catalog/tool-arguments.ts"
+import { stepsOf } from "../../src/lib/steps.ts"
 
 test("the members of a schema are shown by path, with type, limits and description", () => {
   const schema = {
@@ -39,4 +42,30 @@ test("a schema that leads back to itself, or is none, ends", () => {
   expect(schemaFacts(circle)).toHaveLength(1)
   const wide = { properties: Object.fromEntries(Array.from({ length: 2000 }, (_, at) => [`p${at}`, {}])) }
   expect(schemaFacts(wide)).toHaveLength(500)
+})
+
+test("schemas that refer to themselves many times are described in a bounded number of steps", () => {
+  const self = (count: number) => Array.from({ length: count }, () => ({ $ref: "#/$defs/a" }))
+  for (const a of [
+    { anyOf: self(200) },
+    { type: "array", items: { $ref: "#/$defs/a" } },
+    { properties: Object.fromEntries(self(200).map((one, at) => [`p${at}`, one])) },
+    { allOf: self(200) },
+    {
+      allOf: [{ $ref: "#/$defs/big" }, ...self(1)],
+      anyOf: Array.from({ length: 200 }, () => ({ $ref: "#/$defs/big" })),
+    },
+    { type: Array.from({ length: 100_000 }, () => "string"), ...Object.fromEntries(Array(1000).entries()) },
+  ]) {
+    const big = { properties: Object.fromEntries(Array.from({ length: 5000 }, (_, at) => [`b${at}`, {}])) }
+    const schema = { properties: { a: { $ref: "#/$defs/a" } }, $defs: { a, big } }
+    expect(schemaFacts(schema).length).toBeLessThanOrEqual(500)
+    expect(signatureOf(schema, 40)).toStartWith("a?: ")
+    expect(parametersOf(a, schema).properties.size).toBeLessThanOrEqual(5000)
+    const steps = stepsOf(500)
+    typeName(schema.properties.a, schema, 0, steps)
+    expect(steps.left).toBeGreaterThan(-2000)
+    expect(allowsList(schema.properties.a, schema)).toBe("items" in a)
+    expect(choicesOf(a, schema)).toEqual([])
+  }
 })

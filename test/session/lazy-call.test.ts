@@ -521,6 +521,18 @@ describe("call_tool", () => {
         )
   })
 
+  test("reads a text that only begins like a code fence in linear time, and fences of any form", () => {
+    const blank = "\n".repeat(1_000_000)
+    expect(inner({ name: "a_svc_b", arguments: `\`\`\`json${blank}` })).toBeUndefined()
+    expect(inner({ name: "a_svc_b", arguments: `${blank}\`\`\`${blank}x` })).toBeUndefined()
+    for (const fenced of [
+      '```\n{"x": 1}```',
+      ' ```JSON \r\n\n{"x": 1}\n\n```\n',
+      `\`\`\`${blank}{"x": 1}${blank}\`\`\``,
+    ])
+      expect(inner({ name: "a_svc_b", arguments: fenced })?.arguments).toEqual({ x: 1 })
+  })
+
   test("of another wrapper runs the tool inside, and stays read-only [lazy:call:tolerant]", async () => {
     expect(inner({ name: "call_tool", arguments: { name: "a_svc_b", arguments: { x: 1 } } })).toEqual(
       expect.objectContaining({ name: "a_svc_b", arguments: { x: 1 } }),

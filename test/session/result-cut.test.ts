@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import Ajv from "ajv/dist/2020.js"
 import { JsonNumber } from "../../src/lib/json.ts"
+import { stepsOf } from "../../src/lib/steps.ts"
 import { shortened } from "../../src/session/result-cut.ts"
 
 const ajv = new Ajv({ strict: false })
@@ -75,4 +76,36 @@ test.each([
 test("numbers keep their notation", () => {
   const value = { id: new JsonNumber("9007199254740993"), text: long(9000) }
   expect(JSON.stringify(shortened(value, { type: "object" }, 2000))).toContain('"id":9007199254740993')
+})
+
+test("a schema that refers to itself many times takes a bounded number of steps, and the value stays whole", () => {
+  const self = Array.from({ length: 8 }, () => ({ $ref: "#/$defs/a" }))
+  const schema = { type: "object", properties: { a: { $ref: "#/$defs/a" } }, $defs: { a: { anyOf: self } } }
+  const steps = stepsOf(300_000)
+  expect(shortened({ a: long(9000) }, schema, 2000, steps)).toBeUndefined()
+  expect(steps.left).toBeGreaterThan(-20)
+  const wide = Object.fromEntries(Array.from({ length: 5000 }, (_, at) => [`x${at}`, 1]))
+  const many = { type: "array", items: { type: "string", ...wide } }
+  const left = stepsOf(300_000)
+  shortened(
+    Array.from({ length: 100_000 }, () => "x"),
+    many,
+    1_000_000,
+    left,
+  )
+  expect(left.left).toBeGreaterThan(-6000)
+})
+
+test("the steps grow with what is kept, not with the value", () => {
+  const taken = (rows: number) => {
+    const steps = stepsOf(1e9)
+    shortened(
+      Array.from({ length: rows }, (_, id) => ({ id, name: long(100) })),
+      { type: "array" },
+      4000,
+      steps,
+    )
+    return 1e9 - steps.left
+  }
+  expect(taken(200_000)).toBe(taken(100_000))
 })

@@ -290,6 +290,16 @@ test("the last 0 lines and bytes are refused", async () => {
   for (const way of ["lines", "range"]) await expect(read(reader, { [way]: "-0" })).rejects.toThrow("must be like")
 })
 
+test("long ranges, lines and paths are refused in linear time", async () => {
+  const reader = await stored("a\nb")
+  const blank = " ".repeat(500_000)
+  for (const way of ["lines", "range"]) {
+    await expect(read(reader, { [way]: `${blank}x` })).rejects.toThrow("must be like")
+    expect((await read(reader, { [way]: ` 1 ${way === "lines" ? "" : "- 1 "}` })).note).toMatch(/1/)
+  }
+  await expect(read(reader, { path: `$[${'\\"'.repeat(500_000)}` })).rejects.toThrow("500 characters at most")
+})
+
 test("two ways of reading at once are refused; without any, the beginning is read", async () => {
   const reader = await stored("abc")
   await expect(read(reader, { grep: "a", lines: "1" })).rejects.toThrow("give one of")
