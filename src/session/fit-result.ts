@@ -2,7 +2,8 @@
  * Answers a tool call with a part of a result that exceeds its budget, and stores the whole result. Loaded by the first such
  * result. choice: Large results.
  *
- *  1. svc stores what the tool sent: a text as UTF-8, an image as its bytes, structured content as JSON.
+ *  1. svc stores what the tool sent: a text as UTF-8, an image as its bytes, structured content as JSON. If all blocks become one
+ *     text, values that are already stored are put back into it.
  *  2. The answer says what was left out and how to read it, and links to it. It stays within the budget.
  *  3. An error stays an error, with the beginning of its message.
  *  4. Structured content that repeats a text is not sent, unless the tool has an output schema. Then it is shortened so that it
@@ -20,7 +21,14 @@ import type { ClientCall, Target } from "./ports.ts"
 import { viewFor } from "./ready.ts"
 import { offersReading, READ_RESULT, resultOwner, resultUri } from "./result-budget.ts"
 import { shortened } from "./result-cut.ts"
-import { type LargeValue, largestOf, pushWhole, ResultIntake, type TakenValues } from "./result-intake.ts"
+import {
+  textOf as edgeOf,
+  type LargeValue,
+  largestOf,
+  pushWhole,
+  ResultIntake,
+  type TakenValues,
+} from "./result-intake.ts"
 import { outputSchemaOf } from "./stored-answer.ts"
 
 /**
@@ -78,6 +86,8 @@ const NONE_TAKEN: TakenValues = new Map()
 
 /** Characters that are reserved for the note about a stored value. */
 const NOTE_CHARS = 1000
+/** Bytes of a stored value that are read at once: whole groups of base64. */
+const PIECE_BYTES = 3 * 64 * 1024
 /** Blocks that are shorter stay in the answer: the note about a stored one would be longer. */
 const SMALL_CHARS = NOTE_CHARS
 
@@ -113,7 +123,7 @@ class Fitting {
   /** Resolves with the shortened result; with undefined if it must stay whole. Rejects with an UnavailableError. */
   async fit(result: Params): Promise<Params | undefined> {
     const { structuredContent, content, ...rest } = result
-    const blocks: readonly unknown[] = Array.isArray(content) ? content : []
+    const blocks = await this.withSmallValues(Array.isArray(content) ? content : [])
     const isError = result.isError === true
     const taken = this.takenFor(structuredContent)
     const isSmall = taken === undefined && charactersOf(structuredContent, SMALL_CHARS) <= SMALL_CHARS
@@ -133,14 +143,9 @@ class Fitting {
   /** Resolves with the text of an answer with its stored values put back, and removes them from the store. */
   async restore(text: string, result: unknown): Promise<string> {
     const structured = isObject(result) ? this.takenFor(result.structuredContent) : undefined
-    let whole = text
-    for (const [placeholder, intake] of this.values) {
-      const { stored, kind } = await intake.finish(this.budget, undefined)
-      const bytes = await this.store.take(stored.id, this.owner)
-      const plain = bytes.toString(kind === "binary" ? "base64" : "utf8")
-      whole = whole.replace(`"${placeholder}"`, () => (intake === structured ? plain : JSON.stringify(plain)))
-    }
-    return whole
+    const pieces: string[] = []
+    for await (const piece of this.withValues(text, structured)) pieces.push(piece)
+    return pieces.join("")
   }
 
   /** Drops the values whose storage was not completed. */
@@ -153,6 +158,57 @@ class Fitting {
   /** Returns the intake that has already stored a value, if any. */
   private takenFor(value: unknown): ResultIntake | undefined {
     return typeof value === "string" && this.values.size > 0 ? this.values.get(value) : undefined
+  }
+
+  /** Resolves with the blocks; values that are stored, although the answer may show them whole, are put back. */
+  private async withSmallValues(blocks: readonly unknown[]): Promise<readonly unknown[]> {
+    if (this.values.size === 0) return blocks
+    const whole: unknown[] = []
+    for (const block of blocks) {
+      const { text, mimeType } = largestOf(block)
+      const value = await this.takenFor(text)?.finish(this.budget, mimeType)
+      const isSmall = value !== undefined && value.stored.size <= this.budget
+      whole.push(isSmall ? parseExact(await this.restore(JSON.stringify(block), undefined)) : block)
+    }
+    return whole
+  }
+
+  /** Yields a JSON text with the stored values in place of their placeholders, and removes the values from the store. */
+  private async *withValues(text: string, structured: ResultIntake | undefined): AsyncGenerator<string> {
+    const places = [...this.values]
+      .map(([placeholder, intake]) => ({
+        at: text.indexOf(`"${placeholder}"`),
+        length: placeholder.length + 2,
+        intake,
+      }))
+      .filter(({ at }) => at >= 0)
+      .sort((one, other) => one.at - other.at)
+    let from = 0
+    for (const { at, length, intake } of places) {
+      const isJson = intake === structured
+      yield text.slice(from, at) + (isJson ? "" : '"')
+      for await (const plain of this.piecesOf(intake)) yield isJson ? plain : JSON.stringify(plain).slice(1, -1)
+      if (!isJson) yield '"'
+      from = at + length
+    }
+    yield text.slice(from)
+  }
+
+  /** Yields a stored value as the tool sent it, a text or base64, in pieces, and removes it from the store. */
+  private async *piecesOf(intake: ResultIntake): AsyncGenerator<string> {
+    const { stored, kind } = await intake.finish(this.budget, undefined)
+    const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
+    const reader = await this.store.open(stored.id, this.owner)
+    if (reader === undefined) throw new UnavailableError("cannot find what it has stored of it; call the tool again")
+    try {
+      for (let at = 0; at < stored.size; at += PIECE_BYTES) {
+        const bytes = await reader.read(at, at + PIECE_BYTES)
+        yield kind === "binary" ? bytes.toString("base64") : decoder.decode(bytes, { stream: true })
+      }
+    } finally {
+      await reader.close()
+      this.store.remove(stored.id)
+    }
   }
 
   private async contentOf(
@@ -175,11 +231,7 @@ class Fitting {
       large.size * NOTE_CHARS > left * 0.8 ||
       (large.size === 0 && structured === undefined)
     )
-      return this.storeBlocks(
-        await this.linked(blocks, taken, structured?.taken),
-        structured?.taken === undefined ? structured : undefined,
-        left,
-      )
+      return this.storeBlocks(blocks, new Set(taken.keys()), structured, left)
     let characters = smallCharacters
     /** Returns how many characters of each stored text the answer shows. */
     const share = (isStored: boolean): number => {
@@ -216,39 +268,23 @@ class Fitting {
     return shown
   }
 
-  /** Resolves with the blocks, with links in place of those whose values are already stored. */
-  private async linked(
-    blocks: readonly unknown[],
-    taken: ReadonlyMap<unknown, ResultIntake>,
-    takenStructured: ResultIntake | undefined,
-  ): Promise<readonly unknown[]> {
-    if (taken.size === 0 && takenStructured === undefined) return blocks
-    const linked: unknown[] = []
-    for (const block of blocks) {
-      const { mimeType, about } = largestOf(block)
-      const value = await taken.get(block)?.finish(this.budget, mimeType)
-      linked.push(...(value === undefined ? [block] : this.show({ value, about }, 0)))
-    }
-    const structured = await takenStructured?.finish(this.budget, "application/json")
-    if (structured !== undefined) linked.push(...this.show({ value: structured, about: "the structured content" }, 0))
-    return linked
-  }
-
-  /** Stores all blocks as one JSON text, and shows as many of the first ones as fit. */
+  /** Stores all blocks as one JSON text, and shows as many of the first ones as fit, up to the first of the `taken` ones. */
   private async storeBlocks(
     blocks: readonly unknown[],
+    taken: ReadonlySet<unknown>,
     structured: Structured | undefined,
     left: number,
   ): Promise<readonly unknown[]> {
     const more = structured === undefined ? {} : { structuredContent: structured.whole }
     const whole = { content: blocks, ...more }
-    const intake = await this.take("text", JSON.stringify(whole))
+    const intake = this.begin("text")
+    for await (const piece of this.withValues(JSON.stringify(whole), structured?.taken)) await pushWhole(intake, piece)
     const value = await intake.finish(this.budget, "application/json")
     const first: unknown[] = []
     let used = 0
     for (const block of blocks) {
       used += charactersOf(block, left)
-      if (used > (left - NOTE_CHARS) * 0.6) break
+      if (taken.has(block) || used > (left - NOTE_CHARS) * 0.6) break
       first.push(block)
     }
     const about = `all ${counted(blocks.length, "content block")}`
@@ -270,9 +306,14 @@ class Fitting {
   }
 
   private async take(encoding: "text" | "base64", text: string): Promise<ResultIntake> {
+    const intake = this.begin(encoding)
+    await pushWhole(intake, text)
+    return intake
+  }
+
+  private begin(encoding: "text" | "base64"): ResultIntake {
     const intake = new ResultIntake(Promise.resolve(this.store.create(this.owner)), encoding)
     this.intakes.push(intake)
-    await pushWhole(intake, text)
     return intake
   }
 
@@ -281,16 +322,20 @@ class Fitting {
     const { stored, kind, shape, head, tail } = value
     const { id, size, sha256, mimeType } = stored
     const uri = resultUri(id)
-    const start = kind === "binary" ? "" : cutText(head, Math.floor(characters * 0.7))
-    const end =
-      kind === "binary" || characters <= 0
-        ? ""
-        : tail.slice(Math.max(0, tail.length - Math.floor(characters * 0.2))).replace(/^[\uDC00-\uDFFF]/, "")
+    const isText = kind !== "binary" && characters > 0
+    const start = isText ? cutText(head, size <= characters ? size : Math.floor(characters * 0.7)) : ""
+    const edge = isText ? tail.slice(Math.max(0, tail.length - Math.floor(characters * 0.2))) : ""
+    // The end must not repeat what the beginning shows.
+    const left = Math.max(0, size - Buffer.byteLength(start))
+    const bytes = Buffer.from(edge.replace(/^[\uDC00-\uDFFF]/, ""))
+    const end = edgeOf(bytes.subarray(Math.max(0, bytes.length - left)), "end")
     const shownBytes = Buffer.byteLength(start) + Buffer.byteLength(end)
     const hidden = size - shownBytes
-    const rest = shownBytes === 0 ? "not in this answer" : `of which ${hidden} in the middle are left out here`
+    const part = hidden === 0 ? "which follow" : `of which ${hidden} in the middle are left out here`
+    const rest = shownBytes === 0 ? "not in this answer" : part
     const note = `[svc stored ${about}: ${size} bytes, ${more ?? rest}. ${shape}\n${this.howToRead(id, kind, uri)}]`
-    const text = start === "" ? note : `${note}\n\n${start}\n\n[… ${hidden} bytes left out …]\n\n${end}`
+    const gap = hidden === 0 ? "" : `\n\n[… ${hidden} bytes left out …]\n\n`
+    const text = start === "" ? note : `${note}\n\n${start}${gap}${end}`
     const link = {
       type: "resource_link",
       uri,

@@ -23,6 +23,7 @@ export type TakenValues = ReadonlyMap<string, ResultIntake>
 export class ResultIntake {
   private readonly text: TextShape | undefined
   private opened: ResultWriter | undefined
+  private finished: Promise<LargeValue> | undefined
   private head: Buffer = Buffer.alloc(0)
   /** The last bytes. */
   private readonly last: Buffer = Buffer.alloc(EDGE_BYTES)
@@ -64,8 +65,19 @@ export class ResultIntake {
     return this.text?.compactDigest
   }
 
-  /** Completes the value, or rejects with an UnavailableError. `mimeType` is the type of a binary value. */
-  async finish(budget: number, mimeType: string | undefined): Promise<LargeValue> {
+  /** Completes the value once, or rejects with an UnavailableError. `mimeType` is the type of a binary value. */
+  finish(budget: number, mimeType: string | undefined): Promise<LargeValue> {
+    this.finished ??= this.complete(budget, mimeType)
+    return this.finished
+  }
+
+  async abort(): Promise<void> {
+    await (await this.writer).abort()
+  }
+
+  // ---
+
+  private async complete(budget: number, mimeType: string | undefined): Promise<LargeValue> {
     if (this.rest !== "") await this.push(Buffer.alloc(0))
     if (this.text === undefined) {
       const type = mimeType ?? "application/octet-stream"
@@ -82,12 +94,6 @@ export class ResultIntake {
       tail: textOf(this.last.subarray(0, this.lastBytes), "end"),
     }
   }
-
-  async abort(): Promise<void> {
-    await (await this.writer).abort()
-  }
-
-  // ---
 
   /** Returns the bytes to store, after recording their shape and edges. */
   private seen(bytes: Buffer): Buffer {

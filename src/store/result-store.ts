@@ -103,22 +103,17 @@ export class ResultStore {
     return undefined
   }
 
-  /** Returns the bytes of a result and removes it. Rejects with an UnavailableError if the owner has none of this id. */
-  async take(id: string, owner: string): Promise<Buffer> {
-    const reader = await this.open(id, owner)
-    if (reader === undefined) throw new UnavailableError("a stored result is not there any more; call the tool again")
-    try {
-      return await reader.read(0, reader.about.size)
-    } finally {
-      await reader.close()
-      removeAll([join(this.options.folder, `${id}${SUFFIX}`)])
-    }
+  /** Removes a result of this store. */
+  remove(id: string): void {
+    removeAll([join(this.options.folder, `${id}${SUFFIX}`)])
   }
 
   /** Removes expired results, results beyond the capacity, and files of killed writers. Repeats while there are results. */
   sweep(): void {
     const { folder, clock, ttl, capacity } = this.options
     this.cancelSweep?.()
+    // First, so that a sweep that fails is repeated.
+    this.cancelSweep = clock.after(SWEEP_MS, () => this.sweep())
     this.unswept = 0
     const now = clock.now()
     removeAll(findTemporaries(folder, (name) => name.endsWith(SUFFIX)).filter((path) => isAbandoned(path, now)))
@@ -136,7 +131,7 @@ export class ResultStore {
       return time + ttl <= now || (at > 0 && (total > capacity || at >= MAX_FILES))
     })
     removeAll(removable.map(({ path }) => path))
-    this.cancelSweep = removable.length === files.length ? undefined : clock.after(SWEEP_MS, () => this.sweep())
+    if (removable.length === files.length) this.cancelSweep()
   }
 
   /** Ends the repeated sweeps. */

@@ -5,8 +5,8 @@
  *     {"jsonrpc":"2.0","id":"svcX.42","result":{"content":[{"type":"text","text":"a megabyte"}]}}
  *     {"jsonrpc":"2.0","id":"svcX.42","result":{"content":[{"type":"text","text":"PLACEHOLDER"}]}}
  *
- *  1. A value is large if it is open when more than LARGE bytes are kept. Only texts, binary data and `structuredContent` are
- *     separated: nothing in them is ever changed.
+ *  1. A value is large if more than LARGE bytes of it have arrived while it is still open. Only texts, binary data and
+ *     `structuredContent` are separated: nothing in them is ever changed.
  *  2. Passed values are checked: they are valid JSON at their place, in UTF-8. The reader checks the rest.
  *  3. At most MAX_VALUES values are separated: the owner reads the rest again for each.
  *  4. A placeholder is numbered and unguessable: no text of a server can be taken for it.
@@ -39,6 +39,8 @@ export class LargeValues {
   /** The bytes kept since then, in parts. */
   private kept: Uint8Array[] = []
   private keptBytes = 0
+  /** Looks for an open large value when so many bytes are kept. */
+  private nextLook = LARGE
   /** Bytes that the scanner has not taken yet: the beginning of a number, a name, a word or a character. */
   private untaken: Uint8Array = NOTHING
   /** Bytes that wait because the untaken bytes are a long number or name. */
@@ -133,16 +135,18 @@ export class LargeValues {
   private keep(bytes: Uint8Array): void {
     this.kept.push(bytes.slice())
     this.keptBytes += bytes.length
-    if (this.keptBytes > LARGE && this.offered < MAX_VALUES) this.separate()
+    if (this.keptBytes > this.nextLook && this.offered < MAX_VALUES) this.separate()
   }
 
-  /** Separates the open value at the end of the kept bytes, if it may be separated. */
+  /** Separates the open value at the end of the kept bytes, if it is large and may be separated. */
   private separate(): void {
     const { scanner, keptBytes } = this
     const kept = Buffer.concat(this.kept, keptBytes)
     this.kept = [kept]
+    // Looks less often the more is kept: each look copies all kept bytes.
+    this.nextLook = keptBytes + keptBytes / LOOKS_PER_DOUBLING
     const floor = this.floorOfValue(scanner.path(kept) ?? [])
-    if (floor === undefined) return
+    if (floor === undefined || scanner.taken - scanner.startAt(floor) <= LARGE) return
     const start = scanner.startAt(floor) - (scanner.taken - keptBytes)
     const placeholder = `${this.secret}.${this.count}`
     const rest = Buffer.concat([this.rest, kept.subarray(0, start), encode(`"${placeholder}"`)])
@@ -152,6 +156,7 @@ export class LargeValues {
     this.rest = rest
     this.kept = []
     this.keptBytes = 0
+    this.nextLook = LARGE
     this.floor = floor
     this.pass(kept.subarray(start))
   }
@@ -180,8 +185,10 @@ const MAX_CHUNK = 256 * 1024
 /** Bytes that are read at once while no value passes. Few, because kept bytes are copied. */
 const SEARCHED_CHUNK = 16 * 1024
 const SECRET_BYTES = 16
-/** Kept bytes after which an open value is separated. */
+/** Bytes of an open value after which it is separated. */
 const LARGE = 16 * 1024
+/** Looks for a large value while the kept bytes double. */
+const LOOKS_PER_DOUBLING = 4
 const MAX_VALUES = 8
 /** From this size on, in bytes, a number or a name is read again only when as many bytes have come: else its time would be quadratic. */
 const LONG_TOKEN = 64 * 1024

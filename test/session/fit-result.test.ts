@@ -13,6 +13,7 @@ import { ResultStore } from "../../src/store/result-store.ts"
 import { textOf } from "../../src/wire/frame.ts"
 import { resultText } from "../../src/wire/message.ts"
 import { fakeClient, fakeExchange, fakeGateway, fakeSpec } from "../fakes.ts"
+import { randomFrom } from "../random.ts"
 
 const BUDGET = 5000
 let folder: string
@@ -153,6 +154,55 @@ describe("a result above its budget", () => {
     expect(content[1]).toEqual(blocks[0] as Block)
     const stored = JSON.parse((await storedText(content.at(-1) as Block, call)).toString())
     expect(stored).toEqual({ content: blocks, structuredContent: { a: items } })
+  })
+
+  test("of many blocks is stored as the tool sent it, whatever has come when svc begins to store [results:stream:same]", async () => {
+    const call = callOf()
+    for (let seed = 0; seed < 16; seed++) {
+      const next = randomFrom(seed)
+      const below = (most: number) => Math.floor(next() * most)
+      const length = () => [1000, 15_000 + below(4000), 30_000 + below(70_000)][below(60)] ?? below(60)
+      const text = () => 'é "😀"\\\n'.repeat(1 + length() / 9)
+      const data = () => randomBytes(below(30_000)).toString("base64")
+      const block = (at: number): object => {
+        if (at % 97 === 1) return { type: "image", data: data(), mimeType: "image/png" }
+        return at % 7 === 3
+          ? { type: "resource", resource: { uri: `a:${at}`, text: text() } }
+          : { type: "text", text: text() }
+      }
+      const content = Array.from({ length: 150 + below(400) }, (_, at) => block(at))
+      const structured = below(3) === 0 ? { structuredContent: { rows: items.slice(0, below(2000)) } } : {}
+      const result = below(2) === 0 ? { content, ...structured } : { ...structured, content }
+      const whole = await fit(result, call)
+      const files = () => readdirSync(folder).length
+      for (const size of [4096, 65_536]) {
+        const before = files()
+        const fitted = await fitStreamed(JSON.stringify(result), size, call)
+        expect([seed, files() - before]).toEqual([seed, 1])
+        const stored = (await storedText(fitted.content.at(-1) as Block, call)).toString()
+        expect([seed, stored === JSON.stringify({ content, ...structured })]).toEqual([seed, true])
+        expect([seed, fitted.content[0]?.text?.includes(`all ${content.length} content blocks`)]).toEqual([seed, true])
+        const head = (one: Fitted) => one.content[0]?.text?.replace(/[0-9a-f]{32}|of which the first.*follow/g, "")
+        expect([seed, head(fitted)?.slice(0, 60)]).toEqual([seed, head(whole)?.slice(0, 60) as string])
+      }
+    }
+  })
+
+  test("never counts twice what it shows of a short value", async () => {
+    const call = callOf()
+    for (const length of [2000, 9000, 12_000, 16_000, 60_000]) {
+      const texts = ["y".repeat(500_000), { a: "x".repeat(length) }] as const
+      const frame = resultText(
+        1,
+        JSON.stringify({ content: [{ type: "text", text: texts[0] }], structuredContent: texts[1] }),
+      )
+      const answer = await fitResult({ frame, outcome: "ok" }, call, { spec: fakeSpec() }, "t", 8 * BUDGET)
+      const [note, shown = ""] = JSON.parse(textOf(answer.frame)).result.content[2].text.split(/\n\n(.*)/s)
+      const whole = JSON.stringify(texts[1])
+      const hidden = Number(/(\d+) in the middle are left out/.exec(note)?.[1] ?? 0)
+      expect(shown.replace(/\n\n.*\n\n/, "")).toHaveLength(whole.length - hidden)
+      if (hidden === 0) expect([note, shown]).toEqual([expect.stringContaining("bytes, which follow. "), whole])
+    }
   })
 
   test("keeps the blocks that are no longer than what it shows of a stored one", async () => {
