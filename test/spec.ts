@@ -1287,6 +1287,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a name must mean one token, in the audit log and in svc auth token revoke",
   },
+  "disk:full": {
+    says: "a full disk refuses only what needs the disk: sessions go on, and sessions and pins that could not be written are written as soon as they can be",
+    from: "choice",
+    why: "a disk that is full for an hour must cost nothing afterwards",
+  },
   "isolation:idle": {
     says: "with isolation \"session\", a session's process ends after idleTimeout (10 minutes) without a call; the session's next call starts another process, and says that the state of the old one is lost",
     from: "choice",

@@ -5,7 +5,6 @@ import type { Agent } from "../agent/agent.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
-import { lazy } from "../lib/lazy.ts"
 import type { Log } from "../lib/log.ts"
 import { createMarker, createSealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
@@ -89,11 +88,8 @@ export async function openClientSessions(
     ? (await import("../serve/client-context.ts")).createClientContexts(trustedClient, newId)
     : undefined
   // A client on stdio ends with svc, so its session needs no store. The start opens it after it listens: that takes 3 ms.
-  const ownStore = lazy(() =>
-    paths !== undefined && persist && transport === "http"
-      ? openStore(paths, log, systemClock.now() - sessionTtl)
-      : undefined,
-  )
+  const ownStore =
+    paths !== undefined && persist && transport === "http" ? storeOpener(paths, log, sessionTtl) : () => undefined
   const shared =
     cluster === undefined
       ? undefined
@@ -324,13 +320,31 @@ function openResults(
 
 const MAX_WARNINGS = 1000
 
-/** Opens the store of sessions. Logs a warning and returns undefined if it cannot be opened. */
-function openStore(paths: Paths, log: Log, before: number): SessionStore | undefined {
-  try {
-    return openSessionStore(sessionsFile(paths), before)
-  } catch (error) {
-    log.warn(`sessions will not survive a restart of svc: ${messageOf(error)}`)
-    return undefined
+/** After a failed attempt to open the store of sessions, the next one waits so long. */
+const REOPEN_MS = 60_000
+
+/** Returns a function that opens the store of sessions once, and tries again later if it cannot be opened. Logs what fails. */
+function storeOpener(paths: Paths, log: Log, ttl: number): () => SessionStore | undefined {
+  let store: SessionStore | undefined
+  let problem: string | undefined
+  let next = 0
+  const report = (found: string | undefined) => {
+    if (found === undefined && problem !== undefined) log.info("sessions are stored again")
+    if (found !== undefined && problem === undefined)
+      log.warn(`sessions are not stored now, so a restart of svc would end them: ${found}`)
+    problem = found
+  }
+  return () => {
+    const now = systemClock.now()
+    if (store !== undefined || now < next) return store
+    next = now + REOPEN_MS
+    try {
+      store = openSessionStore(sessionsFile(paths), now - ttl, report)
+      report(undefined)
+    } catch (error) {
+      report(messageOf(error))
+    }
+    return store
   }
 }
 

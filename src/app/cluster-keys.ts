@@ -2,7 +2,7 @@
  * The keys of a cluster: one seals state that clients send back to any replica, the other authenticates ids that they send
  * back.
  */
-import { systemClock } from "../lib/clock.ts"
+import { every, systemClock } from "../lib/clock.ts"
 import { createMarker, createSealer, type Marker, type Sealer } from "../lib/seal.ts"
 import type { SharedState } from "../store/shared-state.ts"
 
@@ -64,19 +64,16 @@ export function createKeys(state: Pick<SharedState, "connected" | "swap" | "read
   const checkLoss = async () => {
     if ((await state.read(KEYS))?.epoch !== epoch) await agree()
   }
-  let cancel: () => void
-  const check = () => {
+  const cancel = every(systemClock, CHECK_MS, () => {
     if (state.connected && epoch !== undefined) checkLoss().catch(() => undefined)
-    cancel = systemClock.after(CHECK_MS, check)
-  }
-  cancel = systemClock.after(CHECK_MS, check)
+  })
   return {
     sealer: { seal: (text) => sealer.seal(text), open: (text) => sealer.open(text) },
     mark: (...texts) => marker(...texts),
     ready,
     checkLoss,
     onback: (listener) => void listeners.push(listener),
-    close: () => cancel(),
+    close: cancel,
   }
 }
 

@@ -3,7 +3,7 @@
  * less time; a forgotten file or flag stays different. Replicas exchange digests.
  */
 import { parseDocument } from "../config/document.ts"
-import type { Clock } from "../lib/clock.ts"
+import { type Clock, every } from "../lib/clock.ts"
 import { digest } from "../lib/digest.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -26,7 +26,6 @@ export function watchConfigurations(
   const since = new Map<string, number>()
   let differing: readonly string[] = []
   let reported = ""
-  let cancel: () => void
   const check = () => {
     const all = replicas.all()
     const own = all.find(({ self }) => self)
@@ -46,14 +45,13 @@ export function watchConfigurations(
         )
       else log.info("all replicas have the same configuration")
     reported = text
-    cancel = clock.after(CHECK_MS, check)
   }
-  cancel = clock.after(CHECK_MS, check)
+  const cancel = every(clock, CHECK_MS, check)
   return {
     get differing() {
       return differing
     },
-    close: () => cancel(),
+    close: cancel,
   }
 }
 

@@ -68,11 +68,12 @@ export class ReplicaReach {
   // ---
 
   private tick(): void {
+    // First, so that a tick that fails is repeated.
+    this.cancel = this.deps.clock.after(TICK_MS, () => this.tick())
     const now = this.deps.clock.now()
     const living = this.deps.replicas.living()
     for (const id of this.probes.keys()) if (!living.some((other) => other.id === id)) this.probes.delete(id)
     for (const other of living) if (now >= (this.probes.get(other.id)?.next ?? 0)) this.probe(other)
-    this.cancel = this.deps.clock.after(TICK_MS, () => this.tick())
   }
 
   private probe(other: OtherReplica): void {

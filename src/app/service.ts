@@ -1,5 +1,5 @@
 /** Runs `svc serve`, from the first line of the log to the end of the last child. */
-import { delay, systemClock, withTimeout } from "../lib/clock.ts"
+import { delay, every, systemClock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { type Interrupt, watchInterrupts } from "../lib/interrupt.ts"
@@ -124,12 +124,9 @@ async function serveUntil(
     isDemo: options.demo,
     isReachable,
   })
-  let cancelKeepAlive: () => void
-  const keepAlive = () => {
+  const cancelKeepAlive = every(systemClock, KEEP_ALIVE_MS, () => {
     for (const stream of streams) stream.keepAlive()
-    cancelKeepAlive = systemClock.after(KEEP_ALIVE_MS, keepAlive)
-  }
-  cancelKeepAlive = systemClock.after(KEEP_ALIVE_MS, keepAlive)
+  })
 
   const reason = await Promise.race([
     stopped,

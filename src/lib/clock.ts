@@ -6,6 +6,20 @@ export type Clock = {
   after(ms: number, run: () => void): () => void
 }
 
+/**
+ * Runs `run` every `ms` milliseconds, until the returned function is called. A run that throws, which is a bug, does not end the
+ * repetition.
+ */
+export function every(clock: Clock, ms: number, run: () => void): () => void {
+  let cancel: () => void
+  const beat = () => {
+    cancel = clock.after(ms, beat)
+    run()
+  }
+  cancel = clock.after(ms, beat)
+  return () => cancel()
+}
+
 /** Resolves after `ms` milliseconds, or as soon as the signal is aborted. */
 export function delay(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

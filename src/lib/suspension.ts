@@ -1,5 +1,5 @@
 /** Notices that the process did not run for a while: it was suspended, or its machine was. */
-import type { Clock } from "./clock.ts"
+import { type Clock, every } from "./clock.ts"
 
 export type SuspensionWatch = {
   /** Calls `onresume` first if the process was suspended just now: a request may come before any timer. */
@@ -16,13 +16,7 @@ export function watchSuspension(clock: Clock, onresume: () => void): SuspensionW
     last = now
     if (gap > GAP_MS) onresume()
   }
-  let cancel: () => void
-  const beat = () => {
-    look()
-    cancel = clock.after(BEAT_MS, beat)
-  }
-  beat()
-  return { look, close: () => cancel() }
+  return { look, close: every(clock, BEAT_MS, look) }
 }
 
 // ---

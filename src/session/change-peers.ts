@@ -12,6 +12,7 @@
 import type { Agent } from "../agent/agent.ts"
 import { LIST_KEYS } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
+import { every } from "../lib/clock.ts"
 import { sha256 } from "../lib/digest.ts"
 import type { SharedState } from "../store/shared-state.ts"
 import { asText } from "../wire/message.ts"
@@ -78,12 +79,10 @@ export function createChangePeers(deps: ChangePeersDeps): ChangePeers {
   replicas.on("ask", ({ of }) => {
     if (of === replicas.id) sendAll()
   })
-  const check = () => {
+  every(clock, CHECK_MS, () => {
     for (const from of [...received.keys()]) if (replicas.find(from) === undefined) received.delete(from)
     for (const of of subscriptions.incomplete()) replicas.send({ kind: "ask", of })
-    clock.after(CHECK_MS, check)
-  }
-  clock.after(CHECK_MS, check)
+  })
   return {
     follow({ listsChanged, updated }) {
       replicas.on("lists", ({ lists }, from) => {

@@ -2,7 +2,7 @@
  * Fulfils a modern backend's `input_required` for a legacy client: sends each input request to the client as a server request.
  * The call is then retried with the responses and the exact `requestState`. patterns: Multi Round-Trip Requests.
  */
-import type { Clock } from "../lib/clock.ts"
+import { type Clock, every } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Exchange } from "./client.ts"
@@ -22,12 +22,8 @@ export async function fulfilInputRequired(
   const controller = new AbortController()
   const withdraw = () => controller.abort()
   cancellation.onabort(withdraw)
-  let cancel: () => void = () => undefined
-  const check = () => {
-    exchange.giveUpIfStale?.(clock.now(), false)
-    cancel = clock.after(CHECK_MS, check)
-  }
-  check()
+  exchange.giveUpIfStale?.(clock.now(), false)
+  const cancel = every(clock, CHECK_MS, () => exchange.giveUpIfStale?.(clock.now(), false))
   const answers = await Promise.all(
     questions.map(async ([key, question]) => {
       if (!isObject(question) || typeof question.method !== "string")

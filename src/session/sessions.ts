@@ -1,7 +1,7 @@
 /** The table of legacy sessions: bounded, and regularly cleared of sessions that have been idle for long. */
 
 import { identityOf, type Scope } from "../catalog/scope.ts"
-import type { Clock } from "../lib/clock.ts"
+import { type Clock, every } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import type { SessionStore, StoredSession } from "../store/session-store.ts"
 import type { Params } from "../wire/message.ts"
@@ -19,7 +19,7 @@ export class Sessions {
   private readonly byId = new Map<string, Session>()
   /** By id, the changes of other replicas that are being read. */
   private readonly refreshing = new Map<string, Promise<unknown>>()
-  private cancelSweep: () => void = () => undefined
+  private readonly cancelSweep: () => void
 
   constructor(
     private readonly clock: Clock,
@@ -30,7 +30,7 @@ export class Sessions {
     /** Returns the scope of a restored session from the scope of its URL and its `initialize` params. */
     private readonly rescope: (scope: Scope, params: Params) => Scope = (scope) => scope,
   ) {
-    this.sweep()
+    this.cancelSweep = every(clock, Math.min(limits.ttl, SWEEP_MS), () => this.sweep())
   }
 
   /** Opens the store now, so that the first session does not wait for it. */
@@ -256,16 +256,13 @@ export class Sessions {
   }
 
   private sweep(): void {
-    this.cancelSweep = this.clock.after(Math.min(this.limits.ttl, SWEEP_MS), () => {
-      const dead = this.clock.now() - this.limits.ttl
-      for (const session of [...this.byId.values()]) {
-        session.onMinute()
-        if (session.lastSeen > this.clock.now() - 2 * SWEEP_MS) this.save(session)
-        if (session.lastSeen < dead && session.inFlight === 0 && session.outlet === undefined)
-          this.remove(session.id, "expired")
-      }
-      this.sweep()
-    })
+    const dead = this.clock.now() - this.limits.ttl
+    for (const session of [...this.byId.values()]) {
+      session.onMinute()
+      if (session.lastSeen > this.clock.now() - 2 * SWEEP_MS) this.save(session)
+      if (session.lastSeen < dead && session.inFlight === 0 && session.outlet === undefined)
+        this.remove(session.id, "expired")
+    }
   }
 }
 

@@ -154,10 +154,11 @@ export class Replicas {
   join(facts: () => ReplicaFacts): void {
     const beat = (asks: boolean) => {
       this.cancelHello()
+      // First, so that a beat that fails is repeated.
+      this.cancelHello = this.clock.after(HELLO_MS, () => beat(false))
       this.removeGone()
       this.facts = facts()
       this.sendHello(asks)
-      this.cancelHello = this.clock.after(HELLO_MS, () => beat(false))
     }
     this.beat = beat
     beat(true)

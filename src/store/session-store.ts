@@ -4,8 +4,9 @@
  */
 import { Database } from "bun:sqlite"
 import { chmodSync, lstatSync } from "node:fs"
+import { BoundedMap } from "../lib/bounded-map.ts"
 import { sha256 } from "../lib/digest.ts"
-import { UnavailableError } from "../lib/errors.ts"
+import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { parseExact } from "../lib/json.ts"
 import type { Params } from "../wire/message.ts"
 import { isObject } from "../wire/message.ts"
@@ -29,11 +30,11 @@ export type StoredSession = {
 }
 
 export type SessionStore = {
-  /** Returns the session with an id, or undefined. */
+  /** Returns the session with an id, or undefined. Throws an UnavailableError if the store cannot be read. */
   load(id: string): StoredSession | undefined
-  /** `now` is in milliseconds since the epoch. */
+  /** Stores a session, now or as soon as that is possible; never throws. `now` is in milliseconds since the epoch. */
   save(id: string, session: StoredSession, now: number): void
-  /** Removes a session; one that other replicas use too is only forgotten here. */
+  /** Removes a session as `save` stores it; one that other replicas use too is only forgotten here. */
   remove(id: string): void
   close(): void
   /** Set if other replicas use the sessions too. */
@@ -87,9 +88,14 @@ export function keepKey(file: string): Uint8Array {
 
 /**
  * Opens the file and deletes sessions unused since `before` (milliseconds since the epoch). Throws if the file cannot be
- * opened.
+ * opened. If it cannot be written later, for example because the disk is full, changes stay in memory until it can; `onwrite`
+ * is called with the problem, and without one when all changes are written.
  */
-export function openSessionStore(file: string, before: number): SessionStore {
+export function openSessionStore(
+  file: string,
+  before: number,
+  onwrite: (problem: string | undefined) => void = () => undefined,
+): SessionStore {
   const database = openDatabase(file)
   database.run(
     "CREATE TABLE IF NOT EXISTS sessions (hash TEXT PRIMARY KEY, body TEXT NOT NULL, seen INTEGER NOT NULL) WITHOUT ROWID",
@@ -100,26 +106,69 @@ export function openSessionStore(file: string, before: number): SessionStore {
     "INSERT INTO sessions VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET body = excluded.body, seen = excluded.seen",
   )
   const remove = database.query("DELETE FROM sessions WHERE hash = ?")
+  /** Changes by hash that are not written yet; undefined for a removal. */
+  const unwritten = new BoundedMap<string, Row | undefined>(MAX_UNWRITTEN)
+  const write = (hash: string, row: Row | undefined) => {
+    if (row === undefined) remove.run(hash)
+    else save.run(hash, row.body, row.seen)
+  }
+  const writeAll = database.transaction(() => {
+    for (const [hash, row] of unwritten) write(hash, row)
+  })
+  const change = (hash: string, row: Row | undefined) => {
+    const isFailing = unwritten.size > 0
+    if (isFailing) unwritten.set(hash, row)
+    try {
+      if (isFailing) writeAll()
+      else write(hash, row)
+    } catch (error) {
+      unwritten.set(hash, row)
+      if (!isFailing) onwrite(messageOf(error))
+      return
+    }
+    unwritten.clear()
+    if (isFailing) onwrite(undefined)
+  }
+  const read = (hash: string): Pick<Row, "body"> | undefined => {
+    if (unwritten.has(hash)) return unwritten.get(hash)
+    try {
+      return load.get(hash) ?? undefined
+    } catch (cause) {
+      throw new UnavailableError(`cannot read ${file}: ${messageOf(cause)}`, { cause })
+    }
+  }
   return {
     load(id) {
-      const row = load.get(hashOfSession(id))
-      if (row === null) return undefined
+      const row = read(hashOfSession(id))
+      if (row === undefined) return undefined
       const value: unknown = parseExact(row.body)
       return isObject(value) && isObject(value.params) ? (value as unknown as StoredSession) : undefined
     },
     save(id, session, now) {
-      save.run(hashOfSession(id), JSON.stringify(session), now)
+      change(hashOfSession(id), { body: JSON.stringify(session), seen: now })
     },
     remove(id) {
-      remove.run(hashOfSession(id))
+      change(hashOfSession(id), undefined)
     },
-    close: () => database.close(),
+    close() {
+      try {
+        if (unwritten.size > 0) writeAll()
+      } catch {
+        // `onwrite` has reported it.
+      }
+      database.close()
+    },
   }
 }
 
 // ---
 
+/** A stored session: its JSON, and when it was last seen, in milliseconds since the epoch. */
+type Row = { readonly body: string; readonly seen: number }
+
 const KEY_BYTES = 32
+/** Changes that are kept while the file cannot be written. */
+const MAX_UNWRITTEN = 20_000
 const BUSY_MS = 2000
 
 function openDatabase(file: string): Database {

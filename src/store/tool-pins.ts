@@ -70,20 +70,21 @@ export function createToolPins(files: ToolPinFiles | undefined, clock: Clock): O
   const incomplete = new Set(files === undefined || existsSync(files.definitions) ? [] : known.keys())
   const unsaved = new Map<string, ToolDefinitions>()
   let saving = false
-  const save = () => {
+  const save = (ms = SAVE_MS) => {
     if (files === undefined || saving) return
     saving = true
     // A start lists many servers at once: write them together.
-    clock.after(SAVE_MS, () => {
+    clock.after(ms, () => {
       saving = false
       const value = Object.fromEntries([...known].map(([server, tools]) => [server, Object.fromEntries(tools)]))
       try {
         replaceState(files.pins, `${JSON.stringify(value)}\n`)
         if (unsaved.size > 0) saveDefinitions(files.definitions)
+        unsaved.clear()
       } catch {
-        // The folder is not writable: the pins live as long as the process.
+        // The disk may be full: the pins are in memory until it is not.
+        save(RETRY_MS)
       }
-      unsaved.clear()
     })
   }
   const saveDefinitions = (file: string) => {
@@ -159,6 +160,8 @@ export function createToolPins(files: ToolPinFiles | undefined, clock: Clock): O
 type Pin = { readonly hash: string; readonly seen?: string }
 
 const SAVE_MS = 500
+/** How long svc waits before it writes pins again that could not be written. */
+const RETRY_MS = 60_000
 const MAX_SERVERS = 1000
 const MAX_TOOLS = 5000
 

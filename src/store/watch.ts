@@ -1,7 +1,7 @@
 /** Watches files that users edit, through their folders: an atomic replace would end a watch of the file itself. */
 import { type FSWatcher, realpathSync, watch } from "node:fs"
 import { basename, dirname } from "node:path"
-import type { Clock } from "../lib/clock.ts"
+import { type Clock, every } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { readText } from "./files.ts"
 
@@ -63,15 +63,10 @@ export function watchFiles(
     }
   }
   attach()
-  let cancelPoll: () => void = () => undefined
-  const poll = () => {
-    cancelPoll = clock.after(POLL_MS, () => {
-      attach()
-      if (cancelDebounce === undefined && fingerprint() !== seen) schedule()
-      poll()
-    })
-  }
-  poll()
+  const cancelPoll = every(clock, POLL_MS, () => {
+    attach()
+    if (cancelDebounce === undefined && fingerprint() !== seen) schedule()
+  })
   return {
     acknowledge() {
       seen = fingerprint()

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { createSteadyClock, formatDuration, systemClock, withTimeout } from "../../src/lib/clock.ts"
+import { createSteadyClock, every, formatDuration, systemClock, withTimeout } from "../../src/lib/clock.ts"
 import { manualClock } from "../clock.ts"
 
 test("a delay longer than setTimeout can hold does not end at once", async () => {
@@ -12,6 +12,19 @@ test("a delay longer than setTimeout can hold does not end at once", async () =>
   await new Promise<void>((done) => void systemClock.after(30, done))
   for (const cancel of cancels) cancel()
   expect(passed).toBe(false)
+})
+
+test("a repetition goes on after a run that throws, until it is cancelled", async () => {
+  const clock = manualClock()
+  let runs = 0
+  const cancel = every(clock, 100, () => {
+    if (++runs === 2) throw new Error("a bug")
+    if (runs === 5) cancel()
+  })
+  await clock.pass(150)
+  await expect(clock.pass(100)).rejects.toThrow("a bug")
+  await clock.pass(1000)
+  expect([runs, clock.timers]).toEqual([5, 0])
 })
 
 test("withTimeout ends at its limit and leaves no timer", async () => {

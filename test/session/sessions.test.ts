@@ -1,4 +1,5 @@
 /** The limits of one client's share of common resources. */
+import { Database } from "bun:sqlite"
 import { expect, test } from "bun:test"
 import { mkdtempSync, rmSync, statSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -280,6 +281,54 @@ test("the key of task marks is created once, beside the sessions, and never thro
   memory.close()
   symlinkSync(join(folder, "elsewhere"), join(folder, "link"))
   expect(() => keepKey(join(folder, "link"))).toThrow("not a link")
+  rmSync(folder, { recursive: true })
+})
+
+test("while sessions cannot be stored, they go on, and all that happened is stored afterwards [disk:full]", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "svc-full-"))
+  const file = join(folder, "sessions.sqlite")
+  const clock = manualClock()
+  const problems: (string | undefined)[] = []
+  const limits = { count: 10, ttl: 600_000 }
+  const ended: string[] = []
+  const open = () => {
+    const store = openSessionStore(file, 0, (problem) => void problems.push(problem))
+    return new Sessions(
+      clock,
+      limits,
+      ({ id }) => void ended.push(id),
+      () => store,
+    )
+  }
+  const sessions = open()
+  const [kept, removed, old] = [sessionOf("p"), sessionOf("p"), sessionOf("p")]
+  for (const session of [kept, removed, old]) sessions.add(session, gateway)
+  // Stands for a full disk.
+  const other = new Database(file)
+  for (const change of ["INSERT", "UPDATE", "DELETE"])
+    other.run(
+      `CREATE TRIGGER full_${change} BEFORE ${change} ON sessions BEGIN SELECT RAISE(FAIL, 'disk is full'); END`,
+    )
+  const late = sessionOf("p")
+  sessions.add(late, gateway)
+  kept.logLevel = "error"
+  sessions.save(kept)
+  sessions.remove(removed.id, "was ended")
+  expect(sessions.get(removed.id, "p", scope, gateway)).toBeUndefined()
+  expect(problems).toEqual([expect.stringContaining("disk is full")])
+  await clock.pass(300_000)
+  for (const session of [kept, late]) session.lastSeen = clock.now()
+  await clock.pass(400_000)
+  expect(ended).toEqual([removed.id, old.id])
+  for (const change of ["INSERT", "UPDATE", "DELETE"]) other.run(`DROP TRIGGER full_${change}`)
+  sessions.save(late)
+  expect(problems.slice(1)).toEqual([undefined])
+  other.close()
+  const again = open()
+  const found = [kept, removed, old, late].map(({ id }) => again.get(id, "p", scope, gateway)?.logLevel ?? null)
+  expect(found.slice(0, 3)).toEqual(["error", null, null])
+  expect(again.get(late.id, "p", scope, gateway)?.id).toBe(late.id)
+  for (const one of [sessions, again]) one.close()
   rmSync(folder, { recursive: true })
 })
 

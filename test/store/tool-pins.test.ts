@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test"
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createToolPins } from "../../src/store/tool-pins.ts"
@@ -45,6 +45,18 @@ test("a tool that changes back matches its pin again, and the pin of a removed t
   expect(pins.approve("a", undefined)).toEqual([])
   pins.check("a", tools({}), defined)
   expect(pins.check("a", tools({ one: "2" }), defined)).toEqual(["one"])
+})
+
+test("pins that cannot be written are written as soon as they can [disk:full]", async () => {
+  const files = filesIn(join(folder, "later"))
+  const clock = manualClock()
+  createToolPins(files, clock).check("a", tools({ one: "1" }), defined)
+  await clock.pass(1000)
+  mkdirSync(join(folder, "later"))
+  await clock.pass(60_000)
+  const next = createToolPins(files, clock)
+  expect(next.check("a", tools({ one: "2" }), defined)).toEqual(["one"])
+  expect(next.definitions("a").size).toBe(1)
 })
 
 test("a broken file counts as an empty store, and is rewritten", async () => {
