@@ -17,7 +17,7 @@ import { readSections } from "../config/sections.ts"
 import { TOOL_LISTINGS } from "../config/tool-listing.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
-import { RequestError } from "../lib/errors.ts"
+import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { didYouMean } from "../lib/nearest.ts"
 import {
   type ClientToken,
@@ -140,7 +140,14 @@ export const token: CommandDef = {
         const context = openContext(args)
         const wanted = pickToken(tokensOf(context), String(args.token))
         const done = `revoked ${wanted.id} ${wanted.name}`.trim()
-        await changeTokens(context, (tokens) => new Map([...tokens].filter(([id]) => id !== wanted.id)))
+        await changeTokens(context, (tokens) => new Map([...tokens].filter(([id]) => id !== wanted.id))).catch(
+          (cause: unknown) => {
+            throw new UnavailableError(
+              `${describeToken(wanted)} still gives access, because it could not be revoked: ${messageOf(cause)}; correct that and try again, or end all access with \`svc stop\``,
+              { cause },
+            )
+          },
+        )
         const followed = await followChange(context, args, done)
         print(args.json === true, { revoked: wanted.id }, () => done)
         warnIfAway(followed?.away)
