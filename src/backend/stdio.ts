@@ -128,7 +128,7 @@ export class StdioTransport implements ClientTransport {
 
   private take(bytes: Uint8Array): void {
     if (this.over) return
-    const line = withoutByteOrderMark(bytes)
+    const line = trimmedStart(withoutByteOrderMark(bytes))
     if (line[0] !== BRACE && line[0] !== BRACKET) {
       this.deps.output.onstdoutnoise(line)
       if (line.length > 0) this.events.onnoise?.()
@@ -179,6 +179,15 @@ export class StdioTransport implements ClientTransport {
 const withoutByteOrderMark = (line: Uint8Array): Uint8Array =>
   line[0] === 0xef && line[1] === 0xbb && line[2] === 0xbf ? line.subarray(3) : line
 
+/** Drops white space before a message, which is part of JSON text. RFC 8259, 2. */
+function trimmedStart(line: Uint8Array): Uint8Array {
+  let start = 0
+  while (BLANKS.includes(line[start] as number)) start++
+  return start === 0 ? line : line.subarray(start)
+}
+
+/** Space, tab and carriage return; a line contains no line feed. */
+const BLANKS = [0x20, 0x09, 0x0d]
 const BRACE = 0x7b
 const BRACKET = 0x5b
 /** The most time between the end of stdout and the exit. */

@@ -99,6 +99,13 @@ test("a byte-order mark before the first frame is dropped", async () => {
   expect(frames).toEqual(['{"a":1}', '{"b":2}'])
 })
 
+test("a frame may begin with white space, which is part of JSON text", async () => {
+  const { frames, noise, lost } = shell(String.raw`printf ' {"a":1}\n\t\r  [1]\n\357\273\277 {"b":2}\n  ready\n'`)
+  await lost
+  expect(frames).toEqual(['{"a":1}', "[1]", '{"b":2}'])
+  expect(noise).toEqual(["ready"])
+})
+
 test("any kind of line break ends a frame, and a line that cannot be a frame is noise", async () => {
   const { frames, noise, lost } = shell(String.raw`printf '{"a":1}\r\n\n[1]\nready!\n{"b":2}\n'; exit 5`)
   expect(await lost).toMatchObject({ reason: "exited with code 5", exit: { code: 5, signal: null } })
