@@ -22,7 +22,7 @@ import { type Clock, withTimeout } from "../lib/clock.ts"
 import { messageOf, RPC_CODE } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import type { Log } from "../lib/log.ts"
-import { isObject, type Params } from "../wire/message.ts"
+import { type ErrorObject, isObject, type Params } from "../wire/message.ts"
 import { InsufficientScopeError, reasonWithoutName, UnauthorizedError } from "./client-transport.ts"
 import { type Connection, PeerError, subscriptionOf } from "./connection.ts"
 import { ownMeta, type Peer } from "./negotiate.ts"
@@ -372,19 +372,19 @@ export class Lister {
     const listening = { number, filter }
     this.listening = listening
     this.running++
-    const onend = (refused: boolean) => {
+    const onend = (error?: ErrorObject) => {
       this.running--
       if (this.ended || this.listening !== listening) return
       this.listening = undefined
-      if (refused) return
+      // A server that lacks the method, or refuses the filter, always will. Any other error may be over next time.
+      if (error !== undefined && FINAL_REFUSALS.includes(Number(error.code))) return
       deps.clock.after(this.relistenBackoff.next(), () => {
         if (!this.ended && this.listening === undefined) this.listen()
       })
     }
     outcome.then(
-      // An error answer is a refusal. After any other end, svc listens again.
-      (answer) => onend(answer.kind === "message" && answer.message.error !== undefined),
-      () => onend(false),
+      (answer) => onend(answer.kind === "message" ? answer.message.error : undefined),
+      () => onend(),
     )
   }
 }
@@ -416,6 +416,8 @@ const LIST_MS = 30_000
 const LIST_SHARE = 0.9
 const RESTORE_MS = 1000
 const RESTORE_MAX_MS = 60_000
+/** The errors after which svc does not ask for a stream again. */
+const FINAL_REFUSALS: readonly number[] = [RPC_CODE.methodNotFound, RPC_CODE.invalidParams]
 const RELISTEN_MS = 1000
 const RELISTEN_MAX_MS = 30_000
 

@@ -74,6 +74,34 @@ test("subscriptions that change in one turn are compared once", async () => {
   lister.end()
 })
 
+test.each([
+  [-32603, true],
+  [-32000, true],
+  [429, true],
+  [-32601, false],
+  [-32602, false],
+])("a stream for changes that is refused with %d is asked for again: %p", async (code, again) => {
+  const clock = manualClock()
+  let asked = 0
+  const connection = fakeConnection(clock, (frame) => {
+    const { id, method } = JSON.parse(String(frame))
+    if (method !== "subscriptions/listen") return
+    asked++
+    queueMicrotask(() =>
+      connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", id, error: { code, message: "no" } }))),
+    )
+  })
+  const peer = { era: "modern", capabilities: { tools: { listChanged: true } } } as unknown as Peer
+  const about = { onlisting() {}, subscriptions: () => [], logLevel: () => undefined }
+  const mask = createRedactor([]).maskKnown
+  const lister = new Lister(spec, connection, peer, about, { clock, log: silentLog, version: "1", mask })
+  await lister.begin()
+  await clock.pass(120_000)
+  // With a backoff of 1 to 30 s.
+  expect(asked).toBeWithin(again ? 4 : 1, again ? 12 : 2)
+  lister.end()
+})
+
 test("no log level is sent if no client set one, the server has no logging, or it is modern", () => {
   for (const [peer, level] of [
     [{}, undefined],
