@@ -107,9 +107,19 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a health check must not hang because a backend hangs",
   },
   "health:healthy:server": {
-    says: "a server is healthy if it is connected, answers pings, and had no transport failure in the last 60 s on its current connection",
+    says: "a server is healthy if it is connected, answers pings, and had no transport failure in the last 60 s on its current connection since its last success",
     from: "choice",
-    why: "a connection may have been open for hours without use, and failures before a reconnect are over",
+    why: "a connection may have been open for hours without use, and failures before a reconnect or a success are over",
+  },
+  "health:pings": {
+    says: "svc pings a server that has sent nothing for 30 s, also while requests wait; any answer is life, except one that says that the session is gone; a server that has never answered a ping is not judged by pings",
+    from: "choice",
+    why: "the use of a server must not conceal that it hangs, and some servers have no ping",
+  },
+  "health:alive": {
+    says: "no living process is ended for its silence, unless requests wait in silence for its unresponsiveTimeout; a remote connection is opened anew after two pings without an answer, or if requests wait in silence as long",
+    from: "choice",
+    why: "a server that is busy or lacks pings must not end in a crash loop, and a dead connection must not stay",
   },
   "tools:health": {
     says: "mcp_status and svc mcp status show whether a server is healthy, the reason if it is not, and its last ping, as /health and /health/mcp do",
@@ -122,7 +132,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a count that includes tools that no client sees conceals that the server is useless",
   },
   "health:unresponsive": {
-    says: "if a server does not answer pings, its last error says so, and the log says so once",
+    says: "if a server does not answer two pings in a row, it is unhealthy, its last error says so, and the log says so once",
     from: "choice",
     why: "without a reason, nobody can repair an unhealthy server",
   },

@@ -616,7 +616,7 @@ export class Agent {
 
 // ---
 
-const isBusy = ({ published }: Backend): boolean => published?.open.idleSince() === Number.POSITIVE_INFINITY
+const isBusy = ({ published }: Backend): boolean => published !== undefined && published.open.inFlight > 0
 
 function updateLogLevel(backends: Iterable<Backend>): void {
   for (const { published } of backends) published?.open.updateLogLevel()

@@ -18,6 +18,7 @@ import {
   InsufficientScopeError,
   LostError,
   reasonWithoutName,
+  saysSessionIsGone,
   UnauthorizedError,
   type UnauthorizedReason,
 } from "./client-transport.ts"
@@ -33,7 +34,7 @@ import {
   type ProcessExit,
   step,
 } from "./supervision.ts"
-import { NOISE, UNRESPONSIVE, unansweredReason } from "./unresponsive.ts"
+import { NOISE, silentReason, UNRESPONSIVE, unansweredReason } from "./unresponsive.ts"
 
 export type BackendDeps = {
   readonly clock: Clock
@@ -41,7 +42,16 @@ export type BackendDeps = {
     spec: ServerSpec,
     hooks: Pick<
       OpenHooks,
-      "onlisting" | "onfailure" | "onrenewed" | "onproblem" | "onnoise" | "repeated" | "before" | "learned" | "nextEra"
+      | "onlisting"
+      | "onfailure"
+      | "onrenewed"
+      | "onrecovered"
+      | "onproblem"
+      | "onnoise"
+      | "repeated"
+      | "before"
+      | "learned"
+      | "nextEra"
     >,
     signal: AbortSignal,
   ): Promise<EstablishedConnection>
@@ -65,8 +75,9 @@ export type BackendFacts = {
   restartCount: number
   /** The last request that the transport failed on the current connection. */
   lastTransportFailure: TransportFailure | undefined
-  /** When the last ping was answered or given up; `responsive` tells which. */
+  /** When the last ping was answered or given up. */
   lastPing: number | undefined
+  /** Whether the server has answered one of the last two pings, or sent anything else since. */
   responsive: boolean
   /** The address at which a user authorizes svc, if that is necessary. */
   authorizationUrl: string | undefined
@@ -104,7 +115,12 @@ export class Backend {
   private opening: { readonly controller: AbortController; readonly done: Promise<void> } | undefined
   private queue: Promise<void>
   private cancelTimer: (() => void) | undefined
-  private cancelPing: (() => void) | undefined
+  private cancelWatch: (() => void) | undefined
+  /**
+   * The pings on the current connection: when the last was sent, whether one was answered, how many in a row were not, and when
+   * the server had last sent anything as one was given up.
+   */
+  private pings = { at: 0, answered: false, missed: 0, heardAt: 0 }
   /** Milliseconds of the last wait, for the log. */
   private waitMs = 0
   /** The reason of the last loss that was logged. */
@@ -203,10 +219,11 @@ export class Backend {
         this.facts.lastTransportFailure = undefined
         this.facts.authorizationUrl = undefined
         if (this.current !== undefined) this.publish(this.current, this.current.listing)
-        this.schedulePing(0)
+        this.pings = { at: clock.now(), answered: false, missed: 0, heardAt: 0 }
+        this.watch()
         return
       case "unpublish":
-        this.cancelPing?.()
+        this.cancelWatch?.()
         this.published = undefined
         return
       case "wait":
@@ -256,7 +273,8 @@ export class Backend {
     const hooks = {
       onlisting: (listing: Listing) => this.relisted(epoch, listing),
       onfailure: (error: Error) => this.requestFailed(epoch, error),
-      onrenewed: () => this.sessionRenewed(epoch),
+      onrenewed: () => this.forgetFailure(epoch),
+      onrecovered: () => this.forgetFailure(epoch),
       onproblem: (reason: string) => this.noteProblem(epoch, reason),
       onnoise: () => {
         if (this.state.epoch === epoch && !this.facts.noisy) {
@@ -385,8 +403,8 @@ export class Backend {
     this.changed()
   }
 
-  /** Handles a new session, which is a new connection: failures of the old session do not count. */
-  private sessionRenewed(epoch: number): void {
+  /** Handles a success, or a new session, which is a new connection: earlier failures do not count. */
+  private forgetFailure(epoch: number): void {
     if (this.state.epoch !== epoch || this.facts.lastTransportFailure === undefined) return
     this.facts.lastTransportFailure = undefined
     this.changed()
@@ -405,42 +423,90 @@ export class Backend {
     this.lastListing = listing
   }
 
-  /** Pings an idle connection. Two pings in a row without an answer lose it. */
-  private schedulePing(missed: number): void {
+  /** Watches whether the server lives: whatever it sends shows it. choice: Health. */
+  private watch(): void {
     const { clock } = this.deps
     const { epoch } = this.state
-    this.cancelPing = clock.after(PING_MS, () => {
-      const open = this.published?.open
-      if (open === undefined || this.state.epoch !== epoch) return
-      if (clock.now() - open.idleSince() < PING_MS) {
-        this.schedulePing(0)
-        return
-      }
-      const timeout = Math.min(this.spec.tuning.requestTimeout, PING_TIMEOUT_MS)
-      open.ping(timeout).then(
-        () => this.pinged(epoch, true, 0),
-        // An error answer also shows that the backend responds.
-        (error: unknown) => this.pinged(epoch, error instanceof PeerError, missed),
-      )
+    const open = this.published?.open
+    if (open === undefined) return
+    this.cancelWatch = clock.after(this.nextLook(open), () => {
+      if (this.published?.open !== open || this.state.epoch !== epoch) return
+      if (open.lastReceived > this.pings.heardAt) this.noteLife("answers again")
+      if (this.loseIfDead(epoch, open)) return
+      if (clock.now() - open.lastReceived >= PING_MS && clock.now() - this.pings.at >= PING_MS) this.ping(epoch, open)
+      this.watch()
     })
   }
 
-  private pinged(epoch: number, answered: boolean, missed: number): void {
+  /** Returns the milliseconds until the next ping may be due, or until the silence is too long. */
+  private nextLook(open: EstablishedConnection): number {
+    const now = this.deps.clock.now()
+    const { unresponsiveTimeout = Number.POSITIVE_INFINITY } = this.spec.tuning
+    const ping = Math.max(open.lastReceived, this.pings.at) + PING_MS - now
+    const { silentFor } = open
+    const silence = silentFor === undefined ? unresponsiveTimeout / LOOKS : this.longestSilence - silentFor
+    return Math.max(Math.min(ping, silence), 1)
+  }
+
+  /** How long requests may wait with nothing received before the connection counts as lost, in milliseconds. */
+  private get longestSilence(): number {
+    const { launch, tuning } = this.spec
+    return (
+      tuning.unresponsiveTimeout ?? (launch.transport === "stdio" ? Number.POSITIVE_INFINITY : MAX_MISSED * PING_MS)
+    )
+  }
+
+  /** Pings the server. An answer that says that the session is gone is none. */
+  private ping(epoch: number, open: EstablishedConnection): void {
+    const { clock } = this.deps
+    this.pings.at = clock.now()
+    open.ping(Math.min(this.spec.tuning.requestTimeout, PING_TIMEOUT_MS)).then(
+      () => this.pinged(epoch, open, true),
+      // An error answer also shows that the server responds.
+      (error: unknown) => this.pinged(epoch, open, error instanceof PeerError && !saysSessionIsGone(error.message)),
+    )
+  }
+
+  private pinged(epoch: number, open: EstablishedConnection, answered: boolean): void {
     if (this.state.epoch !== epoch || this.published === undefined) return
-    const { facts, deps } = this
-    const wasResponsive = facts.responsive
-    facts.responsive = answered
+    const { facts, deps, pings } = this
     facts.lastPing = deps.clock.now()
-    if (!answered) facts.lastError = UNRESPONSIVE
-    if (wasResponsive && !answered) deps.onnote("warn", UNRESPONSIVE)
-    if (!wasResponsive && answered) deps.onnote("info", "answers pings again")
-    this.changed()
-    const count = answered ? 0 : missed + 1
-    if (count < MAX_MISSED || this.spec.tuning.restart.kind === "never") {
-      this.schedulePing(count)
-      return
+    if (answered) {
+      pings.answered = true
+      this.noteLife("answers pings again")
+    } else {
+      pings.missed++
+      pings.heardAt = open.lastReceived
     }
+    // A server without pings is not judged by them.
+    if (pings.answered && pings.missed >= MAX_MISSED) {
+      if (facts.responsive) deps.onnote("warn", UNRESPONSIVE)
+      facts.responsive = false
+      facts.lastError = UNRESPONSIVE
+    }
+    this.changed()
+    this.loseIfDead(epoch, open)
+  }
+
+  private noteLife(note: string): void {
+    this.pings.missed = 0
+    if (this.facts.responsive) return
+    this.facts.responsive = true
+    this.deps.onnote("info", note)
+    this.changed()
+  }
+
+  /** Loses a connection that is dead. A process that lives is none, unless its operator has set how long it may be silent. */
+  private loseIfDead(epoch: number, open: EstablishedConnection): boolean {
+    const { silentFor } = open
+    if (silentFor !== undefined) {
+      if (silentFor < this.longestSilence) return false
+      this.lost(epoch, silentReason(silentFor))
+      return true
+    }
+    if (this.spec.launch.transport === "stdio" || this.facts.responsive) return false
     this.lost(epoch, UNRESPONSIVE)
+    return true
   }
 }
 
@@ -465,7 +531,9 @@ const SLOW_MS = 30_000
 const MAX_NOTED = 8
 const PING_MS = 30_000
 const PING_TIMEOUT_MS = 10_000
-/** Pings without an answer that lose a connection. */
+/** Pings in a row without an answer that show that a server does not respond. */
 const MAX_MISSED = 2
+/** How often svc looks at a server within its `unresponsiveTimeout`. */
+const LOOKS = 4
 /** Longer than a child takes to die, even if it ignores SIGTERM. */
 const ABORT_MS = 15_000

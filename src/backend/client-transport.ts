@@ -177,3 +177,12 @@ export function reasonWithoutName(server: string, error: unknown): string {
   const isNamed = [`${server}: `, `${server} is `, `${server} needs `].some((start) => message.startsWith(start))
   return isNamed ? message.slice(server.length).replace(/^:? /, "") : message
 }
+
+/**
+ * Whether the text of an error says that the server has forgotten the session between svc and the server. No proof: a tool may
+ * have sessions of its own.
+ */
+export const saysSessionIsGone = (text: string): boolean =>
+  /\bsession|\b(?:not|un|never)[ -]?(?:been )?initiali[sz]ed|\b(?:re-?)?initiali[sz](?:e|ation) (?:first|again|required)|before initiali[sz]/i.test(
+    text,
+  )

@@ -57,6 +57,8 @@ export type OpenHooks = Omit<ListerHooks, "subscriptions" | "onlistchanged"> & {
   onfailure(error: Error): void
   /** The server has forgotten its session, and a new one is open. */
   onrenewed(): void
+  /** The server has answered a request after the transport had failed one. */
+  onrecovered?(): void
   /** Takes a problem that does not affect the state of the backend. */
   onproblem?(reason: string): void
   /** The process printed text on stdout that is not MCP. */
@@ -133,6 +135,7 @@ export class ConnectionAttempt {
       callerOfTask: (task) => hooks.callerOfTask?.(task, this.era),
       learned: hooks.learned,
       ping: (timeout) => this.ping(timeout),
+      onrecovered: () => hooks.onrecovered?.(),
       onprotocolerror: (text) => this.logProtocolError(text),
       onnotification: (method, params, caller) => {
         if (this.lister?.handles(method, params) !== true)
@@ -223,6 +226,7 @@ export class ConnectionAttempt {
     return {
       onframe: (frame, related) => connection.receive(frame, related),
       onlarge: (head) => connection.offer(head),
+      oncomment: () => connection.noteReceived(),
       ondropped: (edges, related) => connection.receiveOversized(edges, related),
       isPending: (number) => connection.isPending(number),
       onfail: (number, error) => this.failRequest(number, error),

@@ -120,6 +120,8 @@ export type ConnectionHooks = {
   readonly callerOfTask?: ((taskId: string) => Caller | undefined) | undefined
   /** The behaviour of the server's calls that earlier connections have learned; this connection adds to it. */
   readonly learned?: LearnedBehaviour | undefined
+  /** The backend has answered a request after the transport had failed one. */
+  onrecovered?(): void
   /** Pings the backend at once. Resolves with any result, rejects with a PeerError for an error answer. */
   ping?(timeout: number): Promise<void>
 }
@@ -139,8 +141,8 @@ type PendingRequest = PendingCall & {
 }
 
 export class Connection {
-  /** When the last frame went either way, milliseconds since the epoch. */
-  lastTraffic: number
+  /** When the backend last sent anything, milliseconds since the epoch. */
+  lastReceived: number
   /** When a client's request last went out or was answered, milliseconds since the epoch. */
   lastUsed: number
   /** svc's requests that wait for their answers, by number. */
@@ -150,6 +152,14 @@ export class Connection {
   private readonly attribution: Attribution
   /** The number of pending requests of clients. */
   private clientRequests = 0
+  /** The number of pending requests that a living backend answers, whatever it lacks: all but pings and streams. */
+  private awaited = 0
+  /** When the first request began to wait after all others were answered, milliseconds since the epoch. */
+  private waitingSince = 0
+  /** Whether a request has timed out since the backend last sent anything. */
+  private timedOut = false
+  /** Whether the transport has failed a request since the last answer to a request other than a ping. */
+  private hasFailed = false
   /** Resolves when no client's request is pending. */
   private drain: PromiseWithResolvers<void> | undefined
   /** Pings in flight that follow a cancellation. */
@@ -172,8 +182,8 @@ export class Connection {
     private readonly hooks: ConnectionHooks,
   ) {
     this.attribution = new Attribution(hooks.learned)
-    this.lastTraffic = clock.now()
-    this.lastUsed = this.lastTraffic
+    this.lastReceived = clock.now()
+    this.lastUsed = this.lastReceived
   }
 
   /** Sets the transport that requests are sent over. */
@@ -215,7 +225,6 @@ export class Connection {
         return
       }
       const now = this.clock.now()
-      this.lastTraffic = now
       const { method, caller, progressToken, timeout, onlarge } = call
       if (caller !== undefined) this.lastUsed = now
       // Lists the members: a spread would copy them one by one.
@@ -233,6 +242,7 @@ export class Connection {
         reject,
       })
       if (caller !== undefined) this.clientRequests++
+      if (isAwaited(method, timeout) && this.awaited++ === 0 && !this.timedOut) this.waitingSince = now
       this.armSweep()
       if (this.serverRequests.size > 0 && !this.hasRequestStreams && this.attribution.isAmbiguous(this.pending, now))
         this.ambiguousSince = now
@@ -300,7 +310,20 @@ export class Connection {
 
   /** Fails one request, because the transport did. */
   fail(number: number, error: Error): void {
+    this.hasFailed = true
     this.remove(number)?.reject(error)
+  }
+
+  /** Notes that the backend has sent something, even if it is no message: it lives. */
+  noteReceived(): void {
+    this.lastReceived = this.clock.now()
+    this.timedOut = false
+  }
+
+  /** Returns for how many milliseconds requests have waited while nothing was received; undefined if none waits. */
+  get silentFor(): number | undefined {
+    if (this.awaited === 0) return undefined
+    return this.clock.now() - Math.max(this.lastReceived, this.waitingSince)
   }
 
   /** Reports a fault of the backend to the operator, in words that may be the backend's. */
@@ -310,6 +333,7 @@ export class Connection {
 
   /** Fails the request that a message past the size limit answers. `edges` are the message's first and last bytes. */
   receiveOversized(edges: Uint8Array, related?: number): void {
+    this.noteReceived()
     const number = this.ids.findInEdges(edges) ?? related
     if (number === undefined) this.hooks.onprotocolerror("sent more than --max-result allows")
     else this.fail(number, new BackendError(this.server, "answered with more than --max-result allows"))
@@ -345,6 +369,7 @@ export class Connection {
       this.settle(answer.number, { kind: "frame", frame, answer })
       return
     }
+    this.noteReceived()
     try {
       for (const message of messagesIn(frame)) this.takeMessage(message, related)
     } catch (error) {
@@ -358,6 +383,7 @@ export class Connection {
   private remove(number: number): PendingRequest | undefined {
     const pending = this.pending.take(number)
     if (pending === undefined) return undefined
+    if (isAwaited(pending.method, pending.timeout)) this.awaited--
     if (pending.caller !== undefined && --this.clientRequests === 0) {
       this.drain?.resolve()
       this.drain = undefined
@@ -380,6 +406,7 @@ export class Connection {
     }
     return {
       push: (bytes) => {
+        this.noteReceived()
         if (!isWanted()) return undefined
         size += bytes.length
         pending.deadline = this.clock.now() + pending.timeout
@@ -446,6 +473,8 @@ export class Connection {
 
   private settle(number: number, outcome: RequestOutcome): void {
     const now = this.clock.now()
+    this.lastReceived = now
+    this.timedOut = false
     const waiting = this.pending.get(number)
     if (waiting?.isPassing === true) {
       this.reportSecondAnswer(waiting)
@@ -456,8 +485,11 @@ export class Connection {
       this.attribution.noteLateAnswer(number, now)
       return
     }
-    this.lastTraffic = now
-    if (pending.caller !== undefined) this.lastUsed = this.lastTraffic
+    if (pending.caller !== undefined) this.lastUsed = now
+    if (this.hasFailed && !isPing(pending.method)) {
+      this.hasFailed = false
+      this.hooks.onrecovered?.()
+    }
     this.attribution.noteAnswer(pending, this.pending, this.hasServerRequest(pending.caller), now)
     pending.resolve(outcome)
   }
@@ -474,7 +506,6 @@ export class Connection {
       }
       return
     }
-    this.lastTraffic = this.clock.now()
     if (isRequest(message)) {
       void this.answer(message, this.attribute(message, related))
       return
@@ -599,6 +630,7 @@ export class Connection {
 
   /** Cancels a request that has reached its time limit. */
   private timeOut(number: number, pending: PendingRequest): void {
+    this.timedOut ||= isAwaited(pending.method, pending.timeout)
     this.cancel(number, new BackendError(this.server, timeoutMessage(pending)))
   }
 
@@ -623,6 +655,12 @@ export class Connection {
     })
   }
 }
+
+/** Whether a request only asks whether the backend answers: `ping`, or `server/discover` in the modern era. */
+const isPing = (method: string): boolean => method === "ping" || method === "server/discover"
+
+/** Whether a backend that lives answers a request in time: it may lack pings, and a stream has no end. */
+const isAwaited = (method: string, timeout: number): boolean => timeout !== Number.POSITIVE_INFINITY && !isPing(method)
 
 /** Returns an answer, parsed. */
 export const responseOf = (outcome: RequestOutcome): Response =>

@@ -26,8 +26,10 @@ export type EstablishedConnection = {
   readonly inFlight: number
   /** Resolves with any answer. Rejects with a PeerError for an error answer, or after `timeout` milliseconds. */
   ping(timeout: number): Promise<void>
-  /** Returns when the last traffic was, in milliseconds since the epoch; Infinity while requests are in flight. */
-  idleSince(): number
+  /** When the backend last sent anything, in milliseconds since the epoch. */
+  readonly lastReceived: number
+  /** For how many milliseconds requests have waited while nothing was received; undefined if none waits. */
+  readonly silentFor: number | undefined
   /** Resolves when no client's request is in flight. */
   drained(): Promise<void>
   /** Subscribes to the current result of `subscriptions()`. */
@@ -91,8 +93,12 @@ export class ListedConnection implements EstablishedConnection {
     await this.transport.close()
   }
 
-  idleSince(): number {
-    return this.inFlight > 0 ? Number.POSITIVE_INFINITY : this.connection.lastTraffic
+  get lastReceived(): number {
+    return this.connection.lastReceived
+  }
+
+  get silentFor(): number | undefined {
+    return this.connection.silentFor
   }
 
   drained(): Promise<void> {

@@ -37,6 +37,8 @@ export type Credentials = {
 }
 
 export type RemoteEvents = TransportEvents & {
+  /** The server has sent a comment on a stream, which is no message: it lives. */
+  readonly oncomment?: (() => void) | undefined
   /** The server's session was opened again: its lists may have changed. */
   onrenewed?(): void
   /** A request got no response at all: the receiver should ping the server. A ping without a response loses the transport. */
@@ -235,9 +237,10 @@ export async function readEvents(
   limit: number,
   onevent: (event: ServerSentEvent) => void,
   watch: OversizeWatch = REJECT_OVERSIZE,
-  onlarge?: OfferFrame,
+  { onlarge, oncomment }: Pick<RemoteEvents, "onlarge" | "oncomment"> = {},
 ): Promise<void> {
-  const decoder = new SseDecoder({ onevent, limit, ondropped: watch.ondropped, onlong: watch.onlong, onlarge })
+  const { ondropped, onlong } = watch
+  const decoder = new SseDecoder({ onevent, limit, ondropped, onlong, onlarge, oncomment })
   try {
     await readChunks(response, (chunk) => decoder.push(chunk))
   } finally {

@@ -115,6 +115,7 @@ function pairUp(
     learned: undefined,
     onlisting: () => undefined,
     onrenewed: () => undefined,
+    onrecovered: () => undefined,
     // Only reports credentials that are refused on the second connection: if they are invalid, the first connection ends.
     onfailure: (error) => (error instanceof InsufficientScopeError ? hooks.onfailure(error) : report(error)),
     subscriptions: () => hooks.subscriptions(other.era),

@@ -117,8 +117,12 @@ export class PairedConnection implements EstablishedConnection, Pair {
     return this.first.ping(timeout)
   }
 
-  idleSince(): number {
-    return Math.max(this.first.idleSince(), this.other?.idleSince() ?? Number.NEGATIVE_INFINITY)
+  get lastReceived(): number {
+    return this.first.lastReceived
+  }
+
+  get silentFor(): number | undefined {
+    return this.first.silentFor
   }
 
   async drained(): Promise<void> {

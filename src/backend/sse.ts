@@ -91,7 +91,7 @@ export class SseTransport implements ClientTransport {
       this.lose(`sent an event of more than ${limit} bytes`),
     )
     try {
-      await readEvents(response, limit, (event) => this.take(event, url), watch)
+      await readEvents(response, limit, (event) => this.take(event, url), watch, { oncomment: this.events.oncomment })
       this.endpoint.reject(new Error("closed its event stream"))
       this.lose("closed its event stream")
     } catch (error) {

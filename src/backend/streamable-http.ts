@@ -270,7 +270,7 @@ export class StreamableHttpTransport implements ClientTransport {
         if (retry !== undefined) tail.retry = Math.max(retry, MIN_RETRY_MS)
         if (data !== undefined && data.length > 0) events.onframe(data, number)
       }
-      await readEvents(response, deps.limit, take, undefined, events.onlarge).catch((error: unknown) => {
+      await readEvents(response, deps.limit, take, undefined, events).catch((error: unknown) => {
         if (tail.id === undefined || error instanceof TooLargeError) throw error
       })
       const waiting = this.requests.has(number) && events.isPending?.(number) === true
@@ -335,7 +335,7 @@ export class StreamableHttpTransport implements ClientTransport {
         } else if (isEventStream(response)) {
           backoff.reset()
           renewed = undefined
-          await readEvents(response, deps.limit, take)
+          await readEvents(response, deps.limit, take, undefined, { oncomment: events.oncomment })
         } else {
           await response.body?.cancel()
           if (response.status < 500) return

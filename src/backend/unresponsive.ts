@@ -4,6 +4,10 @@ import { formatDuration } from "../lib/clock.ts"
 /** The message about a connected server that does not answer svc's pings. */
 export const UNRESPONSIVE = "does not answer pings"
 
+/** Returns the message about a server that has sent nothing for `ms` milliseconds while requests waited for it. */
+export const silentReason = (ms: number): string =>
+  `sent nothing for ${formatDuration(Math.floor(ms / 1000) * 1000)} while requests waited`
+
 /** The addition for a server that prints anything but MCP on stdout. */
 export const NOISE = "; it prints text on stdout that is not MCP (logs belong on stderr)"
 

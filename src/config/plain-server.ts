@@ -56,6 +56,7 @@ const USUAL: Readonly<Record<string, Check>> = {
   restartDelay: isPositive,
   connectionTimeout: isPositive,
   requestTimeout: isPositive,
+  unresponsiveTimeout: isPositive,
   timeout: isPositive,
   rateLimit: isPositive,
   maxProcesses: isPositive,

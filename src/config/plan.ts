@@ -469,6 +469,7 @@ function planTuning(config: ServerConfig, transport: Launch["transport"]): Tunin
     connectionTimeout:
       config.connectionTimeout ?? config.timeout ?? (stdio ? CONNECTION_MS.stdio : CONNECTION_MS.remote),
     requestTimeout: config.requestTimeout ?? config.timeout ?? REQUEST_MS,
+    ...(config.unresponsiveTimeout ? { unresponsiveTimeout: config.unresponsiveTimeout } : {}),
     restart: {
       kind: restartKind(config, transport),
       limit: config.maxRestarts ?? MAX_RESTARTS,

@@ -107,6 +107,11 @@ const shared = lazy(() => ({
   requestTimeout: timeout()
     .optional()
     .describe("Milliseconds allowed for one request; a progress notification restarts the timer"),
+  unresponsiveTimeout: milliseconds()
+    .optional()
+    .describe(
+      "Milliseconds that requests may wait while the server sends nothing at all, after which svc treats the server as lost and ends its process (default 0: off; svc reconnects to a remote server after 60000)",
+    ),
   oauth: oauthSchema().optional().describe("OAuth for remote servers"),
   headers: z.record(z.string(), z.string()).optional().describe("HTTP headers for remote servers"),
   inheritParentEnv: z

@@ -96,6 +96,8 @@ export type Tuning = {
   readonly connectionTimeout: number
   /** Milliseconds; progress resets it. */
   readonly requestTimeout: number
+  /** Milliseconds that requests may wait with nothing received before the server counts as lost; undefined for the default. */
+  readonly unresponsiveTimeout?: number | undefined
   readonly restart: RestartPolicy
   readonly isolation: "shared" | "session"
   /** The replicas of a cluster that run the server: one at a time, or all if undefined. */

@@ -178,6 +178,7 @@ const HARMLESS: ReadonlySet<string> = new Set([
   "timeout",
   "connectionTimeout",
   "requestTimeout",
+  "unresponsiveTimeout",
   "restartOnExit",
   "maxRestarts",
   "restartDelay",

@@ -40,6 +40,8 @@ export function formatEvent(data: Uint8Array | string, id?: string, event?: stri
 export type SseDecoderOptions = {
   /** Receives each whole event. */
   onevent(event: ServerSentEvent): void
+  /** Runs at each comment: a server that sends comments lives. */
+  readonly oncomment?: (() => void) | undefined
   /** Bytes of one event at most. */
   readonly limit: number
   /** Receives the edges of the data of an event past the limit, at the event's end. */
@@ -166,8 +168,10 @@ export class SseDecoder {
       return
     }
     const colon = line.indexOf(COLON)
-    // A comment.
-    if (colon === 0) return
+    if (colon === 0) {
+      this.options.oncomment?.()
+      return
+    }
     const field = decode(colon < 0 ? line : line.subarray(0, colon))
     let value = colon < 0 ? line.subarray(line.length) : line.subarray(colon + 1)
     if (value[0] === SPACE) value = value.subarray(1)

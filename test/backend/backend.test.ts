@@ -5,7 +5,7 @@ import { PeerError } from "../../src/backend/connection.ts"
 import type { EstablishedConnection } from "../../src/backend/established-connection.ts"
 import { STATUS_BY_STATE } from "../../src/backend/supervision.ts"
 import type { Listing } from "../../src/catalog/listing.ts"
-import type { RestartPolicy, ServerSpec } from "../../src/config/server-spec.ts"
+import type { Launch, RestartPolicy, ServerSpec } from "../../src/config/server-spec.ts"
 import { type ManualClock, manualClock, settle } from "../clock.ts"
 
 /** One attempt to open, which the test completes. */
@@ -21,6 +21,8 @@ type Attempt = {
   /** Reports that the transport failed a request. */
   failsRequest(error: Error): void
   renewsSession(): void
+  /** Reports that the server has answered a request after a failed one. */
+  recovers(): void
   opens(): Connected
   fails(error: Error): void
 }
@@ -29,8 +31,10 @@ type Connected = {
   /** Lets `close` finish; it does at once unless `holdClose` is set. */
   readonly closing: boolean
   closed(): void
-  answers: "yes" | "no" | "error"
-  idleSince: number
+  answers: "yes" | "no" | "error" | "forgotten"
+  lastReceived: number
+  silentFor: number | undefined
+  pings: number
 }
 
 const LISTING: Listing = {
@@ -45,12 +49,27 @@ const LISTING: Listing = {
   resourceTemplates: [],
 }
 
-function specOf(restart: Partial<RestartPolicy> = {}): ServerSpec {
+const STDIO: Launch = {
+  transport: "stdio",
+  command: "x",
+  args: [],
+  cwd: undefined,
+  env: {},
+  stderr: "pipe",
+  mode: "auto",
+}
+const HTTP: Launch = { transport: "http", url: "http://s/mcp", headers: {}, oauth: undefined, mode: "auto" }
+
+function specOf(
+  restart: Partial<RestartPolicy> = {},
+  launch: Launch = STDIO,
+  tuning: Partial<ServerSpec["tuning"]> = {},
+): ServerSpec {
   return {
     id: "web",
     name: "web",
     slug: "web",
-    launch: { transport: "stdio", command: "x", args: [], cwd: undefined, env: {}, stderr: "pipe", mode: "auto" },
+    launch,
     tuning: {
       tags: [],
       disabledTools: [],
@@ -63,6 +82,7 @@ function specOf(restart: Partial<RestartPolicy> = {}): ServerSpec {
       idleTimeout: 600_000,
       maxProcesses: 50,
       toolPinning: "report",
+      ...tuning,
     },
     secrets: [],
   }
@@ -76,7 +96,7 @@ function bench(spec = specOf(), options: { holdClose?: boolean; onchange?: () =>
   const living = new Set<object>()
   const backend = new Backend(spec, {
     clock,
-    open: (_, { onfailure, onrenewed, ...known }, signal) =>
+    open: (_, { onfailure, onrenewed, onrecovered, ...known }, signal) =>
       new Promise<EstablishedConnection>((resolve, reject) => {
         expect(living.size).toBe(0)
         signal.addEventListener("abort", () => reject(new Error("given up")))
@@ -85,6 +105,7 @@ function bench(spec = specOf(), options: { holdClose?: boolean; onchange?: () =>
           signal,
           failsRequest: onfailure,
           renewsSession: onrenewed,
+          recovers: () => onrecovered?.(),
           fails: reject,
           opens() {
             const { open, control } = connect(clock, living, options.holdClose === true)
@@ -112,14 +133,19 @@ function connect(
   let finish: () => void = () => undefined
   const me = {}
   living.add(me)
-  const state = { closing: false, answers: "yes" as Connected["answers"], idleSince: clock.now() }
+  const state = { closing: false, answers: "yes" as Connected["answers"], pings: 0 }
   const dead = new Promise<void>((resolve) => {
     finish = () => {
       living.delete(me)
       resolve()
     }
   })
-  const control: Connected = Object.assign(state, { lose: (loss: Loss) => lose(loss), closed: () => finish() })
+  const control: Connected = Object.assign(state, {
+    lastReceived: clock.now(),
+    silentFor: undefined as number | undefined,
+    lose: (loss: Loss) => lose(loss),
+    closed: () => finish(),
+  })
   const open = {
     listing: LISTING,
     pid: 4242,
@@ -132,10 +158,18 @@ function connect(
       return dead
     },
     ping: async () => {
+      control.pings++
       if (control.answers === "no") throw new Error("no answer to ping within 10 s")
+      control.lastReceived = clock.now()
+      if (control.answers === "forgotten") throw new PeerError(-32001, "Session not found")
       if (control.answers === "error") throw new PeerError(-32601, "Method not found")
     },
-    idleSince: () => control.idleSince,
+    get lastReceived() {
+      return control.lastReceived
+    },
+    get silentFor() {
+      return control.silentFor
+    },
     // The driver hands the connection on and does not look into it.
   } as unknown as EstablishedConnection
   return { open, control }
@@ -389,57 +423,128 @@ test("an operator's restart during a wait happens at once", async () => {
   expect(backend.state).toMatchObject({ kind: "recovering", attempt: 0 })
 })
 
-test("two pings in a row without an answer replace an idle backend; one does not", async () => {
-  const { backend, clock, last } = bench()
+/** Opens a backend over a connection whose server has answered one ping. */
+async function pinged(spec = specOf()) {
+  const { backend, clock, last, ...rest } = bench(spec)
   backend.start()
   await settle()
   const connected = last().opens()
-  await settle()
-  connected.answers = "no"
   await clock.pass(30_000)
-  expect(backend.facts.responsive).toBe(false)
-  connected.answers = "yes"
+  expect(connected.pings).toBe(1)
+  return { backend, clock, connected, last, ...rest }
+}
+
+test("a server that sends nothing for 30 s is pinged, also while requests wait; one that sends something is not [health:pings]", async () => {
+  const { clock, connected } = await pinged()
+  connected.silentFor = 0
   await clock.pass(30_000)
-  expect(backend.facts.responsive).toBe(true)
-  connected.answers = "no"
-  await clock.pass(60_000)
-  expect(connected.closing).toBe(true)
-  expect(backend.facts.lastError).toBe("does not answer pings")
+  expect(connected.pings).toBe(2)
+  for (let second = 0; second < 300; second++) {
+    connected.lastReceived = clock.now()
+    await clock.pass(1000)
+  }
+  expect(connected.pings).toBe(2)
 })
 
-test("an error answers a ping, and a busy backend is not pinged", async () => {
-  const { backend, clock, last } = bench()
-  backend.start()
-  await settle()
-  const connected = last().opens()
-  await settle()
+test("two pings in a row without an answer make a server unhealthy; one does not [health:unresponsive]", async () => {
+  const { backend, clock, connected } = await pinged()
+  connected.answers = "no"
+  await clock.pass(30_000)
+  expect(backend.facts.responsive).toBe(true)
+  connected.answers = "yes"
+  await clock.pass(30_000)
+  connected.answers = "no"
+  await clock.pass(30_000)
+  expect(backend.facts.responsive).toBe(true)
+  await clock.pass(30_000)
+  expect(backend.facts).toMatchObject({ responsive: false, lastError: "does not answer pings" })
+  // Whatever it sends shows that it lives.
+  connected.lastReceived = clock.now()
+  await clock.pass(30_000)
+  expect(backend.facts.responsive).toBe(true)
+})
+
+test.each(["supervised", "never"] as const)(
+  "a process that lives is not ended because it does not answer pings (%s) [health:alive]",
+  async (kind) => {
+    const { backend, clock, connected, attempts, notes } = await pinged(specOf({ kind }))
+    connected.answers = "no"
+    connected.silentFor = 1_000_000
+    await clock.pass(3_600_000)
+    expect([backend.state.kind, connected.closing, attempts.length]).toEqual(["connected", false, 1])
+    expect(backend.facts).toMatchObject({ responsive: false, lastError: "does not answer pings", restartCount: 0 })
+    expect(notes).toEqual(["does not answer pings"])
+    connected.answers = "yes"
+    await clock.pass(30_000)
+    expect(notes).toEqual(["does not answer pings", "answers pings again"])
+  },
+)
+
+test.each([STDIO, HTTP])(
+  "a server that never answered a ping is not judged by pings (%#) [health:pings]",
+  async (launch) => {
+    const { backend, clock, last, attempts } = bench(specOf({ kind: "reconnect" }, launch))
+    backend.start()
+    await settle()
+    last().opens().answers = "no"
+    await clock.pass(3_600_000)
+    expect([backend.state.kind, backend.facts.responsive, attempts.length]).toEqual(["connected", true, 1])
+  },
+)
+
+test("an error answers a ping, unless it says that the session is gone [health:pings]", async () => {
+  const { backend, clock, connected } = await pinged()
   connected.answers = "error"
   await clock.pass(300_000)
-  expect(backend.state.kind).toBe("connected")
-  connected.answers = "no"
-  connected.idleSince = Number.POSITIVE_INFINITY
-  await clock.pass(300_000)
   expect(backend.facts.responsive).toBe(true)
+  connected.answers = "forgotten"
+  await clock.pass(60_000)
+  expect(backend.facts.responsive).toBe(false)
 })
 
-test("an unsupervised backend that stops answering is logged once and not replaced [health:unresponsive]", async () => {
-  const { backend, clock, last, attempts, notes } = bench(specOf({ kind: "never" }))
+test("a remote connection is opened anew after two pings without an answer, or if requests wait in silence as long [health:alive]", async () => {
+  const idle = await pinged(specOf({ kind: "reconnect" }, HTTP))
+  idle.connected.answers = "no"
+  await idle.clock.pass(60_000)
+  expect([idle.connected.closing, idle.backend.facts.lastError]).toEqual([true, "does not answer pings"])
+  // Also if it has never answered a ping.
+  const { backend, clock, last } = bench(specOf({ kind: "reconnect" }, HTTP))
   backend.start()
   await settle()
-  const connected = last().opens()
-  await settle()
-  connected.answers = "no"
-  await clock.pass(300_000)
-  expect(backend.state.kind).toBe("connected")
-  expect(backend.facts).toMatchObject({ responsive: false, lastError: "does not answer pings", lastPing: clock.now() })
-  expect(notes).toEqual(["does not answer pings"])
-  connected.answers = "yes"
+  const busy = last().opens()
+  busy.answers = "no"
+  busy.silentFor = 59_000
   await clock.pass(30_000)
-  expect(notes).toEqual(["does not answer pings", "answers pings again"])
-  connected.lose({ reason: "gone" })
+  expect(busy.closing).toBe(false)
+  busy.silentFor = 60_000
+  await clock.pass(1000)
+  expect([busy.closing, backend.facts.lastError]).toEqual([true, "sent nothing for 1 min while requests waited"])
+})
+
+test("unresponsiveTimeout ends a process that lets requests wait in silence, and no other [health:alive]", async () => {
+  const { backend, clock, connected, attempts } = await pinged(specOf({}, STDIO, { unresponsiveTimeout: 8000 }))
+  connected.answers = "no"
+  await clock.pass(120_000)
+  expect(connected.closing).toBe(false)
+  connected.silentFor = 7999
+  await clock.pass(2000)
+  expect(connected.closing).toBe(false)
+  connected.silentFor = 8000
+  await clock.pass(2000)
+  expect([connected.closing, backend.facts.lastError]).toEqual([true, "sent nothing for 8 s while requests waited"])
+  await clock.pass(1000)
+  expect(attempts).toHaveLength(2)
+})
+
+test("unresponsiveTimeout replaces the limit of a remote connection [health:alive]", async () => {
+  const { clock, connected } = await pinged(specOf({ kind: "reconnect" }, HTTP, { unresponsiveTimeout: 300_000 }))
+  connected.answers = "no"
+  connected.silentFor = 299_000
   await clock.pass(300_000)
-  expect(backend.state.kind).toBe("failed")
-  expect(attempts).toHaveLength(1)
+  expect(connected.closing).toBe(false)
+  connected.silentFor = 300_000
+  await clock.pass(30_000)
+  expect(connected.closing).toBe(true)
 })
 
 test("a 401 makes a backend unauthorized, at the start and while connected", async () => {
@@ -476,7 +581,7 @@ test("a request that the transport fails is recorded and changes nothing else", 
   expect(backend.state.kind).toBe("connected")
 })
 
-test("a request that failed before the server reconnected or renewed its session does not count [health:healthy:server]", async () => {
+test("a request that failed before the server reconnected, renewed its session or answered another does not count [health:healthy:server]", async () => {
   const { backend, clock, last } = bench(specOf({ kind: "reconnect" }))
   backend.start()
   await settle()
@@ -492,6 +597,9 @@ test("a request that failed before the server reconnected or renewed its session
   last().failsRequest(new Error("ECONNREFUSED"))
   expect(backend.facts.lastTransportFailure).toBeDefined()
   last().renewsSession()
+  expect(backend.facts.lastTransportFailure).toBeUndefined()
+  last().failsRequest(new Error("answered 500"))
+  last().recovers()
   expect(backend.facts.lastTransportFailure).toBeUndefined()
 })
 

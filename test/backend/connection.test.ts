@@ -525,3 +525,70 @@ describe("a large answer that has not ended", () => {
     expect(await lost.ended).toBe("s: exited with code 3")
   })
 })
+
+describe("silence is measured by what is received", () => {
+  const request = (method: string, timeout: number, caller: Caller | undefined = undefined) =>
+    connection.request({ method, params: {}, caller, timeout })
+  const receive = (message: object) => connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", ...message })))
+  const logs = { method: "notifications/message", params: { level: "info", data: 1 } }
+
+  test("and begins with the first request that waits", async () => {
+    const opened = clock.now()
+    await clock.pass(50_000)
+    expect([connection.lastReceived, connection.silentFor]).toEqual([opened, undefined])
+    const { outcome } = request("tools/call", 100_000)
+    await clock.pass(20_000)
+    request("tools/list", 100_000).outcome.catch(() => undefined)
+    await clock.pass(10_000)
+    expect([connection.lastReceived, connection.silentFor]).toEqual([opened, 30_000])
+    receive(logs)
+    expect([connection.lastReceived, connection.silentFor]).toEqual([clock.now(), 0])
+    await clock.pass(5000)
+    receive({ id: sent[0]?.id, result: {} })
+    await outcome
+    await clock.pass(7000)
+    expect(connection.silentFor).toBe(7000)
+  })
+
+  test("and goes on if requests time out one after the other", async () => {
+    for (let call = 0; call < 6; call++) {
+      request("tools/call", 5000).outcome.catch(() => undefined)
+      await clock.pass(10_000)
+    }
+    request("tools/call", 5000).outcome.catch(() => undefined)
+    expect(connection.silentFor).toBe(60_000)
+  })
+
+  test("and pings and streams do not wait: a server may lack pings, and a stream has no end", async () => {
+    for (const method of ["ping", "server/discover"]) request(method, 100_000).outcome.catch(() => undefined)
+    request("subscriptions/listen", Number.POSITIVE_INFINITY)
+    await clock.pass(50_000)
+    expect(connection.silentFor).toBeUndefined()
+  })
+})
+
+test("a success is reported once after the transport failed a request; the answer to a ping is none [health:healthy:server]", () => {
+  let recovered = 0
+  const ids = createRequestIds("x")
+  connection = new Connection("s", ids, clock, {
+    owner: undefined,
+    onprotocolerror() {},
+    onnotification() {},
+    onrecovered: () => recovered++,
+  })
+  connection.attach({ pid: undefined, buffered: 0, close: async () => undefined, send() {} })
+  const ask = (method: string) => {
+    const { number, outcome } = connection.request({ method, params: {}, caller: undefined, timeout: 1000 })
+    outcome.catch(() => undefined)
+    return number
+  }
+  const answer = (number: number) =>
+    connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", id: ids.text(number), result: {} })))
+  answer(ask("tools/call"))
+  connection.fail(ask("tools/call"), new Error("answered 500"))
+  answer(ask("ping"))
+  expect(recovered).toBe(0)
+  answer(ask("tools/call"))
+  answer(ask("tools/call"))
+  expect(recovered).toBe(1)
+})

@@ -42,6 +42,18 @@ test("decodes events with any line ending, cut into chunks at any byte", () => {
   }
 })
 
+test("reports comments, which are no events: a server that sends them lives", () => {
+  let comments = 0
+  const decoder = new SseDecoder({
+    onevent: () => expect.unreachable(),
+    ondropped() {},
+    oncomment: () => comments++,
+    limit: 100,
+  })
+  for (const chunk of [": kee", "palive\n", "\n:\r\n\r\n"]) decoder.push(bytes(chunk))
+  expect(comments).toBe(2)
+})
+
 test("decodes what formatEvent wrote", () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.nat(), (value, places) => {
