@@ -1077,6 +1077,21 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a probe of /health does not understand JSON-RPC, and an MCP client understands nothing else",
   },
+  "inbound:slash": {
+    says: "a slash at the end of an address changes nothing, and needs no redirect",
+    from: "choice",
+    why: "people and programs write addresses with and without it, and many clients follow no redirect of a POST",
+  },
+  "session:unknown": {
+    says: "a session that svc does not have gets 404, with the code -32001 and the id of the request; null for a notification and a batch",
+    from: "choice",
+    why: "clients open a new session only at the answer that the official servers send",
+  },
+  "protocol:event": {
+    says: "each event with a message of MCP is named message",
+    from: "choice",
+    why: "some clients ignore events without a name",
+  },
   "inbound:rest": {
     says: "POST /mcp with {tool, arguments} runs the tool; a body with either member and neither jsonrpc nor method is such a call, even if it is malformed",
     from: "Internal tool invocation",

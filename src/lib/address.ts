@@ -9,17 +9,18 @@ import { lazy } from "./lazy.ts"
 export const LOOPBACK_HOSTS: readonly string[] = ["localhost", "127.0.0.1", "::1"]
 
 /**
- * Returns the canonical spelling of a host: lower case, without brackets, zone and trailing dot. Writes an IPv6 address in
- * its shortest form (RFC 5952), and an IPv4-mapped one as IPv4.
+ * Returns the canonical spelling of a host: lower case, without brackets and trailing dot. Writes an IPv6 address in its
+ * shortest form (RFC 5952) without its zone, and an IPv4-mapped one as IPv4.
  */
 export function plainHost(host: string): string {
   const bare = host
     .replace(/^\[(.*)\]$/, "$1")
-    .replace(/%.*$/, "")
     .replace(/\.$/, "")
     .toLowerCase()
-  if (familyOf(bare) !== "ipv6") return bare
-  const shortest = new URL(`http://[${bare}]`).hostname.slice(1, -1)
+  // Only IPv6 addresses have zones: `localhost%.evil.example` is another name.
+  const [address = ""] = bare.split("%", 1)
+  if (familyOf(address) !== "ipv6") return bare
+  const shortest = new URL(`http://[${address}]`).hostname.slice(1, -1)
   const [, high, low] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(shortest) ?? []
   if (high === undefined || low === undefined) return shortest
   const [left, right] = [Number.parseInt(high, 16), Number.parseInt(low, 16)]

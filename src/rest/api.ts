@@ -210,13 +210,13 @@ async function logIn(inbound: Inbound, deps: RestDeps, mask: (text: string) => s
       if (!query.has("state")) return await flow.begin(request)
       const session = login.createSession(await flow.finish(request))
       trace("ok")
-      return toPage(request, login, session)
+      return toPage(inbound, login, session)
     }
     const session = login.redeem(query.get("code") ?? "")
     if (session === undefined)
       throw new RequestError("forbidden", "This link was already used, or is older than 60 s; run `svc admin` again")
     trace("ok")
-    return toPage(request, login, session)
+    return toPage(inbound, login, session)
   } catch (error) {
     if (query.has("code") || query.has("error")) trace("error")
     if (!isPerson || !(error instanceof RequestError || error instanceof UnavailableError)) throw error
@@ -225,11 +225,11 @@ async function logIn(inbound: Inbound, deps: RestDeps, mask: (text: string) => s
 }
 
 /** Redirects to the page with the cookie of a session. The key of the session is in the fragment, which no server sees. */
-const toPage = (request: Request, login: AdminLogin, session: NewSession): Response =>
+const toPage = ({ request, slash }: Inbound, login: AdminLogin, session: NewSession): Response =>
   new Response(null, {
     status: HTTP_STATUS.seeOther,
     headers: {
-      location: `./#key=${session.csrf}`,
+      location: `${slash === "" ? "." : ".."}/#key=${session.csrf}`,
       "set-cookie": login.cookie(request, session),
       "referrer-policy": "no-referrer",
       "cache-control": "no-store",

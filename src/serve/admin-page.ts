@@ -25,10 +25,12 @@ export async function serveAdminPage(inbound: Inbound, files = embeddedFiles(bun
 
 // ---
 
-async function respond({ request, path }: Inbound, files: readonly PageFile[]): Promise<Response> {
+async function respond({ request, path, slash }: Inbound, files: readonly PageFile[]): Promise<Response> {
   if (request.method !== "GET" && request.method !== "HEAD")
     throw new RequestError("wrong_method", "Method not allowed")
-  if (path === "/admin") return new Response(null, { status: HTTP_STATUS.seeOther, headers: { location: "admin/" } })
+  // The page links to its files from below this address.
+  if (path === "/admin" && slash === "")
+    return new Response(null, { status: HTTP_STATUS.seeOther, headers: { location: "admin/" } })
   if (files.length === 0)
     throw new UnavailableError("The admin page is only in the built program; run `bun run build`, then dist/svc")
   const name = path.slice("/admin/".length)

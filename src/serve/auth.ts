@@ -53,7 +53,7 @@ export type AuthOptions = {
 /** Returns middleware that refuses requests without a valid token, and passes others on with their principal. */
 export function createAuthentication(options: AuthOptions): Middleware {
   const { tokens, catchUp, tokenOf, issuer, byScope, now, base, detailed, onrefused, onbug } = options
-  const refuse = (error: RequestError | UnavailableError, path: string, code?: ChallengeCode): Response =>
+  const refuse = (error: RequestError | UnavailableError, { path, slash }: Inbound, code?: ChallengeCode): Response =>
     errorResponse(error, {
       shape: shapeOf(path),
       ...(error instanceof UnavailableError ? { retryAfter: ISSUER_RETRY_S } : {}),
@@ -61,12 +61,12 @@ export function createAuthentication(options: AuthOptions): Middleware {
         "cache-control": "no-store",
         ...(error instanceof UnavailableError
           ? {}
-          : { "www-authenticate": challenge({ code, message: error.message }, path, issuer && base()) }),
+          : { "www-authenticate": challenge({ code, message: error.message }, path + slash, issuer && base()) }),
       },
     })
   const unauthorized = (inbound: Inbound, message: string, reason = message): Response => {
     onrefused(inbound, reason)
-    return refuse(new RequestError("unauthorized", message), inbound.path, "invalid_token")
+    return refuse(new RequestError("unauthorized", message), inbound, "invalid_token")
   }
   /** Returns the reason for the operator, with more detail than for the client: which token has expired, or has the same id. */
   const reasonFor = (text: string): string => {
@@ -97,7 +97,7 @@ export function createAuthentication(options: AuthOptions): Middleware {
     const { request, path, search } = inbound
     if (search !== "" && TOKEN_IN_QUERY.test(search)) {
       onrefused(inbound, "a token in the query")
-      return refuse(new RequestError("invalid_request", IN_QUERY), path, "invalid_request")
+      return refuse(new RequestError("invalid_request", IN_QUERY), inbound, "invalid_request")
     }
     const header = request.headers.get("authorization")
     let ofBrowser: string | undefined
@@ -106,11 +106,11 @@ export function createAuthentication(options: AuthOptions): Middleware {
     } catch (error) {
       if (!(error instanceof RequestError)) throw error
       onrefused(inbound, error.message)
-      return refuse(error, path)
+      return refuse(error, inbound)
     }
     if (header === null && ofBrowser === undefined) {
       onrefused(inbound, "no token")
-      return refuse(new RequestError("unauthorized", "Send a bearer token in the Authorization header"), path)
+      return refuse(new RequestError("unauthorized", "Send a bearer token in the Authorization header"), inbound)
     }
     const text = ofBrowser ?? BEARER.exec(header ?? "")?.[1]
     if (text === undefined) return unauthorized(inbound, "Authorization must be Bearer and a token")
@@ -126,7 +126,10 @@ export function createAuthentication(options: AuthOptions): Middleware {
           case "invalid":
             return unauthorized(inbound, verdict.reason)
           case "unavailable":
-            return refuse(new UnavailableError("The keys of the token issuer cannot be fetched; try again later"), path)
+            return refuse(
+              new UnavailableError("The keys of the token issuer cannot be fetched; try again later"),
+              inbound,
+            )
         }
       },
       (error: unknown) => {
@@ -142,7 +145,7 @@ export function createAuthentication(options: AuthOptions): Middleware {
       if (admission.metricsOnly !== true || inbound.path === "/metrics")
         return next({ ...inbound, principal: admission })
       onrefused(inbound, "the token gives access only to /metrics")
-      return refuse(new RequestError("forbidden", "This token gives access only to /metrics"), inbound.path)
+      return refuse(new RequestError("forbidden", "This token gives access only to /metrics"), inbound)
     }
     const decide = () => {
       const admission = authenticate(inbound)
@@ -161,13 +164,14 @@ export function createAuthentication(options: AuthOptions): Middleware {
 export const createResourceMetadata =
   (issuer: Pick<Issuer, "url" | "scopes">, base: () => string, tags: () => readonly string[]): Middleware =>
   (inbound, next) => {
-    const { path } = inbound
+    const { path, slash } = inbound
     if (path !== METADATA_PATH && !path.startsWith(`${METADATA_PATH}/`)) return next(inbound)
     const scopes = tags()
       .map((tag) => `${TAG_SCOPE}${tag}`)
       .filter((scope) => issuer.scopes.includes(scope))
     const metadata = {
-      resource: `${base()}${path.slice(METADATA_PATH.length)}`,
+      // Exactly the address that the client asks about.
+      resource: `${base()}${path.slice(METADATA_PATH.length)}${slash}`,
       authorization_servers: [issuer.url],
       ...(scopes.length === 0 ? {} : { scopes_supported: scopes }),
       bearer_methods_supported: ["header"],

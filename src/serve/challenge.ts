@@ -3,6 +3,7 @@
  * not load tokens. RFC 6750; RFC 9728.
  */
 import { RequestError } from "../lib/errors.ts"
+import type { Inbound } from "./inbound.ts"
 import { errorResponse, shapeOf } from "./respond.ts"
 
 export type ChallengeCode = "invalid_request" | "invalid_token" | "insufficient_scope"
@@ -20,15 +21,19 @@ export const TAG_SCOPE = "tag:"
 export const ADMIN_SCOPE = "svc:admin"
 
 /** Refuses a token that lacks scopes, and names them. RFC 6750, 3.1. */
-export function insufficientScope(scopes: readonly string[], path: string, base: string): Response {
+export function insufficientScope(
+  scopes: readonly string[],
+  { path, slash }: Pick<Inbound, "path" | "slash">,
+  base: string,
+): Response {
   const scope = scopes.join(" ")
   return errorResponse(new RequestError("forbidden", `The token needs the scope ${scope}`), {
     shape: shapeOf(path),
-    headers: { "www-authenticate": challenge({ code: "insufficient_scope", scope }, path, base) },
+    headers: { "www-authenticate": challenge({ code: "insufficient_scope", scope }, path + slash, base) },
   })
 }
 
-/** Writes a challenge; `base` names the metadata, undefined if there is none. RFC 6750, 3; RFC 9728, 5.1. */
+/** Writes a challenge for a path as it was requested; `base` names the metadata, undefined if there is none. RFC 6750, 3; RFC 9728, 5.1. */
 export function challenge(
   problem: { readonly code: ChallengeCode | undefined; readonly message?: string; readonly scope?: string },
   path: string,
@@ -49,4 +54,4 @@ export function challenge(
 const quotable = (text: string): string => text.replace(/[^\x20\x21\x23-\x5b\x5d-\x7e]/g, "'")
 
 /** Returns the path of the resource to which a path belongs; "" for svc as a whole. */
-const resourceOf = (path: string): string => (/^\/(?:mcp|servers\/[\w.%~-]{1,200}\/mcp)$/.test(path) ? path : "")
+const resourceOf = (path: string): string => (/^\/(?:mcp|servers\/[\w.%~-]{1,200}\/mcp)\/*$/.test(path) ? path : "")

@@ -9,8 +9,10 @@ import { ANONYMOUS, type Principal } from "./principal.ts"
 
 export type Inbound = {
   readonly request: Request
-  /** The path of the URL, percent-encoded as it came, without the query. */
+  /** The path of the URL, percent-encoded as it came, without the query and without a slash at its end, which means nothing. */
   readonly path: string
+  /** The end of the path that `path` lacks: a slash, or "". The name of a protected resource has it. RFC 9728, 3.3. */
+  readonly slash: string
   /** The query of the URL with its question mark, or "". */
   readonly search: string
   /** Returns the address of the client's socket. Costs a system call: call it only if the address is needed. */
@@ -32,8 +34,10 @@ export function createInbound(request: Request, address: () => string): Inbound 
   const start = url.startsWith("/") ? 0 : url.indexOf("/", url.indexOf("://") + 3)
   const query = url.indexOf("?")
   const end = query < 0 ? url.length : query
-  const path = start < 0 || start >= end ? "/" : url.slice(start, end)
-  return { request, path, search: url.slice(end), address, principal: ANONYMOUS }
+  let last = end
+  while (last > start + 1 && url.charCodeAt(last - 1) === SLASH) last--
+  const path = start < 0 || start >= end ? "/" : url.slice(start, last)
+  return { request, path, slash: url.slice(last, end), search: url.slice(end), address, principal: ANONYMOUS }
 }
 
 /** Joins middleware into one function: the first in the list runs first, `last` answers requests that none of them answers. */
@@ -49,3 +53,7 @@ export function withHeaders(
   for (const [name, value] of Object.entries(headers)) served.headers.set(name, value)
   return served
 }
+
+// ---
+
+const SLASH = 0x2f

@@ -38,13 +38,22 @@ import {
   type Params,
   parseJson,
   type Request as RpcRequest,
+  requestIdOf,
 } from "../wire/message.ts"
 import type { ClientContexts } from "./client-context.ts"
 import { elsewhereResponse, type Forward, isForwarded, type PassOn, UnreachedError } from "./forward.ts"
 import { type Asker, HttpExchange, type OpenStreams } from "./http-exchange.ts"
 import { ANONYMOUS, identityOfPrincipal, type Principal } from "./principal.ts"
 import { takeBodyText } from "./request-body.ts"
-import { accepted, endsConnection, errorResponse, JSON_HEADERS, noContent, retryHeaders } from "./respond.ts"
+import {
+  accepted,
+  endsConnection,
+  errorResponse,
+  JSON_HEADERS,
+  noContent,
+  retryHeaders,
+  UnknownSessionError,
+} from "./respond.ts"
 import { openSessionStream } from "./session-stream.ts"
 import { parseToolInvocation, serveToolInvocation } from "./tool-invocation.ts"
 import { META_CONTEXT } from "./trusted-client.ts"
@@ -129,7 +138,8 @@ type Served = Response | undefined | Promise<Response | undefined>
 /** Serves a POST. Not an async function, and creates a promise only if something is awaited, because it runs for every call. */
 function servePost(received: Received): void {
   const { http, deps, respond } = received
-  const fail = (error: unknown) => respond(refuse(error, received))
+  let value: unknown
+  const fail = (error: unknown) => respond(refuse(error, received, undefined, requestIdOf(value)))
   const settle = (served: Served) => {
     if (served instanceof Promise) served.then(settle, fail)
     else if (served !== undefined) respond(served)
@@ -137,12 +147,12 @@ function servePost(received: Received): void {
   const take = (body: string) => {
     try {
       deps.onbody?.(http)
-      const value = parseJson(body)
+      value = parseJson(body)
       if (deps.forward === undefined) settle(postHere(value, received))
       else
         preloadSession(received)
           .then(() => post(value, body, received))
-          .then(settle, (error: unknown) => respond(refuse(error, received, undefined, requestIdOf(value))))
+          .then(settle, fail)
     } catch (error) {
       fail(error)
     }
@@ -244,10 +254,6 @@ function reportUndelivered(error: unknown, value: unknown, received: Received, t
     received.deps.gateway.peers?.reportUndelivered(sessionOf(received), answer, to)
   throw error
 }
-
-/** Returns the id of a request; undefined if the posted value is not a request. */
-const requestIdOf = (value: unknown): Id | undefined =>
-  isObject(value) && "method" in value && isId(value.id) ? value.id : undefined
 
 /**
  * Forwards a message of a session to the replica that runs the session's processes. Takes the session over if that replica is
@@ -572,7 +578,7 @@ function sessionFor({ http, scope, principal, deps }: Received): Session {
   if (id === null)
     throw new RequestError("invalid_request", "The Mcp-Session-Id header is missing: send initialize first")
   const session = deps.sessions.get(id, principal.name, scope, deps.gateway)
-  if (session === undefined) throw new RequestError("not_found", "Session not found: send initialize again")
+  if (session === undefined) throw new UnknownSessionError("Session not found: send initialize again")
   return session
 }
 

@@ -5,7 +5,7 @@
  * 1. The path decides the shape of the body, whichever middleware refuses (`shapeOf`): a JSON-RPC error on MCP paths, problem
  *    details (RFC 9457) on `/api/v1`, `{"error": "…"}` on all other paths.
  * 2. A request body with `{tool, arguments}` is not JSON-RPC: its errors are `{"error": {"code", "message"}}`.
- * 3. The error decides the status and the JSON-RPC code. Only a code that the protocol defines may replace the table's.
+ * 3. The error decides the status and the JSON-RPC code. Only a code of wire/era.ts may replace the table's.
  * 4. Errors that are not svc's own are reported as bugs and rendered as "internal error".
  */
 import {
@@ -18,6 +18,7 @@ import {
   STATUS_PHRASES,
   UnavailableError,
 } from "../lib/errors.ts"
+import { SESSION_NOT_FOUND } from "../wire/era.ts"
 import { errorText, type Id, isObject } from "../wire/message.ts"
 
 export const JSON_HEADERS = { "content-type": "application/json" }
@@ -30,7 +31,7 @@ export type ErrorRendering = {
   readonly shape: ErrorShape
   /** The id of the JSON-RPC request that failed; left out if it is unknown. */
   readonly id?: Id | undefined
-  /** A JSON-RPC code that the protocol defines (wire/era.ts), instead of the table's. */
+  /** A JSON-RPC code of wire/era.ts, instead of the table's. */
   readonly code?: number | undefined
   /** Seconds after which the client may try again. Defaults to what the error states. */
   readonly retryAfter?: number | undefined
@@ -43,6 +44,16 @@ export type ErrorRendering = {
   readonly onbug?: ((error: unknown) => void) | undefined
 }
 
+/**
+ * A request names a session that svc does not have. Clients open a new one if the answer has this code, and a member `id`: some
+ * know neither the status nor other codes.
+ */
+export class UnknownSessionError extends RequestError {
+  constructor(message: string) {
+    super("not_found", message)
+  }
+}
+
 /** Returns the shape of error bodies on a path. */
 export const shapeOf = (path: string): ErrorShape => {
   if (MCP_PATH.test(path)) return "jsonrpc"
@@ -51,10 +62,12 @@ export const shapeOf = (path: string): ErrorShape => {
 
 /** Renders an error as a response, with `Retry-After` if the client should wait. */
 export function errorResponse(error: unknown, rendering: ErrorRendering): Response {
-  const { shape, id, hide, headers, onbug } = rendering
+  const { shape, hide, headers, onbug } = rendering
   if (isBug(error)) onbug?.(error)
   const { http, rpc } = codesOf(error)
-  const { code = rpc, status = http } = rendering
+  const isLost = error instanceof UnknownSessionError
+  const { code = isLost ? SESSION_NOT_FOUND : rpc, status = http } = rendering
+  const id = rendering.id ?? (isLost ? null : undefined)
   const message = hide === undefined ? publicMessage(error) : hide(publicMessage(error))
   const data = error instanceof RequestError ? error.data : undefined
   const stated = error instanceof UnavailableError ? error.retryAfter : undefined
@@ -99,7 +112,7 @@ const MCP_PATH = /^\/(?:mcp|sse|messages|servers\/[^/]+\/mcp)$/
 const NO_HEADERS: Readonly<Record<string, string>> = {}
 
 type ErrorFacts = {
-  readonly id: Id | undefined
+  readonly id: Id | null | undefined
   readonly code: number
   readonly message: string
   readonly data: unknown

@@ -269,11 +269,12 @@ function serveRoute(inbound: Inbound, deps: ServerDeps, narrowScope: NarrowScope
 /** Serves one backend under its own names. Throws a RequestError if there is none that the principal may see. */
 function serveBackend(
   name: string,
-  { request, path, search, principal }: Inbound,
+  inbound: Inbound,
   mcp: McpDeps,
   { agent, base }: ServerDeps,
   narrowScope: NarrowScope,
 ): Response | Promise<Response> {
+  const { request, search, principal } = inbound
   // Instances of templates are offered only to their own clients.
   const backend = agent.find(name).find(({ spec }) => spec.id === spec.name)
   if (backend !== undefined) {
@@ -283,7 +284,7 @@ function serveBackend(
       return serveMcp(request, narrowScope({ kind: "server", id, tools }, principal), principal, mcp)
     }
     const tag = tuning.tags.find(isScope)
-    if (principal.scoped && tag !== undefined) return insufficientScope([`${TAG_SCOPE}${tag}`], path, base())
+    if (principal.scoped && tag !== undefined) return insufficientScope([`${TAG_SCOPE}${tag}`], inbound, base())
   }
   throw new RequestError("not_found", `No server is named ${name.slice(0, 100)}`)
 }

@@ -1,14 +1,14 @@
 /** The old HTTP+SSE transport: a stream on /sse, posts to /messages. 2024-11-05: Transports, HTTP with SSE. */
 import type { Scope } from "../catalog/scope.ts"
-import { RequestError } from "../lib/errors.ts"
 import { Pipe } from "../session/pipe.ts"
 import { replicaIn } from "../store/replica-id.ts"
+import { type Id, parseJson, requestIdOf } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
 import { BYTE_STRATEGY, isUnread, SSE_COMMENT, SSE_HEADERS } from "./http-exchange.ts"
 import type { McpDeps } from "./mcp.ts"
 import { isSame, type Principal } from "./principal.ts"
 import { readBodyText } from "./request-body.ts"
-import { accepted, errorResponse } from "./respond.ts"
+import { accepted, errorResponse, UnknownSessionError } from "./respond.ts"
 
 /** The open streams by session id, each with the principal that opened it. */
 export type SsePipes = Map<string, { readonly pipe: Pipe; readonly principal: Principal }>
@@ -24,7 +24,7 @@ export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipe
         if (isUnread(controller)) {
           controller.error(new Error("the client does not read"))
           stop()
-        } else if (pipes.has(id)) controller.enqueue(formatEvent(frame, undefined, "message"))
+        } else if (pipes.has(id)) controller.enqueue(formatEvent(frame))
       }
       const stream = {
         keepAlive: () => controller.enqueue(SSE_COMMENT),
@@ -60,18 +60,31 @@ export async function postSseMessage(
   { maxBody, onbug, forward }: McpDeps,
 ): Promise<Response> {
   const id = new URL(request.url, "http://localhost").searchParams.get("sessionId") ?? ""
+  let body = ""
   try {
     const found = pipes.get(id)
     const home = found === undefined ? replicaIn(id) : undefined
+    body = await readBodyText(request, maxBody)
     if (forward !== undefined && home !== undefined) {
-      const forwarded = await forward(home, request, await readBodyText(request, maxBody))
+      const forwarded = await forward(home, request, body)
       if (forwarded !== undefined) return forwarded
     }
     if (found === undefined || !isSame(found.principal, principal))
-      throw new RequestError("not_found", "No stream has this sessionId; open /sse first")
-    found.pipe.receive(await readBodyText(request, maxBody))
+      throw new UnknownSessionError("No stream has this sessionId; open /sse first")
+    found.pipe.receive(body)
     return accepted()
   } catch (error) {
-    return errorResponse(error, { shape: "jsonrpc", onbug })
+    return errorResponse(error, { shape: "jsonrpc", id: requestIdIn(body), onbug })
+  }
+}
+
+// ---
+
+/** Returns the id of the request in a body; undefined if there is none, or the body cannot be read. */
+function requestIdIn(body: string): Id | undefined {
+  try {
+    return requestIdOf(parseJson(body))
+  } catch {
+    return undefined
   }
 }

@@ -106,7 +106,8 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
       const found = verdicts.get(key)
       if (found !== undefined && found.until > now()) return found.verdict
       // Without a configured audience, a token must be for the address to which it is sent, or for svc as a whole.
-      const resources = audience === undefined ? [`${base}${path}`, base, `${base}/`, `${base}/mcp`] : [audience]
+      const addresses = [path, "", "/mcp"].flatMap((end) => [`${base}${end}`, `${base}${end}/`])
+      const resources = audience === undefined ? addresses : [audience]
       const verdict = await check(token, resources)
       if (verdict.kind !== "valid") return verdict
       verdicts.set(key, { verdict, until: Math.min(verdict.claims.until, now() + REMEMBER_MS) })

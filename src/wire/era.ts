@@ -35,6 +35,9 @@ export const HEADER_MISMATCH = -32020
 export const MISSING_CLIENT_CAPABILITY = -32021
 export const UNSUPPORTED_VERSION = -32022
 
+/** The code of the official SDKs for a session that a server does not have. */
+export const SESSION_NOT_FOUND = -32001
+
 /** Returns the version in a request's `_meta`, which only modern requests have; otherwise undefined. */
 export function modernVersionOf(params: Params | undefined): string | undefined {
   const version = metaOf(params)?.[META_VERSION]

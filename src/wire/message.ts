@@ -100,10 +100,19 @@ export const idText = (id: Id): string => (typeof id === "number" ? String(id) :
 export const resultText = (id: Id, result: string): string => `{"jsonrpc":"2.0","id":${idText(id)},"result":${result}}`
 
 /** Returns an error response as text; without an id if it is undefined, as for a message with an unreadable id. */
-export function errorText(id: Id | undefined, code: ErrorObject["code"], message: string, data?: unknown): string {
+export function errorText(
+  id: Id | null | undefined,
+  code: ErrorObject["code"],
+  message: string,
+  data?: unknown,
+): string {
   const error = data === undefined ? { code, message } : { code, message, data }
   return JSON.stringify(id === undefined ? { jsonrpc: "2.0", error } : { jsonrpc: "2.0", id, error })
 }
+
+/** Returns the id of a request; undefined if the value is not a request. */
+export const requestIdOf = (value: unknown): Id | undefined =>
+  isObject(value) && "method" in value && isId(value.id) ? value.id : undefined
 
 /** Returns a notification as text. */
 export const notificationText = (method: string, params?: Params): string =>

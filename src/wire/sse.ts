@@ -22,12 +22,12 @@ const DATA = encode("data:")
 const LINE_BREAK = encode("\n")
 
 /**
- * Returns one event as bytes. `data` must contain no line break unless it is JSON: the event has it as a single line for every
- * line reader, because a line break would end the field and let a frame forge an event.
+ * Returns one event as bytes. Events of MCP are named `message`, because some clients ignore events without a name. `data` must
+ * contain no line break unless it is JSON: the event has it as a single line for every line reader, because a line break would end the field and let a frame forge an event.
  */
-export function formatEvent(data: Uint8Array | string, id?: string, event?: string): Uint8Array {
+export function formatEvent(data: Uint8Array | string, id?: string, event = "message"): Uint8Array {
   const bytes = escapeSeparators(data)
-  const head = encode(`${event === undefined ? "" : `event: ${event}\n`}${id === undefined ? "" : `id: ${id}\n`}data: `)
+  const head = encode(`event: ${event}\n${id === undefined ? "" : `id: ${id}\n`}data: `)
   const out = new Uint8Array(head.length + bytes.length + 2)
   out.set(head, 0)
   out.set(bytes, head.length)

@@ -13,6 +13,7 @@ import {
   processes,
   ROOT,
   runSvc,
+  SVC,
   startSvc,
 } from "./harness.ts"
 
@@ -67,6 +68,40 @@ describe("a session", () => {
     expect((await post(url, { id: 1, method: "tools/list" }, session)).status).toBe(404)
   })
 
+  test("that svc does not have is refused with -32001 and the request's id, however it is named [session:unknown]", async () => {
+    await using svc = await startSvc({ flags: ["--demo"] })
+    const url = `${svc.url}/mcp`
+    const mine = await initialize(url)
+    const lost = (id: unknown) => [404, { jsonrpc: "2.0", id, error: { code: -32001, message: expect.any(String) } }]
+    const send = async (at: string, body: unknown, session?: string) => {
+      const headers = { "content-type": "application/json", accept: BOTH }
+      const named = session === undefined ? headers : { ...headers, "mcp-session-id": session }
+      const response = await fetch(at, { method: "POST", headers: named, body: JSON.stringify(body) })
+      return [response.status, await response.json()]
+    }
+    const list = { jsonrpc: "2.0", id: "a1", method: "tools/list" }
+    for (const [body, id] of [
+      [list, "a1"],
+      [{ ...list, id: 7 }, 7],
+      [{ jsonrpc: "2.0", method: "notifications/initialized" }, null],
+      [{ jsonrpc: "2.0", id: 3, result: {} }, null],
+      [[list, { ...list, id: 2 }], null],
+    ] as const) {
+      for (const at of [url, `${svc.url}/servers/demo/mcp`, `${url}?tools=search`])
+        expect(await send(at, body, "gone")).toEqual(lost(id))
+      // A session of another address is as unknown as one that never was.
+      expect(await send(`${svc.url}/servers/demo/mcp`, body, mine)).toEqual(lost(id))
+      expect(await send(`${svc.url}/messages?sessionId=gone`, body)).toEqual(lost(id))
+    }
+    for (const method of ["GET", "DELETE"]) {
+      const headers = { accept: "text/event-stream", "mcp-session-id": "gone" }
+      const response = await fetch(url, { method, headers })
+      expect([response.status, await response.json()]).toEqual(lost(null))
+    }
+    // Only the session is unknown: other errors keep their codes.
+    expect((await send(url, list))[1]).toMatchObject({ id: "a1", error: { code: -32600 } })
+  })
+
   test("survives a restart of svc, unless --no-persist is set", async () => {
     const config = { mcpServers: { a: echo() } }
     const first = await startSvc({ config })
@@ -97,9 +132,11 @@ describe("a session", () => {
   })
 })
 
+type SentEvent = { id: string; data: string; event: string | undefined }
+
 /** The events of a stream as they come; `enough` ends the reading. */
-async function readEvents(response: Response, enough: (events: { id: string; data: string }[]) => boolean) {
-  const events: { id: string; data: string }[] = []
+async function readEvents(response: Response, enough: (events: SentEvent[]) => boolean) {
+  const events: SentEvent[] = []
   let text = ""
   const decoder = new TextDecoder()
   for await (const chunk of response.body ?? []) {
@@ -112,7 +149,7 @@ async function readEvents(response: Response, enough: (events: { id: string; dat
           .map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]),
       )
       text = text.slice(end + 2)
-      if (fields.id !== undefined) events.push({ id: fields.id, data: fields.data ?? "" })
+      if (fields.id !== undefined) events.push({ id: fields.id, data: fields.data ?? "", event: fields.event })
     }
     if (enough(events)) break
   }
@@ -125,7 +162,37 @@ const everything = async (): Promise<Instance> => {
   return svc
 }
 
-test("a stream whose connection breaks is resumed where it was", async () => {
+test("a slash at the end of an address changes nothing, for clients of each transport [inbound:slash]", async () => {
+  await using svc = await startSvc({ config: { mcpServers: { demo: { command: SVC, args: ["demo-server"] } } } })
+  await svc.said("demo: connected")
+  const { SSEClientTransport } = await import("@modelcontextprotocol/sdk/client/sse.js")
+  for (const path of ["/mcp/", "/mcp/?tools=all", "/servers/demo/mcp/", "/sse/"]) {
+    const client = new Client({ name: "t", version: "1" })
+    const url = new URL(`${svc.url}${path}`)
+    await client.connect(path === "/sse/" ? new SSEClientTransport(url) : new StreamableHTTPClientTransport(url))
+    expect([path, (await client.listTools()).tools.length > 0]).toEqual([path, true])
+    await client.close()
+  }
+  for (const [path, status] of [
+    ["/health/", 200],
+    ["/health/live/", 200],
+    ["/health/mcp/demo/", 200],
+    ["/mcp/server-card/", 200],
+    ["/servers/demo/mcp/server-card/", 200],
+    ["/api/tools/", 200],
+    ["/api/v1/servers/", 401],
+    ["/admin/", 200],
+    ["/nothing/", 404],
+  ] as const)
+    expect([path, (await fetch(`${svc.url}${path}`, { redirect: "error" })).status]).toEqual([path, status])
+  const { stdout } = await runSvc(["admin", "--print", "--config-dir", svc.folder])
+  const link = new URL(stdout.trim())
+  const opened = await fetch(`${link.origin}${link.pathname}/${link.search}`, { redirect: "manual" })
+  const page = new URL(opened.headers.get("location") ?? "", opened.url)
+  expect([opened.status, page.pathname]).toEqual([303, "/admin/"])
+})
+
+test("a stream whose connection breaks is resumed where it was; its events are named [protocol:event]", async () => {
   await using svc = await everything()
   const url = `${svc.url}/mcp`
   const session = await initialize(url)
@@ -133,12 +200,14 @@ test("a stream whose connection breaks is resumed where it was", async () => {
   const long = { jsonrpc: "2.0", ...call("e_svc_trigger-long-running-operation", { duration: 1, steps: 5 }, 9) }
   const broken = await fetch(url, { method: "POST", headers, body: JSON.stringify(long) })
   const seen = await readEvents(broken, (events) => events.length >= 3)
+  expect(seen.slice(1).every(({ event }) => event === "message")).toBe(true)
   expect(seen[0]?.data).toBe("")
   const last = seen.at(-1)?.id ?? ""
   const again = await fetch(url, {
     headers: { accept: "text/event-stream", "mcp-session-id": session, "last-event-id": last },
   })
   const rest = await readEvents(again, () => false)
+  expect(rest.every(({ event }) => event === "message")).toBe(true)
   const messages = [...seen.slice(1), ...rest].map(({ data }) => JSON.parse(data))
   expect(messages.slice(0, -1).map(({ params }) => params.progress)).toEqual([1, 2, 3, 4, 5])
   expect(messages.at(-1)).toMatchObject({ id: 1, result: { content: [{ type: "text" }] } })

@@ -14,6 +14,7 @@ const NETWORK = [
 const ELSEWHERE = [
   ..."example.com localhost.example.com notlocalhost 127.0.0.1.example.com 128.0.0.1 172.32.0.1 1.2.3.4".split(" "),
   ..."2001:db8::1 [2001:db8::1] ::ffff:1.2.3.4".split(" "),
+  ..."localhost%.evil.example localhost%25.evil.example 127.0.0.1%.evil.example 10.0.0.1%1".split(" "),
   "",
 ]
 

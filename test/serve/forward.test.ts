@@ -47,7 +47,10 @@ test("a stream that breaks off ends with an error for its request, also within a
       continue
     }
     const event = Buffer.from(last?.value ?? []).toString()
-    expect(JSON.parse(/^\n\ndata: (.*)\n\n$/.exec(event)?.[1] ?? "")).toMatchObject({ id, error: { code: -32603 } })
+    expect(JSON.parse(/^\n\nevent: message\ndata: (.*)\n\n$/.exec(event)?.[1] ?? "")).toMatchObject({
+      id,
+      error: { code: -32603 },
+    })
     expect((await reader?.read())?.done).toBe(true)
   }
 })

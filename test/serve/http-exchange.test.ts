@@ -28,6 +28,9 @@ function exchangeOf(
   return { exchange, answered, events, streams, connection }
 }
 
+/** Returns the event that carries a frame. */
+const event = (frame: string) => `event: message\ndata: ${frame}\n\n`
+
 const kindOf = (response: Response): string | null => response.headers.get("content-type")
 
 describe("a response", () => {
@@ -79,7 +82,7 @@ describe("a response", () => {
     const response = await answered
     expect([kindOf(response), streams.size]).toEqual(["text/event-stream", 1])
     exchange.finish(ANSWER, { status: 404 })
-    expect([response.status, await response.text()]).toEqual([200, `data: ${NOTIFICATION}\n\ndata: ${ANSWER}\n\n`])
+    expect([response.status, await response.text()]).toEqual([200, `${event(NOTIFICATION)}${event(ANSWER)}`])
     expect(streams.size).toBe(0)
   })
 
@@ -103,7 +106,7 @@ describe("a response", () => {
     exchange.notify(NOTIFICATION)
     exchange.finish(ANSWER)
     const text = await (await answered).text()
-    expect([text.startsWith("id: l-1-1"), text.includes("retry:")]).toEqual([true, false])
+    expect([text.startsWith("event: message\nid: l-1-1"), text.includes("retry:")]).toEqual([true, false])
   })
 
   test("to a cancelled request is an empty stream, or the end of the stream that it is", async () => {
@@ -114,7 +117,7 @@ describe("a response", () => {
     const other = exchangeOf("modern")
     other.exchange.notify(NOTIFICATION)
     other.exchange.finishUnanswered()
-    expect(await (await other.answered).text()).toBe(`data: ${NOTIFICATION}\n\n`)
+    expect(await (await other.answered).text()).toBe(event(NOTIFICATION))
   })
 
   test("that is an endless stream is closed by its request, which then answers", async () => {

@@ -315,12 +315,40 @@ describe("authentication", () => {
 
 test("an Inbound has the path and the query of every spelling of a URL", () => {
   const read = (url: string) => {
-    const { path, search } = createInbound({ url } as Request, () => "")
-    return [path, search]
+    const { path, slash, search } = createInbound({ url } as Request, () => "")
+    return [path, search, slash].filter((part, at) => at < 2 || part !== "")
   }
   expect(read("http://localhost:3050/mcp?tags=a")).toEqual(["/mcp", "?tags=a"])
   expect(read("http://localhost")).toEqual(["/", ""])
   expect(read("http://localhost?tags=a/b")).toEqual(["/", "?tags=a/b"])
   expect(read("/mcp?x=/y")).toEqual(["/mcp", "?x=/y"])
   expect(read("/mcp")).toEqual(["/mcp", ""])
+  expect(read("/mcp/")).toEqual(["/mcp", "", "/"])
+  expect(read("http://localhost/health/live//?x=/")).toEqual(["/health/live", "?x=/", "//"])
+  expect(read("http://localhost/?x")).toEqual(["/", "?x"])
+  expect(read("http://localhost//")).toEqual(["/", "", "/"])
+})
+
+describe("a slash at the end of an address changes nothing [inbound:slash]", () => {
+  test("each route, refusal and open path answers the same", async () => {
+    const { ask, all, team } = listener({ healthLimit: undefined })
+    for (const path of [
+      ...["/mcp", "/servers/shop/mcp", "/servers/missing/mcp", "/sse", "/messages", "/metrics", "/missing"],
+      ...["/health", "/health/live", "/health/ready", "/health/mcp", "/health/mcp/missing", "/oauth/callback"],
+    ])
+      for (const headers of [{}, bearer(all), bearer(team)])
+        for (const method of ["GET", "PUT"]) {
+          const [plain, slashed] = [await ask(path, headers, method), await ask(`${path}/`, headers, method)]
+          expect([path, slashed.status, slashed.body]).toEqual([path, plain.status, plain.body])
+        }
+  })
+
+  test("the metadata and the challenge name the resource as the client wrote it", async () => {
+    const { ask } = listener()
+    for (const path of ["/mcp", "/mcp/", "/servers/shop/mcp/"]) {
+      const { headers } = await ask(path)
+      expect(headers.get("www-authenticate")).toContain(`resource_metadata="http://localhost:3050${METADATA}${path}"`)
+      expect((await ask(`${METADATA}${path}`)).body.resource).toBe(`http://localhost:3050${path}`)
+    }
+  })
 })

@@ -63,8 +63,9 @@ test("a frame is one line and one event for every reader of lines, and the same 
       expect(line.split(ANY_END)).toEqual([line.slice(0, -1), ""])
       expect(JSON.parse(line)).toEqual(JSON.parse(json))
       const event = text(formatEvent(frame))
-      expect(event.split(ANY_END)).toEqual([event.slice(0, -2), "", ""])
-      expect(JSON.parse(event.slice("data: ".length))).toEqual(JSON.parse(json))
+      const [name = "", ...rest] = event.split("\n")
+      expect([name, event.split(ANY_END)]).toEqual(["event: message", [name, rest[0] ?? "", "", ""]])
+      expect(JSON.parse(event.slice("event: message\ndata: ".length))).toEqual(JSON.parse(json))
     }),
   )
 })

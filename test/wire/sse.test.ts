@@ -59,7 +59,9 @@ test("decodes what formatEvent wrote", () => {
     fc.property(fc.jsonValue(), fc.nat(), (value, places) => {
       const written = formatEvent(JSON.stringify(value), "7")
       const at = places % (written.length + 1)
-      expect(decodeAll([written.slice(0, at), written.slice(at)])).toEqual([event(JSON.stringify(value), { id: "7" })])
+      expect(decodeAll([written.slice(0, at), written.slice(at)])).toEqual([
+        event(JSON.stringify(value), { event: "message", id: "7" }),
+      ])
     }),
   )
 })
