@@ -66,7 +66,7 @@ export async function settleStates(states: ReadonlySet<SharedState>): Promise<vo
 }
 
 /** The leases of names, by the rules of the scripts in redis-state.ts. Times are milliseconds. */
-class LeaseTable {
+export class LeaseTable {
   private readonly leases = new Map<string, { holder: string; token: number; end: number }>()
   private readonly fences = new Map<string, number>()
 

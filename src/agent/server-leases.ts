@@ -1,6 +1,7 @@
 /**
- * Decides which replica of a cluster runs the servers with `"replicas": "one"`. A server has a lease in the shared state. The
- * replica that holds it, the owner, runs the server as configured. To the others it is a remote server at the owner's address.
+ * Runs the servers with `"replicas": "one"` on one replica of a cluster. A server has a lease in the shared state. The replica that
+ * holds it, the owner, runs the server as configured. To the others it is a remote server at the owner's address. What happens to
+ * a lease is decided in server-lease.ts; this file asks the shared state, waits, and tells the others.
  *
  *  1. The owner renews its lease every BEAT_MS. If renewal fails for SAFE_MS, it stops the server. The lease expires TTL_MS after
  *     the last renewal. By then the process has ended or is killed (`graceFor`), even if it was already being stopped for another
@@ -21,7 +22,19 @@ import { type Clock, delay, withTimeout } from "../lib/clock.ts"
 import type { Log } from "../lib/log.ts"
 import { isSameMark, type Marker } from "../lib/seal.ts"
 import type { Replica, Replicas } from "../store/replicas.ts"
-import type { Lease, SharedState } from "../store/shared-state.ts"
+import type { SharedState } from "../store/shared-state.ts"
+import {
+  endOf,
+  INITIAL_LEASE,
+  isHeld,
+  isUnowned,
+  type LeaseEffect,
+  type LeaseEvent,
+  type LeaseState,
+  runsHere,
+  step,
+  TTL_MS,
+} from "./server-lease.ts"
 
 export type ServerLeasesDeps = {
   readonly state: Pick<SharedState, "lease" | "connected" | "onstate">
@@ -50,13 +63,14 @@ export class ServerLeases {
     this.ends = [
       replicas.on("lease", ({ server, leaving, ms = DEFAULT_GRACE_MS }, from) => {
         const found = this.servers.get(server)
-        if (leaving === undefined) this.acquireNow(found)
-        else if (found !== undefined) this.awaitNext(found, { from, token: leaving, ms })
+        if (found === undefined) return
+        if (leaving === undefined) this.dispatch(found, { kind: "news" })
+        else this.dispatch(found, { kind: "ownerLeaves", replica: from, token: leaving, ms })
       }),
       state.onstate(() => {
-        for (const server of this.servers.values()) this.acquireNow(server)
+        for (const server of this.servers.values()) this.dispatch(server, { kind: "news" })
         // The error of a call to a server without an owner depends on it.
-        if ([...this.servers.values()].some(isUnowned)) deps.onchange()
+        if ([...this.servers.values()].some((server) => isUnowned(server.state))) deps.onchange()
       }),
     ]
   }
@@ -82,14 +96,15 @@ export class ServerLeases {
     const handedOver = new Set<string>()
     for (const spec of plan.specs) {
       const server = this.servers.get(spec.id)
-      if (server?.wasHandedOver) handedOver.add(spec.id)
-      if (server === undefined || (this.holds(server) && !server.hasLeft)) specs.push(spec)
-      else if (server.at === undefined) {
+      const owned = server?.state.owned
+      if (server?.state.wasHandedOver) handedOver.add(spec.id)
+      if (server === undefined || runsHere(server.state, this.deps.clock.now())) specs.push(spec)
+      else if (owned?.kind !== "elsewhere") {
         idle.push(this.unowned(spec))
         // A process that is being stopped may still print its secrets.
         idleSecrets.push(...spec.secrets)
       } else {
-        const { url, credential } = server.at
+        const { url, credential } = owned.owner
         const launch = {
           transport: "http",
           url,
@@ -117,9 +132,11 @@ export class ServerLeases {
    */
   admits(slug: string, credential: string, begins = false): boolean {
     const server = [...this.servers.values()].find((one) => one.slug === slug)
-    if (server?.lease === undefined || !this.holds(server)) return false
-    if (begins && server.leavingUntil !== undefined && server.next !== undefined) return false
-    return isSameMark(credential, this.credentialFor(server.id, server.lease.token))
+    if (server === undefined || !this.holds(server)) return false
+    const { owned } = server.state
+    if (owned.kind !== "here" || (begins && owned.leaving !== undefined && owned.leaving.phase !== "announced"))
+      return false
+    return isSameMark(credential, this.credentialFor(server.id, owned.lease.token))
   }
 
   /**
@@ -128,9 +145,9 @@ export class ServerLeases {
    */
   check(id: string): boolean {
     const server = this.servers.get(id)
-    if (server === undefined) return true
-    this.expire(server)
-    return this.holds(server)
+    if (server === undefined || this.holds(server)) return true
+    this.dispatch(server, { kind: "look" })
+    return false
   }
 
   /**
@@ -139,37 +156,42 @@ export class ServerLeases {
    */
   graceFor(id: string): number | undefined {
     const ends = [this.servers.get(id), ...this.releasing].flatMap((server) =>
-      server?.id === id && server.endBy !== undefined ? [server.endBy] : [],
+      server?.id === id ? (endOf(server.state) ?? []) : [],
     )
     return ends.length === 0 ? undefined : Math.max(0, Math.min(...ends) - this.deps.clock.now())
   }
 
   /** Returns each server with its owner, which may be this replica; `replica` is undefined while it has none. */
   owners(): readonly { readonly server: string; readonly replica: string | undefined }[] {
-    return [...this.servers.values()].map((server) => ({
-      server: server.id,
-      replica: this.holds(server) ? this.deps.replicas.id : server.at?.replica,
-    }))
+    return [...this.servers.values()].map((server) => {
+      const { owned } = server.state
+      const other = owned.kind === "elsewhere" ? owned.owner.replica : undefined
+      return { server: server.id, replica: this.holds(server) ? this.deps.replicas.id : other }
+    })
   }
 
   /** Whether new calls to a server wait for its next owner, because the present one stops. */
   isHandingOver(id: string): boolean {
-    const next = this.servers.get(id)?.next
-    return next !== undefined && this.deps.clock.now() < next.until && next.waiting < MAX_WAITING
+    const server = this.servers.get(id)
+    const by = server?.state.nextBy
+    return by !== undefined && this.deps.clock.now() < by && (server?.next?.waiting ?? 0) < MAX_WAITING
   }
 
   /** Resolves when the next owner of a server is known, or when calls should no longer wait for it. */
   async whenHandedOver(id: string): Promise<void> {
-    const next = this.servers.get(id)?.next
-    if (next === undefined || !this.isHandingOver(id)) return
+    const server = this.servers.get(id)
+    if (server?.state.nextBy === undefined || !this.isHandingOver(id)) return
+    const ms = server.state.nextBy - this.deps.clock.now()
+    server.next ??= { ...Promise.withResolvers<void>(), waiting: 0 }
+    const { next } = server
     next.waiting++
-    const ms = next.until - this.deps.clock.now()
     await withTimeout(this.deps.clock, ms, next.promise).finally(() => next.waiting--)
   }
 
   /** Takes no more leases, and keeps those that it has. */
   drain(): void {
     this.isDraining = true
+    for (const server of this.servers.values()) this.dispatch(server, { kind: "drain" })
   }
 
   /**
@@ -177,15 +199,12 @@ export class ServerLeases {
    * milliseconds fail. Resolves when the calls that the others sent before they heard of it have arrived.
    */
   async leave(ms: number): Promise<void> {
-    const held = [...this.servers.values()].filter(({ lease }) => lease !== undefined)
+    const held = [...this.servers.values()].filter(({ state }) => state.owned.kind === "here")
     if (held.length === 0) return
     const by = this.deps.clock.now() + ms
-    for (const server of held) {
-      server.leavingUntil = by
-      this.announceLeaving(server)
-    }
+    for (const server of held) this.dispatch(server, { kind: "leave", by })
     await delay(this.deps.clock, ANNOUNCE_MS)
-    for (const server of held) void this.handOver(server, by)
+    for (const server of held) this.dispatch(server, { kind: "handOver", by })
   }
 
   /** Releases all leases. Call it when the servers have stopped. */
@@ -200,8 +219,8 @@ export class ServerLeases {
   // ---
 
   /** Whether this replica may run a server. */
-  private holds({ lease, until }: Server): boolean {
-    return lease !== undefined && this.deps.clock.now() < until
+  private holds({ state }: Server): boolean {
+    return isHeld(state, this.deps.clock.now())
   }
 
   private unowned({ name, slug, tuning: { tags } }: ServerSpec): IdleServer {
@@ -216,169 +235,111 @@ export class ServerLeases {
 
   /** Starts to follow the lease of a server. */
   private follow(id: string, slug: string): void {
+    const takes = this.isDraining ? "none" : "any"
     const server: Server = {
       id,
       slug,
-      lease: undefined,
-      until: 0,
-      endBy: undefined,
-      at: undefined,
-      seen: 0,
-      left: 0,
-      leavingUntil: undefined,
-      hasLeft: false,
+      state: { ...INITIAL_LEASE, takes },
       next: undefined,
-      wasHandedOver: false,
-      isBusy: false,
-      cancel: () => undefined,
+      released: undefined,
+      cancelBeat: () => undefined,
     }
     this.servers.set(id, server)
-    this.beat(server)
+    this.dispatch(server, { kind: "beat" })
   }
 
-  private beat(server: Server): void {
-    this.expire(server)
-    // `acquire` takes a free lease, which a replica that stops must not do. It hears which replica has taken it.
-    this.beatAfter(server, isUnowned(server) && !this.isDraining ? FIRST_BEAT_MS : BEAT_MS)
-    this.announceLeaving(server)
-    // If Redis does not answer, the next beat notices that the lease was not renewed.
-    if (server.isBusy) return
-    server.isBusy = true
-    void (server.lease === undefined ? this.acquire(server) : this.renew(server, server.lease))
-      // The state is away: the next beat tries again.
-      .catch(() => undefined)
-      .finally(() => {
-        server.isBusy = false
-      })
+  private dispatch(server: Server, event: LeaseEvent): void {
+    const [state, effects] = step(server.state, event, this.deps.clock.now())
+    server.state = state
+    for (const effect of effects) this.run(server, effect)
   }
 
-  private beatAfter(server: Server, ms: number): void {
-    server.cancel()
-    server.cancel = this.deps.clock.after(ms, () => this.beat(server))
+  private run(server: Server, effect: LeaseEffect): void {
+    const { clock, log, replicas, onchange } = this.deps
+    switch (effect.kind) {
+      case "beat":
+        server.cancelBeat()
+        server.cancelBeat = clock.after(effect.ms, () => this.dispatch(server, { kind: "beat" }))
+        return
+      case "cancelBeat":
+        server.cancelBeat()
+        return
+      case "acquire":
+        void this.ask(server, this.acquire(server))
+        return
+      case "renew": {
+        const from = clock.now()
+        const { lease } = effect
+        void this.ask(
+          server,
+          lease.renew().then((isHeld) => ({ kind: "renewed", from, lease, isHeld })),
+        )
+        return
+      }
+      case "release": {
+        const released = effect.lease.release().catch(() => undefined)
+        if (effect.tells) server.released = released.then(() => replicas.send({ kind: "lease", server: server.id }))
+        return
+      }
+      case "tell":
+        replicas.send({ kind: "lease", server: server.id, ...effect.about })
+        return
+      case "changed":
+        onchange()
+        return
+      case "endWait":
+        server.next?.resolve()
+        server.next = undefined
+        return
+      case "awaitDrained":
+        void this.awaitDrained(server, effect.by)
+        return
+      case "awaitStopped":
+        void this.deps.whenStopped(server.id).then(() => this.dispatch(server, { kind: "stopped" }))
+        return
+      case "log":
+        log[effect.level](effect.text, { server: server.id })
+    }
   }
 
-  /** Checks at once which replica owns a server that does not run here. */
-  private acquireNow(server: Server | undefined): void {
-    if (server === undefined || server.lease !== undefined) return
-    // A check that is under way may have read the old state.
-    server.isBusy = false
-    this.beat(server)
+  private async ask(server: Server, answer: Promise<LeaseEvent>): Promise<void> {
+    // The state is away: the next beat tries again.
+    this.dispatch(server, await answer.catch(() => ({ kind: "unanswered" }) as const))
   }
 
-  /** Tells the others that this owner stops. Called at each beat: some may have missed it, or have just started. */
-  private announceLeaving({ id, lease, leavingUntil }: Server): void {
-    if (lease === undefined || leavingUntil === undefined) return
-    const ms = Math.max(0, leavingUntil - this.deps.clock.now())
-    this.deps.replicas.send({ kind: "lease", server: id, leaving: lease.token, ms })
+  private async acquire({ id, slug, state: { newest } }: Server): Promise<LeaseEvent> {
+    const { state, replicas, clock } = this.deps
+    const from = clock.now()
+    const found = await state.lease(id, replicas.id, TTL_MS, newest)
+    if (found.kind === "own") return { kind: "acquired", from, lease: found }
+    const { holder, token, remaining } = found
+    const address = replicas.find(holder)?.address
+    const owner = address && {
+      replica: holder,
+      url: `${address}/servers/${encodeURIComponent(slug)}/mcp`,
+      credential: this.credentialFor(id, token),
+    }
+    return { kind: "taken", token, remaining, owner: owner || undefined }
   }
 
-  /** Makes new calls wait for the next owner: the present one stops. */
-  private awaitNext(
-    server: Server,
-    owner: { readonly from: string; readonly token: number; readonly ms: number },
-  ): void {
-    server.left = Math.max(server.left, owner.token)
-    if (server.at?.replica === owner.from) this.expectNext(server, owner.ms)
-  }
-
-  /** Makes new calls wait for the next owner. `ms`: how long running calls may take. */
-  private expectNext(server: Server, ms: number): void {
-    const until = this.deps.clock.now() + ms + HANDOVER_MS
-    server.next ??= { ...Promise.withResolvers<void>(), until, waiting: 0 }
-    server.next.until = until
-  }
-
-  /** Ends the wait for the next owner, and reports that the owner has changed. */
-  private ownerChanged(server: Server): void {
-    const { next } = server
-    server.next = undefined
-    server.wasHandedOver = next !== undefined && this.deps.clock.now() < next.until
-    this.deps.onchange()
-    next?.resolve()
-  }
-
-  /** Hands one server over: stops it when its calls have ended, or at `by`, and releases its lease. */
-  private async handOver(server: Server, by: number): Promise<void> {
-    const { clock, log, whenDrained, whenStopped, replicas, onchange } = this.deps
-    this.expectNext(server, by - clock.now())
-    log.info("moves to another replica when its running calls have ended", { server: server.id })
+  private async awaitDrained(server: Server, by: number): Promise<void> {
+    const { clock, whenDrained } = this.deps
     // Requests that were admitted a moment ago have not reached the server yet.
     await delay(clock, ARRIVE_MS)
     await withTimeout(clock, Math.max(0, by - clock.now()), whenDrained(server.id))
-    server.hasLeft = true
-    onchange()
-    await whenStopped(server.id)
-    const { lease } = server
-    server.lease = undefined
-    if (lease === undefined) return
-    // The next beat would take the lease again before another replica can.
-    if (this.servers.get(server.id) === server) this.beatAfter(server, BEAT_MS)
-    await lease.release().catch(() => undefined)
-    replicas.send({ kind: "lease", server: server.id })
-  }
-
-  /** Rule 1. */
-  private expire(server: Server): void {
-    if (server.lease === undefined || this.holds(server)) return
-    server.lease = undefined
-    server.endBy = server.until + (TTL_MS - SAFE_MS)
-    this.deps.log.warn("stops on this replica: its lease could not be renewed", { server: server.id })
-    server.wasHandedOver = false
-    this.deps.onchange()
-  }
-
-  private async renew(server: Server, lease: Lease): Promise<void> {
-    const from = this.deps.clock.now()
-    const isHeld = await lease.renew()
-    if (server.lease !== lease) return
-    server.until = isHeld ? from + SAFE_MS : 0
-    this.expire(server)
-  }
-
-  private async acquire(server: Server): Promise<void> {
-    const { state, replicas, clock, log } = this.deps
-    const from = clock.now()
-    const found = await state.lease(server.id, replicas.id, TTL_MS, server.seen)
-    if (found.kind === "own") {
-      if (this.isDraining || server.lease !== undefined || this.servers.get(server.id) !== server)
-        return found.release()
-      const { token } = found
-      Object.assign(server, { lease: found, until: from + SAFE_MS, endBy: undefined, at: undefined, seen: token })
-      this.beatAfter(server, BEAT_MS)
-      log.info("runs on this replica, for all replicas", { server: server.id })
-      replicas.send({ kind: "lease", server: server.id })
-      return this.ownerChanged(server)
-    }
-    const { holder, token, remaining } = found
-    if (server.lease !== undefined || token < server.seen || this.servers.get(server.id) !== server) return
-    server.seen = token
-    if (remaining < BEAT_MS) this.beatAfter(server, remaining + 1)
-    const address = replicas.find(holder)?.address
-    if (address === undefined || token <= server.left) return
-    const at = {
-      replica: holder,
-      url: `${address}/servers/${encodeURIComponent(server.slug)}/mcp`,
-      credential: this.credentialFor(server.id, token),
-    }
-    if (server.at?.url === at.url && server.at.credential === at.credential) return
-    server.at = at
-    log.info(`runs on replica ${holder}`, { server: server.id })
-    this.ownerChanged(server)
+    this.dispatch(server, { kind: "drained" })
   }
 
   /** Releases the lease of a server after its process has ended. Until then the lease is renewed. */
   private async release(server: Server): Promise<void> {
     this.releasing.add(server)
+    this.dispatch(server, { kind: "drop" })
     // First the plan without the server is applied.
     await Promise.resolve()
     await this.deps.whenStopped(server.id)
     this.releasing.delete(server)
-    const { lease } = server
-    server.lease = undefined
-    server.cancel()
-    if (lease === undefined) return
-    await lease.release().catch(() => undefined)
-    this.deps.replicas.send({ kind: "lease", server: server.id })
+    this.dispatch(server, { kind: "stopped" })
+    await server.released
   }
 }
 
@@ -387,56 +348,20 @@ export class ServerLeases {
 type Server = {
   readonly id: string
   slug: string
-  /** Set if this replica is the owner. */
-  lease: Lease | undefined
-  /** The time until which the owner may run the server without another renewal. */
-  until: number
-  /** Set if this replica has lost the lease: the time from which another replica may start the server. */
-  endBy: number | undefined
-  /** The address at which its owner, another replica, offers it. */
-  at: { readonly replica: string; readonly url: string; readonly credential: string } | undefined
-  /** The largest token that was seen. */
-  seen: number
-  /** The token of the last owner that announced that it stops. */
-  left: number
-  /** Set if this replica is the owner and stops: the time until which its running calls may take. */
-  leavingUntil: number | undefined
-  /** Whether this replica stops, and its calls to the server have ended. */
-  hasLeft: boolean
-  /** Set while its owner stops: resolves when the next owner is known. Calls wait for it until `until`. */
-  next: NextOwner | undefined
-  /** Whether the previous owner handed it over: that owner may still finish the calls that it accepted. */
-  wasHandedOver: boolean
-  /** Whether a check or a renewal is under way. */
-  isBusy: boolean
-  /** Cancels the next beat. */
-  cancel(): void
+  state: LeaseState
+  /** The calls that wait for the next owner. */
+  next: { readonly promise: Promise<void>; resolve(): void; waiting: number } | undefined
+  /** Resolves when the lease was released and the others were told. */
+  released: Promise<void> | undefined
+  cancelBeat(): void
 }
 
-type NextOwner = {
-  readonly promise: Promise<void>
-  resolve(): void
-  until: number
-  /** Calls that wait. */
-  waiting: number
-}
-
-/** Whether the owner of a server is unknown. */
-const isUnowned = ({ lease, at }: Server): boolean => lease === undefined && at === undefined
-
-const BEAT_MS = 500
-/** The interval until this replica has found the owner of a server. */
-const FIRST_BEAT_MS = 100
-const SAFE_MS = 2000
-const TTL_MS = 3500
 /** Longer than a message takes to reach the other replicas, and their last calls take to arrive. */
 const ANNOUNCE_MS = 200
 /** Longer than a request that was admitted takes to be read and sent to the server. */
 const ARRIVE_MS = 50
 /** How long an owner that stops lets its calls run, if it does not say. */
 const DEFAULT_GRACE_MS = 10_000
-/** Longer than it takes to end the process of a server, and to take the lease on the next owner. */
-const HANDOVER_MS = 6000
 /** Calls that may wait for one server's next owner at once. */
 const MAX_WAITING = 1000
 const RECONNECT_MS = 200

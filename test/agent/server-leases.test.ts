@@ -15,13 +15,15 @@ const PLAN: Plan = { ...EMPTY_PLAN, specs: [{ ...spec, launch, secrets: ["hunter
 const KEY = new Uint8Array(32)
 const STEP_MS = 100
 
-/** A clock whose timers wait while its process is suspended. */
+/** A clock whose timers wait while its process is suspended, and so does what happens `whenRunning`. */
 function suspendable(clock: Clock) {
   const late: (() => void)[] = []
   let isSuspended = false
+  const whenRunning = (run: () => void) => (isSuspended ? void late.push(run) : run())
   return {
     now: clock.now,
-    after: (ms: number, run: () => void) => clock.after(ms, () => (isSuspended ? void late.push(run) : run())),
+    after: (ms: number, run: () => void) => clock.after(ms, () => whenRunning(run)),
+    whenRunning,
     suspend() {
       isSuspended = true
     },
@@ -57,7 +59,7 @@ async function twoReplicas() {
         replicas: {
           id,
           send: (message) => replicas.send(message),
-          on: (kind, listener) => replicas.on(kind, listener),
+          on: (kind, listener) => replicas.on(kind, (...heard) => own.whenRunning(() => listener(...heard))),
           find: (other) => (other === "" ? undefined : { address: `http://${other}` }),
         },
         mark: createMarker(() => KEY),
