@@ -1077,6 +1077,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a probe of /health does not understand JSON-RPC, and an MCP client understands nothing else",
   },
+  "inbound:foreign": {
+    says: "a page of another site can load nothing without an Origin, and uses up no limit of the people and programs on its machine",
+    from: "choice",
+    why: "every page that a browser opens can make it request a loopback port, thousands of times",
+  },
   "inbound:slash": {
     says: "a slash at the end of an address changes nothing, and needs no redirect",
     from: "choice",

@@ -6,7 +6,8 @@
  *     own tools (`svc:admin`), or a browser session made from one; otherwise a session of `svc admin` (serve/admin-login.ts).
  *  2. The views without a version show what `/mcp` shows the same client (views.ts).
  *  3. The login is checked before the body is read and before the path is looked up.
- *  4. Bodies are JSON within `--max-body`. Requests are limited by address.
+ *  4. Bodies are JSON within `--max-body`. Requests are limited by address, separately for those with a login, and for those of
+ *     pages of other origins: no page can use up the limit of the people and programs on its machine.
  */
 
 import type { Clock } from "../lib/clock.ts"
@@ -14,8 +15,9 @@ import { codesOf, HTTP_STATUS, RequestError, UnavailableError } from "../lib/err
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { percentDecoded } from "../lib/text.ts"
 import { type CountShared, createAddressLimiter } from "../serve/address-rate-limit.ts"
-import { type AdminLogin, LOGIN_PATH, type NewSession } from "../serve/admin-login.ts"
+import { type AdminLogin, type AdminSession, LOGIN_PATH, type NewSession } from "../serve/admin-login.ts"
 import { ADMIN_SCOPE } from "../serve/challenge.ts"
+import { isOfOtherPage } from "../serve/host-check.ts"
 import type { Inbound } from "../serve/inbound.ts"
 import type { IssuerLogin } from "../serve/issuer-login.ts"
 import { messagePage } from "../serve/oauth-callback.ts"
@@ -79,7 +81,10 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
     const { inbound } = rest
     const { path, request } = inbound
     const address = deps.addressOf(inbound)
-    const { retryAfter } = limiter(address)
+    const page = isOfOtherPage(request) ? "page" : ""
+    const admission = path.startsWith(PREFIX) ? admit(inbound, deps) : undefined
+    const isLoggedIn = admission !== undefined && !(admission instanceof RequestError)
+    const { retryAfter } = limiter(address, isLoggedIn ? "login" : page)
     if (retryAfter !== undefined)
       throw new RequestError("too_many", "Too many requests from this address; try again later", { retryAfter })
     if (path === LOGIN_PATH) {
@@ -87,7 +92,7 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
       const target = request.headers.get("sec-fetch-dest")
       if (target !== null && target !== "document")
         throw new RequestError("forbidden", "Open this address in a tab of a browser")
-      if (attempts(address).retryAfter !== undefined)
+      if (attempts(address, page).retryAfter !== undefined)
         throw new RequestError("too_many", "Too many login attempts from this address; try again in a minute")
       return logIn(inbound, deps, mask)
     }
@@ -95,8 +100,9 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
     mask = found?.mask ?? mask
     if (found === undefined) throw new UnavailableError("svc is still reading its configuration; try again in a moment")
     const ports = { ...found, history, streams: rest.streams }
-    if (!path.startsWith(PREFIX)) return serveView(rest, ports, deps.maxBody)
-    const until = requireAdmin(inbound, deps)
+    if (admission === undefined) return serveView(rest, ports, deps.maxBody)
+    if (admission instanceof RequestError) throw admission
+    const { until } = admission
     if (until !== undefined) ports.streams = closedAt(until, rest.streams, deps.clock)
     const local = path.slice(PREFIX.length)
     if (local === "/openapi.json" && request.method === "GET") {
@@ -171,24 +177,30 @@ const REST_LIMIT = { requests: 3000, windowMs: 60_000 }
 const PRIVATE = { "cache-control": "no-store", "x-content-type-options": "nosniff" }
 
 /**
- * Returns when the login ends; undefined if the listener closes its streams. Throws a RequestError unless the request comes
- * from an admin.
+ * Returns when the login of an admin ends, `until` undefined if the listener closes its streams; a RequestError for anyone
+ * else.
  */
-function requireAdmin(
+function admit(
   { request, principal }: Inbound,
   { login, auth }: Pick<RestDeps, "login" | "auth">,
-): number | undefined {
+): { readonly until: number | undefined } | RequestError {
   if (auth) {
-    if (principal.admin && principal.tags === undefined) return undefined
-    throw new RequestError(
+    if (principal.admin && principal.tags === undefined) return { until: undefined }
+    return new RequestError(
       "forbidden",
       `This token may not manage svc; use a token without tags, or with the scope ${ADMIN_SCOPE}`,
       principal.scoped ? { scope: ADMIN_SCOPE } : undefined,
     )
   }
-  const session = login.admit(request)
-  if (session !== undefined) return session.until
-  throw new RequestError(
+  let session: AdminSession | undefined
+  try {
+    session = login.admit(request)
+  } catch (error) {
+    if (error instanceof RequestError) return error
+    throw error
+  }
+  if (session !== undefined) return session
+  return new RequestError(
     "unauthorized",
     "Log in first: `svc admin` opens the page, and `svc admin --token` prints a token for the Authorization header",
   )

@@ -7,6 +7,7 @@ import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { isHealthPath, UNCACHED } from "./health.ts"
+import { isOfOtherPage } from "./host-check.ts"
 import { type Middleware, withHeaders } from "./inbound.ts"
 import { errorResponse, shapeOf } from "./respond.ts"
 
@@ -15,22 +16,25 @@ export type RateLimit = { readonly requests: number; readonly windowMs: number }
 export const HEALTH_LIMIT: RateLimit = { requests: 200, windowMs: 5 * 60_000 }
 
 /** The result of counting a request: headers for its response, and the seconds to wait if it is over the limit. */
-export type RateVerdict = {
+type RateVerdict = {
   readonly headers: Readonly<Record<string, string>>
   readonly retryAfter: number | undefined
 }
 
 export type HealthLimitOptions = {
-  /** Counts a request of this address. */
-  readonly limiter: (address: string) => RateVerdict
-  /** Counts a probe of this address: a request for the state of this process alone. */
-  readonly probeLimiter: (address: string) => RateVerdict
+  /** Counts a request of an address. */
+  readonly limiter: AddressLimiter
+  /** Counts a probe: a request for the state of this process alone. */
+  readonly probeLimiter: AddressLimiter
   readonly trustProxy: TrustProxy
   /** Called for each request over the limit. */
   onlimited(): void
 }
 
-/** Returns middleware that counts requests under `/health` before a report is rendered, and answers 429 over the limit. */
+/**
+ * Returns middleware that counts requests under `/health` before a report is rendered, and answers 429 over the limit. Requests
+ * that a page of another origin has made count by themselves: it must not use up the limit of programs on the same machine.
+ */
 export const createHealthLimit =
   ({ limiter, probeLimiter, trustProxy, onlimited }: HealthLimitOptions): Middleware =>
   (inbound, next) => {
@@ -38,12 +42,19 @@ export const createHealthLimit =
     if (!isHealthPath(path)) return next(inbound)
     const forwarded = request.headers.get("x-forwarded-for")
     const count = PROBES.has(path) ? probeLimiter : limiter
-    const { headers, retryAfter } = count(clientAddress(address(), forwarded, trustProxy))
+    const sender = isOfOtherPage(request) ? "page" : ""
+    const { headers, retryAfter } = count(clientAddress(address(), forwarded, trustProxy), sender)
     if (retryAfter === undefined) return withHeaders(next(inbound), headers)
     onlimited()
     const error = new RequestError("too_many", "Too many requests from this address; try again later", { retryAfter })
     return errorResponse(error, { shape: shapeOf(path), headers: { ...headers, ...UNCACHED } })
   }
+
+/** Counts a request of an address, separately for each kind of sender there. */
+export type AddressLimiter = (address: string, sender?: Sender) => RateVerdict
+
+/** The sender of a request: a page of another origin, someone who is logged in, or anyone else. */
+type Sender = "page" | "login" | ""
 
 /** Counts a request in the window that replicas share for an address. Rejects while the shared state cannot be reached. */
 export type CountShared = (
@@ -59,7 +70,7 @@ export function createAddressLimiter(
   clock: Clock,
   { requests, windowMs }: RateLimit,
   countShared?: CountShared,
-): (address: string) => RateVerdict {
+): AddressLimiter {
   // A flood of addresses must neither make the table grow, nor reset the limit of an active client.
   const windows = new BoundedMap<string, Window>(MAX_ADDRESSES)
   const seconds = Math.ceil(windowMs / 1000)
@@ -69,9 +80,9 @@ export function createAddressLimiter(
     window.count = Math.max(window.count, shared.count)
     window.ends = clock.now() + shared.endsIn
   }
-  return (address) => {
+  return (address, sender = "") => {
     const now = clock.now()
-    const key = clientNetworkOf(address)
+    const key = `${sender}${sender && " "}${clientNetworkOf(address)}`
     let window = windows.get(key)
     // The clock may have been set back.
     if (window === undefined || window.ends <= now || window.ends > now + windowMs) {

@@ -1,6 +1,7 @@
 /**
  * Checks Host and Origin of every request, so that a page of another site cannot reach a local instance by DNS rebinding.
- * basic: Streamable HTTP, Security & Endpoint.
+ * Refuses what such a page loads without an Origin, such as images and scripts: they would use up limits and open streams.
+ * basic: Streamable HTTP, Security & Endpoint; Fetch Metadata Request Headers.
  */
 import { isAddress, isLoopback, plainHost } from "../lib/address.ts"
 import { RequestError } from "../lib/errors.ts"
@@ -30,7 +31,18 @@ export function createHostCheck({
   const origins = new Set(allowedOrigins.map((origin) => origin.toLowerCase().replace(/\/$/, "")))
   const checksHost = loopback || allowedHosts.length > 0
   const passed = new Set<string>()
-  const problemOf = ({ request: { headers }, path }: Inbound): string | undefined => {
+  const isAllowed = (origin: string) =>
+    origins.has(origin.toLowerCase()) || (URL.canParse(origin) && isOwn(new URL(origin).host))
+  /** Checks a request without an Origin. Browsers send one with each POST. */
+  const loadProblem = (headers: Headers, path: string): string | undefined => {
+    // A person who follows a link opens the address, and has no limits of others.
+    if (headers.get("sec-fetch-site") !== "cross-site" || headers.get("sec-fetch-mode") === "navigate") return undefined
+    const referer = headers.get("referer") ?? ""
+    if (isPublished(path) || (URL.canParse(referer) && isAllowed(new URL(referer).origin))) return undefined
+    return "A page of another site cannot load this; allow its origin with --allowed-origin"
+  }
+  const problemOf = ({ request, path }: Inbound): string | undefined => {
+    const { headers } = request
     const host = headers.get("host")
     // Browsers always send Host; some load balancers probe with HTTP/1.0 and without it.
     if (checksHost && host !== null && !passed.has(host)) {
@@ -40,8 +52,8 @@ export function createHostCheck({
       if (passed.size < MAX_REMEMBERED) passed.add(host)
     }
     const origin = headers.get("origin")
-    if (origin === null || origins.has(origin.toLowerCase()) || isPublished(path)) return undefined
-    if (URL.canParse(origin) && isOwn(new URL(origin).host)) return undefined
+    if (origin === null) return request.method === "POST" ? undefined : loadProblem(headers, path)
+    if (isAllowed(origin) || isPublished(path)) return undefined
     return `Origin ${origin.slice(0, 100)} is not allowed; allow it with --allowed-origin`
   }
   return (inbound, next) => {
@@ -49,6 +61,17 @@ export function createHostCheck({
     if (problem === undefined) return next(inbound)
     return errorResponse(new RequestError("forbidden", problem), { shape: shapeOf(inbound.path) })
   }
+}
+
+/**
+ * Whether a page of another origin has made a request, as far as its headers show. Browsers send Sec-Fetch-Site to https and
+ * loopback addresses only.
+ */
+export function isOfOtherPage({ headers }: Pick<Request, "headers">): boolean {
+  const site = headers.get("sec-fetch-site")
+  if (site !== null) return site !== "same-origin" && site !== "none"
+  const page = headers.get("origin") ?? headers.get("referer")
+  return page !== null && (!URL.canParse(page) || new URL(page).host !== headers.get("host"))
 }
 
 // ---

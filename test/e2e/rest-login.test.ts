@@ -70,6 +70,46 @@ describe("without --auth [rest:login]", () => {
     expect(new Set(statuses)).toEqual(new Set([403, 429]))
   })
 
+  test("a page of another site uses up no limit of the people and programs on its machine [inbound:foreign]", async () => {
+    await using other = await startSvc({ config: CONFIG })
+    const { headers } = await token(other)
+    const many = async (path: string, from: Headers, count: number) => {
+      const statuses = new Set<number>()
+      for (let done = 0; done < count; done += 200) {
+        const batch = Array.from({ length: 200 }, () =>
+          fetch(`${other.url}${path}`, { headers: from, redirect: "manual" }),
+        )
+        for (const response of await Promise.all(batch)) {
+          await response.arrayBuffer()
+          statuses.add(response.status)
+        }
+      }
+      return [...statuses].sort()
+    }
+    const image = { "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image" }
+    const tab = { "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document" }
+    const sibling = { ...image, "sec-fetch-site": "same-site" }
+    const old = { referer: "https://evil.example/" }
+    expect(await many("/api/v1/servers", image, 3200)).toEqual([403])
+    expect(await many("/health", image, 400)).toEqual([403])
+    for (const from of [tab, sibling, old]) {
+      await many("/api/v1/servers", from, 1200)
+      await many("/api/tools", from, 1200)
+      await many("/health", from, 400)
+      await many("/health/ready", from, 400)
+      await many("/admin/login?code=guess", from, 200)
+    }
+    expect((await fetch(`${other.url}/health`, { headers: tab })).status).toBe(429)
+    for (const path of ["/health", "/health/ready", "/api/tools"])
+      expect([path, (await fetch(`${other.url}${path}`)).status]).toEqual([path, 200])
+    expect((await fetch(`${other.url}/api/v1/servers`, { headers })).status).toBe(200)
+    expect((await follow(other)).first.status).toBe(303)
+    // Requests without any mark use up their own limit, and still not that of those who are logged in.
+    await many("/api/v1/servers", {}, 3200)
+    expect((await fetch(`${other.url}/api/v1/servers`)).status).toBe(429)
+    expect((await fetch(`${other.url}/api/v1/servers`, { headers })).status).toBe(200)
+  }, 60_000)
+
   test("a cookie alone is worthless, because another server on this host may have received it", async () => {
     const { cookie, key } = await follow(svc)
     for (const path of ["/servers", "/session", "/config", "/events", "/openapi.json"])

@@ -38,6 +38,15 @@ test("the addresses of one IPv6 /64 count as one client", () => {
   expect(count("2001:db8:1:3::1").retryAfter).toBeUndefined()
 })
 
+test("pages of other origins, logins and other requests of one address count by themselves [inbound:foreign]", () => {
+  const count = createAddressLimiter(clocked().clock, { requests: 1, windowMs: 1000 })
+  for (const sender of ["page", "", "login"] as const) {
+    expect(count("1.2.3.4", sender).retryAfter).toBeUndefined()
+    expect(count("1.2.3.4", sender).retryAfter).toBe(1)
+  }
+  expect(count("1.2.3.4").retryAfter).toBe(1)
+})
+
 test("a clock that is set back does not prolong a window", () => {
   const { clock, pass } = clocked()
   const count = createAddressLimiter(clock, { requests: 1, windowMs: 1000 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { createHostCheck, type HostCheckOptions } from "../../src/serve/host-check.ts"
+import { createHostCheck, type HostCheckOptions, isOfOtherPage } from "../../src/serve/host-check.ts"
 import { createInbound } from "../../src/serve/inbound.ts"
 
 async function answer(options: Partial<HostCheckOptions>, headers: Record<string, string>, path = "/mcp") {
@@ -41,6 +41,58 @@ describe("Host", () => {
   test("a page served from an IP address is refused like any other page", async () => {
     const options = { loopback: false, allowedHosts: ["svc.example.com"] }
     expect(await passes(options, { host: "10.0.0.7:3050", origin: "http://10.0.0.7:3050" })).toBe(false)
+  })
+})
+
+describe("a page of another site [inbound:foreign]", () => {
+  const image = { "sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image" }
+  const paths = ["/health", "/health/live", "/mcp", "/sse", "/api/v1/servers", "/api/tools", "/admin/", "/admin/login"]
+
+  test("loads nothing without an Origin: images, scripts, styles and frames' files", async () => {
+    for (const path of paths)
+      for (const headers of [
+        image,
+        { ...image, referer: "https://evil.example/a" },
+        { ...image, referer: "" },
+        { "sec-fetch-site": "cross-site" },
+      ])
+        expect([path, (await answer({}, headers, path)).status]).toEqual([path, 403])
+  })
+
+  test("may load what it may read, and be left by a link", async () => {
+    for (const path of paths)
+      for (const [options, headers] of [
+        [{}, { "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document" }],
+        [{ allowedOrigins: ["https://page.example"] }, { ...image, referer: "https://page.example/" }],
+        [{ isPublished: () => true }, image],
+        [{}, { ...image, "sec-fetch-site": "same-origin" }],
+        [{}, { ...image, "sec-fetch-site": "none" }],
+        [{}, { "sec-fetch-mode": "cors" }],
+        [{}, { referer: "https://evil.example/" }],
+      ] as const)
+        expect([path, headers, (await answer(options, headers, path)).status]).toEqual([path, headers, 200])
+  })
+
+  test("is recognized by the headers that a browser sends", () => {
+    const isOther = (headers: Record<string, string>) => isOfOtherPage({ headers: new Headers(headers) })
+    const host = "127.0.0.1:3050"
+    for (const headers of [
+      image,
+      { ...image, "sec-fetch-site": "same-site" },
+      { host, origin: "null" },
+      { host, origin: "http://127.0.0.1:3000" },
+      { host, referer: "https://evil.example/" },
+    ])
+      expect([headers, isOther(headers)]).toEqual([headers, true])
+    for (const headers of [
+      {},
+      { host },
+      { host, origin: `http://${host}` },
+      { host, referer: `http://${host}/admin/` },
+      { host, referer: "https://evil.example/", "sec-fetch-site": "none" },
+      { host, origin: "https://svc.example", "sec-fetch-site": "same-origin" },
+    ])
+      expect([headers, isOther(headers)]).toEqual([headers, false])
   })
 })
 
