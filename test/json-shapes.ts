@@ -55,6 +55,11 @@ export const JSON_SHAPES = {
   removal: z.strictObject({
     changed: z.boolean().describe("Whether svc was removed; false with `--dry-run`"),
     removed: strings.describe("The paths that were removed, or that would be removed with `--dry-run`"),
+    restored: strings.describe("The files of clients that are as they were before `svc connect`"),
+    notRestored: z
+      .array(z.strictObject({ file: z.string(), problem: z.string(), backup: z.string().optional() }))
+      .describe("The files of clients that stay as they are, each with its backup"),
+    movedTo: z.string().optional().describe("The folder to which `--purge` moves what exists only in the directory"),
   }),
   version: z.strictObject({ version: z.string(), commit: z.string() }),
   error: z.strictObject({

@@ -121,6 +121,7 @@ const WORLD = [
   "store/gone-configurations.ts",
   "store/lock.ts",
   "store/paths.ts",
+  "store/purge.ts",
   "store/redis-problem.ts",
   "store/redis-state.ts",
   "store/result-store.ts",

@@ -1722,6 +1722,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "an attacker who controls the server or the network must not control the program; a build from source has no key",
   },
+  "cli:uninstall:keeps": {
+    says: "svc uninstall restores the files of connected clients first; --purge moves what exists only in the configuration directory to a folder in the home directory; a file that cannot be restored keeps its backup, and the exit code is 69",
+    from: "choice",
+    why: "connected clients have no servers of their own left, so an uninstallation must not remove the only copy",
+  },
   "cli:uninstall": {
     says: "svc uninstall shows what it removes, removes services and programs, refuses while svc runs, and keeps the configuration unless --purge is given",
     from: "choice",

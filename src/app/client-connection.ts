@@ -22,7 +22,7 @@ import { type ForeignServer, isSvc, readForeignServers } from "../config/import.
 import { systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { sha256 } from "../lib/digest.ts"
-import { RequestError } from "../lib/errors.ts"
+import { messageOf, RequestError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { canonical } from "../lib/json.ts"
 import { diffLines } from "../lib/line-diff.ts"
@@ -39,7 +39,7 @@ import {
   removeConnection,
 } from "../store/connections.ts"
 import { contentionError } from "../store/documents.ts"
-import { linkTarget, readText, replaceFile } from "../store/files.ts"
+import { decodeText, linkTarget, readText, replaceFile } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { writtenValues } from "../tools/consent-text.ts"
 import type { Params } from "../wire/message.ts"
@@ -218,14 +218,18 @@ export function lastConnection(paths: Paths, { client, file }: ClientTarget): Cl
 
 /**
  * Plans the undo of a change. If nothing else has changed the file, the plan restores its earlier bytes (undefined: no file),
- * otherwise only the earlier values that svc replaced. Throws a RequestError (conflict) if one of these has been edited since.
+ * otherwise only the earlier values that svc replaced. `now` is the text of the file. Throws a RequestError (conflict) if one
+ * of the values has been edited since.
  */
-export function planUndo({ file, backup, digest, places }: ClientConnection): {
-  readonly now: string
-  readonly before: string | Uint8Array | undefined
-} {
-  const now = readText(file)
-  if (now === undefined) throw new RequestError("conflict", `${file} is gone; there is nothing to undo`)
+export function planUndo(
+  { file, backup, digest, places }: ClientConnection,
+  now: string | undefined = readText(file),
+): { readonly now: string; readonly before: string | Uint8Array | undefined } {
+  if (now === undefined)
+    throw new RequestError(
+      "conflict",
+      `${file} is gone, so there is nothing to undo${backup === null ? "" : `; as it was before, it is still in ${backup}`}`,
+    )
   const copy = backup === null ? undefined : readText(backup)
   if (backup !== null && copy === undefined)
     throw new RequestError("conflict", `the backup ${backup} is gone; edit ${file} by hand, or use \`svc disconnect\``)
@@ -250,6 +254,57 @@ export async function undo(
     unlinkSync(linkTarget(file))
   } else if (!replaceFile(file, before, undefined, isCurrent)) throw contentionError(file)
   await removeConnection(paths, connection, systemClock)
+}
+
+/** The undo of all changes that svc has made of a file. */
+export type FileUndo = {
+  readonly client: string
+  readonly file: string
+  /** The changes that can be undone, newest first. */
+  readonly changes: readonly ClientConnection[]
+  /** The servers in the file now, and after the undo. */
+  readonly now: readonly ForeignServer[]
+  readonly after: readonly ForeignServer[]
+  /** Why the other changes cannot be undone; undefined if there are none. */
+  readonly problem: string | undefined
+  /** The copy of the file from before the first of these, if there was a file. */
+  readonly backup: string | undefined
+  /** Whether the file does not exist any more. */
+  readonly isGone: boolean
+}
+
+/** Plans the undo of all changes of all files. Throws an UnavailableError if the list of changes is malformed. */
+export function planUndoOfAll(paths: Paths): readonly FileUndo[] {
+  const byFile = Map.groupBy(readConnections(paths), ({ file }) => file)
+  return [...byFile].map(([file, all]) => {
+    const changes: ClientConnection[] = []
+    const entriesOf = (text: string | undefined) => (text === undefined ? [] : readForeignServers(text, file))
+    const about = { client: all[0]?.client ?? "", file, changes }
+    const backupOf = (left: readonly ClientConnection[]) =>
+      left.find(({ backup }) => backup !== null)?.backup ?? undefined
+    let now: readonly ForeignServer[] = []
+    let after = now
+    let text: string | undefined
+    try {
+      text = readText(file)
+      if (text === undefined)
+        return { ...about, now: [], after: [], problem: `${file} is gone`, backup: backupOf(all), isGone: true }
+      now = entriesOf(text)
+      after = now
+      for (const change of all.toReversed()) {
+        const { before } = planUndo(change, text)
+        const restored: string | undefined = before instanceof Uint8Array ? decodeText(Buffer.from(before)) : before
+        after = entriesOf(restored)
+        text = restored
+        changes.push(change)
+        if (text === undefined) break
+      }
+    } catch (error) {
+      const left = all.slice(0, all.length - changes.length)
+      return { ...about, now, after, problem: messageOf(error), backup: backupOf(left), isGone: false }
+    }
+    return { ...about, now, after, problem: undefined, backup: undefined, isGone: false }
+  })
 }
 
 // ---

@@ -1,28 +1,42 @@
-/** `svc uninstall`: removes this program and what it has added to the system, after showing what it removes. */
-import { existsSync, rmSync } from "node:fs"
+/**
+ * `svc uninstall`: removes this program and what it has added to the system, after showing what it removes.
+ *
+ *  1. The files of clients get their own servers back first: afterwards, no command could undo the changes of `svc connect`.
+ *  2. What exists only in the configuration directory is moved, never removed.
+ *  3. A file of a client that cannot be restored stays as it is, with its backup; the exit code says so.
+ */
+import { existsSync } from "node:fs"
 import { join } from "node:path"
 import type { CommandDef } from "citty"
+import { type FileUndo, planUndo, planUndoOfAll, undo } from "../app/client-connection.ts"
+import { type CommandContext, openContext } from "../app/command-context.ts"
 import { print, say } from "../app/output.ts"
 import { checkWritable, previousOf } from "../app/upgrade.ts"
+import { CLIENTS, clientRow } from "../config/clients.ts"
+import type { ForeignServer } from "../config/import.ts"
+import { systemClock } from "../lib/clock.ts"
 import { usageError } from "../lib/command-line.ts"
-import { UnavailableError } from "../lib/errors.ts"
+import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { instancePid } from "../serve/control-socket.ts"
 import { removeAll } from "../store/files.ts"
 import { standardDirectory } from "../store/paths.ts"
+import { findPrecious, placeForPrecious, purge } from "../store/purge.ts"
 import { listRunning, pathsOfRunning, runningFolder } from "../store/running.ts"
+import { revokeTokens, tokenIn } from "./client-token.ts"
 import { CHANGE_ARGS, confirmChanges, installedServices, removalLines, removeService } from "./service.ts"
 import { ownProgram } from "./upgrade.ts"
 
 const { system: _system, ...ASK_ARGS } = CHANGE_ARGS
 
 export const uninstall: CommandDef = {
-  meta: { name: "uninstall", description: "Remove svc itself; the configuration stays unless --purge is given" },
+  meta: { name: "uninstall", description: "Remove svc itself, and restore the files of connected clients" },
   args: {
     server: { type: "positional", required: false, description: "Not used: `svc mcp uninstall NAME` removes a server" },
     purge: {
       type: "boolean",
-      description: "Also remove the default configuration directory, with its tokens and backups",
+      description:
+        "Also remove the default configuration directory; what exists only there moves to a folder in the home directory",
     },
     ...ASK_ARGS,
     json: { type: "boolean", description: "Print JSON" },
@@ -47,35 +61,115 @@ export const uninstall: CommandDef = {
       say(refusal)
     }
     const directory = standardDirectory({ platform: process.platform, home, appData })
+    const undos = undosOf(directory)
+    const precious = args.purge === true ? findPrecious(directory) : []
+    const place = precious.length === 0 ? undefined : placeForPrecious(home, systemClock)
     const files = [previousOf(program), ...completionsIn(home), program].filter((path) => existsSync(path))
     const lines = [
+      ...undos.flatMap(undoLines),
       ...services.flatMap(removalLines),
       ...files.map((file) => `remove ${file}`),
-      args.purge === true
-        ? `remove ${directory}, with the configuration, tokens, backups and logs`
-        : `keep ${directory}`,
+      ...(place === undefined ? [] : [`move ${precious.join(", ")} from ${directory} to ${place}`]),
+      args.purge === true ? `remove ${directory}, with its sign-ins, sessions, results and logs` : `keep ${directory}`,
     ]
     const removed = [...services.map(({ file }) => file), ...files, ...(args.purge === true ? [directory] : [])]
-    const report = (changed: boolean) => {
-      if (args.json === true) print(true, { changed, removed }, () => "")
+    const report = (changed: boolean, left: readonly FileUndo[]) => {
+      if (args.json !== true) return
+      const restored = undos.filter(({ changes }) => changes.length > 0).map(({ file }) => file)
+      const notRestored = left.map(({ file, problem = "", backup }) => ({ file, problem, ...(backup && { backup }) }))
+      print(true, { changed, removed, restored, notRestored, ...(place && { movedTo: place }) }, () => "")
     }
     if (!(await confirmChanges(args, lines, "uninstall svc"))) {
-      report(false)
+      report(
+        false,
+        undos.filter(({ problem }) => problem !== undefined),
+      )
       return 0
     }
+    const left: FileUndo[] = []
+    for (const one of undos) {
+      const unrestored = await restore(one)
+      if (unrestored !== undefined) left.push(unrestored)
+    }
     for (const definition of services) await removeService(definition)
-    if (args.purge === true) rmSync(directory, { recursive: true, force: true })
+    const isMoved = args.purge === true && purge(directory, place ?? placeForPrecious(home, systemClock)).length > 0
     removeAll(files)
-    const left = files.filter((file) => existsSync(file))
+    const stays = files.filter((file) => existsSync(file))
     // Windows does not remove a running program.
-    if (left.length > 0) throw new UnavailableError(`cannot remove ${left.join(", ")}; remove it by hand`)
-    report(true)
-    say("svc is uninstalled; clients that `svc connect` has connected still refer to it")
-    return 0
+    if (stays.length > 0) throw new UnavailableError(`cannot remove ${stays.join(", ")}; remove it by hand`)
+    const isInPlace = (path: string) => place !== undefined && isMoved && path.startsWith(join(directory, "/"))
+    const kept = left.map((one) => {
+      const { backup } = one
+      return backup !== undefined && place !== undefined && isInPlace(backup)
+        ? { ...one, backup: join(place, backup.slice(directory.length)) }
+        : one
+    })
+    report(true, kept)
+    say("svc is uninstalled")
+    if (isMoved) say(`your configuration and backups are in ${place}`)
+    for (const one of kept) say(`${one.isGone ? "" : "warning: "}${leftText(one)}`)
+    return left.some(({ isGone }) => !isGone) ? 69 : 0
   },
 }
 
 // ---
+
+type Undo = FileUndo & { readonly context: CommandContext }
+
+/** Plans the undo of the changes of clients' files: of those that the default directory lists, and the chosen one. */
+function undosOf(directory: string): readonly Undo[] {
+  const contexts = [openContext({ "config-dir": directory }, "allowed"), openContext({}, "allowed")]
+  return contexts
+    .filter(({ paths }, at) => at === 0 || paths.directory !== contexts[0]?.paths.directory)
+    .flatMap((context) => planUndoOfAll(context.paths).map((one) => ({ ...one, context })))
+}
+
+/** Restores a file of a client, as far as possible, and revokes the tokens that it loses. Resolves with what is left undone. */
+async function restore(one: Undo): Promise<FileUndo | undefined> {
+  const { context, changes, now, after, problem } = one
+  try {
+    for (const change of changes) await undo(context.paths, change, planUndo(change))
+    const kept = tokensIn(after)
+    const lost = tokensIn(now).filter((token) => !kept.includes(token))
+    await revokeTokens(context, {}, lost)
+    return problem === undefined ? undefined : one
+  } catch (error) {
+    const backup = changes.findLast((change) => change.backup !== null && existsSync(change.backup))?.backup
+    return { ...one, problem: messageOf(error), backup: one.backup ?? backup ?? undefined }
+  }
+}
+
+const tokensIn = (servers: readonly ForeignServer[]): readonly string[] =>
+  servers.flatMap(({ server }) => tokenIn(server) ?? [])
+
+const titleOf = (client: string): string => {
+  const known = CLIENTS.find((one) => one === client)
+  return known === undefined ? client : clientRow(known).title
+}
+
+/** Returns lines that announce the undo of a file. */
+function undoLines(one: FileUndo): readonly string[] {
+  const { client, file, changes, now, after, problem } = one
+  const without = (all: readonly ForeignServer[], others: readonly ForeignServer[]) =>
+    all.filter(({ name }) => !others.some((other) => other.name === name)).map(({ name }) => name)
+  const [lost, back] = [without(now, after), without(after, now)]
+  const effects = [
+    ...(lost.length === 0 ? [] : [`without ${lost.join(", ")}`]),
+    ...(back.length === 0 ? [] : [`with ${back.join(", ")} again`]),
+  ]
+  return [
+    ...(changes.length === 0 ? [] : [`restore ${file} (${titleOf(client)}): ${effects.join(", ") || "as it was"}`]),
+    ...(problem === undefined ? [] : [leftText(one)]),
+  ]
+}
+
+/** Says what stays of the changes of a file, and where its backup is. */
+const leftText = ({ client, file, problem, backup, isGone }: FileUndo): string => {
+  const copy = backup === undefined ? "" : `; as it was before svc, it is in ${backup}`
+  return isGone
+    ? `${titleOf(client)}: ${problem}${copy}`
+    : `${titleOf(client)} still refers to svc in ${file}, which cannot be restored: ${problem}${copy}`
+}
 
 /** The files that users create by the instructions of `svc completion`. */
 const completionsIn = (home: string): readonly string[] => [

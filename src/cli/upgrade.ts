@@ -93,7 +93,8 @@ export function ownProgram(verb: "upgrade" | "uninstall"): string {
   const program = realpathSync(process.execPath)
   const manager = packageManagerOf(program, existsSync)
   if (manager === undefined) return program
-  throw new UnavailableError(`${program} was installed by a package manager: ${verb} it with ${manager}`)
+  const first = verb === "upgrade" ? "" : "; restore the files of connected clients first: `svc connect CLIENT --undo`"
+  throw new UnavailableError(`${program} was installed by a package manager: ${verb} it with ${manager}${first}`)
 }
 
 // ---

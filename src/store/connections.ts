@@ -15,14 +15,27 @@ import type { Paths } from "./paths.ts"
 export type ClientConnection = z.infer<typeof connectionSchema>
 
 /** Returns the changes, oldest first. Throws an UnavailableError if the file is malformed. */
-export function readConnections(paths: Paths): readonly ClientConnection[] {
+export function readConnections(paths: Pick<Paths, "directory">): readonly ClientConnection[] {
   const file = connectionsFile(paths)
   return parse(readText(file) ?? '{"connections":[]}', file)
 }
 
-/** Adds a change; drops the oldest beyond 50, with their backups. */
+/**
+ * Adds a change. Drops the oldest beyond 50, with their backups, but never the first change of a file: its backup is the
+ * user's own file.
+ */
 export async function addConnection(paths: Paths, connection: ClientConnection, clock: Clock): Promise<void> {
-  await change(paths, (all) => [...all, connection].slice(-KEPT), clock)
+  await change(
+    paths,
+    (before) => {
+      const all = [...before, connection]
+      const isFirst = ({ file }: ClientConnection, at: number) => all.findIndex((one) => one.file === file) === at
+      const droppable = all.filter((one, at) => !isFirst(one, at) && one !== connection)
+      const dropped = new Set(droppable.slice(0, Math.max(0, all.length - KEPT)))
+      return all.filter((one) => !dropped.has(one))
+    },
+    clock,
+  )
 }
 
 /** Removes a change and its backup. */
@@ -62,7 +75,7 @@ const connectionSchema = z.object({
 })
 const fileSchema = z.object({ connections: z.array(connectionSchema) })
 
-const connectionsFile = ({ directory }: Paths): string => join(directory, "connections.json")
+const connectionsFile = ({ directory }: Pick<Paths, "directory">): string => join(directory, "connections.json")
 
 function parse(text: string, file: string): readonly ClientConnection[] {
   try {

@@ -1,6 +1,19 @@
 /** `svc upgrade` and `svc uninstall` of an installed binary, with releases of a file server on this machine. */
 import { expect, test } from "bun:test"
-import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs"
+import {
+  chmodSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs"
 import { join } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
 import { releaseFile } from "../../src/app/release-download.ts"
@@ -103,7 +116,7 @@ test("an svc without a release URL, or from a package manager, says what to do [
   }
 })
 
-test("svc uninstall shows what it removes, keeps the configuration, and removes it with --purge [cli:uninstall]", async () => {
+test("svc uninstall shows what it removes, keeps the configuration, and moves it away with --purge [cli:uninstall]", async () => {
   const { home, bin, program, run } = installSvc()
   const config = join(home, ".config", "svc", "mcp.json")
   mkdirSync(join(config, ".."), { recursive: true })
@@ -111,7 +124,12 @@ test("svc uninstall shows what it removes, keeps the configuration, and removes 
   const dry = await run("uninstall", "--dry-run")
   expect(dry.stdout).toBe(`remove ${program}\nkeep ${join(config, "..")}\n`)
   const planned = await run("uninstall", "--dry-run", "--json")
-  expect(JSON_SHAPES.removal.parse(JSON.parse(planned.stdout))).toEqual({ changed: false, removed: [program] })
+  expect(JSON_SHAPES.removal.parse(JSON.parse(planned.stdout))).toEqual({
+    changed: false,
+    removed: [program],
+    restored: [],
+    notRestored: [],
+  })
   const unasked = await run("uninstall")
   expect([unasked.code, unasked.stderr]).toEqual([64, expect.stringContaining("add --yes")])
   const server = await run("uninstall", "memory")
@@ -130,10 +148,83 @@ test("svc uninstall shows what it removes, keeps the configuration, and removes 
 
   linkSync(SVC, program)
   writeFileSync(join(bin, "svc.previous"), "")
-  expect((await run("uninstall", "--yes", "--purge")).code).toBe(0)
-  expect([existsSync(program), existsSync(join(bin, "svc.previous")), existsSync(join(config, ".."))]).toEqual([
-    false,
-    false,
-    false,
-  ])
+  const purged = await run("uninstall", "--yes", "--purge", "--json")
+  expect(purged.code).toBe(0)
+  const { movedTo = "" } = JSON_SHAPES.removal.parse(JSON.parse(purged.stdout))
+  expect(purged.stderr).toContain(`your configuration and backups are in ${movedTo}`)
+  expect(existsSync(program) || existsSync(join(bin, "svc.previous")) || existsSync(join(config, ".."))).toBe(false)
+  expect(readdirSync(movedTo)).toEqual(["mcp.json"])
 }, 30_000)
+
+const OWN = { github: { command: "gh-mcp" }, files: { command: "fs-mcp", args: ["~"] } }
+
+/** A home in which svc serves the servers that two clients had. */
+async function connectedHome() {
+  const installed = installSvc()
+  const { home, run } = installed
+  const folder = join(home, ".config", "svc")
+  const [cursor, gemini] = [join(home, ".cursor", "mcp.json"), join(home, ".gemini", "settings.json")]
+  const text = `// mine\n${JSON.stringify({ mcpServers: OWN }, null, 1)}`
+  for (const file of [cursor, gemini, join(folder, "mcp.json")]) {
+    mkdirSync(join(file, ".."), { recursive: true })
+    writeFileSync(file, file.startsWith(folder) ? JSON.stringify({ mcpServers: OWN }) : text)
+  }
+  writeFileSync(join(folder, ".env"), "KEY=1\n")
+  for (const client of ["cursor", "gemini"])
+    expect(await run("connect", client, "--replace", "--yes")).toMatchObject({ code: 0 })
+  for (const file of [cursor, gemini]) expect(readFileSync(file, "utf8")).not.toContain("gh-mcp")
+  return { ...installed, folder, cursor, gemini, text }
+}
+
+test("svc uninstall first gives the clients their own servers back, and --purge loses nothing [cli:uninstall:keeps]", async () => {
+  const { home, folder, cursor, gemini, text, program, run } = await connectedHome()
+  mkdirSync(join(folder, "logs"))
+  writeFileSync(join(folder, "logs", "files.log"), "")
+  writeFileSync(join(folder, "server.py"), "mine")
+  const dry = await run("uninstall", "--purge", "--dry-run")
+  for (const [file, title] of [
+    [cursor, "Cursor"],
+    [gemini, "Gemini CLI"],
+  ] as const)
+    expect(dry.stdout).toContain(`restore ${file} (${title}): without svc, with github, files again\n`)
+  expect(readFileSync(cursor, "utf8")).toContain("svc")
+  const done = await run("uninstall", "--purge", "--yes")
+  expect([done.code, existsSync(folder), existsSync(program)]).toEqual([0, false, false])
+  for (const file of [cursor, gemini]) expect(readFileSync(file, "utf8")).toBe(text)
+  const place = /your configuration and backups are in (.*)/.exec(done.stderr)?.[1] ?? ""
+  expect(place).toStartWith(join(home, "svc-backup-"))
+  expect(readdirSync(place).sort()).toEqual([".env", "mcp.json", "server.py"])
+  expect(statSync(place).mode & 0o777).toBe(0o700)
+})
+
+test("svc uninstall keeps the backup of a client's file that it cannot restore, and fails [cli:uninstall:keeps]", async () => {
+  const { home, folder, cursor, gemini, text, run } = await connectedHome()
+  const edited = readFileSync(cursor, "utf8").replace(/http:[^"]*/, "http://127.0.0.1:1/mcp")
+  writeFileSync(cursor, edited)
+  const done = await run("uninstall", "--purge", "--yes", "--json")
+  expect([done.code, existsSync(folder)]).toEqual([69, false])
+  expect([readFileSync(cursor, "utf8"), readFileSync(gemini, "utf8")]).toEqual([edited, text])
+  const { restored, notRestored, movedTo = "" } = JSON_SHAPES.removal.parse(JSON.parse(done.stdout))
+  expect([restored, notRestored.map(({ file }) => file)]).toEqual([[gemini], [cursor]])
+  const [{ backup = "" } = {}] = notRestored
+  expect(backup).toStartWith(join(home, "svc-backup-"))
+  expect(readFileSync(backup, "utf8")).toBe(text)
+  expect(done.stderr).toContain(`Cursor still refers to svc in ${cursor}, which cannot be restored: mcpServers.svc`)
+  expect(readdirSync(movedTo).sort()).toEqual([".env", "backups", "connections.json", "mcp.json"])
+})
+
+test("svc uninstall keeps the copy of a client's file that is gone, and the target of a linked directory [cli:uninstall:keeps]", async () => {
+  const { home, folder, cursor, gemini, text, run } = await connectedHome()
+  const target = join(home, "dotfiles")
+  renameSync(folder, target)
+  symlinkSync(target, folder)
+  rmSync(cursor)
+  const undone = await run("connect", "cursor", "--undo", "--yes")
+  expect([undone.code, undone.stderr]).toEqual([64, expect.stringContaining(`${cursor} is gone`)])
+  expect(undone.stderr).toContain(join(folder, "backups", "clients", "cursor-"))
+  const done = await run("uninstall", "--purge", "--yes")
+  expect([done.code, existsSync(folder), readFileSync(gemini, "utf8")]).toEqual([0, false, text])
+  expect(done.stderr).toContain(`Cursor: ${cursor} is gone; as it was before svc, it is in ${folder}`)
+  expect(readdirSync(join(target, "backups", "clients"))).toHaveLength(1)
+  expect(existsSync(join(target, "mcp.json"))).toBe(true)
+})
