@@ -43,7 +43,7 @@ async function main(words: readonly string[]): Promise<number> {
     for (const note of notes) say(note)
     if (help) {
       const { helpPage } = await import("./cli/help.ts")
-      process.stdout.write(`${await helpPage(command, path, stdoutLook())}\n`)
+      process.stdout.write(`${await helpPage(command, path, stdoutLook(), words.includes("--all"))}\n`)
       return 0
     }
     const { result } = await runCommand(command, { rawArgs: [...args] })

@@ -1623,6 +1623,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a mistake should cost seconds",
   },
+  "cli:retired": {
+    says: "a command that a release retires works for one more release, and its warning on stderr names the successor",
+    from: "choice",
+    why: "scripts need time to change",
+  },
   "cli:writes": {
     says: "a command that changes servers, tools, presets or tokens returns when the running svc has applied the change",
     from: "choice",
@@ -1757,6 +1762,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "each help page fits the terminal, names every option once (those of svc serve in groups), and ends with examples that svc accepts",
     from: "choice",
     why: "nobody reads a list of forty options, and people copy the example first",
+  },
+  "cli:help:all": {
+    says: "svc serve --help shows the fifteen options that people use most, and --help --all every option",
+    from: "choice",
+    why: "nobody finds the option for a first start among fifty",
   },
   "cli:json": {
     says: "under --json, a failure is {error: {code, message}} on stdout, with the exit code of the failure and nothing on stderr",

@@ -75,7 +75,15 @@ export async function openClientSessions(
   { agent, instances, leases }: Upstream,
   { metrics, audit, cluster }: ClientSessionsDeps,
 ): Promise<ClientSessions> {
-  const { maxInFlight, pageSize, sessionRate, sessionTtl, startupWait, persist, transport } = options
+  const {
+    maxInFlight,
+    pagination: pageSize,
+    sessionRateLimit: sessionRate,
+    sessionTtl,
+    startupWait,
+    persist,
+    transport,
+  } = options
   const trustedClient: TrustedClientDeps = {
     agent,
     instances,
@@ -84,9 +92,10 @@ export async function openClientSessions(
     wait: startupWait,
     tools: options.tools,
   }
-  const contexts = options.trustContext
-    ? (await import("../serve/client-context.ts")).createClientContexts(trustedClient, newId)
-    : undefined
+  const contexts =
+    options.templateContext === "trusted"
+      ? (await import("../serve/client-context.ts")).createClientContexts(trustedClient, newId)
+      : undefined
   // A client on stdio ends with svc, so its session needs no store. The start opens it after it listens: that takes 3 ms.
   const ownStore =
     paths !== undefined && persist && transport === "http" ? storeOpener(paths, log, sessionTtl) : () => undefined

@@ -9,7 +9,7 @@ import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import type { ReplicaFacts, Replicas } from "../store/replicas.ts"
 import { passphraseMark } from "../store/secret-store.ts"
-import type { ServeOptions } from "./serve-options.ts"
+import { type ServeOptions, sharedOptions } from "./serve-options.ts"
 
 export type ConfigurationDrift = {
   /** The ids of the replicas that have differed from this one for a minute. */
@@ -69,19 +69,11 @@ export function contentDigest(read: () => string | undefined): string {
 
 /** Returns digests of the flags that decide what clients see and who gets in, by flag. */
 export function flagDigests(options: ServeOptions): Readonly<Record<string, string>> {
-  const flags: Readonly<Record<string, unknown>> = {
-    "--auth": options.auth,
-    "--auth-issuer": options.authIssuer,
-    "--auth-audience": options.authAudience,
-    "--auth-scopes": options.authByScope,
-    "--filter": options.filter,
-    "--internal-tools": options.internalTools,
-    "--max-tool-name": options.maxToolName,
-    "--session-rate-limit": options.sessionRate,
-    "--tools": options.tools,
-  }
   return Object.fromEntries(
-    Object.entries(flags).map(([flag, value]) => [flag, digest(JSON.stringify(value) ?? "", FLAG_DIGITS)]),
+    Object.entries(sharedOptions(options)).map(([flag, value]) => [
+      flag,
+      digest(JSON.stringify(value) ?? "", FLAG_DIGITS),
+    ]),
   )
 }
 

@@ -74,7 +74,7 @@ export async function startHttp(
     snapshot: () => agent.snapshot(),
     now: () => systemClock.now(),
     facts,
-    level: options.healthLevel,
+    level: options.healthInfoLevel,
     redactAll: (text: string) => redactor().redactAll(text),
   })
   const metricsEndpoint =
@@ -135,9 +135,10 @@ export async function startHttp(
         scopeOf: runtime.scopeOf,
         tools: options.tools,
         middleware: {
-          cors: createCors(options.allowedOrigins),
+          cors: createCors(options.allowedOrigin),
           hostCheck: createHostCheck({
             ...options,
+            allowedOrigins: options.allowedOrigin,
             isPublished: (path) => options.externalUrl !== undefined && isPublicDocument(path),
           }),
           authenticate: auth?.authenticate,

@@ -42,7 +42,7 @@ export type InboundAuth = {
  */
 export async function openInboundAuth(
   { agent, audit, cluster, log, mcp, metrics, nameHolders, streams }: Runtime,
-  { auth, authIssuer, authAudience, authByScope, healthLevel, trustProxy }: ServeOptions,
+  { auth, authIssuer, authAudience, authScopes, healthInfoLevel, trustProxy }: ServeOptions,
   paths: Paths | undefined,
   base: () => string,
   tokenOf: AuthOptions["tokenOf"],
@@ -92,10 +92,10 @@ export async function openInboundAuth(
       catchUp: tokens.catchUp,
       tokenOf,
       issuer,
-      byScope: authByScope,
+      byScope: authScopes,
       now: () => systemClock.now(),
       base,
-      detailed: healthLevel !== "minimal",
+      detailed: healthInfoLevel !== "minimal",
       onrefused: refused.record,
       onbug: mcp.onbug,
     }),

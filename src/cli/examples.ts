@@ -126,8 +126,7 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   "preset show": [["svc preset show web", "show the servers that it selects"]],
   "preset test": [["svc preset test 'web or (code and not slow)'", "try a filter"]],
   "preset url": [["svc preset url web", "print the address for a client"]],
-  registry: [["svc registry search filesystem", "find a server"]],
-  "registry search": [["svc registry search 'time zone' --limit 5", "show the five best results"]],
+  registry: [["svc registry info io.github.modelcontextprotocol/server-filesystem", "show a server"]],
   "registry info": [["svc registry info io.github.modelcontextprotocol/server-memory", "show what it runs and needs"]],
   "registry versions": [
     ["svc registry versions io.github.modelcontextprotocol/server-memory", "list the versions, newest first"],

@@ -1,20 +1,28 @@
 /** Formats help pages: what a command does, how to call it, its options in groups, and examples. */
-import type { ArgDef, ArgsDef, CommandDef } from "citty"
+import type { ArgDef, CommandDef } from "citty"
 import { CONFIG_ARGS } from "../app/config-paths.ts"
-import { OPTION_GROUPS } from "../app/serve-options.ts"
 import { resolved } from "../lib/command-line.ts"
 import { type Look, paint } from "../lib/terminal.ts"
 import { EXAMPLES } from "./examples.ts"
 
-/** Returns the help page of a command. It is at most 100 columns wide, and 80 without a terminal. */
-export async function helpPage(command: CommandDef, path: readonly string[], { width, color }: Look): Promise<string> {
+/**
+ * Returns the help page of a command. It is at most 100 columns wide, and 80 without a terminal. If some of its options are
+ * marked as common, the page contains only these and those without a group, unless it is to contain all.
+ */
+export async function helpPage(
+  command: CommandDef,
+  path: readonly string[],
+  { width, color }: Look,
+  all = false,
+): Promise<string> {
   const look = { width: Math.min(Number.isFinite(width) ? width : 80, 100), color }
   const here = ["svc", ...path].join(" ")
   const { description = "" } = (await resolved(command.meta)) ?? {}
-  const args = Object.entries(((await resolved(command.args)) ?? {}) as ArgsDef)
+  const args = Object.entries(((await resolved(command.args)) ?? {}) as Readonly<Record<string, ShownArg>>)
   const subs = Object.entries((await resolved(command.subCommands)) ?? {})
   const positionals = args.filter(([, { type }]) => type === "positional")
   const options = args.filter(([, { type }]) => type !== "positional")
+  const shown = options.filter(([, { group, common }]) => all || group === undefined || common === true)
   const usage = [
     here,
     ...(subs.length > 0 ? ["COMMAND"] : []),
@@ -42,7 +50,10 @@ export async function helpPage(command: CommandDef, path: readonly string[], { w
       "arguments",
       positionals.map(([name, { description = "" }]) => [name.toUpperCase(), description]),
     ),
-    ...groupsOf(path, options).flatMap(([name, group]) => section(name, group.map(optionRow))),
+    ...groupsOf(shown).flatMap(([name, group]) => section(name, group.map(optionRow))),
+    ...(shown.length < options.length
+      ? ["", `\`${here} --help --all\` shows ${options.length - shown.length} more options.`]
+      : []),
     ...(examples.length === 0 ? [] : ["", title("examples")]),
     ...examples.flatMap(([line, meaning]) => [`  ${paint(`# ${meaning}`, "faint", look)}`, `  ${line}`]),
     ...(subs.length > 0 ? ["", `\`${here} COMMAND --help\` describes a command.`] : []),
@@ -55,21 +66,18 @@ export async function helpPage(command: CommandDef, path: readonly string[], { w
 /** The widest left column; a longer name has a line of its own. */
 const MOST_LEFT = 26
 
-type Option = readonly [name: string, definition: ArgDef]
+/** An argument, and how help shows it: in which group, and whether without `--all`. */
+type ShownArg = ArgDef & { readonly group?: string; readonly common?: true }
+type Option = readonly [name: string, definition: ShownArg]
 
-/** Groups the options of `serve`; the options of any other command are one group. */
-function groupsOf(
-  path: readonly string[],
-  options: readonly Option[],
-): readonly (readonly [string, readonly Option[]])[] {
-  if (path.join(" ") !== "serve") {
-    const isGlobal = ([name]: Option) => name === "json" || name in CONFIG_ARGS
-    return [["options", [...options.filter((one) => !isGlobal(one)), ...options.filter(isGlobal)]]]
-  }
-  return Object.entries(OPTION_GROUPS).map(([title, names]) => [
-    title,
-    names.flatMap((name) => options.filter(([option]) => option === name)),
-  ])
+/** Groups options by their group. Those without one are first; of these, the options of many commands are last. */
+function groupsOf(options: readonly Option[]): readonly (readonly [string, readonly Option[]])[] {
+  const isGlobal = ([name, { group }]: Option) => group === undefined && (name === "json" || name in CONFIG_ARGS)
+  const groups = Map.groupBy(
+    [...options.filter((one) => !isGlobal(one)), ...options.filter(isGlobal)],
+    ([, { group = "options" }]) => group,
+  )
+  return [...groups]
 }
 
 function optionRow([name, definition]: Option): readonly [string, string] {

@@ -3,6 +3,7 @@ import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
 import { print, say, table } from "../app/output.ts"
 import { runTool } from "../app/run-tool.ts"
+import type { CommandGroup } from "../lib/command-line.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 const SERVER = { type: "positional", required: true, description: "Name of the server in the registry" } as const
@@ -139,9 +140,10 @@ const status: CommandDef = {
   },
 }
 
-export const registry: CommandDef = {
-  meta: { name: "registry", description: "Search and inspect the MCP registries" },
-  subCommands: { search, info, versions, list, status },
+export const registry: CommandGroup = {
+  meta: { name: "registry", description: "Inspect the MCP registries and their servers" },
+  subCommands: { info, versions, list, status },
+  retired: { search: ["mcp", "search"] },
 }
 
 // ---

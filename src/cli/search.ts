@@ -48,4 +48,4 @@ const hitTable = (hits: readonly RankedTool[], explain: boolean): string =>
   )
 
 const nothingFound = (query: string, { tools, servers }: SearchAnswer): string =>
-  `no tool matches "${query}" among ${counted(tools, "tool")} of ${counted(servers, "server")}; try other words, or search the registries with \`svc registry search\``
+  `no tool matches "${query}" among ${counted(tools, "tool")} of ${counted(servers, "server")}; try other words, or search the registries with \`svc mcp search\``

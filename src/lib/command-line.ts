@@ -34,8 +34,12 @@ export type VariadicCommand = CommandDef & {
   readonly rest: string
 }
 
-/** A group of commands that understands command names of other programs. */
-export type CommandGroup = CommandDef & { readonly aliases: Readonly<Record<string, Alias>> }
+/** A group of commands that understands command names of other programs, and names that it once had. */
+export type CommandGroup = CommandDef & {
+  readonly aliases?: Readonly<Record<string, Alias>>
+  /** Names that work for one more release: the words after `svc` that replace them. */
+  readonly retired?: Readonly<Record<string, readonly string[]>>
+}
 
 /** The meaning of another program's command name: the words to read in its place, or a message that says what to type. */
 type Alias = readonly string[] | string
@@ -53,13 +57,13 @@ export async function findCommand(
     args.some((arg, at) => (arg === "--help" || arg === "-h") && !args.slice(0, at).includes("--"))
   /** Global flags that stand before the command, with their values. */
   const before: string[] = []
+  const notes: string[] = []
   for (;;) {
     const subs = (await resolved(command.subCommands)) ?? {}
     const names = Object.keys(subs)
     if (names.length === 0) break
     const [word] = rest
-    if (word === undefined || word === "--help" || word === "-h")
-      return { command, path, args: [], help: true, notes: [] }
+    if (word === undefined || word === "--help" || word === "-h") return { command, path, args: [], help: true, notes }
     if (word === "help") {
       rest = [...rest.slice(1), "--help"]
       continue
@@ -72,8 +76,17 @@ export async function findCommand(
     }
     if (word.startsWith("-")) throw flagBeforeCommand(word, path)
     const found = Object.hasOwn(subs, word) ? subs[word] : undefined
+    const successor = entryOf((command as Partial<CommandGroup>).retired, word)
+    if (found === undefined && successor !== undefined) {
+      const old = ["svc", ...path, word].join(" ")
+      notes.push(`warning: \`${old}\` will be removed in the next release; use \`svc ${successor.join(" ")}\``)
+      command = root
+      path.length = 0
+      rest = [...successor, ...rest.slice(1)]
+      continue
+    }
     if (found === undefined) {
-      const alias = aliasOf(command, word)
+      const alias = entryOf((command as Partial<CommandGroup>).aliases, word)
       if (alias === undefined || typeof alias === "string") throw unknownCommand(command, path, word, names, alias)
       rest = [...alias, ...rest.slice(1)]
       continue
@@ -92,7 +105,7 @@ export async function findCommand(
     const hint = example === undefined ? "" : `, as in \`${example}\``
     throw usageError(`${missing.toUpperCase()} is missing${hint}; see \`svc ${path.join(" ")} --help\``)
   }
-  const notes = isProgramCommand(command) && !rest.includes("--") ? ownFlagNotes(args) : []
+  if (isProgramCommand(command) && !rest.includes("--")) notes.push(...ownFlagNotes(args))
   return { command, path, args, help, notes }
 }
 
@@ -138,9 +151,9 @@ export function readOptions(
       return number
     },
     /** Returns milliseconds; a number without a unit is seconds. */
-    duration(flag: string, otherwise: number): number {
-      const value = raw(flag)
-      if (value === undefined) return otherwise
+    duration(flag: string, otherwise: number | string): number {
+      const value = raw(flag) ?? otherwise
+      if (typeof value === "number") return value
       const [, number, unit = "s"] = /^([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?$/.exec(value) ?? []
       if (number === undefined)
         throw usageError(`${named(flag)} must be a time such as 500ms, 10s, 5m, 24h or 90d, not ${value}`)
@@ -150,9 +163,8 @@ export function readOptions(
       return ms
     },
     /** Returns bytes; a number without a unit is bytes. */
-    size(flag: string, otherwise: number): number {
-      const value = raw(flag)
-      if (value === undefined) return otherwise
+    size(flag: string, otherwise: string): number {
+      const value = raw(flag) ?? otherwise
       const [, number, unit = "B"] = /^([0-9]+)\s*(B|KiB|MiB|GiB|K|M|G)?$/i.exec(value) ?? []
       if (number === undefined) throw usageError(`${named(flag)} must be a size such as 512KiB or 4MiB, not ${value}`)
       return Number(number) * (SIZES[(unit[0] ?? "B").toUpperCase()] ?? 1)
@@ -195,9 +207,8 @@ function flagBeforeCommand(flag: string, path: readonly string[]): RequestError 
 
 export const isProgramCommand = (command: CommandDef): command is ProgramCommand => "addressFlag" in command
 
-function aliasOf(command: CommandDef, word: string): Alias | undefined {
-  const { aliases } = command as Partial<CommandGroup>
-  return aliases !== undefined && Object.hasOwn(aliases, word) ? aliases[word] : undefined
+function entryOf<T>(entries: Readonly<Record<string, T>> | undefined, word: string): T | undefined {
+  return entries !== undefined && Object.hasOwn(entries, word) ? entries[word] : undefined
 }
 
 /** Returns the error for a word that is no command of a group. `advice` says what to type instead. */
@@ -209,7 +220,7 @@ function unknownCommand(
   advice: string | undefined,
 ): RequestError {
   const { aliases = {} } = group as Partial<CommandGroup>
-  const near = nearest(word, [...names, ...Object.keys(aliases)])
+  const near = nearest(word, [...names, ...Object.keys(aliases).filter((name) => typeof aliases[name] !== "string")])
   const suggestion =
     near === undefined ? `the commands are ${names.join(", ")}` : `did you mean ${[...path, near].join(" ")}?`
   return usageError(`unknown command: ${[...path, word].join(" ")}; ${advice ?? suggestion}`)

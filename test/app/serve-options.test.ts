@@ -53,3 +53,43 @@ test("--cluster takes one Redis, its prefix, and a password by reference [cluste
     "https://a.example:3050",
   )
 })
+
+test("an option is a flag or a variable, and the table says which values it takes", () => {
+  expect(optionsOf({ "auth-issuer": "https://id.example/" }).authIssuer).toBe("https://id.example/")
+  expect(optionsOf({ "external-url": "https://svc.example/" })).toMatchObject({
+    externalUrl: "https://svc.example",
+    allowedHosts: ["svc.example"],
+  })
+  expect(optionsOf({}, { SVC_STARTUP_WAIT: "2m", SVC_MAX_BODY: "1KiB", SVC_ADMIN: "off" })).toMatchObject({
+    startupWait: 120_000,
+    maxBody: 1024,
+    admin: false,
+  })
+  expect(optionsOf({ "receive-timeout": "5m" }).receiveTimeout).toBe(240_000)
+  expect(optionsOf({})).toMatchObject({
+    startupWait: 5000,
+    drainDelay: 3000,
+    shutdownGrace: 10_000,
+    maxBody: 4 * 1024 * 1024,
+    maxResult: 64 * 1024 * 1024,
+    resultTtl: 3_600_000,
+    sessionTtl: 86_400_000,
+    pagination: Number.POSITIVE_INFINITY,
+    maxToolName: undefined,
+    sessionRateLimit: undefined,
+    authScopes: true,
+    confirmInstalls: true,
+    tools: "all",
+    internalTools: [],
+    admin: true,
+  })
+  for (const [args, message] of [
+    [{ "external-url": "svc.example" }, "--external-url must be an http or https URL, such as https://svc.example.com"],
+    [{ "max-tool-name": "31" }, "--max-tool-name must be 0 (no limit) or at least 32, not 31"],
+    [{ "log-level": "loud" }, "--log-level must be one of debug, info, warn, error, not loud"],
+    [{ "trust-proxy": "me" }, "--trust-proxy must be off, loopback, or comma-separated addresses and CIDRs, not me"],
+    [{ "internal-tools": "al" }, "--internal-tools must be one or more of all, safe"],
+    [{ filter: "" }, "--filter needs a value: it is empty"],
+  ] as const)
+    expect(() => optionsOf(args)).toThrow(message)
+})

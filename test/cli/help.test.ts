@@ -1,7 +1,7 @@
 /** The help page of each command: complete, within its width, and with examples that svc accepts. */
 import { expect, test } from "bun:test"
 import type { CommandDef } from "citty"
-import { OPTION_GROUPS, SERVE_OPTIONS } from "../../src/app/serve-options.ts"
+import { SERVE_OPTIONS } from "../../src/app/serve-options.ts"
 import { EXAMPLES } from "../../src/cli/examples.ts"
 import { helpPage } from "../../src/cli/help.ts"
 import { root } from "../../src/cli/root.ts"
@@ -36,7 +36,7 @@ test("each help page fits its terminal, and 80 columns without one [cli:help]", 
 
 test("each help page names every option once, and has examples [cli:help]", async () => {
   for (const { path, command } of pages) {
-    const page = await helpPage(command, path, { width: 80, color: false })
+    const page = await helpPage(command, path, { width: 80, color: false }, true)
     const [rows = ""] = page.split("\nexamples\n")
     for (const name of Object.keys((await resolved(command.args)) ?? {})) {
       const row = new RegExp(`^  (?:-+\\w+, )*--(?:no-)?${name}(?: |$)|^  ${name.toUpperCase()}  `, "gm")
@@ -64,6 +64,13 @@ test("the examples use commands that exist, and svc accepts them [cli:help]", as
   }
 })
 
-test("each option of svc serve is in one group [cli:help]", () => {
-  expect(Object.values(OPTION_GROUPS).flat().toSorted()).toEqual(Object.keys(SERVE_OPTIONS).toSorted() as never)
+test("svc serve --help shows fifteen options, and with --all every one [cli:help:all]", async () => {
+  const serve = (await resolved((root.subCommands as Record<string, CommandDef>).serve)) as CommandDef
+  const rows = (page: string) => page.split("\nexamples\n")[0]?.match(/^ {2}--[a-z-]+/gm) ?? []
+  const page = await helpPage(serve, ["serve"], { width: 80, color: false })
+  expect(rows(page)).toHaveLength(15)
+  expect(page).toContain(`\n\`svc serve --help --all\` shows ${Object.keys(SERVE_OPTIONS).length - 15} more options.\n`)
+  const all = await helpPage(serve, ["serve"], { width: 80, color: false }, true)
+  expect(rows(all)).toHaveLength(Object.keys(SERVE_OPTIONS).length)
+  expect(all).not.toContain("more options")
 })

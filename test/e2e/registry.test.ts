@@ -530,7 +530,7 @@ test("a search ends at once if its client no longer waits", async () => {
   const folder = freshFolder()
   writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: {}, registries: configured(registry) }))
   const child = Bun.spawn({
-    cmd: [SVC, "registry", "search", "weather", "--config-dir", folder],
+    cmd: [SVC, "mcp", "search", "weather", "--config-dir", folder],
     env: freshEnv(folder),
     stdin: "ignore",
     stdout: "ignore",
@@ -542,16 +542,21 @@ test("a search ends at once if its client no longer waits", async () => {
   expect(child.signalCode).toBe("SIGINT")
 }, 20_000)
 
-test("svc registry and svc mcp search, install and update do the same for a person", async () => {
+test("svc registry and svc mcp search, install and update do the same for a person [cli:retired]", async () => {
   await using registry = startRegistry(SERVERS)
   const folder = freshFolder()
   writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: {}, registries: configured(registry) }))
   const env = { ...freshEnv(folder), PATH: `${fakeNpx()}:${process.env.PATH}` }
   const svc = (...args: string[]) => runSvc([...args, "--config-dir", folder], env)
   expect((await svc("mcp", "search", "weather", "--json")).stdout).toContain(`"name": "${NAME}"`)
-  expect((await svc("registry", "search", "weather", "--type", "remote")).stdout).toMatch(
-    /^NAME .*\ncom\.example\/sky /,
-  )
+  const remote = ["search", "weather", "--type", "remote"]
+  const { stdout } = await svc("mcp", ...remote)
+  expect(stdout).toMatch(/^NAME .*\ncom\.example\/sky /)
+  expect(await svc("registry", ...remote)).toMatchObject({
+    code: 0,
+    stdout,
+    stderr: expect.stringContaining("use `svc mcp search`\n"),
+  })
   expect((await svc("registry", "info", NAME)).stdout).toMatch(/\nneeds {7}WEATHER_API_KEY {2}Your key\n/)
   expect((await svc("registry", "versions", NAME)).stdout).toBe("1.0.0\n2.0.0\n1.1.0\n")
   expect((await svc("registry", "list")).stdout).toContain(registry.url)

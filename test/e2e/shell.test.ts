@@ -107,7 +107,7 @@ test("svc search ranks the tools of running servers, and says what it searched [
   )
   expect((await svc(["search", "add", "--server", "memory", "--limit", "1"])).stdout).not.toContain("demo")
   expect((await svc(["search", "qqqq"])).stdout).toMatch(
-    /^no tool matches "qqqq" among 12 tools of 2 servers; .*`svc registry search`\n$/,
+    /^no tool matches "qqqq" among 12 tools of 2 servers; .*`svc mcp search`\n$/,
   )
   expect(await svc(["search", "add", "--server", "memry"])).toMatchObject({
     code: 64,

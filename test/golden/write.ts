@@ -28,9 +28,12 @@ export async function goldenHelp(): Promise<readonly GoldenFile[]> {
     const own = widths.map(async (width): Promise<GoldenFile> => {
       return [file(path, width), `${await helpPage(command, path, { width, color: false })}\n`]
     })
+    const all = await helpPage(command, path, { width: 80, color: false }, true)
+    const [first] = await Promise.all(own)
+    const full: readonly GoldenFile[] = first?.[1] === `${all}\n` ? [] : [[file([...path, "all"], 80), `${all}\n`]]
     const subs = Object.entries((await resolved(command.subCommands)) ?? {})
     const under = subs.map(async ([name, sub]) => pages((await resolved(sub)) as CommandDef, [...path, name]))
-    return [...(await Promise.all(own)), ...(await Promise.all(under)).flat()]
+    return [...(await Promise.all(own)), ...full, ...(await Promise.all(under)).flat()]
   }
   const scripts = Object.entries(COMPLETION_SCRIPTS).map(
     ([shell, text]): GoldenFile => [join(import.meta.dir, `completion-${shell}.txt`), text],

@@ -117,6 +117,18 @@ describe("commands", () => {
       expect((await findCommand(group, words)).path).toEqual(["mcp", "list"])
     await expect(findCommand(group, ["stop"])).rejects.toThrow("unknown command: stop; `kill` stops it")
     await expect(findCommand(group, ["constructor"])).rejects.toThrow("unknown command: constructor")
+    // A name that only says what to type is no suggestion.
+    await expect(findCommand(group, ["stopp"])).rejects.toThrow("unknown command: stopp; the commands are mcp")
+  })
+
+  test("a retired name runs its successor, with a warning that names it [cli:retired]", async () => {
+    const { mcp } = root.subCommands
+    const old = { subCommands: { none: {} }, retired: { show: ["mcp", "list"] } }
+    const found = await findCommand({ subCommands: { mcp, old } }, ["old", "show"])
+    expect(found).toMatchObject({
+      path: ["mcp", "list"],
+      notes: ["warning: `svc old show` will be removed in the next release; use `svc mcp list`"],
+    })
   })
 
   test("a flag before the command is unknown, or belongs after the command", async () => {
