@@ -1440,6 +1440,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "they write files of other programs",
   },
+  "connect:leftovers": {
+    says: "temporary copies that killed commands left beside the files of clients and their backups are removed by the next connect, by serve and by doctor --fix; a change is recorded before the file is written",
+    from: "choice",
+    why: "they contain keys, and nobody looks for them",
+  },
   "connect:undo": {
     says: "svc connect keeps a copy of the original file; --undo restores it byte for byte, or removes only svc's changes if the file was edited elsewhere, and is refused if these changes were edited",
     from: "choice",

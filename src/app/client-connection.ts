@@ -35,11 +35,13 @@ import {
   addConnection,
   backUpClientFile,
   type ClientConnection,
+  findClientTemporaries,
   readConnections,
   removeConnection,
+  replaceConnection,
 } from "../store/connections.ts"
 import { contentionError } from "../store/documents.ts"
-import { decodeText, linkTarget, readText, replaceFile } from "../store/files.ts"
+import { decodeText, linkTarget, readText, removeAll, replaceFile } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { writtenValues } from "../tools/consent-text.ts"
 import type { Params } from "../wire/message.ts"
@@ -190,22 +192,33 @@ export async function writeEdits(
   edits: readonly ClientEdit[],
   add: () => Promise<void>,
 ): Promise<string | null> {
+  removeAll(findClientTemporaries(paths, systemClock.now()))
   const before = readText(file)
+  const time = new Date(systemClock.now()).toISOString()
   const backup = backUpClientFile(paths, client, file, systemClock)
-  await add()
-  const current = readText(file)
-  const after = editClientDocument(current ?? "", file, edits)
-  mkdirSync(dirname(linkTarget(file)), { recursive: true })
-  const mode = before === undefined && current === undefined ? NEW_MODE[scope] : undefined
-  if (after !== current && !replaceFile(file, after, mode, () => readText(file) === current))
-    throw contentionError(file)
+  const about = { client, scope, file, time, backup }
+  // Before the file is written, so that the change can be undone also if svc is killed now.
+  const wantedPlaces = edits.map(({ path, value }) => ({ path: [...path], digest: digestOf(value) }))
+  await addConnection(paths, { ...about, digest: "", places: wantedPlaces }, systemClock)
+  let after: string
+  try {
+    await add()
+    const current = readText(file)
+    after = editClientDocument(current ?? "", file, edits)
+    mkdirSync(dirname(linkTarget(file)), { recursive: true })
+    const mode = before === undefined && current === undefined ? NEW_MODE[scope] : undefined
+    if (after !== current && !replaceFile(file, after, mode, () => readText(file) === current))
+      throw contentionError(file)
+  } catch (error) {
+    if (readText(file) === before) await removeConnection(paths, about, systemClock)
+    throw error
+  }
   const written = readClientDocument(after, file)
   const places = edits.map(({ path }) => ({ path: [...path], digest: digestOf(valueIn(written, path)) }))
   // A client's own command may have written more than the edits: then an undo must not restore the whole file.
   const wanted = readClientDocument(editClientDocument(before ?? "", file, edits), file)
   const digest = isSameValue(written, wanted) ? sha256(after, "hex") : ""
-  const time = new Date(systemClock.now()).toISOString()
-  await addConnection(paths, { client, scope, file, time, backup, digest, places }, systemClock)
+  await replaceConnection(paths, { ...about, digest, places }, systemClock)
   return backup
 }
 
@@ -233,7 +246,8 @@ export function planUndo(
   const copy = backup === null ? undefined : readText(backup)
   if (backup !== null && copy === undefined)
     throw new RequestError("conflict", `the backup ${backup} is gone; edit ${file} by hand, or use \`svc disconnect\``)
-  if (sha256(now, "hex") === digest) return { now, before: backup === null ? undefined : readFileSync(backup) }
+  if (sha256(now, "hex") === digest || now === copy)
+    return { now, before: backup === null ? undefined : readFileSync(backup) }
   const left = (path: Path, value: unknown) =>
     places.some((place) => isSameValue(place.path, path) && place.digest === digestOf(value))
   const paths = places.map(({ path }) => path).reverse()
@@ -247,6 +261,7 @@ export async function undo(
   { now, before }: ReturnType<typeof planUndo>,
 ): Promise<void> {
   const { file } = connection
+  removeAll(findClientTemporaries(paths, systemClock.now()))
   const isCurrent = () => readText(file) === now
   if (before === undefined) {
     if (!isCurrent()) throw contentionError(file)

@@ -5,6 +5,7 @@ import { CLIENTS, type ClientName, clientFiles, clientRow } from "../config/clie
 import { readForeignServers, servedEntries } from "../config/import.ts"
 import { isLoopback } from "../lib/address.ts"
 import { isSecretName } from "../lib/secret-names.ts"
+import { findClientTemporaries } from "../store/connections.ts"
 import { readTexts } from "../store/documents.ts"
 import { findTemporaries, isAlive, readFolder, readState, removeAll } from "../store/files.ts"
 import { forgetRunning, listRunning, runningFolder } from "../store/running.ts"
@@ -112,7 +113,15 @@ export function checkLeftovers({ context, live, clock }: Installation): readonly
     return found !== undefined && clock.now() - found.mtimeMs > ms
   }
   // A process may still be writing a newer file.
-  const temporaries = findTemporaries(directory, (name) => name !== "").filter((path) => isOld(path, DAY_MS))
+  const folders = ["", "secrets", "registries", "running", "backups"].map((name) => join(directory, name))
+  const temporaries = folders
+    .flatMap((folder) => findTemporaries(folder, (name) => name !== ""))
+    .filter((path) => isOld(path, DAY_MS))
+  report(
+    "copies of clients' files that killed processes left",
+    findClientTemporaries(context.paths, clock.now()),
+    "they may contain keys",
+  )
   report("temporary files of killed processes", temporaries, "no process reads them any longer")
   const lost = readFolder(directory).flatMap((name) =>
     /^control.*\.json$/.test(name) && isLost(join(directory, name)) ? [join(directory, name)] : [],

@@ -4,7 +4,7 @@ import { messageOf } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { type Interrupt, watchInterrupts } from "../lib/interrupt.ts"
 import type { Log } from "../lib/log.ts"
-import { makePrivateFolder } from "../store/files.ts"
+import { makePrivateFolder, removeAll } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { announceRunning, runningFolder, type Starter } from "../store/running.ts"
 import { MAX_SESSIONS } from "./client-sessions.ts"
@@ -49,10 +49,14 @@ export async function runService(options: ServeOptions, paths: Paths, start: Ser
 
 // ---
 
-/** Records the configuration, and removes the files of configurations that are gone. Runs after the start, which need not wait. */
+/** Records the configuration, and removes files of killed processes and of configurations that are gone. Runs after the start, which need not wait. */
 async function sweepConfigurations(paths: Paths, log: Log): Promise<void> {
   try {
-    const { noteConfiguration, sweepGone } = await import("../store/gone-configurations.ts")
+    const [{ noteConfiguration, sweepGone }, { findClientTemporaries }] = await Promise.all([
+      import("../store/gone-configurations.ts"),
+      import("../store/connections.ts"),
+    ])
+    removeAll(findClientTemporaries(paths, systemClock.now()))
     noteConfiguration(paths)
     for (const file of await sweepGone(paths, systemClock.now()))
       log.info(`removed logs, sessions and eras of a configuration that is gone: ${file}`)

@@ -2,13 +2,13 @@
  * The changes of client files by `svc connect`, in `connections.json` of the configuration directory, so that they can be
  * undone. The original files are in `backups/clients`.
  */
-import { existsSync, readFileSync, unlinkSync } from "node:fs"
+import { existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs"
 import { basename, join } from "node:path"
 import * as z from "zod"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
-import { editConnections } from "./documents.ts"
-import { makePrivateFolder, readText, replaceFile } from "./files.ts"
+import { editConnections, temporariesOf } from "./documents.ts"
+import { findTemporaries, makePrivateFolder, readText, replaceFile } from "./files.ts"
 import type { Paths } from "./paths.ts"
 
 /** One change of a client's file. Digests are SHA-256, hexadecimal. */
@@ -38,15 +38,40 @@ export async function addConnection(paths: Paths, connection: ClientConnection, 
   )
 }
 
+/** Replaces what is recorded of a change. */
+export async function replaceConnection(paths: Paths, connection: ClientConnection, clock: Clock): Promise<void> {
+  await change(paths, (all) => all.map((one) => (isSame(one, connection) ? connection : one)), clock)
+}
+
 /** Removes a change and its backup. */
-export async function removeConnection(paths: Paths, { file, time }: ClientConnection, clock: Clock): Promise<void> {
-  await change(paths, (all) => all.filter((one) => one.file !== file || one.time !== time), clock)
+export async function removeConnection(paths: Paths, connection: ConnectionId, clock: Clock): Promise<void> {
+  await change(paths, (all) => all.filter((one) => !isSame(one, connection)), clock)
+}
+
+/**
+ * Returns the temporary files that killed processes of svc have left: beside the files of clients that svc has changed, and
+ * beside their backups. They are copies of these files. `now` is in milliseconds since the epoch.
+ */
+export function findClientTemporaries(paths: Paths, now: number): readonly string[] {
+  const isAbandoned = (path: string) => {
+    const found = lstatSync(path, { throwIfNoEntry: false })
+    return found?.isFile() === true && now - found.mtimeMs > ABANDONED_MS
+  }
+  const beside = [...changedFiles(paths)].flatMap((file) => {
+    try {
+      return temporariesOf(file)
+    } catch {
+      // Its folder cannot be read any more.
+      return []
+    }
+  })
+  return [...beside, ...findTemporaries(backupFolder(paths), (name) => name !== "")].filter(isAbandoned)
 }
 
 /** Copies the file of a client to `backups/clients`, byte for byte. Returns the path of the copy; null if there is no file. */
 export function backUpClientFile(paths: Paths, client: string, file: string, clock: Clock): string | null {
   if (!existsSync(file)) return null
-  const folder = join(paths.directory, "backups", "clients")
+  const folder = backupFolder(paths)
   makePrivateFolder(folder)
   const nameAt = (time: number) =>
     join(folder, `${client}-${new Date(time).toISOString().replaceAll(":", "-")}-${basename(file)}`)
@@ -59,6 +84,23 @@ export function backUpClientFile(paths: Paths, client: string, file: string, clo
 // ---
 
 const KEPT = 50
+/** Writing a file takes less. */
+const ABANDONED_MS = 60_000
+
+type ConnectionId = Pick<ClientConnection, "file" | "time">
+
+const isSame = (one: ConnectionId, other: ConnectionId): boolean => one.file === other.file && one.time === other.time
+
+const backupFolder = ({ directory }: Paths): string => join(directory, "backups", "clients")
+
+/** Returns the files that svc has changed; none if the list is malformed. */
+function changedFiles(paths: Paths): ReadonlySet<string> {
+  try {
+    return new Set(readConnections(paths).map(({ file }) => file))
+  } catch {
+    return new Set()
+  }
+}
 
 const connectionSchema = z.object({
   client: z.string(),
@@ -101,7 +143,7 @@ async function change(
     (text) => {
       const before = parse(text, file)
       const after = edit(before)
-      dropped = before.filter((one) => !after.includes(one))
+      dropped = before.filter(({ backup }) => !after.some((kept) => kept.backup === backup))
       return `${JSON.stringify({ connections: after }, null, 2)}\n`
     },
     clock,

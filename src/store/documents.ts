@@ -138,16 +138,16 @@ export function documentTemporaries(paths: Paths): readonly string[] {
   ]
 }
 
+/** Returns the temporary files of a file; those of a link are beside its target. */
+export function temporariesOf(file: string): readonly string[] {
+  const target = existsSync(file) ? realpathSync(file) : file
+  return findTemporaries(dirname(target), (name) => name === basename(target))
+}
+
 // ---
 
 const KEPT_BACKUPS = 20
 const SCHEMA_FILE = "mcp.schema.json"
-
-/** Returns the temporary files of a file; those of a link are beside its target. */
-function temporariesOf(file: string): readonly string[] {
-  const target = existsSync(file) ? realpathSync(file) : file
-  return findTemporaries(dirname(target), (name) => name === basename(target))
-}
 
 async function lockFile(paths: Paths, file: string, clock: Clock): Promise<Release> {
   if (file === paths.file) return lockDocuments(paths, clock)

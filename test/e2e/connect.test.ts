@@ -1,8 +1,18 @@
 /** `svc connect` and `svc disconnect`, as a user of several clients. */
 import { expect, test } from "bun:test"
-import { chmodSync, lstatSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs"
 import { dirname, join } from "node:path"
-import { freshEnv, freshFolder, readIfThere, runSvc, startSvc, typeSvc } from "./harness.ts"
+import { eventually, freshEnv, freshFolder, readIfThere, runSvc, startSvc, typeSvc } from "./harness.ts"
 
 const inFolder =
   (folder: string, env: Record<string, string> = {}) =>
@@ -148,6 +158,43 @@ test("a file that did not exist is created for its user alone, and removed by th
   expect([lstatSync(link).isSymbolicLink(), readFileSync(target, "utf8").includes("svc")]).toEqual([true, true])
   expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
   expect([lstatSync(link).isSymbolicLink(), readIfThere(target)]).toEqual([true, undefined])
+})
+
+test("what a killed connect left is undone, and removed by the next connect, serve and doctor --fix [connect:leftovers]", async () => {
+  const folder = home({ ".cursor/mcp.json": CURSOR })
+  const [file, svc] = [join(folder, ".cursor/mcp.json"), inFolder(folder)]
+  const left = [".cursor/.mcp.json.0123456789ab.tmp", "backups/clients/.cursor-mcp.json.0123456789ab.tmp"]
+  const leave = () => {
+    for (const name of left) {
+      writeFileSync(join(folder, name), "API_KEY")
+      utimesSync(join(folder, name), 1, 1)
+    }
+  }
+  const remaining = () => left.filter((name) => existsSync(join(folder, name)))
+  expect((await svc("connect", "cursor", "--yes")).code).toBe(0)
+  leave()
+  expect((await svc("connect", "cursor", "--replace", "--yes")).code).toBe(0)
+  expect(remaining()).toEqual([])
+  leave()
+  expect((await svc("doctor")).stdout).toContain("copies of clients' files that killed processes left")
+  await svc("doctor", "--fix", "--yes")
+  expect(remaining()).toEqual([])
+  leave()
+  await using _ = await startSvc({ folder, env: freshEnv(folder) })
+  await eventually(() => remaining().length === 0)
+
+  // Killed between the record and the file, and between the file and the record.
+  const list = join(folder, "connections.json")
+  const { connections } = JSON.parse(readFileSync(list, "utf8"))
+  const last = connections.at(-1)
+  writeFileSync(list, JSON.stringify({ connections: [...connections.slice(0, -1), { ...last, digest: "" }] }))
+  expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
+  expect(readFileSync(file, "utf8")).toContain('"files"')
+  const [first] = connections
+  writeFileSync(file, CURSOR)
+  writeFileSync(list, JSON.stringify({ connections: [{ ...first, digest: "" }] }))
+  expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
+  expect([readFileSync(file, "utf8"), JSON.parse(readFileSync(list, "utf8"))]).toEqual([CURSOR, { connections: [] }])
 })
 
 test("a client's file that is malformed, or has another server with the name, is not changed [connect:untouched]", async () => {
