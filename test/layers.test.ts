@@ -116,7 +116,6 @@ const WORLD = [
   "store/client-tokens.ts",
   "store/connections.ts",
   "store/documents.ts",
-  "store/era-cache.ts",
   "store/files.ts",
   "store/gone-configurations.ts",
   "store/lock.ts",

@@ -577,13 +577,23 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "protocol:mode:legacy": { says: "legacy uses only the legacy client", from: "Server object" },
   "protocol:mode:modern": { says: "2026-07-28 uses only modern MCP, without fallback", from: "Server object" },
   "protocol:mode:auto": {
-    says: "auto tries modern first, and falls back only if the server shows that it is legacy",
+    says: "auto tries modern first, and falls back only if the server shows that it is legacy: it answers initialize",
     from: "Server object",
   },
   "protocol:mode:exit": {
     says: "if a server exits on the probe of one era, the next attempt uses the other era; an unsupervised server gets a second start for this, unless it exited before the probe",
     from: "choice",
     why: "the probe must not use up the only start of a server",
+  },
+  "protocol:mode:unclean": {
+    says: "in auto, initialize decides within the attempt after any answer to the probe but that of a modern server, and after none; 401 to both requires authorization; the error of a server that did not survive the probe names protocolVersion",
+    from: "choice",
+    why: "gateways and old servers refuse an unknown method in every possible way",
+  },
+  "protocol:era:remembered": {
+    says: "svc uses the era that it found when it starts a crashed server again; it probes after a start of svc or an operator's restart, and after an internal error at the probe",
+    from: "choice",
+    why: "a server that was upgraded in place must not stay in its old era",
   },
   "protocol:own-era": {
     says: "in auto, each request to a remote server that speaks both eras uses a connection of its client's era, which svc opens at the first such request; with a pinned era, with isolation, or with a legacy side without sessions, svc keeps one connection",
@@ -1288,7 +1298,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "operators know people by name, and an editor can change the file as well as a command can",
   },
   "config:gone": {
-    says: "when svc starts, it removes the logs, sessions and eras of a configuration of the same directory whose file is gone and that was unused for a week",
+    says: "when svc starts, it removes the logs and sessions of a configuration of the same directory whose file is gone and that was unused for a week",
     from: "choice",
     why: "the digests in their names no longer lead to a configuration, but a drive that is missing for a day must not lose its logs",
   },
@@ -2039,14 +2049,9 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a replica forwards the requests of clients, with their credentials, to the replicas that it considers its own",
   },
   "store:contract": {
-    says: "sessions, secrets, eras, pins and rate limits behave the same in svc's own files and in Redis",
+    says: "sessions, secrets, pins and rate limits behave the same in svc's own files and in Redis",
     from: "choice",
     why: "--cluster must not change what svc stores",
-  },
-  "cluster:eras": {
-    says: "all replicas learn what one replica finds out about a server's era, even that a known era is wrong; a replica that starts does not probe a server that another has probed within a day",
-    from: "choice",
-    why: "a failed probe costs time, and with some servers a start",
   },
   "cluster:pins": {
     says: "the first replica that sees a tool pins it for all: if the server lists another definition to another replica, the tool has changed",

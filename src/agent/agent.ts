@@ -10,7 +10,7 @@ import { openConnection } from "../backend/open-connection.ts"
 import type { Catalog } from "../catalog/catalog.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import type { Preset } from "../config/presets.ts"
-import { type IdleServer, type Launch, type Plan, runsElsewhere, type ServerSpec } from "../config/server-spec.ts"
+import { type IdleServer, type Plan, runsElsewhere, type ServerSpec } from "../config/server-spec.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -243,11 +243,6 @@ export class Agent {
   /** Resolves when every process that was stopped under this id is dead. */
   async whenStopped(id: string): Promise<void> {
     await this.ending.get(id)
-  }
-
-  /** Forgets the era of a launch that was tried under this id, unless the backend still uses that launch. */
-  forgetLaunch(id: string, launch: Launch): void {
-    if (!isDeepStrictEqual(this.backend(id)?.spec.launch, launch)) this.deps.eras.forget(launch)
   }
 
   /** Reconnects a server's backends after its authorization was given, changed or removed. */

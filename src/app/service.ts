@@ -59,7 +59,7 @@ async function sweepConfigurations(paths: Paths, log: Log): Promise<void> {
     removeAll(findClientTemporaries(paths, systemClock.now()))
     noteConfiguration(paths)
     for (const file of await sweepGone(paths, systemClock.now()))
-      log.info(`removed logs, sessions and eras of a configuration that is gone: ${file}`)
+      log.info(`removed logs and sessions of a configuration that is gone: ${file}`)
   } catch (error) {
     log.debug(`files of configurations that are gone are not removed: ${messageOf(error)}`)
   }

@@ -1,8 +1,7 @@
-/** The upstream side of a running svc: the agent with its backends, their credentials, and the instances of templates. */
-import { join } from "node:path"
 import { Agent } from "../agent/agent.ts"
 import { Instances } from "../agent/instances.ts"
 import type { ServerLeases } from "../agent/server-leases.ts"
+import { createEraCache } from "../backend/era-cache.ts"
 import { createReaper, type Reaper } from "../backend/reaper.ts"
 import { ChildOutputLogger } from "../backend/stderr.ts"
 import { StdioTransport } from "../backend/stdio.ts"
@@ -14,8 +13,7 @@ import type { Log } from "../lib/log.ts"
 import { version } from "../lib/version.ts"
 import type { OAuth } from "../oauth/oauth.ts"
 import { CALLBACK_PATH, clientMetadataUrl } from "../serve/oauth-callback.ts"
-import { createEraCache, type EraCache } from "../store/era-cache.ts"
-import { ownName, type Paths } from "../store/paths.ts"
+import type { Paths } from "../store/paths.ts"
 import { createToolPins, type OwnToolPins, type ToolPins, toolPinFiles } from "../store/tool-pins.ts"
 import { createRequestIds } from "../wire/frame.ts"
 import type { Cluster } from "./cluster.ts"
@@ -68,11 +66,9 @@ export async function openUpstream(
     cluster === undefined ? {} : { secrets: await openSharedSecrets(cluster, log), replica: cluster.replicas.id },
   )
   cluster?.replicas.on("authorization", ({ server }) => void oauth.reload(server).then(() => onauthorized(server)))
-  // Caches belong to one configuration file: another file's servers may share names.
-  const eraFile = paths === undefined ? undefined : join(paths.directory, `${ownName("eras", paths)}.json`)
   const ownPins = createToolPins(paths === undefined ? undefined : toolPinFiles(paths), systemClock)
-  const shared =
-    cluster === undefined ? undefined : await openSharedKnowledge(cluster, ownPins, (pinned) => void onpinned(pinned))
+  const pins =
+    cluster === undefined ? ownPins : await openSharedPins(cluster, ownPins, (pinned) => void onpinned(pinned))
   const agent: Agent = new Agent({
     clock: systemClock,
     log,
@@ -81,8 +77,8 @@ export async function openUpstream(
     limit: options.maxResult,
     maxToolName: options.maxToolName,
     version,
-    eras: shared?.eras ?? createEraCache(eraFile, systemClock),
-    pins: shared?.pins ?? ownPins,
+    eras: createEraCache(),
+    pins,
     credentials: (spec, launch) => oauth.credentials(spec, launch),
     // Each call has a timeout of its own. A call to a server that another replica runs ends when that replica is gone.
     fetch(url, init) {
@@ -127,22 +123,17 @@ export async function openUpstream(
 
 // ---
 
-/** Opens the eras and pins that replicas share. Waits up to SYNC_MS for those of the others. */
-async function openSharedKnowledge(
+/** Opens the pins that replicas share. Waits up to SYNC_MS for those of the others. */
+async function openSharedPins(
   { state, replicas }: Cluster,
   own: OwnToolPins,
   onpinned: Agent["pinnedElsewhere"],
-): Promise<{ readonly eras: EraCache; readonly pins: ToolPins }> {
-  const [{ createSharedEras }, { createSharedPins }] = await Promise.all([
-    import("../store/shared-eras.ts"),
-    import("../store/shared-pins.ts"),
-  ])
-  const eras = createSharedEras({ state, clock: systemClock, tell: () => replicas.send({ kind: "eras" }) })
+): Promise<ToolPins> {
+  const { createSharedPins } = await import("../store/shared-pins.ts")
   const pins = createSharedPins({ own, state, tell: () => replicas.send({ kind: "pins" }), onpinned })
-  replicas.on("eras", () => void eras.sync())
   replicas.on("pins", () => void pins.sync())
-  await withTimeout(systemClock, SYNC_MS, Promise.all([eras.sync(), pins.sync()]))
-  return { eras, pins }
+  await withTimeout(systemClock, SYNC_MS, pins.sync())
+  return pins
 }
 
 async function openLeases(
@@ -170,5 +161,5 @@ async function openJobReaper(onfail: (reason: string) => void): Promise<Reaper> 
 }
 
 const STOP_GRACE_MS = 4000
-/** How long a start waits for the eras and pins of other replicas. */
+/** How long a start waits for the pins of other replicas. */
 const SYNC_MS = 1000

@@ -25,6 +25,7 @@ import {
 import { PeerError } from "./connection.ts"
 import { type OpenHooks, ProbeExit } from "./connection-attempt.ts"
 import type { EstablishedConnection } from "./established-connection.ts"
+import { silenceAdvice } from "./http.ts"
 import { isRefusal } from "./negotiate.ts"
 import {
   type BackendEffect,
@@ -52,6 +53,7 @@ export type BackendDeps = {
       | "before"
       | "learned"
       | "nextEra"
+      | "isFresh"
     >,
     signal: AbortSignal,
   ): Promise<EstablishedConnection>
@@ -109,6 +111,8 @@ export class Backend {
   private lastListing: Listing | undefined
   /** The learned behaviour of its calls, over all its connections. */
   private readonly learned = new LearnedBehaviour()
+  /** Whether an operator or a start of svc has started the server, which has not connected since. */
+  private isFresh = true
   /** The era that the next attempt tries first, if the last attempt ended on a request of the other era. */
   private nextEra: Era | undefined
   private current: EstablishedConnection | undefined
@@ -151,6 +155,7 @@ export class Backend {
   /** Restarts at once, with fresh attempts: an operator's order. */
   restart(): void {
     this.facts.restartCount++
+    this.isFresh = true
     this.send({ kind: "restart", now: this.deps.clock.now() })
   }
 
@@ -258,7 +263,8 @@ export class Backend {
     const cancel = clock.after(limit, () => {
       controller.abort()
       const noise = this.facts.noisy ? NOISE : ""
-      this.failed(epoch, new Error(`no answer within ${formatDuration(limit)} (connectionTimeout)${noise}`))
+      const reason = `no answer within ${formatDuration(limit)} (connectionTimeout)${noise}`
+      this.failed(epoch, new Error(`${reason}${silenceAdvice(this.spec.launch)}`))
     })
     const done = this.attempt(epoch, controller.signal).finally(() => {
       cancel()
@@ -286,6 +292,7 @@ export class Backend {
       before: this.lastListing,
       learned: this.learned,
       nextEra: this.nextEra,
+      isFresh: this.isFresh,
     }
     this.nextEra = undefined
     let open: EstablishedConnection
@@ -303,6 +310,7 @@ export class Backend {
   private opened(epoch: number, open: EstablishedConnection): void {
     const { clock } = this.deps
     this.current = open
+    this.isFresh = false
     this.facts.loadingEndedAt ??= clock.now()
     void open.closed.then((loss) => {
       if (this.state.epoch !== epoch || this.state.kind !== "connected") return

@@ -14,7 +14,6 @@ import { type Clock, withTimeout } from "../lib/clock.ts"
 import { BackendError, messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { createRedactor } from "../lib/redact.ts"
-import type { EraCache } from "../store/era-cache.ts"
 import type { Era } from "../wire/era.ts"
 import { encode, type RequestIds } from "../wire/frame.ts"
 import type { Params } from "../wire/message.ts"
@@ -28,6 +27,7 @@ import {
   UndeliveredError,
 } from "./client-transport.ts"
 import { Connection, withoutSubscription } from "./connection.ts"
+import type { EraCache } from "./era-cache.ts"
 import { type EstablishedConnection, ListedConnection } from "./established-connection.ts"
 import { BrokenResponseError, type Credentials, NotAcceptedError, type RemoteDeps, type RemoteEvents } from "./http.ts"
 import { Lister, type ListerHooks } from "./lister.ts"
@@ -51,6 +51,8 @@ export type OpenHooks = Omit<ListerHooks, "subscriptions" | "onlistchanged"> & {
   readonly callerOfTask?: (taskId: string, era: Era) => Caller | undefined
   /** The era that this attempt tries first in `auto`, because the server exited on a request of the other era. */
   readonly nextEra?: Era | undefined
+  /** Whether an operator or a start of svc has started the server: it may be another version, whatever svc remembers. */
+  readonly isFresh?: boolean | undefined
   /** The behaviour of the server's calls that earlier connections have learned; this connection adds to it. */
   readonly learned?: LearnedBehaviour | undefined
   /** The transport failed a request: with an UnauthorizedError for a 401. */
@@ -94,7 +96,7 @@ export type AttemptOptions = {
   readonly deadline: number
 }
 
-/** The process exited before it answered the probe of its era. */
+/** The process ended, or closed its stdout, after the probe of its era. */
 export class ProbeExit extends LostError {}
 
 /** The mode that allows only one era. */
@@ -112,7 +114,9 @@ export class ConnectionAttempt {
   private era: Era = "legacy"
   /** Whether the attempt has succeeded. */
   private opened = false
-  /** Whether the probe of the era waits for its answer. */
+  /** Whether the era was found in a way that may not last: it is not remembered. */
+  isInDoubt = false
+  /** Whether the era of a process is being negotiated with a probe. */
   private probing = false
   /** Pings in flight. A request that gets no response, or is rejected, causes a ping only if there is none. */
   private pings = 0
@@ -200,10 +204,10 @@ export class ConnectionAttempt {
     if (this.lost !== undefined || signal.aborted) throw new BackendError(this.spec.name, this.lost?.reason ?? STOPPED)
   }
 
-  /** Returns the error with the process's exit, if it has exited. */
+  /** Returns the error with the process's end, if it has ended. */
   private withExit(error: unknown): unknown {
     const { lost, probing } = this
-    if (lost?.exit === undefined) return error
+    if (lost === undefined || (lost.exit === undefined && !probing)) return error
     return new (probing ? ProbeExit : LostError)(this.spec.name, lost, { cause: error })
   }
 
@@ -365,7 +369,10 @@ export class ConnectionAttempt {
     const peer = await negotiate(connection, {
       mode: options.transport === "sse" ? "legacy" : mode,
       remembered,
-      probeTimeout: options.transport === "stdio" ? Math.min(PROBE_MS, timeout / 2) : undefined,
+      probeTimeout: Math.min(PROBE_MS, timeout / 2),
+      ondoubt: () => {
+        this.isInDoubt = true
+      },
       timeout,
       version: deps.version,
       capabilities: hooks.capabilities,

@@ -5,6 +5,7 @@
  *     Some servers reset the connection of one request and answer the others.
  *  2. svc follows redirects only within the origin: headers may be secrets.
  */
+import type { Launch } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { isConnectionRefused, isReset, networkReason, withHosts } from "../lib/network-error.ts"
@@ -12,7 +13,7 @@ import { decode, type OfferFrame, type RequestIds } from "../wire/frame.ts"
 import { PartialFrame } from "../wire/lines.ts"
 import { type ServerSentEvent, SseDecoder } from "../wire/sse.ts"
 import { HeadersRefusedError, type OversizeWatch, type TransportEvents, UnauthorizedError } from "./client-transport.ts"
-import { HttpStatusError } from "./negotiate.ts"
+import { HttpStatusError, LEGACY_ADVICE } from "./negotiate.ts"
 
 /** Credentials for a remote backend, from its OAuth settings. */
 export type Credentials = {
@@ -196,6 +197,19 @@ export const unexpectedType = (response: Response): HttpStatusError =>
       ? "answered with a web page, not MCP: is the address right?"
       : `answered ${response.status} with ${mediaType(response)}, not with MCP`,
   )
+
+/** Whether an address looks like one of HTTP+SSE. */
+export const endsInSse = (url: string): boolean => /\/sse\/?$/.test(URL.parse(url)?.pathname ?? "")
+
+/** Returns advice about a remote server that does not answer, as the end of a message; "" if there is none. */
+export function silenceAdvice(launch: Launch): string {
+  if (launch.transport === "stdio") return ""
+  if (launch.transport === "http" && endsInSse(launch.url)) return SSE_ADVICE
+  return launch.mode === "auto" && launch.transport !== "sse" ? `; ${LEGACY_ADVICE}` : ""
+}
+
+/** Advice about an address that looks like one of HTTP+SSE, as the end of a message. */
+export const SSE_ADVICE = '; if it speaks HTTP+SSE, set "type": "sse"'
 
 /** Returns advice about a status with which a server refuses every request, as the end of a message; "" for other statuses. */
 export function statusHint({ status }: HttpStatusError, headers: Readonly<Record<string, string>>): string {

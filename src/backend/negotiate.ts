@@ -1,12 +1,13 @@
 /**
- * Negotiates the era and the revision of a backend. `auto` sends `server/discover` first and falls back to `initialize` only
- * on evidence of a legacy server: a 401, a 403, a 5xx or a network failure is never evidence of an era.
+ * Negotiates the era and the revision of a backend. `auto` sends `server/discover` first. After any answer but that of a modern
+ * server, and after none, it sends `initialize`: a server that answers it is legacy. Gateways, frameworks and old servers refuse
+ * a method that they do not know in every possible way.
  * spec: Server object, `protocolVersion`; stdio and Streamable HTTP: Backward Compatibility.
  */
 
 import { unknownMembers } from "../catalog/listing.ts"
 import type { ProtocolMode } from "../config/server-spec.ts"
-import { BackendError, RPC_CODE } from "../lib/errors.ts"
+import { BackendError, messageOf, RPC_CODE } from "../lib/errors.ts"
 import {
   type Era,
   HEADER_MISMATCH,
@@ -21,7 +22,7 @@ import {
   UNSUPPORTED_VERSION,
 } from "../wire/era.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
-import { UnauthorizedError } from "./client-transport.ts"
+import { reasonWithoutName, UnauthorizedError } from "./client-transport.ts"
 import { type Connection, PeerError } from "./connection.ts"
 
 /** The description of a backend from its handshake. */
@@ -103,13 +104,15 @@ export type NegotiateOptions = {
   readonly mode: ProtocolMode
   /** The era that svc remembers of this launch. */
   readonly remembered: Era | undefined
-  /** stdio only: milliseconds without an answer to the probe after which `initialize` is sent too. */
-  readonly probeTimeout: number | undefined
+  /** Milliseconds without an answer to the probe after which `initialize` is sent too. */
+  readonly probeTimeout: number
   /** Milliseconds for each request. */
   readonly timeout: number
   readonly version: string
   /** The capabilities of the only client of a dedicated connection; undefined for a shared connection. */
   readonly capabilities?: Params | undefined
+  /** Called if the probe failed although the server may be modern: what it says of the server's era may not last. */
+  ondoubt?(): void
   /** Masks credentials in the text of a server. */
   mask(text: string): string
 }
@@ -118,19 +121,30 @@ export type NegotiateOptions = {
 export async function negotiate(connection: Connection, options: NegotiateOptions): Promise<Peer> {
   const { mode, remembered } = options
   if (mode === "legacy") return initialize(connection, options).catch((error) => rejectModern(connection, error))
-  if (mode === "auto" && remembered === "legacy") return initialize(connection, options)
+  if (mode === "auto" && remembered === "legacy")
+    return initialize(connection, options).catch((error) => {
+      // The server may be another version now.
+      if (!refusesEra(error)) throw error
+      return discover(connection, options)
+    })
   const probe = discover(connection, options)
   if (mode === "2026-07-28") return probe.catch((error) => requireModern(connection, options, error))
-  try {
-    return await (options.probeTimeout === undefined ? probe : probeOrInitialize(probe, connection, options))
-  } catch (error) {
-    if (classify(error) !== "legacy") throw error
-    return initialize(connection, options)
-  }
+  const first = await firstOf(probe, connection, options)
+  if (first === "silent") return eitherOf(probe, connection, options)
+  if (!("error" in first)) return first
+  if (first.error instanceof EraError || classify(first.error) === "modern") throw first.error
+  if (saysNothingLasting(first.error)) options.ondoubt?.()
+  return initialize(connection, options).catch((error: unknown) => {
+    throw withAdvice(connection, error, first.error)
+  })
 }
 
 // ---
 
+/** Advice about a server that may not survive the probe of its era. */
+export const LEGACY_ADVICE = 'if it speaks only revisions of 2025 and earlier, set "protocolVersion": "legacy"'
+/** The time that a late answer to the probe has after the answer to `initialize`, in milliseconds. */
+const LATE_MS = 250
 /** Statuses below 500 after which another attempt may succeed: Request Timeout, Too Early, Too Many Requests. */
 const TEMPORARY_STATUSES = [408, 425, 429]
 /** Statuses in 4xx that are no evidence of an era. */
@@ -216,33 +230,72 @@ function rejectModern({ server }: Connection, error: unknown): never {
   )
 }
 
-/** Sends `initialize` if the probe is not answered in time: a legacy server may ignore it. A late answer still counts. */
-async function probeOrInitialize(
+/** Returns how the probe ended, or that it has no answer yet. Never rejects. */
+function firstOf(
   probe: Promise<Peer>,
-  connection: Connection,
-  options: NegotiateOptions,
-): Promise<Peer> {
-  const silence = new Promise<undefined>((resolve) => {
-    const cancel = connection.clock.after(options.probeTimeout ?? 0, () => resolve(undefined))
-    probe.then(cancel, cancel)
-  })
-  const first = await Promise.race([probe, silence])
-  if (first !== undefined) return first
-  return Promise.any([probe, initialize(connection, options)]).catch((error: unknown) => {
-    throw error instanceof AggregateError ? error.errors.at(-1) : error
+  { clock }: Connection,
+  { probeTimeout }: NegotiateOptions,
+): Promise<Peer | { readonly error: unknown } | "silent"> {
+  return new Promise((resolve) => {
+    const cancel = clock.after(probeTimeout, () => resolve("silent"))
+    probe.then(resolve, (error: unknown) => resolve({ error })).finally(cancel)
   })
 }
 
-async function initialize(connection: Connection, options: NegotiateOptions): Promise<Peer> {
-  const result = await connection.ask(
-    "initialize",
-    {
-      protocolVersion: LEGACY_VERSIONS[0],
-      capabilities: options.capabilities ?? CLIENT_CAPABILITIES,
-      clientInfo: { name: "svc", version: options.version },
-    },
-    options.timeout,
-  )
+/** Sends `initialize` to a server that has not answered the probe: a legacy server may ignore it. A late answer still counts. */
+async function eitherOf(probe: Promise<Peer>, connection: Connection, options: NegotiateOptions): Promise<Peer> {
+  const first = await Promise.any([probe, initialize(connection, options)]).catch((error: unknown) => {
+    throw error instanceof AggregateError ? error.errors.at(-1) : error
+  })
+  if (first.era === "modern") return first
+  // A slow server of both eras answers both at about the same time.
+  const late = new Promise<Peer>((resolve) => {
+    const cancel = connection.clock.after(LATE_MS, () => resolve(first))
+    probe.then(
+      (peer) => {
+        cancel()
+        resolve(peer)
+      },
+      () => undefined,
+    )
+  })
+  return late
+}
+
+/** Whether the failure of a probe is a fault of the server at that moment rather than a sign of its era. */
+const saysNothingLasting = (error: unknown): boolean =>
+  (error instanceof PeerError && error.code === RPC_CODE.internalError) ||
+  (error instanceof HttpStatusError && error.status >= 500)
+
+/** Adds advice to the failure of an `initialize` without an answer: the probe may have broken the server. */
+function withAdvice({ server }: Connection, error: unknown, probe: unknown): unknown {
+  const isAnswer = [UnauthorizedError, HttpStatusError, PeerError, EraError].some((type) => error instanceof type)
+  // The same failure twice says that the server cannot be reached.
+  if (isAnswer || !(error instanceof BackendError) || error.message === messageOf(probe)) return error
+  const reason = reasonWithoutName(server, error)
+  return new BackendError(server, `${reason}; ${LEGACY_ADVICE}`, { cause: error })
+}
+
+/** Sends `initialize`; sends it again if the server refuses svc's revision and lists another that svc speaks. */
+async function initialize(
+  connection: Connection,
+  options: NegotiateOptions,
+  protocolVersion: string = LEGACY_VERSIONS[0],
+): Promise<Peer> {
+  const params = {
+    protocolVersion,
+    capabilities: options.capabilities ?? CLIENT_CAPABILITIES,
+    clientInfo: { name: "svc", version: options.version },
+  }
+  let result: Params
+  try {
+    result = await connection.ask("initialize", params, options.timeout)
+  } catch (error) {
+    const supported = error instanceof PeerError ? supportedIn(error) : []
+    const other = LEGACY_VERSIONS.find((version) => supported.includes(version))
+    if (other === undefined || other === protocolVersion || protocolVersion !== LEGACY_VERSIONS[0]) throw error
+    return initialize(connection, options, other)
+  }
   const version = result.protocolVersion
   if (typeof version !== "string" || !(LEGACY_VERSIONS as readonly string[]).includes(version))
     throw new EraError(

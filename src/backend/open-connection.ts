@@ -16,7 +16,7 @@ import {
   type TransportKind,
 } from "./connection-attempt.ts"
 import type { EstablishedConnection } from "./established-connection.ts"
-import { statusHint } from "./http.ts"
+import { endsInSse, SSE_ADVICE, statusHint } from "./http.ts"
 import { listDeadline } from "./lister.ts"
 import { HttpStatusError, refusesEra } from "./negotiate.ts"
 import { PairedConnection } from "./paired-connection.ts"
@@ -38,6 +38,8 @@ export async function openConnection(
       spec.name,
       `does not speak 2026-07-28 over HTTP+SSE; set type to "http", or remove protocolVersion`,
     )
+  // The process of a session is started by svc itself, like the process that all sessions share after a crash.
+  if (hooks.isFresh === true && hooks.owner === undefined) deps.eras.forget(launch)
   const known = deps.eras.get(launch)
   const remembered = known ?? hooks.nextEra
   const deadline = listDeadline(deps.clock.now(), spec.tuning.connectionTimeout)
@@ -51,8 +53,13 @@ export async function openConnection(
       hooks.onrenewed()
     },
   }
-  const attempt = (transport: TransportKind, mode: ProtocolMode) =>
-    new ConnectionAttempt(spec, firstHooks, deps, { transport, mode, remembered, deadline }).run(signal)
+  let isInDoubt = false
+  const attempt = async (transport: TransportKind, mode: ProtocolMode) => {
+    const one = new ConnectionAttempt(spec, firstHooks, deps, { transport, mode, remembered, deadline })
+    const opened = await one.run(signal)
+    isInDoubt = one.isInDoubt
+    return opened
+  }
   let transport = FIRST_TRANSPORT[launch.transport]
   let open: EstablishedConnection
   try {
@@ -66,12 +73,7 @@ export async function openConnection(
     if (error instanceof ProbeExit && spec.tuning.restart.kind === "never" && maySucceed(error.loss))
       open = await attempt("stdio", "legacy")
     // HTTP+SSE is a legacy transport.
-    else if (
-      launch.transport === "http" &&
-      launch.mode !== "2026-07-28" &&
-      error instanceof HttpStatusError &&
-      SSE_STATUSES.includes(error.status)
-    ) {
+    else if (launch.transport === "http" && launch.mode !== "2026-07-28" && maySpeakSse(error, launch.url)) {
       transport = "sse"
       open = await attempt(transport, "legacy").catch((refusal: unknown) => {
         throw refusal instanceof UnauthorizedError ? refusal : withHint(error, launch)
@@ -80,7 +82,7 @@ export async function openConnection(
   }
   if (launch.mode !== "auto") return open
   const { era } = open.peer
-  deps.eras.set(launch, era)
+  if (!isInDoubt) deps.eras.set(launch, era)
   if (transport !== "streamable" || hooks.owner !== undefined) return open
   // A server that this attempt found to be legacy has refused the modern era. If the era was only remembered, the server may
   // be another version now.
@@ -93,7 +95,8 @@ export async function openConnection(
 /** Returns the error of a failed start, with advice about its status. */
 function withHint(error: unknown, launch: ServerSpec["launch"]): unknown {
   if (!(error instanceof HttpStatusError) || launch.transport === "stdio") return error
-  return new HttpStatusError(error.status, `${error.message}${statusHint(error, launch.headers)}`)
+  const advice = launch.transport === "http" && endsInSse(launch.url) ? SSE_ADVICE : statusHint(error, launch.headers)
+  return new HttpStatusError(error.status, `${error.message}${advice}`)
 }
 
 /** Returns a connection that opens a second connection when clients of the other era need it. */
@@ -151,7 +154,13 @@ const FIRST_TRANSPORT: Readonly<Record<TransportType, TransportKind>> = {
   sse: "sse",
 }
 
-/** Statuses after which `http` tries HTTP+SSE. basic: Transports, Backward Compatibility. */
+/**
+ * Whether `http` tries HTTP+SSE after a failure: after the statuses that the specification names, and after any other answer at
+ * an address that ends in /sse, as most servers of this transport have. basic: Transports, Backward Compatibility.
+ */
+const maySpeakSse = (error: unknown, url: string): boolean =>
+  error instanceof HttpStatusError && (SSE_STATUSES.includes(error.status) || endsInSse(url))
+
 const SSE_STATUSES = [400, 404, 405]
 
 /** Whether another start may end differently: not if the command is missing (126 and 127, from a shell) or was killed. */

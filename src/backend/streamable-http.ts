@@ -217,6 +217,9 @@ export class StreamableHttpTransport implements ClientTransport {
 
   /** Handles a request that got no response: loses the transport, or asks for a ping if the server has answered before. */
   private suspect(method: string, error: NetworkError): void {
+    const isProbe = this.negotiated === undefined && method === "server/discover"
+    // A server may reset the connection of a probe that it does not know, and answer `initialize`.
+    if (isProbe && !(error instanceof NotAcceptedError)) return
     if (this.negotiated === undefined || PINGS.has(method)) this.lose(error.message)
     else this.events.onsuspect?.()
   }

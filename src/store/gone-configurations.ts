@@ -2,8 +2,8 @@
  * Removes the files that svc keeps for configurations that are gone. Several configurations may share a directory
  * (`--config`). The names of their files contain a digest of the path of mcp.json; a note beside them has the path itself.
  *
- *  1. Removes only files that svc creates again: those of the control socket, eras, sessions, results and logs. Pins of tools,
- *     backups and bundles stay.
+ *  1. Removes only files that svc creates again: those of the control socket, sessions, results and logs (earlier versions:
+ *     also eras). Pins of tools, backups and bundles stay.
  *  2. A configuration is gone if its file does not exist, no svc has started for it for a week, and none holds its lock: a
  *     drive may be missing for a while.
  */

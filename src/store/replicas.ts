@@ -99,8 +99,6 @@ export type ReplicaMessage =
   | { readonly kind: "updated"; readonly server: string; readonly params: Params }
   /** New tools were pinned, or changed ones approved. */
   | { readonly kind: "pins" }
-  /** Eras of servers were learned or forgotten. */
-  | { readonly kind: "eras" }
   /**
    * The lease of a server has changed hands, or is free. With `leaving`, its token, the sender will soon release it: running calls
    * have `ms` milliseconds to end, and new ones must wait for the next owner.

@@ -144,7 +144,6 @@ export async function applyChange(
     done.keep()
     return { outcome, reload: reloadReport(reloaded), backup: done.backup }
   }
-  const tried = agent.backend(name)?.spec.launch
   const text = redactAll(refusal)
   // A backend's error already begins with the name.
   const reason = text.startsWith(`${name}: `) ? text : `${name}: ${text}`
@@ -159,7 +158,6 @@ export async function applyChange(
   }
   editor.reload()
   await agent.whenStopped(name)
-  if (tried !== undefined) agent.forgetLaunch(name, tried)
   const again = await connectOutcome(agent, name)
   const still =
     again.kind === "error" ? ` The previous version no longer connects either: ${redactAll(again.reason)}` : ""

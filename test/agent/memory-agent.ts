@@ -1,10 +1,10 @@
 /** An agent whose servers answer in memory: no process is started and nothing is written. */
 import { Agent } from "../../src/agent/agent.ts"
+import { createEraCache } from "../../src/backend/era-cache.ts"
 import { parseDocument } from "../../src/config/document.ts"
 import { type HostEnvironment, plan } from "../../src/config/plan.ts"
 import type { ServerSpec, StdioLaunch } from "../../src/config/server-spec.ts"
 import { BackendError } from "../../src/lib/errors.ts"
-import { createEraCache } from "../../src/store/era-cache.ts"
 import { createToolPins } from "../../src/store/tool-pins.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import { manualClock, settle } from "../clock.ts"
@@ -39,7 +39,7 @@ export function createMemoryAgent(
     ids: createRequestIds("x"),
     limit: 1_000_000,
     version: "1",
-    eras: createEraCache(undefined, clock),
+    eras: createEraCache(),
     pins: createToolPins(undefined, clock),
     credentials: () => undefined,
     fetch,

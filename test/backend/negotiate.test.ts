@@ -26,7 +26,7 @@ const SECRET = "a-configured-secret"
 const options = {
   mode: "auto",
   remembered: undefined,
-  probeTimeout: undefined,
+  probeTimeout: 5000,
   timeout: 5000,
   version: "1",
   mask: createRedactor([SECRET]).maskKnown,
@@ -86,10 +86,77 @@ describe("negotiation", () => {
     expect(asked).toEqual(["server/discover", "initialize"])
   })
 
-  test("a remembered era skips the probe", async () => {
+  test("a slow server of both eras is modern, whichever answer comes first", async () => {
+    let probe = ""
+    const { connection } = connect(({ id, method }) => {
+      if (method === "initialize")
+        queueMicrotask(() => connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", id: probe, ...discovered }))))
+      else probe = id
+      return method === "initialize" ? hello : undefined
+    })
+    expect(await negotiate(connection, { ...options, probeTimeout: 1 })).toMatchObject({ era: "modern" })
+  })
+
+  test("a remembered era skips the probe, unless the server does not speak it any more", async () => {
     const { connection, asked } = connect(legacy)
     await negotiate(connection, { ...options, remembered: "legacy" })
     expect(asked).toEqual(["initialize"])
+    const upgraded = connect(modern)
+    expect(await negotiate(upgraded.connection, { ...options, remembered: "legacy" })).toMatchObject({ era: "modern" })
+    expect(upgraded.asked).toEqual(["initialize", "server/discover"])
+  })
+
+  const odd: readonly (readonly [string, object, boolean])[] = [
+    ["internal error", { error: { code: -32603, message: "internal" } }, true],
+    ["malformed error", { error: { message: 5 } }, true],
+    ["no result", {}, false],
+    ["empty result", { result: {} }, false],
+    ["null", { result: null }, false],
+    ["text", { result: "ok" }, false],
+    ["result and error", { result: {}, error: { code: 1, message: "" } }, false],
+    ["revisions as text", { result: { supportedVersions: "2026-07-28" } }, false],
+    ["unknown code", { error: { code: 401, message: "no" } }, false],
+  ]
+  test.each(odd)(
+    "initialize decides after a probe that is answered with: %s [protocol:mode:unclean]",
+    async (_, said, doubt) => {
+      let doubted = false
+      const { connection, asked } = connect(({ method }) => (method === "initialize" ? hello : said))
+      const ondoubt = () => {
+        doubted = true
+      }
+      expect(await negotiate(connection, { ...options, ondoubt })).toMatchObject({ era: "legacy" })
+      expect([asked, doubted]).toEqual([["server/discover", "initialize"], doubt])
+    },
+  )
+
+  test("a modern server that refuses svc is not asked in the legacy era [protocol:mode:unclean]", async () => {
+    for (const code of [-32020, -32021, -32022]) {
+      const { connection, asked } = connect(({ method }) =>
+        method === "initialize" ? hello : { error: { code, message: "no" } },
+      )
+      await expect(negotiate(connection, options)).rejects.toThrow("no")
+      expect(asked).not.toContain("initialize")
+    }
+  })
+
+  test("a server that refuses svc's legacy revision is asked once more, with one that it lists", async () => {
+    const refusal = (supported: unknown) => ({ error: { code: -32602, message: "no", data: { supported } } })
+    const asked: unknown[] = []
+    const old = connect(({ method, params }) => {
+      if (method !== "initialize") return unknown
+      asked.push(params.protocolVersion)
+      return params.protocolVersion === "2025-06-18" ? hello : refusal(["2024-10-07", "2025-06-18", "2025-03-26"])
+    })
+    expect(await negotiate(old.connection, options)).toMatchObject({ protocolVersion: "2025-06-18" })
+    expect(asked).toEqual(["2025-11-25", "2025-06-18"])
+    for (const supported of [undefined, [], ["2099-01-01"], ["2025-11-25"], "2025-06-18"]) {
+      const { connection, asked: methods } = connect(({ method }) =>
+        method === "initialize" ? refusal(supported) : unknown,
+      )
+      await expect(negotiate(connection, options)).rejects.toThrow("no")
+      expect(methods).toEqual(["server/discover", "initialize"])
+    }
   })
 
   test("a server that refuses the revision but lists it is probed again", async () => {

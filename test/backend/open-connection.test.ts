@@ -1,6 +1,7 @@
 /** Connections to a remote server whose answers a test chooses, on a clock that it turns. */
 import { expect, test } from "bun:test"
-import { UndeliveredError } from "../../src/backend/client-transport.ts"
+import { UnauthorizedError, UndeliveredError } from "../../src/backend/client-transport.ts"
+import { createEraCache } from "../../src/backend/era-cache.ts"
 import type { EstablishedConnection } from "../../src/backend/established-connection.ts"
 import { openConnection } from "../../src/backend/open-connection.ts"
 import { failuresOf, type Listing } from "../../src/catalog/listing.ts"
@@ -17,8 +18,11 @@ const spec = {
   secrets: [],
 } as unknown as ServerSpec
 
-/** A fault of a method: a status, a connection that is reset or refused, no answer until the test gives one, or a replica's refusal. */
-type Fault = number | "reset" | "refused" | "silent" | "not here"
+/**
+ * A fault of a method: a status, a connection that is reset or refused, no answer until the test gives one, a replica's refusal,
+ * or what the test answers.
+ */
+type Fault = number | "reset" | "refused" | "silent" | "not here" | (() => Response)
 /** More requests than any test needs: a storm ends here. */
 const MANY = 2000
 
@@ -53,12 +57,14 @@ function remote(faults: Record<string, Fault>, launch = spec.launch) {
       return new Promise((resolve) => {
         silent[method] = () => resolve(answer(id, method))
       })
+    if (typeof fault === "function") return fault()
     if (fault !== undefined) return new Response("no", { status: fault })
     if (id === undefined) return new Response(null, { status: 202 })
     return init.method === "POST" ? answer(id, method) : new Response(null, { status: 405 })
   }
   let losses = 0
-  const open = async (before?: Listing): Promise<EstablishedConnection> => {
+  const eras = createEraCache()
+  const open = async (before?: Listing, more: { readonly isFresh?: boolean } = {}): Promise<EstablishedConnection> => {
     const hooks = {
       onnotification() {},
       owner: undefined,
@@ -76,15 +82,15 @@ function remote(faults: Record<string, Fault>, launch = spec.launch) {
       ids: createRequestIds("x"),
       clock,
       log: silentLog,
-      eras: { get: () => undefined, set() {}, forget() {} },
+      eras,
       limit: 1 << 20,
       version: "0",
     }
-    const opened = await openConnection({ ...spec, launch }, hooks, deps, new AbortController().signal)
+    const opened = await openConnection({ ...spec, launch }, { ...hooks, ...more }, deps, new AbortController().signal)
     void opened.closed.then(() => losses++)
     return opened
   }
-  return { clock, counts, faults, listings, silent, open, losses: () => losses }
+  return { clock, counts, eras, faults, listings, silent, open, losses: () => losses }
 }
 
 const offered = ({ tools, prompts }: Listing) => [...tools, ...prompts].map(({ name }) => name)
@@ -274,6 +280,115 @@ test("a server that is configured as modern is not reached over HTTP+SSE [protoc
   await expect(old.open()).rejects.toThrow("does not speak 2026-07-28 over HTTP+SSE")
   expect(old.counts).toEqual({})
 })
+
+const AUTO = { ...spec.launch, mode: "auto" } as typeof spec.launch
+const reply =
+  (body: string, type: string, status = 200) =>
+  () =>
+    new Response(body, { status, headers: { "content-type": type } })
+const UNCLEAN: readonly (readonly [string, Fault])[] = [
+  ...[201, 202, 203, 302, 400, 401, 403, 404, 405, 406, 409, 410, 415, 422, 429, 500, 501, 502, 503, 504].map(
+    (status) => [String(status), status] as const,
+  ),
+  ["204", () => new Response(null, { status: 204 })],
+  ["reset", "reset"],
+  ["an empty event stream", reply("", "text/event-stream")],
+  ["a comment", reply(": hello\n\n", "text/event-stream")],
+  ["another event", reply("event: x\ndata: hello\n\n", "text/event-stream")],
+  ["an empty object", reply("{}", "application/json")],
+  ["an empty list", reply("[]", "application/json")],
+  ["an empty body", reply("", "application/json")],
+  ["half a message", reply('{"jsonrpc":"2.0","id":', "application/json")],
+  ["an answer to another request", reply('{"jsonrpc":"2.0","id":"no","result":{}}', "application/json")],
+  ["a web page", reply("<html></html>", "text/html")],
+  ["text", reply("hello", "text/plain")],
+  [
+    "401 with an error",
+    reply('{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no"}}', "application/json", 401),
+  ],
+  [
+    "403 with an error",
+    reply('{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no"}}', "application/json", 403),
+  ],
+  [
+    "500 with an error",
+    reply('{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"no"}}', "application/json", 500),
+  ],
+]
+
+test.each(UNCLEAN)(
+  "initialize decides within the attempt if the probe gets %s [protocol:mode:unclean]",
+  async (_, fault) => {
+    const { counts, open } = remote({ "server/discover": fault }, AUTO)
+    const opened = await open()
+    expect([opened.peer.era, counts["server/discover"], counts.initialize]).toEqual(["legacy", 1, 1])
+    await opened.close()
+  },
+)
+
+test("initialize decides within the attempt if the probe gets no answer [protocol:mode:unclean]", async () => {
+  const { clock, counts, open } = remote({ "server/discover": "silent" }, AUTO)
+  const opening = open()
+  await turns(clock, 5000)
+  expect(counts.initialize).toBe(1)
+  for (let turn = 0; turn < 4; turn++) await turns(clock, 250)
+  const opened = await opening
+  expect(opened.peer.era).toBe("legacy")
+  await opened.close()
+})
+
+test("a server at which nothing listens is not asked twice within an attempt", async () => {
+  const { counts, open } = remote({ "server/discover": "refused" }, AUTO)
+  await expect(open()).rejects.toThrow("cannot reach")
+  expect(counts.initialize).toBeUndefined()
+})
+
+test("a 401 to probe and initialize requires authorization [protocol:mode:unclean]", async () => {
+  const { open } = remote({ "server/discover": 401, initialize: 401 }, AUTO)
+  expect(await open().catch((error: unknown) => error)).toBeInstanceOf(UnauthorizedError)
+})
+
+test("the error of a server that did not survive the probe names the setting that spares it [protocol:mode:unclean]", async () => {
+  const { open } = remote({ "server/discover": reply("", "text/event-stream"), initialize: "reset" }, AUTO)
+  await expect(open()).rejects.toThrow('set "protocolVersion": "legacy"')
+})
+
+test.each([400, 404, 415, 422, 500, 501])(
+  "http tries HTTP+SSE after %d at an address in /sse, and then names type sse",
+  async (status) => {
+    const sse = { ...AUTO, url: "http://server/sse" } as typeof spec.launch
+    const { counts, open } = remote({ "server/discover": status, initialize: status }, sse)
+    await expect(open()).rejects.toThrow(`answered ${status}: no; if it speaks HTTP+SSE, set "type": "sse"`)
+    expect(counts.GET).toBe(1)
+  },
+)
+
+test("the era that svc found is used after a loss, and not after a start or an operator's restart [protocol:era:remembered]", async () => {
+  const { counts, open } = remote({ "server/discover": 405 }, AUTO)
+  for (const [isFresh, probes] of [
+    [true, 1],
+    [false, 1],
+    [false, 1],
+    [true, 2],
+    [false, 2],
+  ] as const) {
+    const opened = await open(undefined, { isFresh })
+    expect([opened.peer.era, counts["server/discover"]]).toEqual(["legacy", probes])
+    await opened.close()
+  }
+})
+
+test.each([500, reply('{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"no"}}', "application/json", 400)])(
+  "an internal error at the probe is remembered as nothing (%#) [protocol:era:remembered]",
+  async (fault) => {
+    const { counts, eras, open } = remote({ "server/discover": fault }, AUTO)
+    for (const probes of [1, 2]) {
+      const opened = await open()
+      expect([opened.peer.era, counts["server/discover"], eras.get(AUTO)]).toEqual(["legacy", probes, undefined])
+      await opened.close()
+    }
+  },
+)
 
 test("a legacy server that refuses pings, but opens new sessions, is not lost and is rarely asked for one [protocol:era:relearned]", async () => {
   const faults = { "server/discover": 405, ping: 405 } as const

@@ -1,4 +1,4 @@
-/** What replicas share: eras of servers, pins of tools, lists of tasks, limits of addresses. */
+/** What replicas share: pins of tools, lists of tasks, limits of addresses. */
 import { describe, expect, test } from "bun:test"
 import { RedisClient } from "bun"
 import { NO_REDIS } from "../redis.ts"
@@ -16,70 +16,7 @@ const listed = ({ url }: Instance, tools: string) =>
     return found.map(({ name }) => name).join() === tools
   })
 
-/** A remote server of one era at a time, whose one tool has the name of that era. */
-function serveEra(era: () => "legacy" | "modern", onrequest: (method: string) => void) {
-  const answer = (method: string): object => {
-    const tools = [{ name: era(), inputSchema: { type: "object" } }]
-    if (era() === "legacy") {
-      const about = { protocolVersion: "2025-11-25", serverInfo: { name: "web", version: "1" } }
-      if (method === "initialize") return { result: { ...about, capabilities: { tools: {} } } }
-      if (method === "tools/list") return { result: { tools } }
-      if (method === "ping") return { result: {} }
-    } else {
-      if (method === "server/discover")
-        return { result: { resultType: "complete", supportedVersions: ["2026-07-28"], capabilities: { tools: {} } } }
-      if (method === "tools/list") return { result: { resultType: "complete", tools } }
-    }
-    return { error: { code: -32601, message: "Method not found" } }
-  }
-  return Bun.serve({
-    hostname: "127.0.0.1",
-    port: 0,
-    async fetch(request) {
-      if (request.method !== "POST") return new Response(null, { status: 405 })
-      const { id, method } = (await request.json()) as { readonly id?: number; readonly method: string }
-      onrequest(method)
-      return id === undefined
-        ? new Response(null, { status: 202 })
-        : Response.json({ jsonrpc: "2.0", id, ...answer(method) })
-    },
-  })
-}
-
 describe.skipIf(NO_REDIS !== undefined)("what one of three replicas has learned about a server", () => {
-  test("the others learn its era, and a change of its era, without a probe [cluster:eras]", async () => {
-    let era: "legacy" | "modern" = "legacy"
-    const heard: string[] = []
-    await using server = serveEra(
-      () => era,
-      (method) => heard.push(method),
-    )
-    await using cluster = await startCluster(3, { config: { mcpServers: {} } })
-    const [one, other, late] = cluster.replicas as unknown as Three
-    const redis = new RedisClient(cluster.redis.url)
-    const stored = (wanted: string) =>
-      eventually(async () => JSON.stringify(await redis.hgetall("svc:eras")).includes(wanted))
-    const config = { mcpServers: { web: { url: `${server.url}mcp` } } }
-    one.write(config)
-    await listed(one, "web_svc_legacy")
-    expect(heard[0]).toBe("server/discover")
-    await stored("legacy")
-    heard.length = 0
-    other.write(config)
-    await listed(other, "web_svc_legacy")
-    expect([heard[0], heard.includes("server/discover")]).toEqual(["initialize", false])
-    era = "modern"
-    const { code } = await runSvc(["mcp", "restart", "web", "--config-dir", one.folder], freshEnv(one.folder))
-    expect(code).toBe(0)
-    await listed(one, "web_svc_modern")
-    await stored("modern")
-    heard.length = 0
-    late.write(config)
-    await listed(late, "web_svc_modern")
-    expect([heard[0], heard.includes("initialize")]).toEqual(["server/discover", false])
-    redis.close()
-  })
-
   test("the first one pins a tool for all: another definition is withheld from clients until it is approved on one [cluster:pins]", async () => {
     const config = (description: string) => ({
       mcpServers: { a: { command: "bun", args: [fixture("described-tool.ts"), description], toolPinning: "strict" } },

@@ -104,8 +104,7 @@ export function documents(folder: string): Record<string, string> {
 
 /** Waits until svc has written what it has learned of the running servers, which takes a moment. */
 export async function remembered(folder: string): Promise<void> {
-  for (const name of ["eras.json", "tools.json", "tool-definitions.json"])
-    await eventually(() => readIfThere(join(folder, name)))
+  for (const name of ["tools.json", "tool-definitions.json"]) await eventually(() => readIfThere(join(folder, name)))
 }
 
 /** Returns the variables that every program on Windows needs, with the user's folders in `home`. */

@@ -1,12 +1,11 @@
 /** Installing and uninstalling: what a person agrees to, what a failure leaves behind, and two at once. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { connect1, connect2, connect2Legacy } from "./clients.ts"
 import {
   documents,
   eventually,
-  fixture,
   freshEnv,
   freshFolder,
   type Instance,
@@ -252,20 +251,6 @@ describe("an installation that fails leaves the folder unchanged, byte for byte 
     expect(content[0]?.text).toContain("\n  stderr: fatal: the moon is in the wrong phase")
   }, 20_000)
 })
-
-test("the cache of eras also forgets an installation that fails [tools:rollback]", async () => {
-  await using svc = await startSvc({ config: { mcpServers: {} }, flags: UNASKED })
-  await using client = await connect2(svc)
-  const install = (serverName: string, ...args: string[]) =>
-    client.call("mcp_install", { serverName, command: "bun", args })
-  expect((await install("old", FAILING, "list")).structuredContent).toMatchObject({ error: { code: "rolled_back" } })
-  expect((await install("new", fixture("raw.ts"), "--modern")).structuredContent).not.toHaveProperty("error")
-  const file = join(svc.folder, "eras.json")
-  await eventually(() => existsSync(file))
-  expect(Object.values<{ era: string }>(JSON.parse(readFileSync(file, "utf8"))).map(({ era }) => era)).toEqual([
-    "modern",
-  ])
-}, 20_000)
 
 test("two simultaneous installations both succeed, each with its own secrets [tools:secrets]", async () => {
   await using svc = await start(UNASKED)

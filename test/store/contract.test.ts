@@ -6,14 +6,11 @@ import { describe, expect, test } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { Launch } from "../../src/config/server-spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { createAddressLimiter } from "../../src/serve/address-rate-limit.ts"
 import { createCallRateLimit, createSharedRateLimit } from "../../src/session/call-rate-limit.ts"
-import { createEraCache, type EraCache } from "../../src/store/era-cache.ts"
 import { openSecretStore, type SecretStore } from "../../src/store/secret-store.ts"
 import { openSessionStore, type SessionStore } from "../../src/store/session-store.ts"
-import { createSharedEras } from "../../src/store/shared-eras.ts"
 import { createSharedPins } from "../../src/store/shared-pins.ts"
 import { createSharedSecrets } from "../../src/store/shared-secrets.ts"
 import { createSharedSessions } from "../../src/store/shared-sessions.ts"
@@ -28,7 +25,6 @@ type Stores = AsyncDisposable & {
   readonly clock: ManualClock
   sessions(): Promise<SessionStore>
   secrets(stateKey?: string): Promise<SecretStore>
-  eras(): Promise<EraCache>
   pins(): Promise<ToolPins>
   /** Waits until changes are stored. */
   stored(): Promise<void>
@@ -47,7 +43,6 @@ async function inFiles(): Promise<Stores> {
       return store
     },
     secrets: async (stateKey) => openSecretStore({ directory, stateKey, keychain: undefined, clock: systemClock }),
-    eras: async () => createEraCache(file("eras.json"), clock),
     pins: async () => createToolPins({ pins: file("tools.json"), definitions: file("definitions.json") }, clock),
     stored: () => clock.pass(1000),
     async [Symbol.asyncDispose]() {
@@ -79,11 +74,6 @@ async function inShared(network: SharedNetwork): Promise<Stores> {
         clock: systemClock,
         onunsealed() {},
       }),
-    async eras() {
-      const eras = createSharedEras({ state: await network.open(), clock, tell })
-      await eras.sync()
-      return eras
-    },
     async pins() {
       const own = createToolPins(undefined, clock)
       const pins = createSharedPins({ own, state: await network.open(), tell, onpinned() {} })
@@ -151,24 +141,6 @@ describe.each(kinds)("%s", (_, open) => {
     }
     await Promise.all([one.exclusive("x", task), other.exclusive("x", task)])
     expect((await one.read()).last).toBe(1)
-  })
-
-  test("an era is known for a day, until it is forgotten [store:contract]", async () => {
-    await using stores = await open()
-    const launch = (command: string) => ({ transport: "stdio", command, args: ["--token", "t"] }) as unknown as Launch
-    const one = await stores.eras()
-    one.set(launch("a"), "legacy")
-    one.set(launch("b"), "modern")
-    await stores.stored()
-    const next = await stores.eras()
-    expect(["a", "b", "c"].map((command) => next.get(launch(command)))).toEqual(["legacy", "modern", undefined])
-    next.forget(launch("a"))
-    next.set(launch("b"), "legacy")
-    await stores.stored()
-    const last = await stores.eras()
-    expect(["a", "b"].map((command) => last.get(launch(command)))).toEqual([undefined, "legacy"])
-    await stores.clock.pass(24 * 3_600_000)
-    expect((await stores.eras()).get(launch("b"))).toBeUndefined()
   })
 
   test("a tool is pinned as it was first seen, until another definition is approved [store:contract]", async () => {
