@@ -8,6 +8,7 @@ import { Backend, type BackendDeps } from "../backend/backend.ts"
 import { type OpenDeps, OWNER_LOST } from "../backend/connection-attempt.ts"
 import { openConnection } from "../backend/open-connection.ts"
 import type { Catalog } from "../catalog/catalog.ts"
+import type { ListingEntry, Tool } from "../catalog/listing.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import type { Preset } from "../config/presets.ts"
 import { type IdleServer, type Plan, runsElsewhere, type ServerSpec } from "../config/server-spec.ts"
@@ -24,7 +25,7 @@ import { SessionBackends } from "./session-backends.ts"
 import { describeBackend, describeListing, type ListedFacts, offersNothing, type Snapshot } from "./snapshot.ts"
 import { Subscriptions } from "./subscriptions.ts"
 import { type Ownership, TaskOwners } from "./task-owners.ts"
-import { type ChangedTool, type PinningFindings, ToolPinning } from "./tool-pinning.ts"
+import { type PinningFindings, ToolPinning } from "./tool-pinning.ts"
 
 /** Follows changes of the agent. */
 export type Observer = {
@@ -261,9 +262,14 @@ export class Agent {
     return this.findings(backend)?.quarantined.has(tool) === true
   }
 
-  /** Returns the tools of a backend whose definition is not the approved one. Reads a file if there are any. */
-  changedTools({ spec, published }: Backend): readonly ChangedTool[] {
+  /** Returns the tools of a backend whose definition is not the approved one. */
+  changedTools({ spec, published }: Backend): readonly Tool[] {
     return published === undefined ? [] : this.toolPinning.changes(spec, published.listing)
+  }
+
+  /** Returns the approved or first seen definitions, by the ids of their servers and by tool, as far as svc has stored them. */
+  approvedDefinitions(ids: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, ListingEntry>> {
+    return this.toolPinning.approved(ids)
   }
 
   /**

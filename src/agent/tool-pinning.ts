@@ -15,18 +15,6 @@ export type PinningFindings = {
   readonly quarantined: ReadonlySet<string>
 }
 
-/** A tool whose definition is not the approved one. */
-export type ChangedTool = {
-  /** The server's own name of the tool. */
-  readonly name: string
-  /** The fingerprint of the definition now. */
-  readonly hash: string
-  /** The part of the definition that a model reads, now. */
-  readonly definition: ListingEntry
-  /** The same part when the tool was first seen or approved; undefined if svc has not stored it. */
-  readonly before: ListingEntry | undefined
-}
-
 export class ToolPinning {
   /** Findings by list of tools, kept as long as the list is in memory. */
   private found = new WeakMap<readonly Tool[], { readonly pinning: string; readonly findings: PinningFindings }>()
@@ -46,19 +34,15 @@ export class ToolPinning {
     return findings
   }
 
-  /** Returns the changed tools of what a server lists. Reads a file if there are any. */
-  changes(spec: ServerSpec, listing: Listing): readonly ChangedTool[] {
+  /** Returns the changed tools of what a server lists. */
+  changes(spec: ServerSpec, listing: Listing): readonly Tool[] {
     const changed = new Set(this.inspect(spec, listing).changed)
-    if (changed.size === 0) return []
-    const before = this.pins.definitions(spec.id)
-    return uniqueByName(listing.tools)
-      .filter(({ name }) => changed.has(name))
-      .map((tool) => ({
-        name: tool.name,
-        hash: fingerprintOf(tool),
-        definition: definitionOf(tool),
-        before: before.get(tool.name),
-      }))
+    return changed.size === 0 ? [] : uniqueByName(listing.tools).filter(({ name }) => changed.has(name))
+  }
+
+  /** Returns the definitions that were first seen or approved, by server and tool, as far as svc has stored them. Reads a file. */
+  approved(ids: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, ListingEntry>> {
+    return this.pins.definitions(ids)
   }
 
   /**

@@ -154,9 +154,13 @@ async function answerControl(
       return { server: spec.name, approved: approveTools(agent, spec.name, tool, hash) }
     }
     case "approvals": {
-      const { approvalsOf } = await import("../report/approvals.ts")
+      const { approvalsOf, pendingChanges } = await import("../report/approvals.ts")
       const [{ spec }] = findBackends(runtime, String(params.name))
-      return { approvals: approvalsOf(agent, spec.name) }
+      const { tool, from = 0 } = params
+      const changes = pendingChanges(agent, spec.name).filter((one) => tool === undefined || one.tool === tool)
+      const approvals = approvalsOf(agent, changes.slice(Number(from)))
+      const next = Number(from) + approvals.length
+      return { approvals, ...(next < changes.length ? { next } : {}) }
     }
     case "tools": {
       const instances = findBackends(runtime, String(params.name))

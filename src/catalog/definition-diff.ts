@@ -2,14 +2,15 @@
 import { canonical } from "../lib/json.ts"
 import { type DiffLine, diffLines } from "../lib/line-diff.ts"
 import { visible } from "../lib/log.ts"
+import type { Steps } from "../lib/steps.ts"
 import type { ListingEntry } from "./listing.ts"
 
 /**
  * Returns the lines of both definitions. A long text has a line for each sentence, so that an inserted sentence stands out.
- * Invisible characters are written as escapes.
+ * Invisible characters are written as escapes. Takes at most `steps`, as `diffLines` does.
  */
-export const diffDefinitions = (before: ListingEntry, after: ListingEntry): readonly DiffLine[] =>
-  diffLines(linesOf(before), linesOf(after))
+export const diffDefinitions = (before: ListingEntry, after: ListingEntry, steps: Steps): readonly DiffLine[] =>
+  diffLines(linesOf(before), linesOf(after), steps)
 
 // ---
 

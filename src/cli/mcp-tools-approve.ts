@@ -25,9 +25,7 @@ export const approve: CommandDef = {
   },
   async run({ args }) {
     const context = openContext(args)
-    const changes = (await findChanges(context, String(args.server))).filter(
-      ({ tool }) => typeof args.tool !== "string" || tool === args.tool,
-    )
+    const changes = await findChanges(context, String(args.server), args.tool)
     if (args["dry-run"] === true) {
       const text = () => changes.map((change) => describe(change, stdoutLook())).join("\n\n") || "no changed tools"
       print(args.json === true, changes, text)
@@ -59,10 +57,16 @@ export const approve: CommandDef = {
 /** Lines around a difference. */
 const CONTEXT = 2
 
-async function findChanges(context: CommandContext, server: string): Promise<readonly Approval[]> {
-  const answer = await context.ask("approvals", { name: server })
-  if (!isObject(answer) || !Array.isArray(answer.approvals)) throw notRunning(context.paths)
-  return answer.approvals as readonly Approval[]
+/** Returns the changes of one tool, or of all tools of a server, which come in several answers. */
+async function findChanges(context: CommandContext, server: string, tool: unknown): Promise<readonly Approval[]> {
+  const changes: Approval[] = []
+  for (let from: unknown = 0; from !== undefined; ) {
+    const answer = await context.ask("approvals", { name: server, tool, from })
+    if (!isObject(answer) || !Array.isArray(answer.approvals)) throw notRunning(context.paths)
+    changes.push(...(answer.approvals as readonly Approval[]))
+    from = answer.next
+  }
+  return changes
 }
 
 function describe({ server, instance, tool, held, before, diff }: Approval, look: Look): string {

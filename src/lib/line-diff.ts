@@ -1,12 +1,19 @@
 /** The difference of two texts, line by line. */
 
+import { canStep, type Steps, stepsOf } from "./steps.ts"
+
 export type DiffLine = { readonly kind: "same" | "removed" | "added"; readonly text: string }
 
 /**
  * Returns the lines of two texts, each marked as the same, removed or added, with as few changes as possible. If more than
- * 2,000 lines differ, all lines between the first and the last difference are replaced.
+ * 2,000 lines differ, or finding the differences takes more than `steps`, all lines between the first and the last difference are
+ * replaced.
  */
-export function diffLines(before: readonly string[], after: readonly string[]): readonly DiffLine[] {
+export function diffLines(
+  before: readonly string[],
+  after: readonly string[],
+  steps = stepsOf(MAX_STEPS),
+): readonly DiffLine[] {
   let start = 0
   while (start < Math.min(before.length, after.length) && before[start] === after[start]) start++
   let end = 0
@@ -14,7 +21,7 @@ export function diffLines(before: readonly string[], after: readonly string[]): 
   const [old, now] = [before.slice(start, before.length - end), after.slice(start, after.length - end)]
   return [
     ...marked("same", before.slice(0, start)),
-    ...(compare(old, now) ?? [...marked("removed", old), ...marked("added", now)]),
+    ...(compare(old, now, steps) ?? [...marked("removed", old), ...marked("added", now)]),
     ...marked("same", before.slice(before.length - end)),
   ]
 }
@@ -22,15 +29,17 @@ export function diffLines(before: readonly string[], after: readonly string[]): 
 // ---
 
 const MAX_CHANGES = 2000
+const MAX_STEPS = 1_000_000
 
 const marked = (kind: DiffLine["kind"], lines: readonly string[]): readonly DiffLine[] =>
   lines.map((text) => ({ kind, text }))
 
 /**
  * Compares by the greedy algorithm of Myers ("An O(ND) Difference Algorithm and Its Variations", 1986), whose work grows with
- * the number of changes, not with the distance between them. Returns undefined if there are more than MAX_CHANGES.
+ * the number of changes, not with the distance between them. Returns undefined if there are more than MAX_CHANGES, or no steps are left.
  */
-function compare(old: readonly string[], now: readonly string[]): readonly DiffLine[] | undefined {
+function compare(old: readonly string[], now: readonly string[], steps: Steps): readonly DiffLine[] | undefined {
+  if (old.length === 0 || now.length === 0 || Math.abs(old.length - now.length) > MAX_CHANGES) return undefined
   // For each number of changes, how many old lines are consumed at most, by diagonal (old lines minus new lines).
   const reached: Int32Array[] = []
   const at = (changes: number, diagonal: number) => reached[changes]?.[diagonal + changes] ?? -1
@@ -60,7 +69,9 @@ function compare(old: readonly string[], now: readonly string[]): readonly DiffL
     reached.push(row)
     for (let diagonal = -changes; diagonal <= changes; diagonal += 2) {
       let x = start(changes, diagonal)
+      const from = x
       while (x < old.length && x - diagonal < now.length && old[x] === now[x - diagonal]) x++
+      if (!canStep(steps, 1 + x - from)) return undefined
       row[diagonal + changes] = x
       if (x >= old.length && x - diagonal >= now.length) return linesBack(changes)
     }

@@ -1,10 +1,12 @@
 /** Reports tools with definitions that differ from the approved or first seen ones, and the differences. */
 import type { Agent } from "../agent/agent.ts"
+import type { Backend } from "../backend/backend.ts"
 import { diffDefinitions } from "../catalog/definition-diff.ts"
-import { isSuspicious } from "../catalog/fingerprint.ts"
-import type { ListingEntry } from "../catalog/listing.ts"
+import { definitionOf, fingerprintOf, isSuspicious } from "../catalog/fingerprint.ts"
+import type { ListingEntry, Tool } from "../catalog/listing.ts"
 import { RequestError } from "../lib/errors.ts"
 import type { DiffLine } from "../lib/line-diff.ts"
+import { stepsOf } from "../lib/steps.ts"
 
 export type Approval = {
   readonly server: string
@@ -26,24 +28,57 @@ export type Approval = {
   readonly diff: readonly DiffLine[]
 }
 
+/** A changed tool that has not been compared yet. */
+export type PendingChange = Pick<Approval, "server" | "instance" | "tool"> & {
+  readonly backend: Backend
+  readonly listed: Tool
+}
+
 /** Returns the changed tools of all servers, or of one. */
-export function approvalsOf(agent: Agent, server?: string): readonly Approval[] {
+export function pendingChanges(agent: Agent, server?: string): readonly PendingChange[] {
   const backends = server === undefined ? agent.all() : agent.find(server)
   return backends.flatMap((backend) => {
     const { id, name } = backend.spec
-    return agent.changedTools(backend).map(({ name: tool, hash, definition, before }) => ({
-      server: name,
-      ...(id === name ? {} : { instance: id }),
-      tool,
-      held: agent.isQuarantined(backend, tool),
-      suspicious: isSuspicious({ ...definition, name: tool }),
-      hash,
-      definition,
-      ...(before === undefined ? {} : { before }),
-      diff: diffDefinitions(before ?? {}, definition),
-    }))
+    return agent
+      .changedTools(backend)
+      .map((listed) => ({ server: name, ...(id === name ? {} : { instance: id }), tool: listed.name, backend, listed }))
   })
 }
+
+/**
+ * Compares the first of some changes, at least one: as many as fit into an answer. Servers choose the number and the length of
+ * definitions, so all comparisons share a limit of steps.
+ */
+export function approvalsOf(
+  agent: Agent,
+  changes: readonly PendingChange[],
+  steps = stepsOf(MAX_STEPS),
+): readonly Approval[] {
+  const approved = agent.approvedDefinitions([...new Set(changes.map(({ backend }) => backend.spec.id))])
+  const approvals: Approval[] = []
+  let left = MAX_CHARACTERS
+  for (const { backend, listed, ...names } of changes) {
+    const before = approved.get(backend.spec.id)?.get(listed.name)
+    const definition = definitionOf(listed)
+    left -= JSON.stringify([definition, before]).length
+    if (left < 0 && approvals.length > 0) break
+    approvals.push({
+      ...names,
+      held: agent.isQuarantined(backend, listed.name),
+      suspicious: isSuspicious(listed),
+      hash: fingerprintOf(listed),
+      definition,
+      ...(before === undefined ? {} : { before }),
+      diff: diffDefinitions(before ?? {}, definition, steps),
+    })
+  }
+  return approvals
+}
+
+/** Characters of the definitions in one answer. */
+const MAX_CHARACTERS = 256 * 1024
+/** Steps of all comparisons in one answer. */
+const MAX_STEPS = 500_000
 
 /**
  * Approves one changed tool of a server, or all; with `hash`, only the definition with that hash. Returns the names of the

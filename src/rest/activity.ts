@@ -4,7 +4,7 @@ import * as z from "zod"
 import { slugOf } from "../config/server-spec.ts"
 import { digest } from "../lib/digest.ts"
 import { LOG_LEVELS } from "../lib/log.ts"
-import { approvalsOf } from "../report/approvals.ts"
+import { approvalsOf, type PendingChange, pendingChanges } from "../report/approvals.ts"
 import type { LogLine } from "../store/server-logs.ts"
 import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
 import { openEventStream } from "./event-stream.ts"
@@ -134,11 +134,10 @@ const approvals = defineEndpoint({
   answer: pageSchema(approvalSchema),
   faults: [],
   run({ ports: { agent }, query }) {
-    return pageBy(
-      approvalsOf(agent, query.server),
-      ({ server, instance = "", tool }) => `${server} ${instance} ${tool}`,
-      query,
-    )
+    const keyOf = ({ server, instance = "", tool }: PendingChange) => `${server} ${instance} ${tool}`
+    const changes = pendingChanges(agent, query.server)
+    const items = approvalsOf(agent, pageBy(changes, keyOf, query).items)
+    return { ...pageBy(changes, keyOf, { ...query, limit: Math.max(1, items.length) }), items }
   },
 })
 

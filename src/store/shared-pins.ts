@@ -99,7 +99,7 @@ export function createSharedPins({ own, state, tell, onpinned }: SharedPinsDeps)
       if (approved.size > 0) void sync()
       return names
     },
-    definitions: (server) => own.definitions(server),
+    definitions: (servers) => own.definitions(servers),
     sync,
     close,
   }

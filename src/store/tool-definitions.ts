@@ -45,7 +45,7 @@ export function writeDefinitions(file: string, all: Iterable<readonly [string, T
 // ---
 
 const MAX_DEFINITION = 64 * 1024
-const MAX_CHARACTERS = 16 * 1024 * 1024
+const MAX_CHARACTERS = 8 * 1024 * 1024
 
 const membersOf = (value: unknown): [string, unknown][] => Object.entries(isObject(value) ? value : {})
 

@@ -33,8 +33,8 @@ export type ToolPins = {
    * names of tools that had changed.
    */
   approve(server: string, tool: string | undefined, hash?: string): readonly string[]
-  /** Returns the pinned definitions of a server's tools, as far as they were kept. Reads a file. */
-  definitions(server: string): ReadonlyMap<string, Params>
+  /** Returns the pinned definitions of the tools of servers, by server and tool, as far as they were kept. Reads a file. */
+  definitions(servers: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, Params>>
 }
 
 /** The pins of one svc, which a cluster compares with those of the other replicas. */
@@ -143,12 +143,16 @@ export function createToolPins(files: ToolPinFiles | undefined, clock: Clock): O
       known.set(server, pins.set(tool, seen === undefined ? { hash } : { hash, seen }))
       save()
     },
-    definitions(server) {
-      const pins = known.get(server)
-      if (files === undefined) return new Map()
-      const kept = [...(readDefinitions(files.definitions).get(server) ?? []), ...(unsaved.get(server) ?? [])]
+    definitions(servers) {
+      if (files === undefined || servers.length === 0) return new Map()
+      const stored = readDefinitions(files.definitions)
       return new Map(
-        kept.flatMap(([tool, { hash, definition }]) => (pins?.get(tool)?.hash === hash ? [[tool, definition]] : [])),
+        servers.map((server) => {
+          const pins = known.get(server)
+          const kept = [...(stored.get(server) ?? []), ...(unsaved.get(server) ?? [])]
+          const valid = kept.filter(([tool, { hash }]) => pins?.get(tool)?.hash === hash)
+          return [server, new Map(valid.map(([tool, { definition }]) => [tool, definition]))]
+        }),
       )
     },
   }

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
 import { type DiffLine, diffLines } from "../../src/lib/line-diff.ts"
+import { stepsOf } from "../../src/lib/steps.ts"
 
 const without = (lines: readonly DiffLine[], kind: DiffLine["kind"]) =>
   lines.filter((line) => line.kind !== kind).map(({ text }) => text)
@@ -51,4 +52,17 @@ test("long differing parts are replaced as a whole", () => {
   const [before, after] = [0, 1].map((odd) => Array.from({ length: 2500 }, (_, at) => String(2 * at + odd)))
   const diff = diffLines(["same", ...(before ?? [])], ["same", ...(after ?? [])])
   expect([diff.length, diff[1]?.kind, diff.at(-1)?.kind]).toEqual([5001, "removed", "added"])
+})
+
+test("a comparison ends after its steps, and twice the lines take twice the steps", () => {
+  const taken = (count: number, most: number) => {
+    const steps = stepsOf(most)
+    const [before, after] = [3, 7].map((each) => Array.from({ length: count }, (_, at) => String((at * at) % each)))
+    const diff = diffLines(before ?? [], after ?? [], steps)
+    expect(without(diff, "added")).toEqual(before ?? [])
+    expect(without(diff, "removed")).toEqual(after ?? [])
+    return most - steps.left
+  }
+  expect(taken(9000, 10_000)).toBeLessThanOrEqual(10_001)
+  expect(taken(20_000, 1e9)).toBeLessThan(2.5 * taken(10_000, 1e9))
 })
