@@ -18,15 +18,44 @@ export class JsonNumber {
   }
 }
 
+/** The limit of nesting: code that walks a parsed value must not run out of stack. */
+export const MAX_DEPTH = 512
+/** The limit of values in one text: parsing, walking and writing them must not take long. */
+const MAX_VALUES = 1_000_000
+/** The same for a text with numbers that are kept as written, which takes four times as long. */
+const MAX_EXACT_VALUES = 250_000
+
+/**
+ * Returns why a JSON text is too complex to be parsed at once; undefined for any other text, valid or not. Takes linear time,
+ * and builds nothing.
+ */
+export function complexityOf(text: string): string | undefined {
+  // A shorter text cannot be that deep.
+  if (text.length < 2 * MAX_DEPTH) return undefined
+  let depth = 0
+  let values = 1
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) at = endOfString(text, at)
+    else if (code === COMMA) values++
+    else if (code === OPEN_BRACKET || code === OPEN_BRACE) {
+      values++
+      if (++depth > MAX_DEPTH) return `nested deeper than ${MAX_DEPTH} levels`
+    } else if (code === CLOSE_BRACKET || code === CLOSE_BRACE) depth--
+  }
+  const most = values > MAX_EXACT_VALUES && INEXACT.test(text) ? MAX_EXACT_VALUES : MAX_VALUES
+  return values > most ? `made of more than ${most} values` : undefined
+}
+
 /** Parses JSON text and keeps each number as written. Throws what `JSON.parse` throws. */
 export function parseExact(text: string): unknown {
   return INEXACT.test(text) ? JSON.parse(text, keep as Reviver) : JSON.parse(text)
 }
 
-/** Returns the value of JSON text, with doubles; undefined for any other text. */
+/** Returns the value of JSON text, with doubles; undefined for any other text, and for one that is too complex. */
 export function parseIfJson(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return complexityOf(text) === undefined ? JSON.parse(text) : undefined
   } catch {
     return undefined
   }
@@ -82,6 +111,21 @@ export function canonical(value: unknown, numbers: "written" | "doubles" = "writ
 }
 
 // ---
+
+const QUOTE = 0x22
+const COMMA = 0x2c
+const OPEN_BRACKET = 0x5b
+const BACKSLASH = 0x5c
+const CLOSE_BRACKET = 0x5d
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+
+/** Returns the index of the quote that ends the string at `quote`, or the length of the text. */
+function endOfString(text: string, quote: number): number {
+  let at = quote + 1
+  while (at < text.length && text.charCodeAt(at) !== QUOTE) at += text.charCodeAt(at) === BACKSLASH ? 2 : 1
+  return at
+}
 
 const isPlainObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !(value instanceof JsonNumber)

@@ -30,6 +30,7 @@ import { decodeHeader, paramMismatch } from "../wire/headers.ts"
 import {
   asMessage,
   type Id,
+  idOfText,
   isId,
   isObject,
   isRequest,
@@ -148,6 +149,13 @@ function servePost(received: Received): void {
     try {
       deps.onbody?.(http)
       value = parseJson(body)
+    } catch (error) {
+      // What is not JSON has no id.
+      const isJson = error instanceof RequestError && error.fault === "invalid_request"
+      respond(refuse(error, received, undefined, isJson ? idOfText(body) : undefined))
+      return
+    }
+    try {
       if (deps.forward === undefined) settle(postHere(value, received))
       else
         preloadSession(received)

@@ -11,9 +11,8 @@ import { nameIn, toolOf, type View } from "../catalog/catalog.ts"
 import { isWrapper, type LazyWrapper, OWN } from "../catalog/lazy-tools.ts"
 import { type Parameters, parametersOf } from "../catalog/signature.ts"
 import { slugOf } from "../config/server-spec.ts"
-import { parseExact } from "../lib/json.ts"
 import { cutText } from "../lib/text.ts"
-import { asText, isObject, type Params } from "../wire/message.ts"
+import { asText, isObject, type Params, parseJson } from "../wire/message.ts"
 import type { ClientCall } from "./ports.ts"
 import { viewFor } from "./ready.ts"
 
@@ -80,7 +79,7 @@ export function objectOf(value: unknown): Params | undefined {
   if (isObject(value)) return value
   if (typeof value !== "string") return undefined
   try {
-    return objectOf(parseExact(unfenced(value)))
+    return objectOf(parseJson(unfenced(value)))
   } catch {
     return undefined
   }

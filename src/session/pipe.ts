@@ -10,6 +10,7 @@ import {
   asMessage,
   errorText,
   idAtEdges,
+  idOfText,
   isId,
   isObject,
   isRequest,
@@ -61,7 +62,8 @@ export class Pipe {
     try {
       value = parseJson(text)
     } catch (error) {
-      this.refuse(undefined, error)
+      const isJson = error instanceof RequestError && error.fault === "invalid_request"
+      this.refuse(isJson ? { id: idOfText(text) } : undefined, error)
       return
     }
     for (const one of Array.isArray(value) ? value : [value])

@@ -10,8 +10,8 @@
  *         {"result":{…},"jsonrpc":"2.0","id":"…"}
  *  2. Any other shape is parsed (the slow path), which rejects the same frames. Both paths produce the same JSON.
  */
-import { parseExact } from "../lib/json.ts"
-import { elementsOf, endOfValue, MAX_DEPTH, memberNamesOf, skipSpace } from "./grammar.ts"
+import { complexityOf, MAX_DEPTH, parseExact } from "../lib/json.ts"
+import { elementsOf, endOfValue, memberNamesOf, skipSpace } from "./grammar.ts"
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
@@ -222,20 +222,16 @@ export function withResponseId(
 /** Returns the same bytes as a Buffer, which can be searched. */
 export const asBuffer = (frame: Uint8Array): Buffer => Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength)
 
-/**
- * Parses a frame; numbers stay as written. Throws an Error if the frame is not JSON, or nested so deep that code that walks
- * the value would run out of stack.
- */
+/** Parses a frame; numbers stay as written. Throws an Error if the frame is not JSON, or too complex to be parsed. */
 export function parseFrame(frame: Uint8Array): unknown {
-  let value: unknown
+  const text = decode(frame)
+  const complexity = complexityOf(text)
+  if (complexity !== undefined) throw new Error(`sent JSON ${complexity}`)
   try {
-    value = parseExact(decode(frame))
+    return parseExact(text)
   } catch (cause) {
     throw new Error("sent a message that is not JSON", { cause })
   }
-  // If the grammar finds no end in valid JSON, the nesting is too deep.
-  if (endOfValue(frame, startOf(frame)) < 0) throw new Error(`sent JSON nested deeper than ${MAX_DEPTH} levels`)
-  return value
 }
 
 /**

@@ -4,8 +4,7 @@
  * comes in chunks. From: RFC 8259.
  */
 
-/** The limit of nesting: code that walks a parsed value must not run out of stack. */
-export const MAX_DEPTH = 512
+import { MAX_DEPTH } from "../lib/json.ts"
 
 /**
  * Returns the offset after the JSON value that begins at `from`, or -1 if it is invalid or nested deeper than `levels`.

@@ -3,7 +3,7 @@
  * (frame.ts).
  */
 import { RequestError } from "../lib/errors.ts"
-import { JsonNumber, parseExact } from "../lib/json.ts"
+import { complexityOf, JsonNumber, parseExact } from "../lib/json.ts"
 
 export type Id = string | number | JsonNumber
 export type Params = { readonly [key: string]: unknown }
@@ -65,8 +65,13 @@ export function asMessage(value: unknown): Message {
   throw new RequestError("invalid_request", "A JSON-RPC message must have a method, a result or an error")
 }
 
-/** Parses JSON text; numbers stay as written. Throws a RequestError (-32700) that does not show the text. */
+/**
+ * Parses JSON text; numbers stay as written. Throws a RequestError that does not show the text: -32700 if it is not JSON,
+ * -32600 if it is too complex.
+ */
 export function parseJson(text: string): unknown {
+  const complexity = complexityOf(text)
+  if (complexity !== undefined) throw new RequestError("invalid_request", `The message is ${complexity}`)
   try {
     return parseExact(text)
   } catch (cause) {
@@ -92,6 +97,10 @@ export function idAtEdges(edges: string): Id | undefined {
   const found = HEAD_ID.exec(edges) ?? TAIL_ID.exec(edges)
   return found === null ? undefined : (parseExact(found[1] as string) as Id)
 }
+
+/** Returns the id of a request that was not parsed, as `idAtEdges` does. */
+export const idOfText = (text: string): Id | undefined =>
+  idAtEdges(text.length <= 2 * EDGE ? text : text.slice(0, EDGE) + text.slice(-EDGE))
 
 /** Returns an id as JSON text. Most ids are numbers, for which `String` is faster. */
 export const idText = (id: Id): string => (typeof id === "number" ? String(id) : JSON.stringify(id))
@@ -122,6 +131,9 @@ export const notificationText = (method: string, params?: Params): string =>
 export const isTerminal = (status: unknown): boolean => TERMINAL.includes(status)
 
 // ---
+
+/** Characters of a message at each end in which its id is looked for. */
+const EDGE = 512
 
 const TERMINAL: readonly unknown[] = ["completed", "failed", "cancelled"]
 

@@ -313,7 +313,12 @@ describe("a malicious request", () => {
     expect((await post(svc(), nested(4000))).status).toBe(400)
     const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shop_svc_echo","arguments":{"m":"x","deep":${nested(3000)}}}}`
     const session = (await open(svc())).headers.get("mcp-session-id") ?? ""
-    expect((await post(svc(), call, { "mcp-session-id": session })).status).toBe(200)
+    const refused = await post(svc(), call, { "mcp-session-id": session })
+    expect([refused.status, await refused.json()]).toEqual([
+      400,
+      { jsonrpc: "2.0", id: 1, error: { code: -32600, message: "The message is nested deeper than 512 levels" } },
+    ])
+    expect((await post(svc(), call.replace(nested(3000), nested(500)), { "mcp-session-id": session })).status).toBe(200)
     const batch = Array.from({ length: 101 }, (_, id) => ({ jsonrpc: "2.0", id, method: "ping" }))
     expect((await post(svc(), batch, { "mcp-session-id": session })).status).toBe(400)
     expect(await works(svc())).toBe(true)

@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
+import { MAX_DEPTH } from "../../src/lib/json.ts"
 import { encode } from "../../src/wire/frame.ts"
-import { elementsOf, endOfValue, MAX_DEPTH, memberNamesOf, skipSpace } from "../../src/wire/grammar.ts"
+import { elementsOf, endOfValue, memberNamesOf, skipSpace } from "../../src/wire/grammar.ts"
 
 /** Whether the text as a whole is one value. */
 const isWhole = (text: string): boolean => {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { paramHeaders } from "../../src/wire/headers.ts"
-import { asText, idAtEdges, resultText } from "../../src/wire/message.ts"
+import { asText, idAtEdges, idOfText, parseJson, resultText } from "../../src/wire/message.ts"
 import { ODD_NUMBERS } from "../numbers.ts"
 
 test("the id of a message too large to keep is read as written", () => {
@@ -37,4 +37,23 @@ test("any value of a peer can become text, whatever its members", () => {
     JSON.stringify(odd),
   ])
   expect(paramHeaders({ a: odd }, [{ header: "x-a", path: ["a"] }])).toEqual({ "x-a": JSON.stringify(odd) })
+})
+
+test("a text that is too deep or has too many values is refused in linear time, and its id is found", () => {
+  const call = (args: string) => `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"arguments":${args}}}`
+  const deep = (levels: number) => "[".repeat(levels) + "]".repeat(levels)
+  for (const [args, why] of [
+    [deep(1_000_000), "deeper than 512"],
+    [deep(511), "deeper than 512"],
+    ["[".repeat(2_000_000), "deeper than 512"],
+    [`[${"{},".repeat(600_000)}1]`, "more than 1000000 values"],
+    [`[${"1.0,".repeat(300_000)}1]`, "more than 250000 values"],
+  ] as const) {
+    expect(() => parseJson(call(args))).toThrow(why)
+    expect(idOfText(call(args))).toBe(7)
+  }
+  const text = JSON.stringify(`\\"${"[{,".repeat(500_000)}`)
+  for (const args of [deep(510), `[${"1,".repeat(900_000)}1]`, `[${"1.0,".repeat(200_000)}1]`, text])
+    expect(parseJson(call(args))).toBeObject()
+  expect(() => parseJson(`"${'\\"'.repeat(1_000_000)}`)).toThrow("not valid JSON")
 })
