@@ -74,13 +74,18 @@ const TURN_MS = 20
 
 /** Limits the time of a long read, and yields to other requests. */
 class Pace {
-  private readonly end: number
+  private end: number
   private next: number
 
   constructor(private readonly work: Work) {
     const now = work.clock.now()
     this.end = now + MAX_WORK_MS
     this.next = now + TURN_MS
+  }
+
+  /** Lowers the time limit to `ms` from now on. */
+  endWithin(ms: number): void {
+    this.end = Math.min(this.end, this.work.clock.now() + ms)
   }
 
   /** Yields to other requests if due. Resolves with whether the time limit is reached. Rejects if the read was cancelled. */
@@ -376,13 +381,18 @@ type GrepOptions = {
 
 /** A longer line is searched in pieces, and shown around its matches. */
 const LONG_LINE = 2000
-/** Bytes that are searched at once: the time grows with the expression. */
+/** Bytes that are searched at once: the time grows with the expression, so that fewer are for a long one. */
 const PIECE_BYTES = 8 * 1024
+const SHORT_PIECE_BYTES = 2 * 1024
+/** Bytes of a piece times instructions of the expression. */
+const PIECE_WORK = 600_000
 /** Bytes that two pieces of a long line share: a longer match across them may be missed. */
 const OVERLAP = 1024
 const AROUND = 150
 const MAX_PATTERN = 1000
 const MAX_PROGRAM = 500
+/** How long matches in long lines are counted that are not shown: an expression that may match nothing matches everywhere. */
+const COUNT_MS = 2000
 
 type CompiledPattern = {
   /** The number of instructions, all of which a character may execute. */
@@ -400,33 +410,34 @@ async function grep(reader: ResultReader, written: string, options: GrepOptions,
   } catch (cause) {
     throw invalid(`grep is no valid regular expression (RE2 syntax): ${cause instanceof Error ? cause.message : ""}`)
   }
-  if (pattern.programSize() > MAX_PROGRAM) throw invalid("grep repeats too much: write fewer or smaller {counts}")
-  const hits = new Hits(pattern, options)
+  const instructions = pattern.programSize()
+  if (instructions > MAX_PROGRAM) throw invalid("grep repeats too much: write fewer or smaller {counts}")
+  const pieceBytes = Math.min(PIECE_BYTES, Math.max(SHORT_PIECE_BYTES, Math.floor(PIECE_WORK / instructions)))
+  const hits = new Hits(pattern, options, pace)
   const { size } = reader.about
   let carry: Buffer = Buffer.alloc(0)
   for (let at = 0; at < size; at += CHUNK_BYTES) {
     const chunk = await reader.read(at, at + CHUNK_BYTES)
-    for (let within = 0; within < chunk.length; within += PIECE_BYTES) {
+    for (let within = 0; within < chunk.length; within += pieceBytes) {
       const place = at + within
-      if (await pace.isOver())
-        return hits.part(written, `; stopped after ${MAX_WORK_MS / 1000} s at byte ${place} of ${size}`)
-      const piece = chunk.subarray(within, within + PIECE_BYTES)
+      if (await hits.isOver()) return hits.part(written, place, size)
+      const piece = chunk.subarray(within, within + pieceBytes)
       const bytes = carry.length === 0 ? piece : Buffer.concat([carry, piece])
       const offset = place - carry.length
       const end = bytes.lastIndexOf(LF) + 1
-      if (end > 0) hits.lines(bytes.subarray(0, end), offset)
+      if (end > 0) await hits.lines(bytes.subarray(0, end), offset)
       carry = bytes.subarray(end)
       // A line that has not ended yet.
-      if (carry.length >= PIECE_BYTES) {
+      if (carry.length >= pieceBytes) {
         const until = startOfCharacter(carry, carry.length - OVERLAP)
-        hits.piece(carry, offset + end, until)
+        await hits.piece(carry, offset + end, until)
         // Keeps the preceding character, so that the next piece does not match as the beginning of the line.
         carry = carry.subarray(startOfCharacter(carry, until - 1))
       }
     }
   }
-  if (carry.length > 0) hits.last(carry, size - carry.length)
-  return hits.part(written)
+  if (carry.length > 0) await hits.last(carry, size - carry.length)
+  return hits.part(written, size, size)
 }
 
 /** Returns the index at which the UTF-8 character of a byte begins. */
@@ -451,14 +462,22 @@ class Hits {
   /** Whether the beginning of the line was searched as a piece. */
   private isWithin = false
   private isFull = false
+  private isStopped = false
 
   constructor(
     private readonly pattern: CompiledPattern,
     private readonly options: GrepOptions,
+    private readonly pace: Pace,
   ) {}
 
+  /** Yields to other requests if due. Resolves with whether the search ends, because of its time or its matches. */
+  async isOver(): Promise<boolean> {
+    this.isStopped ||= this.total > MAX_COUNTED || (await this.pace.isOver())
+    return this.isStopped
+  }
+
   /** Searches whole lines with their ends; `offset` is the position of the first byte. */
-  lines(bytes: Buffer, offset: number): void {
+  async lines(bytes: Buffer, offset: number): Promise<void> {
     const texts = bytes.toString("utf8", 0, bytes.length - 1).split("\n")
     let at = offset
     for (const raw of texts) {
@@ -466,7 +485,7 @@ class Hits {
       // Only long lines need their offsets.
       if (text.length <= LONG_LINE && !this.isWithin) this.short(text)
       else {
-        this.long(text, at, Number.POSITIVE_INFINITY)
+        await this.long(text, at, Number.POSITIVE_INFINITY)
         this.before.length = 0
       }
       this.isWithin = false
@@ -476,22 +495,25 @@ class Hits {
   }
 
   /** Searches a piece of a line that continues; matches that begin after `until` belong to the next piece. */
-  piece(bytes: Buffer, offset: number, until: number): void {
-    this.long(`${bytes.toString()}${REST}`, offset, until)
+  async piece(bytes: Buffer, offset: number, until: number): Promise<void> {
+    await this.long(`${bytes.toString()}${REST}`, offset, until)
     this.isWithin = true
   }
 
   /** Searches the last line, which has no line feed. */
-  last(bytes: Buffer, offset: number): void {
+  async last(bytes: Buffer, offset: number): Promise<void> {
     const text = bytes.toString()
     if (text.length <= LONG_LINE && !this.isWithin) this.short(text)
-    else this.long(text, offset, Number.POSITIVE_INFINITY)
+    else await this.long(text, offset, Number.POSITIVE_INFINITY)
   }
 
-  /** Returns the matches; `end` says where the search stopped early. */
-  part(pattern: string, end = ""): ResultPart {
-    const what = this.total === 1 ? "1 match" : `${this.total} matches`
+  /** Returns the matches in the bytes before `at`, all that were searched. */
+  part(pattern: string, at: number, size: number): ResultPart {
+    const isCounting = !this.canList()
+    const end = this.isStopped && !isCounting ? `; stopped after ${MAX_WORK_MS / 1000} s at byte ${at} of ${size}` : ""
     if (this.total === 0) return { text: "", note: `no match for ${cutText(pattern, 200)}${end}` }
+    const most = this.isStopped && isCounting ? `more than ${this.total - 1}` : `${this.total}`
+    const what = this.total === 1 ? "1 match" : `${most} matches`
     const rest =
       this.listed < this.total ? `${this.listed} of ${what} shown; use a narrower expression for others` : what
     return { text: this.shown.join("\n"), note: `${rest}${end}; read around a match with lines or range` }
@@ -528,11 +550,11 @@ class Hits {
     }
   }
 
-  private long(text: string, offset: number, until: number): void {
+  private async long(text: string, offset: number, until: number): Promise<void> {
     const matcher = this.pattern.matcher(text)
     // The offset in bytes of a place in the text, counted from the place before it.
     let [at, bytes] = [0, offset]
-    while (matcher.find()) {
+    while (!(await this.isOver()) && matcher.find()) {
       const [start, end] = [matcher.start(), matcher.end()]
       bytes += Buffer.byteLength(text.slice(at, start))
       at = start
@@ -543,7 +565,7 @@ class Hits {
       if (this.canList()) {
         const around = text.slice(Math.max(0, start - AROUND), Math.min(text.length, end + AROUND)).replace(REST, "")
         this.listed += this.show(`${this.line} (byte ${bytes}): …${cutText(around, LONG_LINE)}…`) ? 1 : 0
-      }
+      } else this.pace.endWithin(COUNT_MS)
     }
   }
 

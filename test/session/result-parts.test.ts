@@ -228,6 +228,18 @@ describe("grep", () => {
   })
 })
 
+test("an expression that may match nothing looks at the clock at each match, and stops counting soon", async () => {
+  const reader = await stored("a".repeat(30_000))
+  for (const grep of ["(?:a*a*a*b)?", `(${"a?".repeat(60)})*b|`, `${"(a?)".repeat(60)}b|`, "a*b|"]) {
+    let readings = 0
+    const ticking = { now: () => (readings += 5), after: clock.after.bind(clock) }
+    const work = { clock: ticking, signal: new AbortController().signal }
+    const { note } = await readPart(reader, { grep, limit: 3 }, ROOM, work)
+    expect(note).toMatch(/^3 of more than \d+ matches shown; use a narrower expression/)
+    expect(readings).toBeWithin(2000, 3000)
+  }
+})
+
 describe("a long read", () => {
   /** A clock that advances by a second at each reading. `turns` counts how often other code ran. */
   function passing() {
