@@ -1087,6 +1087,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a probe of /health does not understand JSON-RPC, and an MCP client understands nothing else",
   },
+  "auth:tags:streams": {
+    says: "when a server loses the tag of a token, the token's open streams get nothing more of it, at every address",
+    from: "choice",
+    why: "a stream that outlives a right would give it for as long as the client keeps the stream",
+  },
   "inbound:foreign": {
     says: "a page of another site can load nothing without an Origin, and uses up no limit of the people and programs on its machine",
     from: "choice",

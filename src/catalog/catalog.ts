@@ -160,6 +160,10 @@ export function viewOf(catalog: Catalog, scope: Scope): View {
   return view
 }
 
+/** Whether a client may no longer see the only server of its scope, although that is connected. */
+export const isWithdrawn = ({ parts }: Catalog, scope: Scope): boolean =>
+  scope.kind === "server" && parts.some(({ spec }) => spec.id === scope.id && !scopeIncludes(scope, spec))
+
 /**
  * Whether a client of the view `before` must list again to know `after`: entries differ, or a backend listed them again (a
  * `list_changed` may have a reason that the list does not show).

@@ -34,18 +34,24 @@ export type Scope =
   | {
       readonly kind: "server"
       readonly id: string
+      /** Identifies `selects`. */
+      readonly key?: string
+      /** Whether the client may see the server while it has these tags; undefined if it may with any. */
+      selects?(tags: readonly string[]): boolean
       readonly tools?: ToolListing | undefined
       readonly resultBudget?: ResultBudget | undefined
     }
 
 /** Returns the identity of a scope, which stays the same while its client lives. */
 export const identityOf = (scope: Scope): string =>
-  scope.kind === "server" ? `server ${scope.id}${scope.tools === "search" ? " search" : ""}` : `aggregate ${scope.name}`
+  scope.kind === "server"
+    ? `server ${scope.id}${scope.tools === "search" ? " search" : ""}${scope.key === undefined ? "" : ` for ${scope.key}`}`
+    : `aggregate ${scope.name}`
 
 /** Whether a scope includes a backend. */
 export const scopeIncludes = (scope: Scope, spec: ServerSpec): boolean =>
   scope.kind === "server"
-    ? scope.id === spec.id
+    ? scope.id === spec.id && scope.selects?.(spec.tuning.tags) !== false
     : (spec.id === spec.name || scope.instances.has(spec.id)) && scope.selects(spec.tuning.tags)
 
 /**
@@ -149,7 +155,7 @@ export const withoutBudget = (scope: Scope): Scope =>
 
 /** Returns the part of a scope with tags that `selects` accepts, without svc's own tools. `key` identifies `selects`. */
 export function narrow(scope: Scope, key: string, selects: (tags: readonly string[]) => boolean): Scope {
-  if (scope.kind === "server") return scope
+  if (scope.kind === "server") return { ...scope, key, selects }
   return {
     kind: "aggregate",
     name: `${scope.name} for ${key}`,

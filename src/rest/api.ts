@@ -177,15 +177,15 @@ const REST_LIMIT = { requests: 3000, windowMs: 60_000 }
 const PRIVATE = { "cache-control": "no-store", "x-content-type-options": "nosniff" }
 
 /**
- * Returns when the login of an admin ends, `until` undefined if the listener closes its streams; a RequestError for anyone
- * else.
+ * Returns when the login of an admin ends, `until` undefined if there is none beside the token; a RequestError for anyone else.
  */
 function admit(
   { request, principal }: Inbound,
   { login, auth }: Pick<RestDeps, "login" | "auth">,
 ): { readonly until: number | undefined } | RequestError {
   if (auth) {
-    if (principal.admin && principal.tags === undefined) return { until: undefined }
+    // A browser's login may end before its token does.
+    if (principal.admin && principal.tags === undefined) return { until: login.admit(request)?.until }
     return new RequestError(
       "forbidden",
       `This token may not manage svc; use a token without tags, or with the scope ${ADMIN_SCOPE}`,

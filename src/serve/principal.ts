@@ -44,22 +44,35 @@ export type NarrowScope = (scope: Scope, principal: Principal) => Scope
  */
 export function createScopeNarrowing(otherwise: ToolListing): NarrowScope {
   const narrowedBy = new WeakMap<Principal, WeakMap<Scope, Scope>>()
+  const servers = new WeakMap<Principal, (scope: Scope) => Scope>()
   return (scope, principal) => {
-    const { tags, untagged, admin, tools = otherwise, resultBudget } = principal
+    const { tags, admin, tools = otherwise, resultBudget } = principal
     const isPlain = tools === "all" && resultBudget === undefined
     const listed = (whole: Scope) => (isPlain ? whole : withTools(whole, tools, resultBudget))
-    if (scope.kind === "server") return listed(scope)
+    if (scope.kind === "server") {
+      if (tags === undefined) return listed(scope)
+      // Each request has its own scope.
+      const byTags = servers.get(principal) ?? narrowingOf(principal, tags)
+      servers.set(principal, byTags)
+      return listed(byTags(scope))
+    }
     const isWhole = tags === undefined && admin
     if (isWhole && isPlain) return scope
     const narrowedScopes = narrowedBy.get(principal) ?? new WeakMap<Scope, Scope>()
     narrowedBy.set(principal, narrowedScopes)
     const known = narrowedScopes.get(scope)
     if (known !== undefined) return known
-    const key = tags === undefined ? "all servers" : JSON.stringify([...[...tags].sort(), untagged])
-    const narrowed = listed(isWhole ? scope : narrow(scope, key, (seen) => maySee(principal, seen)))
+    const narrowed = listed(isWhole ? scope : narrowingOf(principal, tags)(scope))
     narrowedScopes.set(scope, narrowed)
     return narrowed
   }
+}
+
+/** Returns the function that narrows scopes to the servers with the tags of a principal. */
+function narrowingOf(principal: Principal, tags: readonly string[] | undefined): (scope: Scope) => Scope {
+  const key = tags === undefined ? "all servers" : JSON.stringify([...[...tags].sort(), principal.untagged])
+  const selects = (seen: readonly string[]) => maySee(principal, seen)
+  return (scope) => narrow(scope, key, selects)
 }
 
 /** Whether two requests come from the same holder with the same rights. */

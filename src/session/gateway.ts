@@ -113,7 +113,9 @@ function createDirectory({ agent, clock, startupWaitMs, leases, redact, hide }: 
   }
   /** Selects servers that do not run by the same tags as running ones. */
   const idleIn = (scope: Scope) =>
-    agent.idle().filter(({ name, tags }) => (scope.kind === "server" ? scope.id === name : scope.selects(tags)))
+    agent
+      .idle()
+      .filter(({ name, tags }) => (scope.kind === "aggregate" || scope.id === name) && scope.selects?.(tags) !== false)
   return {
     catalogOf: (session) => agent.catalogOf(session),
     get initialLoad() {

@@ -14,7 +14,7 @@ import { type Route, toolOf, type Withheld } from "../catalog/catalog.ts"
 import { type ListMethod, withoutServerInfo } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
 import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
-import { identityOf } from "../catalog/scope.ts"
+import { identityOf, scopeIncludes } from "../catalog/scope.ts"
 import { isReadOnly } from "../catalog/signature.ts"
 import { REPLICA_CLIENT_HEADER, REPLICA_CONTINUES_HEADER, runsElsewhere } from "../config/server-spec.ts"
 import { sha256 } from "../lib/digest.ts"
@@ -570,18 +570,27 @@ class RelayCaller implements Caller {
 
   notify(method: string, params: Params): void {
     const { client, exchange } = this.context
-    if (method === "notifications/message" && !wantsLog(client, params.level)) return
+    if (this.isWithdrawn() || (method === "notifications/message" && !wantsLog(client, params.level))) return
     const shown = rewriteNotification(method, params, namesFor(this.target, this.context))
     exchange.notify(notificationText(method, shown))
   }
 
   async ask(...[method, params, signal, onprogress]: Parameters<Caller["ask"]>): Promise<unknown> {
     const { exchange } = this.context
+    if (this.isWithdrawn()) throw new RequestError("invalid_request", "The client may no longer use this server")
     if (typeof params?.elicitationId === "string")
       recordOwnership("elicitation", params.elicitationId, this.target, this.context)
     const shown = params === undefined ? undefined : renameTask(params, namesFor(this.target, this.context).task)
     const reply = await exchange.ask(method, shown, signal, onprogress)
     return isObject(reply) ? openTask(reply, this.target, this.context) : reply
+  }
+
+  /** Whether this is the client outside of its calls, and it may no longer see the server. Running calls come to their end. */
+  private isWithdrawn(): boolean {
+    const { client, exchange, gateway } = this.context
+    if (exchange !== client.owner) return false
+    const now = gateway.directory.target(this.target.spec.id)
+    return typeof now !== "string" && !scopeIncludes(client.scope, now.spec)
   }
 
   isConnected(): boolean {

@@ -3,7 +3,7 @@
  * transport passes frames to it and from it.
  */
 import { PeerError, peerError } from "../backend/connection.ts"
-import { hasChanged, type View, viewOf } from "../catalog/catalog.ts"
+import { hasChanged, isWithdrawn, type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
@@ -258,12 +258,13 @@ export class Session implements Client, SessionMemory, SessionPart {
   /** Notifies the client of lists that have changed with the catalog. */
   catalogChanged(gateway: Gateway): void {
     const before = this.lastView
-    const view = viewOf(gateway.directory.catalogOf(this), this.scope)
+    const catalog = gateway.directory.catalogOf(this)
+    const view = viewOf(catalog, this.scope)
     this.lastView = view
     const canRead = offersReading(this.scope, view, gateway)
     const isRead = canRead !== this.couldRead ? "tools/list" : undefined
     this.couldRead = canRead
-    if (before === undefined || this.peers?.isStreamElsewhere(this) === true) return
+    if (before === undefined || isWithdrawn(catalog, this.scope) || this.peers?.isStreamElsewhere(this) === true) return
     for (const [notification, lists] of LIST_CHANGES)
       if (lists.some((method) => method === isRead || hasChanged(before, view, method))) this.notify(notification)
   }

@@ -1,7 +1,7 @@
 /**
  * Serves `subscriptions/listen`: a modern client's stream of changes. patterns: Subscriptions.
  */
-import { hasChanged, type Route, type View } from "../catalog/catalog.ts"
+import { hasChanged, isWithdrawn, type Route, type View } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import { isWithin } from "../catalog/name.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
@@ -49,6 +49,7 @@ export function openSubscription(call: ClientCall, opened: View): Promise<Answer
       view = viewFor(call)
       const couldRead = canRead
       canRead = offersReading(client.scope, view, gateway)
+      if (isWithdrawn(gateway.directory.catalogOf(client.session), client.scope)) return
       const isRead = canRead !== couldRead ? "tools/list" : undefined
       for (const { method, notification } of kinds)
         if (method.some((list) => list === isRead || hasChanged(before, view, list))) notify(notification, {})

@@ -3,6 +3,7 @@
  * interval that the server states, and notifies the client of changes. extension: Tasks, Task Status Notifications.
  */
 import type { Route, View } from "../catalog/catalog.ts"
+import { scopeIncludes } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RPC_CODE } from "../lib/errors.ts"
 import { numberOf, parseExact } from "../lib/json.ts"
@@ -83,6 +84,9 @@ function watch(route: Route, { gateway, client, params, clock, notify }: Watched
   let cancel: () => void = () => undefined
   let last = ""
   const poll = async () => {
+    const target = gateway.directory.target(route.id)
+    // The client may no longer see the server.
+    if (typeof target !== "string" && !scopeIncludes(client.scope, target.spec)) return
     // A server that is disconnected or busy is polled again.
     const { result, code } = await ask().catch(() => ({ result: undefined, code: undefined }))
     if (ended || code === RPC_CODE.invalidParams) return

@@ -79,6 +79,101 @@ test("with --auth everything but the health checks of load balancers requires a 
   expect((await token("revoke", "all")).code).toBe(64)
 }, 20_000)
 
+test("open streams of a token get nothing of a server that has lost the tag, at every address [auth:tags:streams]", async () => {
+  const withTags = (...tags: string[]) => ({
+    mcpServers: { x: { command: "bun", args: [join(ROOT, "test/fixtures/replica.ts")], tags } },
+  })
+  await using svc = await startSvc({ config: withTags("web"), flags: ["--auth"] })
+  const make = async (...args: string[]) => (await cli(svc.folder)("create", ...args)).stdout.trim()
+  const [all, web] = [await make(), await make("--tags", "web")]
+  await eventually(async () => (await fetch(`${svc.url}/mcp`, { headers: bearer(web) })).status !== 401)
+  await svc.said("x: connected")
+  const json = { "content-type": "application/json", accept: "application/json, text/event-stream" }
+  const post = (path: string, body: object, headers: Record<string, string>) =>
+    fetch(`${svc.url}${path}`, {
+      method: "POST",
+      headers: { ...json, ...headers },
+      body: JSON.stringify({ jsonrpc: "2.0", ...body }),
+    })
+  /** Follows the messages of a stream. */
+  const follow = (response: Response) => {
+    expect(response.status).toBe(200)
+    const heard: string[] = []
+    const reading = (async () => {
+      const decoder = new TextDecoder()
+      let text = ""
+      for await (const chunk of response.body ?? []) {
+        text += decoder.decode(chunk, { stream: true })
+        heard.splice(0, heard.length, ...[...text.matchAll(/^data: (\{.*)\n\n/gm)].map(([, data = ""]) => data))
+      }
+    })()
+    reading.catch(() => undefined)
+    return heard
+  }
+  /** Opens the stream of a session that is subscribed to the note, and a modern stream, at one address. */
+  const listen = async (path: string, uri: string, by: string) => {
+    const params = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "t", version: "1" } }
+    const opened = await post(path, { id: 0, method: "initialize", params }, bearer(by))
+    const session = { ...bearer(by), "mcp-session-id": opened.headers.get("mcp-session-id") ?? "" }
+    expect((await post(path, { id: 1, method: "resources/subscribe", params: { uri } }, session)).status).toBe(200)
+    const legacy = await fetch(`${svc.url}${path}`, { headers: { ...session, accept: "text/event-stream" } })
+    const meta = {
+      "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+      "io.modelcontextprotocol/clientInfo": { name: "t", version: "1" },
+      "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    const method = "subscriptions/listen"
+    const notifications = { toolsListChanged: true, resourceSubscriptions: [uri] }
+    const current = await post(
+      path,
+      { id: 2, method, params: { notifications, _meta: meta } },
+      { ...bearer(by), "mcp-protocol-version": "2026-07-28", "mcp-method": method },
+    )
+    return [follow(legacy), follow(current)] as const
+  }
+  const streams = {
+    own: await listen("/servers/x/mcp", "note://1", web),
+    aggregate: await listen("/mcp", "svc://x/note://1", web),
+    admin: await listen("/servers/x/mcp", "note://1", all),
+  }
+  let told = 0
+  /** Lets the server log and update the note. Resolves when the streams of the admin have both. */
+  const stir = async () => {
+    const mark = `mark ${++told}`
+    const call = (name: string, args: object) =>
+      modern(`${svc.url}/servers/x/mcp`, "tools/call", { name, arguments: args }, bearer(all))
+    const [legacy, current] = streams.admin
+    const updates = () => current.filter((message) => message.includes("resources/updated")).length
+    const before = updates()
+    await call("touch", {})
+    await call("tell", { text: mark })
+    await eventually(() => updates() > before && legacy.some((message) => message.includes(mark)))
+    return mark
+  }
+  const lengths = () => [...streams.own, ...streams.aggregate].map(({ length }) => length)
+  const visible = await stir()
+  await eventually(() =>
+    [streams.own[0], streams.aggregate[0]].every((all) => all.some((one) => one.includes(visible))),
+  )
+  await eventually(() =>
+    [streams.own[1], streams.aggregate[1]].every((all) => all.some((one) => one.includes("updated"))),
+  )
+  writeFileSync(join(svc.folder, "mcp.json"), JSON.stringify(withTags("local")))
+  await eventually(async () => (await modern(`${svc.url}/servers/x/mcp`, "tools/list", {}, bearer(web))).status === 404)
+  // The aggregate reports that its lists have changed.
+  await eventually(() => streams.aggregate.every((all) => all.at(-1)?.includes("list_changed")))
+  const before = lengths()
+  const hidden = [await stir(), await stir()]
+  expect(lengths()).toEqual(before)
+  for (const all of [...streams.own, ...streams.aggregate])
+    expect(all.filter((one) => hidden.some((mark) => one.includes(mark)))).toEqual([])
+  expect(streams.own.flat().filter((one) => one.includes("list_changed"))).toEqual([])
+  writeFileSync(join(svc.folder, "mcp.json"), JSON.stringify(withTags("web", "local")))
+  await eventually(async () => (await modern(`${svc.url}/servers/x/mcp`, "tools/list", {}, bearer(web))).status === 200)
+  const again = await stir()
+  await eventually(() => [streams.own[0], streams.aggregate[0]].every((all) => all.some((one) => one.includes(again))))
+}, 30_000)
+
 test("a token opens its servers, its sessions belong to it alone, and it expires [auth:tags] [auth:session]", async () => {
   const detailed = ["--health-info-level", "full", "--metrics"]
   await using svc = await startSvc({ config, flags: ["--auth", "--internal-tools", "all", ...detailed] })
