@@ -38,11 +38,11 @@ export type SessionStore = {
   remove(id: string): void
   close(): void
   /** Set if other replicas use the sessions too. */
-  readonly shared?: SharedSessions
+  readonly shared?: SharedSessionOperations
 }
 
 /** The additional operations on sessions that several replicas serve. They reject with an UnavailableError. */
-type SharedSessions = {
+export type SharedSessionOperations = {
   /** Reads a session, so that `load` returns its current state. Resolves with whether the session exists. */
   preload(id: string): Promise<boolean>
   /**

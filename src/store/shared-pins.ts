@@ -9,8 +9,8 @@
  *  3. Beyond MAX_PINS, each replica pins new tools for itself. Approvals are always shared.
  */
 import { BoundedMap } from "../lib/bounded-map.ts"
+import { SharedDocument, type Sync } from "./shared-document.ts"
 import type { SharedState } from "./shared-state.ts"
-import { createSync, type Sync } from "./shared-sync.ts"
 import type { OwnToolPins, ToolPins } from "./tool-pins.ts"
 
 /** A tool of a server with the fingerprint of the definition that another replica pinned. */
@@ -27,63 +27,49 @@ export type SharedPinsDeps = {
 
 /** Returns the pins, which are only those of this replica until the first `sync`. */
 export function createSharedPins({ own, state, tell, onpinned }: SharedPinsDeps): ToolPins & Sync {
-  const pinned = new Map<string, string>()
-  /** Pins of new tools, and keys of approvals, that are not written yet. */
-  const proposed = new Map<string, string>()
+  /** Keys of tools that were approved here: their pins take the place of any other. */
   const approved = new Set<string>()
   /** Keys of tools that this replica pinned first, whose pins may still be replaced by another replica's. */
   const fresh = new Set<string>()
   const listed = new BoundedMap<string, ReadonlyMap<string, string>>(MAX_SERVERS)
-  const take = (key: string, hash: string): PinnedElsewhere[] => {
-    const [server, tool] = JSON.parse(key) as [string, string]
-    pinned.set(key, hash)
-    proposed.delete(key)
-    if (fresh.delete(key) && own.pinned(server).get(tool) !== hash) own.pin(server, tool, hash)
-    return listed.has(server) ? [{ server, tool, hash }] : []
-  }
-  const exchange = async (): Promise<void> => {
-    const record = (await state.read(KEY)) ?? {}
-    const taken: PinnedElsewhere[] = []
-    for (const [key, hash] of Object.entries(record))
-      if (pinned.get(key) !== hash && !approved.has(key)) taken.push(...take(key, hash))
-    if (taken.length > 0) onpinned(taken)
-    const lost = [...pinned].filter(([key]) => record[key] === undefined)
-    const first = [...new Map([...lost, ...proposed])].filter(([key]) => !approved.has(key))
-    const approvals = [...approved].flatMap((key) => [[key, pinned.get(key) ?? ""] as const])
-    if (first.length + approvals.length === 0) return
-    const won = await Promise.all(first.map(([key, hash]) => state.swap(KEY, key, undefined, hash)))
-    first.forEach(([key, hash], at) => {
-      if (!won[at]) return
-      pinned.set(key, hash)
-      proposed.delete(key)
-      fresh.delete(key)
-    })
-    if (approvals.length > 0) await state.write(KEY, Object.fromEntries(approvals))
-    for (const [key, hash] of approvals) if (pinned.get(key) === hash) approved.delete(key)
-    tell()
-    if (won.includes(false)) await exchange()
-  }
-  const { sync, close } = createSync(state, exchange)
+  const document = new SharedDocument<string>(state, {
+    key: "pins",
+    parse: (_, hash) => hash,
+    print: (hash) => hash,
+    merge: (key, found, mine, isUnwritten) => (isUnwritten && mine !== undefined && approved.has(key) ? mine : found),
+    isFinal: (key) => approved.has(key),
+    onchange(changes) {
+      const taken = changes.flatMap(({ field, value: hash, wasUnwritten }) => {
+        const [server, tool] = JSON.parse(field) as [string, string]
+        approved.delete(field)
+        if (fresh.delete(field) && wasUnwritten && own.pinned(server).get(tool) !== hash) own.pin(server, tool, hash)
+        return listed.has(server) ? [{ server, tool, hash }] : []
+      })
+      if (taken.length > 0) onpinned(taken)
+    },
+    tell,
+  })
+  const { known, sync } = document
   return {
     check(server, tools, definitionOf) {
       listed.set(server, tools)
       const before = own.pinned(server)
       for (const tool of tools.keys()) {
-        const hash = pinned.get(keyOf(server, tool))
+        const hash = known.get(keyOf(server, tool))
         if (hash !== undefined && !before.has(tool)) own.pin(server, tool, hash)
       }
       const changed = own.check(server, tools, definitionOf)
       const now = own.pinned(server)
       for (const tool of tools.keys()) {
         const [key, hash] = [keyOf(server, tool), now.get(tool)]
-        if (hash === undefined || pinned.has(key) || pinned.size + proposed.size >= MAX_PINS) continue
-        proposed.set(key, hash)
+        if (hash === undefined || known.has(key) || known.size >= MAX_PINS) continue
+        document.set(key, hash)
         if (!before.has(tool)) fresh.add(key)
       }
-      if (proposed.size > 0) void sync()
+      if (document.hasUnwritten) void sync()
       return changed.filter((tool) => {
         const hash = tools.get(tool)
-        const isPinned = hash !== undefined && pinned.get(keyOf(server, tool)) === hash
+        const isPinned = hash !== undefined && known.get(keyOf(server, tool)) === hash
         return !isPinned || own.approve(server, tool, hash).length === 0
       })
     },
@@ -92,22 +78,21 @@ export function createSharedPins({ own, state, tell, onpinned }: SharedPinsDeps)
       for (const name of names) {
         const now = listed.get(server)?.get(name)
         const key = keyOf(server, name)
-        if (now === undefined || pinned.get(key) === now) continue
-        pinned.set(key, now)
+        if (now === undefined || known.get(key) === now) continue
+        document.set(key, now)
         approved.add(key)
       }
-      if (approved.size > 0) void sync()
+      if (document.hasUnwritten) void sync()
       return names
     },
     definitions: (servers) => own.definitions(servers),
     sync,
-    close,
+    close: document.close,
   }
 }
 
 // ---
 
-const KEY = "pins"
 const MAX_PINS = 20_000
 const MAX_SERVERS = 1000
 

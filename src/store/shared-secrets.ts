@@ -10,7 +10,8 @@ import { type Clock, delay } from "../lib/clock.ts"
 import { sha256 } from "../lib/digest.ts"
 import { UnavailableError } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
-import { derivedSealer, type SecretStore } from "./secret-store.ts"
+import type { SecretStore } from "./secret-store.ts"
+import { createStateSeal } from "./shared-document.ts"
 import type { Lease, SharedState } from "./shared-state.ts"
 
 export type SharedSecretsDeps = {
@@ -25,13 +26,11 @@ export type SharedSecretsDeps = {
 
 /** Returns the store, whose methods reject with an UnavailableError while the state is away. Reads nothing until one is called. */
 export function createSharedSecrets({ state, replica, stateKey, clock, onunsealed }: SharedSecretsDeps): SecretStore {
-  // The cluster is the salt: all replicas derive the same key without asking for one.
-  const sealing = stateKey === undefined ? undefined : derivedSealer(stateKey, SALT)
-  let hasWarned = false
+  const seal = createStateSeal(stateKey, onunsealed)
   const open = async (text: string): Promise<unknown> => {
     const { sealed, entry } = JSON.parse(text) as { sealed?: string; entry?: unknown }
     if (sealed === undefined) return entry
-    const opened = (await sealing)?.open(sealed)
+    const opened = await seal.open(sealed)
     if (opened === undefined)
       throw new UnavailableError(
         "authorizations in the shared state are sealed with another SVC_STATE_KEY; set the same key on all replicas",
@@ -51,13 +50,9 @@ export function createSharedSecrets({ state, replica, stateKey, clock, onunseale
         await state.write(KEY, { [field]: undefined })
         return
       }
-      if (sealing === undefined && !hasWarned) onunsealed()
-      hasWarned = true
       const named = { name, entry }
-      const sealer = await sealing
-      const text = JSON.stringify(
-        sealer === undefined ? { entry: named } : { sealed: sealer.seal(JSON.stringify(named)) },
-      )
+      const sealed = await seal.seal(JSON.stringify(named))
+      const text = JSON.stringify(sealed === undefined ? { entry: named } : { sealed })
       await state.write(KEY, { [field]: text })
     },
     async exclusive(name, task) {
@@ -96,7 +91,6 @@ export function createSharedSecrets({ state, replica, stateKey, clock, onunseale
 // ---
 
 const KEY = "authorizations"
-const SALT = "svc cluster"
 const LEASE_MS = 5000
 const RENEW_MS = 1500
 const PAUSE_MS = 100

@@ -12,7 +12,7 @@
 import { BoundedMap } from "../lib/bounded-map.ts"
 import { parseExact } from "../lib/json.ts"
 import { isObject } from "../wire/message.ts"
-import { hashOfSession, type SessionStore, type StoredSession } from "./session-store.ts"
+import { hashOfSession, type SessionStore, type SharedSessionOperations, type StoredSession } from "./session-store.ts"
 import type { RecordGroup, SharedRecord, SharedState } from "./shared-state.ts"
 
 export type SharedSessionsDeps = {
@@ -33,166 +33,218 @@ export type SharedSessionsDeps = {
 }
 
 /** Returns the store. */
-export function createSharedSessions({
-  state,
-  ttl,
-  most,
-  onchange,
-  checkLoss,
-  onended,
-}: SharedSessionsDeps): SessionStore {
-  const groupOf = (principal: string): RecordGroup => ({ name: `sessions ${principal}`, most })
-  const fetched = new BoundedMap<string, StoredSession>(MAX_FETCHED)
-  /** The stored records of the sessions that this replica has. */
-  let written = new Map<string, SharedRecord>()
-  /** The records that the state has lost, until they are stored again. */
-  const lostRecords = new Map<string, SharedRecord>()
-  const writes = new Map<string, Promise<void>>()
-  /** The latest changes that wait for a write of the same session. */
-  const waiting = new Map<string, StoredSession>()
-  /** The latest changes that could not be written. */
-  const unwritten = new Map<string, StoredSession>()
-  const write = async (id: string, session: StoredSession): Promise<void> => {
-    const known = written
-    const stored = known.get(id)
-    const before = stored ?? lostRecords.get(id)
-    const after = recordOf(session)
-    const removed = Object.keys(before ?? {}).filter((field) => !(field in after))
-    const changes = {
-      ...Object.fromEntries(Object.entries(after).filter(([field, value]) => before?.[field] !== value)),
-      ...Object.fromEntries(removed.map((field) => [field, undefined])),
-    }
-    const put = (fields: Parameters<SharedState["write"]>[1], require: "absent" | "present") =>
-      state.write(keyOf(id), fields, { ttl, require, group: groupOf(session.principal) })
-    const isNew = stored === undefined && (await put(after, "absent"))
-    // After a loss, another replica may have stored it first.
-    const isThere = isNew || before === undefined || (await put(changes, "present"))
-    if (!isThere) await checkLoss()
-    // The state was lost meanwhile: the next write stores the session as new.
-    if (known !== written) return
-    lostRecords.delete(id)
-    if (!isThere) {
-      written.delete(id)
-      onended(id)
-      return
-    }
-    written.set(id, after)
-    const fields = Object.keys(changes)
-    if (!isNew && fields.length > 0) await onchange(id, isShort(fields) ? fields : undefined)
+export const createSharedSessions = (deps: SharedSessionsDeps): SessionStore => new SharedSessions(deps)
+
+// ---
+
+/** What is known of the record of a session: nothing, what the state has, or what it had before it lost everything. */
+type Stored =
+  | { readonly kind: "new" }
+  | { readonly kind: "stored"; readonly record: SharedRecord }
+  | { readonly kind: "lost"; readonly record: SharedRecord }
+
+/** A session that this replica has. */
+type Entry = {
+  stored: Stored
+  /** The last write, while it or one before it is under way. */
+  writing: Promise<void> | undefined
+  /** The latest change that waits for a write, and the latest that could not be written. */
+  waiting: StoredSession | undefined
+  unwritten: StoredSession | undefined
+}
+
+class SharedSessions implements SessionStore, SharedSessionOperations {
+  readonly shared = this
+  private readonly fetched = new BoundedMap<string, StoredSession>(MAX_FETCHED)
+  private readonly entries = new Map<string, Entry>()
+  /** How often the state has lost everything. */
+  private losses = 0
+
+  constructor(private readonly deps: SharedSessionsDeps) {}
+
+  load(id: string): StoredSession | undefined {
+    const found = this.fetched.get(id)
+    this.fetched.delete(id)
+    if (found !== undefined) this.entry(id).stored = { kind: "stored", record: recordOf(found) }
+    return found
   }
-  const save = (id: string, session: StoredSession): void => {
-    const isWaiting = waiting.has(id)
-    waiting.set(id, session)
+
+  save(id: string, session: StoredSession): void {
+    const entry = this.entry(id)
+    const isWaiting = entry.waiting !== undefined
+    entry.waiting = session
     if (isWaiting) return
     // One at a time: each writes the differences from the one before.
     let latest = session
-    const writing = (writes.get(id) ?? Promise.resolve())
-      .catch(() => undefined)
-      .then(() => {
-        latest = waiting.get(id) ?? session
-        waiting.delete(id)
-        return write(id, latest)
-      })
-    writes.set(id, writing)
+    const writing = settled(entry.writing).then(() => {
+      latest = entry.waiting ?? session
+      entry.waiting = undefined
+      return this.write(id, entry, latest)
+    })
+    entry.writing = writing
     const settle = (isWritten: boolean) => {
-      if (isWritten) unwritten.delete(id)
+      if (isWritten) entry.unwritten = undefined
       // A later write includes this one.
-      if (writes.get(id) !== writing) return
-      writes.delete(id)
-      if (!isWritten) unwritten.set(id, latest)
+      if (entry.writing !== writing) return
+      entry.writing = undefined
+      if (!isWritten) entry.unwritten = latest
     }
     writing.then(
       () => settle(true),
       () => settle(false),
     )
   }
+
+  remove(id: string): void {
+    // Several requests may have preloaded it, but only one has loaded it.
+    this.fetched.delete(id)
+    const entry = this.entries.get(id)
+    // Its last change is written as a change to the stored record.
+    if (entry?.writing === undefined) this.entries.delete(id)
+    else void settled(entry.writing).then(() => this.entries.delete(id))
+  }
+
+  close(): void {
+    this.fetched.clear()
+  }
+
+  async preload(id: string): Promise<boolean> {
+    let isFound = false
+    await this.read(id, undefined, (record) => {
+      const session = record && sessionIn(record)
+      isFound = session !== undefined
+      if (session === undefined) this.fetched.delete(id)
+      else this.fetched.set(id, session)
+    })
+    return isFound
+  }
+
+  async reread(...[id, fields, take]: Parameters<SharedSessionOperations["reread"]>): Promise<void> {
+    await this.whenWritten(id)
+    const late = this.entries.get(id)?.unwritten
+    if (late !== undefined) {
+      this.save(id, late)
+      await this.stored(id)
+    }
+    await this.read(id, fields, (record) => {
+      const session = record && sessionIn(record)
+      if (take(session) && session !== undefined) this.entry(id).stored = { kind: "stored", record: recordOf(session) }
+    })
+  }
+
+  lost(): void {
+    this.losses++
+    for (const entry of this.entries.values())
+      if (entry.stored.kind === "stored") entry.stored = { kind: "lost", record: entry.stored.record }
+  }
+
+  stored(id: string): Promise<void> {
+    return this.entries.get(id)?.writing ?? Promise.resolve()
+  }
+
+  async adopt(id: string, gone: string, replica: string): Promise<boolean> {
+    const isAdopted = await this.deps.state.swap(keyOf(id), "home", gone, replica)
+    if (isAdopted) await this.deps.onchange(id, ["home"])
+    return isAdopted
+  }
+
+  async end(id: string): Promise<void> {
+    await settled(this.stored(id))
+    const session = sessionIn(this.recordIn(id) ?? {})
+    await this.deps.state.remove(keyOf(id), session && this.groupOf(session))
+    const entry = this.entries.get(id)
+    if (entry !== undefined) entry.stored = { kind: "new" }
+  }
+
+  // ---
+
+  private entry(id: string): Entry {
+    const entry = this.entries.get(id) ?? {
+      stored: { kind: "new" },
+      writing: undefined,
+      waiting: undefined,
+      unwritten: undefined,
+    }
+    this.entries.set(id, entry)
+    return entry
+  }
+
+  /** Returns the record of a session as the state has it, as far as this replica knows. */
+  private recordIn(id: string): SharedRecord | undefined {
+    const stored = this.entries.get(id)?.stored
+    return stored?.kind === "stored" ? stored.record : undefined
+  }
+
+  private groupOf({ principal }: StoredSession): RecordGroup {
+    return { name: `sessions ${principal}`, most: this.deps.most }
+  }
+
+  private async whenWritten(id: string): Promise<void> {
+    for (;;) {
+      const writing = this.entries.get(id)?.writing
+      if (writing === undefined) return
+      await settled(writing)
+    }
+  }
+
+  private async write(id: string, entry: Entry, session: StoredSession): Promise<void> {
+    const { state, ttl, checkLoss, onchange, onended } = this.deps
+    const { losses } = this
+    const { stored } = entry
+    const before = stored.kind === "new" ? undefined : stored.record
+    const after = recordOf(session)
+    const changes = changesBetween(before ?? {}, after)
+    const put = (fields: Parameters<SharedState["write"]>[1], require: "absent" | "present") =>
+      state.write(keyOf(id), fields, { ttl, require, group: this.groupOf(session) })
+    const isNew = stored.kind !== "stored" && (await put(after, "absent"))
+    // After a loss, another replica may have stored it first.
+    const isThere = isNew || before === undefined || (await put(changes, "present"))
+    if (!isThere) await checkLoss()
+    // The state was lost meanwhile: the next write stores the session as new.
+    if (losses !== this.losses) return
+    if (!isThere) {
+      entry.stored = { kind: "new" }
+      onended(id)
+      return
+    }
+    entry.stored = { kind: "stored", record: after }
+    const fields = Object.keys(changes)
+    if (!isNew && fields.length > 0) await onchange(id, isShort(fields) ? fields : undefined)
+  }
+
   /** Passes the record of a session to `take`. Reads only `fields` of a session that this replica has, if they are given. */
-  const read = async (
+  private async read(
     id: string,
     fields: readonly string[] | undefined,
     take: (record: SharedRecord | undefined) => void,
-  ): Promise<void> => {
+  ): Promise<void> {
     for (;;) {
-      await writes.get(id)?.catch(() => undefined)
-      const known = written
-      const some = known.has(id) ? fields : undefined
-      const found = await state.read(keyOf(id), some)
-      if (found === undefined && known.has(id)) await checkLoss()
+      await settled(this.stored(id))
+      const { losses } = this
+      const isKnown = this.recordIn(id) !== undefined
+      const some = isKnown ? fields : undefined
+      const found = await this.deps.state.read(keyOf(id), some)
+      if (found === undefined && isKnown) await this.deps.checkLoss()
       // A record that was read before a write must not undo that write.
-      if (writes.has(id) || known !== written) continue
+      if (this.entries.get(id)?.writing !== undefined || losses !== this.losses) continue
       if (found === undefined || some === undefined) return take(found)
-      const before = written.get(id)
+      const before = this.recordIn(id)
       if (before !== undefined) return take({ ...without(before, some), ...found })
     }
   }
-  return {
-    load(id) {
-      const found = fetched.get(id)
-      fetched.delete(id)
-      if (found !== undefined) written.set(id, recordOf(found))
-      return found
-    },
-    save,
-    remove(id) {
-      // Several requests may have preloaded it, but only one has loaded it.
-      fetched.delete(id)
-      const forget = () => {
-        written.delete(id)
-        unwritten.delete(id)
-        lostRecords.delete(id)
-      }
-      const writing = writes.get(id)
-      if (writing === undefined) forget()
-      // Its last change is written as a change to the stored record.
-      else writing.then(forget, forget)
-    },
-    close() {
-      fetched.clear()
-    },
-    shared: {
-      async preload(id) {
-        let isFound = false
-        await read(id, undefined, (record) => {
-          const session = record && sessionIn(record)
-          isFound = session !== undefined
-          if (session === undefined) fetched.delete(id)
-          else fetched.set(id, session)
-        })
-        return isFound
-      },
-      async reread(id, fields, take) {
-        while (writes.has(id)) await writes.get(id)?.catch(() => undefined)
-        const late = unwritten.get(id)
-        if (late !== undefined) {
-          save(id, late)
-          await writes.get(id)
-        }
-        await read(id, fields, (record) => {
-          const session = record && sessionIn(record)
-          if (take(session) && session !== undefined) written.set(id, recordOf(session))
-        })
-      },
-      lost() {
-        for (const [id, record] of written) lostRecords.set(id, record)
-        written = new Map()
-      },
-      stored: (id) => writes.get(id) ?? Promise.resolve(),
-      async adopt(id, gone, replica) {
-        const isAdopted = await state.swap(keyOf(id), "home", gone, replica)
-        if (isAdopted) await onchange(id, ["home"])
-        return isAdopted
-      },
-      async end(id) {
-        await writes.get(id)?.catch(() => undefined)
-        const session = sessionIn(written.get(id) ?? {})
-        await state.remove(keyOf(id), session && groupOf(session.principal))
-        written.delete(id)
-      },
-    },
-  }
 }
 
-// ---
+/** Resolves when a promise has settled. */
+const settled = async (promise: Promise<void> | undefined): Promise<void> => promise?.catch(() => undefined)
+
+/** Returns the fields that differ; undefined for those that `after` does not have. */
+function changesBetween(before: SharedRecord, after: SharedRecord): Readonly<Record<string, string | undefined>> {
+  const removed = Object.keys(before).filter((field) => !(field in after))
+  return {
+    ...Object.fromEntries(Object.entries(after).filter(([field, value]) => before[field] !== value)),
+    ...Object.fromEntries(removed.map((field) => [field, undefined])),
+  }
+}
 
 /** The most sessions that wait between `preload` and `load`. */
 const MAX_FETCHED = 10_000

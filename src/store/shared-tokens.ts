@@ -13,12 +13,10 @@
  *  6. Entries are sealed with a key from SVC_STATE_KEY. Without it, anyone who can write to Redis can create tokens, and
  *     `onunsealed` is called once. With it, other entries are ignored, and `onforeign` is called once.
  */
-import { isDeepStrictEqual } from "node:util"
 import type { Clock } from "../lib/clock.ts"
 import { type ClientToken, isSameToken, NO_TOKENS, parseToken, revokedUntil, type TokenFile } from "./client-tokens.ts"
-import { derivedSealer } from "./secret-store.ts"
+import { createStateSeal, SharedDocument, type Sync } from "./shared-document.ts"
 import type { SharedState } from "./shared-state.ts"
-import { createSync, type Sync } from "./shared-sync.ts"
 
 export type SharedTokensDeps = {
   readonly state: SharedState
@@ -49,80 +47,39 @@ export type SharedTokens = Sync & {
 }
 
 /** Returns the tokens, and starts to follow the state of the connection. Reads nothing before the first `sync`. */
-export function createSharedTokens(deps: SharedTokensDeps): SharedTokens {
-  const { state, clock } = deps
-  const sealing = deps.stateKey === undefined ? undefined : derivedSealer(deps.stateKey, SALT)
-  const known = new Map<string, Known>()
-  /** Ids of changes that are not written yet. */
-  const unwritten = new Set<string>()
+export function createSharedTokens({ clock, ...deps }: SharedTokensDeps): SharedTokens {
+  const seal = createStateSeal(deps.stateKey, deps.onunsealed)
   let own = NO_TOKENS
-  const warned = new Set<() => void>()
-  const warnOnce = (warn: () => void) => {
-    if (!warned.has(warn)) warn()
-    warned.add(warn)
-  }
-  const print = async (token: Known): Promise<string> => {
-    if (isRevoked(token)) return `revoked ${token.revokedUntil}`
-    const text = JSON.stringify(token)
-    if (sealing === undefined) warnOnce(deps.onunsealed)
-    return (await sealing)?.seal(text) ?? text
-  }
-  const parse = async (id: string, text: string): Promise<Known | undefined> => {
-    const end = revocationIn(text)
-    if (end !== undefined) return { revokedUntil: end }
-    const token = parseToken(sealing === undefined ? text : ((await sealing)?.open(text) ?? ""))
-    if (token?.id === id) return token
-    warnOnce(deps.onforeign)
-    return undefined
-  }
+  let hasWarned = false
   const isOver = (value: Known) => isRevoked(value) && value.revokedUntil <= clock.now()
-  /** Takes an entry of the shared state. Returns whether it changed what this replica knows. */
-  const take = (id: string, found: Known): boolean => {
-    const before = known.get(id)
-    // A revocation is final.
-    if (isRevoked(before) || isOver(found)) return false
-    const mine = before ?? own.tokens.get(id)
-    const newest = isRevoked(found) || mine === undefined ? found : newerOf(mine, found, clock.now())
-    if (newest === found) unwritten.delete(id)
-    else unwritten.add(id)
-    if (isDeepStrictEqual(newest, before)) return false
-    known.set(id, newest)
-    return true
-  }
-  const waiting: (() => void)[] = []
-  const exchange = async (): Promise<void> => {
-    const waited = waiting.length
-    const record = (await state.read(KEY)) ?? {}
-    const found = await Promise.all(
-      Object.entries(record).map(async ([id, text]) => [id, await parse(id, text)] as const),
-    )
-    // Without waiting in between: a change that arrives meanwhile would be overwritten.
-    const news = found.filter(([id, value]) => value !== undefined && take(id, value))
-    if (news.length > 0) deps.onchange()
-    for (const done of waiting.splice(0, waited)) done()
-    for (const [id, value] of known) if (isOver(value) && known.delete(id)) unwritten.delete(id)
-    const over = Object.keys(record).filter(
-      (id) => (revocationIn(record[id]) ?? Number.POSITIVE_INFINITY) <= clock.now(),
-    )
-    if (over.length > 0) await state.write(KEY, Object.fromEntries(over.map((id) => [id, undefined])))
-    let isWritten = false
-    for (const [id, value] of known) {
-      const stored = record[id]
-      const isWanted = unwritten.has(id) || stored === undefined || isRevoked(value)
-      if (!isWanted || revocationIn(stored) !== undefined) continue
-      const text = await print(value)
-      // Nothing may take the place of a revocation.
-      if (isRevoked(value)) await state.write(KEY, { [id]: text })
-      else if (!(await state.swap(KEY, id, stored, text))) return exchange()
-      isWritten = true
-      if (known.get(id) === value) unwritten.delete(id)
-    }
-    if (isWritten) deps.tell()
-  }
-  const { sync, close } = createSync(state, exchange)
+  const document: SharedDocument<Known> = new SharedDocument(deps.state, {
+    key: "tokens",
+    async parse(id, text) {
+      const end = revocationIn(text)
+      if (end !== undefined) return end <= clock.now() ? undefined : { revokedUntil: end }
+      const token = parseToken(deps.stateKey === undefined ? text : ((await seal.open(text)) ?? ""))
+      if (token?.id === id) return token
+      if (!hasWarned) deps.onforeign()
+      hasWarned = true
+      return undefined
+    },
+    async print(value) {
+      if (isRevoked(value)) return `revoked ${value.revokedUntil}`
+      const text = JSON.stringify(value)
+      return (await seal.seal(text)) ?? text
+    },
+    merge: (id, found, mine = own.tokens.get(id)) => mergeTokens(found, mine, clock.now()),
+    isFinal: (_, value) => isRevoked(value),
+    over(record) {
+      for (const [id, value] of known) if (isOver(value)) document.forget(id)
+      return Object.keys(record).filter((id) => (revocationIn(record[id]) ?? Number.POSITIVE_INFINITY) <= clock.now())
+    },
+    onchange: deps.onchange,
+    tell: deps.tell,
+  })
+  const { known, sync, refresh, close } = document
   const set = (id: string, value: Known) => {
-    known.set(id, value)
-    unwritten.add(id)
+    document.set(id, value)
     void sync()
   }
   const changed = (token: ClientToken) => {
@@ -161,21 +118,13 @@ export function createSharedTokens(deps: SharedTokensDeps): SharedTokens {
     revoked(token) {
       if (!isRevoked(known.get(token.id))) set(token.id, { revokedUntil: revokedUntil(token, clock.now()) })
     },
-    refresh() {
-      const { promise, resolve } = Promise.withResolvers<void>()
-      waiting.push(resolve)
-      void sync()
-      return promise
-    },
+    refresh,
     sync,
     close,
   }
 }
 
 // ---
-
-const KEY = "tokens"
-const SALT = "svc cluster"
 
 /** A revocation, with its end in milliseconds since the epoch. */
 type Revocation = { readonly revokedUntil: number }
@@ -187,11 +136,13 @@ const versionOf = ({ changed, created }: ClientToken): number => Date.parse(chan
 
 const changedAt = (token: ClientToken, at: number): ClientToken => ({ ...token, changed: new Date(at).toISOString() })
 
-/** Rule 4. */
-function newerOf(mine: ClientToken, other: ClientToken, now: number): ClientToken {
-  const [own, theirs] = [versionOf(mine), versionOf(other)]
-  if (own === theirs && !isSameToken(mine, other)) return changedAt(mine, Math.max(now, theirs + 1))
-  return own > theirs ? mine : other
+/** Returns which of two entries of a token counts: `found`, in the shared state, or `mine`. A revocation is final. Rule 4. */
+export function mergeTokens(found: Known, mine: Known | undefined, now: number): Known {
+  if (isRevoked(found) || mine === undefined) return found
+  if (isRevoked(mine)) return mine
+  const [own, theirs] = [versionOf(mine), versionOf(found)]
+  if (own === theirs && !isSameToken(mine, found)) return changedAt(mine, Math.max(now, theirs + 1))
+  return own > theirs ? mine : found
 }
 
 /** Returns the end of the revocation in a text, in milliseconds since the epoch; undefined if it is none. */
