@@ -87,6 +87,8 @@ export class TokenSource {
   /** The last failure of the secret store, which is logged once. */
   private lastStoreError: string | undefined
   private renewal: Promise<boolean> | undefined
+  /** The authorization that could not be stored, and when svc tries again. */
+  private unstored: { readonly entry: StoredAuthorization; readonly next: number } | undefined
 
   constructor(
     readonly name: string,
@@ -127,7 +129,8 @@ export class TokenSource {
   /** Returns the tokens to send, renewed if they are about to expire. Rejects if they have expired and cannot be renewed now. */
   async usable(): Promise<TokenSet | undefined> {
     await this.load()
-    const { tokens } = this
+    const { tokens, unstored } = this
+    if (unstored !== undefined && this.deps.clock.now() >= unstored.next) await this.storeAgain(unstored.entry)
     if (tokens?.expiresAt === undefined || (tokens.refresh === undefined && !this.isUnattended)) return tokens
     const now = this.deps.clock.now()
     const margin = Math.min(MARGIN_MS, (tokens.expiresAt - tokens.obtainedAt) / 10)
@@ -235,17 +238,18 @@ export class TokenSource {
     await this.change({ tokens, issuer: client.issuer })
   }
 
-  /** Changes and stores the authorization. Keeps it in memory and logs the failure if it cannot be stored. */
+  /**
+   * Changes and stores the authorization. Keeps it in memory and logs the failure if it cannot be stored; `usable` then tries
+   * again from time to time.
+   */
   async change(changes: Partial<StoredAuthorization>): Promise<void> {
     this.take({ ...this.entry, ...changes })
-    await this.deps.secrets
-      .put(this.key, this.entry)
-      .catch((error: unknown) =>
-        this.deps.warn(
-          this.name,
-          `its authorization cannot be stored and will be lost when this process ends: ${messageOf(error)}`,
-        ),
-      )
+    await this.store((error) =>
+      this.deps.warn(
+        this.name,
+        `its authorization cannot be stored now and would be lost if this process ended: ${messageOf(error)}`,
+      ),
+    )
   }
 
   /** Returns a fetch for the authorization servers that this server names. */
@@ -298,6 +302,25 @@ export class TokenSource {
   }
 
   // ---
+
+  /** Stores the authorization; calls `onfailure` if that fails. */
+  private async store(onfailure: (error: unknown) => void): Promise<void> {
+    const { entry } = this
+    try {
+      await this.deps.secrets.put(this.key, entry)
+      this.unstored = undefined
+    } catch (error) {
+      this.unstored = { entry, next: this.deps.clock.now() + STORE_AGAIN_MS }
+      onfailure(error)
+    }
+  }
+
+  /** Stores an authorization that could not be stored, unless a newer one has replaced it here or in the store. */
+  private async storeAgain(entry: StoredAuthorization): Promise<void> {
+    const obtainedAt = (await this.read())?.tokens?.obtainedAt ?? 0
+    if (this.entry !== entry || obtainedAt > (entry.tokens?.obtainedAt ?? 0)) this.unstored = undefined
+    else await this.store(() => undefined)
+  }
 
   /** Returns the prover for the key of the tokens. */
   private async dpopSession(): Promise<DpopProver | undefined> {
@@ -397,5 +420,7 @@ export class TokenSource {
 const loadDpop = () => import("./dpop.ts")
 
 const MARGIN_MS = 60_000
+/** How long svc waits before it stores an authorization again that could not be stored. */
+const STORE_AGAIN_MS = 60_000
 /** A hundred years. */
 const MAX_LIFETIME_S = 36_500 * 86_400
