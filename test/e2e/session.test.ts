@@ -123,12 +123,10 @@ describe("a session", () => {
   }, 30_000)
 
   test("expires when nobody uses it", async () => {
-    await using svc = await startSvc({ flags: ["--demo", "--session-ttl", "100ms"] })
+    await using svc = await startSvc({ flags: ["--demo", "--metrics", "--session-ttl", "100ms"] })
     const session = await initialize(`${svc.url}/mcp`)
-    await eventually(async () => {
-      await Bun.sleep(250)
-      return (await post(`${svc.url}/mcp`, { id: 1, method: "ping" }, session)).status === 404
-    })
+    await eventually(async () => (await (await fetch(`${svc.url}/metrics`)).text()).includes("\nsvc_sessions 0\n"))
+    expect((await post(`${svc.url}/mcp`, { id: 1, method: "ping" }, session)).status).toBe(404)
   })
 })
 

@@ -158,7 +158,7 @@ describe("a result above its budget", () => {
 
   test("of many blocks is stored as the tool sent it, whatever has come when svc begins to store [results:stream:same]", async () => {
     const call = callOf()
-    for (let seed = 0; seed < 16; seed++) {
+    for (let seed = 0; seed < 8; seed++) {
       const next = randomFrom(seed)
       const below = (most: number) => Math.floor(next() * most)
       const length = () => [1000, 15_000 + below(4000), 30_000 + below(70_000)][below(60)] ?? below(60)
