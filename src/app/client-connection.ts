@@ -199,7 +199,12 @@ export async function writeEdits(
   const about = { client, scope, file, time, backup }
   // Before the file is written, so that the change can be undone also if svc is killed now.
   const wantedPlaces = edits.map(({ path, value }) => ({ path: [...path], digest: digestOf(value) }))
-  await addConnection(paths, { ...about, digest: "", places: wantedPlaces }, systemClock)
+  try {
+    await addConnection(paths, { ...about, digest: "", places: wantedPlaces }, systemClock)
+  } catch (error) {
+    if (backup !== null) removeAll([backup])
+    throw error
+  }
   let after: string
   try {
     await add()
@@ -210,7 +215,7 @@ export async function writeEdits(
     if (after !== current && !replaceFile(file, after, mode, () => readText(file) === current))
       throw contentionError(file)
   } catch (error) {
-    if (readText(file) === before) await removeConnection(paths, about, systemClock)
+    if (readText(file) === before) await removeConnection(paths, about, systemClock).catch(() => undefined)
     throw error
   }
   const written = readClientDocument(after, file)
@@ -218,7 +223,8 @@ export async function writeEdits(
   // A client's own command may have written more than the edits: then an undo must not restore the whole file.
   const wanted = readClientDocument(editClientDocument(before ?? "", file, edits), file)
   const digest = isSameValue(written, wanted) ? sha256(after, "hex") : ""
-  await replaceConnection(paths, { ...about, digest, places }, systemClock)
+  // If the disk is full now, the values can still be undone, but not byte for byte.
+  await replaceConnection(paths, { ...about, digest, places }, systemClock).catch(() => undefined)
   return backup
 }
 
