@@ -1107,6 +1107,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "clients open a new session only at the answer that the official servers send",
   },
+  "protocol:silent": {
+    says: "a request without an answer for 15 s gets its status and an event stream with comments, if its client accepts event streams; the answer, or the error, is the last event",
+    from: "choice",
+    why: "proxies close connections after a minute of silence, and some clients after five",
+  },
   "protocol:event": {
     says: "each event with a message of MCP is named message",
     from: "choice",

@@ -10,7 +10,7 @@ import { createMarker, createSealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
 import type { Metrics } from "../report/metrics.ts"
 import { ResultSizes } from "../report/result-sizes.ts"
-import type { OpenStream } from "../serve/http-exchange.ts"
+import { type OpenStream, SilentRequests } from "../serve/http-exchange.ts"
 import type { McpDeps, SessionHomes } from "../serve/mcp.ts"
 import { createScopes, type ScopeOf } from "../serve/query-scope.ts"
 import type { TrustedClientDeps } from "../serve/trusted-client.ts"
@@ -177,6 +177,7 @@ export async function openClientSessions(
       contexts,
       onbug,
       streams,
+      silent: new SilentRequests(systemClock),
       forward: cluster?.forward,
       leaving: cluster?.leaving,
       replicas: cluster && (() => cluster.replicas.all().map(({ id }) => id)),

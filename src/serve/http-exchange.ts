@@ -1,7 +1,9 @@
 /**
- * The response to one HTTP request: JSON unless it must be SSE. A message before the answer turns the response into a stream;
- * nothing polls and nothing is held back. basic: Streamable HTTP, Receiving Messages.
+ * The response to one HTTP request: JSON unless it must be SSE. A message before the answer turns the response into a stream, and
+ * so does a long silence, because proxies and clients close connections on which nothing arrives. Nothing is held back.
+ * basic: Streamable HTTP, Receiving Messages.
  */
+import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { Cancellation } from "../session/cancellation.ts"
 import type { AnswerBody, Exchange } from "../session/client.ts"
@@ -39,6 +41,40 @@ export type Asker = Pick<Session, "ask">
 /** A legacy session, as its exchanges need it: its client can resume streams. */
 type Resumable = Pick<Session, "events" | "sendsPrimingEvent">
 
+/**
+ * The requests whose responses have not begun, in the order in which they came. Opens the responses that have been silent for
+ * SILENT_TICKS. One timer serves all, only while requests wait: a timer for each request would slow every call.
+ */
+export class SilentRequests {
+  private readonly waiting = new Map<HttpExchange, number>()
+  private now = 0
+  private isTicking = false
+
+  constructor(private readonly clock: Clock) {}
+
+  add(exchange: HttpExchange): void {
+    this.waiting.set(exchange, this.now)
+    if (!this.isTicking) this.tick()
+  }
+
+  delete(exchange: HttpExchange): void {
+    this.waiting.delete(exchange)
+  }
+
+  private tick(): void {
+    this.isTicking = true
+    this.clock.after(TICK_MS, () => {
+      this.now++
+      for (const [exchange, since] of this.waiting) {
+        if (this.now - since < SILENT_TICKS) break
+        exchange.openStream()
+      }
+      this.isTicking = false
+      if (this.waiting.size > 0) this.tick()
+    })
+  }
+}
+
 export class HttpExchange implements Exchange, OpenStream, EventSink {
   readonly cancellation = new Cancellation()
   /** Ends a stream that would go on forever. */
@@ -51,6 +87,8 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
   private disconnectedSince: number | undefined
   /** The number of the stream in the session's log, once there is one. */
   private logged: number | undefined
+  /** The requests among which this one waits while its response has not begun, and the headers of its client. */
+  private silent: { readonly among: SilentRequests; readonly headers: Headers } | undefined
 
   constructor(
     /** Called with the HTTP response at the answer, or at the first message before it. */
@@ -67,6 +105,23 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
      */
     private http?: { readonly signal: AbortSignal },
   ) {}
+
+  /** Opens the response as a stream if it has not begun after a long silence, and the client with these headers accepts that. */
+  openWhenSilent(among: SilentRequests, headers: Headers): void {
+    this.silent = { among, headers }
+    among.add(this)
+  }
+
+  /** Opens the response as a stream before there is a message. Its first comment shows proxies and clients that svc is alive. */
+  openStream(): void {
+    const { headers } = this.silent ?? {}
+    this.endSilence()
+    if (headers === undefined || !EVENT_STREAM.test(headers.get("accept") ?? "")) return
+    this.watchAbort()
+    if (this.disconnected) return
+    this.stream ??= this.begin()
+    this.stream.enqueue(SSE_COMMENT)
+  }
 
   notify(text: string): void {
     this.push(text)
@@ -90,6 +145,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
    */
   openBody(): AnswerBody | undefined {
     if (this.stream !== undefined || this.body !== undefined || this.disconnected) return undefined
+    this.endSilence()
     this.body = new PartialBody(() => {
       this.disconnected = true
       this.cancellation.cancel("the client closed the connection")
@@ -100,6 +156,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
 
   /** Sends the answer and ends the response; breaks off a body that has not ended. `init` counts only if nothing was sent before. */
   finish(frame: Uint8Array | string, init: ResponseInit = ANSWER): void {
+    this.endSilence()
     if (this.body !== undefined) {
       this.body.breakOff()
       return
@@ -114,6 +171,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
 
   /** Ends the response to a cancelled request without an answer: as an empty stream, because JSON would need an answer. */
   finishUnanswered(): void {
+    this.endSilence()
     if (this.body !== undefined) this.body.breakOff()
     else if (this.stream === undefined) this.respond(new Response(null, { headers: SSE_HEADERS }))
     else this.finishStream()
@@ -122,6 +180,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
   /** Called when the client has closed the connection. Cancels the request, unless the client can resume the stream. */
   abort(): void {
     if (this.disconnected) return
+    this.endSilence()
     this.disconnected = true
     this.streams.delete(this)
     if (this.logged !== undefined) this.resumable?.events.detach(this.logged, this)
@@ -159,6 +218,11 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
 
   keepAlive(): void {
     if (!this.disconnected) this.stream?.enqueue(SSE_COMMENT)
+  }
+
+  private endSilence(): void {
+    this.silent?.among.delete(this)
+    this.silent = undefined
   }
 
   /** Starts to watch whether the connection is closed. */
@@ -204,6 +268,7 @@ export class HttpExchange implements Exchange, OpenStream, EventSink {
   }
 
   private begin(): ReadableStreamDefaultController<Uint8Array> {
+    this.endSilence()
     let controller: ReadableStreamDefaultController<Uint8Array> | undefined
     const source = {
       start: (started: ReadableStreamDefaultController<Uint8Array>) => {
@@ -314,6 +379,11 @@ class PartialBody implements AnswerBody {
 /** The bytes from which on a copy costs more than a stream. */
 const LARGE = 64 * 1024
 const RETRY_MS = 1000
+const TICK_MS = 1000
+/** Proxies close connections after a minute of silence, some after 30 s. */
+const SILENT_TICKS = 15
+/** Matches an Accept header with event streams, unless they are refused. RFC 9110, 12.5.1. */
+const EVENT_STREAM = /(?:^|,)\s*text\/event-stream\s*(?:,|$|;(?!\s*q=0(?:\.0*)?\s*(?:,|$)))/i
 const BLOCKING_GIVE_UP_MS = 60_000
 const GIVE_UP_MS = 10 * 60_000
 /** The message that passes this mark is still sent, whatever its size. */

@@ -43,7 +43,7 @@ import {
 } from "../wire/message.ts"
 import type { ClientContexts } from "./client-context.ts"
 import { elsewhereResponse, type Forward, isForwarded, type PassOn, UnreachedError } from "./forward.ts"
-import { type Asker, HttpExchange, type OpenStreams } from "./http-exchange.ts"
+import { type Asker, HttpExchange, type OpenStreams, type SilentRequests } from "./http-exchange.ts"
 import { ANONYMOUS, identityOfPrincipal, type Principal } from "./principal.ts"
 import { takeBodyText } from "./request-body.ts"
 import {
@@ -76,6 +76,8 @@ export type McpDeps = EndpointDeps & {
   readonly addressOf?: ((request: Request) => string) | undefined
   /** All open streams. */
   readonly streams: OpenStreams
+  /** The requests whose responses become streams after a long silence. */
+  readonly silent?: SilentRequests | undefined
   /** Forwards a request to the replica that must answer it; undefined for a single svc. */
   readonly forward?: Forward | undefined
   /** Returns the ids of the live replicas, this one included; undefined for a single svc. */
@@ -335,6 +337,7 @@ function postHere(value: unknown, received: Received): Served {
     return refuse(unsupportedVersion(header), received, undefined, message.id)
   const session = sessionFor(received)
   const exchange = new HttpExchange(respond, session, deps.streams, session, message.id, http)
+  if (deps.silent !== undefined) exchange.openWhenSilent(deps.silent, http.headers)
   const address = deps.addressOf?.(http)
   const call = { request: message, client: session, exchange, gateway: deps.gateway, address }
   serve(call, deps, session.running, (answer) => finish(exchange, answer, limitStatusOf))
@@ -374,6 +377,7 @@ async function postBatch(values: readonly unknown[], received: Received): Promis
   const messages = values.map(asMessage)
   const address = deps.addressOf?.(http)
   const whole = new HttpExchange(respond, session, deps.streams, session, undefined, http)
+  if (deps.silent !== undefined && messages.some(isRequest)) whole.openWhenSilent(deps.silent, http.headers)
   const answers: Promise<Answer | undefined>[] = []
   const deliveries: Promise<unknown>[] = []
   for (const message of messages)
@@ -450,6 +454,7 @@ async function postModern(
     identity: other === undefined ? ownIdentity : other.identity,
   }
   const exchange = new HttpExchange(respond, CANNOT_BE_ASKED, deps.streams)
+  if (deps.silent !== undefined) exchange.openWhenSilent(deps.silent, http.headers)
   http.signal.addEventListener("abort", () => exchange.abort())
   if (http.signal.aborted) exchange.abort()
   const verify = method === "tools/call" ? (view: View) => paramRefusal(request, view, http.headers) : undefined

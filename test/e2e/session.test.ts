@@ -190,6 +190,67 @@ test("a slash at the end of an address changes nothing, for clients of each tran
   expect([opened.status, page.pathname]).toEqual([303, "/admin/"])
 })
 
+test("a call that is silent for long gets an open stream, whose last event is its answer or its error [protocol:silent]", async () => {
+  const replica = { command: "bun", args: [fixture("replica.ts")] }
+  await using svc = await startSvc({ config: { mcpServers: { x: replica, y: { ...replica, resultBudget: 8000 } } } })
+  for (const name of ["x", "y"]) await svc.said(`${name}: connected`)
+  const session = await initialize(`${svc.url}/mcp`)
+  const meta = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": { name: "t", version: "1" },
+    "io.modelcontextprotocol/clientCapabilities": {},
+  }
+  let lastId = 0
+  const hold = (path: string, name: string, accept: string, era: "legacy" | "modern") =>
+    fetch(`${svc.url}${path}`, {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        accept,
+        ...(era === "legacy"
+          ? { "mcp-session-id": session }
+          : { "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": name }),
+      },
+      body: JSON.stringify({
+        jsonrpc: "2.0",
+        id: ++lastId,
+        method: "tools/call",
+        params: { name, arguments: {}, ...(era === "modern" ? { _meta: meta } : {}) },
+      }),
+    })
+  const json = hold("/mcp", "x_svc_hold", "application/json", "legacy")
+  const streams = await Promise.all([
+    hold("/mcp", "x_svc_hold", BOTH, "legacy"),
+    hold("/mcp", "x_svc_hold", BOTH, "modern"),
+    hold("/servers/x/mcp", "hold", "text/event-stream, application/json", "modern"),
+    hold("/mcp", "y_svc_hold", BOTH, "legacy"),
+    hold("/mcp", "y_svc_hold", BOTH, "modern"),
+  ])
+  for (const { status, headers } of streams)
+    expect([status, headers.get("content-type")]).toEqual([200, "text/event-stream"])
+  const direct = async (server: string, name: string) => {
+    const { body } = await modern(`${svc.url}/servers/${server}/mcp`, "tools/call", { name, arguments: {} })
+    return (body.result as { content: { text: string }[] }).content[0]?.text ?? ""
+  }
+  await direct("x", "release")
+  process.kill(Number(await direct("y", "who")), "SIGKILL")
+  const answer = await json
+  expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "application/json"])
+  expect(await answer.json()).toMatchObject({
+    id: 1,
+    result: { content: [{ text: expect.stringMatching(/released$/) }] },
+  })
+  for (const [at, stream] of streams.entries()) {
+    const text = await stream.text()
+    expect(text).toMatch(/^(?:id: .*\nretry: .*\ndata:\n\n)?:\n\n/)
+    const messages = [...text.matchAll(/^data: (\{.*)$/gm)].map(([, data = ""]) => JSON.parse(data))
+    expect(messages).toHaveLength(1)
+    const [message] = messages
+    expect(message.id).toBe(at + 2)
+    expect(JSON.stringify(message.result ?? message.error)).toMatch(at < 3 ? /released/ : /y /)
+  }
+}, 40_000)
+
 test("a stream whose connection breaks is resumed where it was; its events are named [protocol:event]", async () => {
   await using svc = await everything()
   const url = `${svc.url}/mcp`

@@ -1,7 +1,8 @@
 /** The response to one HTTP request: when it is JSON, when it is a stream, and what a closed connection means. */
 import { describe, expect, test } from "bun:test"
-import { type Asker, HttpExchange, type OpenStream } from "../../src/serve/http-exchange.ts"
+import { type Asker, HttpExchange, type OpenStream, SilentRequests } from "../../src/serve/http-exchange.ts"
 import { EventLog } from "../../src/session/event-log.ts"
+import { manualClock } from "../clock.ts"
 
 const MINUTE = 60_000
 
@@ -126,6 +127,108 @@ describe("a response", () => {
     exchange.onstream(() => exchange.finish(ANSWER))
     for (const stream of streams) stream.close()
     expect(await (await answered).text()).toEndWith(`data: ${ANSWER}\n\n`)
+  })
+})
+
+describe("a response after a long silence [protocol:silent]", () => {
+  const BOTH = new Headers({ accept: "application/json, text/event-stream" })
+  const silence = () => {
+    const clock = manualClock()
+    return { clock, silent: new SilentRequests(clock) }
+  }
+  const bodyOf = async (response: Response) => (await response.text()).replace(/^(?:id: .*\nretry: .*\ndata:\n\n)?/, "")
+
+  test("becomes a stream with a comment, whose last event is the answer, in both eras", async () => {
+    for (const client of ["modern", "legacy", "primes"] as const) {
+      const { clock, silent } = silence()
+      const { exchange, answered, streams } = exchangeOf(client)
+      exchange.openWhenSilent(silent, BOTH)
+      await clock.pass(14_000)
+      expect(streams.size).toBe(0)
+      await clock.pass(1000)
+      const response = await answered
+      expect([response.status, kindOf(response), streams.size]).toEqual([200, "text/event-stream", 1])
+      exchange.keepAlive()
+      exchange.notify(NOTIFICATION)
+      // The status of an error is sent already: the error is in the stream.
+      exchange.finish(ANSWER, { status: 429 })
+      const text = (await bodyOf(response)).replaceAll(/id: .*\n/g, "")
+      expect(text).toBe(`:\n\n:\n\n${event(NOTIFICATION)}${event(ANSWER)}`)
+      expect([streams.size, clock.timers]).toEqual([0, 0])
+    }
+  })
+
+  test("stays JSON if the client takes no streams, or the answer comes first", async () => {
+    for (const accept of [
+      "application/json",
+      "*/*",
+      "",
+      "application/json, text/event-stream;q=0",
+      "text/event-streams",
+    ]) {
+      const { clock, silent } = silence()
+      const { exchange, answered, streams } = exchangeOf("modern")
+      exchange.openWhenSilent(silent, new Headers({ accept }))
+      await clock.pass(60_000)
+      expect([accept, streams.size, clock.timers]).toEqual([accept, 0, 0])
+      exchange.finish(ANSWER)
+      expect(kindOf(await answered)).toBe("application/json")
+    }
+    const { clock, silent } = silence()
+    const { exchange, answered, streams } = exchangeOf("legacy")
+    exchange.openWhenSilent(silent, BOTH)
+    await clock.pass(14_000)
+    exchange.finish(ANSWER)
+    await clock.pass(60_000)
+    expect([kindOf(await answered), streams.size, clock.timers]).toEqual(["application/json", 0, 0])
+  })
+
+  test("is a stream for each spelling of the type", async () => {
+    for (const accept of [
+      "text/event-stream",
+      "Application/JSON;q=0.9,TEXT/Event-Stream ;q=0.1",
+      "a/b , text/event-stream",
+    ]) {
+      const { clock, silent } = silence()
+      const { exchange, answered } = exchangeOf("modern")
+      exchange.openWhenSilent(silent, new Headers({ accept }))
+      await clock.pass(15_000)
+      exchange.finish(ANSWER)
+      expect([accept, kindOf(await answered)]).toEqual([accept, "text/event-stream"])
+    }
+  })
+
+  test("is not opened beside a body in parts, or for a client that is gone", async () => {
+    const { clock, silent } = silence()
+    const large = exchangeOf("modern")
+    large.exchange.openWhenSilent(silent, BOTH)
+    const body = large.exchange.openBody()
+    const gone = exchangeOf("legacy")
+    gone.exchange.openWhenSilent(silent, BOTH)
+    gone.connection.abort()
+    await clock.pass(60_000)
+    expect([large.streams.size, gone.streams.size, clock.timers]).toEqual([0, 0, 0])
+    body?.write(ANSWER)
+    body?.end()
+    expect(await (await large.answered).text()).toBe(ANSWER)
+    gone.exchange.finish(ANSWER)
+    expect(kindOf(await gone.answered)).toBe("application/json")
+  })
+
+  test("is opened by one timer for all requests, each after its own silence", async () => {
+    const { clock, silent } = silence()
+    const all = [exchangeOf("modern"), exchangeOf("modern"), exchangeOf("modern")]
+    for (const { exchange } of all) {
+      exchange.openWhenSilent(silent, BOTH)
+      expect(clock.timers).toBe(1)
+      await clock.pass(5000)
+    }
+    expect(all.map(({ streams }) => streams.size)).toEqual([1, 0, 0])
+    await clock.pass(5000)
+    expect(all.map(({ streams }) => streams.size)).toEqual([1, 1, 0])
+    await clock.pass(5000)
+    expect(all.map(({ streams }) => streams.size)).toEqual([1, 1, 1])
+    expect(clock.timers).toBe(0)
   })
 })
 
