@@ -585,6 +585,21 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the probe must not use up the only start of a server",
   },
+  "backend:session:lost": {
+    says: "after any refusal of a request in a session of a remote server, svc sends one ping; if that is refused too, svc opens a new session, at most once a minute, and repeats the request if the refusal shows that it was not executed",
+    from: "choice",
+    why: "servers report a forgotten session with every status and in every wording",
+  },
+  "backend:session:id": {
+    says: "svc takes the session's id from every answer of a remote server",
+    from: "choice",
+    why: "some servers replace the id, and the SDKs follow them",
+  },
+  "backend:stream:again": {
+    says: "the stream for a server's own messages is opened again after every refusal but 405, 404 and 401 if it has worked",
+    from: "choice",
+    why: "without it, changes and requests of the server are lost silently",
+  },
   "protocol:mode:unclean": {
     says: "in auto, initialize decides within the attempt after any answer to the probe but that of a modern server, and after none; 401 to both requires authorization; the error of a server that did not survive the probe names protocolVersion",
     from: "choice",

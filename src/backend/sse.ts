@@ -17,8 +17,14 @@ import {
   statusError,
   unexpectedType,
 } from "./http.ts"
+import { HttpStatusError } from "./negotiate.ts"
+import { isTemporary } from "./session-refusal.ts"
 
-/** Receives messages on one event stream and posts to the endpoint that the stream's first event names. */
+/**
+ * Receives messages on one event stream and posts to the endpoint that the stream's first event names. If the server refuses a
+ * request, it may have forgotten the session that the endpoint names, while the stream stays open: svc then posts one ping. If the
+ * server refuses that too, the connection is lost, and opened anew.
+ */
 export class SseTransport implements ClientTransport {
   readonly pid = undefined
   readonly buffered = 0
@@ -26,6 +32,10 @@ export class SseTransport implements ClientTransport {
   private readonly endpoint = Promise.withResolvers<string>()
   private postUrl = ""
   private isSettled = false
+  /** Whether a check of the session is under way. */
+  private isChecking = false
+  /** Whether the server has accepted a ping. */
+  private acceptsPings = false
 
   private constructor(
     private readonly launch: RemoteLaunch,
@@ -42,9 +52,13 @@ export class SseTransport implements ClientTransport {
 
   send(frame: Uint8Array | string, { number, method }: Outgoing): void {
     if (this.isClosed) return
-    this.post(frame).catch((error: unknown) => {
+    const posted = this.post(frame).then(() => {
+      this.acceptsPings ||= method === "ping"
+    })
+    posted.catch((error: unknown) => {
       if (this.isClosed) return
       if (number !== undefined) this.events.onfail?.(number, error instanceof Error ? error : new Error(String(error)))
+      if (this.isSettled && isStatusRefusal(error)) void this.checkSession(method === "ping")
       if (!(error instanceof NetworkError)) return
       if (this.isSettled && !PINGS.has(method)) this.events.onsuspect?.()
       else this.lose(error.message)
@@ -60,6 +74,24 @@ export class SseTransport implements ClientTransport {
   }
 
   // ---
+
+  /** Loses the connection if the server refuses a ping. */
+  private async checkSession(isAfterPing: boolean): Promise<void> {
+    // The server may lack pings.
+    if (this.isChecking || (isAfterPing && !this.acceptsPings)) return
+    this.isChecking = true
+    const { ids, clock } = this.deps
+    try {
+      await this.post(`{"jsonrpc":"2.0","id":${JSON.stringify(ids.text(ids.next()))},"method":"ping"}`)
+      this.acceptsPings = true
+    } catch (error) {
+      if (isStatusRefusal(error))
+        this.lose(`refuses all requests, as if it has forgotten the session: ${messageOf(error)}`)
+    }
+    clock.after(CHECK_MS, () => {
+      this.isChecking = false
+    })
+  }
 
   private get isClosed(): boolean {
     return this.stopped.signal.aborted
@@ -119,3 +151,10 @@ export class SseTransport implements ClientTransport {
     this.events.onclose({ reason })
   }
 }
+
+// ---
+
+/** The time after a check of the session for which another refusal causes none. */
+const CHECK_MS = 1000
+
+const isStatusRefusal = (error: unknown): boolean => error instanceof HttpStatusError && !isTemporary(error.status)

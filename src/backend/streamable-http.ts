@@ -7,6 +7,9 @@
  *     that got this answer, and sends each request once more, because it was never executed. Nothing else is ever sent twice.
  *  3. If the server refuses a method in the new session as well, it has another reason: the method opens no session for a
  *     while.
+ *  4. Any other refusal in a session may mean the same: servers say it in every way. svc then sends one ping. If the server
+ *     refuses the ping too, svc opens a new session, at most once a minute, and sends the request once more if the refusal shows
+ *     that it was not executed (session-refusal.ts).
  */
 import { REPLICA_HEADER, type RemoteLaunch } from "../config/server-spec.ts"
 import { Backoff } from "../lib/backoff.ts"
@@ -14,7 +17,7 @@ import { BoundedMap } from "../lib/bounded-map.ts"
 import { delay } from "../lib/clock.ts"
 import { type Era, MODERN_VERSION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
-import { asText, isObject } from "../wire/message.ts"
+import { asText } from "../wire/message.ts"
 import type { ServerSentEvent } from "../wire/sse.ts"
 import { type ClientTransport, type Outgoing, UnauthorizedError } from "./client-transport.ts"
 import {
@@ -39,6 +42,19 @@ import {
   unexpectedType,
 } from "./http.ts"
 import { classify } from "./negotiate.ts"
+import {
+  errorIn,
+  isAnswer,
+  isPlainUnauthorized,
+  isTemporary,
+  meansLost,
+  otherRefusal,
+  refusalIn,
+  type ServerRefusal,
+  statusRefusal,
+  verdictOf,
+  wasNotExecuted,
+} from "./session-refusal.ts"
 
 /** Connects with the first frame, and reports failures through `events`. */
 export class StreamableHttpTransport implements ClientTransport {
@@ -57,6 +73,17 @@ export class StreamableHttpTransport implements ClientTransport {
   private readonly refusedMethods = new BoundedMap<string, { readonly until: number; readonly backoff: Backoff }>(
     MAX_REFUSED_METHODS,
   )
+  /** Counts the sessions that svc has opened: an answer in an earlier one must not change the id of this one. */
+  private opened = 0
+  /** The check whether the server still knows the session. */
+  private check: Promise<boolean> | undefined
+  /** When the session may be checked again, and when a check may open a new one, milliseconds since the epoch. */
+  private checkAt = 0
+  private renewAt = 0
+  /** Whether the server has answered a ping. */
+  private answersPings = false
+  /** The refusal of the ping for which svc has opened the last session. */
+  private refusedPing: ServerRefusal | undefined
   private closed = false
 
   constructor(
@@ -121,16 +148,38 @@ export class StreamableHttpTransport implements ClientTransport {
     return headers
   }
 
-  private post(frame: Uint8Array | string, about: Outgoing, signal: AbortSignal): Promise<Response> {
+  private async post(frame: Uint8Array | string, about: Outgoing, signal: AbortSignal): Promise<Response> {
+    const { opened, launch, deps } = this
     const headers = { ...this.headersFor(about, ACCEPT_JSON_OR_SSE), "content-type": "application/json" }
-    return fetchWithCredentials(this.launch.url, { method: "POST", headers, body: bodyOf(frame), signal }, this.deps)
+    const response = await fetchWithCredentials(
+      launch.url,
+      { method: "POST", headers, body: bodyOf(frame), signal },
+      deps,
+    )
+    if (about.method !== "initialize" && about.method !== "server/discover") this.noteSession(response, opened)
+    return response
+  }
+
+  /** Takes the session from the answer to `initialize`. */
+  private enterSession(response: Response): void {
+    this.opened++
+    this.session = response.headers.get("mcp-session-id") ?? undefined
+  }
+
+  /** Takes the session's id from an answer: some servers replace it, or assign it late. `opened` is of the time of the request. */
+  private noteSession(response: Response, opened: number): void {
+    const id = response.headers.get("mcp-session-id")
+    if (id !== null && response.ok && opened === this.opened && this.negotiated?.era !== "modern") this.session = id
   }
 
   /** Opens an event stream, from the event after `lastEventId` on. */
-  private get(lastEventId: string | undefined, signal: AbortSignal): Promise<Response> {
+  private async get(lastEventId: string | undefined, signal: AbortSignal): Promise<Response> {
+    const { opened } = this
     const headers = this.headersFor(undefined, "text/event-stream")
     if (lastEventId !== undefined) headers["last-event-id"] = lastEventId
-    return fetchWithCredentials(this.launch.url, { method: "GET", headers, signal }, this.deps)
+    const response = await fetchWithCredentials(this.launch.url, { method: "GET", headers, signal }, this.deps)
+    this.noteSession(response, opened)
+    return response
   }
 
   private async deleteSession(): Promise<void> {
@@ -177,8 +226,10 @@ export class StreamableHttpTransport implements ClientTransport {
       if (classify(error) === "legacy") this.lose(`opens no new session: ${error.message}`)
       throw error
     }
-    this.session = response.headers.get("mcp-session-id") ?? undefined
-    await response.body?.cancel()
+    const verdict = await readVerdict(response, this.deps.limit)
+    if (verdict !== "answered")
+      throw new Error(`opens no new session: ${this.deps.mask(verdict.text).slice(0, MAX_TEXT)}`)
+    this.enterSession(response)
     const method = "notifications/initialized"
     const accepted = await this.post(`{"jsonrpc":"2.0","method":"${method}"}`, { number: undefined, method }, signal)
     await accepted.body?.cancel()
@@ -194,9 +245,8 @@ export class StreamableHttpTransport implements ClientTransport {
     stopped.addEventListener("abort", abort)
     if (number !== undefined) this.requests.set(number, controller)
     try {
-      const response = await this.exchange(frame, about, controller.signal)
-      if (number === undefined) await response.body?.cancel()
-      else await this.receive(response, number, controller.signal)
+      if (number === undefined) await (await this.exchange(frame, about, controller.signal)).response.body?.cancel()
+      else await this.request(frame, { ...about, number }, controller.signal)
     } catch (error) {
       if (!controller.signal.aborted) this.failed(about, error)
     } finally {
@@ -224,46 +274,124 @@ export class StreamableHttpTransport implements ClientTransport {
     else this.events.onsuspect?.()
   }
 
-  /** Posts one frame, in a new session if the server has forgotten the old one, and returns the response. */
-  private async exchange(frame: Uint8Array | string, about: Outgoing, signal: AbortSignal): Promise<Response> {
+  /**
+   * Posts one frame, in a new session if the server has forgotten the old one. Returns the response, and the session in which
+   * the frame was posted last.
+   */
+  private async exchange(
+    frame: Uint8Array | string,
+    about: Outgoing,
+    signal: AbortSignal,
+  ): Promise<{ readonly response: Response; readonly used: string | undefined }> {
     if (about.method === "initialize") {
       this.initializeFrame = frame
       const response = await this.post(frame, about, signal)
-      this.session = response.headers.get("mcp-session-id") ?? undefined
-      return response
+      this.enterSession(response)
+      return { response, used: undefined }
     }
     await this.renewal
-    const used = this.session
+    let used = this.session
     let response = await this.post(frame, about, signal)
     if (used !== undefined && this.mayRenew(used, about.method) && (await isForgotten(response))) {
       await response.body?.cancel()
       await this.renew(used)
+      used = this.session
       response = await this.post(frame, about, signal)
       this.noteRenewal(about.method, await isForgotten(response))
     }
     if (about.method === "notifications/initialized" && response.ok) void this.listen()
-    return response
+    return { response, used }
   }
 
-  /** Reads the response to a request. Rejects if it is not the answer. */
-  private async receive(response: Response, number: number, signal: AbortSignal): Promise<void> {
-    if (!response.ok) return this.refused(response, number)
-    const streams = isEventStream(response)
-    if (streams) await this.readStream(response, number, signal)
-    else if (mediaType(response) === "application/json") {
-      const frame = await readFrame(response, this.deps.limit, this.events.onlarge)
-      if (frame !== undefined) this.events.onframe(frame, number)
-    } else {
-      await response.body?.cancel()
-      throw unexpectedType(response)
+  /** Sends a request and handles its answer. A refusal in a session is passed on once the session is known to live. */
+  private async request(
+    frame: Uint8Array | string,
+    about: Outgoing & { readonly number: number },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { method = "", number } = about
+    const isLegacy = this.negotiated?.era === "legacy"
+    let used: string | undefined
+    let refusal: ServerRefusal | undefined
+    try {
+      const sent = await this.exchange(frame, about, signal)
+      used = isLegacy ? sent.used : undefined
+      refusal = await this.receive(sent.response, { number, signal, inSession: used !== undefined })
+    } catch (error) {
+      used = isLegacy ? this.session : undefined
+      if (used === undefined || !isPlainUnauthorized(error)) throw error
+      refusal = otherRefusal(error, "", 401)
     }
-    // A request that has been answered has not failed, and does not count against the server's health.
-    if (this.events.isPending?.(number) !== false)
-      throw new Error(streams ? "closed the stream without an answer" : "sent a body without an answer")
+    if (method === "ping" && refusal === undefined) this.answersPings = true
+    if (refusal === undefined || used === undefined) return
+    const isRenewed = await this.renewIfLost(used, refusal, method)
+    if (!isRenewed || !wasNotExecuted(refusal, this.refusedPing)) return refusal.passOn()
+    const again = await this.exchange(frame, about, signal)
+    await this.receive(again.response, { number, signal, inSession: false })
   }
 
-  /** Reads one request's stream to its end and, if the server can resume it, its continuation. */
-  private async readStream(first: Response, number: number, signal: AbortSignal): Promise<void> {
+  /**
+   * Reads the response to a request. Resolves with a refusal that may concern the session if the request was sent in one, and is
+   * to be passed on later. Rejects if the response is not the answer.
+   */
+  private async receive(
+    response: Response,
+    {
+      number,
+      signal,
+      inSession,
+    }: { readonly number: number; readonly signal: AbortSignal; readonly inSession: boolean },
+  ): Promise<ServerRefusal | undefined> {
+    if (!response.ok) return this.refused(response, number, inSession)
+    const { events, deps } = this
+    const isStream = isEventStream(response)
+    let refusal: ServerRefusal | undefined
+    let text = ""
+    const take = (frame: Uint8Array) => {
+      const found = inSession ? refusalIn(frame, () => pass(frame)) : undefined
+      const id = found?.error?.id
+      if (id == null || deps.ids.parse(id) === number) refusal ??= found
+      if (refusal === undefined) pass(frame)
+      return refusal === undefined
+    }
+    const pass = (frame: Uint8Array) => {
+      events.onframe(frame, number)
+      if (refusal !== undefined) throwIfPending()
+    }
+    const throwIfPending = () => {
+      // A request that has been answered has not failed, and does not count against the server's health.
+      if (events.isPending?.(number) !== false)
+        throw new Error(isStream ? "closed the stream without an answer" : "sent a body without an answer")
+    }
+    if (isStream) await this.readStream(response, number, signal, take)
+    else if (mediaType(response) === "application/json") {
+      const frame = await readFrame(response, deps.limit, events.onlarge)
+      if (frame !== undefined) take(frame)
+    } else {
+      text = decode(await readBody(response, MAX_ERROR_BODY).catch(() => new Uint8Array()))
+      refusal = otherRefusal(unexpectedType(response), text)
+      if (!inSession) refusal.passOn()
+    }
+    if (refusal !== undefined) return refusal
+    try {
+      throwIfPending()
+    } catch (error) {
+      if (!inSession) throw error
+      return otherRefusal(error, text)
+    }
+    return undefined
+  }
+
+  /**
+   * Reads one request's stream to its end and, if the server can resume it, its continuation. Stops when `takeFrame` returns
+   * false.
+   */
+  private async readStream(
+    first: Response,
+    number: number,
+    signal: AbortSignal,
+    takeFrame: (frame: Uint8Array) => boolean,
+  ): Promise<void> {
     const { deps, events } = this
     let response = first
     for (let resumes = 0; ; resumes++) {
@@ -271,11 +399,13 @@ export class StreamableHttpTransport implements ClientTransport {
       const take = ({ id, retry, data }: ServerSentEvent) => {
         if (id !== undefined) tail.id = id
         if (retry !== undefined) tail.retry = Math.max(retry, MIN_RETRY_MS)
-        if (data !== undefined && data.length > 0) events.onframe(data, number)
+        if (data !== undefined && data.length > 0 && !takeFrame(data)) throw STOP
       }
-      await readEvents(response, deps.limit, take, undefined, events).catch((error: unknown) => {
-        if (tail.id === undefined || error instanceof TooLargeError) throw error
+      const end = await readEvents(response, deps.limit, take, undefined, events).catch((error: unknown) => {
+        if (error !== STOP && (tail.id === undefined || error instanceof TooLargeError)) throw error
+        return error
       })
+      if (end === STOP) return
       const waiting = this.requests.has(number) && events.isPending?.(number) === true
       if (!waiting || tail.id === undefined || this.negotiated?.era === "modern" || resumes >= MAX_RESUMES) return
       await delay(deps.clock, tail.retry, signal)
@@ -288,17 +418,24 @@ export class StreamableHttpTransport implements ClientTransport {
   }
 
   /**
-   * Passes on the JSON-RPC error in the body of an error status. Rejects with the status if there is none, or if the error could
-   * be mistaken for evidence of an era.
+   * Handles an error status: resolves with a refusal that may concern the session, or passes it on at once. Rejects with the
+   * status if there is no JSON-RPC error in the body, or if the error could be mistaken for evidence of an era.
    */
-  private async refused(response: Response, number: number): Promise<void> {
-    const { negotiated, events, deps } = this
+  private async refused(response: Response, number: number, inSession: boolean): Promise<ServerRefusal | undefined> {
     if (response.headers.has(REPLICA_HEADER) && REPLICA_HEADER in this.launch.headers) {
       await response.body?.cancel()
       throw new NotAcceptedError("does not run on that replica any more")
     }
-    if (negotiated !== undefined && REJECTIONS.includes(response.status)) events.onrejected?.()
     const body = await readBody(response, MAX_ERROR_BODY).catch(() => new Uint8Array())
+    const passOn = () => this.passRefusal(response, body, number)
+    if (inSession && !isTemporary(response.status)) return statusRefusal(response.status, body, passOn)
+    passOn()
+    return undefined
+  }
+
+  private passRefusal(response: Response, body: Uint8Array, number: number): void {
+    const { negotiated, events, deps } = this
+    if (negotiated !== undefined && REJECTIONS.includes(response.status)) events.onrejected?.()
     const isEvidence = negotiated !== undefined || (response.status !== 403 && response.status < 500)
     const error = errorIn(body)
     // A client would mistake an error about svc's session for one about its own.
@@ -307,6 +444,58 @@ export class StreamableHttpTransport implements ClientTransport {
     // An error under another id answers nothing.
     if (events.isPending?.(number) === false) return
     throw statusErrorWith(response, body, deps)
+  }
+
+  /** Opens a new session if the server refuses a ping in the session `used` too. Resolves to whether there is another session. */
+  private renewIfLost(used: string, refusal: ServerRefusal, method: string): Promise<boolean> {
+    if (this.session !== used) return Promise.resolve(true)
+    this.check ??= this.checkSession(used, refusal, method).finally(() => {
+      this.check = undefined
+    })
+    return this.check
+  }
+
+  private async checkSession(used: string, refusal: ServerRefusal, method: string): Promise<boolean> {
+    const { clock } = this.deps
+    if (clock.now() < this.checkAt) return false
+    const ping = await this.pingOnce()
+    this.checkAt = clock.now() + CHECK_MS
+    if (ping === "answered") this.answersPings = true
+    if (
+      typeof ping === "string" ||
+      isTemporary(ping.status) ||
+      !meansLost(refusal, ping, { answersPings: this.answersPings, method })
+    )
+      return false
+    if (clock.now() < this.renewAt) return false
+    try {
+      await this.renew(used)
+    } catch (error) {
+      if (error instanceof UnauthorizedError) throw error
+      return false
+    }
+    this.renewAt = clock.now() + RENEWAL_MS
+    this.refusedPing = ping
+    return true
+  }
+
+  /** Sends a ping in the session. Resolves with its refusal, or how it ended. Never rejects. */
+  private async pingOnce(): Promise<ServerRefusal | "answered" | "silent"> {
+    const { ids, clock, limit } = this.deps
+    const controller = new AbortController()
+    const end = () => controller.abort()
+    const cancel = clock.after(CHECK_PING_MS, end)
+    this.stopped.signal.addEventListener("abort", end)
+    const frame = `{"jsonrpc":"2.0","id":${JSON.stringify(ids.text(ids.next()))},"method":"ping"}`
+    try {
+      const response = await this.post(frame, { number: undefined, method: "ping" }, controller.signal)
+      return await readVerdict(response, limit)
+    } catch (error) {
+      return isPlainUnauthorized(error) ? otherRefusal(error, "", 401) : "silent"
+    } finally {
+      cancel()
+      this.stopped.signal.removeEventListener("abort", end)
+    }
   }
 
   /**
@@ -320,15 +509,17 @@ export class StreamableHttpTransport implements ClientTransport {
     let lastId: string | undefined
     /** The session that was opened for this stream, until the stream opens in it. */
     let renewed: string | undefined
+    /** Whether the server has had such a stream. */
+    let worked = false
     const take = ({ id, retry, data }: ServerSentEvent) => {
       if (id !== undefined) lastId = id
       if (retry !== undefined) backoff.reset(Math.max(retry, MIN_RETRY_MS))
       if (data !== undefined && data.length > 0) events.onframe(data)
     }
     while (!this.closed) {
+      await this.renewal?.catch(() => undefined)
+      const used = this.session
       try {
-        await this.renewal
-        const used = this.session
         const response = await this.get(lastId, signal)
         if (used !== undefined && used !== renewed && (await isForgotten(response))) {
           await response.body?.cancel()
@@ -338,15 +529,23 @@ export class StreamableHttpTransport implements ClientTransport {
         } else if (isEventStream(response)) {
           backoff.reset()
           renewed = undefined
+          worked = true
           await readEvents(response, deps.limit, take, undefined, { oncomment: events.oncomment })
         } else {
-          await response.body?.cancel()
-          if (response.status < 500) return
+          const body = await readBody(response, MAX_ERROR_BODY).catch(() => new Uint8Array())
+          if (endsListening(response.status, worked)) return
+          if (worked && used !== undefined && !isTemporary(response.status))
+            await this.renewIfLost(used, statusRefusal(response.status, body), "GET")
         }
       } catch (error) {
         if (this.closed || signal.aborted) return
         if (error instanceof NetworkError) this.suspect("", error)
-        if (error instanceof UnauthorizedError) return events.onrefused?.(error)
+        if (error instanceof UnauthorizedError) {
+          const mayBeLost = worked && used !== undefined && isPlainUnauthorized(error)
+          const isRenewed =
+            mayBeLost && (await this.renewIfLost(used, otherRefusal(error, "", 401), "GET").catch(() => false))
+          if (!isRenewed) return events.onrefused?.(error)
+        }
       }
       await delay(deps.clock, backoff.next(), signal)
     }
@@ -354,6 +553,33 @@ export class StreamableHttpTransport implements ClientTransport {
 }
 
 // ---
+
+/** Reads the answer to a request of the transport's own, and judges it. */
+async function readVerdict(response: Response, limit: number): Promise<ServerRefusal | "answered"> {
+  if (!response.ok) return statusRefusal(response.status, await readBody(response, MAX_ERROR_BODY))
+  if (!isEventStream(response)) return verdictOf(await readBody(response, limit))
+  let verdict: ServerRefusal | "answered" = verdictOf(new Uint8Array())
+  const take = ({ data }: ServerSentEvent) => {
+    if (data === undefined || !isAnswer(data)) return
+    verdict = verdictOf(data)
+    throw STOP
+  }
+  await readEvents(response, limit, take).catch((error: unknown) => {
+    if (error !== STOP) throw error
+  })
+  return verdict
+}
+
+/** Ends the reading of a stream whose rest is of no interest. */
+const STOP = new Error("stopped")
+
+/**
+ * Whether a refusal of the stream for the server's own messages is final. A server that has had the stream refuses it for good
+ * only with 405, or if it is gone (404 in a new session): it may not have noticed yet that the old one has ended (409), or limit
+ * requests.
+ */
+const endsListening = (status: number, worked: boolean): boolean =>
+  worked ? status === 404 || status === 405 : status < 500 && status !== 409 && !isTemporary(status)
 
 /** The statuses with which servers answer requests of an era that they do not speak. */
 const REJECTIONS = [400, 404, 405]
@@ -366,6 +592,13 @@ const DELETE_TIMEOUT_MS = 1000
 const FIRST_RENEWAL_PAUSE_MS = 1000
 const MAX_RENEWAL_PAUSE_MS = 5 * 60_000
 const MAX_REFUSED_METHODS = 100
+/** The time after a check of the session for which another refusal causes none. */
+const CHECK_MS = 1000
+/** The time after a check has opened a new session for which none opens another. */
+const RENEWAL_MS = 60_000
+const CHECK_PING_MS = 10_000
+/** The most characters of a refusal in a message. */
+const MAX_TEXT = 200
 
 /** Matches the body of a 400 that is about the protocol's session; a tool may have sessions of its own. */
 const NO_SESSION = /session[ _-]?id|(invalid|unknown|expired) session/i
@@ -376,16 +609,4 @@ async function isForgotten(response: Response): Promise<boolean> {
   const copy = new Response(response.clone().body)
   const body = await readBody(copy, MAX_ERROR_BODY).catch(() => new Uint8Array())
   return NO_SESSION.test(decode(body))
-}
-
-/** Returns the JSON-RPC error in a body, or undefined. */
-function errorIn(body: Uint8Array): { readonly id: unknown; readonly message: unknown } | undefined {
-  try {
-    const value: unknown = JSON.parse(decode(body))
-    return isObject(value) && value.jsonrpc === "2.0" && isObject(value.error)
-      ? { id: value.id, message: value.error.message }
-      : undefined
-  } catch {
-    return undefined
-  }
 }

@@ -1,5 +1,5 @@
 /** Transports over HTTP+SSE, to a server in memory. */
-import { expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import type { Loss } from "../../src/backend/client-transport.ts"
 import { SseTransport } from "../../src/backend/sse.ts"
 import { systemClock as clock } from "../../src/lib/clock.ts"
@@ -104,4 +104,46 @@ test("a post that is refused fails its request and not the transport", async () 
   expect(failures).toEqual([[7, "answered 503: too busy"]])
   expect(losses).toEqual([])
   await opened.close()
+})
+
+describe("a session that the server has forgotten while its stream stays open [backend:session:lost]", () => {
+  /** Opens a connection to a server that accepts the first `good` frames, and answers the others with `status`. */
+  async function lostAfter(good: number, status: number, methods: readonly string[], refused: RegExp = /./) {
+    let count = 0
+    const server = serve((frame) => {
+      const isRefused = refused.test(frame) && ++count > good
+      return new Response(null, { status: isRefused ? status : 202 })
+    })
+    server.write("event: endpoint\ndata: /post?session=1\n\n")
+    const transport = await server.transport
+    transport.settle()
+    for (const [number, method] of methods.entries()) {
+      transport.send(JSON.stringify({ jsonrpc: "2.0", id: number, method }), { number, method })
+      for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+    }
+    await transport.close()
+    return { losses: server.losses, posted: server.posted.length, failures: server.failures.length }
+  }
+
+  test.each([400, 403, 404, 410, 422, 500, 503])(
+    "loses the connection if a ping is refused too (%d)",
+    async (status) => {
+      const { losses, posted } = await lostAfter(0, status, ["tools/call"])
+      expect([losses.length, posted]).toEqual([1, 2])
+      expect(losses[0]?.reason).toContain(`answered ${status}`)
+    },
+  )
+
+  test("loses it after a ping of svc, if the server has accepted one", async () => {
+    expect((await lostAfter(1, 404, ["ping", "ping"])).losses).toHaveLength(1)
+    expect((await lostAfter(0, 405, ["ping", "ping"])).losses).toHaveLength(0)
+  })
+
+  test("is not assumed if the server accepts the ping", async () => {
+    expect(await lostAfter(0, 404, ["tools/call", "tools/call"], /tools.call/)).toMatchObject({
+      losses: [],
+      failures: 2,
+    })
+    expect((await lostAfter(0, 429, ["tools/call"])).losses).toEqual([])
+  })
 })
