@@ -34,6 +34,42 @@ export function delay(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
   })
 }
 
+/**
+ * Returns a clock that runs one thing at a time, with other events in between: long pieces of work of several callers that all
+ * are due do not add up.
+ */
+export function oneAtATime(clock: Clock): Clock {
+  const due = new Set<() => void>()
+  let isArmed = false
+  const arm = () => {
+    if (isArmed || due.size === 0) return
+    isArmed = true
+    clock.after(0, () => {
+      isArmed = false
+      const [run] = due
+      if (run !== undefined) due.delete(run)
+      arm()
+      run?.()
+    })
+  }
+  return {
+    now: () => clock.now(),
+    after(ms, run) {
+      const once = () => run()
+      const enter = () => {
+        due.add(once)
+        arm()
+      }
+      const cancel = ms === 0 ? undefined : clock.after(ms, enter)
+      if (ms === 0) enter()
+      return () => {
+        cancel?.()
+        due.delete(once)
+      }
+    },
+  }
+}
+
 /** Waits for a promise, at most `ms` milliseconds. Rejects if the promise does. */
 export async function withTimeout(clock: Clock, ms: number, promise: Promise<unknown>): Promise<void> {
   const late = Promise.withResolvers<void>()

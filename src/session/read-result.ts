@@ -77,6 +77,8 @@ function whyMissing(id: string, { gateway }: ClientCall): string {
     : "the replica of svc that stored it is gone"
 }
 
+/** Bytes of a result of which several are read by a path at once. */
+const SMALL = 1024 * 1024
 /** Characters of the note around the part. */
 const NOTE = 300
 
@@ -91,8 +93,10 @@ async function readOf(call: ClientCall, id: string, args: Params): Promise<Read 
   try {
     const { budget, mimeType, size, sha256 } = reader.about
     const room = (client.scope.resultBudget || budget) - NOTE
-    const work = { clock: store.clock, signal: exchange.cancellation.signal }
-    return { ...(await readPart(reader, args, room, work)), mimeType, size, sha256 }
+    const work = { clock: store.readClock, signal: exchange.cancellation.signal }
+    const read = () => readPart(reader, args, room, work)
+    const isWhole = args.path !== undefined && size > SMALL
+    return { ...(await (isWhole ? store.wholeReads.run(read) : read())), mimeType, size, sha256 }
   } finally {
     await reader.close()
   }

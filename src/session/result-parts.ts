@@ -3,17 +3,20 @@
  *
  *  1. A part has at most `room` characters, and its note says what comes next.
  *  2. Text and values are the stored bytes, not rewritten.
- *  3. The work is linear in the size of the result: RE2 does not backtrack, and paths that could multiply the work are refused. A
- *     long read yields to other requests, and ends after a time limit.
+ *  3. Clients choose the work: RE2 does not backtrack, a path is followed in one walk (json-path.ts), and paths that could
+ *     multiply the work are refused. A long read yields to other requests at each step that may take long, and ends after a time
+ *     limit.
  */
-import type { JSONPathNode, JSONPathQuery } from "json-p3"
 import { type Clock, delay } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
+import { stepsOf } from "../lib/steps.ts"
 import { cutText } from "../lib/text.ts"
 import { CHUNK_BYTES, type ResultReader } from "../store/result-store.ts"
-import { elementsOf, endOfValue, membersOf, skipSpace } from "../wire/grammar.ts"
+import { skipSpace } from "../wire/grammar.ts"
+import { JsonScanner } from "../wire/json-scanner.ts"
 import type { Params } from "../wire/message.ts"
+import { type FoundValue, findPath, type PathMatches } from "./json-path.ts"
 import { isContinuation, textOf } from "./result-intake.ts"
 
 /** The part that was read, and a note for the reader: its position, and how to continue. */
@@ -205,8 +208,8 @@ async function offsetOfLine(reader: ResultReader, line: number): Promise<number>
 
 // --- JSONPath
 
-/** The largest text that svc parses as a whole, in bytes. */
-const MAX_PARSED = 64 * 1024 * 1024
+/** The largest text that svc reads by a path, in bytes: it is in memory as a whole. */
+const MAX_PATH_TEXT = 64 * 1024 * 1024
 
 async function readPath(
   reader: ResultReader,
@@ -214,53 +217,61 @@ async function readPath(
   { limit, room, pace }: { readonly limit: number | undefined; readonly room: number; readonly pace: Pace },
 ): Promise<ResultPart> {
   const { size } = reader.about
-  if (size > MAX_PARSED) throw invalid(`the result is too large for a path (${size} bytes): use grep, lines or range`)
+  if (size > MAX_PATH_TEXT)
+    throw invalid(`the result is too large for a path (${size} bytes): use grep, lines or range`)
   refuseCostly(path)
   const { JSONPathEnvironment, JSONPathNode } = await import("json-p3")
-  const environment = new JSONPathEnvironment({ maxRecursionDepth: 512 })
+  const environment = new JSONPathEnvironment()
   // These functions use regular expressions that backtrack.
   for (const name of ["match", "search"]) environment.functionRegister.delete(name)
+  if (await pace.isOver()) throw invalid(`path: ${tooLong()}`)
   const bytes = await reader.read(0, size)
-  const root = skipSpace(bytes, 0)
-  if (endOfValue(bytes, root) < 0) throw invalid("the result is not JSON: use grep, lines or range")
-  const most = Math.min(limit ?? DEFAULT_MATCHES, MAX_MATCHES)
-  const found: { readonly path: string; readonly location: readonly (string | number)[] }[] = []
-  let total = 0
+  await checkJson(bytes, pace)
+  let found: PathMatches
   try {
     const { segments } = environment.compile(path)
     if (segments.some(({ selectors }) => selectors.some((selector) => unquoted(String(selector)).includes(".."))))
       throw new Error("a filter may have no ..")
-    const value = JSON.parse(bytes.toString())
-    let steps = 0
-    for (const node of nodesOf(segments, new JSONPathNode(value, [], value))) {
-      if (++steps % STEPS === 0 && (await pace.isOver()))
-        throw new Error(`it took more than ${MAX_WORK_MS / 1000} s: narrow the path, or use grep`)
-      if (node === undefined) continue
-      if (total++ < most) found.push({ path: node.path, location: node.location })
-      else if (total > MAX_COUNTED) break
+    const turn = stepsOf(TURN_STEPS)
+    const most = Math.min(limit ?? DEFAULT_MATCHES, MAX_MATCHES)
+    const walk = findPath(bytes, skipSpace(bytes, 0), segments, {
+      most,
+      counted: MAX_COUNTED,
+      Node: JSONPathNode,
+      turn,
+    })
+    for (let next = walk.next(); ; next = walk.next()) {
+      if (next.done === true) {
+        found = next.value
+        break
+      }
+      turn.left = TURN_STEPS
+      if (await pace.isOver()) throw new Error(tooLong())
     }
   } catch (cause) {
     throw invalid(`path: ${cutText(cause instanceof Error ? cause.message : String(cause), 200)}`)
   }
+  const { kept, total } = found
+  const pathOf = ({ location }: FoundValue) => new JSONPathNode(null, [...location], null).path
   if (total === 0) return { text: "", note: `nothing is at ${cutText(path, 200)}` }
-  const ranges = locate(bytes, root, found)
   const count = total > MAX_COUNTED ? `more than ${MAX_COUNTED}` : `${total}`
-  const [only] = ranges
+  const [only] = kept
   if (total === 1 && only !== undefined) {
     const { text, stop } = await readText(reader, only.start, only.end, room)
     const rest = stop < only.end ? `; cut: the rest is range "${stop}-${only.end - 1}"` : ""
-    return { text, note: `bytes ${only.start}-${only.end - 1}: ${found[0]?.path}${rest}` }
+    return { text, note: `bytes ${only.start}-${only.end - 1}: ${pathOf(only)}${rest}` }
   }
   const lines: string[] = []
   let used = 0
-  const each = Math.max(60, Math.floor(room / ranges.length) - 40)
-  for (const [at, { start, end }] of ranges.entries()) {
+  const each = Math.max(60, Math.floor(room / kept.length) - 40)
+  for (const value of kept) {
+    const { start, end } = value
     const whole = textOf(bytes.subarray(start, Math.min(end, start + each * 4)), "start")
     const shown = cutText(whole, each)
     const cut = Buffer.byteLength(shown) < end - start ? `… (bytes ${start}-${end - 1})` : ""
-    const line = `${cutText(found[at]?.path ?? "", 200)}: ${shown}${cut}`
+    const line = `${cutText(pathOf(value), 200)}: ${shown}${cut}`
     used += line.length + 1
-    if (used > room && at > 0) break
+    if (used > room && lines.length > 0) break
     lines.push(line)
   }
   return {
@@ -272,57 +283,35 @@ async function readPath(
 /** Further values are not counted. */
 const MAX_COUNTED = 100_000
 const MAX_PATH = 500
-/** Steps of a path between two checks of the time. */
-const STEPS = 16
-/** Elements that a filter tests in one step. */
-const ELEMENTS = 256
+/** Steps of a path between two checks of the time, of about a byte each. */
+const TURN_STEPS = 128 * 1024
+/** Bytes of a text that are checked between two checks of the time. */
+const CHECKED_BYTES = 128 * 1024
+/** The longest name, number or white space of a text that is read by a path, in bytes. */
+const MAX_TOKEN = 1024 * 1024
+const NUL = Buffer.alloc(1)
 
-type Segments = JSONPathQuery["segments"]
-
-/** Yields the nodes that segments select below a node, and undefined for each step between them, so that the caller can stop. */
-function* nodesOf(segments: Segments, node: JSONPathNode): Generator<JSONPathNode | undefined> {
-  const [segment, ...rest] = segments
-  if (segment === undefined) {
-    yield node
-    return
+/** Rejects with a RequestError if the bytes are not one JSON value. */
+async function checkJson(bytes: Buffer, pace: Pace): Promise<void> {
+  const scanner = new JsonScanner()
+  let rest: Buffer = Buffer.alloc(0)
+  for (let at = 0; at < bytes.length; at += CHECKED_BYTES) {
+    if (await pace.isOver()) throw invalid(`path: ${tooLong()}`)
+    try {
+      const piece = Buffer.concat([rest, bytes.subarray(at, at + CHECKED_BYTES), NUL])
+      rest = piece.subarray(scanner.scan(piece, 0, 0), -1)
+    } catch {
+      throw notJson()
+    }
+    if (rest.length > MAX_TOKEN || (scanner.isAfterValue && scanner.depth === 0)) break
   }
-  for (const at of String(segment).startsWith("..") ? descendantsOf(node) : [node]) {
-    yield undefined
-    for (const selector of segment.selectors)
-      for (const found of selected(selector, at)) {
-        if (found === undefined) yield undefined
-        else yield* nodesOf(rest, found)
-      }
-  }
+  if (scanner.depth > 0 || !scanner.isAfterValue || bytes.length - scanner.taken > MAX_TOKEN) throw notJson()
+  if (skipSpace(bytes, scanner.taken) < bytes.length) throw notJson()
 }
 
-/** Yields the nodes that a selector selects below a node. A filter tests a long array in pieces, with undefined between them. */
-function* selected(
-  selector: Segments[number]["selectors"][number],
-  node: JSONPathNode,
-): Generator<JSONPathNode | undefined> {
-  const { value, location, root } = node
-  if (!Array.isArray(value) || value.length <= ELEMENTS || !String(selector).startsWith("?")) {
-    yield* selector.lazyResolve(node)
-    return
-  }
-  const Node = node.constructor as typeof JSONPathNode
-  for (let first = 0; first < value.length; first += ELEMENTS) {
-    yield undefined
-    for (const found of selector.lazyResolve(new Node(value.slice(first, first + ELEMENTS), location, root)))
-      yield new Node(found.value, [...location, first + Number(found.location.at(-1))], root)
-  }
-}
+const tooLong = () => `it took more than ${MAX_WORK_MS / 1000} s: narrow the path, or use grep`
 
-/** Yields a node and all nodes below it, in the order of the text. */
-function* descendantsOf(node: JSONPathNode): Generator<JSONPathNode> {
-  yield node
-  const { value, location, root } = node
-  if (typeof value !== "object" || value === null) return
-  const Node = node.constructor as typeof JSONPathNode
-  for (const key of Array.isArray(value) ? value.keys() : Object.keys(value))
-    yield* descendantsOf(new Node((value as Record<string | number, never>)[key] as never, [...location, key], root))
-}
+const notJson = (): RequestError => invalid("the result is not JSON: use grep, lines or range")
 
 /** Returns a path with its quoted texts emptied. */
 const unquoted = (path: string): string => path.replace(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g, "''")
@@ -334,41 +323,6 @@ function refuseCostly(path: string): void {
   const count = (pattern: RegExp) => bare.match(pattern)?.length ?? 0
   if (count(/\.\./g) > 1 || count(/\?/g) > 2 || count(/\$/g) > 1 || count(/,/g) > 8)
     throw invalid("path may have one .., two filters, one $ and eight commas at most")
-}
-
-type Place = { readonly start: number; readonly end: number }
-
-/** Returns the byte ranges of values by their locations, in one pass for each level. */
-function locate(
-  bytes: Buffer,
-  root: number,
-  wanted: readonly { readonly location: readonly (string | number)[] }[],
-): readonly Place[] {
-  const places: Place[] = []
-  const walk = (at: Place, indexes: readonly number[], depth: number) => {
-    const deeper = new Map<string | number, number[]>()
-    for (const index of indexes) {
-      const key = wanted[index]?.location[depth]
-      if (key === undefined) places[index] = at
-      else deeper.set(key, [...(deeper.get(key) ?? []), index])
-    }
-    if (deeper.size === 0) return
-    let element = 0
-    if (bytes[at.start] === 0x7b)
-      // Of repeated members the last one counts, as in JSON.parse.
-      for (const { name, ...place } of membersOf(bytes, at.start)) {
-        const below = deeper.get(JSON.parse(Buffer.from(name).toString()))
-        if (below !== undefined) walk(place, below, depth + 1)
-      }
-    else
-      for (const place of elementsOf(bytes, at.start)) {
-        const below = deeper.get(element++)
-        if (below !== undefined) walk(place, below, depth + 1)
-        if (below !== undefined && deeper.delete(element - 1) && deeper.size === 0) return
-      }
-  }
-  walk({ start: root, end: endOfValue(bytes, root) }, [...wanted.keys()], 0)
-  return places
 }
 
 // --- regular expressions

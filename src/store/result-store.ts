@@ -13,9 +13,10 @@ import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:
 import { lstatSync, statSync, writeSync } from "node:fs"
 import { type FileHandle, open, rename, unlink } from "node:fs/promises"
 import { join } from "node:path"
-import type { Clock } from "../lib/clock.ts"
+import { type Clock, oneAtATime } from "../lib/clock.ts"
 import { incrementalSha256 } from "../lib/digest.ts"
 import { fileProblem, UnavailableError } from "../lib/errors.ts"
+import { WorkQueue } from "../lib/work-queue.ts"
 import { findTemporaries, isAlive, makePrivateFolder, readFolder, removeAll } from "./files.ts"
 
 /** The description of a stored result. */
@@ -76,11 +77,13 @@ export class ResultStore {
   private keyPromise: Promise<Uint8Array> | undefined
   private cancelSweep: (() => void) | undefined
   private unswept = Number.POSITIVE_INFINITY
+  /** The reads that need a whole result in memory. */
+  readonly wholeReads = new WorkQueue(MAX_WHOLE_READS)
+  /** The clock of long reads: they share the time of one. */
+  readonly readClock: Clock
 
-  constructor(private readonly options: ResultStoreOptions) {}
-
-  get clock(): Clock {
-    return this.options.clock
+  constructor(private readonly options: ResultStoreOptions) {
+    this.readClock = oneAtATime(options.clock)
   }
 
   /** Begins a result of an owner. Nothing is written before the first chunk is full. */
@@ -167,6 +170,7 @@ const HEAD_BYTES = MAGIC.length + SALT_BYTES
 /** Chunks that are written at once. */
 const BATCH = 16
 const MAX_FILES = 10_000
+const MAX_WHOLE_READS = 16
 const SWEEPS_PER_CAPACITY = 20
 const SWEEP_MS = 60_000
 /** A live writer touches its file more often. Process ids alone may mean nothing in a shared folder. */

@@ -75,7 +75,7 @@ export function* memberNamesOf(bytes: Uint8Array, at: number): Generator<Uint8Ar
 }
 
 /** Yields the members of the object at `at`: the name as written, and the byte range of the value. */
-export function* membersOf(
+function* membersOf(
   bytes: Uint8Array,
   at: number,
 ): Generator<{ readonly name: Uint8Array; readonly start: number; readonly end: number }> {

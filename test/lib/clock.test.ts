@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { createSteadyClock, every, formatDuration, systemClock, withTimeout } from "../../src/lib/clock.ts"
+import { createSteadyClock, every, formatDuration, oneAtATime, systemClock, withTimeout } from "../../src/lib/clock.ts"
 import { manualClock } from "../clock.ts"
 
 test("a delay longer than setTimeout can hold does not end at once", async () => {
@@ -72,4 +72,17 @@ test("a steady clock goes on when the time is set back, and runs ahead when it i
   // Rounding does not add up.
   for (let turn = 0; turn < 1000; turn++) goOn(turn % 2, 0.5)
   expect(goOn(0, 0)).toBe(12_600)
+})
+
+test("a clock that runs one thing at a time lets other events run in between, and can be cancelled", async () => {
+  const clock = manualClock()
+  const ran: string[] = []
+  const shared = oneAtATime(clock)
+  shared.after(0, () => ran.push("a"))
+  shared.after(0, () => ran.push("b"))
+  shared.after(0, () => ran.push("c"))()
+  shared.after(5, () => ran.push("d"))
+  clock.after(0, () => ran.push("other"))
+  await clock.pass(10)
+  expect(ran).toEqual(["a", "other", "b", "d"])
 })
