@@ -194,13 +194,15 @@ export async function writeEdits(
 ): Promise<string | null> {
   removeAll(findClientTemporaries(paths, systemClock.now()))
   const before = readText(file)
+  const wantedText = editClientDocument(before ?? "", file, edits)
   const time = new Date(systemClock.now()).toISOString()
   const backup = backUpClientFile(paths, client, file, systemClock)
   const about = { client, scope, file, time, backup }
   // Before the file is written, so that the change can be undone also if svc is killed now.
   const wantedPlaces = edits.map(({ path, value }) => ({ path: [...path], digest: digestOf(value) }))
   try {
-    await addConnection(paths, { ...about, digest: "", places: wantedPlaces }, systemClock)
+    const digest = sha256(wantedText, "hex")
+    await addConnection(paths, { ...about, digest, places: wantedPlaces }, systemClock)
   } catch (error) {
     if (backup !== null) removeAll([backup])
     throw error
@@ -221,8 +223,7 @@ export async function writeEdits(
   const written = readClientDocument(after, file)
   const places = edits.map(({ path }) => ({ path: [...path], digest: digestOf(valueIn(written, path)) }))
   // A client's own command may have written more than the edits: then an undo must not restore the whole file.
-  const wanted = readClientDocument(editClientDocument(before ?? "", file, edits), file)
-  const digest = isSameValue(written, wanted) ? sha256(after, "hex") : ""
+  const digest = isSameValue(written, readClientDocument(wantedText, file)) ? sha256(after, "hex") : ""
   // If the disk is full now, the values can still be undone, but not byte for byte.
   await replaceConnection(paths, { ...about, digest, places }, systemClock).catch(() => undefined)
   return backup
@@ -256,7 +257,7 @@ export function planUndo(
     return { now, before: backup === null ? undefined : readFileSync(backup) }
   const left = (path: Path, value: unknown) =>
     places.some((place) => isSameValue(place.path, path) && place.digest === digestOf(value))
-  const paths = places.map(({ path }) => path).reverse()
+  const paths = places.map(({ path }) => path)
   return { now, before: revertEdits(copy, now, file, paths, left) }
 }
 

@@ -131,6 +131,21 @@ test("an undo keeps later edits elsewhere, and refuses where svc wrote [connect:
   expect(after).not.toContain("svc")
 })
 
+test("an undo brings servers back in their order, also after the client has written its file anew [connect:undo]", async () => {
+  const own = Object.fromEntries(["one", "two", "three"].map((name) => [name, { command: `${name}-mcp` }]))
+  const folder = home({
+    "mcp.json": JSON.stringify({ mcpServers: own }),
+    ".cursor/mcp.json": JSON.stringify({ mcpServers: own }),
+  })
+  const [file, svc] = [join(folder, ".cursor/mcp.json"), inFolder(folder)]
+  expect((await svc("connect", "cursor", "--replace", "--yes")).code).toBe(0)
+  writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), theme: "dark" }, null, 2))
+  expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
+  expect(JSON.stringify(JSON.parse(readFileSync(file, "utf8")))).toBe(
+    JSON.stringify({ mcpServers: own, theme: "dark" }),
+  )
+})
+
 test("a file that did not exist is created for its user alone, and removed by the undo; a link stays one [connect:undo]", async () => {
   const folder = home({ "dotfiles/settings.json": "{}\n" })
   mkdirSync(join(folder, ".gemini"))
