@@ -211,6 +211,46 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a failing list of prompts must not take away the tools that work",
   },
+  "backend:lists:refused": {
+    says: "at a server's own address, a list that the server refuses is an error with the server's reason, and not an empty list; the pages before an error are offered; /mcp offers the lists of the other servers",
+    from: "choice",
+    why: "a client takes an empty list for a server without tools",
+  },
+  "definitions:contained": {
+    says: "odd, unusable or hostile definitions of one server cost no client anything of the other servers: clients of both SDK generations list and call the tools of the others, and the sound tools of that server; the check is linear and bounded",
+    from: "choice",
+    why: "clients on the official SDKs refuse a whole list because of one member of one entry",
+  },
+  "definitions:repaired": {
+    says: "svc repairs what has one meaning in a definition (a null member is absent, a missing type of an input schema is object, an empty list in place of an object is an empty object), and leaves out an optional member of a wrong type",
+    from: "choice",
+    why: "servers in PHP and Python write absent members and empty objects like this",
+  },
+  "definitions:output": {
+    says: "svc leaves out an output schema that the official SDKs cannot compile; the tool stays",
+    from: "choice",
+    why: "clients compile the output schemas of all tools when they list them, and the tool works without its schema",
+  },
+  "definitions:left-out": {
+    says: "svc leaves out an entry without a usable required member, such as a tool without a name; a resource without a name is named by its URI",
+    from: "choice",
+    why: "clients refuse the whole list otherwise",
+  },
+  "definitions:unchanged": {
+    says: "valid definitions reach clients byte for byte, with unknown members in their order",
+    from: "choice",
+    why: "svc relays what servers say",
+  },
+  "definitions:handshake": {
+    says: "svc checks the handshake of a server in the same way: SDK clients connect at the server's own address",
+    from: "choice",
+    why: "the SDKs refuse initialize because of one null member",
+  },
+  "definitions:issues": {
+    says: "each repair and omission is an issue of that server, with the entry, the member and the reason: in svc mcp status, mcp_status, svc doctor, REST and the admin page, and in the log when it changes",
+    from: "choice",
+    why: "the author of a server must learn of its mistakes, and its users why a tool is missing",
+  },
   "backend:degraded": {
     says: "a connected server with a failing list is called degraded, with the cause; it counts as healthy while it answers pings, and is connected in /health",
     from: "choice",

@@ -9,7 +9,14 @@ import {
   type ServerPart,
   type ToolCounts,
 } from "../catalog/catalog.ts"
-import { failuresOf, knownTools, type Listing, uniqueByName } from "../catalog/listing.ts"
+import {
+  type DefinitionIssue,
+  definitionIssues,
+  failuresOf,
+  knownTools,
+  type Listing,
+  uniqueByName,
+} from "../catalog/listing.ts"
 import { unknownOverrides } from "../catalog/tool-settings.ts"
 import type { IdleServer, ServerSpec } from "../config/server-spec.ts"
 import type { Issue } from "../lib/errors.ts"
@@ -42,7 +49,14 @@ export type BackendSnapshot = {
   /** Present while connected. */
   readonly listed: ListedFacts | undefined
   /** The size of its part of the catalog, and warnings about that part; undefined while the backend is not connected. */
-  readonly offer: { readonly characters: ContextCharacters; readonly warnings: readonly string[] } | undefined
+  readonly offer:
+    | {
+        readonly characters: ContextCharacters
+        readonly warnings: readonly string[]
+        /** What svc repaired and left out. */
+        readonly definitions: readonly DefinitionIssue[]
+      }
+    | undefined
   /** Where a person authorizes svc, while that is needed. Shown at level `full` only. */
   readonly authorizationUrl: string | undefined
   /** What it wants, if it is unauthorized. */
@@ -121,7 +135,7 @@ export function describeBackend(
     offer:
       listing === undefined || part === undefined
         ? undefined
-        : { characters: countCharacters(part), warnings: part.warnings },
+        : { characters: countCharacters(part), warnings: part.warnings, definitions: definitionIssues(listing) },
     listed: listing === undefined ? undefined : describeListing(spec, listing, findings),
   }
 }

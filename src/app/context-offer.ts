@@ -59,6 +59,6 @@ export async function contextOffer(
       .backends.flatMap(({ spec, loading: { startedAt, endedAt } }) =>
         startedAt !== undefined && endedAt === undefined && scopeIncludes(scope, spec) ? [spec.name] : [],
       ),
-    lazy: { tools: [...lazy.view.entries("tools/list"), ...reading], instructions: lazy.instructions },
+    lazy: { tools: [...lazy.view.entries("tools/list", "modern"), ...reading], instructions: lazy.instructions },
   }
 }

@@ -1,8 +1,9 @@
 /**
- * Finds names, descriptions and lists that clients truncate or refuse: of a connected server in its lists, of any other server
- * in the configuration file and among the tools that svc has seen.
+ * Finds definitions that svc repaired or left out, and names, descriptions and lists that clients truncate or refuse: of a
+ * connected server in its lists, of any other server in the configuration file and among the tools that svc has seen.
  */
 import { longDescriptions, longNames, MAX_DESCRIPTION } from "../catalog/client-limits.ts"
+import { definitionTexts } from "../catalog/definition-check.ts"
 import { qualify } from "../catalog/name.ts"
 import { isHidden } from "../catalog/tool-settings.ts"
 import { issueAt } from "../config/document.ts"
@@ -27,10 +28,14 @@ export async function findLimitIssues(context: CommandContext): Promise<readonly
     const servers = [...writtenServers(readTexts(context.paths).config() ?? "")]
     const issues = servers.flatMap(([name, { section, server }]) => {
       const running = live?.servers.filter((one) => one.name === name && one.tools !== undefined) ?? []
+      if (isDisabled(server)) return []
+      const repaired = new Set(running.flatMap(({ definitions = [] }) => definitionTexts(definitions)))
       const known = running.length === 0 ? writtenWarnings(context, name, server) : running.flatMap(warningsOf)
-      return [...new Set(isDisabled(server) ? [] : known)].map((warning) =>
-        issueAt(document, "warning", CODE, [section, name], `${name}: ${warning}`, name),
-      )
+      const texts = [...repaired, ...known.filter((warning) => !repaired.has(warning))]
+      return [...new Set(texts)].map((text) => {
+        const code = repaired.has(text) ? "definitions" : CODE
+        return issueAt(document, "warning", code, [section, name], `${name}: ${text}`, name)
+      })
     })
     const together = (live?.warnings ?? []).map((message): Issue => ({ code: CODE, severity: "warning", message }))
     return [...issues, ...together]

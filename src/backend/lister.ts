@@ -3,22 +3,25 @@
  * resources on behalf of clients, and pings.
  *
  *  1. Lists are independent: a list that fails keeps its last entries, is requested again with backoff, and affects no
- *     other list.
+ *     other list. If there are none, svc offers the pages before the error.
  *  2. A failed list does not lose the connection. A connection that ends during a list, or refuses svc, is lost.
  */
 import { isDeepStrictEqual } from "node:util"
 import { LIST_KEYS } from "../catalog/catalog.ts"
+import { checkEntry, checkResultMembers, definitionTexts } from "../catalog/definition-check.ts"
 import {
   type CacheHint,
+  type DefinitionIssue,
   type Listing,
   type ListingEntry,
   type ListMethod,
+  MAX_ISSUES,
   UNANSWERED,
   unknownMembers,
 } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { Backoff } from "../lib/backoff.ts"
-import { type Clock, withTimeout } from "../lib/clock.ts"
+import { type Clock, delay, withTimeout } from "../lib/clock.ts"
 import { messageOf, RPC_CODE } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import type { Log } from "../lib/log.ts"
@@ -64,6 +67,8 @@ export class Lister {
   /** Lists being requested. */
   private readonly loading = new Set<ListMethod>()
   private readonly failures = new Map<ListMethod, Failure>()
+  /** Lists that have only the pages before an error. */
+  private readonly partial = new Set<ListMethod>()
   private relistScheduled = false
   private resubscribing: Promise<void> | undefined
   /** When the next new session may be restored at once, milliseconds since the epoch. */
@@ -82,15 +87,17 @@ export class Lister {
     private readonly hooks: ListerHooks,
     private readonly deps: ListerDeps,
   ) {
-    const { tools = [], prompts = [], resources = [], resourceTemplates = [] } = hooks.before ?? {}
+    const { tools = [], prompts = [], resources = [], resourceTemplates = [], entryIssues } = hooks.before ?? {}
     this.listing = {
       ...peer,
+      ...(entryIssues && { entryIssues }),
       tools: this.declares("tools/list") ? tools : [],
       prompts: this.declares("prompts/list") ? prompts : [],
       resources: this.declares("resources/list") ? resources : [],
       resourceTemplates: this.declares("resources/templates/list") ? resourceTemplates : [],
       hints: {},
     }
+    this.logIssues(hooks.before?.handshakeIssues, peer.handshakeIssues ?? [])
   }
 
   /**
@@ -240,9 +247,15 @@ export class Lister {
     return this.peer.era === "modern" ? { _meta: ownMeta(this.deps.version, this.hooks.capabilities) } : {}
   }
 
-  /** Requests all pages of a list. A server with the capability but without the method has an empty list. */
+  /**
+   * Requests all pages of a list, and checks their entries. A server with the capability but without the method has an empty
+   * list. If a later page fails, returns the pages before it, and the failure.
+   */
   private async requestList(method: ListMethod) {
     const entries: ListingEntry[] = []
+    const issues: DefinitionIssue[] = []
+    let failure: unknown
+    let steps = 0
     let hint: CacheHint | undefined
     let members: Params | undefined
     let cursor: string | undefined
@@ -255,18 +268,30 @@ export class Lister {
         result = await answer.finally(() => this.running--)
       } catch (error) {
         if (error instanceof PeerError && (error.code === RPC_CODE.methodNotFound || !this.declares(method))) break
-        throw error
+        if (page === 0 || error instanceof UnauthorizedError) throw error
+        failure = error
+        break
       }
-      const list = result[LIST_KEYS[method]]
-      // Some servers write an empty list as null.
-      if (list !== null && !Array.isArray(list)) throw new Error(`answered without a list of ${LIST_KEYS[method]}`)
-      entries.push(...(list ?? []).filter(isObject))
+      const list = listIn(result, LIST_KEYS[method])
+      if (list === undefined) throw new Error(`answered without a list of ${LIST_KEYS[method]}`)
+      for (const [at, given] of list.entries()) {
+        const checked = checkEntry(method, this.peer.era, given, at + 1)
+        if (checked.entry !== undefined) entries.push(checked.entry)
+        if (issues.length < MAX_ISSUES) issues.push(...checked.issues)
+        steps += checked.steps
+        if (steps < MAX_STEPS) continue
+        steps = 0
+        await delay(this.deps.clock, 0)
+      }
       hint = mergeHints(hint, result)
-      if (page === 0) members = unknownMembers(result, [LIST_KEYS[method], "nextCursor"])
+      if (page === 0) {
+        members = unknownMembers(result, [LIST_KEYS[method], "nextCursor"])
+        if (members !== undefined) members = checkResultMembers(members)
+      }
       if (typeof result.nextCursor !== "string" || result.nextCursor === cursor) break
       cursor = result.nextCursor
     }
-    return { entries, hint, members }
+    return { entries, hint, members, issues: issues.slice(0, MAX_ISSUES), failure }
   }
 
   private listChanged(method: ListMethod): void {
@@ -304,14 +329,27 @@ export class Lister {
   /** Requests a list. Returns whether it succeeded. */
   private async load(method: ListMethod): Promise<boolean> {
     try {
-      const { entries, hint, members } = await this.requestList(method)
-      this.succeed(method, {
+      const { entries, hint, members, issues, failure } = await this.requestList(method)
+      // The last entries of a list are more than a part of the new ones.
+      if (failure !== undefined && this.listing[LIST_KEYS[method]].length > 0 && !this.partial.has(method))
+        throw failure
+      this.logIssues(this.listing.entryIssues?.[method], issues)
+      const part = {
         ...partOf(method, entries),
+        entryIssues: { ...this.listing.entryIssues, [method]: issues },
         ...((members ?? this.listing.listMembers?.[method]) !== undefined && {
           listMembers: { ...this.listing.listMembers, [method]: members },
         }),
         ...(hint && { hints: { ...this.listing.hints, [method]: hint } }),
-      })
+      }
+      if (failure !== undefined) {
+        this.partial.add(method)
+        this.fail(method, reasonWithoutName(this.spec.name, failure), part)
+        this.stale.delete(method)
+        return false
+      }
+      this.partial.delete(method)
+      this.succeed(method, part)
       return true
     } catch (error) {
       const refused = error instanceof UnauthorizedError && !(error instanceof InsufficientScopeError)
@@ -323,8 +361,11 @@ export class Lister {
     }
   }
 
-  /** Keeps the last entries of a list, records why it could not be requested, and schedules the next attempt. */
-  private fail(method: ListMethod, reason: string): void {
+  /**
+   * Keeps the last entries of a list, or takes those of `part`, records why it could not be requested, and schedules the next
+   * attempt.
+   */
+  private fail(method: ListMethod, reason: string, part?: Partial<Listing>): void {
     const known = this.failures.get(method)
     known?.cancel()
     const backoff = known?.backoff ?? new Backoff({ first: RETRY_MS, max: RETRY_MAX_MS })
@@ -337,8 +378,14 @@ export class Lister {
       this.deps.log.warn(`${method} failed: ${reason}; svc retries until it succeeds`, { server: this.spec.name })
     // Masks the whole text: the redactor would not recognize half a secret.
     const excerpt = this.deps.mask(reason).slice(0, MAX_REASON)
-    if (this.listing.failing?.[method] !== excerpt)
-      this.publish({ failing: { ...this.listing.failing, [method]: excerpt } })
+    if (part !== undefined || this.listing.failing?.[method] !== excerpt)
+      this.publish({ ...part, failing: { ...this.listing.failing, [method]: excerpt } })
+  }
+
+  /** Logs what svc repaired and left out, if it differs from before. */
+  private logIssues(before: readonly DefinitionIssue[] = [], now: readonly DefinitionIssue[]): void {
+    if (now.length === 0 || isDeepStrictEqual(before, now)) return
+    for (const text of definitionTexts(now)) this.deps.log.warn(this.deps.mask(text), { server: this.spec.name })
   }
 
   private succeed(method: ListMethod, part: Partial<Listing>): void {
@@ -403,6 +450,8 @@ const CAPABILITIES = {
 } as const satisfies Readonly<Record<ListMethod, string>>
 const METHODS = Object.keys(CAPABILITIES) as ListMethod[]
 const MAX_PAGES = 1000
+/** The most members and values that svc checks in one turn of the event loop. */
+const MAX_STEPS = 50_000
 const RETRY_MS = 1000
 const RETRY_MAX_MS = 60_000
 /** Characters shown of a reason: the server chooses the text. */
@@ -433,6 +482,13 @@ function filterOf(capabilities: Params, uris: readonly string[]): Params | undef
 }
 
 const hasMember = (value: unknown, member: string): boolean => isObject(value) && value[member] === true
+
+/** Returns the list in a result; undefined if there is none. Some servers write an empty list as null, or as an empty object. */
+function listIn(result: Params, key: string): readonly unknown[] | undefined {
+  const list = result[key]
+  if (list === null || (isObject(list) && Object.keys(list).length === 0)) return []
+  return Array.isArray(list) ? list : undefined
+}
 
 const named = (entries: readonly ListingEntry[]) => withText(entries, "name")
 

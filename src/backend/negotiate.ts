@@ -5,7 +5,8 @@
  * spec: Server object, `protocolVersion`; stdio and Streamable HTTP: Backward Compatibility.
  */
 
-import { unknownMembers } from "../catalog/listing.ts"
+import { checkHandshake } from "../catalog/definition-check.ts"
+import { type DefinitionIssue, unknownMembers } from "../catalog/listing.ts"
 import type { ProtocolMode } from "../config/server-spec.ts"
 import { BackendError, messageOf, RPC_CODE } from "../lib/errors.ts"
 import {
@@ -34,6 +35,8 @@ export type Peer = {
   readonly instructions: string | undefined
   /** The unknown members of the handshake's result, and `_meta`. */
   readonly members?: Params | undefined
+  /** What svc repaired and left out. */
+  readonly handshakeIssues?: readonly DefinitionIssue[]
 }
 
 /** A remote answer that is not JSON-RPC. Its status decides which era it is evidence of. */
@@ -168,7 +171,7 @@ async function discover(connection: Connection, options: NegotiateOptions, retri
     throw new PeerError(RPC_CODE.methodNotFound, "answered server/discover without supportedVersions")
   const meta = isObject(result._meta) ? result._meta : {}
   const info = meta[META_SERVER_INFO]
-  return peer("modern", MODERN_VERSION, info, result)
+  return peer(connection, "modern", MODERN_VERSION, info, result)
 }
 
 /** Throws if a server does not speak svc's modern revision: a PeerError if it speaks a legacy one, else a BackendError. */
@@ -216,7 +219,7 @@ async function requireModern(connection: Connection, options: NegotiateOptions, 
       `does not speak ${MODERN_VERSION}: it refused server/discover (${error.message}); set protocolVersion to "auto" or "legacy"`,
     )
   const capabilities = { tools: {}, prompts: {}, resources: {}, completions: {} }
-  return peer("modern", MODERN_VERSION, {}, { capabilities })
+  return peer(connection, "modern", MODERN_VERSION, {}, { capabilities })
 }
 
 /** Throws the error of a server that is configured as legacy; adds advice if it refuses `initialize` like a modern server. */
@@ -302,19 +305,14 @@ async function initialize(
       connection.server,
       `answered initialize with a revision that svc does not support: ${options.mask(asText(version)).slice(0, 40)}`,
     )
-  return peer("legacy", version, result.serverInfo, result)
+  return peer(connection, "legacy", version, result.serverInfo, result)
 }
 
 const HANDSHAKE_MEMBERS = ["protocolVersion", "supportedVersions", "capabilities", "serverInfo", "instructions"]
 
 /** Returns a peer, with defaults for missing and invalid members. */
-function peer(era: Era, protocolVersion: string, info: unknown, result: Params): Peer {
-  return {
-    era,
-    protocolVersion,
-    serverInfo: isObject(info) ? info : {},
-    capabilities: isObject(result.capabilities) ? result.capabilities : {},
-    instructions: typeof result.instructions === "string" ? result.instructions : undefined,
-    members: unknownMembers(result, HANDSHAKE_MEMBERS),
-  }
+function peer({ server }: Connection, era: Era, protocolVersion: string, info: unknown, result: Params): Peer {
+  const { capabilities, instructions } = result
+  const members = unknownMembers(result, HANDSHAKE_MEMBERS)
+  return { era, protocolVersion, ...checkHandshake(server, { serverInfo: info, capabilities, instructions, members }) }
 }

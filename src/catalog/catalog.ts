@@ -11,9 +11,11 @@ import type { Era } from "../wire/era.ts"
 import { type MirroredHeader, mirroredOf } from "../wire/headers.ts"
 import type { Params } from "../wire/message.ts"
 import { limitWarnings } from "./client-limits.ts"
+import { definitionTexts, legacyTool } from "./definition-check.ts"
 import { isLazyTool, LAZY_TOOLS } from "./lazy-tools.ts"
 import {
   type CacheHint,
+  definitionIssues,
   type Listing,
   type ListMethod,
   type PagedMethod,
@@ -41,7 +43,7 @@ export type ServerPart = CatalogSource & {
   readonly offered: ReadonlyMap<string, Tool>
   readonly qualified: EntryTexts
   readonly plain: EntryTexts
-  /** Warnings about entries that clients cut or refuse. */
+  /** Warnings about entries that svc repaired or left out, and about those that clients cut or refuse. */
   readonly warnings: readonly string[]
 }
 
@@ -92,8 +94,8 @@ export type View = {
   resource(uri: string): Route | undefined
   /** Returns the route of a task's id, or undefined if it names no backend of the view. */
   task(id: string): Route | undefined
-  /** Returns the entries of a list as JSON texts, in order. */
-  entries(method: ListMethod): readonly string[]
+  /** Returns the entries of a list for clients of an era as JSON texts, in order. */
+  entries(method: ListMethod, era: Era): readonly string[]
   /** Returns the whole result of a list as JSON text. Modern results carry `resultType` and cache hints. */
   list(method: ListMethod, era: Era): string
   /** Returns the shortest time to live and the most private scope of the parts. server: Caching. */
@@ -269,6 +271,8 @@ function viewKey(scope: Scope, alwaysVisible: readonly string[]): string {
 /** The entries of one backend under one naming: JSON texts by list, and the routes of its names. */
 type EntryTexts = {
   readonly entries: Readonly<Record<ListMethod, readonly string[]>>
+  /** The tools as legacy clients accept them; the same list if that is no difference. */
+  readonly legacyTools: readonly string[]
   readonly tools: ReadonlyMap<string, Route>
   readonly prompts: ReadonlyMap<string, Route>
 }
@@ -291,10 +295,13 @@ function createPart(source: CatalogSource, maxName: number): ServerPart {
     offered: new Map(tools.map((tool) => [tool.name, tool])),
     qualified,
     plain: createEntryTexts(source, tools, "plain", Number.POSITIVE_INFINITY),
-    warnings: limitWarnings(
-      tools.map((tool) => withOverrides(source.spec, tool)),
-      [...qualified.tools.keys(), ...qualified.prompts.keys()],
-    ),
+    warnings: [
+      ...definitionTexts(definitionIssues(source.listing)),
+      ...limitWarnings(
+        tools.map((tool) => withOverrides(source.spec, tool)),
+        [...qualified.tools.keys(), ...qualified.prompts.keys()],
+      ),
+    ],
   }
 }
 
@@ -314,17 +321,22 @@ function createEntryTexts(
     routes.set(name(tool.name), { id, slug, name: tool.name, mirrored: typeof mirrored === "string" ? [] : mirrored })
   }
   const prompts = uniqueByName(listing.prompts)
+  const clientTools = tools.map((tool) => clientTool(source, tool, naming, maxName))
+  const toolTexts = clientTools.map((tool) => JSON.stringify(tool))
+  const legacyTools = clientTools.map((tool) => (listing.era === "modern" ? legacyTool(tool) : tool))
+  const isSame = legacyTools.every((tool, at) => tool === clientTools[at])
   return {
     tools: routes,
     prompts: new Map(prompts.map((prompt) => [name(prompt.name), { id, slug, name: prompt.name, mirrored: [] }])),
     entries: {
-      "tools/list": tools.map((tool) => JSON.stringify(clientTool(source, tool, naming, maxName))),
+      "tools/list": toolTexts,
       "prompts/list": prompts.map((prompt) => JSON.stringify({ ...prompt, name: name(prompt.name) })),
       "resources/list": listing.resources.map((resource) => JSON.stringify({ ...resource, uri: uri(resource.uri) })),
       "resources/templates/list": listing.resourceTemplates.map((template) =>
         JSON.stringify({ ...template, uriTemplate: uri(template.uriTemplate) }),
       ),
     },
+    legacyTools: isSame ? toolTexts : legacyTools.map((tool) => JSON.stringify(tool)),
   }
 }
 
@@ -350,14 +362,17 @@ function alwaysVisibleTexts(
   part: ServerPart,
   naming: View["naming"],
   alwaysVisible: readonly string[],
+  era: Era,
 ): readonly string[] {
-  const { entries, tools } = part[naming]
-  const routes = [...tools]
-  return entries["tools/list"].filter((_text, at) => {
+  const routes = [...part[naming].tools]
+  return textsOf(part[naming], "tools/list", era).filter((_text, at) => {
     const [name, route] = routes[at] ?? []
     return isAlwaysVisible(part.spec, route?.name ?? "", alwaysVisible) && !isLazyTool(name)
   })
 }
+
+const textsOf = ({ entries, legacyTools }: EntryTexts, method: ListMethod, era: Era): readonly string[] =>
+  method === "tools/list" && era === "legacy" ? legacyTools : entries[method]
 
 /** Creates a view; a lazy view if `lazily` is set. */
 function createView(
@@ -375,10 +390,10 @@ function createView(
   }
   const bySlug = new Map(parts.map((part) => [part.spec.slug, part]))
   const texts = new Map<string, string>()
-  const entries = (method: ListMethod) =>
+  const entries = (method: ListMethod, era: Era) =>
     lazily !== undefined && method === "tools/list"
-      ? [...LAZY_TOOLS, ...parts.flatMap((part) => alwaysVisibleTexts(part, naming, lazily.alwaysVisible))]
-      : parts.flatMap((part) => part[naming].entries[method])
+      ? [...LAZY_TOOLS, ...parts.flatMap((part) => alwaysVisibleTexts(part, naming, lazily.alwaysVisible, era))]
+      : parts.flatMap((part) => textsOf(part[naming], method, era))
   const members = (method: ListMethod) => (naming === "plain" ? parts[0]?.listing.listMembers?.[method] : undefined)
   const hint = (method: ListMethod) => leastHint(parts.map(({ listing }) => listing.hints?.[method]))
   return {
@@ -407,7 +422,7 @@ function createView(
       const key = `${era} ${method}`
       const known = texts.get(key)
       if (known !== undefined) return known
-      const text = listResult(method, entries(method), era, { hint: hint(method), members: members(method) })
+      const text = listResult(method, entries(method, era), era, { hint: hint(method), members: members(method) })
       texts.set(key, text)
       return text
     },

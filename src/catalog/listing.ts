@@ -18,6 +18,17 @@ export type PagedMethod = ListMethod | "skills/list"
 /** How long a list result stays fresh (milliseconds), and whether shared caches may keep it. server: Caching. */
 export type CacheHint = { readonly ttlMs: number; readonly cacheScope: "public" | "private" }
 
+/** A repair or an omission in what a backend states. */
+export type DefinitionIssue = {
+  readonly kind: "server" | "tool" | "prompt" | "resource" | "resource template"
+  /** The name or URI of the entry, cut if it is long, else its place in the list, such as `no. 3`. */
+  readonly name: string
+  /** The member, such as `inputSchema.properties.a`. */
+  readonly member: string
+  /** What is wrong and what svc did, as the end of a sentence: `is null: left out`. */
+  readonly reason: string
+}
+
 /** The results of a backend's handshake and lists. */
 export type Listing = {
   readonly era: Era
@@ -32,6 +43,10 @@ export type Listing = {
   readonly resourceTemplates: readonly ResourceTemplate[]
   /** The reason of the failure for each list whose last request failed; its earlier entries stay. */
   readonly failing?: Partial<Readonly<Record<ListMethod, string>>>
+  /** What svc repaired and left out in the handshake. */
+  readonly handshakeIssues?: readonly DefinitionIssue[]
+  /** What svc repaired and left out in each list; bounded. */
+  readonly entryIssues?: Partial<Readonly<Record<ListMethod, readonly DefinitionIssue[]>>>
   /** The unknown members of the handshake's result, and `_meta`. */
   readonly members?: Params | undefined
   /** The unknown members of each list's first page, and `_meta`. */
@@ -54,6 +69,9 @@ export function withoutServerInfo(value: Params): Params {
   return Object.keys(meta).length === 0 ? rest : { ...rest, _meta: meta }
 }
 
+/** The most issues that svc keeps of a list, and shows of a server. */
+export const MAX_ISSUES = 100
+
 const MODERN_MEMBERS = ["resultType", "ttlMs", "cacheScope"]
 
 /** The reason in `failing` of a list that has not failed, but has no answer yet. */
@@ -65,6 +83,10 @@ export const awaitsAnswer = ({ failing }: Listing): boolean => Object.values(fai
 /** Returns the failed lists with their reasons: "prompts/list: db down". */
 export const failuresOf = ({ failing }: Listing): readonly string[] =>
   Object.entries(failing ?? {}).map(([method, reason]) => `${method}: ${reason}`)
+
+/** Returns what svc repaired and left out in a handshake and its lists: the first MAX_ISSUES. */
+export const definitionIssues = ({ handshakeIssues = [], entryIssues = {} }: Listing): readonly DefinitionIssue[] =>
+  [...handshakeIssues, ...Object.values(entryIssues).flat()].slice(0, MAX_ISSUES)
 
 /** Returns the tools of a listing, or undefined if the server has never answered that list. */
 export const knownTools = ({ tools, failing }: Listing): readonly Tool[] | undefined =>

@@ -5,6 +5,7 @@ import { STATUS_BY_STATE, type StateStatus } from "../backend/supervision.ts"
 import { UNRESPONSIVE } from "../backend/unresponsive.ts"
 import type { ContextCharacters } from "../catalog/catalog.ts"
 import { longList } from "../catalog/client-limits.ts"
+import type { DefinitionIssue } from "../catalog/listing.ts"
 import { formatIssue } from "../lib/errors.ts"
 import type { SharedStateProblem } from "./cluster.ts"
 import { healthOf, listedFacts } from "./health.ts"
@@ -39,7 +40,9 @@ export type ServerStatus = {
   readonly empty?: true
   /** The characters of the server's list of tools and of its instructions, which a client adds to its context. */
   readonly characters?: ContextCharacters
-  /** Parts of its offer that clients reject or truncate. */
+  /** What svc repaired and left out of its handshake and lists. `warnings` has these too, alike ones together. */
+  readonly definitions?: readonly DefinitionIssue[]
+  /** Parts of its offer that svc repaired or left out, or that clients reject or truncate. */
   readonly warnings?: readonly string[]
   /** Names in `toolDescriptionOverrides` and `toolOverrides` that no tool has. */
   readonly unknownOverrides?: readonly string[]
@@ -141,6 +144,7 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
         ...listedFacts(listed),
         ...(listed !== undefined && offersNothing(listed) ? { empty: true as const } : {}),
         ...(offer === undefined ? {} : { characters: offer.characters }),
+        ...(offer === undefined || offer.definitions.length === 0 ? {} : { definitions: offer.definitions }),
         ...(offer === undefined || offer.warnings.length === 0 ? {} : { warnings: offer.warnings }),
         ...(listed !== undefined && listed.unknownOverrides.length > 0
           ? { unknownOverrides: listed.unknownOverrides }

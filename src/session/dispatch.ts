@@ -4,10 +4,10 @@
  */
 
 import { PeerError } from "../backend/connection.ts"
-import { listResult, type Route, type View, withheldIn } from "../catalog/catalog.ts"
+import { LIST_KEYS, listResult, type Route, type View, withheldIn } from "../catalog/catalog.ts"
 import { instructionsAt } from "../catalog/instructions.ts"
 import { isLazyTool } from "../catalog/lazy-tools.ts"
-import type { ListMethod } from "../catalog/listing.ts"
+import { type ListMethod, UNANSWERED } from "../catalog/listing.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
 import { pageOf } from "../catalog/pagination.ts"
 import { BackendError, RequestError } from "../lib/errors.ts"
@@ -188,6 +188,7 @@ function list(call: ClientCall, method: ListMethod, view: View): Answer {
   if (client.scope.kind === "server") {
     const target = gateway.directory.target(client.scope.id)
     if (typeof target === "string") throw new BackendError(client.scope.id, target)
+    refuseUnlisted(call, method, view)
   }
   const toolbox = method === "tools/list" && !view.lazy ? toolboxFor(client.scope, gateway) : undefined
   const isChanged =
@@ -195,7 +196,7 @@ function list(call: ClientCall, method: ListMethod, view: View): Answer {
   const cursor = request.params?.cursor
   if (cursor === undefined && pageSize === Number.POSITIVE_INFINITY && !isChanged)
     return sharedAnswer(request.id, wholeList(call, method, view, toolbox), call.exchange)
-  const listed = isChanged ? listedTools(call, view) : view.entries(method)
+  const listed = isChanged ? listedTools(call, view) : view.entries(method, client.era)
   const all = toolbox === undefined ? listed : [...toolbox.entries, ...listed]
   const { entries, nextCursor } = pageOf(all, method, pageSize, cursor)
   return resultAnswer(
@@ -208,9 +209,22 @@ function list(call: ClientCall, method: ListMethod, view: View): Answer {
   )
 }
 
+/**
+ * Throws a BackendError at a server's own address if the server refuses a list that it has never answered: an empty list would
+ * say that it offers nothing.
+ */
+function refuseUnlisted({ client, gateway }: ClientCall, method: ListMethod, { parts, lazy }: View): void {
+  const listing = parts[0]?.listing
+  const reason = listing?.failing?.[method]
+  if (listing === undefined || reason === undefined || reason === UNANSWERED) return
+  if (listing[LIST_KEYS[method]].length > 0 || (lazy && method === "tools/list")) return
+  const unlisted = gateway.directory.unlisted(client.scope, undefined, method)
+  if (unlisted !== undefined) throw new BackendError(unlisted.slug, unlisted.reason)
+}
+
 /** Returns the tools of a view with the known sizes of their results, and the tool that reads stored results. */
 function listedTools({ client, gateway }: ClientCall, view: View): readonly string[] {
-  const entries = withSizes(view, client.scope, gateway)
+  const entries = withSizes(view, client, gateway)
   return offersReading(client.scope, view, gateway) ? [...entries, READ_RESULT_ENTRY] : entries
 }
 
@@ -224,7 +238,9 @@ function wholeList({ client, gateway }: ClientCall, method: ListMethod, view: Vi
     tailOf(
       toolbox === undefined
         ? view.list(method, client.era)
-        : listResult(method, [...toolbox.entries, ...view.entries(method)], client.era, { hint: view.hint(method) }),
+        : listResult(method, [...toolbox.entries, ...view.entries(method, client.era)], client.era, {
+            hint: view.hint(method),
+          }),
     )
   known.set(key, tail)
   return tail

@@ -123,9 +123,6 @@ export type Target = {
   readonly pair?: Pair
 }
 
-/** The lists with named entries. */
-type NameList = "tools/list" | "prompts/list"
-
 /** A connected server that has not answered a list. */
 type UnlistedServer = { readonly id: string; readonly slug: string; readonly reason: string }
 
@@ -148,7 +145,7 @@ export type Directory = {
   /** Returns the servers of this scope that are not connected or do not run. */
   unavailable(scope: Scope): readonly UnavailableServer[]
   /** Returns the connected server of this scope and slug that has never answered a list, and the reason. */
-  unlisted(scope: Scope, slug: string | undefined, method: NameList): UnlistedServer | undefined
+  unlisted(scope: Scope, slug: string | undefined, method: ListMethod): UnlistedServer | undefined
   /**
    * Whether a server is connected, and takes a call: one that begins waits for the next owner if the replica that runs the server
    * stops.

@@ -35,8 +35,12 @@ export const offersReading = (scope: Scope, view: View, { results }: Pick<Gatewa
  * Returns the tool entries of a view. The entry of a tool with large results and no budget states their size: otherwise clients
  * would truncate them silently.
  */
-export function withSizes(view: View, scope: Scope, gateway: Pick<Gateway, "results">): readonly string[] {
-  const entries = view.entries("tools/list")
+export function withSizes(
+  view: View,
+  { scope, era }: Pick<Client, "scope" | "era">,
+  gateway: Pick<Gateway, "results">,
+): readonly string[] {
+  const entries = view.entries("tools/list", era)
   const { sizes } = gateway.results
   if (sizes.large === 0) return entries
   const specs = new Map(view.parts.map(({ spec }) => [spec.id, spec]))

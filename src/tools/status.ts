@@ -43,7 +43,13 @@ export const instanceSchema = z.object({
   warnings: z
     .array(z.string())
     .optional()
-    .describe("Descriptions and names that are so long that clients cut or refuse them"),
+    .describe(
+      "Definitions that svc repaired or left out, and descriptions, names and schemas that clients cut or refuse, in sentences",
+    ),
+  definitions: z
+    .array(z.object({ kind: z.string(), name: z.string(), member: z.string(), reason: z.string() }))
+    .optional()
+    .describe("What svc repaired and left out of the server's handshake and lists, so that clients accept the rest"),
   unknownOverrides: z
     .array(z.string())
     .optional()

@@ -8,7 +8,7 @@ import { buildCatalog, emptyCatalog, viewOf } from "../../src/catalog/catalog.ts
 import { failuresOf, type Listing } from "../../src/catalog/listing.ts"
 import { createScope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
-import { silentLog } from "../../src/lib/log.ts"
+import { type Log, silentLog } from "../../src/lib/log.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import { manualClock, settle } from "../clock.ts"
@@ -162,7 +162,7 @@ test("a listing keeps its numbers as written, and its freshness is a safe intege
 /** A server that answers each list as the test says: with a result, an error, or not at all. */
 type Answers = Record<string, { result: object } | { error: { code: number; message: string } } | undefined>
 
-function server(answers: Answers) {
+function server(answers: Answers, log: Log = silentLog) {
   const clock = manualClock()
   const asked: string[] = []
   const offered: Listing[] = []
@@ -180,7 +180,7 @@ function server(answers: Answers) {
     connection,
     { era: "legacy", capabilities: { tools: {}, prompts: {}, resources: {} } } as unknown as Peer,
     { onlisting: (listing) => void offered.push(listing), subscriptions: () => [], logLevel: () => undefined },
-    { clock, log: silentLog, version: "1", mask: createRedactor([SECRET]).maskKnown },
+    { clock, log, version: "1", mask: createRedactor([SECRET]).maskKnown },
   )
   const namesOf = ({ tools, prompts, resources }: Listing) =>
     [...tools, ...prompts, ...resources].map(({ name }) => name)
@@ -289,6 +289,51 @@ test("an empty list that is written as null is an empty list", async () => {
   expect([names(), failuresOf(lister.listing)]).toEqual([["p", "r"], []])
   lister.end()
 })
+
+test("what svc repairs and leaves out is logged when it changes [definitions:issues]", async () => {
+  const odd = { name: "t", title: null, inputSchema: { type: "object" } }
+  const answers = { ...good(), "tools/list": { result: { tools: [odd] } } }
+  const lines: string[] = []
+  const { clock, lister, asked } = server(answers, { ...silentLog, warn: (text) => void lines.push(text) })
+  await lister.list(1000)
+  const relist = async () => {
+    asked.length = 0
+    lister.handles("notifications/tools/list_changed", {})
+    await clock.pass(100)
+    expect(asked).toEqual(["tools/list"])
+  }
+  await relist()
+  expect(lines).toEqual(["tool t: title is null: left out"])
+  Object.assign(answers, { "tools/list": { result: { tools: [odd, {}] } } })
+  await relist()
+  expect(lines).toEqual([
+    "tool t: title is null: left out",
+    "tool t: title is null: left out",
+    "tool no. 2: name is missing: the tool is left out",
+  ])
+  lister.end()
+})
+
+test.each([
+  ["nothing is known", [], ["t"]],
+  ["the last entries are known", ["u", "v"], ["u", "v"]],
+] as const)(
+  "if %s, a list with an error on its second page has the entries %j or those before the error [backend:lists:refused]",
+  async (_case, before, after) => {
+    const answers = good()
+    answers["tools/list"] = { result: { tools: before.map((name) => ({ name })) } }
+    const { clock, lister, names } = server(answers)
+    await lister.list(1000)
+    let pages = 0
+    Object.defineProperty(answers, "tools/list", {
+      get: () => (pages++ % 2 === 0 ? { result: { tools: [{ name: "t" }], nextCursor: "2" } } : down),
+    })
+    lister.handles("notifications/tools/list_changed", {})
+    await clock.pass(100)
+    expect([names().slice(0, after.length), failuresOf(lister.listing)]).toEqual([[...after], ["tools/list: db down"]])
+    lister.end()
+  },
+)
 
 test("a list that fails later keeps its entries, and the others are published", async () => {
   const answers = good()

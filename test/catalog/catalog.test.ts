@@ -22,7 +22,7 @@ test("long names of tools and prompts are listed shortened, and lead to the back
   for (const kind of ["tools", "prompts"] as const) {
     const [shown = ""] = view[kind].keys()
     expect(shown).toHaveLength(40)
-    expect(view.entries(`${kind}/list`)[0]).toContain(`"name":"${shown}"`)
+    expect(view.entries(`${kind}/list`, "modern")[0]).toContain(`"name":"${shown}"`)
     for (const known of [shown, `s_svc_${name}`]) expect(view[kind].get(known)?.name).toBe(name)
     expect(view[kind].has(name)).toBe(false)
   }

@@ -79,7 +79,7 @@ export function backend(
           unknownOverrides: [],
         }
       : undefined,
-    offer: connected ? { characters: { tools: 100, instructions: 20 }, warnings: [] } : undefined,
+    offer: connected ? { characters: { tools: 100, instructions: 20 }, warnings: [], definitions: [] } : undefined,
     authorizationUrl: undefined,
     refusal: "sign-in needed",
     noisy: false,
