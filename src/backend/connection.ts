@@ -320,9 +320,13 @@ export class Connection {
     this.timedOut = false
   }
 
-  /** Returns for how many milliseconds requests have waited while nothing was received; undefined if none waits. */
+  /**
+   * Returns for how many milliseconds requests have waited while nothing was received; undefined if none waits, or if the backend
+   * itself waits: for a client's answer, or until a client has read more of a large answer.
+   */
   get silentFor(): number | undefined {
-    if (this.awaited === 0) return undefined
+    if (this.awaited === 0 || this.serverRequests.size > 0) return undefined
+    for (const { isPassing } of this.pending.values()) if (isPassing) return undefined
     return this.clock.now() - Math.max(this.lastReceived, this.waitingSince)
   }
 
@@ -613,6 +617,7 @@ export class Connection {
       reply(errorText(id, code, message, data))
     } finally {
       this.serverRequests.delete(key)
+      this.waitingSince = this.clock.now()
     }
   }
 

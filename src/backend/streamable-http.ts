@@ -19,7 +19,7 @@ import { type Era, MODERN_VERSION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
 import { asText } from "../wire/message.ts"
 import type { ServerSentEvent } from "../wire/sse.ts"
-import { type ClientTransport, type Outgoing, UnauthorizedError } from "./client-transport.ts"
+import { type ClientTransport, type Outgoing, saysSessionIsGone, UnauthorizedError } from "./client-transport.ts"
 import {
   ACCEPT_JSON_OR_SSE,
   bodyOf,
@@ -608,5 +608,7 @@ async function isForgotten(response: Response): Promise<boolean> {
   if (response.status !== 400) return response.status === 404
   const copy = new Response(response.clone().body)
   const body = await readBody(copy, MAX_ERROR_BODY).catch(() => new Uint8Array())
-  return NO_SESSION.test(decode(body))
+  const text = decode(body)
+  // An error without an id is none of a tool.
+  return NO_SESSION.test(text) || (errorIn(body)?.id === null && saysSessionIsGone(text))
 }

@@ -559,6 +559,18 @@ describe("silence is measured by what is received", () => {
     expect(connection.silentFor).toBe(60_000)
   })
 
+  test("and the backend does not let requests wait while it waits for a client's answer", async () => {
+    const answered = Promise.withResolvers<object>()
+    const caller = { ...ann.caller, ask: () => answered.promise }
+    request("tools/call", 1_000_000, caller).outcome.catch(() => undefined)
+    receive({ id: 1, method: "elicitation/create", params: {} })
+    await clock.pass(600_000)
+    expect(connection.silentFor).toBeUndefined()
+    answered.resolve({})
+    await clock.pass(1000)
+    expect(connection.silentFor).toBe(1000)
+  })
+
   test("and pings and streams do not wait: a server may lack pings, and a stream has no end", async () => {
     for (const method of ["ping", "server/discover"]) request(method, 100_000).outcome.catch(() => undefined)
     request("subscriptions/listen", Number.POSITIVE_INFINITY)

@@ -71,6 +71,13 @@ describe("a session that the server has forgotten", () => {
   const refusals: readonly (readonly [string, () => Response])[] = [
     ["404", () => new Response(null, { status: 404 })],
     ["400", () => Response.json({ error: { message: "Bad Request: No valid session ID provided" } }, { status: 400 })],
+    [
+      "400, no id",
+      () => {
+        const error = { code: -32000, message: "Bad Request: Server not initialized" }
+        return Response.json({ jsonrpc: "2.0", id: null, error }, { status: 400 })
+      },
+    ],
   ]
   for (const [name, refusal] of refusals)
     test(`is opened again once for all concurrent requests, and none of them fails (${name})`, async () => {
