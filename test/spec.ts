@@ -151,6 +151,31 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "headers may be secrets, and a POST that becomes a GET is another request",
   },
+  "remote:limit": {
+    says: "svc has at most 256 connections to one remote server, open streams among them; further requests wait in turn, 10,000 at most, and end with their caller or their time limit. Answers to the server, cancellations, pings and streams may use 32 more",
+    from: "choice",
+    why: "calls that hang at one server must not silence another, and must not wait for what could end them",
+  },
+  "remote:keep-alive": {
+    says: "svc uses an idle connection to a remote server again for a second less than the server announces or has been seen to keep it, and for 4 s if it announces nothing",
+    from: "choice",
+    why: "a request on a connection that the server is just closing fails, and many servers close theirs after 5 s",
+  },
+  "remote:repeat": {
+    says: "if a used connection to a remote server ends without a byte of the response, svc sends the request once more on a new connection if it only reads or says the same again: pings, lists, reads, prompts, completions, and calls of tools with readOnlyHint or idempotentHint. The failure of any other says that the server may have executed it",
+    from: "choice",
+    why: "HTTP allows it (RFC 9110, 9.2.2), and a healthy server must not be lost for a closed connection",
+  },
+  "remote:cookies": {
+    says: "svc keeps the cookies of a remote server in memory for each of its connections, and sends them back to its origin",
+    from: "choice",
+    why: "load balancers pin a client to a node with a cookie",
+  },
+  "remote:http": {
+    says: "a response of a remote server whose end could be read in two ways, or with headers of more than 64 KiB, fails its request; bytes that no request asked for end their connection",
+    from: "choice",
+    why: "they could be taken for the response to another request",
+  },
   "backend:unanswered": {
     says: "if a start gets no answer for 10 s, the status says so, how long the start may take, and whether the process prints text on stdout that is not MCP",
     from: "choice",

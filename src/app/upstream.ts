@@ -2,6 +2,7 @@ import { Agent } from "../agent/agent.ts"
 import { Instances } from "../agent/instances.ts"
 import type { ServerLeases } from "../agent/server-leases.ts"
 import { createEraCache } from "../backend/era-cache.ts"
+import { HttpClient, proxyFor } from "../backend/http-client.ts"
 import { createReaper, type Reaper } from "../backend/reaper.ts"
 import { ChildOutputLogger } from "../backend/stderr.ts"
 import { StdioTransport } from "../backend/stdio.ts"
@@ -80,12 +81,22 @@ export async function openUpstream(
     eras: createEraCache(),
     pins,
     credentials: (spec, launch) => oauth.credentials(spec, launch),
-    // Each call has a timeout of its own. A call to a server that another replica runs ends when that replica is gone.
-    fetch(url, init) {
-      const owner = REPLICA_HEADER in (init.headers ?? {}) ? cluster?.replicas.at(url) : undefined
-      const signal =
-        owner === undefined ? init.signal : AbortSignal.any([owner.gone, ...(init.signal ? [init.signal] : [])])
-      return fetch(url, { ...init, signal, timeout: false } as RequestInit)
+    openClient(url) {
+      const { protocol } = proxyFor(new URL(url), process.env) ?? {}
+      // Only fetch can put a TLS connection into one to the proxy.
+      if (protocol === "https:")
+        return { fetch: (target, init) => fetch(target, { ...init, timeout: false } as RequestInit), close() {} }
+      const client = new HttpClient(url, { clock: systemClock, env: process.env })
+      return {
+        close: () => client.close(),
+        // Each call has a timeout of its own. A call to a server that another replica runs ends when that replica is gone.
+        fetch(target, init) {
+          const owner = REPLICA_HEADER in init.headers ? cluster?.replicas.at(target) : undefined
+          if (owner === undefined) return client.fetch(target, init)
+          const signal = AbortSignal.any([owner.gone, ...(init.signal ? [init.signal] : [])])
+          return client.fetch(target, { ...init, signal })
+        },
+      }
     },
     openChild: (launch, events, { id, name: server }) =>
       StdioTransport.open(launch, events, {

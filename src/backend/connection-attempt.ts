@@ -16,7 +16,7 @@ import type { Log } from "../lib/log.ts"
 import { createRedactor } from "../lib/redact.ts"
 import type { Era } from "../wire/era.ts"
 import { encode, type RequestIds } from "../wire/frame.ts"
-import type { Params } from "../wire/message.ts"
+import { isObject, type Params } from "../wire/message.ts"
 import type { Caller, LearnedBehaviour } from "./attribution.ts"
 import {
   type ClientTransport,
@@ -71,7 +71,8 @@ export type OpenHooks = Omit<ListerHooks, "subscriptions" | "onlistchanged"> & {
 
 export type OpenDeps = {
   openChild(launch: StdioLaunch, events: TransportEvents, spec: ServerSpec): ClientTransport | Promise<ClientTransport>
-  readonly fetch: RemoteDeps["fetch"]
+  /** Opens a client for the requests to one remote server. */
+  openClient(url: string): Required<Pick<RemoteDeps, "fetch" | "close">>
   credentials(spec: ServerSpec, launch: RemoteLaunch): Credentials | undefined
   readonly ids: RequestIds
   readonly clock: Clock
@@ -216,10 +217,19 @@ export class ConnectionAttempt {
     const { launch } = spec
     const events = this.transportEvents()
     if (launch.transport === "stdio") return deps.openChild(launch, events, spec)
-    const { fetch, clock, ids, limit } = deps
+    const { clock, ids, limit } = deps
     const credentials = deps.credentials(spec, launch)
     this.credentials = credentials
-    const remote: RemoteDeps = { fetch, clock, ids, limit, credentials, mask: (text) => this.mask(text) }
+    const client = deps.openClient(launch.url)
+    const remote: RemoteDeps = {
+      fetch: (url, init) => client.fetch(url, init),
+      close: () => client.close(),
+      clock,
+      ids,
+      limit,
+      credentials,
+      mask: (text) => this.mask(text),
+    }
     return options.transport === "sse"
       ? SseTransport.open(launch, events, remote)
       : new StreamableHttpTransport(launch, events, remote)
@@ -233,6 +243,7 @@ export class ConnectionAttempt {
       oncomment: () => connection.noteReceived(),
       ondropped: (edges, related) => connection.receiveOversized(edges, related),
       isPending: (number) => connection.isPending(number),
+      isSafeCall: (number) => this.isSafeCall(number),
       onfail: (number, error) => this.failRequest(number, error),
       onnoise: () => hooks.onnoise?.(),
       onclose: (loss) => this.onlost(loss),
@@ -244,6 +255,14 @@ export class ConnectionAttempt {
       onrejected: () => this.checkEra(),
       onrefused: hooks.onfailure,
     }
+  }
+
+  /** Whether the server says of the tool that a request calls that it only reads, or does the same if it is called again. */
+  private isSafeCall(number: number): boolean {
+    const name = this.connection.nameOf(number)
+    const tool = this.lister?.listing.tools.find((other) => other.name === name)
+    const hints = isObject(tool?.annotations) ? tool.annotations : {}
+    return hints.readOnlyHint === true || hints.idempotentHint === true
   }
 
   private failRequest(number: number, error: Error): void {

@@ -308,6 +308,11 @@ export class Connection {
     return this.pending.has(number)
   }
 
+  /** Returns the `name` in the params of a request that waits for its response. */
+  nameOf(number: number): unknown {
+    return this.pending.get(number)?.name
+  }
+
   /** Fails one request, because the transport did. */
   fail(number: number, error: Error): void {
     this.hasFailed = true

@@ -12,7 +12,14 @@ import { isConnectionRefused, isReset, networkReason, withHosts } from "../lib/n
 import { decode, type OfferFrame, type RequestIds } from "../wire/frame.ts"
 import { PartialFrame } from "../wire/lines.ts"
 import { type ServerSentEvent, SseDecoder } from "../wire/sse.ts"
-import { HeadersRefusedError, type OversizeWatch, type TransportEvents, UnauthorizedError } from "./client-transport.ts"
+import {
+  HeadersRefusedError,
+  type Outgoing,
+  type OversizeWatch,
+  type TransportEvents,
+  UnauthorizedError,
+} from "./client-transport.ts"
+import { ClosedUnansweredError, type RemoteFetch, type RemoteRequest } from "./http-client.ts"
 import { HttpStatusError, LEGACY_ADVICE } from "./negotiate.ts"
 
 /** Credentials for a remote backend, from its OAuth settings. */
@@ -46,12 +53,16 @@ export type RemoteEvents = TransportEvents & {
   onsuspect?(): void
   /** The server rejected a request with 400, 404 or 405, as a server of another era does. */
   onrejected?(): void
+  /** Whether the tool that a request calls only reads, or does the same if it is called again. */
+  isSafeCall?(number: number): boolean
   /** The server refused the stream for its own messages with a 401. */
   onrefused?(error: UnauthorizedError): void
 }
 
 export type RemoteDeps = {
-  readonly fetch: (url: string, init: RequestInit) => Promise<Response>
+  readonly fetch: RemoteFetch
+  /** Closes the connections of `fetch`. */
+  close?(): void
   readonly clock: Clock
   readonly credentials: Credentials | undefined
   readonly ids: RequestIds
@@ -92,6 +103,19 @@ export class BrokenResponseError extends Error {
 /** The requests of svc's own that show whether a server can be reached. */
 export const PINGS: ReadonlySet<string | undefined> = new Set(["ping", "server/discover"])
 
+/**
+ * Whether a message may reach the server twice: if it only reads, or says the same again. Of a call, the server's own hints of
+ * its tool decide. A response that comes a second time answers nothing.
+ */
+export const mayRepeat = ({ number, method }: Outgoing, events: RemoteEvents): boolean =>
+  method === undefined ||
+  REPEATABLE.has(method) ||
+  (method === "tools/call" && number !== undefined && events.isSafeCall?.(number) === true)
+
+/** Whether requests in flight could wait for a message: for an answer to the server, a cancellation, a ping or a stream. */
+export const isUrgent = ({ number, method }: Outgoing): boolean =>
+  number === undefined || PINGS.has(method) || method === "subscriptions/listen"
+
 /** A message past the limit. */
 export class TooLargeError extends Error {
   override readonly message = "sent a message past the size limit"
@@ -102,11 +126,7 @@ export class TooLargeError extends Error {
  * NetworkError, with an UnauthorizedError if a user must authorize svc, or with an HttpStatusError for a redirect that svc
  * does not follow.
  */
-export async function fetchWithCredentials(
-  url: string,
-  init: RequestInit & { headers: Record<string, string> },
-  deps: RemoteDeps,
-): Promise<Response> {
+export async function fetchWithCredentials(url: string, init: RemoteRequest, deps: RemoteDeps): Promise<Response> {
   for (let challenges = 0; ; challenges++) {
     const authorization = await deps.credentials?.authorization()
     const response = await fetchInOrigin(url, init, deps, authorization)
@@ -134,7 +154,7 @@ export async function fetchWithCredentials(
  */
 export async function fetchInOrigin(
   url: string,
-  init: RequestInit & { headers: Readonly<Record<string, string>> },
+  init: RemoteRequest,
   deps: Pick<RemoteDeps, "fetch" | "credentials">,
   authorization?: string,
 ): Promise<Response> {
@@ -148,7 +168,8 @@ export async function fetchInOrigin(
     } catch (cause) {
       if (init.signal?.aborted && !isTimeout(init.signal.reason)) throw cause
       const Failure = isConnectionRefused(cause) ? NotAcceptedError : NetworkError
-      throw new Failure(networkReason(target, cause), { cause })
+      const mayHaveRun = cause instanceof ClosedUnansweredError && cause.wasSent && init.mayRepeat?.() === false
+      throw new Failure(`${networkReason(target, cause)}${mayHaveRun ? MAY_HAVE_RUN : ""}`, { cause })
     }
     if (headers.dpop !== undefined) await deps.credentials?.noteNonce(response)
     const { status } = response
@@ -294,6 +315,32 @@ export async function readFrame(
 
 // ---
 
+const MAY_HAVE_RUN = "; it may have executed the request, so svc has not sent it again"
+/** The requests and notifications that may reach a server twice. */
+const REPEATABLE: ReadonlySet<string> = new Set([
+  "initialize",
+  "ping",
+  "server/discover",
+  "tools/list",
+  "prompts/list",
+  "prompts/get",
+  "resources/list",
+  "resources/templates/list",
+  "resources/read",
+  "resources/subscribe",
+  "resources/unsubscribe",
+  "subscriptions/listen",
+  "completion/complete",
+  "logging/setLevel",
+  "tasks/get",
+  "tasks/list",
+  "tasks/result",
+  "tasks/cancel",
+  "notifications/initialized",
+  "notifications/cancelled",
+  "notifications/progress",
+  "notifications/roots/list_changed",
+])
 /** A body of known length up to this is read at once: for it, reading in chunks costs more than it saves. */
 const MAX_WHOLE_BYTES = 2 * 1024 * 1024
 const MAX_REDIRECTS = 3

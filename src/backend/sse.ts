@@ -9,6 +9,8 @@ import {
   bodyOf,
   fetchWithCredentials,
   isEventStream,
+  isUrgent,
+  mayRepeat,
   NetworkError,
   PINGS,
   type RemoteDeps,
@@ -46,13 +48,19 @@ export class SseTransport implements ClientTransport {
   /** Opens the stream and waits for its endpoint. Rejects with the transport's failure. */
   static async open(launch: RemoteLaunch, events: RemoteEvents, deps: RemoteDeps): Promise<SseTransport> {
     const transport = new SseTransport(launch, events, deps)
-    await transport.connect()
+    try {
+      await transport.connect()
+    } catch (error) {
+      await transport.close()
+      throw error
+    }
     return transport
   }
 
-  send(frame: Uint8Array | string, { number, method }: Outgoing): void {
+  send(frame: Uint8Array | string, about: Outgoing): void {
     if (this.isClosed) return
-    const posted = this.post(frame).then(() => {
+    const { number, method } = about
+    const posted = this.post(frame, about).then(() => {
       this.acceptsPings ||= method === "ping"
     })
     posted.catch((error: unknown) => {
@@ -71,6 +79,7 @@ export class SseTransport implements ClientTransport {
 
   async close(): Promise<void> {
     this.stopped.abort()
+    this.deps.close?.()
   }
 
   // ---
@@ -82,7 +91,10 @@ export class SseTransport implements ClientTransport {
     this.isChecking = true
     const { ids, clock } = this.deps
     try {
-      await this.post(`{"jsonrpc":"2.0","id":${JSON.stringify(ids.text(ids.next()))},"method":"ping"}`)
+      await this.post(`{"jsonrpc":"2.0","id":${JSON.stringify(ids.text(ids.next()))},"method":"ping"}`, {
+        number: undefined,
+        method: "ping",
+      })
       this.acceptsPings = true
     } catch (error) {
       if (isStatusRefusal(error))
@@ -101,7 +113,11 @@ export class SseTransport implements ClientTransport {
     const { launch, deps } = this
     const headers = { ...launch.headers, accept: "text/event-stream" }
     const { signal } = this.stopped
-    const response = await fetchWithCredentials(launch.url, { method: "GET", headers, signal }, deps)
+    const response = await fetchWithCredentials(
+      launch.url,
+      { method: "GET", headers, signal, mayRepeat: () => true },
+      deps,
+    )
     if (!response.ok) throw await statusError(response, deps)
     if (!isEventStream(response)) {
       await response.body?.cancel()
@@ -110,7 +126,6 @@ export class SseTransport implements ClientTransport {
     void this.read(response, response.url === "" ? launch.url : response.url)
     const endpoint = await this.endpoint.promise
     if (new URL(endpoint).origin !== new URL(launch.url).origin) {
-      this.stopped.abort()
       throw new Error("named an endpoint of another origin")
     }
     this.postUrl = endpoint
@@ -137,17 +152,24 @@ export class SseTransport implements ClientTransport {
     else if (data !== undefined && data.length > 0) this.events.onframe(data)
   }
 
-  private async post(frame: Uint8Array | string): Promise<void> {
+  private async post(frame: Uint8Array | string, about: Outgoing): Promise<void> {
     const headers = { ...this.launch.headers, "content-type": "application/json", accept: ACCEPT_JSON_OR_SSE }
-    const init = { method: "POST", headers, body: bodyOf(frame), signal: this.stopped.signal }
-    const response = await fetchWithCredentials(this.postUrl, init, this.deps)
+    const request = {
+      method: "POST",
+      headers,
+      body: bodyOf(frame),
+      signal: this.stopped.signal,
+      mayRepeat: () => mayRepeat(about, this.events),
+      isUrgent: isUrgent(about),
+    }
+    const response = await fetchWithCredentials(this.postUrl, request, this.deps)
     if (!response.ok) throw await statusError(response, this.deps)
     await response.body?.cancel()
   }
 
   private lose(reason: string): void {
     if (this.isClosed) return
-    this.stopped.abort()
+    void this.close()
     this.events.onclose({ reason })
   }
 }

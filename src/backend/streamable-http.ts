@@ -26,7 +26,9 @@ import {
   fetchInOrigin,
   fetchWithCredentials,
   isEventStream,
+  isUrgent,
   MAX_ERROR_BODY,
+  mayRepeat,
   mediaType,
   NetworkError,
   NotAcceptedError,
@@ -121,7 +123,7 @@ export class StreamableHttpTransport implements ClientTransport {
     if (this.closed) return
     this.closed = true
     if (this.session !== undefined) await this.deleteSession()
-    this.stopped.abort()
+    this.end()
   }
 
   // ---
@@ -129,8 +131,13 @@ export class StreamableHttpTransport implements ClientTransport {
   private lose(reason: string): void {
     if (this.closed) return
     this.closed = true
-    this.stopped.abort()
+    this.end()
     this.events.onclose({ reason })
+  }
+
+  private end(): void {
+    this.stopped.abort()
+    this.deps.close?.()
   }
 
   private headersFor(about: Outgoing | undefined, accept: string): Record<string, string> {
@@ -151,11 +158,15 @@ export class StreamableHttpTransport implements ClientTransport {
   private async post(frame: Uint8Array | string, about: Outgoing, signal: AbortSignal): Promise<Response> {
     const { opened, launch, deps } = this
     const headers = { ...this.headersFor(about, ACCEPT_JSON_OR_SSE), "content-type": "application/json" }
-    const response = await fetchWithCredentials(
-      launch.url,
-      { method: "POST", headers, body: bodyOf(frame), signal },
-      deps,
-    )
+    const request = {
+      method: "POST",
+      headers,
+      body: bodyOf(frame),
+      signal,
+      mayRepeat: () => mayRepeat(about, this.events),
+      isUrgent: isUrgent(about),
+    }
+    const response = await fetchWithCredentials(launch.url, request, deps)
     if (about.method !== "initialize" && about.method !== "server/discover") this.noteSession(response, opened)
     return response
   }
@@ -172,12 +183,13 @@ export class StreamableHttpTransport implements ClientTransport {
     if (id !== null && response.ok && opened === this.opened && this.negotiated?.era !== "modern") this.session = id
   }
 
-  /** Opens an event stream, from the event after `lastEventId` on. */
-  private async get(lastEventId: string | undefined, signal: AbortSignal): Promise<Response> {
+  /** Opens an event stream, from the event after `lastEventId` on. The server's own stream is urgent: calls could wait for it. */
+  private async get(lastEventId: string | undefined, signal: AbortSignal, isUrgent: boolean): Promise<Response> {
     const { opened } = this
     const headers = this.headersFor(undefined, "text/event-stream")
     if (lastEventId !== undefined) headers["last-event-id"] = lastEventId
-    const response = await fetchWithCredentials(this.launch.url, { method: "GET", headers, signal }, this.deps)
+    const request = { method: "GET", headers, signal, mayRepeat: () => true, isUrgent }
+    const response = await fetchWithCredentials(this.launch.url, request, this.deps)
     this.noteSession(response, opened)
     return response
   }
@@ -186,7 +198,12 @@ export class StreamableHttpTransport implements ClientTransport {
     const { deps, launch } = this
     const own = this.headersFor(undefined, ACCEPT_JSON_OR_SSE)
     const signal = AbortSignal.timeout(DELETE_TIMEOUT_MS)
-    await fetchInOrigin(launch.url, { method: "DELETE", headers: own, signal }, deps, deps.credentials?.last)
+    await fetchInOrigin(
+      launch.url,
+      { method: "DELETE", headers: own, signal, mayRepeat: () => true, isUrgent: true },
+      deps,
+      deps.credentials?.last,
+    )
       .then((response) => response.body?.cancel())
       .catch(() => undefined)
   }
@@ -409,7 +426,7 @@ export class StreamableHttpTransport implements ClientTransport {
       const waiting = this.requests.has(number) && events.isPending?.(number) === true
       if (!waiting || tail.id === undefined || this.negotiated?.era === "modern" || resumes >= MAX_RESUMES) return
       await delay(deps.clock, tail.retry, signal)
-      response = await this.get(tail.id, signal)
+      response = await this.get(tail.id, signal, false)
       if (!isEventStream(response)) {
         await response.body?.cancel()
         return
@@ -520,7 +537,7 @@ export class StreamableHttpTransport implements ClientTransport {
       await this.renewal?.catch(() => undefined)
       const used = this.session
       try {
-        const response = await this.get(lastId, signal)
+        const response = await this.get(lastId, signal, true)
         if (used !== undefined && used !== renewed && (await isForgotten(response))) {
           await response.body?.cancel()
           await this.renew(used)

@@ -15,6 +15,8 @@ export function networkReason(url: string, cause: unknown): string {
     case "ECONNRESET":
     case "EPIPE":
       return `${host} closed the connection without an answer`
+    case "ERR_INVALID_HTTP_RESPONSE":
+      return `${host} ${messageOf(cause)}`
     default:
       return `cannot reach ${host} (${code === undefined ? withHosts(messageOf(cause)) : (REASONS[code] ?? code)})`
   }
@@ -44,11 +46,13 @@ function codeOf(cause: unknown): string | undefined {
 const UNKNOWN_AUTHORITY =
   "its certificate is from an unknown authority; set NODE_EXTRA_CA_CERTS to a file with the authority's certificate"
 
-/** What the codes of Bun's fetch mean. */
+/** What the codes of connections and of Bun's fetch mean. */
 const REASONS: Readonly<Record<string, string>> = {
   ENOTFOUND: "no such host",
   EAI_AGAIN: "the name server does not answer",
   EPROTO: "the TLS handshake failed: does it serve https?",
+  EBUSY: "too many requests wait for it",
+  ERR_PROXY_REFUSED: "the proxy refuses the connection",
   ETIMEDOUT: "no answer in time",
   EHOSTUNREACH: "no route to it",
   ENETUNREACH: "no route to it",

@@ -42,7 +42,7 @@ export function createMemoryAgent(
     eras: createEraCache(),
     pins: createToolPins(undefined, clock),
     credentials: () => undefined,
-    fetch,
+    openClient: () => ({ fetch, close() {} }),
     openChild(launch, events, spec) {
       const tools = toolsOf(launch, spec)
       if (tools === undefined) throw new BackendError(spec.name, "is not there")

@@ -77,7 +77,7 @@ function remote(faults: Record<string, Fault>, launch = spec.launch) {
     }
     const deps = {
       openChild: () => Promise.reject(new Error("no child")),
-      fetch,
+      openClient: () => ({ fetch, close() {} }),
       credentials: () => undefined,
       ids: createRequestIds("x"),
       clock,
@@ -255,7 +255,7 @@ test("an invalid message is masked before it is cut: no part of a secret is logg
           },
         }
       },
-      fetch: () => Promise.reject(new Error("no network")),
+      openClient: () => ({ fetch: () => Promise.reject(new Error("no network")), close() {} }),
       credentials: () => undefined,
       ids: createRequestIds("x"),
       clock: manualClock(),

@@ -76,7 +76,7 @@ function start(
               reaper,
               output: { onstderr() {}, onstderrend() {}, onstdoutnoise() {}, exitReason: () => "Error: no such thing" },
             }),
-          fetch,
+          openClient: () => ({ fetch, close() {} }),
           credentials: () => undefined,
           ids,
           clock,

@@ -1,0 +1,812 @@
+/**
+ * An HTTP/1.1 client for the requests to one remote server.
+ *
+ * Bun's fetch has one limit of simultaneous requests for the whole process, so that calls that hang at one server would silence
+ * all others; it takes any idle connection of a server, however old; and it reports a connection that the server had closed in
+ * the same way as one on which the server may have executed the request.
+ *
+ *  1. Each client has a limit of connections of its own. Further requests wait in turn. Urgent requests, without which the
+ *     others could not end, may use URGENT_CONNECTIONS more.
+ *  2. An idle connection is used again only for a time: shorter than the server announces (`Keep-Alive: timeout=N`), and shorter
+ *     than the server has been seen to close it.
+ *  3. If a connection that was used before ends without a byte of the response, the request is sent again on a new connection,
+ *     once, if it was not sent or its sender says that it may be repeated. RFC 9110, 9.2.2.
+ */
+import type { Socket, SocketHandler } from "bun"
+import { type Clock, withTimeout } from "../lib/clock.ts"
+import { CookieJar } from "./cookie-jar.ts"
+import { headerIn, InvalidResponseError, type ResponseHead, ResponseParser } from "./http-response.ts"
+
+/** A request to a remote server. */
+export type RemoteRequest = RequestInit & {
+  headers: Readonly<Record<string, string>>
+  /** Whether the request may be executed twice; asked only if it may have been executed. */
+  mayRepeat?(): boolean
+  /** Whether requests in flight could wait for this one: it does not wait for them. */
+  isUrgent?: boolean
+}
+
+/** Sends a request, and never follows a redirect. Rejects with the reason of the signal, or with a failure that has a code. */
+export type RemoteFetch = (url: string, init: RemoteRequest) => Promise<Response>
+
+export type HttpClientOptions = {
+  readonly clock: Clock
+  /** The variables of svc's own environment, which name proxies. */
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** The most connections for requests that are not urgent. */
+  readonly limit?: number
+}
+
+/** The most connections to one server. */
+const MAX_CONNECTIONS = 256
+/** The most further connections for urgent requests. */
+const URGENT_CONNECTIONS = 32
+/** The most requests that wait for a connection. */
+export const MAX_WAITING = 10_000
+/** How long an idle connection is used again if the server announces nothing: servers in Python close theirs after 5 s. */
+const DEFAULT_IDLE_MS = 5000
+
+/** A connection ended without a byte of the response. */
+export class ClosedUnansweredError extends Error {
+  readonly code = "ECONNRESET"
+  constructor(
+    /** Whether the whole request was sent: otherwise the server cannot have executed it. */
+    readonly wasSent: boolean,
+  ) {
+    super("the connection was closed without an answer")
+  }
+}
+
+export class HttpClient {
+  private readonly origin: string
+  private readonly target: ConnectTarget
+  private readonly cookies: CookieJar
+  private readonly formatter: RequestFormatter
+  private readonly limit: number
+  /** All connections that are open. */
+  private readonly connections = new Set<HttpConnection>()
+  /** Those that wait for their next request, the one that was used last at the end. */
+  private readonly idle: HttpConnection[] = []
+  /** Connections in use or being opened. */
+  private busy = 0
+  private readonly urgent = new Set<() => void>()
+  private readonly waiting = new Set<() => void>()
+  /** The shortest idle time after which the server has closed a connection. */
+  private seenIdleMs = Number.POSITIVE_INFINITY
+  private announcedIdleMs: number | undefined
+  private cancelSweep: (() => void) | undefined
+  private readonly stopped = new AbortController()
+  /** The last address, parsed: most requests have the same. */
+  private last: URL
+
+  constructor(
+    url: string,
+    private readonly options: HttpClientOptions,
+  ) {
+    this.last = new URL(url)
+    this.origin = this.last.origin
+    this.target = targetOf(this.last, options.env)
+    this.cookies = new CookieJar(options.clock)
+    this.formatter = new RequestFormatter(this.target, this.cookies)
+    this.limit = options.limit ?? MAX_CONNECTIONS
+  }
+
+  readonly fetch: RemoteFetch = async (text, init) => {
+    const url = text === this.last.href ? this.last : new URL(text)
+    this.last = url
+    if (url.origin !== this.origin) throw new TypeError("the address is of another origin")
+    const { isUrgent = false, method = "GET" } = init
+    const signal = init.signal ?? undefined
+    signal?.throwIfAborted()
+    const request = this.formatter.format(url, init)
+    const connection = this.takeNow(isUrgent) ?? (await this.acquire(isUrgent, signal, false))
+    const { isUsed } = connection
+    try {
+      return this.keepCookies(await connection.send(request, method, signal), url)
+    } catch (error) {
+      if (!isUsed || !(error instanceof ClosedUnansweredError)) throw error
+      if (error.wasSent && init.mayRepeat?.() !== true) throw error
+      signal?.throwIfAborted()
+    }
+    const another = await this.acquire(isUrgent, signal, true)
+    return this.keepCookies(await another.send(request, method, signal), url)
+  }
+
+  /** Closes all connections. Requests in flight and later ones fail. */
+  close(): void {
+    this.stopped.abort(new Error("the connection was closed"))
+    this.cancelSweep?.()
+    for (const connection of this.connections) connection.destroy()
+  }
+
+  // ---
+
+  private keepCookies(response: Response, url: URL): Response {
+    if (response.headers.has("set-cookie")) this.cookies.take(response.headers.getSetCookie(), url)
+    return response
+  }
+
+  /** Resolves with a connection for one request: an idle one, unless a new one is wanted. Waits while all are in use. */
+  private async acquire(isUrgent: boolean, signal: AbortSignal | undefined, isNew: boolean): Promise<HttpConnection> {
+    if (this.hasRoom(isUrgent)) this.busy++
+    else await this.turn(isUrgent, signal)
+    const idle = isNew ? undefined : this.takeIdle()
+    if (idle !== undefined) return idle
+    // The others were probably closed at the same time.
+    if (isNew) for (const connection of this.idle.splice(0)) connection.end()
+    return this.open(signal)
+  }
+
+  /** Returns an idle connection at once; undefined if there is none, or the request must wait. */
+  private takeNow(isUrgent: boolean): HttpConnection | undefined {
+    if (!this.hasRoom(isUrgent)) return undefined
+    const connection = this.takeIdle()
+    if (connection !== undefined) this.busy++
+    return connection
+  }
+
+  private hasRoom(isUrgent: boolean): boolean {
+    return this.busy < this.limit + (isUrgent ? URGENT_CONNECTIONS : 0)
+  }
+
+  /** Resolves when a connection is free for the request, and counted as busy. */
+  private turn(isUrgent: boolean, signal: AbortSignal | undefined): Promise<void> {
+    const queue = isUrgent ? this.urgent : this.waiting
+    if (queue.size >= MAX_WAITING) throw new BusyError()
+    const signals = [this.stopped.signal, ...(signal === undefined ? [] : [signal])]
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        queue.delete(start)
+        for (const one of signals) one.removeEventListener("abort", abort)
+      }
+      const start = () => {
+        leave()
+        this.busy++
+        resolve()
+      }
+      const abort = ({ target }: Event) => {
+        leave()
+        reject((target as AbortSignal).reason)
+      }
+      queue.add(start)
+      for (const one of signals) one.addEventListener("abort", abort)
+    })
+  }
+
+  /** A connection is not busy any more: the next request begins. */
+  private leave(): void {
+    this.busy--
+    for (const [queue, isUrgent] of [[this.urgent, true] as const, [this.waiting, false] as const])
+      for (const start of queue) {
+        if (!this.hasRoom(isUrgent)) break
+        start()
+      }
+  }
+
+  private takeIdle(): HttpConnection | undefined {
+    const now = this.options.clock.now()
+    for (;;) {
+      const connection = this.idle.pop()
+      if (connection === undefined || now < connection.idleUntil) return connection
+      connection.end()
+    }
+  }
+
+  /** Opens a connection. An aborted request does not stop that: the connection serves the next one. */
+  private async open(signal: AbortSignal | undefined): Promise<HttpConnection> {
+    const connection = new HttpConnection(this.target, {
+      onfree: (idleMs) => this.free(connection, idleMs),
+      onclose: () => this.forget(connection),
+    })
+    this.connections.add(connection)
+    const opened = this.opened(connection)
+    if (signal === undefined) return opened
+    const aborted = Promise.withResolvers<never>()
+    const abort = () => aborted.reject(signal.reason)
+    signal.addEventListener("abort", abort)
+    try {
+      return await Promise.race([opened, aborted.promise])
+    } catch (error) {
+      if (signal.aborted) opened.then(() => this.free(connection, undefined)).catch(() => undefined)
+      throw error
+    } finally {
+      signal.removeEventListener("abort", abort)
+    }
+  }
+
+  /** Resolves when a connection is open. Rejects if it cannot be opened in time. */
+  private async opened(connection: HttpConnection): Promise<HttpConnection> {
+    try {
+      this.stopped.signal.throwIfAborted()
+      const opening = connection.open()
+      await withTimeout(this.options.clock, CONNECT_MS, opening)
+      if (!connection.isOpen) throw codedError("ETIMEDOUT", "no connection in time")
+      return connection
+    } catch (error) {
+      connection.destroy()
+      this.connections.delete(connection)
+      this.leave()
+      throw error
+    }
+  }
+
+  /** Takes a connection back after a response; `idleMs` is what the server announced. Closes it unless it can be used again. */
+  private free(connection: HttpConnection, idleMs: number | undefined): void {
+    const { clock } = this.options
+    if (idleMs !== undefined) this.announcedIdleMs = idleMs
+    const ms = withMargin(Math.min(this.announcedIdleMs ?? DEFAULT_IDLE_MS, this.seenIdleMs))
+    if (!connection.isReusable || ms === 0 || this.stopped.signal.aborted) connection.end()
+    else {
+      connection.idleSince = clock.now()
+      connection.idleUntil = connection.idleSince + ms
+      this.idle.push(connection)
+      this.armSweep(ms)
+    }
+    this.leave()
+  }
+
+  /** Forgets a closed connection, and learns from the time at which the server closed an idle one. */
+  private forget(connection: HttpConnection): void {
+    this.connections.delete(connection)
+    const at = this.idle.indexOf(connection)
+    if (at < 0) return
+    this.idle.splice(at, 1)
+    const idleMs = this.options.clock.now() - connection.idleSince
+    if (idleMs >= MIN_SEEN_IDLE_MS) this.seenIdleMs = Math.min(this.seenIdleMs, idleMs)
+  }
+
+  /** Closes idle connections when their time is over. */
+  private armSweep(ms: number): void {
+    this.cancelSweep ??= this.options.clock.after(ms, () => {
+      this.cancelSweep = undefined
+      const now = this.options.clock.now()
+      const left = this.idle.filter(({ idleUntil }) => idleUntil > now)
+      const over = this.idle.filter(({ idleUntil }) => idleUntil <= now)
+      this.idle.splice(0, this.idle.length, ...left)
+      for (const connection of over) connection.end()
+      const next = Math.min(...left.map(({ idleUntil }) => idleUntil))
+      if (left.length > 0) this.armSweep(next - now)
+    })
+  }
+}
+
+/** Too many requests wait for a connection to the server. */
+class BusyError extends Error {
+  readonly code = "EBUSY"
+  constructor() {
+    super(`${MAX_CONNECTIONS} requests are in flight, and ${MAX_WAITING} wait`)
+  }
+}
+
+/** Returns the proxy for an address, from the variables that other programs read as well; undefined if there is none. */
+export function proxyFor(url: URL, env: HttpClientOptions["env"]): URL | undefined {
+  const names = url.protocol === "https:" ? ["https_proxy", "HTTPS_PROXY"] : ["http_proxy", "HTTP_PROXY"]
+  const text = names.map((name) => env[name]).find((value) => value !== undefined && value !== "")
+  if (text === undefined || isExcluded(url, env.no_proxy ?? env.NO_PROXY ?? "")) return undefined
+  return URL.parse(text.includes("://") ? text : `http://${text}`) ?? undefined
+}
+
+// ---
+
+/** How long opening a connection may take, with the TLS handshake. */
+const CONNECT_MS = 30_000
+/** Idle connections that end sooner say more about a restart than about the server's settings. */
+const MIN_SEEN_IDLE_MS = 500
+/** How long the server has to close its side of a connection that svc has closed. */
+const END_SECONDS = 5
+/** Bytes of a body that wait for their reader; then svc stops reading from the connection. */
+const MAX_UNREAD = 256 * 1024
+const MAX_CODINGS = 3
+
+/** How a server is reached. */
+type ConnectTarget = {
+  readonly hostname: string
+  readonly port: number
+  /** The name that the certificate must be for; undefined without TLS. */
+  readonly secure: string | undefined
+  readonly rejectUnauthorized: boolean
+  readonly proxy: { readonly authorization: string | undefined; readonly tunnelTo: string | undefined } | undefined
+}
+
+function targetOf(url: URL, env: HttpClientOptions["env"]): ConnectTarget {
+  const isSecure = url.protocol === "https:"
+  const port = portOf(url)
+  const rejectUnauthorized = env.NODE_TLS_REJECT_UNAUTHORIZED !== "0"
+  const secure = isSecure ? bareHost(url) : undefined
+  const proxy = proxyFor(url, env)
+  if (proxy === undefined) return { hostname: bareHost(url), port, secure, rejectUnauthorized, proxy }
+  const authorization = basicOf(proxy)
+  const tunnelTo = isSecure ? `${url.hostname}:${port}` : undefined
+  return {
+    hostname: bareHost(proxy),
+    port: portOf(proxy),
+    secure,
+    rejectUnauthorized,
+    proxy: { authorization, tunnelTo },
+  }
+}
+
+const portOf = (url: URL): number => Number(url.port) || (url.protocol === "https:" ? 443 : 80)
+const bareHost = ({ hostname }: URL): string => hostname.replace(/^\[|\]$/g, "")
+
+/** Returns the Authorization header for the user and password in an address; undefined if there are none. */
+function basicOf({ username, password }: URL): string | undefined {
+  if (username === "" && password === "") return undefined
+  const text = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+  return `Basic ${Buffer.from(text).toString("base64")}`
+}
+
+/** Whether `NO_PROXY` excludes an address: by a host, a domain with its hosts, either with a port, or `*` for all. */
+function isExcluded(url: URL, list: string): boolean {
+  return list.split(",").some((entry) => {
+    const name = entry
+      .trim()
+      .toLowerCase()
+      .replace(/^\*?\./, "")
+    if (name === "*") return true
+    const host = /:\d+$/.test(name) ? url.host : url.hostname
+    return name !== "" && (host === name || host.endsWith(`.${name}`))
+  })
+}
+
+/** Returns the time for which an idle connection is used again, if the server closes it after `ms`. */
+const withMargin = (ms: number): number => Math.max(ms / 2, ms - MARGIN_MS)
+/** Longer than a request takes to reach the server. */
+const MARGIN_MS = 1000
+
+const codedError = (code: string, message: string): Error => Object.assign(new Error(message), { code })
+
+/** Headers that belong to the connection, and are the client's own. */
+const OWN_HEADERS: ReadonlySet<string> = new Set([
+  "connection",
+  "content-length",
+  "expect",
+  "keep-alive",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+])
+
+/** A header as it is written. */
+type WrittenHeader = { readonly value: string; readonly name: string; readonly line: string; readonly isAscii: boolean }
+
+/** Writes requests as bytes. */
+class RequestFormatter {
+  /** The headers of earlier requests by name, because most are the same each time. */
+  private readonly written = new Map<string, WrittenHeader>()
+
+  constructor(
+    private readonly target: ConnectTarget,
+    private readonly cookies: CookieJar,
+  ) {}
+
+  /** Returns a request: as text if it is all ASCII, which is written as it is. Throws a TypeError for an invalid header. */
+  format(url: URL, { method = "GET", headers, body: given }: RemoteRequest): Buffer | string {
+    const { proxy, secure } = this.target
+    const body = typeof given === "string" || given instanceof Uint8Array ? given : undefined
+    let has = " "
+    let lines = ""
+    let cookie: string | undefined
+    let isAscii = true
+    for (const key in headers) {
+      const header = this.headerOf(key, headers[key] ?? "")
+      if (OWN_HEADERS.has(header.name)) continue
+      isAscii &&= header.isAscii
+      has += `${header.name} `
+      if (header.name === "cookie") cookie = header.value
+      else lines += header.line
+    }
+    const isForward = proxy !== undefined && secure === undefined
+    const path = `${url.pathname}${url.search}`
+    if (!this.cookies.isEmpty) cookie = this.cookies.headerFor(url, cookie)
+    if (cookie !== undefined) lines += `Cookie: ${cookie}\r\n`
+    if (isForward && proxy.authorization !== undefined) lines += `Proxy-Authorization: ${proxy.authorization}\r\n`
+    const authorization = url.username === "" && url.password === "" ? undefined : basicOf(url)
+    if (authorization !== undefined && !has.includes(" authorization ")) lines += `Authorization: ${authorization}\r\n`
+    if (!has.includes(" user-agent ")) lines += USER_AGENT
+    if (!has.includes(" accept ")) lines += "Accept: */*\r\n"
+    if (!has.includes(" accept-encoding ")) lines += "Accept-Encoding: gzip, deflate, br, zstd\r\n"
+    if (!has.includes(" host ")) lines += `Host: ${url.host}\r\n`
+    const size = body === undefined ? 0 : Buffer.byteLength(body)
+    if (body !== undefined || method === "POST") lines += `Content-Length: ${size}\r\n`
+    const head = `${method} ${isForward ? url.origin + path : path} HTTP/1.1\r\n${lines}Connection: keep-alive\r\n\r\n`
+    if (isAscii && cookie === undefined && typeof body === "string" && size === body.length) return head + body
+    const bytes = typeof body === "string" ? Buffer.from(body) : (body ?? NOTHING)
+    return Buffer.concat([Buffer.from(head, "latin1"), bytes])
+  }
+
+  private headerOf(key: string, value: string): WrittenHeader {
+    const known = this.written.get(key)
+    if (known?.value === value) return known
+    if (!/^[!#$%&'*+\-.^_`|~\w]+$/.test(key) || !/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
+      throw new TypeError(`the header ${JSON.stringify(key)} is not valid`)
+    const isAscii = /^[\t\x20-\x7e]*$/.test(value)
+    const header = { value, name: key.toLowerCase(), line: `${key}: ${value}\r\n`, isAscii }
+    if (this.written.size >= MAX_WRITTEN) this.written.clear()
+    this.written.set(key, header)
+    return header
+  }
+}
+
+const MAX_WRITTEN = 200
+const NOTHING = new Uint8Array()
+const USER_AGENT = `User-Agent: ${navigator.userAgent}\r\n`
+
+type ConnectionHooks = {
+  /** A response is complete. `idleMs` is the idle time that it announces. */
+  onfree(idleMs: number | undefined): void
+  onclose(): void
+}
+
+/** One connection, for one request at a time. */
+class HttpConnection {
+  /** Whether it has carried a request. */
+  isUsed = false
+  isOpen = false
+  isReusable = true
+  idleSince = 0
+  idleUntil = 0
+  private socket: Socket<undefined> | undefined
+  private exchange: RemoteExchange | undefined
+  /** What the socket has not taken yet. */
+  private unsent: Buffer | undefined
+  private isClosed = false
+  private readonly opening = Promise.withResolvers<void>()
+
+  constructor(
+    private readonly target: ConnectTarget,
+    private readonly hooks: ConnectionHooks,
+  ) {}
+
+  /** Opens the connection. Rejects with an error that has a code. */
+  async open(): Promise<void> {
+    const { hostname, port, secure, proxy } = this.target
+    const tunnel = proxy?.tunnelTo === undefined ? undefined : new ResponseParser("CONNECT", () => undefined)
+    let isUpgraded = false
+    const ready = (socket: Socket<undefined>) => {
+      if (secure === undefined) return this.ready(socket)
+      isUpgraded = true
+      this.upgrade(socket, secure)
+    }
+    this.opening.promise.catch(() => undefined)
+    const handler: SocketHandler<undefined> = {
+      open: (socket) => {
+        this.socket = socket
+        if (this.isClosed) socket.terminate()
+        else if (tunnel === undefined) ready(socket)
+        else this.write(formatTunnel(proxy))
+      },
+      data: (socket, chunk) => {
+        if (isUpgraded) return
+        if (tunnel === undefined || this.isOpen) return this.receive(chunk)
+        try {
+          const excess = tunnel.push(chunk)
+          if (!tunnel.isDone) return
+          if ((tunnel.head?.status ?? 0) >= 300 || excess > 0)
+            throw codedError("ERR_PROXY_REFUSED", `the proxy answered ${tunnel.head?.status}`)
+          ready(socket)
+        } catch (error) {
+          this.closed(error)
+          socket.terminate()
+        }
+      },
+      drain: () => {
+        if (!isUpgraded) this.drain()
+      },
+      error: (_socket, error) => this.closed(error),
+      close: (_socket, error) => this.closed(error),
+      timeout: (socket) => socket.terminate(),
+      connectError: (_socket, error) => this.closed(error),
+    }
+    // connectError has the reason.
+    await Bun.connect<undefined>({ hostname, port, socket: handler }).catch((error: unknown) => this.closed(error))
+    return this.opening.promise
+  }
+
+  /** Sends a request. Resolves with the response as soon as its head is there. */
+  send(request: Buffer | string, method: string, signal: AbortSignal | undefined): Promise<Response> {
+    return new Promise((resolve, reject) => {
+      const abort = () => {
+        exchange.fail(signal?.reason)
+        this.destroy()
+      }
+      const onend = () => signal?.removeEventListener("abort", abort)
+      const exchange = new RemoteExchange(method, resolve, reject, onend, this)
+      signal?.addEventListener("abort", abort)
+      this.exchange = exchange
+      if (this.isClosed) this.failExchange(undefined)
+      else this.write(request)
+    })
+  }
+
+  pause(): void {
+    this.socket?.pause()
+  }
+
+  resume(): void {
+    this.socket?.resume()
+  }
+
+  /** Closes the connection in order, when it is idle. */
+  end(): void {
+    this.closed(undefined)
+    this.socket?.end()
+    this.socket?.timeout(END_SECONDS)
+  }
+
+  /** Closes the connection at once. */
+  destroy(): void {
+    this.closed(codedError("ECONNRESET", "the connection was closed"))
+    this.socket?.terminate()
+  }
+
+  // ---
+
+  private ready(socket: Socket<undefined>): void {
+    this.socket = socket
+    this.isOpen = true
+    this.opening.resolve()
+  }
+
+  private upgrade(socket: Socket<undefined>, name: string): void {
+    const { rejectUnauthorized } = this.target
+    const tls = { serverName: name, ALPNProtocols: ALPN, rejectUnauthorized }
+    socket.upgradeTLS<undefined>({
+      data: undefined,
+      tls: tls as Bun.TLSOptions,
+      socket: {
+        handshake: (secure, isDone, error) => {
+          if (isDone || (error !== null && !rejectUnauthorized)) return this.ready(secure)
+          this.closed(error ?? codedError("EPROTO", "the TLS handshake failed"))
+          secure.terminate()
+        },
+        data: (_socket, chunk) => this.receive(chunk),
+        drain: () => this.drain(),
+        error: (_socket, error) => this.closed(error),
+        close: (_socket, error) => this.closed(error),
+        timeout: (secure) => secure.terminate(),
+      },
+    })
+  }
+
+  /** Writes bytes, or text of ASCII characters. */
+  private write(bytes: Buffer | string): void {
+    const count = Math.max(0, this.socket?.write(bytes) ?? 0)
+    this.unsent = count < bytes.length ? Buffer.from(bytes as string).subarray(count) : undefined
+  }
+
+  private drain(): void {
+    if (this.unsent !== undefined) this.write(this.unsent)
+  }
+
+  private receive(chunk: Buffer): void {
+    const { exchange } = this
+    // Nothing was asked: the bytes would be read as the response to the next request.
+    if (exchange === undefined) {
+      this.destroy()
+      return
+    }
+    let excess = 0
+    try {
+      excess = exchange.push(chunk)
+    } catch (error) {
+      exchange.fail(error)
+      this.destroy()
+      return
+    }
+    const { head, isDone } = exchange
+    if (!isDone || head === undefined) return
+    this.exchange = undefined
+    this.isUsed = true
+    this.isReusable = head.keepsAlive && excess === 0 && this.unsent === undefined && !this.isClosed
+    this.hooks.onfree(head.idleMs)
+  }
+
+  /** The connection has ended, with an error or in order. */
+  private closed(error: unknown): void {
+    if (this.isClosed) return
+    this.isClosed = true
+    this.isReusable = false
+    this.opening.reject(error ?? codedError("ECONNRESET", "the connection was closed while it was opened"))
+    this.failExchange(error)
+    this.hooks.onclose()
+  }
+
+  private failExchange(error: unknown): void {
+    const { exchange } = this
+    if (exchange === undefined) return
+    this.exchange = undefined
+    exchange.end(error, this.unsent === undefined)
+    this.hooks.onfree(undefined)
+  }
+}
+
+/** What an exchange needs of its connection. */
+type ExchangeSocket = {
+  /** Stops reading from the connection: the reader of the body is slow. */
+  pause(): void
+  resume(): void
+  /** Closes the connection: nobody wants the rest of the body. */
+  destroy(): void
+}
+
+/** One request and its response. */
+class RemoteExchange {
+  private readonly parser: ResponseParser
+  /** The parts of the body before the response has its reader. */
+  private parts: Uint8Array[] = []
+  private controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>> | undefined
+  private hasBytes = false
+  private hasResponded = false
+  private isPaused = false
+  private isOver = false
+
+  constructor(
+    method: string,
+    private readonly resolve: (response: Response) => void,
+    private readonly reject: (error: unknown) => void,
+    private readonly onend: () => void,
+    private readonly socket: ExchangeSocket,
+  ) {
+    this.parser = new ResponseParser(method, (bytes) => this.take(bytes))
+  }
+
+  get head(): ResponseHead | undefined {
+    return this.parser.head
+  }
+
+  get isDone(): boolean {
+    return this.parser.isDone
+  }
+
+  /** Takes the next bytes of the connection. Returns how many follow the response. Throws an InvalidResponseError. */
+  push(chunk: Buffer): number {
+    this.hasBytes = true
+    const excess = this.parser.push(chunk)
+    this.pass()
+    return excess
+  }
+
+  /** The connection has ended: in order, or with an error. */
+  end(error: unknown, wasSent: boolean): void {
+    if (this.isOver) return
+    if (error === undefined && this.parser.end()) this.pass()
+    else
+      this.fail(
+        this.hasBytes
+          ? codedError("ECONNRESET", "the connection was closed within its response")
+          : new ClosedUnansweredError(wasSent),
+      )
+  }
+
+  /** Fails the request, or the body of its response. */
+  fail(error: unknown): void {
+    if (this.isOver) return
+    const { head } = this
+    if (!this.hasResponded && head !== undefined) this.respond(head)
+    this.over()
+    if (this.hasResponded) this.controller?.error(error)
+    else this.reject(error)
+  }
+
+  // ---
+
+  private take(bytes: Uint8Array): void {
+    const { controller } = this
+    if (controller === undefined) {
+      this.parts.push(bytes)
+      return
+    }
+    controller.enqueue(bytes as Uint8Array<ArrayBuffer>)
+    if (this.isPaused || (controller.desiredSize ?? 0) > 0) return
+    this.isPaused = true
+    this.socket.pause()
+  }
+
+  /** Responds as soon as there is a head, and ends with the body. */
+  private pass(): void {
+    const { head, isDone } = this
+    if (head === undefined || this.isOver) return
+    // A small body is read at once: a stream would cost more than the wait.
+    if (!this.hasResponded && (isDone || (head.length ?? Number.POSITIVE_INFINITY) > MAX_AWAITED)) this.respond(head)
+    if (!isDone) return
+    this.over()
+    this.controller?.close()
+  }
+
+  private respond(head: ResponseHead): void {
+    this.hasResponded = true
+    try {
+      this.resolve(responseOf(head, this.isDone ? joined(this.parts) : this.stream()))
+    } catch (error) {
+      this.reject(error)
+      this.over()
+      this.socket.destroy()
+    }
+  }
+
+  private stream(): ReadableStream<Uint8Array<ArrayBuffer>> {
+    const source = {
+      start: (controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>) => {
+        this.controller = controller
+      },
+      pull: () => {
+        if (!this.isPaused) return
+        this.isPaused = false
+        this.socket.resume()
+      },
+      cancel: () => {
+        if (this.isOver) return
+        this.over()
+        this.socket.destroy()
+      },
+    }
+    const stream = new ReadableStream(source, { highWaterMark: MAX_UNREAD, size: (chunk) => chunk?.byteLength ?? 0 })
+    for (const part of this.parts) this.controller?.enqueue(part as Uint8Array<ArrayBuffer>)
+    this.parts = []
+    return stream
+  }
+
+  private over(): void {
+    this.isOver = true
+    if (this.isPaused) this.socket.resume()
+    this.isPaused = false
+    this.onend()
+  }
+}
+
+/** A body of known length up to this is passed on whole. */
+const MAX_AWAITED = 64 * 1024
+
+/** Returns a response, with its body decoded. Throws an InvalidResponseError for an unknown content coding. */
+function responseOf({ status, headers }: ResponseHead, body: Uint8Array | ReadableStream<Uint8Array>): Response {
+  const isEmpty = NO_BODY.includes(status) || (body instanceof Uint8Array && body.length === 0)
+  const coding = headerIn(headers, "content-encoding")
+  const content = isEmpty || coding === undefined ? body : decoded(body, coding)
+  const init = status === 200 ? undefined : { status }
+  const response = new Response(isEmpty ? null : (content as Uint8Array<ArrayBuffer>), init)
+  // Headers that are passed to the constructor are copied.
+  for (const [name, value] of headers) response.headers.append(name, value)
+  return response
+}
+
+function decoded(body: Uint8Array | ReadableStream<Uint8Array>, codings: string): ReadableStream<Uint8Array> {
+  const names = codings.toLowerCase().split(",", MAX_CODINGS + 1)
+  if (names.length > MAX_CODINGS) throw new InvalidResponseError("too many content codings")
+  let stream = new Response(body as Uint8Array<ArrayBuffer>).body as ReadableStream<Uint8Array<ArrayBuffer>>
+  for (const name of names.reverse()) {
+    const coding = name.trim()
+    if (coding === "" || coding === "identity") continue
+    const format = FORMATS[coding]
+    if (format === undefined) throw new InvalidResponseError("an unknown content coding")
+    stream = stream.pipeThrough(new DecompressionStream(format as "gzip"))
+  }
+  return stream
+}
+
+/** The statuses whose responses have no body. */
+const NO_BODY = [204, 205, 304]
+/** Content codings, as the runtime calls them. */
+const FORMATS: Readonly<Record<string, string>> = {
+  gzip: "gzip",
+  "x-gzip": "gzip",
+  deflate: "deflate",
+  br: "brotli",
+  zstd: "zstd",
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const [first] = parts
+  return parts.length === 1 && first !== undefined ? first : Buffer.concat(parts)
+}
+
+/** In the form of the TLS extension: its length, then the name. */
+const ALPN = Buffer.from("\x08http/1.1", "latin1")
+
+function formatTunnel(proxy: ConnectTarget["proxy"]): Buffer {
+  const { tunnelTo = "", authorization } = proxy ?? {}
+  const own = authorization === undefined ? "" : `Proxy-Authorization: ${authorization}\r\n`
+  return Buffer.from(`CONNECT ${tunnelTo} HTTP/1.1\r\nHost: ${tunnelTo}\r\n${own}\r\n`, "latin1")
+}
