@@ -1172,6 +1172,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a stream that outlives a right would give it for as long as the client keeps the stream",
   },
+  "connect:link": {
+    says: "if links lead from a client's file to another one, svc connect names that one in the question and the answer, and says if it is outside of the project",
+    from: "choice",
+    why: "a repository can contain a link to any file of the person who works in it",
+  },
+  "files:regular": {
+    says: "svc reads a file that a repository or another program chose only if it is a regular file of limited size",
+    from: "choice",
+    why: "a link to a device fills the memory, and a pipe blocks a command forever",
+  },
   "inbound:foreign": {
     says: "a page of another site can load nothing without an Origin, and uses up no limit of the people and programs on its machine",
     from: "choice",

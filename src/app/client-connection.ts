@@ -1,6 +1,6 @@
 /** Changes the configuration files of clients: plans and shows a change, writes it with a backup, and undoes it. */
 import { mkdirSync, readFileSync, unlinkSync } from "node:fs"
-import { dirname } from "node:path"
+import { dirname, isAbsolute, join, relative } from "node:path"
 import {
   type ClientEdit,
   editClientDocument,
@@ -41,7 +41,7 @@ import {
   replaceConnection,
 } from "../store/connections.ts"
 import { contentionError } from "../store/documents.ts"
-import { decodeText, linkTarget, readText, removeAll, replaceFile } from "../store/files.ts"
+import { decodeText, linkTarget, readText, realTarget, removeAll, replaceFile } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { writtenValues } from "../tools/consent-text.ts"
 import type { Params } from "../wire/message.ts"
@@ -105,6 +105,26 @@ export function targetOf(args: Readonly<Record<string, unknown>>): ClientTarget 
 }
 
 /**
+ * Returns the path to which svc writes a file if links lead there from another one: a repository may contain links to files
+ * outside of it. `outside`: whether the path is not in the project.
+ */
+export function linkOf({ file, scope }: Pick<ClientTarget, "file" | "scope">): ClientLink | undefined {
+  const root = scope === "project" ? process.cwd() : homeDirectory()
+  const base = isWithin(root, file) ? root : dirname(file)
+  const [target, place] = [realTarget(file), realTarget(base)]
+  if (target === join(place, relative(base, file))) return undefined
+  return { target, outside: scope === "project" && !isWithin(place, target) }
+}
+export type ClientLink = { readonly target: string; readonly outside: boolean }
+
+/** Returns a file of a client for people: with the path that links lead to. */
+export function placeOf(about: Pick<ClientTarget, "file" | "scope">): string {
+  const link = linkOf(about)
+  if (link === undefined) return visible(about.file)
+  return `${visible(about.file)}, a link to ${visible(link.target)}${link.outside ? " outside of the project" : ""}`
+}
+
+/**
  * Reads the document of a client and the servers in it; undefined if there is no file. Throws a ConfigError with line and
  * column if it is malformed.
  */
@@ -141,12 +161,12 @@ export const secretsOf = (servers: readonly { readonly server: Params }[]): read
  */
 export async function agreed(
   args: Readonly<Record<string, unknown>>,
-  { file }: ClientTarget,
+  target: ClientTarget,
   diff: string,
   notes: readonly string[],
   question: string,
 ): Promise<boolean> {
-  const text = [visible(file), ...diff.split("\n").map(visible), ...notes].join("\n")
+  const text = [placeOf(target), ...diff.split("\n").map(visible), ...notes].join("\n")
   if (args["dry-run"] === true) {
     if (args.json !== true) print(false, undefined, () => text)
     return false
@@ -330,6 +350,11 @@ export function planUndoOfAll(paths: Paths): readonly FileUndo[] {
 }
 
 // ---
+
+function isWithin(folder: string, path: string): boolean {
+  const way = relative(folder, path)
+  return way !== "" && way.split(/[\\/]/)[0] !== ".." && !isAbsolute(way)
+}
 
 /** Clients by the names of their programs, which are too different for a spelling suggestion. */
 const MEANT_BY: Readonly<Record<string, ClientName | undefined>> = {

@@ -7,7 +7,15 @@ import { isLoopback } from "../lib/address.ts"
 import { isSecretName } from "../lib/secret-names.ts"
 import { findClientTemporaries } from "../store/connections.ts"
 import { readTexts } from "../store/documents.ts"
-import { findTemporaries, isAlive, readFolder, readState, removeAll } from "../store/files.ts"
+import {
+  decodeText,
+  findTemporaries,
+  isAlive,
+  readFolder,
+  readRegularFile,
+  readState,
+  removeAll,
+} from "../store/files.ts"
 import { forgetRunning, listRunning, runningFolder } from "../store/running.ts"
 import { configuredSecrets } from "./command-context.ts"
 import type { Finding, Installation } from "./installation.ts"
@@ -218,7 +226,7 @@ const deadFinding = (client: ClientName, url: string): Finding => ({
 /** Returns the servers in a client's file; none if the file is invalid, which the client itself reports. */
 function foreignServers(file: string): ReturnType<typeof readForeignServers> {
   try {
-    return readForeignServers(readFileSync(file, "utf8"), file)
+    return readForeignServers(decodeText(readRegularFile(file)), file)
   } catch {
     return []
   }

@@ -31,6 +31,7 @@ import { visible } from "../lib/log.ts"
 import { isInteractive, promptLine, promptYesNo } from "../lib/prompt.ts"
 import { shortPath } from "../lib/text.ts"
 import { createMissing, readTexts } from "../store/documents.ts"
+import { decodeText, readRegularFile } from "../store/files.ts"
 import { changeDocuments, type WrittenDocuments } from "../store/transaction.ts"
 import { commandText, hidesSecrets, settingsOf, writtenValues } from "../tools/consent-text.ts"
 import { externalizeSecrets, NO_SECRETS } from "../tools/externalize-secrets.ts"
@@ -259,6 +260,8 @@ function offerReplacement(rows: readonly Row[], added: boolean): void {
 
 const PROBE_MS = 1000
 const MAX_PROJECTS = 500
+/** Matches the paths of a process's own open files. */
+const STREAM = /^\/(?:dev\/(?:stdin|fd\/\d+)|proc\/self\/fd\/\d+)$/
 
 /** Returns the shortened path of the project to which a server belongs. */
 function projectOf({ project, from }: Found): string {
@@ -309,7 +312,7 @@ function sources(from: unknown, withProject: boolean): readonly From[] {
 function projectFiles(own: From): readonly From[] {
   if (own.client !== "claude-code" || own.scope !== "user") return []
   try {
-    const { projects } = readClientDocument(readFileSync(own.file, "utf8"), own.file)
+    const { projects } = readClientDocument(decodeText(readRegularFile(own.file)), own.file)
     return Object.keys(isObject(projects) ? projects : {})
       .filter(isAbsolute)
       .slice(0, MAX_PROJECTS)
@@ -326,7 +329,9 @@ function projectFiles(own: From): readonly From[] {
  */
 function serversIn(file: string, oneOfMany: boolean): readonly ForeignServer[] {
   try {
-    return readForeignServers(readFileSync(file, "utf8"), file)
+    // A shell passes the output of another command as such a path.
+    const bytes = STREAM.test(file) ? readFileSync(file) : readRegularFile(file)
+    return readForeignServers(decodeText(bytes), file)
   } catch (cause) {
     const wrong =
       cause instanceof ConfigError

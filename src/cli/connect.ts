@@ -14,7 +14,9 @@ import {
   type ClientTarget,
   clientHost,
   formatEdits,
+  linkOf,
   ownEntries,
+  placeOf,
   readTarget,
   secretsOf,
   targetOf,
@@ -72,14 +74,17 @@ export const connect: CommandDef = {
       client: target.client,
       scope: target.scope,
       file: target.file,
+      target: linkOf(target)?.target,
       name,
       ...(endpoint.kind === "http" ? { url: endpoint.url } : { command: [endpoint.command, ...endpoint.args] }),
       replaced: replaced.map((entry) => entry.name),
       token: wantsToken,
     }
     const title = clientRow(target.client).title
+    // Before the change: a file that is written may be a link no more.
+    const place = placeOf(target)
     if (diff === "") {
-      print(args.json === true, { ...about, changed: false }, () => `${title} is already connected (${target.file})`)
+      print(args.json === true, { ...about, changed: false }, () => `${title} is already connected (${place})`)
       return 0
     }
     const notes = isNew
@@ -97,7 +102,7 @@ export const connect: CommandDef = {
     const backup = await writeEdits(context.paths, target, edits, () => runClientCommand(command))
     print(args.json === true, { ...about, changed: true, backup }, () =>
       [
-        `connected ${title}: ${name} in ${target.file}`,
+        `connected ${title}: ${name} in ${place}`,
         ...(replaced.length === 0
           ? []
           : [`removed ${replaced.map((entry) => entry.name).join(", ")}, which svc serves`]),

@@ -7,7 +7,9 @@ import {
   formatChange,
   formatEdits,
   lastConnection,
+  linkOf,
   ownEntries,
+  placeOf,
   planUndo,
   readTarget,
   secretsOf,
@@ -35,14 +37,16 @@ export const disconnect: CommandDef = {
       ({ name }) => args.name === undefined || name === args.name,
     )
     const { title } = clientRow(target.client)
+    const place = placeOf(target)
     const about = {
       client: target.client,
       scope: target.scope,
       file: target.file,
+      target: linkOf(target)?.target,
       removed: own.map(({ name }) => name),
     }
     if (own.length === 0 || found === undefined) {
-      print(args.json === true, { ...about, changed: false }, () => `${title} is not connected to svc (${target.file})`)
+      print(args.json === true, { ...about, changed: false }, () => `${title} is not connected to svc (${place})`)
       return 0
     }
     const edits = own.map(({ path }): ClientEdit => ({ path, value: undefined }))
@@ -56,7 +60,7 @@ export const disconnect: CommandDef = {
     const backup = await writeEdits(context.paths, target, edits, async () => undefined)
     await revokeTokens(context, args, tokens)
     print(args.json === true, { ...about, changed: true, backup }, () =>
-      [`disconnected ${title} (${target.file})`, ...(backup === null ? [] : [`backup: ${backup}`])].join("\n"),
+      [`disconnected ${title} (${place})`, ...(backup === null ? [] : [`backup: ${backup}`])].join("\n"),
     )
     return 0
   },
@@ -75,7 +79,8 @@ export async function undoLast(
   const before = restored === undefined ? [] : readForeignServers(restored, target.file)
   const masked = secretsOf([...entries, ...before])
   const diff = formatChange(plan.now, restored ?? "", masked)
-  const about = { client: target.client, scope: target.scope, file: target.file }
+  const place = placeOf(target)
+  const about = { client: target.client, scope: target.scope, file: target.file, target: linkOf(target)?.target }
   const { title } = clientRow(target.client)
   const notes = plan.before === undefined ? ["svc removes the file, which did not exist before"] : []
   if (!(await agreed(args, target, diff, notes, `undo the last change of ${title}?`))) {
@@ -93,7 +98,7 @@ export async function undoLast(
   const isRevoked = kept.some((token) => !isAccepted(context, token))
   print(args.json === true, { ...about, changed: true }, () =>
     [
-      `restored ${target.file}`,
+      `restored ${place}`,
       ...(isRevoked ? [`its token was revoked: run \`svc connect ${target.client}\` for a new one`] : []),
     ].join("\n"),
   )

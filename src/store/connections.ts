@@ -2,13 +2,13 @@
  * The changes of client files by `svc connect`, in `connections.json` of the configuration directory, so that they can be
  * undone. The original files are in `backups/clients`.
  */
-import { existsSync, lstatSync, readFileSync, unlinkSync } from "node:fs"
+import { existsSync, lstatSync, unlinkSync } from "node:fs"
 import { basename, join } from "node:path"
 import * as z from "zod"
 import type { Clock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { editConnections, temporariesOf } from "./documents.ts"
-import { findTemporaries, makePrivateFolder, readText, replaceFile } from "./files.ts"
+import { findTemporaries, makePrivateFolder, readRegularFile, readText, replaceFile } from "./files.ts"
 import type { Paths } from "./paths.ts"
 
 /** One change of a client's file. Digests are SHA-256, hexadecimal. */
@@ -77,7 +77,7 @@ export function backUpClientFile(paths: Paths, client: string, file: string, clo
     join(folder, `${client}-${new Date(time).toISOString().replaceAll(":", "-")}-${basename(file)}`)
   let time = clock.now()
   while (existsSync(nameAt(time))) time++
-  replaceFile(nameAt(time), readFileSync(file), 0o600)
+  replaceFile(nameAt(time), readRegularFile(file), 0o600)
   return nameAt(time)
 }
 

@@ -6,6 +6,7 @@ import {
   closeSync,
   constants,
   existsSync,
+  fstatSync,
   fsyncSync,
   lstatSync,
   mkdirSync,
@@ -15,6 +16,7 @@ import {
   readlinkSync,
   realpathSync,
   renameSync,
+  type Stats,
   statSync,
   unlinkSync,
   writeFileSync,
@@ -41,13 +43,32 @@ export function withPrivateUmask<T>(open: () => T): T {
  */
 export function readText(path: string): string | undefined {
   try {
-    return decodeText(readFileSync(path))
+    return decodeText(readRegularFile(path))
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && (cause.code === "ENOENT" || cause.code === "ENOTDIR"))
       return undefined
     if (cause instanceof Error && "code" in cause && cause.code === "EISDIR")
       throw new ConfigError([{ code: "read", severity: "error", file: path, message: DIRECTORY }], { cause })
     throw new UnavailableError(`cannot read ${path}: ${fileProblem(cause)}`, { cause })
+  }
+}
+
+/**
+ * Returns the bytes of a file. Throws the error of the system, or an UnavailableError if it is no regular file or too large: a
+ * repository or another program may have put a pipe there, which would block svc, or a link to a device without an end.
+ */
+export function readRegularFile(path: string): Buffer {
+  // Not even opened if it is none: opening a device may have an effect.
+  requireRegular(statSync(path))
+  const handle = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0))
+  try {
+    const facts = fstatSync(handle)
+    requireRegular(facts)
+    if (facts.size > MAX_FILE_BYTES)
+      throw new UnavailableError(`it has ${facts.size} bytes, and svc reads at most ${MAX_FILE_BYTES}`)
+    return readFileSync(handle)
+  } finally {
+    closeSync(handle)
   }
 }
 
@@ -92,6 +113,15 @@ export function linkTarget(path: string): string {
     target = resolve(realpathSync(dirname(target)), readlinkSync(target))
   }
   throw new UnavailableError(`cannot write ${path}: its symbolic links lead in a circle`)
+}
+
+/** Returns the path to which a write goes: without the links of the file and of its folders, which need not exist. */
+export function realTarget(path: string): string {
+  const target = linkTarget(resolve(path))
+  const missing = [basename(target)]
+  let folder = dirname(target)
+  for (; !existsSync(folder) && folder !== dirname(folder); folder = dirname(folder)) missing.unshift(basename(folder))
+  return join(realpathSync(folder), ...missing)
 }
 
 /** Writes a file of svc's own state in the same way, with mode 0600; replaces a symbolic link itself. */
@@ -167,6 +197,13 @@ export function removeAll(files: readonly string[]): void {
 const DIRECTORY = "this is a directory: move it away, or choose a file"
 
 /** The limit of Linux. */
+function requireRegular(facts: Stats): void {
+  // The system's own error says that it is a directory.
+  if (!facts.isFile() && !facts.isDirectory()) throw new UnavailableError("it is not a regular file")
+}
+
+/** Clients keep whole conversations in the file with their settings. */
+const MAX_FILE_BYTES = 256 * 1024 * 1024
 const MAX_LINKS = 40
 
 function isZombie(pid: number): boolean {

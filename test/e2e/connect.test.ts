@@ -175,6 +175,69 @@ test("a file that did not exist is created for its user alone, and removed by th
   expect([lstatSync(link).isSymbolicLink(), readIfThere(target)]).toEqual([true, undefined])
 })
 
+test("a link of a project is named with its target, in the question and in the answers [connect:link]", async () => {
+  const folder = home({ "outside/other.json": "{}\n", "project/.vscode/note": "", "project/inner/real.json": "{}\n" })
+  const project = join(folder, "project")
+  const target = join(folder, "outside/other.json")
+  const svc = (...args: string[]) => runSvc([...args, "--config-dir", folder], freshEnv(folder), "", project)
+  const connect = (client: string, ...args: string[]) =>
+    svc("connect", client, "--scope", "project", "--url", "http://127.0.0.1:1/mcp", ...args)
+  symlinkSync("../outside/other.json", join(project, ".mcp.json"))
+  const shown = `${join(project, ".mcp.json")}, a link to ${target} outside of the project`
+  expect((await connect("claude-code", "--dry-run")).stdout).toStartWith(`${shown}\n`)
+  expect(readFileSync(target, "utf8")).toBe("{}\n")
+  const connected = await connect("claude-code", "--yes")
+  expect([connected.code, connected.stderr.startsWith(`${shown}\n`)]).toEqual([0, true])
+  expect(connected.stdout).toContain(`svc in ${shown}\n`)
+  const again = JSON.parse((await connect("claude-code", "--yes", "--json")).stdout)
+  expect([again.file, again.target]).toEqual([join(project, ".mcp.json"), target])
+  expect((await svc("connect", "claude-code", "--scope", "project", "--undo", "--yes")).stdout).toContain(
+    `restored ${shown}`,
+  )
+  // A folder may be the link, and the file need not exist.
+  symlinkSync("../outside", join(project, ".cursor"))
+  const beside = join(folder, "outside/mcp.json")
+  expect((await connect("cursor", "--yes")).stdout).toContain(`, a link to ${beside} outside of the project`)
+  expect(existsSync(beside)).toBe(true)
+  // Within the project, and for a file of the user, the target is named too; a file that is no link is not.
+  symlinkSync("../inner/real.json", join(project, ".vscode/mcp.json"))
+  expect((await connect("vscode", "--dry-run")).stdout).toContain(`, a link to ${join(project, "inner/real.json")}\n`)
+  mkdirSync(join(folder, ".gemini"))
+  symlinkSync("../outside/other.json", join(folder, ".gemini/settings.json"))
+  const user = ["--url", "http://127.0.0.1:1/mcp", "--dry-run"]
+  expect((await svc("connect", "gemini", ...user)).stdout).toContain(`settings.json, a link to ${target}\n`)
+  expect((await svc("connect", "windsurf", ...user)).stdout).not.toContain("a link to")
+})
+
+test.skipIf(process.platform === "win32")(
+  "a device or a pipe in place of a client's file is not opened [files:regular]",
+  async () => {
+    const folder = home({ ".cursor/mcp.json": CURSOR })
+    const project = join(folder, "project")
+    mkdirSync(join(project, ".vscode"), { recursive: true })
+    mkdirSync(join(project, ".gemini"))
+    symlinkSync("/dev/zero", join(project, ".mcp.json"))
+    Bun.spawnSync(["mkfifo", join(project, ".vscode/mcp.json"), join(folder, "named")])
+    symlinkSync(project, join(project, ".gemini/settings.json"))
+    const svc = (...args: string[]) => runSvc([...args, "--config-dir", folder], freshEnv(folder), "", project)
+    const listed = await svc("connect", "--list")
+    expect([listed.code, listed.stdout.match(/^cursor /gm)?.length]).toEqual([0, 1])
+    const imported = await svc("config", "import", "--project", "--yes", "--no-wait")
+    for (const file of [".mcp.json", ".vscode/mcp.json"])
+      expect(imported.stderr).toMatch(new RegExp(`${file}.*it is not a regular file`))
+    expect(readFileSync(join(folder, "mcp.json"), "utf8")).toContain("other")
+    for (const file of [join(project, ".mcp.json"), join(folder, "named")]) {
+      const { code, stderr } = await svc("config", "import", file, "--yes", "--no-wait")
+      expect([code === 0, stderr]).toEqual([false, expect.stringContaining("it is not a regular file")])
+    }
+    for (const client of ["claude-code", "vscode"]) {
+      const { code, stderr } = await svc("connect", client, "--scope", "project", "--yes")
+      expect([client, code === 0, stderr]).toEqual([client, false, expect.stringContaining("it is not a regular file")])
+    }
+    expect((await svc("doctor")).stderr).not.toContain("internal error")
+  },
+)
+
 test("what a killed connect left is undone, and removed by the next connect, serve and doctor --fix [connect:leftovers]", async () => {
   const folder = home({ ".cursor/mcp.json": CURSOR })
   const [file, svc] = [join(folder, ".cursor/mcp.json"), inFolder(folder)]
