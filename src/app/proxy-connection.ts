@@ -1,8 +1,9 @@
 /** Connects to the socket on which the running svc serves `svc proxy` and the other commands that are its clients. */
 import type { Socket } from "bun"
 import { proxyEndpoint } from "../serve/control-socket.ts"
-import type { InstanceConnection, ProxyDeps } from "../serve/proxy-client.ts"
+import type { ProxyDeps } from "../serve/proxy-client.ts"
 import { createSendQueue } from "../serve/proxy-server.ts"
+import type { InstanceConnection } from "../serve/proxy-state.ts"
 import type { Paths } from "../store/paths.ts"
 import { createSplitter } from "../wire/lines.ts"
 

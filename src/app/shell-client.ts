@@ -10,8 +10,8 @@ import { readOptions } from "../lib/command-line.ts"
 import { RequestError, RPC_CODE, UnavailableError } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import { version } from "../lib/version.ts"
-import type { ProxyLink } from "../serve/proxy-client.ts"
 import { formatProxyMessage, isProxyMessage, type ProxyMessage, parseProxyMessage } from "../serve/proxy-server.ts"
+import type { ProxyLink } from "../serve/proxy-state.ts"
 import {
   META_CLIENT_CAPABILITIES,
   META_CLIENT_INFO,

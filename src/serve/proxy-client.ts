@@ -27,12 +27,17 @@ import {
   type Params,
 } from "../wire/message.ts"
 import { formatProxyMessage, isProxyMessage, type ProxyMessage, parseProxyMessage } from "./proxy-server.ts"
+import {
+  INITIAL_PROXY,
+  type InstanceConnection,
+  linkOf,
+  type ProxyEffect,
+  type ProxyEvent,
+  type ProxyState,
+  refusalOf,
+  step,
+} from "./proxy-state.ts"
 import type { ProjectContext } from "./trusted-client.ts"
-
-/** An open connection to the instance. */
-export type ProxyLink = { send(line: Uint8Array | string): void; close(): void }
-
-export type InstanceConnection = { readonly link: ProxyLink; readonly token: string }
 
 export type ProxyDeps = {
   readonly clock: Clock
@@ -48,11 +53,7 @@ export type ProxyDeps = {
 }
 
 export class ProxySession {
-  private link: ProxyLink | undefined
-  /** Whether the instance has accepted the hello. Nothing else is sent before that. */
-  private isWelcome = false
-  /** Why the instance refused the hello, or the last `moved`. */
-  private refusal: string | undefined
+  private state: ProxyState = INITIAL_PROXY
   /** The project that was last sent to the instance. */
   private sentContext: ProjectContext | undefined
   private initialize: { readonly key: string; readonly line: string; answered: boolean } | undefined
@@ -74,14 +75,7 @@ export class ProxySession {
   private cancelHold: (() => void) | undefined
   private cancelRetry: (() => void) | undefined
   private readonly backoff = new Backoff({ first: FIRST_PAUSE_MS, max: MAX_PAUSE_MS })
-  private connecting = false
-  /** Whether an instance is starting for this session, so that the client's user waits for the outcome. */
-  private isStarting = false
-  private noted = false
   private count = 0
-  private closed = false
-  /** Whether this connection follows an earlier one. */
-  private isReconnect = false
 
   constructor(
     private context: ProjectContext,
@@ -90,14 +84,13 @@ export class ProxySession {
 
   /** Connects, and reconnects whenever the connection is lost, until `close`. */
   start(): void {
-    void this.connect()
+    this.dispatch({ kind: "start" })
   }
 
   /** Sends the client's new project to the instance. */
   moved(project: ProjectContext): void {
     this.context = project
-    if (this.isWelcome) this.move()
-    else if (this.link === undefined) this.retry(0)
+    this.dispatch({ kind: "moved" })
   }
 
   /** Resolves when no request waits for its response and no start is under way; streams do not count. */
@@ -109,10 +102,8 @@ export class ProxySession {
 
   /** Ends the session: the client has disconnected. */
   close(): void {
-    this.closed = true
-    this.cancelRetry?.()
     this.cancelHold?.()
-    this.link?.close()
+    this.dispatch({ kind: "close" })
   }
 
   /** Handles one line of the client. */
@@ -134,7 +125,8 @@ export class ProxySession {
       }
     }
     if (!relayed) return
-    if (this.refusal === undefined && this.isWelcome && this.ownRequests.size === 0) this.link?.send(line)
+    const { state } = this
+    if (state.kind === "open" && state.refusal === undefined && this.ownRequests.size === 0) state.link.send(line)
     else this.hold(line)
   }
 
@@ -143,23 +135,69 @@ export class ProxySession {
    * nothing if the session has been connected since the start: then the instance ended later.
    */
   startFailed(reason: string): void {
-    if (!this.isStarting) return
-    this.deps.note(reason)
-    this.absence = reason
-    if (!this.isWelcome) this.fail(reason)
-    this.started()
+    this.dispatch({ kind: "startFailed", reason })
   }
 
   // ---
 
-  private isWaiting(): boolean {
-    return this.isStarting || [...this.open.values()].some(({ method }) => method !== "subscriptions/listen")
+  private dispatch(event: ProxyEvent): void {
+    const [state, effects] = step(this.state, event)
+    this.state = state
+    for (const effect of effects) this.run(effect)
+    this.resolveDrained()
   }
 
-  /** Records that a start is over. */
-  private started(): void {
-    this.isStarting = false
-    this.resolveDrained()
+  private run(effect: ProxyEffect): void {
+    switch (effect.kind) {
+      case "connect":
+        void this.connect()
+        return
+      case "hello":
+        this.sendContext({ svc: "hello", token: effect.connection.token, surroundings: this.context })
+        return
+      case "move":
+        this.sendContext({ svc: "moved", surroundings: this.context })
+        return
+      case "note":
+        this.deps.note(effect.text)
+        return
+      case "fail":
+        if (effect.isLasting) this.absence = effect.reason
+        this.fail(effect.reason)
+        return
+      case "endRequests":
+        this.endRequests()
+        return
+      case "resume":
+        this.resume(effect.isReconnect)
+        return
+      case "announce":
+        this.announce()
+        return
+      case "retry":
+        this.cancelRetry?.()
+        this.cancelRetry = this.deps.clock.after(this.pauseAfter(effect.after), () => this.dispatch({ kind: "due" }))
+        return
+      case "cancelRetry":
+        this.cancelRetry?.()
+        return
+      case "resetBackoff":
+        this.backoff.reset()
+        return
+      case "closeLink":
+        effect.link.close()
+    }
+  }
+
+  private pauseAfter(reason: "now" | "backoff" | "refusal"): number {
+    if (reason === "backoff") return this.backoff.next()
+    return reason === "now" ? 0 : REFUSED_PAUSE_MS
+  }
+
+  private isWaiting(): boolean {
+    return (
+      this.state.kind === "starting" || [...this.open.values()].some(({ method }) => method !== "subscriptions/listen")
+    )
   }
 
   /** Removes a request that has its response or needs none. */
@@ -198,13 +236,14 @@ export class ProxySession {
     if (this.heldLines.length >= MAX_HELD)
       this.fail("svc is not running, and too many requests wait for it; try again when it runs")
     this.heldLines.push(line)
-    if (this.refusal !== undefined) {
-      this.fail(this.refusal)
+    const refusal = refusalOf(this.state)
+    if (refusal !== undefined) {
+      this.fail(refusal)
       return
     }
     this.cancelHold ??= this.deps.clock.after(HOLD_MS, () => {
       this.cancelHold = undefined
-      if (!this.isWelcome) this.fail(this.absence)
+      if (this.state.kind !== "open") this.fail(this.absence)
     })
   }
 
@@ -219,46 +258,22 @@ export class ProxySession {
   }
 
   private async connect(): Promise<void> {
-    this.connecting = true
     const found = await this.deps
-      .connect({ line: (bytes) => this.line(bytes), lost: () => this.lost() })
+      .connect({ line: (bytes) => this.line(bytes), lost: () => this.dispatch({ kind: "lost" }) })
       .catch(() => undefined)
-    this.connecting = false
-    if (found === "starting") this.isStarting = true
-    if (found === undefined || found === "starting") {
-      if (this.closed) return
-      if (!this.noted && found === undefined) this.deps.note("no svc is running for this configuration; waiting for it")
-      this.noted = true
-      return this.retry(this.backoff.next())
-    }
-    if (this.closed) return found.link.close()
-    this.link = found.link
+    if (found === undefined || found === "starting")
+      this.dispatch({ kind: "unfound", isStarting: found === "starting" })
+    else this.dispatch({ kind: "connected", connection: found })
+  }
+
+  private sendContext(message: ProxyMessage): void {
     this.sentContext = this.context
-    this.sendMessage({ svc: "hello", token: found.token, surroundings: this.context })
+    this.send(formatProxyMessage(message))
   }
 
-  private move(): void {
-    this.sentContext = this.context
-    this.sendMessage({ svc: "moved", surroundings: this.context })
-  }
-
-  private retry(ms: number): void {
-    this.after(ms, () => {
-      if (!this.closed && !this.connecting && this.link === undefined) void this.connect()
-    })
-  }
-
-  /** Sets the one retry timer. */
-  private after(ms: number, again: () => void): void {
-    this.cancelRetry?.()
-    this.cancelRetry = this.deps.clock.after(ms, () => {
-      this.cancelRetry = undefined
-      again()
-    })
-  }
-
-  private sendMessage(message: ProxyMessage): void {
-    this.link?.send(formatProxyMessage(message))
+  /** Sends a line to the instance, if there is a connection. */
+  private send(line: string): void {
+    linkOf(this.state)?.send(line)
   }
 
   /** Handles one line of the instance. */
@@ -286,42 +301,28 @@ export class ProxySession {
   }
 
   private handleMessage(message: ProxyMessage): void {
-    if (message.svc === "refused") {
-      if (message.message !== this.refusal) this.deps.note(message.message)
-      this.refusal = message.message
-      this.fail(message.message)
-      // Tries again later, because a missing preset may be created.
-      if (this.isWelcome) this.after(REFUSED_PAUSE_MS, () => this.move())
-    }
+    if (message.svc === "refused") this.dispatch({ kind: "refused", reason: message.message })
     if (message.svc === "note") this.deps.note(message.message)
-    if (message.svc !== "welcome") return
-    const refused = this.refusal !== undefined
-    this.refusal = undefined
-    if (this.isWelcome) {
-      this.cancelRetry?.()
-      if (refused) this.announce()
-      return
-    }
-    if (this.noted) this.deps.note("connected to svc")
-    this.noted = false
-    this.backoff.reset()
-    this.isWelcome = true
-    this.started()
-    if (this.sentContext !== this.context) this.move()
+    if (message.svc === "welcome") this.dispatch({ kind: "welcome" })
+  }
+
+  /** Sends the session to the instance. */
+  private resume(isReconnect: boolean): void {
+    if (this.sentContext !== this.context) this.dispatch({ kind: "moved" })
     const { initialize } = this
     if (initialize?.answered !== true) {
-      if (this.isReconnect) this.resume()
+      if (isReconnect) this.reopenStreams()
       this.flush()
       return
     }
     // The new instance needs `initialize` before any other request.
     this.ownRequests.set(initialize.key, () => {
-      if (this.initialized !== undefined) this.link?.send(this.initialized)
+      if (this.initialized !== undefined) this.send(this.initialized)
       for (const line of this.replays.values()) this.replay(line)
-      this.resume()
+      this.reopenStreams()
       this.flush()
     })
-    this.link?.send(initialize.line)
+    this.send(initialize.line)
   }
 
   /** Sends a recorded request under an id of the proxy's own. */
@@ -330,13 +331,13 @@ export class ProxySession {
     this.ownRequests.set(keyOfId(id), () => {
       if (this.ownRequests.size === 0) this.flush()
     })
-    this.link?.send(JSON.stringify({ ...(parseExact(line) as Params), id }))
+    this.send(JSON.stringify({ ...(parseExact(line) as Params), id }))
   }
 
   /** Opens the client's subscription streams at the new instance. */
-  private resume(): void {
+  private reopenStreams(): void {
     for (const { method, line } of this.open.values())
-      if (method === "subscriptions/listen" && !this.heldLines.includes(line)) this.link?.send(line)
+      if (method === "subscriptions/listen" && !this.heldLines.includes(line)) this.send(line)
     this.announce()
   }
 
@@ -355,20 +356,12 @@ export class ProxySession {
     if (this.ownRequests.size > 0) return
     this.cancelHold?.()
     this.cancelHold = undefined
-    for (const line of this.heldLines.splice(0)) this.link?.send(line)
+    for (const line of this.heldLines.splice(0)) this.send(line)
   }
 
-  private lost(): void {
-    const known = this.isWelcome
-    this.link = undefined
-    this.isWelcome = false
+  /** Fails the requests that were in flight when the connection was lost, and cancels those of the instance. */
+  private endRequests(): void {
     this.ownRequests.clear()
-    if (this.closed) return
-    if (known) {
-      this.isReconnect = true
-      this.noted = true
-      this.deps.note("connection to svc lost; waiting for it")
-    }
     for (const id of this.serverRequests.values())
       this.deps.send(notificationText("notifications/cancelled", { requestId: id, reason: "connection to svc lost" }))
     this.serverRequests.clear()
@@ -388,7 +381,6 @@ export class ProxySession {
       )
       this.settle(key)
     }
-    this.retry(this.refusal === undefined ? this.backoff.next() : REFUSED_PAUSE_MS)
   }
 }
 
