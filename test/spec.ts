@@ -476,6 +476,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "paths and queries of addresses may be secret, and the runtime's messages contain them",
   },
+  "config:edit:judgement": {
+    says: "commands, internal tools and REST refuse the same edits: those with a new error; a variable that is not set is an error only if a server that is loaded would be left out",
+    from: "choice",
+    why: "what svc accepts must not depend on who asks",
+  },
   "config:edit:lock": {
     says: "two edits at the same time lose nothing; the lock of a killed process is released at once",
     from: "choice",

@@ -1,7 +1,7 @@
 /** The context of a command: the configuration directory, its documents, and the running svc that serves them, if any. */
 import { dirname, join } from "node:path"
 import type { ArgsDef } from "citty"
-import { createReload, type ReloadResult } from "../agent/reload.ts"
+import { createReload } from "../agent/reload.ts"
 import { resolveCommand } from "../backend/resolve-command.ts"
 import { type Document, parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
@@ -35,6 +35,8 @@ export type CommandContext = {
   /** What plans depend on besides the documents; `world` adds `.env`. */
   readonly baseWorld: Omit<HostEnvironment, "dotenv">
   world(): HostEnvironment
+  /** Returns the environment with a text of `.env`. Throws a ConfigError if the text is not valid. */
+  worldOf(dotenv: string): HostEnvironment
   document(): Document
   /** Calls a control method of the running instance; undefined if none runs. `timeout` in milliseconds. */
   ask(method: string, params?: Params, timeout?: number): Promise<unknown>
@@ -51,11 +53,13 @@ export function openContext(
   const paths = findPaths(args, missing)
   const own = ownService(paths, [servedUrl(paths) ?? defaultAddress()])
   const baseWorld = { parent: env, platform, home: homeDirectory(), folder: dirname(paths.file), own }
+  const worldOf = (dotenv: string) => ({ ...baseWorld, dotenv: parseDotenv(dotenv, paths.dotenv) })
   return {
     paths,
     baseWorld,
     document: () => parseDocument(readTexts(paths).config() ?? "", paths.file),
-    world: () => ({ ...baseWorld, dotenv: parseDotenv(readTexts(paths).dotenv() ?? "", paths.dotenv) }),
+    world: () => worldOf(readTexts(paths).dotenv() ?? ""),
+    worldOf,
     ask: (method, params = {}, timeout) => callControl(paths, method, params, timeout),
     tellNeighbors: (timeout) => callNeighbors(paths, "reload", {}, timeout),
   }
@@ -99,11 +103,7 @@ export function commandProblem({ name, launch }: ServerSpec): string | undefined
 }
 
 /** Returns the issues that a start or a reload would find in these texts. */
-export const findIssues = (context: CommandContext, read: () => DocumentTexts): readonly Issue[] =>
-  dryReload(context, read).issues
-
-/** Returns the outcome that a reload of these texts would have. */
-export function dryReload({ paths, baseWorld }: CommandContext, read: () => DocumentTexts): ReloadResult {
+export function findIssues({ paths, baseWorld }: CommandContext, read: () => DocumentTexts): readonly Issue[] {
   const reload = createReload({
     agent: { setPresets() {}, refuse() {} },
     instances: { update: () => ({ added: [], removed: [], replaced: [], retuned: [] }) },
@@ -112,7 +112,7 @@ export function dryReload({ paths, baseWorld }: CommandContext, read: () => Docu
     read,
     world: baseWorld,
   })
-  return reload()
+  return reload().issues
 }
 
 /** The status of a running svc with its addresses: of svc itself, and for clients. */

@@ -16,7 +16,7 @@ import { finishChange, START_ARGS, type WrittenChange } from "../app/follow.ts"
 import { say, table } from "../app/output.ts"
 import { isSameValue, readClientDocument } from "../config/client-edit.ts"
 import { CLIENTS, type ClientFile, type ClientName, clientFiles } from "../config/clients.ts"
-import { addVariables, parseDotenv } from "../config/dotenv.ts"
+import { addVariables } from "../config/dotenv.ts"
 import { addServer, writtenServers } from "../config/edit.ts"
 import { lookUpVariable } from "../config/environment.ts"
 import { type ForeignServer, isSameServer, isSvc, readForeignServers } from "../config/import.ts"
@@ -223,12 +223,12 @@ const withVariables = (server: Params, name: string): Params =>
 
 /** Writes servers to mcp.json, and their secrets to `.env`. */
 function write(
-  { baseWorld, paths }: CommandContext,
+  { paths, worldOf }: CommandContext,
   servers: readonly Ready[],
   written: WrittenDocuments,
 ): WrittenDocuments {
   return servers.reduce(({ config, dotenv }, { name, server, variables: inputs }) => {
-    const world = { ...baseWorld, dotenv: parseDotenv(dotenv, paths.dotenv) }
+    const world = worldOf(dotenv)
     const { server: safe, variables } = externalizeSecrets(server, slugOf(name).toUpperCase(), NO_SECRETS, world)
     const all = { ...variables, ...inputs }
     const isNew = Object.keys(all).length > 0

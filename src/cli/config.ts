@@ -17,8 +17,9 @@ import { formatIssue, type Issue, RequestError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { readTokens, refusedTokens } from "../store/client-tokens.ts"
-import { editConfig, listBackups, readTexts } from "../store/documents.ts"
+import { listBackups, readTexts } from "../store/documents.ts"
 import type { Paths } from "../store/paths.ts"
+import { editConfig } from "../store/transaction.ts"
 import { importServers } from "./config-import.ts"
 
 export const config: CommandGroup = {

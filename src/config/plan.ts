@@ -133,8 +133,7 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
     const planned = planServer(name, name, config, defaults, world)
     if (isDisabled(config)) disabled.push(name)
     else if ("problems" in planned) {
-      const isUnset = planned.problems.some((problem) => problem.endsWith(UNSET))
-      const kept = isUnset ? undefined : keep(server, last.servers)
+      const kept = planned.problems.some(isUnset) ? undefined : keep(server, last.servers)
       for (const problem of planned.problems)
         if (kept === undefined) reject(server, "server", problem)
         else issues.push(issueAt(document, "error", "server", server.path, `${name}: ${problem}`, name))
@@ -153,6 +152,9 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
   const idle = unclaimed.flatMap((entry) => idleServerOf(document, entry, disabled.includes(entry.name), issues) ?? [])
   return { specs, templates: rendered, disabled, idle, issues, idleSecrets }
 }
+
+/** Whether the message of a problem or an issue says that a variable is not set. */
+export const isUnset = (message: string): boolean => message.endsWith(UNSET)
 
 /** Plans one server under an id; a template must be rendered already. */
 export function planServer(

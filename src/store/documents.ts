@@ -47,20 +47,13 @@ export async function createMissing(paths: Paths, clock: Clock): Promise<boolean
 }
 
 /**
- * Edits mcp.json by a function from text to text, under a lock, so that no concurrent edit is lost. Keeps the old text in
- * `backups`. Throws what `change` throws, with nothing written. Resolves to false if nothing changed.
+ * Edits presets.json by a function from text to text, under a lock, so that no concurrent edit is lost. Throws what `change`
+ * throws, with nothing written. Resolves to false if nothing changed. `store/transaction.ts` edits mcp.json and `.env`.
  */
-export const editConfig = (paths: Paths, change: (text: string) => string, clock: Clock): Promise<boolean> =>
-  editFile(paths, paths.file, MINIMAL, change, clock, (before) => {
-    backup(paths, before, clock)
-    pruneBackups(paths)
-  })
-
-/** Edits presets.json in the same way, without a backup. */
 export const editPresets = (paths: Paths, change: (text: string) => string, clock: Clock): Promise<boolean> =>
   editFile(paths, paths.presets, "{}\n", change, clock)
 
-/** Edits a file of tokens in the same way, without a backup. */
+/** Edits a file of tokens in the same way. */
 export const editTokens = (
   paths: Paths,
   file: string,
@@ -68,7 +61,7 @@ export const editTokens = (
   clock: Clock,
 ): Promise<boolean> => editFile(paths, file, '{"tokens":[]}\n', change, clock)
 
-/** Edits the file of connections to clients in the same way, without a backup. */
+/** Edits the file of connections to clients in the same way. */
 export const editConnections = (
   paths: Paths,
   file: string,
@@ -163,7 +156,6 @@ async function editFile(
   empty: string,
   change: (text: string) => string,
   clock: Clock,
-  onedit?: (before: string) => void,
 ): Promise<boolean> {
   const release = await lockFile(paths, file, clock)
   try {
@@ -171,7 +163,6 @@ async function editFile(
       const before = readText(file)
       const after = change(before ?? empty)
       if (after === before) return false
-      if (before !== undefined) onedit?.(before)
       // Editors ignore the lock: the loop reads a text again that was saved meanwhile.
       const isUnchanged = () => readText(file) === before
       if (replaceFile(file, after, before === undefined ? 0o600 : undefined, isUnchanged)) return true

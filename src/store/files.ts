@@ -41,17 +41,10 @@ export function withPrivateUmask<T>(open: () => T): T {
  * Returns the text of a file; undefined if it is missing. Throws a ConfigError if it is a directory, and an UnavailableError
  * if it cannot be read.
  */
-export function readText(path: string): string | undefined {
-  try {
-    return decodeText(readRegularFile(path))
-  } catch (cause) {
-    if (cause instanceof Error && "code" in cause && (cause.code === "ENOENT" || cause.code === "ENOTDIR"))
-      return undefined
-    if (cause instanceof Error && "code" in cause && cause.code === "EISDIR")
-      throw new ConfigError([{ code: "read", severity: "error", file: path, message: DIRECTORY }], { cause })
-    throw new UnavailableError(`cannot read ${path}: ${fileProblem(cause)}`, { cause })
-  }
-}
+export const readText = (path: string): string | undefined => readIfThere(path, (bytes) => decodeText(bytes))
+
+/** Returns the bytes of a file, and otherwise the same as `readText`. */
+export const readBytes = (path: string): Buffer | undefined => readIfThere(path, (bytes) => bytes)
 
 /**
  * Returns the bytes of a file. Throws the error of the system, or an UnavailableError if it is no regular file or too large: a
@@ -193,6 +186,18 @@ export function removeAll(files: readonly string[]): void {
 }
 
 // ---
+
+function readIfThere<T>(path: string, decode: (bytes: Buffer) => T): T | undefined {
+  try {
+    return decode(readRegularFile(path))
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause && (cause.code === "ENOENT" || cause.code === "ENOTDIR"))
+      return undefined
+    if (cause instanceof Error && "code" in cause && cause.code === "EISDIR")
+      throw new ConfigError([{ code: "read", severity: "error", file: path, message: DIRECTORY }], { cause })
+    throw new UnavailableError(`cannot read ${path}: ${fileProblem(cause)}`, { cause })
+  }
+}
 
 const DIRECTORY = "this is a directory: move it away, or choose a file"
 

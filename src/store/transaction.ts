@@ -12,7 +12,6 @@ import { existsSync, readdirSync, readFileSync, rmdirSync, statSync, unlinkSync 
 import { join } from "node:path"
 import type { Clock } from "../lib/clock.ts"
 import { digest } from "../lib/digest.ts"
-import { fileProblem, UnavailableError } from "../lib/errors.ts"
 import { isObject } from "../wire/message.ts"
 import { hasBundles, sweepBundles } from "./bundles.ts"
 import {
@@ -24,7 +23,7 @@ import {
   MINIMAL,
   pruneBackups,
 } from "./documents.ts"
-import { decodeText, replaceFile, replaceState } from "./files.ts"
+import { decodeText, readBytes, replaceFile, replaceState } from "./files.ts"
 import { type Release, tryAcquireOnce } from "./lock.ts"
 import { ownName, type Paths } from "./paths.ts"
 
@@ -73,6 +72,17 @@ export async function changeDocuments(
   } finally {
     release()
   }
+}
+
+/** Edits mcp.json alone, without a trial. Resolves to false if nothing changed. */
+export async function editConfig(paths: Paths, edit: (text: string) => string, clock: Clock): Promise<boolean> {
+  const { before, after, keep } = await changeDocuments(
+    paths,
+    ({ config, dotenv }) => ({ config: edit(config), dotenv }),
+    clock,
+  )
+  keep()
+  return after.config !== before.config
 }
 
 /** Undoes the trials of processes that have ended, and removes their other files. Returns a sentence for each trial. */
@@ -293,10 +303,6 @@ const textsOf = ({ config, dotenv }: Originals): WrittenDocuments => ({
 })
 
 function read(path: string): Original {
-  if (!existsSync(path)) return undefined
-  try {
-    return { bytes: readFileSync(path), mode: statSync(path).mode & 0o777 }
-  } catch (cause) {
-    throw new UnavailableError(`cannot read ${path}: ${fileProblem(cause)}`, { cause })
-  }
+  const bytes = readBytes(path)
+  return bytes === undefined ? undefined : { bytes, mode: statSync(path).mode & 0o777 }
 }

@@ -6,14 +6,14 @@ import { isDeepStrictEqual } from "node:util"
 import { parseDocument } from "../config/document.ts"
 import { addVariables } from "../config/dotenv.ts"
 import { type Edit, writtenServers } from "../config/edit.ts"
+import { isUnset } from "../config/plan.ts"
 import { slugOf } from "../config/server-spec.ts"
 import { sha256 } from "../lib/digest.ts"
-import { ConfigError, type Issue } from "../lib/errors.ts"
 import { canonical } from "../lib/json.ts"
 import { nearest } from "../lib/nearest.ts"
 import type { Bundle } from "../registry/bundle.ts"
 import type { AppliedChange, DocumentChange, WrittenDocuments } from "../store/transaction.ts"
-import { planDocument } from "../template/instance.ts"
+import { judgeEdit } from "../template/edit-judgement.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { externalizeSecrets, fillPlaceholders, type SecretLocations } from "./externalize-secrets.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
@@ -35,28 +35,11 @@ export function resolveServerName(config: string, given: string): string {
 /** Returns a server as written in mcp.json; an empty object if it is not there. */
 export const writtenServer = (config: string, name: string): Params => writtenServers(config).get(name)?.server ?? {}
 
-/**
- * Returns the warnings about the documents after a change. Throws a ToolError if the change makes a server invalid, so that svc
- * leaves it out.
- */
+/** Returns the warnings about a change of the documents. Throws a ToolError if it must not be written. */
 export function validateChange({ editor }: PlanContext, before: WrittenDocuments, after: WrittenDocuments): string[] {
-  const issuesOf = ({ config, dotenv }: WrittenDocuments): readonly Issue[] => {
-    try {
-      const document = parseDocument(config, "mcp.json")
-      const world = editor.world(dotenv)
-      return planDocument(document, world).plan.issues
-    } catch (error) {
-      if (error instanceof ConfigError) return error.issues
-      throw error
-    }
-  }
-  // Two servers may have the same message.
-  const keyOf = ({ server = "", message }: Issue) => `${server} ${message}`
-  const known = new Set(issuesOf(before).map(keyOf))
-  const fresh = issuesOf(after).filter((issue) => !known.has(keyOf(issue)))
-  const errors = fresh.filter(({ severity }) => severity === "error")
-  if (errors.length > 0) throw new ToolError("invalid_argument", errors.map(({ message }) => message).join("; "))
-  return fresh.map(({ message }) => message)
+  const { refused, warnings } = judgeEdit(before, after, editor.world)
+  if (refused.length > 0) throw invalidChange(refused.map(({ message }) => message))
+  return warnings.map(({ message }) => message)
 }
 
 /**
@@ -129,7 +112,10 @@ export function planWrite(
   const isNew = Object.keys(variables).length > 0
   const dotenv = isNew ? addVariables(written.dotenv, variables, ".env") : written.dotenv
   const documents = { config: edit(safe)(written.config), dotenv }
-  return { documents, references, warnings: validateChange(context, written, documents) }
+  const warnings = validateChange(context, written, documents)
+  // An installation ends when the server is connected, and a server without a variable does not start.
+  if (warnings.some(isUnset)) throw invalidChange(warnings.filter(isUnset))
+  return { documents, references, warnings }
 }
 
 /**
@@ -172,6 +158,8 @@ export function withMergePatch(target: Params, patch: Params): Params {
 }
 
 // ---
+
+const invalidChange = (problems: readonly string[]): ToolError => new ToolError("invalid_argument", problems.join("; "))
 
 /** Returns `serverDefaults` as written. */
 const defaultsIn = (config: string): unknown => parseDocument(config, "mcp.json").value.serverDefaults

@@ -17,9 +17,10 @@ import { join } from "node:path"
 import { jsonSchema } from "../../src/config/schema.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { ConfigError } from "../../src/lib/errors.ts"
-import { createMissing, editConfig, listBackups, readTexts } from "../../src/store/documents.ts"
+import { createMissing, listBackups, readTexts } from "../../src/store/documents.ts"
 import { replaceFile } from "../../src/store/files.ts"
 import { ownName, type Paths, pathsOf } from "../../src/store/paths.ts"
+import { editConfig } from "../../src/store/transaction.ts"
 
 let folder: string
 let paths: Paths
@@ -168,7 +169,8 @@ test("concurrent edits lose nothing [config:edit:lock]", async () => {
 test("processes that create the file at the same time lose no edit [config:edit:lock]", async () => {
   const at = (file: string) => JSON.stringify(join(import.meta.dir, "../../src", file))
   const source = (index: number) => `
-    const { createMissing, editConfig } = await import(${at("store/documents.ts")})
+    const { createMissing } = await import(${at("store/documents.ts")})
+    const { editConfig } = await import(${at("store/transaction.ts")})
     const { systemClock } = await import(${at("lib/clock.ts")})
     const { addServer } = await import(${at("config/edit.ts")})
     const paths = ${JSON.stringify(paths)}

@@ -217,7 +217,7 @@ describe("a change of both documents", () => {
     expect(contents(blocked.directory)).toEqual(before)
     const odd = place()
     mkdirSync(join(odd.directory, ".env"))
-    expect(changeDocuments(odd, both, systemClock)).rejects.toThrow("cannot read")
+    expect(changeDocuments(odd, both, systemClock)).rejects.toThrow("this is a directory")
   })
 })
 
