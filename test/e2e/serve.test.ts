@@ -457,7 +457,7 @@ test("--version says version and commit, --help is for people", async () => {
     code: 0,
     stdout: expect.stringMatching(/^\d+\.\d+\.\d+\S* \([0-9a-f]+\)\n$/),
   })
-  const help = await runSvc(["serve", "--help"])
+  const help = await runSvc(["serve", "--help", "--all"])
   expect([help.code, help.stdout.includes("--startup-wait")]).toEqual([0, true])
   expect(help.stdout).not.toContain("\u001b")
 })
