@@ -1,9 +1,10 @@
 /** The fast path and the slow path of an answer give the same JSON, whatever a backend writes. */
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
+import type { Caller } from "../../src/backend/attribution.ts"
 import { UndeliveredError } from "../../src/backend/client-transport.ts"
 import { Connection } from "../../src/backend/connection.ts"
-import type { Scope } from "../../src/catalog/scope.ts"
+import { narrow, type Scope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { BackendError } from "../../src/lib/errors.ts"
@@ -391,4 +392,42 @@ describe("the resultType of an answer", () => {
     const legacy = (await ask("modern", { resultType: 5 }, { client: "legacy" })) as Answer
     expect(legacy.result).toMatchObject({ isError: true })
   })
+})
+
+test("a session's own process reaches its client outside of calls only while the client may see the server [auth:tags:streams]", async () => {
+  let tags = ["web"]
+  const own = { ...fakeSpec({ isolation: "session" }) }
+  const specNow = () => ({ ...own, tuning: { ...own.tuning, tags } })
+  let owner: Caller | undefined
+  const gateway = fakeGateway({
+    directory: {
+      target: () => ({ spec: specNow(), connection: undefined as never, peer: fakePeer("legacy") }),
+      async dedicated(_id, opened) {
+        owner = opened
+        return "is stopped"
+      },
+    },
+  })
+  const heard: string[] = []
+  const stream = fakeExchange({
+    notify: (text) => void heard.push(JSON.parse(text).params.data),
+    ask: async () => "asked",
+  })
+  const client = fakeClient("legacy", {
+    owner: stream,
+    scope: narrow(AGGREGATE, "web", (seen) => seen.includes("web")),
+  })
+  const request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "t" } } as const
+  const route = { id: "s", slug: "s", name: "t", mirrored: [] }
+  await relay({ request, gateway, client, exchange: fakeExchange() }, request.params, route)
+  const say = (data: string) => owner?.notify("notifications/message", { level: "info", data })
+  const ask = () => owner?.ask("roots/list", undefined, new AbortController().signal)
+  say("before")
+  expect(await ask()).toBe("asked" as never)
+  tags = ["other"]
+  say("without the tag")
+  await expect(ask()).rejects.toThrow("may no longer use this server")
+  tags = ["other", "web"]
+  say("after")
+  expect(heard).toEqual(["before", "after"])
 })

@@ -1,12 +1,13 @@
 /** The owner of a task, determined only by its id: with any number of tasks, after a restart, at every address, in both eras. */
 import { expect, test } from "bun:test"
-import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
-import type { Scope } from "../../src/catalog/scope.ts"
+import { buildCatalog, emptyCatalog, viewOf } from "../../src/catalog/catalog.ts"
+import { narrow, type Scope } from "../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { createMarker } from "../../src/lib/seal.ts"
 import type { Client } from "../../src/session/client.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
 import type { Gateway } from "../../src/session/ports.ts"
+import { watchTasks } from "../../src/session/task-watch.ts"
 import { createRequestIds, encode, textOf } from "../../src/wire/frame.ts"
 import type { Params, Request } from "../../src/wire/message.ts"
 import { manualClock } from "../clock.ts"
@@ -61,7 +62,7 @@ function setUp(era: Era, transport = "streamableHttp", idOf = (count: number) =>
       directory: { catalogOf: () => catalog, target: () => ({ spec, connection, peer: listing }) },
       tasks: { mark: createMarker(() => key) },
     })
-  return { start, seen }
+  return { start, seen, clock, catalog }
 }
 
 const clientOf = (era: Era, who: string, scope: Scope = AGGREGATE): Client => ({
@@ -120,6 +121,27 @@ test.each(ERAS)(
   },
   60_000,
 )
+
+test("a watched task is not polled for a client that may no longer see its server [auth:tags:streams]", async () => {
+  const { start, seen, clock, catalog } = setUp("modern")
+  let maySee = true
+  const scope = narrow(AGGREGATE, "some", () => maySee)
+  const [gateway, client] = [start(), clientOf("modern", "alice", scope)]
+  const task = await make(gateway, client)
+  const request: Request = {
+    ...{ jsonrpc: "2.0", id: 2, method: "subscriptions/listen" },
+    params: { notifications: { taskIds: [task] } },
+  }
+  const told: Params[] = []
+  const watched = watchTasks(request, viewOf(catalog, scope), { gateway, client }, (status) => void told.push(status))
+  const polls = () => seen.filter(({ method }) => method === "tasks/get").length
+  await clock.pass(5000)
+  expect([watched.ids, told.length, polls()]).toEqual([[task], 1, 3])
+  maySee = false
+  await clock.pass(60_000)
+  expect([told.length, polls(), clock.timers]).toEqual([1, 3, 0])
+  watched.end()
+})
 
 test("a list holds the tasks that svc remembers of a session, and a client with many evicts its own [protocol:task:list]", async () => {
   const { start } = setUp("legacy")
