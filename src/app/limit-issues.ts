@@ -2,7 +2,7 @@
  * Finds definitions that svc repaired or left out, and names, descriptions and lists that clients truncate or refuse: of a
  * connected server in its lists, of any other server in the configuration file and among the tools that svc has seen.
  */
-import { longDescriptions, longNames, MAX_DESCRIPTION } from "../catalog/client-limits.ts"
+import { longDescriptions, MAX_DESCRIPTION, nameWarnings } from "../catalog/client-limits.ts"
 import { definitionTexts } from "../catalog/definition-check.ts"
 import { qualify } from "../catalog/name.ts"
 import { isHidden } from "../catalog/tool-settings.ts"
@@ -60,5 +60,5 @@ function writtenWarnings({ paths }: CommandContext, name: string, server: Params
   const long = Object.entries(isObject(texts) ? texts : {}).flatMap(([tool, text]) =>
     typeof text === "string" && text.length > MAX_DESCRIPTION ? [tool] : [],
   )
-  return [...longDescriptions(long), ...longNames(seen.map((tool) => qualify(slug, tool)))]
+  return [...longDescriptions(long), ...nameWarnings(seen.map((tool) => qualify(slug, tool)))]
 }

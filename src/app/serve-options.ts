@@ -220,7 +220,7 @@ export const SERVE_OPTIONS = {
     "max-tool-name": option(
       // Below 32 characters, too little of a name is left to read.
       limit(0, 32, 1_000, undefined, ": no limit"),
-      "Shorten names of tools and prompts on /mcp to this many characters; most models accept 64",
+      "Shorten names of tools and prompts on /mcp to this many characters, and replace all but letters, digits, _ and -; most models accept 64",
       SHARED,
     ),
     "instructions-budget": option(

@@ -384,7 +384,7 @@ function createView(
   }: { readonly maxName: number; readonly lazily: { readonly alwaysVisible: readonly string[] } | undefined },
 ): View {
   const routes = (kind: "tools" | "prompts") => {
-    const map = new Routes(maxName)
+    const map = new Routes(naming, maxName)
     for (const part of parts) for (const [name, route] of part[naming][kind]) map.set(name, route)
     return map
   }
@@ -434,14 +434,24 @@ function createView(
   }
 }
 
-/** The routes by the names that clients see. The full form of a shortened name is valid, too: users and settings write it. */
+/**
+ * The routes by the names that clients see. The full form of a shortened name is valid, too: users and settings write it. So is
+ * the form with the dots of a server's name.
+ */
 class Routes extends Map<string, Route> {
-  constructor(private readonly maxName: number) {
+  constructor(
+    private readonly naming: View["naming"],
+    private readonly maxName: number,
+  ) {
     super()
   }
 
   override get(name: string): Route | undefined {
-    return super.get(name) ?? super.get(shortened(name, this.maxName))
+    const found = super.get(name) ?? super.get(shortened(name, this.maxName))
+    const split = found !== undefined || this.naming === "plain" ? undefined : splitName(name)
+    if (split === undefined) return found
+    const full = qualify(split.slug, split.name)
+    return full === name ? undefined : (super.get(full) ?? super.get(shortened(full, this.maxName)))
   }
 
   override has(name: string): boolean {

@@ -2,12 +2,15 @@
  * Warns of entries that clients cut or refuse: clients silently cut long descriptions, refuse long names, and choose badly from
  * long lists and among tools without a description.
  */
+import { isObject } from "../wire/message.ts"
 import type { Tool } from "./listing.ts"
 
 /** The limit of a description, in characters, that common clients show to a model. */
 export const MAX_DESCRIPTION = 2048
 /** The limit of a tool's name, in characters, that the APIs of models accept. */
 const MAX_NAME = 64
+/** Keywords of alternatives: some APIs of models take them only below the top of a schema. */
+const CHOICES = ["anyOf", "oneOf", "allOf"]
 /** The most tools that common clients take from all servers together. */
 const MAX_LISTED = 100
 
@@ -23,7 +26,14 @@ export function limitWarnings(tools: readonly Tool[], names: readonly string[]):
       described.flatMap(({ name, length }) => (length === 0 ? [name] : [])),
       (examples) => `tools without a description, which models seldom choose: ${examples}`,
     ),
-    ...longNames(names),
+    ...nameWarnings(names),
+    ...warningAbout(
+      tools.flatMap(({ name, inputSchema }) =>
+        isObject(inputSchema) && CHOICES.some((keyword) => keyword in inputSchema) ? [name] : [],
+      ),
+      (examples) =>
+        `tools with ${CHOICES.join(", ")} at the top of their input schema, which some APIs of models refuse: ${examples}`,
+    ),
   ]
 }
 
@@ -31,13 +41,19 @@ export function limitWarnings(tools: readonly Tool[], names: readonly string[]):
 export const longDescriptions = (tools: readonly string[]): readonly string[] =>
   warningAbout(tools, (examples) => `descriptions over ${MAX_DESCRIPTION} characters, which clients cut: ${examples}`)
 
-/** Returns the warning about names that clients refuse; empty if there is none. */
-export const longNames = (names: readonly string[]): readonly string[] =>
-  warningAbout(
+/** Returns the warnings about names that clients refuse; empty if there is none. */
+export const nameWarnings = (names: readonly string[]): readonly string[] => [
+  ...warningAbout(
     names.filter((name) => name.length > MAX_NAME),
     (examples) =>
       `names over ${MAX_NAME} characters, which clients refuse (--max-tool-name ${MAX_NAME} shortens them): ${examples}`,
-  )
+  ),
+  ...warningAbout(
+    names.filter((name) => /[^A-Za-z0-9_-]/.test(name)),
+    (examples) =>
+      `names with other characters than letters, digits, _ and -, which APIs of models refuse (--max-tool-name ${MAX_NAME} replaces them): ${examples}`,
+  ),
+]
 
 /** Returns the warning about the number of tools in one list, if there are too many. */
 export const longList = (count: number): readonly string[] =>

@@ -8,7 +8,7 @@ import { isObject, type Params } from "../wire/message.ts"
 import { type Path, parseDocument } from "./document.ts"
 import { removeValue, renameKey, setValue } from "./jsonc.ts"
 import { isDisabled, nameProblem } from "./plan.ts"
-import { SEPARATOR, slugOf, toolNames } from "./server-spec.ts"
+import { slugOf, toolNames, toolPrefixes } from "./server-spec.ts"
 
 export type Edit = (text: string) => string
 
@@ -138,8 +138,9 @@ export function setAt(text: string, path: Path, value: unknown, file = "mcp.json
 
 /** Returns the local name of a tool, which may be given with the name of its server. */
 function localNameOf(server: string, tool: string): string {
-  const prefix = `${slugOf(server)}${SEPARATOR}`
-  return tool.startsWith(prefix) && tool !== prefix ? tool.slice(prefix.length) : tool
+  const prefixes = toolPrefixes({ name: server, slug: slugOf(server) })
+  const prefix = prefixes.find((one) => tool.startsWith(one) && tool !== one)
+  return prefix === undefined ? tool : tool.slice(prefix.length)
 }
 
 /** Returns the names by which the settings of a server may refer to a tool, given as for `localNameOf`. */
@@ -151,7 +152,7 @@ const SECTIONS = ["servers", "mcpServers", "mcpTemplates"] as const
 
 /** Returns the text with the qualified names in a server's settings replaced by local ones. */
 function withLocalNames(text: string, path: Path, name: string): string {
-  const prefixes = [`${slugOf(name)}${SEPARATOR}`, `${name}${SEPARATOR}`]
+  const prefixes = toolPrefixes({ name, slug: slugOf(name) })
   const localName = (tool: unknown): string | undefined => {
     const prefix = prefixes.find((one) => typeof tool === "string" && tool.startsWith(one) && tool !== one)
     return prefix === undefined ? undefined : String(tool).slice(prefix.length)

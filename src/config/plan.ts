@@ -69,14 +69,23 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
   const rendered: string[] = []
   const idleSecrets: string[] = []
   const slugs = new Map<string, string>()
+  const alike = new Map<string, string>()
   const reject = ({ name, path }: NamedServer, code: string, message: string) =>
     issues.push(issueAt(document, "error", code, path, `${name} is not loaded: ${message}`, name))
   /** Claims the slug of a name. Returns whether it was free: the first server gets it. */
   const claim = (named: NamedServer): boolean => {
     const slug = slugOf(named.name)
     const owner = slugs.get(slug)
-    if (owner === undefined) slugs.set(slug, named.name)
-    else
+    if (owner === undefined) {
+      slugs.set(slug, named.name)
+      // A dot in a name becomes a hyphen.
+      const other = alike.get(slug.replaceAll("_", "-"))
+      alike.set(slug.replaceAll("_", "-"), named.name)
+      if (other !== undefined && `${other}${named.name}`.includes(".")) {
+        const message = `the names of the tools of "${other}" and "${named.name}" differ only in - and _; rename one of them`
+        issues.push(issueAt(document, "warning", "name", named.path, message, named.name))
+      }
+    } else
       reject(named, "name", `"${owner}" and "${named.name}" would give their tools the same names; rename one of them`)
     return owner === undefined
   }
@@ -210,6 +219,8 @@ export function planServer(
 /** Returns what is wrong with a server's name, or undefined. */
 export function nameProblem(name: string): string | undefined {
   if (name === "" || name.includes(SEPARATOR)) return `its name must not be empty or contain "${SEPARATOR}"`
+  // The names of its tools would read like those of another server: "a_svc_svc_x" is the tool "svc_x" of "a".
+  if (name.endsWith("_svc") || name.startsWith("svc_")) return 'its name must not end in "_svc" or begin with "svc_"'
   // Two names that look the same must be the same.
   if (visible(name) !== name) return "its name must not contain invisible, blank or control characters"
   // Paths of URLs drop these segments.

@@ -4,6 +4,7 @@
  *
  * A change in `launch` replaces the backend; a change in `tuning` alone restarts nothing.
  */
+import { digest } from "../lib/digest.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { ResultBudget } from "./result-budget.ts"
 
@@ -120,7 +121,7 @@ export type ServerSpec = {
   readonly id: string
   /** The name in `mcp.json`. */
   readonly name: string
-  /** The name in tool names and URLs: characters outside `[A-Za-z0-9._-]` are `-`. Unique in a plan, except that instances share their template's. */
+  /** The name in tool names and URLs: see `slugOf`. Unique in a plan, except that instances share their template's. */
   readonly slug: string
   readonly launch: Launch
   readonly tuning: Tuning
@@ -165,15 +166,32 @@ export const EMPTY_PLAN: Plan = { specs: [], templates: [], disabled: [], idle: 
 export const isCalled = ({ name, slug, id }: Pick<ServerSpec, "name" | "slug" | "id">, given: string): boolean =>
   given === name || given === slug || given === id
 
-/** Returns the form of a server's name in tool names and URLs. */
-export const slugOf = (name: string): string => name.replace(/[^A-Za-z0-9._-]/g, "-")
+/**
+ * Returns the form of a server's name in tool names and URLs, which the APIs of models accept: other characters become `-`. A
+ * name of which nothing readable would remain, such as one in Chinese, becomes a hash.
+ */
+export function slugOf(name: string): string {
+  const slug = name.replace(/[^A-Za-z0-9_-]/g, "-")
+  return slug === name || /[A-Za-z0-9]/.test(slug) ? slug : `server-${digest(name, HASH_LENGTH)}`
+}
 
-/** Returns the names by which settings may refer to a tool, in descending precedence. */
-export const toolNames = ({ name, slug }: Pick<ServerSpec, "name" | "slug">, tool: string): readonly string[] => [
+/**
+ * Returns the names by which settings may refer to a tool, in descending precedence. Until 0.1, a slug kept dots, and was only
+ * hyphens for a name in Chinese: that form stays valid for one release.
+ */
+export const toolNames = (server: Pick<ServerSpec, "name" | "slug">, tool: string): readonly string[] => [
   tool,
-  `${slug}${SEPARATOR}${tool}`,
-  `${name}${SEPARATOR}${tool}`,
+  ...toolPrefixes(server).map((prefix) => prefix + tool),
 ]
+
+/** Returns what a tool's name may begin with in settings, in descending precedence. */
+export function toolPrefixes({ name, slug }: Pick<ServerSpec, "name" | "slug">): readonly string[] {
+  const old = name.replace(/[^A-Za-z0-9._-]/g, "-")
+  return [...new Set([slug, old, name])].map((one) => `${one}${SEPARATOR}`)
+}
+
+/** Hexadecimal digits. */
+const HASH_LENGTH = 6
 
 /** The header by which a replica proves that it may reach a server of another replica. */
 export const REPLICA_HEADER = "svc-replica"

@@ -188,7 +188,10 @@ export function draftCustom(name: string, custom: CustomServer): InstallDraft {
 
 /** Returns the server name for a registry's `io.github.someone/something`. */
 const shortName = (name: string): string =>
-  (name.split("/").at(-1) ?? name).replace(/[^A-Za-z0-9._-]/g, "-").replaceAll("_svc_", "-")
+  (name.split("/").at(-1) ?? name)
+    .replace(/[^A-Za-z0-9._-]/g, "-")
+    .replaceAll("_svc_", "-")
+    .replace(/^svc_|_svc$/g, (part) => part.replace("_", "-"))
 
 /** Returns the names of given values that an entry does not declare. */
 const unusedNames = (

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
 import { buildCatalog, emptyCatalog, viewOf } from "../../src/catalog/catalog.ts"
+import { slugOf } from "../../src/config/server-spec.ts"
 import { AGGREGATE, fakePeer, fakeSpec } from "../fakes.ts"
 
 test("long names of tools and prompts are listed shortened, and lead to the backend's own name either way [names:shortened]", () => {
@@ -30,4 +31,21 @@ test("long names of tools and prompts are listed shortened, and lead to the back
   expect([...viewOf(catalog, { kind: "server", id: "s" }).tools.keys()]).toEqual([name, "short"])
   // It stays so in later builds.
   expect([...viewOf(buildCatalog([{ spec, listing }], catalog), AGGREGATE).tools.keys()][0]).toHaveLength(40)
+})
+
+test("a name with the dots of the server's name stays callable, shortened or not [names:slug]", () => {
+  const spec = { ...fakeSpec(), id: "com.example", name: "com.example", slug: slugOf("com.example") }
+  const listing = {
+    ...{ ...fakePeer("legacy"), prompts: [], resourceTemplates: [] },
+    tools: [{ name: "a.b", inputSchema: { type: "object" } }],
+    resources: [{ uri: "file:///x", name: "x" }],
+  }
+  for (const maxName of [Number.POSITIVE_INFINITY, 64]) {
+    const view = viewOf(buildCatalog([{ spec, listing }], emptyCatalog(), maxName), AGGREGATE)
+    const [shown] = view.tools.keys()
+    expect(shown).toMatch(maxName === 64 ? /^com-example_svc_a-b_[0-9a-f]{8}$/ : /^com-example_svc_a\.b$/)
+    for (const name of [shown ?? "", "com-example_svc_a.b", "com.example_svc_a.b"])
+      expect([name, view.tools.get(name)?.name]).toEqual([name, "a.b"])
+    expect(view.resource("svc://com.example/file:///x")?.name).toBe("file:///x")
+  }
 })

@@ -2,10 +2,12 @@ import { expect, test } from "bun:test"
 import {
   descriptionOverride,
   hidesEveryTool,
+  isHidden,
   toolRows,
   unknownOverrides,
   withOverrides,
 } from "../../src/catalog/tool-settings.ts"
+import { slugOf } from "../../src/config/server-spec.ts"
 
 const server = (disabledTools: readonly string[], toolDescriptionOverrides: Readonly<Record<string, string>>) => ({
   name: "A b",
@@ -20,6 +22,18 @@ test("a tool's description is overridden under each of its names, the local one 
   expect(descriptionOverride(server([], { "a-b_svc_one": "long", one: "short" }), "one")).toBe("short")
   expect(descriptionOverride(server([], { other_svc_one: "x" }), "one")).toBeUndefined()
   expect(descriptionOverride(server([], {}), "constructor")).toBeUndefined()
+})
+
+test("the former names of a server's tools stay valid in settings [names:slug]", () => {
+  for (const [name, slug, former] of [
+    ["com.example", "com-example", "com.example"],
+    ["com.example x", "com-example-x", "com.example-x"],
+    ["日本", slugOf("日本"), "--"],
+  ] as const)
+    for (const prefix of [name, slug, former]) {
+      const tuning = { disabledTools: [`${prefix}_svc_one`], toolDescriptionOverrides: {} }
+      expect([prefix, isHidden({ name, slug, tuning }, "one")]).toEqual([prefix, true])
+    }
 })
 
 test("an override of no tool is known, unless the tools are not [tool:override:names]", () => {

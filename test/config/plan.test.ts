@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { parseDocument } from "../../src/config/document.ts"
 import { type HostEnvironment, plan } from "../../src/config/plan.ts"
-import type { RemoteLaunch, ServerSpec, StdioLaunch } from "../../src/config/server-spec.ts"
+import { type RemoteLaunch, type ServerSpec, type StdioLaunch, slugOf } from "../../src/config/server-spec.ts"
 import { ConfigError } from "../../src/lib/errors.ts"
 
 const parent = {
@@ -167,6 +167,42 @@ describe("a server", () => {
     })
     expect(specs.map(({ id, slug }) => [id, slug])).toEqual([["a b", "a-b"]])
     expect(issues.map(({ server }) => server)).toEqual(["a/b", "a_svc_b"])
+  })
+
+  test("keeps nothing but letters, digits, _ and - of its name in names of tools [names:slug]", () => {
+    const names = ["com.example", "a_b", "日本", "中国", "🚀", "--", "Поиск x"]
+    const { specs, issues } = planned({ mcpServers: Object.fromEntries(names.map((name) => [name, { command: "x" }])) })
+    expect(issues).toEqual([])
+    expect(specs.map(({ slug }) => slug)).toEqual([
+      "com-example",
+      "a_b",
+      expect.stringMatching(/^server-[0-9a-f]{6}$/),
+      expect.stringMatching(/^server-[0-9a-f]{6}$/),
+      expect.stringMatching(/^server-[0-9a-f]{6}$/),
+      "--",
+      "------x",
+    ])
+    for (const { slug } of specs) expect(slugOf(slug)).toBe(slug)
+  })
+
+  test("whose tools could be taken for those of another server is not loaded, or warned of [names:taken]", () => {
+    const of = (...names: string[]) => {
+      const { specs, issues } = planned({
+        mcpServers: Object.fromEntries(names.map((name) => [name, { command: "x" }])),
+      })
+      return [specs.map(({ name }) => name), issues.map(({ severity, server }) => [severity, server])]
+    }
+    expect(of("a", "a_svc", "svc_a", "svc", "a_sv")).toEqual([
+      ["a", "svc", "a_sv"],
+      [
+        ["error", "a_svc"],
+        ["error", "svc_a"],
+      ],
+    ])
+    expect(of("a.b", "a-b")).toEqual([["a.b"], [["error", "a-b"]]])
+    expect(of("a.b", "a_b")).toEqual([["a.b", "a_b"], [["warning", "a_b"]]])
+    expect(of("a_b", "a.b")).toEqual([["a_b", "a.b"], [["warning", "a.b"]]])
+    expect(of("a_b", "a-b")).toEqual([["a_b", "a-b"], []])
   })
 
   test("is shadowed by a template of its name [template:precedence]", () => {
