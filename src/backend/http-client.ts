@@ -71,8 +71,8 @@ export class HttpClient {
   private busy = 0
   private readonly urgent = new Set<() => void>()
   private readonly waiting = new Set<() => void>()
-  /** The shortest idle time after which the server has closed a connection. */
-  private seenIdleMs = Number.POSITIVE_INFINITY
+  /** The shortest idle time after which the server has closed a connection lately, and when that is forgotten. */
+  private seen = { idleMs: Number.POSITIVE_INFINITY, until: 0 }
   private announcedIdleMs: number | undefined
   private cancelSweep: (() => void) | undefined
   private readonly stopped = new AbortController()
@@ -100,11 +100,13 @@ export class HttpClient {
     signal?.throwIfAborted()
     const request = this.formatter.format(url, init)
     const connection = this.takeNow(isUrgent) ?? (await this.acquire(isUrgent, signal, false))
-    const { isUsed } = connection
+    const { isUsed, idleSince } = connection
+    const idleMs = this.options.clock.now() - idleSince
     try {
       return this.keepCookies(await connection.send(request, method, signal), url)
     } catch (error) {
       if (!isUsed || !(error instanceof ClosedUnansweredError)) throw error
+      this.noteIdleTime(idleMs)
       if (error.wasSent && init.mayRepeat?.() !== true) throw error
       signal?.throwIfAborted()
     }
@@ -234,7 +236,8 @@ export class HttpClient {
   private free(connection: HttpConnection, idleMs: number | undefined): void {
     const { clock } = this.options
     if (idleMs !== undefined) this.announcedIdleMs = idleMs
-    const ms = withMargin(Math.min(this.announcedIdleMs ?? DEFAULT_IDLE_MS, this.seenIdleMs))
+    if (clock.now() >= this.seen.until) this.seen = { idleMs: Number.POSITIVE_INFINITY, until: 0 }
+    const ms = withMargin(Math.min(this.announcedIdleMs ?? DEFAULT_IDLE_MS, this.seen.idleMs))
     if (!connection.isReusable || ms === 0 || this.stopped.signal.aborted) connection.end()
     else {
       connection.idleSince = clock.now()
@@ -245,14 +248,19 @@ export class HttpClient {
     this.leave()
   }
 
-  /** Forgets a closed connection, and learns from the time at which the server closed an idle one. */
+  /** Forgets a closed connection. If it was idle, the server has closed it. */
   private forget(connection: HttpConnection): void {
     this.connections.delete(connection)
     const at = this.idle.indexOf(connection)
     if (at < 0) return
     this.idle.splice(at, 1)
-    const idleMs = this.options.clock.now() - connection.idleSince
-    if (idleMs >= MIN_SEEN_IDLE_MS) this.seenIdleMs = Math.min(this.seenIdleMs, idleMs)
+    this.noteIdleTime(this.options.clock.now() - connection.idleSince)
+  }
+
+  /** Notes the idle time after which the server has closed a connection. */
+  private noteIdleTime(idleMs: number): void {
+    if (idleMs < MIN_SEEN_IDLE_MS || idleMs > this.seen.idleMs) return
+    this.seen = { idleMs, until: this.options.clock.now() + SEEN_MS }
   }
 
   /** Closes idle connections when their time is over. */
@@ -294,6 +302,8 @@ const CONNECT_MS = 30_000
 const MIN_SEEN_IDLE_MS = 500
 /** How long the server has to close its side of a connection that svc has closed. */
 const END_SECONDS = 5
+/** How long a seen idle time counts: it may have been a restart. */
+const SEEN_MS = 10 * 60_000
 /** Bytes of a body that wait for their reader; then svc stops reading from the connection. */
 const MAX_UNREAD = 256 * 1024
 const MAX_CODINGS = 3

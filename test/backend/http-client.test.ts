@@ -155,6 +155,22 @@ test("a connection that the server closes sooner is used again for a shorter tim
   client.close()
 })
 
+test("a request that meets a closed connection shortens the time as well, for ten minutes [remote:keep-alive]", async () => {
+  const clock = manualClock()
+  const server = closeReused()
+  const { said } = clientOf(server.url, { clock })
+  expect(await said()).toBe("on 1")
+  await clock.pass(3000)
+  expect(await said({ mayRepeat: () => true })).toBe("on 2")
+  await clock.pass(2000)
+  expect(await said()).toBe("on 3")
+  await clock.pass(600_000)
+  expect(await said()).toBe("on 4")
+  await clock.pass(3999)
+  expect(await said({ mayRepeat: () => true })).toBe("on 5")
+  expect(server.got.map(({ connection }) => connection)).toEqual([1, 1, 2, 3, 4, 4, 5])
+})
+
 /** A server that closes each connection on the arrival of its second request, as it does at the end of the idle time. */
 const closeReused = () => {
   const counts = new Map<number, number>()
