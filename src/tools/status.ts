@@ -61,7 +61,9 @@ export const instanceSchema = z.object({
   lastPing: z
     .string()
     .optional()
-    .describe("When svc last pinged the server, whether or not it answered; svc pings idle servers"),
+    .describe(
+      "When svc last pinged the server, whether or not it answered; svc pings servers that have sent nothing for 30 s",
+    ),
   projects: z
     .array(z.string())
     .optional()
