@@ -229,7 +229,7 @@ async function openSharedSessions(
   log: Log,
   { ttl, sessions, gateway }: { readonly ttl: number; sessions(): Sessions; gateway(): Gateway },
 ): Promise<{ readonly store: SessionStore; readonly peers: SessionPeers; readonly changes: ChangePeers }> {
-  const [{ createSharedSessions }, { createSessionPeers }, { createChangePeers }] = await Promise.all([
+  const [{ createSharedSessions }, { SessionReplicas }, { ServerChanges }] = await Promise.all([
     import("../store/shared-sessions.ts"),
     import("../session/session-peers.ts"),
     import("../session/change-peers.ts"),
@@ -250,8 +250,8 @@ async function openSharedSessions(
   })
   return {
     store,
-    peers: createSessionPeers({ replicas, clock: systemClock, sessions, gateway }),
-    changes: createChangePeers({
+    peers: new SessionReplicas({ replicas, clock: systemClock, sessions, gateway }),
+    changes: new ServerChanges({
       replicas,
       state,
       agent,

@@ -15,97 +15,118 @@ import type { ListMethod } from "../catalog/listing.ts"
 import { every } from "../lib/clock.ts"
 import { sha256 } from "../lib/digest.ts"
 import type { SharedState } from "../store/shared-state.ts"
-import { asText } from "../wire/message.ts"
+import { asText, type Params } from "../wire/message.ts"
 import type { ChangePeers } from "./ports.ts"
-import { createSubscriptionPeers, type SubscriptionPeersDeps } from "./subscription-peers.ts"
+import { SubscriptionPeers, type SubscriptionPeersDeps } from "./subscription-peers.ts"
 
 export type ChangePeersDeps = SubscriptionPeersDeps & {
   readonly state: Pick<SharedState, "onstate">
   readonly agent: Pick<Agent, "catalog">
 }
 
-/** Starts to exchange changes, for as long as svc runs. */
-export function createChangePeers(deps: ChangePeersDeps): ChangePeers {
-  const { replicas, state, agent, clock } = deps
-  const subscriptions = createSubscriptionPeers(deps)
-  const digests = new WeakMap<object, string>()
-  const digestOf = (server: string, method: ListMethod): string | undefined => {
-    const list = agent.catalog.parts.find(({ spec }) => spec.id === server)?.listing[LIST_KEYS[method]]
+/** Exchanges changes, for as long as svc runs. */
+export class ServerChanges implements ChangePeers {
+  private readonly subscriptions: SubscriptionPeers
+  /** The digests of lists, which never change. */
+  private readonly digests = new WeakMap<object, string>()
+  /** The digests that were sent last, by list. */
+  private sent = new Map<string, string>()
+  /** The digests that other replicas have sent, by replica and list. */
+  private readonly received = new Map<string, Map<string, string>>()
+  /** Whether everything will be sent in a moment. */
+  private isDue = false
+
+  constructor(private readonly deps: ChangePeersDeps) {
+    const { replicas, state, clock } = deps
+    this.subscriptions = new SubscriptionPeers(deps)
+    state.onstate((connected) => {
+      if (connected) this.sendAll()
+    })
+    replicas.on("hello", ({ asks }) => {
+      if (asks === true) this.sendAll()
+    })
+    replicas.on("ask", ({ of }) => {
+      if (of === replicas.id) this.sendAll()
+    })
+    every(clock, CHECK_MS, () => this.check())
+  }
+
+  follow({ listsChanged, updated }: Parameters<ChangePeers["follow"]>[0]): void {
+    const { replicas } = this.deps
+    replicas.on("lists", ({ lists }, from) => {
+      for (const [server, name, digest] of lists) {
+        const method = METHODS.find((one) => one === name)
+        if (method === undefined) continue
+        const own = this.digestOf(server, method)
+        if (this.isNews(from, `${method} ${server}`, digest) && own !== undefined && own !== digest)
+          listsChanged(server, method)
+      }
+    })
+    replicas.on("updated", ({ server, params }) => updated(server, params))
+  }
+
+  catalogChanged(): void {
+    this.sendLists(false)
+    this.subscriptions.checkServers()
+  }
+
+  hasRoom(server: string, uri: string): boolean {
+    return this.subscriptions.hasRoom(server, uri)
+  }
+
+  updated(server: string, params: Params): void {
+    if (!this.subscriptions.isWanted(server, asText(params.uri))) return
+    const isShort = JSON.stringify(params).length <= MAX_UPDATE_CHARS
+    this.deps.replicas.send({ kind: "updated", server, params: isShort ? params : { uri: params.uri } })
+  }
+
+  // ---
+
+  private digestOf(server: string, method: ListMethod): string | undefined {
+    const list = this.deps.agent.catalog.parts.find(({ spec }) => spec.id === server)?.listing[LIST_KEYS[method]]
     if (list === undefined) return undefined
-    const digest = digests.get(list) ?? sha256(JSON.stringify(list), "base64url")
-    digests.set(list, digest)
+    const digest = this.digests.get(list) ?? sha256(JSON.stringify(list), "base64url")
+    this.digests.set(list, digest)
     return digest
   }
-  /** The digests that were sent last, by list. */
-  let sent = new Map<string, string>()
-  const sendLists = (all: boolean) => {
+
+  private sendLists(all: boolean): void {
     const now = new Map<string, string>()
     const lists: [server: string, method: ListMethod, digest: string][] = []
-    for (const { spec } of agent.catalog.parts)
+    for (const { spec } of this.deps.agent.catalog.parts)
       for (const method of METHODS) {
-        const digest = digestOf(spec.id, method) ?? ""
+        const digest = this.digestOf(spec.id, method) ?? ""
         now.set(`${method} ${spec.id}`, digest)
-        if (all || sent.get(`${method} ${spec.id}`) !== digest) lists.push([spec.id, method, digest])
+        if (all || this.sent.get(`${method} ${spec.id}`) !== digest) lists.push([spec.id, method, digest])
       }
-    sent = now
-    if (lists.length > 0) replicas.send({ kind: "lists", lists })
+    this.sent = now
+    if (lists.length > 0) this.deps.replicas.send({ kind: "lists", lists })
   }
-  /** The digests that other replicas have sent, by replica and list. */
-  const received = new Map<string, Map<string, string>>()
-  const isNews = (from: string, list: string, digest: string): boolean => {
-    const known = received.get(from) ?? new Map<string, string>()
-    received.set(from, known)
+
+  private isNews(from: string, list: string, digest: string): boolean {
+    const known = this.received.get(from) ?? new Map<string, string>()
+    this.received.set(from, known)
     const before = known.get(list)
     known.set(list, digest)
     return before !== digest
   }
-  let isDue = false
+
   /** Sends everything, but not at once: several replicas may connect or ask at the same time. */
-  const sendAll = () => {
-    if (isDue) return
-    isDue = true
-    clock.after(GATHER_MS, () => {
-      isDue = false
-      sendLists(true)
-      subscriptions.sendAll()
+  private sendAll(): void {
+    if (this.isDue) return
+    this.isDue = true
+    this.deps.clock.after(GATHER_MS, () => {
+      this.isDue = false
+      this.sendLists(true)
+      this.subscriptions.sendAll()
     })
   }
-  state.onstate((connected) => {
-    if (connected) sendAll()
-  })
-  replicas.on("hello", ({ asks }) => {
-    if (asks === true) sendAll()
-  })
-  replicas.on("ask", ({ of }) => {
-    if (of === replicas.id) sendAll()
-  })
-  every(clock, CHECK_MS, () => {
-    for (const from of [...received.keys()]) if (replicas.find(from) === undefined) received.delete(from)
-    for (const of of subscriptions.incomplete()) replicas.send({ kind: "ask", of })
-  })
-  return {
-    follow({ listsChanged, updated }) {
-      replicas.on("lists", ({ lists }, from) => {
-        for (const [server, name, digest] of lists) {
-          const method = METHODS.find((one) => one === name)
-          if (method === undefined) continue
-          const own = digestOf(server, method)
-          if (isNews(from, `${method} ${server}`, digest) && own !== undefined && own !== digest)
-            listsChanged(server, method)
-        }
-      })
-      replicas.on("updated", ({ server, params }) => updated(server, params))
-    },
-    catalogChanged() {
-      sendLists(false)
-      subscriptions.checkServers()
-    },
-    hasRoom: subscriptions.hasRoom,
-    updated(server, params) {
-      if (!subscriptions.isWanted(server, asText(params.uri))) return
-      const isShort = JSON.stringify(params).length <= MAX_UPDATE_CHARS
-      replicas.send({ kind: "updated", server, params: isShort ? params : { uri: params.uri } })
-    },
+
+  /** Forgets replicas that are gone, and asks those of which something is missing. */
+  private check(): void {
+    const { replicas } = this.deps
+    for (const from of [...this.received.keys()]) if (replicas.find(from) === undefined) this.received.delete(from)
+    for (const of of this.subscriptions.incomplete()) replicas.send({ kind: "ask", of })
   }
 }
 

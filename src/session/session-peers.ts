@@ -16,7 +16,7 @@ import type { Clock } from "../lib/clock.ts"
 import { RequestError, RPC_CODE } from "../lib/errors.ts"
 import type { ReplicaMessage, Replicas } from "../store/replicas.ts"
 import { hashOfSession } from "../store/session-store.ts"
-import { isId } from "../wire/message.ts"
+import { type Id, isId, type Params } from "../wire/message.ts"
 import type { Gateway, SessionPeers as Peers, SessionPart } from "./ports.ts"
 import type { Session } from "./session.ts"
 import type { Sessions } from "./sessions.ts"
@@ -28,119 +28,157 @@ export type SessionPeersDeps = {
   gateway(): Gateway
 }
 
-/** Starts to follow the messages of other replicas about sessions, for as long as svc runs. */
-export function createSessionPeers({ replicas, clock, sessions, gateway }: SessionPeersDeps): Peers {
-  const ids = new Map<string, string>()
+/** Follows the messages of other replicas about sessions, for as long as svc runs. */
+export class SessionReplicas implements Peers {
+  /** The ids of the sessions of which this replica has a part, by their hashes. */
+  private readonly ids = new Map<string, string>()
   /** Sessions whose stream was opened here, until this replica hears its own message: messages that it hears before are older. */
-  const opening = new Map<string, symbol>()
-  const partOf = (hash: string): Session | undefined => {
-    const id = ids.get(hash)
-    return id === undefined ? undefined : sessions().part(id)
-  }
-  replicas.on("session.ended", ({ session, reason }) => {
-    const part = partOf(session)
-    part?.running.drop(reason)
-    if (part !== undefined) sessions().remove(part.id, reason)
-  })
-  replicas.on("session.changed", ({ session, fields }) => {
-    const part = partOf(session)
-    // If the state is away, the part is compared when it is back.
-    if (part !== undefined)
-      sessions()
-        .refresh(part, gateway(), fields)
-        .catch(() => undefined)
-  })
-  replicas.on("session.stream", ({ session, ended }, from) => {
-    const part = partOf(session)
-    if (part === undefined || opening.has(session)) return
-    if (ended !== true) part.openedElsewhere(from)
-    else if (part.streamAt === from) part.streamAt = undefined
-  })
-  replicas.on("session.text", ({ session, to, text, back, hops = 0 }, from) => {
-    const part = to === replicas.id ? partOf(session) : undefined
-    if (part === undefined) return
-    if (back !== true && part.isStreamDrained) {
-      replicas.send({ kind: "session.text", session, to: from, text, back: true, hops })
-      return
-    }
-    // A replica that returns a text has no stream, even if it announced one.
-    if (back === true && part.streamAt === from) part.streamAt = undefined
-    part.notify(text, hops + 1)
-  })
-  replicas.on("session.undelivered", ({ session, to, question }) => {
-    const part = to === replicas.id ? partOf(session) : undefined
-    if (part?.isAsking(question) !== true) return
-    const error = { code: RPC_CODE.internalError, message: UNDELIVERED }
-    clock.after(AGAIN_MS, () => part.answered({ jsonrpc: "2.0", id: question, error }))
-  })
-  replicas.on("session.cancel", ({ session, params }) => void partOf(session)?.running.cancel(params))
+  private readonly opening = new Map<string, symbol>()
   /** The last cancellations, each with the time at which it was sent. */
-  const cancellations = new BoundedMap<ReplicaMessage, number>(MAX_CANCELLATIONS)
+  private readonly cancellations = new BoundedMap<ReplicaMessage, number>(MAX_CANCELLATIONS)
   /** The number of cancellations of each session in the current window. */
-  const counts = new WeakMap<SessionPart, { count: number; readonly since: number }>()
-  const countOf = (part: SessionPart): number => {
-    const now = clock.now()
-    const known = counts.get(part)
-    const current = known !== undefined && now - known.since < WINDOW_MS ? known : { count: 0, since: now }
-    counts.set(part, current)
-    return ++current.count
+  private readonly counts = new WeakMap<SessionPart, { count: number; readonly since: number }>()
+
+  constructor(private readonly deps: SessionPeersDeps) {
+    const { replicas, sessions, gateway, clock } = deps
+    replicas.on("session.ended", ({ session, reason }) => {
+      const part = this.partOf(session)
+      part?.running.drop(reason)
+      if (part !== undefined) sessions().remove(part.id, reason)
+    })
+    replicas.on("session.changed", ({ session, fields }) => {
+      const part = this.partOf(session)
+      // If the state is away, the part is compared when it is back.
+      if (part !== undefined)
+        sessions()
+          .refresh(part, gateway(), fields)
+          .catch(() => undefined)
+    })
+    replicas.on("session.stream", ({ session, ended }, from) => {
+      const part = this.partOf(session)
+      if (part === undefined || this.opening.has(session)) return
+      if (ended !== true) part.openedElsewhere(from)
+      else if (part.streamAt === from) part.streamAt = undefined
+    })
+    replicas.on("session.text", ({ session, to, text, back, hops = 0 }, from) => {
+      const part = to === replicas.id ? this.partOf(session) : undefined
+      if (part === undefined) return
+      if (back !== true && part.isStreamDrained) {
+        replicas.send({ kind: "session.text", session, to: from, text, back: true, hops })
+        return
+      }
+      // A replica that returns a text has no stream, even if it announced one.
+      if (back === true && part.streamAt === from) part.streamAt = undefined
+      part.notify(text, hops + 1)
+    })
+    replicas.on("session.undelivered", ({ session, to, question }) => {
+      const part = to === replicas.id ? this.partOf(session) : undefined
+      if (part?.isAsking(question) !== true) return
+      const error = { code: RPC_CODE.internalError, message: UNDELIVERED }
+      clock.after(AGAIN_MS, () => part.answered({ jsonrpc: "2.0", id: question, error }))
+    })
+    replicas.on("session.cancel", ({ session, params }) => void this.partOf(session)?.running.cancel(params))
+    replicas.on("hello", ({ asks }) => {
+      if (asks !== true) return
+      for (const [message, at] of this.cancellations) if (clock.now() - at < MISSED_MS) replicas.send(message)
+    })
   }
-  replicas.on("hello", ({ asks }) => {
-    if (asks !== true) return
-    for (const [message, at] of cancellations) if (clock.now() - at < MISSED_MS) replicas.send(message)
-  })
-  const elsewhere = ({ streamAt }: SessionPart): string | undefined =>
-    streamAt === undefined ? undefined : replicas.find(streamAt)?.id
-  return {
-    replica: replicas.id,
-    lives: (id) => replicas.find(id) !== undefined,
-    isStreamElsewhere: (part) => elsewhere(part) !== undefined,
-    begin: ({ id }) => void ids.set(hashOfSession(id), id),
-    end: ({ id }) => void ids.delete(hashOfSession(id)),
-    pass(part, text, hops = 0) {
-      const to = elsewhere(part)
-      if (to === undefined || text.length > MAX_PASSED_CHARS || hops > MAX_HOPS) return false
-      replicas.send({ kind: "session.text", session: hashOfSession(part.id), to, text, hops })
-      return true
-    },
-    async cancel(part, { requestId, reason }) {
-      if (!isId(requestId)) return
-      if (String(requestId).length > MAX_ID_CHARS)
-        throw new RequestError("invalid_params", `The requestId must have at most ${MAX_ID_CHARS} characters`)
-      if (countOf(part) > MAX_CANCELLATIONS)
-        throw new RequestError("too_many", `More than ${MAX_CANCELLATIONS} cancellations; try again in a moment`, {
-          retryAfter: WINDOW_MS / 1000,
-        })
-      const told = typeof reason === "string" ? { reason: reason.slice(0, MAX_REASON_CHARS) } : {}
-      const message = {
-        kind: "session.cancel",
-        session: hashOfSession(part.id),
-        params: { requestId, ...told },
-      } as const
-      await replicas.deliver(message)
-      cancellations.set(message, clock.now())
-    },
-    reportUndelivered({ id }, question, to) {
-      replicas.send({ kind: "session.undelivered", session: hashOfSession(id), to, question })
-    },
-    opened(part) {
-      part.streamAt = replicas.id
-      const own = sessions().part(part.id)
-      if (own !== undefined) sessions().save(own)
-      const session = hashOfSession(part.id)
-      const last = Symbol()
-      opening.set(session, last)
-      replicas.sendWithEcho({ kind: "session.stream", session }, () => {
-        if (opening.get(session) === last) opening.delete(session)
+
+  get replica(): string {
+    return this.deps.replicas.id
+  }
+
+  lives(id: string): boolean {
+    return this.deps.replicas.find(id) !== undefined
+  }
+
+  isStreamElsewhere(part: SessionPart): boolean {
+    return this.streamOf(part) !== undefined
+  }
+
+  begin({ id }: SessionPart): void {
+    this.ids.set(hashOfSession(id), id)
+  }
+
+  end({ id }: SessionPart): void {
+    this.ids.delete(hashOfSession(id))
+  }
+
+  pass(part: SessionPart, text: string, hops = 0): boolean {
+    const to = this.streamOf(part)
+    if (to === undefined || text.length > MAX_PASSED_CHARS || hops > MAX_HOPS) return false
+    this.deps.replicas.send({ kind: "session.text", session: hashOfSession(part.id), to, text, hops })
+    return true
+  }
+
+  async cancel(part: SessionPart, { requestId, reason }: Params): Promise<void> {
+    if (!isId(requestId)) return
+    if (String(requestId).length > MAX_ID_CHARS)
+      throw new RequestError("invalid_params", `The requestId must have at most ${MAX_ID_CHARS} characters`)
+    if (this.countOf(part) > MAX_CANCELLATIONS)
+      throw new RequestError("too_many", `More than ${MAX_CANCELLATIONS} cancellations; try again in a moment`, {
+        retryAfter: WINDOW_MS / 1000,
       })
-    },
-    streamDrained(part) {
-      part.streamAt = undefined
-      const own = sessions().part(part.id)
-      if (own !== undefined) sessions().save(own)
-      replicas.send({ kind: "session.stream", session: hashOfSession(part.id), ended: true })
-    },
-    ended: ({ id }, reason) => replicas.send({ kind: "session.ended", session: hashOfSession(id), reason }),
+    const told = typeof reason === "string" ? { reason: reason.slice(0, MAX_REASON_CHARS) } : {}
+    const message = {
+      kind: "session.cancel",
+      session: hashOfSession(part.id),
+      params: { requestId, ...told },
+    } as const
+    await this.deps.replicas.deliver(message)
+    this.cancellations.set(message, this.deps.clock.now())
+  }
+
+  reportUndelivered({ id }: SessionPart, question: Id, to: string): void {
+    this.deps.replicas.send({ kind: "session.undelivered", session: hashOfSession(id), to, question })
+  }
+
+  opened(part: SessionPart): void {
+    this.moveStream(part, this.replica)
+    const session = hashOfSession(part.id)
+    const last = Symbol()
+    this.opening.set(session, last)
+    this.deps.replicas.sendWithEcho({ kind: "session.stream", session }, () => {
+      if (this.opening.get(session) === last) this.opening.delete(session)
+    })
+  }
+
+  streamDrained(part: SessionPart): void {
+    this.moveStream(part, undefined)
+    this.deps.replicas.send({ kind: "session.stream", session: hashOfSession(part.id), ended: true })
+  }
+
+  ended({ id }: SessionPart, reason: string): void {
+    this.deps.replicas.send({ kind: "session.ended", session: hashOfSession(id), reason })
+  }
+
+  // ---
+
+  private partOf(hash: string): Session | undefined {
+    const id = this.ids.get(hash)
+    return id === undefined ? undefined : this.deps.sessions().part(id)
+  }
+
+  /** Returns the other live replica with the session's stream. */
+  private streamOf({ streamAt }: SessionPart): string | undefined {
+    return streamAt === undefined ? undefined : this.deps.replicas.find(streamAt)?.id
+  }
+
+  /** Records which replica has the session's stream. */
+  private moveStream(part: SessionPart, replica: string | undefined): void {
+    part.streamAt = replica
+    const sessions = this.deps.sessions()
+    const own = sessions.part(part.id)
+    if (own !== undefined) sessions.save(own)
+  }
+
+  /** Counts a cancellation, and returns the number of those in the current window. */
+  private countOf(part: SessionPart): number {
+    const now = this.deps.clock.now()
+    const known = this.counts.get(part)
+    const current = known !== undefined && now - known.since < WINDOW_MS ? known : { count: 0, since: now }
+    this.counts.set(part, current)
+    return ++current.count
   }
 }
 

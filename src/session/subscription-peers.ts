@@ -10,7 +10,7 @@
  */
 import type { Agent } from "../agent/agent.ts"
 import type { Clock } from "../lib/clock.ts"
-import type { Replicas, SubscribedResource } from "../store/replicas.ts"
+import type { ReplicaMessage, Replicas, SubscribedResource } from "../store/replicas.ts"
 
 export type SubscriptionPeersDeps = {
   readonly replicas: Replicas
@@ -20,115 +20,148 @@ export type SubscriptionPeersDeps = {
   onfull(): void
 }
 
-export type SubscriptionPeers = {
-  /** Whether the limit admits a subscription of a client. */
-  hasRoom(server: string, uri: string): boolean
-  /** Whether clients of other replicas are subscribed to a resource, or to one that contains it. */
-  isWanted(server: string, uri: string): boolean
-  /** Sends all subscriptions of clients of this replica. */
-  sendAll(): void
-  /** Removes the subscriptions of replicas that are gone. Returns the replicas whose subscriptions are not completely known. */
-  incomplete(): readonly string[]
-  /** Checks again which servers each replica runs for itself. */
-  checkServers(): void
-}
-
 /** Exchanges subscriptions as long as the process runs. */
-export function createSubscriptionPeers({ replicas, agent, clock, onfull }: SubscriptionPeersDeps): SubscriptionPeers {
-  const { subscriptions } = agent
+export class SubscriptionPeers {
   /** The resources to which clients of this replica are subscribed, within the limit and beyond it, by their JSON. */
-  const own = new Map<string, SubscribedResource>()
-  const excess = new Map<string, SubscribedResource>()
-  let isFull = false
+  private readonly own = new Map<string, SubscribedResource>()
+  private readonly excess = new Map<string, SubscribedResource>()
+  private isFull = false
   /** The size of `own`. */
-  let bytes = 0
+  private bytes = 0
   /** The changes to send. */
-  const changes = new Map<string, SubscriptionChange>()
-  let lastNumber = 0
+  private readonly changes = new Map<string, SubscriptionChange>()
+  private lastNumber = 0
   /** Whether each replica runs its own process, by server. */
-  const servers = new Map<string, boolean>()
-  const standIns = new Map<string, StandIn>()
-  const standInSessions = new WeakSet<object>()
+  private readonly servers = new Map<string, boolean>()
+  private readonly standIns = new Map<string, StandIn>()
+  private readonly standInSessions = new WeakSet<object>()
+
+  constructor(private readonly deps: SubscriptionPeersDeps) {
+    deps.agent.subscriptions.watch((server, uri, session) => {
+      if (!this.standInSessions.has(session)) this.check(server, uri)
+    })
+    deps.replicas.on("subscriptions", (message, from) => this.take(message, from))
+  }
+
+  /** Whether the limit admits a subscription of a client. */
+  hasRoom(server: string, uri: string): boolean {
+    const text = JSON.stringify([server, uri])
+    return !this.runsOnEach(server) || this.own.has(text) || this.fits(text)
+  }
+
+  /** Whether clients of other replicas are subscribed to a resource, or to one that contains it. */
+  isWanted(server: string, uri: string): boolean {
+    if (!this.runsOnEach(server)) return false
+    for (const session of this.deps.agent.subscriptions.subscribersOf(server, uri))
+      if (this.standInSessions.has(session)) return true
+    return false
+  }
+
+  /** Sends all subscriptions of clients of this replica. */
+  sendAll(): void {
+    this.changes.clear()
+    const pieces = piecesOf([...this.own.values()].map((resource) => ({ resource, isAdded: true })))
+    const last = Math.max(0, pieces.length - 1)
+    for (let at = 0; at <= last; at++)
+      this.send(pieces[at] ?? [], { ...(at === 0 && { first: true }), ...(at === last && { last: true }) })
+  }
+
+  /** Removes the subscriptions of replicas that are gone. Returns the replicas whose subscriptions are not completely known. */
+  incomplete(): readonly string[] {
+    const { replicas } = this.deps
+    for (const [replica, standIn] of [...this.standIns]) {
+      if (replicas.find(replica) !== undefined) continue
+      this.standIns.delete(replica)
+      for (const text of [...standIn.resources.keys()]) this.drop(standIn, text)
+    }
+    return replicas.all().flatMap(({ id, self }) => (self || this.standIns.get(id)?.number !== undefined ? [] : [id]))
+  }
+
+  /** Checks again which servers each replica runs for itself. */
+  checkServers(): void {
+    for (const [server, before] of this.servers) {
+      const now = this.runsOnEach(server)
+      if (now === before) continue
+      this.servers.set(server, now)
+      for (const uri of this.deps.agent.subscriptions.uris(server)) this.check(server, uri)
+    }
+  }
+
+  // ---
 
   /** Replicas share the process of a server that runs once, and a remote server notifies the connection of each replica. */
-  const runsOnEach = (server: string): boolean => {
-    const spec = agent.backend(server)?.spec
+  private runsOnEach(server: string): boolean {
+    const spec = this.deps.agent.backend(server)?.spec
     return spec?.launch.transport === "stdio" && spec.tuning.replicas !== "one"
   }
-  const fits = (text: string): boolean => {
+
+  private fits(text: string): boolean {
     const size = Buffer.byteLength(text)
-    return own.size < MAX_RESOURCES && size <= PIECE_BYTES && bytes + size <= MAX_RESOURCE_BYTES
+    return this.own.size < MAX_RESOURCES && size <= PIECE_BYTES && this.bytes + size <= MAX_RESOURCE_BYTES
   }
-  const change = (text: string, one: SubscriptionChange) => {
-    // It undoes one that has not been sent.
-    if (changes.delete(text)) return
-    if (changes.size === 0) clock.after(GATHER_MS, sendChanges)
-    changes.set(text, one)
-  }
-  const add = (text: string, resource: SubscribedResource) => {
-    if (!fits(text)) {
-      if (!isFull) onfull()
-      isFull = true
-      excess.set(text, resource)
-      return
-    }
-    excess.delete(text)
-    own.set(text, resource)
-    bytes += Buffer.byteLength(text)
-    change(text, { resource, isAdded: true })
-  }
-  const remove = (text: string) => {
-    excess.delete(text)
-    const resource = own.get(text)
-    if (resource === undefined) return
-    own.delete(text)
-    bytes -= Buffer.byteLength(text)
-    change(text, { resource, isAdded: false })
-    for (const [next, resource] of excess) {
-      if (!fits(next)) return
-      add(next, resource)
-    }
-  }
-  const check = (server: string, uri: string) => {
+
+  /** Takes over whether clients of this replica are subscribed to a resource. */
+  private check(server: string, uri: string): void {
+    const { own, excess, servers, standInSessions } = this
     const text = JSON.stringify([server, uri])
-    if (!servers.has(server)) servers.set(server, runsOnEach(server))
+    if (!servers.has(server)) servers.set(server, this.runsOnEach(server))
+    const { subscriptions } = this.deps.agent
     if (
       servers.get(server) !== true ||
       !subscriptions.isSubscribed(server, uri, (session) => !standInSessions.has(session))
     )
-      remove(text)
-    else if (!own.has(text) && !excess.has(text)) add(text, [server, uri])
+      this.remove(text)
+    else if (!own.has(text) && !excess.has(text)) this.add(text, [server, uri])
   }
-  subscriptions.watch((server, uri, session) => {
-    if (!standInSessions.has(session)) check(server, uri)
-  })
 
-  const send = (piece: readonly SubscriptionChange[], part: { readonly first?: true; readonly last?: true }) => {
+  private add(text: string, resource: SubscribedResource): void {
+    if (!this.fits(text)) {
+      if (!this.isFull) this.deps.onfull()
+      this.isFull = true
+      this.excess.set(text, resource)
+      return
+    }
+    this.excess.delete(text)
+    this.own.set(text, resource)
+    this.bytes += Buffer.byteLength(text)
+    this.change(text, { resource, isAdded: true })
+  }
+
+  private remove(text: string): void {
+    this.excess.delete(text)
+    const resource = this.own.get(text)
+    if (resource === undefined) return
+    this.own.delete(text)
+    this.bytes -= Buffer.byteLength(text)
+    this.change(text, { resource, isAdded: false })
+    for (const [next, resource] of this.excess) {
+      if (!this.fits(next)) return
+      this.add(next, resource)
+    }
+  }
+
+  private change(text: string, one: SubscriptionChange): void {
+    // It undoes one that has not been sent.
+    if (this.changes.delete(text)) return
+    if (this.changes.size === 0) this.deps.clock.after(GATHER_MS, () => this.sendChanges())
+    this.changes.set(text, one)
+  }
+
+  private sendChanges(): void {
+    const pieces = piecesOf([...this.changes.values()])
+    this.changes.clear()
+    for (const piece of pieces) this.send(piece, {})
+  }
+
+  private send(piece: readonly SubscriptionChange[], part: { readonly first?: true; readonly last?: true }): void {
     const of = (wanted: boolean) => piece.flatMap(({ resource, isAdded }) => (isAdded === wanted ? [resource] : []))
-    replicas.send({ kind: "subscriptions", number: ++lastNumber, added: of(true), removed: of(false), ...part })
-  }
-  const sendChanges = () => {
-    const pieces = piecesOf([...changes.values()])
-    changes.clear()
-    for (const piece of pieces) send(piece, {})
+    const number = ++this.lastNumber
+    this.deps.replicas.send({ kind: "subscriptions", number, added: of(true), removed: of(false), ...part })
   }
 
-  const drop = ({ session, resources }: StandIn, text: string) => {
-    const [server, uri] = resources.get(text) ?? []
-    if (server === undefined || uri === undefined) return
-    resources.delete(text)
-    subscriptions.unsubscribe(server, uri, session)
-  }
-  const standInOf = (replica: string): StandIn => {
-    const known = standIns.get(replica)
-    if (known !== undefined) return known
-    const standIn = { session: {}, number: undefined, resources: new Map(), unconfirmed: undefined }
-    standInSessions.add(standIn.session)
-    standIns.set(replica, standIn)
-    return standIn
-  }
-  replicas.on("subscriptions", ({ number, added, removed, first, last }, from) => {
-    const standIn = standInOf(from)
+  /** Subscribes for the clients of another replica. */
+  private take({ number, added, removed, first, last }: SubscriptionMessage, from: string): void {
+    const standIn = this.standInOf(from)
     const { session, resources } = standIn
     if (first === true) standIn.unconfirmed = new Set(resources.keys())
     else if (standIn.number !== number - 1) {
@@ -142,46 +175,28 @@ export function createSubscriptionPeers({ replicas, agent, clock, onfull }: Subs
       if (resources.has(text)) continue
       resources.set(text, resource)
       // The era selects one of two connections of a remote server.
-      subscriptions.subscribe(resource[0], resource[1], session, "legacy")
+      this.deps.agent.subscriptions.subscribe(resource[0], resource[1], session, "legacy")
     }
-    for (const resource of removed) drop(standIn, JSON.stringify(resource))
+    for (const resource of removed) this.drop(standIn, JSON.stringify(resource))
     if (last !== true) return
-    for (const text of standIn.unconfirmed ?? []) drop(standIn, text)
+    for (const text of standIn.unconfirmed ?? []) this.drop(standIn, text)
     standIn.unconfirmed = undefined
-  })
-  return {
-    hasRoom(server, uri) {
-      const text = JSON.stringify([server, uri])
-      return !runsOnEach(server) || own.has(text) || fits(text)
-    },
-    isWanted(server, uri) {
-      if (!runsOnEach(server)) return false
-      for (const session of subscriptions.subscribersOf(server, uri)) if (standInSessions.has(session)) return true
-      return false
-    },
-    sendAll() {
-      changes.clear()
-      const pieces = piecesOf([...own.values()].map((resource) => ({ resource, isAdded: true })))
-      const last = Math.max(0, pieces.length - 1)
-      for (let at = 0; at <= last; at++)
-        send(pieces[at] ?? [], { ...(at === 0 && { first: true }), ...(at === last && { last: true }) })
-    },
-    incomplete() {
-      for (const [replica, standIn] of [...standIns]) {
-        if (replicas.find(replica) !== undefined) continue
-        standIns.delete(replica)
-        for (const text of [...standIn.resources.keys()]) drop(standIn, text)
-      }
-      return replicas.all().flatMap(({ id, self }) => (self || standIns.get(id)?.number !== undefined ? [] : [id]))
-    },
-    checkServers() {
-      for (const [server, before] of servers) {
-        const now = runsOnEach(server)
-        if (now === before) continue
-        servers.set(server, now)
-        for (const uri of subscriptions.uris(server)) check(server, uri)
-      }
-    },
+  }
+
+  private standInOf(replica: string): StandIn {
+    const known = this.standIns.get(replica)
+    if (known !== undefined) return known
+    const standIn = { session: {}, number: undefined, resources: new Map(), unconfirmed: undefined }
+    this.standInSessions.add(standIn.session)
+    this.standIns.set(replica, standIn)
+    return standIn
+  }
+
+  private drop({ session, resources }: StandIn, text: string): void {
+    const [server, uri] = resources.get(text) ?? []
+    if (server === undefined || uri === undefined) return
+    resources.delete(text)
+    this.deps.agent.subscriptions.unsubscribe(server, uri, session)
   }
 }
 
@@ -197,6 +212,8 @@ type StandIn = {
   /** While all subscriptions are sent again: the known ones that have not been sent yet. */
   unconfirmed: Set<string> | undefined
 }
+
+type SubscriptionMessage = Extract<ReplicaMessage, { readonly kind: "subscriptions" }>
 
 type SubscriptionChange = { readonly resource: SubscribedResource; readonly isAdded: boolean }
 

@@ -4,7 +4,7 @@ import type { Agent } from "../../src/agent/agent.ts"
 import { Subscriptions } from "../../src/agent/subscriptions.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
-import { type ChangePeersDeps, createChangePeers } from "../../src/session/change-peers.ts"
+import { type ChangePeersDeps, ServerChanges } from "../../src/session/change-peers.ts"
 import { Replicas } from "../../src/store/replicas.ts"
 import { manualClock } from "../clock.ts"
 import { fakePeer, fakeSpec } from "../fakes.ts"
@@ -201,7 +201,7 @@ async function join(network: SharedNetwork, id: string) {
   }
   let full = 0
   const onfull = () => void full++
-  const changes = createChangePeers({ replicas, state, agent, clock, onfull })
+  const changes = new ServerChanges({ replicas, state, agent, clock, onfull })
   const heard: string[] = []
   const updates: unknown[] = []
   changes.follow({ listsChanged: (_, method) => void heard.push(method), updated: (_, params) => updates.push(params) })

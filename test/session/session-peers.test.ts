@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import type { Clock } from "../../src/lib/clock.ts"
 import { Session } from "../../src/session/session.ts"
-import { createSessionPeers } from "../../src/session/session-peers.ts"
+import { SessionReplicas } from "../../src/session/session-peers.ts"
 import { Replicas } from "../../src/store/replicas.ts"
 import { hashOfSession } from "../../src/store/session-store.ts"
 import type { Params } from "../../src/wire/message.ts"
@@ -166,7 +166,7 @@ async function join(network: SharedNetwork, id: string, clock: Clock) {
   replicas.join(() => ({ address: `http://${id}`, version: "1", config: "", startedAt: 0, load }))
   const session = new Session("s", "p", AGGREGATE, { capabilities: { roots: {} } })
   const sessions = { part: () => session, remove() {}, save() {}, refresh: async () => undefined }
-  const peers = createSessionPeers({ replicas, clock, sessions: () => sessions, gateway: fakeGateway })
+  const peers = new SessionReplicas({ replicas, clock, sessions: () => sessions, gateway: fakeGateway })
   session.begin({ ...fakeGateway(), peers }, () => undefined)
   return { replicas, session, peers }
 }
