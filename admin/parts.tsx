@@ -2,12 +2,11 @@
 import type { ComponentChildren, JSX } from "preact"
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks"
 import { useNow } from "./hooks.ts"
-import type { ServerState } from "./types.ts"
+import type { ServerState, StateTones } from "./types.ts"
 
 export type Tone = "good" | "notice" | "bad" | "faint"
 
-/** Matches the colors in a terminal. */
-const TONES: Readonly<Record<ServerState, Tone>> = {
+const TONES: StateTones = {
   starting: "notice",
   connected: "good",
   degraded: "notice",

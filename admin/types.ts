@@ -1,6 +1,6 @@
 /** Types of the answers of REST, inferred from svc's schemas, and of the state of the page. */
 import type * as z from "zod"
-import type { ServerState } from "../src/report/server-state.ts"
+import type { ServerState, TONE_BY_STATE } from "../src/report/server-state.ts"
 import type { ServerStatus } from "../src/report/status.ts"
 import type {
   approvalSchema,
@@ -18,6 +18,8 @@ import type { Problem } from "./api.ts"
 export type Server = ServerDetails
 export type ServerInstance = ServerStatus
 export type { ServerState }
+/** The color of each state, as in a terminal. */
+export type StateTones = typeof TONE_BY_STATE
 export type Tool = z.output<typeof toolSchema> & { readonly server: string; readonly qualifiedName: string }
 export type Preset = z.output<typeof presetSchema>
 export type EffectiveValue = z.output<typeof effectiveSchema>

@@ -1758,6 +1758,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a mistake should cost seconds",
   },
+  "health:refusal": {
+    says: "a server that is awaiting_oauth says in a field whether it needs a sign-in or a token, or refused the credentials",
+    from: "choice",
+    why: "programs must not read the reason out of a sentence",
+  },
   "cli:retired": {
     says: "a command that a release retires works for one more release, and its warning on stderr names the successor",
     from: "choice",

@@ -326,15 +326,13 @@ const VERDICT_TONES: Readonly<Record<string, Tone>> = {
 }
 
 /** Derives the state of a server from its entry in `/health`. */
-function stateOfReport({ name, status, healthy, attempt, lastError }: Params, live: Status | undefined): ServerState {
+function stateOfReport({ name, status, healthy, attempt, refusal }: Params, live: Status | undefined): ServerState {
   if (live?.unowned?.[String(name)] !== undefined) return "no owner"
   switch (status) {
     case "connected":
       return healthy === true ? "connected" : "degraded"
     case "awaiting_oauth":
-      // The specification has one word for three states; the reason distinguishes them.
-      if (String(lastError).startsWith("refused ")) return "credentials refused"
-      return String(lastError).startsWith("requires a token") ? "token needed" : "sign-in needed"
+      return refusal === "credentials refused" || refusal === "token needed" ? refusal : "sign-in needed"
     case "error":
       return "failed"
     default:

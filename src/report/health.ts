@@ -246,6 +246,8 @@ function detail(server: BackendSnapshot, now: number, level: HealthLevel, redact
     healthy: health.healthy,
     ...(lastConnected === undefined ? {} : { lastConnected: iso(lastConnected) }),
     ...(lastError === undefined ? {} : { lastError: redact(lastError) }),
+    // The specification's word for all three is awaiting_oauth.
+    ...(state.kind === "unauthorized" ? { refusal: server.refusal } : {}),
     tags: spec.tuning.tags,
     ...(level === "full"
       ? {

@@ -50,6 +50,20 @@ describe("overall", () => {
 describe("/health", () => {
   const mixed = snapshot([backend("connected", "a"), backend("connected", "b"), backend("failed", "c")])
 
+  test("a server that refused svc has the reason as a field [health:refusal]", () => {
+    const refused = { ...backend("unauthorized", "a"), refusal: "token needed" } as const
+    const of = (level: HealthLevel) =>
+      healthReport(snapshot([refused, backend("connected", "b")]), facts, at(level)).body as {
+        readonly servers: { readonly details: readonly object[] }
+      }
+    for (const level of ["basic", "full"] as const) {
+      const [a, b] = of(level).servers.details
+      expect(a).toMatchObject({ status: "awaiting_oauth", refusal: "token needed" })
+      expect(b).not.toHaveProperty("refusal")
+    }
+    expect(of("minimal").servers).not.toHaveProperty("details")
+  })
+
   test("minimal has counts and no error text [health:level:minimal] [health:report:servers] [health:report:configuration]", () => {
     const { verdict, body } = healthReport(mixed, facts, at("minimal"))
     expect(verdict).toBe("degraded")
