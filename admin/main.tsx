@@ -11,7 +11,7 @@ import { createUi } from "./ui.ts"
 const root = document.getElementById("app")
 if (root === null) throw new Error("index.html has no element #app")
 keepKeyOfLink(localStorage)
-const api = createApi(new URL("../api/v1", location.href.replace(/[?#].*$/, "")).pathname, localStorage)
+const api = createApi(new URL("../api/v1", location.origin + location.pathname).pathname, localStorage)
 const store = createStore(EMPTY_STATE)
 const live = createLive(api, store)
 render(

@@ -175,7 +175,9 @@ function hasSecrets(path: string, known: readonly string[]): boolean {
   const text = statSync(path, { throwIfNoEntry: false })?.isFile() === true ? readFileSync(path, "utf8") : ""
   return (
     known.some((secret) => text.includes(secret) || text.includes(JSON.stringify(secret).slice(1, -1))) ||
-    [...text.matchAll(/([\w-]+)["']?\s*[:=]\s*["']?(?!\w+ (?:\$|\{\{))\w/g)].some(([, name = ""]) => isSecretName(name))
+    [...text.matchAll(/(?<![\w-])([\w-]{1,200})["']?\s*[:=]\s*["']?(?!\w+ (?:\$|\{\{))\w/g)].some(([, name = ""]) =>
+      isSecretName(name),
+    )
   )
 }
 

@@ -203,7 +203,10 @@ export class LineCapture {
 
 /** Removes escape sequences, control and direction characters, which could control a terminal or forge a line. */
 export function stripControls(text: string): string {
-  return text.replace(ESCAPES, "").replace(/\r+$/, "").replaceAll("\r", " ").replace(CONTROLS, "")
+  const line = text.replace(ESCAPES, "")
+  let end = line.length
+  while (line[end - 1] === "\r") end--
+  return line.slice(0, end).replaceAll("\r", " ").replace(CONTROLS, "")
 }
 
 // ---

@@ -206,7 +206,7 @@ async function askInputs(context: CommandContext, rows: readonly Row[]): Promise
 }
 
 /** Inputs of VS Code, which asks for their values when it starts a server. */
-const INPUT = /\$\{input:([^}]*)\}/g
+const INPUT = /\$\{input:([^{}]*)\}/g
 const inputsOf = (server: Params): readonly string[] => [
   ...new Set([...JSON.stringify(server).matchAll(INPUT)].map(([, id = ""]) => id)),
 ]

@@ -227,7 +227,7 @@ function translate(value: unknown, dollars: Dollars, notes: string[]): unknown {
   if (isObject(value)) return map(value, (item) => translate(item, dollars, notes))
   if (typeof value !== "string") return value
   if (dollars === "literal") return value.replaceAll("$", "$$$$")
-  const unknown = /\$\{(?:workspaceFolder|userHome|command)[^}]*\}/.exec(value)?.[0]
+  const unknown = /\$\{(?:workspaceFolder|userHome|command)[^{}]*\}/.exec(value)?.[0]
   if (unknown !== undefined) notes.push(`svc does not know ${unknown}: write the value in its place`)
   return dollars === "braces" ? value.replace(/\$(?!\{)/g, "$$$$") : value
 }

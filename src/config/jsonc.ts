@@ -110,7 +110,7 @@ function insert(text: string, container: Node, key: string | number, value: unkn
     const outer = indentOf(text, container.offset)
     if (typeof key === "number" && BLANK.test(inner)) return splice(text, close - inner.length, close, member(outer))
     // Comments inside stay above the new member.
-    const from = close - (/\s*$/.exec(inner)?.[0].length ?? 0)
+    const from = close - (inner.length - inner.trimEnd().length)
     return splice(text, from, close, `${eol}${outer}${unit}${member(outer + unit)}${eol}${outer}`)
   }
   const comma = commaAfter(text, endOf(last))

@@ -79,9 +79,13 @@ function malformedSecrets(settings: OAuthSettings): readonly string[] {
   if (method !== "private_key_jwt") return tokens
   if (clientSecret === undefined)
     return [...tokens, "oauth.tokenEndpointAuthMethod private_key_jwt needs oauth.clientSecret"]
-  const isKey = !isKnown(clientSecret) || PEM.test(clientSecret)
+  const isKey = !isKnown(clientSecret) || isPem(clientSecret)
   return isKey ? tokens : [...tokens, "oauth.clientSecret must be a private key in PEM format for private_key_jwt"]
 }
 
 const JWT = /^\s*[\w-]+\.[\w-]+\.[\w-]*\s*$/
-const PEM = /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]+-----END [A-Z ]*PRIVATE KEY-----/
+
+function isPem(text: string): boolean {
+  const begin = /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----/.exec(text)
+  return begin !== null && /-----END [A-Z ]{0,40}PRIVATE KEY-----/.test(text.slice(begin.index + begin[0].length))
+}

@@ -11,7 +11,7 @@ const CHARACTERS_PER_TOKEN = 2
 
 /** Reads a budget as people write it: `20000`, `2000 tokens`, `0`. Returns undefined for any other text. */
 export function parseResultBudget(written: string | number): ResultBudget | undefined {
-  const [, number, unit] = /^\s*(\d{1,9})\s*(char(?:acter)?s?|tokens?)?\s*$/i.exec(String(written)) ?? []
+  const [, number, unit] = /^(\d{1,9})\s*(char(?:acter)?s?|tokens?)?$/i.exec(String(written).trim()) ?? []
   if (number === undefined) return undefined
   const budget = Number(number) * (unit?.toLowerCase().startsWith("token") === true ? CHARACTERS_PER_TOKEN : 1)
   return budget === 0 || budget >= LEAST_RESULT_BUDGET ? budget : undefined

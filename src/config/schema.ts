@@ -333,12 +333,11 @@ export function jsonSchema(): Params {
 
 /** The units of TIME_TEXT in milliseconds, in the order of its groups. */
 const UNITS_MS = [1, 1000, 60_000, 3_600_000, 86_400_000]
-const TIME_TEXT =
-  /^\s*(\d{1,9})\s*(?:(ms|milli[a-z]*)|(s|secs?|seconds?)|(m|mins?|minutes?)|(h|hrs?|hours?)|(d|days?))?\s*$/i
+const TIME_TEXT = /^(\d{1,9})\s*(?:(ms|milli[a-z]*)|(s|secs?|seconds?)|(m|mins?|minutes?)|(h|hrs?|hours?)|(d|days?))?$/i
 
 /** Describes the mistake of a time with a unit, which other programs accept: "5 minutes". */
 function millisecondsProblem(text: string): string {
-  const [whole, number, ...units] = TIME_TEXT.exec(text) ?? []
+  const [whole, number, ...units] = TIME_TEXT.exec(text.trim()) ?? []
   if (whole === undefined) return "must be a number of milliseconds"
   const factor = UNITS_MS[units.findIndex((unit) => unit !== undefined)] ?? 1
   return `must be a number of milliseconds: ${Number(number) * factor}, without quotes`

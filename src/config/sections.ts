@@ -85,7 +85,7 @@ export function readSections(document: Document): Sections {
   }
   const servers = named("mcpServers")
   for (const { name, path, config } of servers)
-    if (typeof config?.disabled === "string" && !SWITCH.test(config.disabled))
+    if (typeof config?.disabled === "string" && !SWITCH.test(config.disabled.trim()))
       warn(
         "disabled",
         [...path, "disabled"],
@@ -176,7 +176,7 @@ const without = (server: unknown, keys: readonly string[]): unknown =>
   isObject(server) ? Object.fromEntries(Object.entries(server).filter(([key]) => !keys.includes(key))) : server
 
 /** The valid strings for `disabled` outside of templates. */
-const SWITCH = /^\s*(?:true|1|yes|on|false|0|no|off|)\s*$/i
+const SWITCH = /^(?:true|1|yes|on|false|0|no|off|)$/i
 
 type Schemas = ReturnType<typeof schemas>
 

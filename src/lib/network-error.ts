@@ -24,7 +24,7 @@ export function networkReason(url: string, cause: unknown): string {
 
 /** Returns a text with each address shortened to its host. */
 export const withHosts = (text: string): string =>
-  text.replace(/[a-z][a-z0-9+.-]*:\/\/[^\s"'<>]*/gi, (address) => URL.parse(address)?.host ?? "…")
+  text.replace(/[a-z][a-z0-9+.-]{0,30}:\/\/[^\s"'<>]*/gi, (address) => URL.parse(address)?.host ?? "…")
 
 /** Whether a connection was closed within a response. */
 export const isReset = (cause: unknown): boolean => codeOf(cause) === "ECONNRESET"

@@ -239,8 +239,8 @@ const isBundle = ({ registryType, identifier, fileSha256 = "", transport }: Pack
 /** Splits a name of an entry that contains a flag and its value. */
 const flagOf = (name: string): readonly [flag: string, value: string | undefined] => {
   const escaped = escapeText(name)
-  const [, flag = escaped, value] = /^(-[^\s=]*)\s+(.*)$/.exec(escaped) ?? []
-  return [flag, value]
+  const [, flag = escaped, value] = /^(-[^\s=]*)\s([^\n\r]*)$/.exec(escaped) ?? []
+  return [flag, value?.trimStart()]
 }
 const bareFlag = (name: string): string => flagOf(name)[0]
 

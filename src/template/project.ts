@@ -73,9 +73,9 @@ export function parseGitConfig(text: string): ReadonlyMap<string, string> {
   for (const line of text.replace(/\\\r?\n/g, "").split(/\r?\n/)) {
     const header = /^\s*\[\s*([A-Za-z0-9.-]+)(\s+"(?:[^"\\]|\\.)*")?\s*\](.*)$/.exec(line)
     if (header !== null) section = header[2] === undefined ? (header[1] ?? "").toLowerCase() : ""
-    const setting = /^\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)$/.exec(header?.[3] ?? line)
+    const setting = /^\s*([A-Za-z][A-Za-z0-9-]*)\s*=(.*)$/.exec(header?.[3] ?? line)
     if (setting !== null && section !== "")
-      settings.set(`${section}.${(setting[1] ?? "").toLowerCase()}`, gitValue(setting[2] ?? ""))
+      settings.set(`${section}.${(setting[1] ?? "").toLowerCase()}`, gitValue((setting[2] ?? "").trimStart()))
   }
   return settings
 }
@@ -109,7 +109,7 @@ function findRepository(directory: string): Repository | undefined {
 /** Returns the git folder of a root, or undefined. `.git` is a folder, or a file that names it (worktrees, submodules); it must contain a HEAD. */
 function gitFolder(root: string): string | undefined {
   const path = join(root, ".git")
-  const pointer = /^gitdir: (.+?)\s*$/.exec(readText(path) ?? "")?.[1]
+  const pointer = /^gitdir: (.+)/.exec(readText(path) ?? "")?.[1]?.trimEnd()
   const git = pointer === undefined ? path : resolve(root, pointer)
   return readText(join(git, "HEAD")) === undefined ? undefined : git
 }
