@@ -34,7 +34,7 @@ test("the walk finds a package that is loaded through other files", () => {
 
 test("an svc without --cluster never loads code for clusters, neither at its start nor later [cluster:off]", () => {
   const ofCluster =
-    /^(?:app\/cluster|store\/(?:redis-state|replicas|shared-[a-z-]+)|agent\/server-leases?|session\/(?:session|change)-peers|serve\/(?:replica-access|task-lists))\.ts$/
+    /^(?:app\/cluster|store\/(?:redis-state|replicas|shared-[a-z-]+)|agent\/server-leases?|session\/(?:session-replicas|server-changes)|serve\/(?:replica-access|task-lists))\.ts$/
   const files = (entries: readonly string[]) =>
     loadedBy(entries.map((entry) => join(SRC, entry))).files.map((file) => relative(SRC, file).replaceAll("\\", "/"))
   // Files that a running svc imports on demand.

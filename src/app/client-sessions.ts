@@ -18,12 +18,12 @@ import { createCallRateLimit, createSharedRateLimit } from "../session/call-rate
 import { createGateway } from "../session/gateway.ts"
 import type {
   Audit,
-  ChangePeers,
+  ChangeExchange,
   FinishedCall,
   Gateway,
   Observers,
+  RemoteReplicas,
   ResultPort,
-  SessionPeers,
 } from "../session/ports.ts"
 import type { Session } from "../session/session.ts"
 import { Sessions } from "../session/sessions.ts"
@@ -148,7 +148,7 @@ export async function openClientSessions(
     startupWaitMs: startupWait,
     leases,
     mark: cluster?.mark ?? createMarker(() => markKey(persist ? paths : undefined, log)),
-    peers: shared?.peers,
+    replicas: shared?.replicas,
     changes: shared?.changes,
     version,
     hide: (text) => redactor().maskKnown(text),
@@ -228,11 +228,11 @@ async function openSharedSessions(
   agent: Agent,
   log: Log,
   { ttl, sessions, gateway }: { readonly ttl: number; sessions(): Sessions; gateway(): Gateway },
-): Promise<{ readonly store: SessionStore; readonly peers: SessionPeers; readonly changes: ChangePeers }> {
+): Promise<{ readonly store: SessionStore; readonly replicas: RemoteReplicas; readonly changes: ChangeExchange }> {
   const [{ createSharedSessions }, { SessionReplicas }, { ServerChanges }] = await Promise.all([
     import("../store/shared-sessions.ts"),
-    import("../session/session-peers.ts"),
-    import("../session/change-peers.ts"),
+    import("../session/session-replicas.ts"),
+    import("../session/server-changes.ts"),
   ])
   const store = createSharedSessions({
     state,
@@ -250,7 +250,7 @@ async function openSharedSessions(
   })
   return {
     store,
-    peers: new SessionReplicas({ replicas, clock: systemClock, sessions, gateway }),
+    replicas: new SessionReplicas({ replicas, clock: systemClock, sessions, gateway }),
     changes: new ServerChanges({
       replicas,
       state,

@@ -261,7 +261,7 @@ function postOrForward(value: unknown, body: string, received: Received, to: str
 function reportUndelivered(error: unknown, value: unknown, received: Received, to: string | undefined): never {
   const answer = isObject(value) && value.method === undefined && isId(value.id) ? value.id : undefined
   if (error instanceof UnreachedError && answer !== undefined && to !== undefined)
-    received.deps.gateway.peers?.reportUndelivered(sessionOf(received), answer, to)
+    received.deps.gateway.replicas?.reportUndelivered(sessionOf(received), answer, to)
   throw error
 }
 
@@ -303,7 +303,7 @@ async function postTaskList(request: RpcRequest, received: Received, replicas: r
     return response
   }
   const ask = (section: string, asked: RpcRequest) =>
-    section === "" || section === deps.gateway.peers?.replica
+    section === "" || section === deps.gateway.replicas?.replica
       ? hereInTurn(asked)
       : // A replica that ends meanwhile takes its tasks with it.
         deps.forward?.(section, http, JSON.stringify(asked))?.catch(() => undefined)

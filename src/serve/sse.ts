@@ -15,7 +15,7 @@ export type SsePipes = Map<string, { readonly pipe: Pipe; readonly principal: Pr
 
 /** Answers `GET /sse`: opens the stream and names the endpoint for posts. */
 export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipes, deps: McpDeps): Response {
-  const id = `${deps.gateway.peers?.replica ?? ""}${deps.newId()}`
+  const id = `${deps.gateway.replicas?.replica ?? ""}${deps.newId()}`
   let stop: () => void = () => undefined
   const source = {
     start(controller: ReadableStreamDefaultController<Uint8Array>) {

@@ -19,7 +19,7 @@ import type { Session } from "./session.ts"
 
 export type GatewayDeps = Pick<
   Gateway,
-  "version" | "limits" | "observers" | "results" | "hide" | "toolbox" | "peers" | "changes"
+  "version" | "limits" | "observers" | "results" | "hide" | "toolbox" | "replicas" | "changes"
 > & {
   readonly agent: Agent
   readonly clock: Clock
@@ -45,7 +45,7 @@ type Leases = {
 }
 
 export function createGateway(deps: GatewayDeps): Gateway {
-  const { agent, version, limits, observers, results, hide, toolbox, mark, peers, changes } = deps
+  const { agent, version, limits, observers, results, hide, toolbox, mark, replicas, changes } = deps
   const listeners = new Set<Listener>()
   let finder: Promise<ToolFinder> | undefined
   const gateway: Gateway = {
@@ -55,7 +55,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     results,
     hide,
     toolbox,
-    peers,
+    replicas,
     changes,
     lists: new WeakMap(),
     toolFinder() {
@@ -234,7 +234,7 @@ function createObserver(
   listeners: ReadonlySet<Listener>,
   { agent, sessions }: GatewayDeps,
 ): Parameters<Agent["observe"]>[0] {
-  const { peers, changes } = gateway
+  const { replicas, changes } = gateway
   const notified = (spec: ServerSpec, method: string, params: Params, only: Era | undefined) => {
     const updated = method === "notifications/resources/updated"
     const subscribed = updated ? agent.subscriptions.subscribersOf(spec.id, asText(params.uri)) : undefined
@@ -243,7 +243,7 @@ function createObserver(
       if (method === "notifications/message" && !wantsLog(session, params.level)) continue
       if (subscribed?.has(session) === false) continue
       // The replica with the stream is also subscribed.
-      if (updated && peers?.isStreamElsewhere(session) === true) continue
+      if (updated && replicas?.isStreamElsewhere(session) === true) continue
       session.notify(notificationText(method, shownIn(session.scope, spec, method, params)))
     }
     if (!updated || only === "legacy") return
@@ -258,7 +258,7 @@ function createObserver(
       const spec = agent.backend(server)?.spec
       if (spec === undefined) return
       for (const session of sessions())
-        if (scopeIncludes(session.scope, spec) && peers?.isStreamElsewhere(session) !== true)
+        if (scopeIncludes(session.scope, spec) && replicas?.isStreamElsewhere(session) !== true)
           session.listChanged(method)
       for (const listener of listeners) if (scopeIncludes(listener.client.scope, spec)) listener.listChanged(method)
     },

@@ -55,9 +55,9 @@ export type Gateway = {
   /** Returns the search over tools, and loads it at the first use. */
   toolFinder(): Promise<ToolFinder>
   /** Undefined for a single svc. */
-  readonly peers?: SessionPeers | undefined
+  readonly replicas?: RemoteReplicas | undefined
   /** Undefined for a single svc. */
-  readonly changes?: ChangePeers | undefined
+  readonly changes?: ChangeExchange | undefined
 }
 
 /** The part of a legacy session on one replica. */
@@ -68,7 +68,7 @@ export type SessionPart = {
 }
 
 /** The parts of legacy sessions on other replicas: each replica that serves a session has a part of it. */
-export type SessionPeers = {
+export type RemoteReplicas = {
   /** The id of this replica. */
   readonly replica: string
   /** Whether another replica is alive. */
@@ -99,7 +99,7 @@ export type SessionPeers = {
 }
 
 /** Exchanges changes of servers with other replicas. */
-export type ChangePeers = {
+export type ChangeExchange = {
   /** Registers the handlers of changes on other replicas. */
   follow(handlers: {
     listsChanged(server: string, method: ListMethod): void

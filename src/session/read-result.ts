@@ -72,7 +72,7 @@ function toolAnswer({ request, client }: ClientCall, content: readonly Params[],
 /** Returns why a result is missing. A request for a result of another replica arrives here if that replica is gone. */
 function whyMissing(id: string, { gateway }: ClientCall): string {
   const replica = replicaIn(id)
-  return replica === undefined || replica === gateway.peers?.replica
+  return replica === undefined || replica === gateway.replicas?.replica
     ? "it belongs to another client, or has expired"
     : "the replica of svc that stored it is gone"
 }

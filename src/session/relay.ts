@@ -236,7 +236,7 @@ async function callBackend(
       if (finished.kind === "task") {
         const owner = recordOwnership("task", finished.task, target, call)
         // A stdio process ends with svc, and its tasks with it.
-        if (spec.launch.transport !== "stdio") client.memory?.addTask(spec.id, finished.task, gateway.peers?.replica)
+        if (spec.launch.transport !== "stdio") client.memory?.addTask(spec.id, finished.task, gateway.replicas?.replica)
         if (owner !== undefined && progressToken !== undefined)
           connection.keepProgress(flight.number, owner, progressToken)
       }
@@ -527,13 +527,13 @@ function headersFor(
   ...request: Parameters<typeof mirrorHeaders>
 ): Record<string, string> | undefined {
   const headers = mirrorHeaders(...request)
-  const { peers } = gateway
-  if (peers === undefined || !runsElsewhere(spec)) return headers
+  const { replicas } = gateway
+  if (replicas === undefined || !runsElsewhere(spec)) return headers
   const [method, params] = request
   const identity = identityFor(client)
   return {
     ...headers,
-    [REPLICA_CLIENT_HEADER]: `${peers.replica} ${clientDigest(client)}${identity === undefined ? "" : ` ${identity}`}`,
+    [REPLICA_CLIENT_HEADER]: `${replicas.replica} ${clientDigest(client)}${identity === undefined ? "" : ` ${identity}`}`,
     ...(continuesCall({ method, params }) ? { [REPLICA_CONTINUES_HEADER]: "1" } : {}),
   }
 }

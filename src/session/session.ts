@@ -13,7 +13,7 @@ import { type Id, isObject, metaOf, notificationText, type Params, type Response
 import { Cancellation } from "./cancellation.ts"
 import { type Client, type Exchange, missingCapability, type SessionMemory, type Told } from "./client.ts"
 import { EventLog } from "./event-log.ts"
-import type { Gateway, SessionPart, SessionPeers } from "./ports.ts"
+import type { Gateway, RemoteReplicas, SessionPart } from "./ports.ts"
 import { offersReading } from "./result-budget.ts"
 import { RunningRequests } from "./running-requests.ts"
 
@@ -60,7 +60,7 @@ export class Session implements Client, SessionMemory, SessionPart {
   /** Whether the last view's tools had `read_result` among them. */
   private couldRead = false
   private onchange: () => Told = () => undefined
-  private peers: SessionPeers | undefined
+  private replicas: RemoteReplicas | undefined
 
   constructor(
     readonly id: string,
@@ -85,7 +85,7 @@ export class Session implements Client, SessionMemory, SessionPart {
 
   /** The events of the session's streams, so that the client can resume them. */
   get events(): EventLog {
-    this.log ??= new EventLog(`${this.peers?.replica ?? ""}${this.lastSeen.toString(36)}`)
+    this.log ??= new EventLog(`${this.replicas?.replica ?? ""}${this.lastSeen.toString(36)}`)
     return this.log
   }
 
@@ -112,7 +112,7 @@ export class Session implements Client, SessionMemory, SessionPart {
       case "notifications/initialized":
         return undefined
       case "notifications/cancelled":
-        return this.running.cancel(params) ? undefined : this.peers?.cancel(this, params)
+        return this.running.cancel(params) ? undefined : this.replicas?.cancel(this, params)
       case "notifications/progress": {
         const token = params.progressToken
         if (typeof token === "string") this.clientRequests.get(token)?.onprogress?.(params)
@@ -155,7 +155,7 @@ export class Session implements Client, SessionMemory, SessionPart {
     if (signal.aborted) return Promise.reject(withdrawn())
     if (this.clientRequests.size >= MAX_QUESTIONS)
       return Promise.reject(new RequestError("too_many", "Too many requests to this client are open"))
-    const id = `${this.peers === undefined ? "svc" : this.peers.replica}-${++this.lastQuestion}`
+    const id = `${this.replicas === undefined ? "svc" : this.replicas.replica}-${++this.lastQuestion}`
     return new Promise((resolve, reject) => {
       const done = () => signal.removeEventListener("abort", abort)
       const abort = () => {
@@ -186,7 +186,7 @@ export class Session implements Client, SessionMemory, SessionPart {
    * `hops`: how many replicas have passed it on.
    */
   notify(text: string, hops = 0): void {
-    if (this.outlet?.(text) === true || this.peers?.pass(this, text, hops) === true) return
+    if (this.outlet?.(text) === true || this.replicas?.pass(this, text, hops) === true) return
     if (text.length > MAX_HELD_CHARS || this.queued.includes(text)) return
     this.queued.push(text)
     let size = this.queued.reduce((sum, { length }) => sum + length, 0)
@@ -199,7 +199,7 @@ export class Session implements Client, SessionMemory, SessionPart {
     this.standalone = stream
     this.outlet = outlet
     for (const text of this.queued.splice(0)) outlet(text)
-    this.peers?.opened(this)
+    this.replicas?.opened(this)
   }
 
   /** Ends the stream because svc stops. A client that has not read all its events can still resume it. */
@@ -207,7 +207,7 @@ export class Session implements Client, SessionMemory, SessionPart {
     this.isStreamDrained = true
     if (this.standalone !== undefined) this.log?.end(this.standalone)
     this.standalone = undefined
-    this.peers?.streamDrained(this)
+    this.replicas?.streamDrained(this)
   }
 
   /** Records the replica with the stream, and sends held messages there. */
@@ -264,7 +264,8 @@ export class Session implements Client, SessionMemory, SessionPart {
     const canRead = offersReading(this.scope, view, gateway)
     const isRead = canRead !== this.couldRead ? "tools/list" : undefined
     this.couldRead = canRead
-    if (before === undefined || isWithdrawn(catalog, this.scope) || this.peers?.isStreamElsewhere(this) === true) return
+    if (before === undefined || isWithdrawn(catalog, this.scope) || this.replicas?.isStreamElsewhere(this) === true)
+      return
     for (const [notification, lists] of LIST_CHANGES)
       if (lists.some((method) => method === isRead || hasChanged(before, view, method))) this.notify(notification)
   }
@@ -277,8 +278,8 @@ export class Session implements Client, SessionMemory, SessionPart {
   /** Starts to follow the catalog. Calls `onchange` when the stored state of the session changes. */
   begin(gateway: Gateway, onchange: () => Told): void {
     this.onchange = onchange
-    this.peers = gateway.peers
-    this.peers?.begin(this)
+    this.replicas = gateway.replicas
+    this.replicas?.begin(this)
     this.lastView = viewOf(gateway.directory.catalogOf(this), this.scope)
     this.couldRead = offersReading(this.scope, this.lastView, gateway)
     gateway.notifications.setLogLevel(this, this.logLevel)
@@ -286,7 +287,7 @@ export class Session implements Client, SessionMemory, SessionPart {
 
   /** Ends the session: cancels running requests, rejects open server requests. */
   end(reason: string): void {
-    this.peers?.end(this)
+    this.replicas?.end(this)
     this.outlet = undefined
     if (this.standalone !== undefined) this.log?.drop(this.standalone)
     this.queued.length = 0

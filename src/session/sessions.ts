@@ -50,7 +50,7 @@ export class Sessions {
   add(session: Session, gateway: Gateway): void {
     this.makeRoom()
     session.lastSeen = this.clock.now()
-    session.home ??= gateway.peers?.replica
+    session.home ??= gateway.replicas?.replica
     session.begin(gateway, () => {
       this.save(session)
       // A session that this replica knows goes on while the shared state is away.
@@ -154,7 +154,7 @@ export class Sessions {
    */
   async end(session: Session, gateway: Gateway, reason: string): Promise<void> {
     await this.store()?.shared?.end(session.id)
-    gateway.peers?.ended(session, reason)
+    gateway.replicas?.ended(session, reason)
     session.running.drop(reason)
     this.remove(session.id, reason)
   }

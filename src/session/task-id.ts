@@ -26,7 +26,7 @@ type About = Pick<ClientCall, "gateway" | "client">
 export function namesFor(target: Target, about: About): Names {
   const { id, slug } = target.spec
   const over = target.peer.era === about.client.era ? undefined : target.peer.era
-  const replica = about.gateway.peers?.replica ?? ""
+  const replica = about.gateway.replicas?.replica ?? ""
   const mark = (task: string) => `${task}.${markOf({ task, server: id, over }, target, about)}${replica}`
   return about.client.scope.kind === "aggregate" ? qualifiedNames(slug, mark) : { uri: (uri) => uri, task: mark }
 }

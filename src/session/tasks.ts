@@ -78,7 +78,7 @@ export async function listTasks(call: ClientCall, view: View): Promise<Answer> {
     .of(ownerOf(client), "task")
     .filter((claim) => seen.has(claim.backend) && isInSection(claim, section, gateway))
   // Each replica continues the first section.
-  if (section === "" && gateway.peers !== undefined) owned.sort((a, b) => (a.id < b.id ? -1 : 1))
+  if (section === "" && gateway.replicas !== undefined) owned.sort((a, b) => (a.id < b.id ? -1 : 1))
   const after = cursor === undefined || cursor === sectionAt(section) ? undefined : cursor
   const start = after === undefined ? 0 : owned.findIndex((claim) => cursorOf(section, claim) === after) + 1
   if (after !== undefined && start === 0) throw new RequestError("invalid_params", "The cursor is not from this list")
@@ -123,10 +123,10 @@ const printCursor = (parts: readonly string[]): string => Buffer.from(JSON.strin
 const cursorOf = (section: string, { backend, era, id }: Ownership): string => printCursor([section, backend, era, id])
 
 /** Whether a task is in a section of the list. A single svc has only the first section. */
-function isInSection({ caller, madeAt }: Ownership, section: string, { peers }: ClientCall["gateway"]): boolean {
-  if (peers === undefined) return true
+function isInSection({ caller, madeAt }: Ownership, section: string, { replicas }: ClientCall["gateway"]): boolean {
+  if (replicas === undefined) return true
   if (section !== "") return caller !== undefined
-  return caller === undefined && (madeAt === undefined || !peers.lives(madeAt))
+  return caller === undefined && (madeAt === undefined || !replicas.lives(madeAt))
 }
 
 /** Returns the route to a server that is not connected, from the id of one of its tasks. */

@@ -8,7 +8,7 @@ import { TaskOwners } from "../../src/agent/task-owners.ts"
 import { buildCatalog, type Catalog, emptyCatalog, withOwn } from "../../src/catalog/catalog.ts"
 import type { Listing } from "../../src/catalog/listing.ts"
 import { identityOf } from "../../src/catalog/scope.ts"
-import type { SessionPeers } from "../../src/session/ports.ts"
+import type { RemoteReplicas } from "../../src/session/ports.ts"
 import { Session } from "../../src/session/session.ts"
 import { Sessions } from "../../src/session/sessions.ts"
 import { keepKey, openSessionStore, type SessionStore, type StoredSession } from "../../src/store/session-store.ts"
@@ -153,7 +153,7 @@ test("a session whose stream opens on another replica while the session is loade
     },
   }
   const passed: string[] = []
-  const peers: SessionPeers = {
+  const replicas: RemoteReplicas = {
     replica: "here",
     lives: () => true,
     isStreamElsewhere: ({ streamAt }) => streamAt === "there",
@@ -175,7 +175,7 @@ test("a session whose stream opens on another replica while the session is loade
   await sessions.preload("s")
   // The message about it arrives before the session exists here.
   shared = { ...stored, stream: "there" }
-  const session = sessions.get("s", "p", scope, { ...gateway, peers })
+  const session = sessions.get("s", "p", scope, { ...gateway, replicas })
   session?.notify("news")
   await settle()
   expect([passed, session?.streamAt]).toEqual([["news"], "there"])

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import type { Clock } from "../../src/lib/clock.ts"
 import { Session } from "../../src/session/session.ts"
-import { SessionReplicas } from "../../src/session/session-peers.ts"
+import { SessionReplicas } from "../../src/session/session-replicas.ts"
 import { Replicas } from "../../src/store/replicas.ts"
 import { hashOfSession } from "../../src/store/session-store.ts"
 import type { Params } from "../../src/wire/message.ts"
@@ -53,7 +53,7 @@ describe("a session of three replicas", () => {
     const [lost, found] = [ask().catch((error: unknown) => String(error)), ask()]
     const ids = asked.map(idOf)
     const { timers } = clock
-    for (const id of [...ids, "r1-99"]) other.peers.reportUndelivered(other.session, id, "r1")
+    for (const id of [...ids, "r1-99"]) other.remote.reportUndelivered(other.session, id, "r1")
     await network.settle()
     // None for a question that was never asked.
     expect(clock.timers - timers).toBe(2)
@@ -95,9 +95,9 @@ describe("messages about a session of three replicas", () => {
   test("a cancellation is sent once, and again to a replica that connects soon after it [cluster:cancel:bounded]", async () => {
     await using cluster = await startCluster()
     const { network, clock, parts } = cluster
-    const [{ session, peers }] = parts
+    const [{ session, remote }] = parts
     const sent = await sentOf(cluster, "session.cancel")
-    await peers.cancel(session, { requestId: 7, reason: "x".repeat(10_000), more: "x".repeat(10_000) })
+    await remote.cancel(session, { requestId: 7, reason: "x".repeat(10_000), more: "x".repeat(10_000) })
     await clock.pass(5000)
     await network.settle()
     expect(sent).toMatchObject([{ params: { requestId: 7, reason: "x".repeat(256) } }])
@@ -116,10 +116,10 @@ describe("messages about a session of three replicas", () => {
   test("cancellations of a session are bounded, and what names no request is not sent [cluster:cancel:bounded]", async () => {
     await using cluster = await startCluster()
     const { network, clock, parts } = cluster
-    const [{ session, peers }] = parts
+    const [{ session, remote }] = parts
     const sent = await sentOf(cluster, "session.cancel")
     const refusalOf = (params: Params) =>
-      peers.cancel(session, params).then(
+      remote.cancel(session, params).then(
         () => undefined,
         (error: Error) => error,
       )
@@ -166,7 +166,7 @@ async function join(network: SharedNetwork, id: string, clock: Clock) {
   replicas.join(() => ({ address: `http://${id}`, version: "1", config: "", startedAt: 0, load }))
   const session = new Session("s", "p", AGGREGATE, { capabilities: { roots: {} } })
   const sessions = { part: () => session, remove() {}, save() {}, refresh: async () => undefined }
-  const peers = new SessionReplicas({ replicas, clock, sessions: () => sessions, gateway: fakeGateway })
-  session.begin({ ...fakeGateway(), peers }, () => undefined)
-  return { replicas, session, peers }
+  const remote = new SessionReplicas({ replicas, clock, sessions: () => sessions, gateway: fakeGateway })
+  session.begin({ ...fakeGateway(), replicas: remote }, () => undefined)
+  return { replicas, session, remote }
 }

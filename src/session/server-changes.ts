@@ -4,7 +4,7 @@
  *
  *  1. When a list of a server changes here, the others receive the digest of the new list. A replica with the same list has
  *     notified its clients itself.
- *  2. Updates of a resource are sent if clients of other replicas are subscribed to it (subscription-peers.ts). A remote
+ *  2. Updates of a resource are sent if clients of other replicas are subscribed to it (subscription-exchange.ts). A remote
  *     server notifies each replica's connection itself.
  *  3. A replica sends all digests and subscriptions when it or another replica has connected to the shared state, and when
  *     another one asks.
@@ -16,17 +16,17 @@ import { every } from "../lib/clock.ts"
 import { sha256 } from "../lib/digest.ts"
 import type { SharedState } from "../store/shared-state.ts"
 import { asText, type Params } from "../wire/message.ts"
-import type { ChangePeers } from "./ports.ts"
-import { SubscriptionPeers, type SubscriptionPeersDeps } from "./subscription-peers.ts"
+import type { ChangeExchange } from "./ports.ts"
+import { SubscriptionExchange, type SubscriptionExchangeDeps } from "./subscription-exchange.ts"
 
-export type ChangePeersDeps = SubscriptionPeersDeps & {
+export type ServerChangesDeps = SubscriptionExchangeDeps & {
   readonly state: Pick<SharedState, "onstate">
   readonly agent: Pick<Agent, "catalog">
 }
 
 /** Exchanges changes, for as long as svc runs. */
-export class ServerChanges implements ChangePeers {
-  private readonly subscriptions: SubscriptionPeers
+export class ServerChanges implements ChangeExchange {
+  private readonly subscriptions: SubscriptionExchange
   /** The digests of lists, which never change. */
   private readonly digests = new WeakMap<object, string>()
   /** The digests that were sent last, by list. */
@@ -36,9 +36,9 @@ export class ServerChanges implements ChangePeers {
   /** Whether everything will be sent in a moment. */
   private isDue = false
 
-  constructor(private readonly deps: ChangePeersDeps) {
+  constructor(private readonly deps: ServerChangesDeps) {
     const { replicas, state, clock } = deps
-    this.subscriptions = new SubscriptionPeers(deps)
+    this.subscriptions = new SubscriptionExchange(deps)
     state.onstate((connected) => {
       if (connected) this.sendAll()
     })
@@ -51,7 +51,7 @@ export class ServerChanges implements ChangePeers {
     every(clock, CHECK_MS, () => this.check())
   }
 
-  follow({ listsChanged, updated }: Parameters<ChangePeers["follow"]>[0]): void {
+  follow({ listsChanged, updated }: Parameters<ChangeExchange["follow"]>[0]): void {
     const { replicas } = this.deps
     replicas.on("lists", ({ lists }, from) => {
       for (const [server, name, digest] of lists) {

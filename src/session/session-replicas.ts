@@ -17,11 +17,11 @@ import { RequestError, RPC_CODE } from "../lib/errors.ts"
 import type { ReplicaMessage, Replicas } from "../store/replicas.ts"
 import { hashOfSession } from "../store/session-store.ts"
 import { type Id, isId, type Params } from "../wire/message.ts"
-import type { Gateway, SessionPeers as Peers, SessionPart } from "./ports.ts"
+import type { Gateway, RemoteReplicas, SessionPart } from "./ports.ts"
 import type { Session } from "./session.ts"
 import type { Sessions } from "./sessions.ts"
 
-export type SessionPeersDeps = {
+export type SessionReplicasDeps = {
   readonly replicas: Replicas
   readonly clock: Clock
   sessions(): Pick<Sessions, "part" | "remove" | "refresh" | "save">
@@ -29,7 +29,7 @@ export type SessionPeersDeps = {
 }
 
 /** Follows the messages of other replicas about sessions, for as long as svc runs. */
-export class SessionReplicas implements Peers {
+export class SessionReplicas implements RemoteReplicas {
   /** The ids of the sessions of which this replica has a part, by their hashes. */
   private readonly ids = new Map<string, string>()
   /** Sessions whose stream was opened here, until this replica hears its own message: messages that it hears before are older. */
@@ -39,7 +39,7 @@ export class SessionReplicas implements Peers {
   /** The number of cancellations of each session in the current window. */
   private readonly counts = new WeakMap<SessionPart, { count: number; readonly since: number }>()
 
-  constructor(private readonly deps: SessionPeersDeps) {
+  constructor(private readonly deps: SessionReplicasDeps) {
     const { replicas, sessions, gateway, clock } = deps
     replicas.on("session.ended", ({ session, reason }) => {
       const part = this.partOf(session)

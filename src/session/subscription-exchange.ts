@@ -12,7 +12,7 @@ import type { Agent } from "../agent/agent.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { ReplicaMessage, Replicas, SubscribedResource } from "../store/replicas.ts"
 
-export type SubscriptionPeersDeps = {
+export type SubscriptionExchangeDeps = {
   readonly replicas: Replicas
   readonly agent: Pick<Agent, "backend" | "subscriptions">
   readonly clock: Clock
@@ -21,7 +21,7 @@ export type SubscriptionPeersDeps = {
 }
 
 /** Exchanges subscriptions as long as the process runs. */
-export class SubscriptionPeers {
+export class SubscriptionExchange {
   /** The resources to which clients of this replica are subscribed, within the limit and beyond it, by their JSON. */
   private readonly own = new Map<string, SubscribedResource>()
   private readonly excess = new Map<string, SubscribedResource>()
@@ -36,7 +36,7 @@ export class SubscriptionPeers {
   private readonly standIns = new Map<string, StandIn>()
   private readonly standInSessions = new WeakSet<object>()
 
-  constructor(private readonly deps: SubscriptionPeersDeps) {
+  constructor(private readonly deps: SubscriptionExchangeDeps) {
     deps.agent.subscriptions.watch((server, uri, session) => {
       if (!this.standInSessions.has(session)) this.check(server, uri)
     })

@@ -4,7 +4,7 @@ import type { Agent } from "../../src/agent/agent.ts"
 import { Subscriptions } from "../../src/agent/subscriptions.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import type { ServerSpec } from "../../src/config/server-spec.ts"
-import { type ChangePeersDeps, ServerChanges } from "../../src/session/change-peers.ts"
+import { ServerChanges, type ServerChangesDeps } from "../../src/session/server-changes.ts"
 import { Replicas } from "../../src/store/replicas.ts"
 import { manualClock } from "../clock.ts"
 import { fakePeer, fakeSpec } from "../fakes.ts"
@@ -194,7 +194,7 @@ async function join(network: SharedNetwork, id: string) {
   replicas.join(() => ({ address: `http://${id}`, version: "1", config: "", startedAt: 0, load }))
   const stdioSpec = (tuning?: object) => ({ ...fakeSpec(tuning), launch: { transport: "stdio" } }) as ServerSpec
   let spec = stdioSpec()
-  const agent: { -readonly [K in keyof ChangePeersDeps["agent"]]: ChangePeersDeps["agent"][K] } = {
+  const agent: { -readonly [K in keyof ServerChangesDeps["agent"]]: ServerChangesDeps["agent"][K] } = {
     catalog: emptyCatalog(),
     backend: (server) => (server === "s" ? ({ spec } as ReturnType<Agent["backend"]>) : undefined),
     subscriptions: new Subscriptions({ onsubscriptions() {}, onlevel() {}, onsharedlevel() {} }),
