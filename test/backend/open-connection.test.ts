@@ -1,6 +1,7 @@
 /** Connections to a remote server whose answers a test chooses, on a clock that it turns. */
 import { expect, test } from "bun:test"
 import { UnauthorizedError, UndeliveredError } from "../../src/backend/client-transport.ts"
+import type { OpenHooks } from "../../src/backend/connection-attempt.ts"
 import { createEraCache } from "../../src/backend/era-cache.ts"
 import type { EstablishedConnection } from "../../src/backend/established-connection.ts"
 import { openConnection } from "../../src/backend/open-connection.ts"
@@ -64,7 +65,7 @@ function remote(faults: Record<string, Fault>, launch = spec.launch) {
   }
   let losses = 0
   const eras = createEraCache()
-  const open = async (before?: Listing, more: { readonly isFresh?: boolean } = {}): Promise<EstablishedConnection> => {
+  const open = async (before?: Listing, more: Partial<OpenHooks> = {}): Promise<EstablishedConnection> => {
     const hooks = {
       onnotification() {},
       owner: undefined,
@@ -210,6 +211,30 @@ test("the tools are waited for as long as they take, up to half a minute", async
   await opening
   expect(offered((opened as unknown as EstablishedConnection).listing)).toEqual(["t", "p"])
   await opened?.close()
+})
+
+test("a request that failed counts until the server answers another [health:healthy:server]", async () => {
+  const { faults, open } = remote({})
+  const noted: string[] = []
+  const opened = await open(undefined, {
+    onfailure: ({ message }) => void noted.push(message),
+    onrecovered: () => void noted.push("recovered"),
+  })
+  const call = () =>
+    opened.connection.ask("tools/call", {}, 1000).then(
+      () => "answered",
+      () => "failed",
+    )
+  faults["tools/call"] = 500
+  const outcomes = [await call()]
+  await opened.ping(1000)
+  delete faults["tools/call"]
+  outcomes.push(await call(), await call())
+  expect([outcomes, noted]).toEqual([
+    ["failed", "answered", "answered"],
+    ["answered 500: no", "recovered"],
+  ])
+  await opened.close()
 })
 
 test("a connection offers what the one before listed until it has listed that itself", async () => {

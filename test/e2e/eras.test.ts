@@ -1,5 +1,7 @@
 /** Remote servers that speak both eras: svc serves each client over a connection of the client's era. */
 import { expect, test } from "bun:test"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
 import {
@@ -11,7 +13,7 @@ import {
   ToolListChangedNotificationSchema,
 } from "@modelcontextprotocol/sdk/types.js"
 import { type DualEra, type DualServer, startDual } from "../fixtures/dual.ts"
-import { eventually, type Instance, modern, startSvc } from "./harness.ts"
+import { eventually, fixture, freshEnv, freshFolder, type Instance, modern, runSvc, startSvc } from "./harness.ts"
 
 type Json = Record<string, unknown>
 
@@ -298,6 +300,30 @@ test.each([
   },
   30_000,
 )
+
+test("a process that was upgraded in place is used in its new era after a restart by hand, and after a start of svc [protocol:era:remembered]", async () => {
+  const folder = freshFolder()
+  const flag = join(folder, "flag")
+  writeFileSync(flag, "")
+  const args = ["-c", `exec bun "${fixture("raw.ts")}" $(cat "${flag}")`]
+  const config = { mcpServers: { r: { command: "sh", args } } }
+  const eraOf = async (svc: Instance) => {
+    const url = `${svc.url}/health?level=full`
+    const { servers } = (await (await fetch(url)).json()) as { servers: { details?: { era?: string }[] } }
+    return servers.details?.[0]?.era
+  }
+  const flags = ["--startup-wait", "20s", "--health-info-level", "full"]
+  await using first = await startSvc({ config, flags })
+  await eventually(async () => (await eraOf(first)) === "legacy")
+  writeFileSync(flag, "--modern")
+  expect((await runSvc(["mcp", "restart", "r", "--config-dir", first.folder], freshEnv(first.folder))).code).toBe(0)
+  await eventually(async () => (await eraOf(first)) === "modern")
+  first.signal("SIGTERM")
+  await first.exited
+  writeFileSync(flag, "")
+  await using second = await startSvc({ folder: first.folder, flags })
+  await eventually(async () => (await eraOf(second)) === "legacy")
+}, 30_000)
 
 test("after a restart, svc asks a server that refused the other era for it again [protocol:own-era:refused]", async () => {
   await using dual = startDual("modern")
