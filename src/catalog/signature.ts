@@ -55,13 +55,10 @@ export function parametersOf(schema: unknown, root: Params = isObject(schema) ? 
 export function signatureOf(schema: unknown, room: number): string {
   const root = isObject(schema) ? schema : {}
   const { properties, required } = parametersOf(root)
-  const isRequired = ([name]: readonly [string, unknown]) => required.has(name)
-  const all = [...properties]
-  const sorted = [...all.filter(isRequired), ...all.filter((entry) => !isRequired(entry))]
   const parts: string[] = []
   const steps = stepsOf(MAX_TYPES)
   let left = room
-  for (const [name, value] of sorted) {
+  for (const [name, value] of requiredFirst(properties, required)) {
     const mark = required.has(name) ? "*" : "?"
     const part = `${oneLine(name, NAME_TOKENS)}${mark}: ${typeOf(value, { root, steps }, 0)}`
     left -= tokensIn(part) + 1
@@ -199,6 +196,14 @@ function collectParameters(
     isObject(own.patternProperties) ||
     (others !== false && !isObject(own.properties) && parts.every((part) => part.isOpen))
   return { properties, required: new Set(required), isOpen }
+}
+
+function* requiredFirst(
+  properties: ReadonlyMap<string, unknown>,
+  required: ReadonlySet<string>,
+): Generator<readonly [string, unknown]> {
+  for (const isRequired of [true, false])
+    for (const entry of properties) if (required.has(entry[0]) === isRequired) yield entry
 }
 
 /** The parameters of a schema that is not read. */

@@ -337,9 +337,9 @@ type GrepOptions = {
 const LONG_LINE = 2000
 /** Bytes that are searched at once: the time grows with the expression, so that fewer are for a long one. */
 const PIECE_BYTES = 8 * 1024
-const SHORT_PIECE_BYTES = 2 * 1024
+const SHORT_PIECE_BYTES = 1280
 /** Bytes of a piece times instructions of the expression. */
-const PIECE_WORK = 600_000
+const PIECE_WORK = 400_000
 /** Bytes that two pieces of a long line share: a longer match across them may be missed. */
 const OVERLAP = 1024
 const AROUND = 150

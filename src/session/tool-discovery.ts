@@ -108,6 +108,11 @@ const DEFAULT_HITS = 8
 const DEFAULT_LISTED = 50
 const MAX_HITS = 500
 const MAX_NAMES = 50
+/** The most queries of one search, and their characters. */
+const MAX_QUERIES = 1000
+const MAX_QUERY = 10_000
+/** The most names of servers in one search. */
+const MAX_WANTED = 1000
 /** The most unknown names of one call that get suggestions, which are expensive to find. */
 const MAX_SUGGESTED = 5
 /** The most servers that an answer names. */
@@ -167,7 +172,7 @@ async function searchTools(call: ClientCall, searchable: Searchable, args: Param
   const query = queryIn(args)
   const all = serversOf(searchable)
   const wanted = [args.server].flat().filter((one): one is string => typeof one === "string" && one.trim() !== "")
-  const isWanted = serverAmong(wanted)
+  const isWanted = serverAmong(wanted.slice(0, MAX_WANTED))
   const servers = wanted.length === 0 ? all : all.filter(({ server }) => isWanted(server))
   const detail = args.detail === "name" || args.detail === "full" ? args.detail : "summary"
   if (servers.length === 0 && wanted.length > 0) {
@@ -189,7 +194,7 @@ async function searchTools(call: ClientCall, searchable: Searchable, args: Param
 function queryIn(args: Params): string {
   const query = [args.query, args.q, args.queries].find((value) => value !== undefined && value !== null)
   const words = [query].flat().filter((one): one is string => typeof one === "string")
-  const text = words.join(" ").trim()
+  const text = cutText(words.slice(0, MAX_QUERIES).join(" "), MAX_QUERY).trim()
   return text === "*" ? "" : text
 }
 

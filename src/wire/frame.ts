@@ -84,6 +84,8 @@ const BYTE_ORDER_MARK = encoder.encode("\ufeff")
 /** The most digits of an id's number: a double represents 15 digits exactly. */
 const MAX_DIGITS = 15
 const MAX_BATCH = 1000
+/** The largest frame that is parsed as a whole, in bytes. */
+const MAX_PARSED = 16 * 1024 * 1024
 /** The first bytes of a frame, which contain the id if it stands before the result. */
 const HEAD_BYTES = 256
 // The parts of a response around its id, named by their position.
@@ -224,6 +226,7 @@ export const asBuffer = (frame: Uint8Array): Buffer => Buffer.from(frame.buffer,
 
 /** Parses a frame; numbers stay as written. Throws an Error if the frame is not JSON, or too complex to be parsed. */
 export function parseFrame(frame: Uint8Array): unknown {
+  if (frame.length > MAX_PARSED) throw new Error(`sent a message of more than ${MAX_PARSED} bytes that must be parsed`)
   const text = decode(frame)
   const complexity = complexityOf(text)
   if (complexity !== undefined) throw new Error(`sent JSON ${complexity}`)
