@@ -1,7 +1,8 @@
 /**
  * Measures the built binary: `bun run bench [--check] [--json] [group …]`. The groups are calls, peers, cluster, results, lists,
  * cold and memory. Prints a table, or JSON. With --check, exits with 1 if a target is missed. `--guard` measures a few ratios for
- * half a minute, and exits with 1 if one of them is worse than recorded; `--record` records them.
+ * half a minute, and exits with 1 if one of them is worse than recorded; `--record` records them. `--turns` measures how long
+ * hostile inputs hold the event loop.
  *
  *  1. Everything that is compared is measured in the same run, in interleaved rounds. A ratio is taken within a round, and the
  *     median of the rounds counts. For calls and lists, each round starts new processes, because processes of the same build
@@ -24,10 +25,16 @@ const ROUNDS = 5
 
 const args = process.argv.slice(2)
 const flags = args.filter((arg) => arg.startsWith("--"))
-const unknown = flags.filter((flag) => !["--check", "--json", "--guard", "--record"].includes(flag))
+const unknown = flags.filter((flag) => !["--check", "--json", "--guard", "--record", "--turns"].includes(flag))
 if (unknown.length > 0) throw new Error(`unknown option ${unknown.join(" ")}`)
 if (!existsSync(SVC)) throw new Error("there is no binary: run `bun run build` first")
 
+if (flags.includes("--turns")) {
+  const { measureTurns } = await import("./turns.ts")
+  const { lines, holds } = await measureTurns(args.find((arg) => !arg.startsWith("--")))
+  process.stdout.write(`${lines.join("\n")}\n`)
+  process.exit(holds ? 0 : 1)
+}
 await using rig = startRig()
 if (flags.includes("--guard") || flags.includes("--record")) {
   const { guard, record } = await import("./guard.ts")
