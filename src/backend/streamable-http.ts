@@ -475,8 +475,9 @@ export class StreamableHttpTransport implements ClientTransport {
   private async checkSession(used: string, refusal: ServerRefusal, method: string): Promise<boolean> {
     const { clock } = this.deps
     if (clock.now() < this.checkAt) return false
+    const begun = clock.now()
     const ping = await this.pingOnce()
-    this.checkAt = clock.now() + CHECK_MS
+    this.checkAt = clock.now() + (clock.now() - begun < CHECK_PING_MS ? CHECK_MS : SILENT_CHECK_MS)
     if (ping === "answered") this.answersPings = true
     if (
       typeof ping === "string" ||
@@ -613,7 +614,9 @@ const MAX_REFUSED_METHODS = 100
 const CHECK_MS = 1000
 /** The time after a check has opened a new session for which none opens another. */
 const RENEWAL_MS = 60_000
-const CHECK_PING_MS = 10_000
+/** The same after a ping that was given up, because a refusal waits for the ping. */
+const SILENT_CHECK_MS = 30_000
+const CHECK_PING_MS = 5000
 /** The most characters of a refusal in a message. */
 const MAX_TEXT = 200
 

@@ -197,6 +197,31 @@ describe("a session that the server has forgotten, in any words [backend:session
     }
   })
 
+  test("is not looked for again for a while if the server does not answer the ping", async () => {
+    const clock = manualClock()
+    let pings = 0
+    const server = forgetful(() => new Response(null, { status: 404 }))
+    const ask = await open(
+      {
+        fetch(url, init) {
+          const { method, id } = init.method === "POST" ? (JSON.parse(String(init.body)) as Message) : {}
+          if (method === "tools/call") return Promise.resolve(failure(-32000, "not so")({ id: String(id) }))
+          if (method !== "ping") return server.fetch(url, init)
+          pings++
+          return new Promise((_, reject) => init.signal?.addEventListener("abort", () => reject(new Error("aborted"))))
+        },
+      },
+      undefined,
+      clock,
+    )
+    const first = ask("tools/call")
+    while (pings === 0) await new Promise((resolve) => setImmediate(resolve))
+    await clock.pass(5000)
+    expect(await first).toContain("not so")
+    expect(await ask("tools/call")).toContain("not so")
+    expect([pings, server.opened]).toEqual([1, 1])
+  })
+
   test("an error about the request causes no ping", async () => {
     for (const code of [-32601, -32602, -32002, -32042]) {
       const asked: (string | undefined)[] = []
