@@ -451,7 +451,7 @@ const CAPABILITIES = {
 const METHODS = Object.keys(CAPABILITIES) as ListMethod[]
 const MAX_PAGES = 1000
 /** The most members and values that svc checks in one turn of the event loop. */
-const MAX_STEPS = 50_000
+const MAX_STEPS = 20_000
 const RETRY_MS = 1000
 const RETRY_MAX_MS = 60_000
 /** Characters shown of a reason: the server chooses the text. */

@@ -5,11 +5,12 @@
  *
  * A hidden or quarantined tool gets no route, so that it can be neither listed nor called.
  */
+import { isDeepStrictEqual } from "node:util"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Era } from "../wire/era.ts"
 import { type MirroredHeader, mirroredOf } from "../wire/headers.ts"
-import type { Params } from "../wire/message.ts"
+import { isObject, type Params } from "../wire/message.ts"
 import { limitWarnings } from "./client-limits.ts"
 import { definitionTexts, legacyTool } from "./definition-check.ts"
 import { isLazyTool, LAZY_TOOLS } from "./lazy-tools.ts"
@@ -35,6 +36,8 @@ export type CatalogSource = {
   readonly quarantined?: ReadonlySet<string>
   /** Set if the listing comes from a session's dedicated process and is for that session alone. */
   readonly own?: true
+  /** Ids of its output schemas that another backend gives to another schema: SDK 1 would check results by the wrong one. */
+  readonly sharedIds?: ReadonlySet<string> | undefined
 }
 
 /** The part of one backend in the catalog. */
@@ -126,7 +129,12 @@ export function buildCatalog(
   maxName = previous.maxName,
 ): Catalog {
   const before = new Map(previous.parts.map((part) => [part.spec.id, part]))
-  const parts = sources.map((source) => partOf(source, before.get(source.spec.id), maxName))
+  const schemas = new Map<string, unknown>()
+  const parts = sources.map((source) => {
+    const sharedIds = idsIn(source.listing, schemas)
+    const marked = sharedIds === undefined ? source : { ...source, sharedIds }
+    return partOf(marked, before.get(source.spec.id), maxName)
+  })
   return catalogOf(previous.generation + 1, parts, maxName)
 }
 
@@ -138,7 +146,10 @@ export function withOwn(shared: Catalog, own: ReadonlyMap<string, CatalogSource>
   const before = new Map(previous.parts.map((part) => [part.spec.id, part]))
   const parts = shared.parts.map((part) => {
     const source = own.get(part.spec.id)
-    return source === undefined ? part : partOf({ ...source, own: true }, before.get(part.spec.id), shared.maxName)
+    if (source === undefined) return part
+    const { sharedIds } = part
+    const marked: CatalogSource = { ...source, own: true, ...(sharedIds && { sharedIds }) }
+    return partOf(marked, before.get(part.spec.id), shared.maxName)
   })
   return catalogOf(shared.generation, parts, shared.maxName)
 }
@@ -283,6 +294,7 @@ function partOf(source: CatalogSource, old: ServerPart | undefined, maxName: num
     old.listing === source.listing &&
     old.spec === source.spec &&
     old.quarantined === source.quarantined &&
+    old.sharedIds === source.sharedIds &&
     old.own === source.own
   return same ? old : createPart(source, maxName)
 }
@@ -340,12 +352,33 @@ function createEntryTexts(
   }
 }
 
-function clientTool({ spec }: CatalogSource, tool: Tool, naming: View["naming"], maxName: number): Tool {
+function clientTool({ spec, sharedIds }: CatalogSource, tool: Tool, naming: View["naming"], maxName: number): Tool {
   const overridden = withOverrides(spec, tool)
-  return {
+  const client: Tool = {
     ...(naming === "plain" ? overridden : rewriteTool(overridden, spec.slug)),
     name: shortenedIn(naming, spec, tool.name, maxName),
   }
+  if (naming === "plain" || sharedIds?.has(idOf(client.outputSchema) ?? "") !== true) return client
+  const { outputSchema: _schema, ...rest } = client
+  return rest
+}
+
+const idOf = (schema: unknown): string | undefined =>
+  isObject(schema) && typeof schema.$id === "string" ? schema.$id : undefined
+
+/**
+ * Returns the ids of a listing's output schemas that `schemas` has for other schemas; undefined if there are none. Adds the others
+ * to `schemas`.
+ */
+function idsIn({ tools }: Listing, schemas: Map<string, unknown>): ReadonlySet<string> | undefined {
+  const shared = new Set<string>()
+  for (const { outputSchema } of tools) {
+    const id = idOf(outputSchema)
+    if (id === undefined) continue
+    if (!schemas.has(id)) schemas.set(id, outputSchema)
+    else if (!isDeepStrictEqual(schemas.get(id), outputSchema)) shared.add(id)
+  }
+  return shared.size === 0 ? undefined : shared
 }
 
 /** Whether svc withholds a listed tool of this name, or might withhold an unlisted one. */

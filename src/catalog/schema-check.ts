@@ -32,7 +32,7 @@ type SchemaProblem = SchemaNote & {
  */
 export function checkSchema(schema: Params, forClients: boolean): CheckedSchema {
   const walk = new Walk(forClients)
-  const checked = walk.schema(schema, "", 0) as Params
+  const checked = walk.schema(schema, 0) as Params
   if (walk.problem === undefined) walk.resolve(checked)
   return { schema: checked, repairs: walk.repairs, problem: walk.problem, steps: walk.steps }
 }
@@ -53,6 +53,8 @@ const MAX_HOPS = 20
 const MAX_COPIED = 50_000
 /** Characters of an expression. */
 const MAX_PATTERN = 10_000
+/** The steps that a property of Unicode in an expression counts for. */
+const PROPERTY_STEPS = 100
 /** Characters of a path before it is no longer extended. */
 const MAX_PATH = 100
 const MAX_REPAIRS = 20
@@ -163,56 +165,56 @@ class Walk {
   readonly repairs: SchemaNote[] = []
   private readonly references: Reference[] = []
   private readonly anchors = new Set<string>()
-  /** The steps of each schema, with those below it. */
-  private readonly sizes = new WeakMap<object, number>()
-  private readonly withReference = new WeakSet<object>()
+  /** The place of the walk. */
+  private readonly path: (string | number)[] = []
   private root: string | undefined
   private hasListedItems = false
 
   constructor(private readonly forClients: boolean) {}
 
   /** Returns a schema with its repairs: an object or a boolean. */
-  schema(value: unknown, path: string, depth: number): unknown {
+  schema(value: unknown, depth: number): unknown {
     if (typeof value === "boolean") return value
     if (value === null || (Array.isArray(value) && value.length === 0)) {
-      this.repair(path, `${value === null ? "is null" : "is an empty list"}: read as an empty schema`)
+      this.repair(`${value === null ? "is null" : "is an empty list"}: read as an empty schema`)
       return {}
     }
     if (!isObject(value)) {
-      this.fail(path, "is not a schema")
+      this.fail("is not a schema")
       return value
     }
     if (depth > MAX_DEPTH) {
-      this.exceed(path, `is nested more than ${MAX_DEPTH} schemas deep`)
+      this.exceed(`is nested more than ${MAX_DEPTH} schemas deep`)
       return value
     }
     if (depth === 0 && typeof value.$schema === "string") this.hasListedItems = LISTED_ITEMS.test(value.$schema)
-    const before = this.steps
-    const checked = this.members(value, (key, member) => this.keyword(value, key, member, path, depth))
-    this.sizes.set(checked, this.steps - before + 1)
-    return checked
+    return this.members(value, (key, member) => this.keyword(value, key, member, depth))
   }
 
   /** Finds references without a target, in the schema after its repairs. */
   resolve(root: Params): void {
+    const sizes = new Map<unknown, number>()
     let copied = 0
     for (const { ref, path } of this.references) {
+      const refuse = (reason: string, isMalformed = true) => {
+        this.problem ??= { path, reason, isMalformed }
+      }
       let next: string | undefined = ref
       for (let hop = 0; next !== undefined; hop++) {
         if (hop > MAX_HOPS) {
-          this.fail(path, "refers to a schema that refers on, without an end")
+          refuse("refers to a schema that refers on, without an end")
           return
         }
         const target: unknown = this.target(root, next)
         if (target === undefined) {
-          this.fail(path, `refers to ${quoted(next)}, which the schema does not contain`)
+          refuse(`refers to ${quoted(next)}, which the schema does not contain`)
           return
         }
-        if (hop === 0 && isObject(target) && !this.withReference.has(target)) copied += this.sizes.get(target) ?? 0
+        if (hop === 0 && this.forClients) copied += this.copiedSize(target, sizes)
         next = isObject(target) && target !== root && typeof target.$ref === "string" ? target.$ref : undefined
       }
-      if (copied > MAX_COPIED) {
-        this.refuse(path, "repeats large schemas too often")
+      if (copied > MAX_COPIED || this.steps > MAX_COPIED + MAX_STEPS) {
+        refuse("repeats large schemas too often", false)
         return
       }
     }
@@ -220,21 +222,21 @@ class Walk {
 
   // ---
 
-  private repair(path: string, reason: string): void {
-    if (this.repairs.length < MAX_REPAIRS) this.repairs.push({ path, reason })
+  private repair(reason: string): void {
+    if (this.repairs.length < MAX_REPAIRS) this.repairs.push({ path: pathText(this.path), reason })
   }
 
-  private fail(path: string, reason: string): void {
-    this.problem ??= { path, reason, isMalformed: true }
+  private fail(reason: string): void {
+    this.problem ??= { path: pathText(this.path), reason, isMalformed: true }
   }
 
   /** Records what only the implementations of clients refuse. */
-  private refuse(path: string, reason: string): void {
-    if (this.forClients) this.exceed(path, reason)
+  private refuse(reason: string): void {
+    if (this.forClients) this.exceed(reason)
   }
 
-  private exceed(path: string, reason: string): void {
-    this.problem ??= { path, reason, isMalformed: false }
+  private exceed(reason: string): void {
+    this.problem ??= { path: pathText(this.path), reason, isMalformed: false }
   }
 
   /** Returns the object with each member as `change` returns it; undefined leaves it out. Keeps the object if nothing changes. */
@@ -243,7 +245,9 @@ class Walk {
     for (const key of Object.keys(value)) {
       if (this.isSpent()) break
       const member = value[key]
+      this.path.push(key)
       const now = change(key, member)
+      this.path.pop()
       if (now === member) continue
       changed ??= new Map()
       changed.set(key, now)
@@ -252,46 +256,44 @@ class Walk {
   }
 
   private isSpent(): boolean {
-    if (++this.steps > MAX_STEPS) this.exceed("", "is too large to be checked")
+    if (++this.steps > MAX_STEPS)
+      this.problem ??= { path: "", reason: "is too large to be checked", isMalformed: false }
     return this.steps > MAX_STEPS || (this.forClients && this.problem !== undefined)
   }
 
-  private keyword(schema: Params, key: string, value: unknown, parent: string, depth: number): unknown {
+  private keyword(schema: Params, key: string, value: unknown, depth: number): unknown {
     const kind = KEYWORDS.get(key)
-    const path = joined(parent, key)
     if (kind === undefined) {
-      if (!DATA.has(key) && isObject(value)) this.unknown(value, path, depth)
+      if (!DATA.has(key) && isObject(value)) this.unknown(value, depth)
       return value
     }
     if (value === null) {
-      this.repair(path, "is null: left out")
+      this.repair("is null: left out")
       return undefined
     }
     switch (kind) {
       case "note":
         return value
       case "schema":
-        return this.schema(value, path, depth + 1)
+        return this.schema(value, depth + 1)
       case "items":
-        if (!Array.isArray(value) || value.length === 0) return this.schema(value, path, depth + 1)
-        if (!this.hasListedItems) this.fail(path, "is a list, which its dialect does not allow")
-        return this.list(value, path, depth)
+        if (!Array.isArray(value) || value.length === 0) return this.schema(value, depth + 1)
+        if (!this.hasListedItems) this.fail("is a list, which its dialect does not allow")
+        return this.list(value, depth)
       case "schemas":
-        if (Array.isArray(value)) return this.list(value, path, depth)
+        if (Array.isArray(value)) return this.list(value, depth)
         break
       case "map":
-        return this.map(value, path, (item, at) => this.schema(item, at, depth + 1))
+        return this.map(value, (item) => this.schema(item, depth + 1))
       case "patterns":
-        return this.map(value, path, (item, at, name) => {
-          this.expression(name, at)
-          return this.schema(item, at, depth + 1)
+        return this.map(value, (item, name) => {
+          this.expression(name)
+          return this.schema(item, depth + 1)
         })
       case "dependencies":
-        return this.map(value, path, (item, at) =>
-          Array.isArray(item) ? this.texts(item, at) : this.schema(item, at, depth + 1),
-        )
+        return this.map(value, (item) => (Array.isArray(item) ? this.texts(item) : this.schema(item, depth + 1)))
       case "lists":
-        return this.map(value, path, (item, at) => this.texts(item, at))
+        return this.map(value, (item) => this.texts(item))
       case "number":
         if (Number.isFinite(numberOf(value))) return value
         break
@@ -303,35 +305,33 @@ class Walk {
         break
       case "texts":
         if (isObject(value) && Object.keys(value).length === 0) {
-          this.repair(path, "is an empty object: read as an empty list")
+          this.repair("is an empty object: read as an empty list")
           return []
         }
-        return this.texts(value, path)
+        return this.texts(value)
       case "expression":
-        this.expression(value, path)
+        this.expression(value)
         return value
       case "reference":
-        this.withReference.add(schema)
         if (typeof value !== "string") break
         // Validators follow a dynamic reference when they run.
-        if (key === "$ref") this.references.push({ ref: value, path })
-        else if (!value.startsWith("#")) this.refuse(path, `refers to ${quoted(value)}, outside of the schema`)
+        if (key === "$ref") this.references.push({ ref: value, path: pathText(this.path) })
+        else if (!value.startsWith("#")) this.refuse(`refers to ${quoted(value)}, outside of the schema`)
         return value
       case "anchor":
         if (typeof value !== "string" || !/^[A-Za-z_][-\w.]*$/.test(value)) break
-        if (this.anchors.has(value)) this.fail(path, "names two schemas alike")
+        if (this.anchors.has(value)) this.fail("names two schemas alike")
         this.anchors.add(value)
         return value
       case "identifier":
         // Compilers keep the ids of all schemas in one table, where those of two tools can be in each other's way.
-        if (depth > 0)
-          this.refuse(path, "stands in a part of the schema, which clients mix up with those of other tools")
+        if (depth > 0) this.refuse("stands in a part of the schema, which clients mix up with those of other tools")
         if (typeof value !== "string" || !/^[A-Za-z][-\w.:/~]*$/.test(value)) break
         this.root = value
         return value
       case "dialect":
         if (typeof value !== "string") break
-        if (depth === 0 && !DIALECT.test(value)) this.refuse(path, "names a dialect that clients do not support")
+        if (depth === 0 && !DIALECT.test(value)) this.refuse("names a dialect that clients do not support")
         return value
       case "type":
         if (TYPES.includes(value)) return value
@@ -343,36 +343,38 @@ class Walk {
       case "unsupported":
         if (!this.forClients || (key === "nullable" && typeof value === "boolean" && allowsNullable(schema, value)))
           return value
-        this.repair(path, "is no keyword of JSON Schema, and clients refuse it: left out")
+        this.repair("is no keyword of JSON Schema, and clients refuse it: left out")
         return undefined
     }
-    this.fail(path, WRONG[kind])
+    this.fail(WRONG[kind])
     return value
   }
 
   /** Checks an unknown keyword: compilers look for ids in it. */
-  private unknown(value: Params, path: string, depth: number): void {
+  private unknown(value: Params, depth: number): void {
     if (depth > MAX_DEPTH) {
-      this.exceed(path, `is nested more than ${MAX_DEPTH} objects deep`)
+      this.exceed(`is nested more than ${MAX_DEPTH} objects deep`)
       return
     }
     for (const key of Object.keys(value)) {
       if (this.isSpent()) return
       const member = value[key]
       if (["$id", "$anchor", "$dynamicAnchor"].includes(key) && typeof member === "string")
-        this.refuse(joined(path, key), "stands in an unknown keyword")
+        this.refuse("stands in an unknown keyword")
       for (const inner of Array.isArray(member) ? member : [member])
-        if (isObject(inner) && !this.isSpent()) this.unknown(inner, joined(path, key), depth + 1)
+        if (isObject(inner) && !this.isSpent()) this.unknown(inner, depth + 1)
     }
   }
 
-  private list(value: readonly unknown[], path: string, depth: number): unknown {
+  private list(value: readonly unknown[], depth: number): unknown {
     let changed: unknown[] | undefined
     for (const [at, item] of value.entries()) {
       if (this.isSpent()) break
       // An empty schema in place of the item would allow everything.
-      if (!isObject(item) && typeof item !== "boolean") this.fail(joined(path, at), "is not a schema")
-      const now = isObject(item) ? this.schema(item, joined(path, at), depth + 1) : item
+      this.path.push(at)
+      if (!isObject(item) && typeof item !== "boolean") this.fail("is not a schema")
+      const now = isObject(item) ? this.schema(item, depth + 1) : item
+      this.path.pop()
       if (now === item) continue
       changed ??= [...value]
       changed[at] = now
@@ -380,30 +382,53 @@ class Walk {
     return changed ?? value
   }
 
-  private map(value: unknown, path: string, check: (item: unknown, at: string, name: string) => unknown): unknown {
+  private map(value: unknown, check: (item: unknown, name: string) => unknown): unknown {
     if (Array.isArray(value) && value.length === 0) {
-      this.repair(path, "is an empty list: read as an empty object")
+      this.repair("is an empty list: read as an empty object")
       return {}
     }
-    if (isObject(value)) return this.members(value, (name, item) => check(item, joined(path, name), name))
-    this.fail(path, WRONG.map)
+    if (isObject(value)) return this.members(value, (name, item) => check(item, name))
+    this.fail(WRONG.map)
     return value
   }
 
-  private texts(value: unknown, path: string): unknown {
-    if (!Array.isArray(value)) this.fail(path, WRONG.texts)
+  private texts(value: unknown): unknown {
+    if (!Array.isArray(value)) this.fail(WRONG.texts)
     else
       for (const item of value) {
         if (this.isSpent()) break
-        if (typeof item !== "string") this.fail(path, WRONG.texts)
+        if (typeof item !== "string") this.fail(WRONG.texts)
       }
     return value
   }
 
-  private expression(value: unknown, path: string): void {
-    if (typeof value !== "string") this.fail(path, WRONG.expression)
-    else if (value.length > MAX_PATTERN || !isExpression(value))
-      this.refuse(path, "is an expression that clients cannot compile")
+  private expression(value: unknown): void {
+    if (typeof value !== "string") {
+      this.fail(WRONG.expression)
+      return
+    }
+    if (!this.forClients) return
+    // The engine builds a set of characters for each property of Unicode.
+    this.steps += Math.ceil(value.length / 10) + (value.split(/\\p/i).length - 1) * PROPERTY_STEPS
+    if (this.isSpent()) return
+    if (value.length > MAX_PATTERN || !isExpression(value)) this.refuse("is an expression that clients cannot compile")
+  }
+
+  /** Returns the keywords that compilers copy to a reference, which they do for a schema without references. */
+  private copiedSize(schema: unknown, known: Map<unknown, number>): number {
+    const found = known.get(schema)
+    if (found !== undefined) return found
+    let size = 0
+    const count = (value: unknown): boolean => {
+      if (typeof value !== "object" || value === null || size > MAX_COPIED) return true
+      size++
+      this.steps++
+      if (isObject(value) && ("$ref" in value || "$dynamicRef" in value)) return false
+      return Object.values(value).every(count)
+    }
+    const copied = count(schema) ? size : 0
+    known.set(schema, copied)
+    return copied
   }
 
   /** Returns the schema that a reference names; undefined if there is none. */
@@ -469,6 +494,8 @@ function unescaped(part: string): string | undefined {
     return undefined
   }
 }
+
+const pathText = (path: readonly (string | number)[]): string => path.reduce<string>(joined, "")
 
 const quoted = (text: string): string => JSON.stringify(text.length > MAX_PATH ? `${text.slice(0, MAX_PATH)}…` : text)
 

@@ -49,3 +49,23 @@ test("a name with the dots of the server's name stays callable, shortened or not
     expect(view.resource("svc://com.example/file:///x")?.name).toBe("file:///x")
   }
 })
+
+test("an output schema with the id of another server's is left out of the list of all servers [definitions:output]", () => {
+  const source = (id: string, type: string) => {
+    const outputSchema = { $id: "Result", type: "object", properties: { a: { type } } }
+    const tools = [{ name: "t", inputSchema: { type: "object" }, outputSchema }]
+    return {
+      spec: { ...fakeSpec(), id, name: id, slug: id },
+      listing: { ...fakePeer("legacy"), tools, prompts: [], resources: [], resourceTemplates: [] },
+    }
+  }
+  const catalog = buildCatalog([source("a", "string"), source("b", "number"), source("c", "string")], emptyCatalog())
+  const described = (view: ReturnType<typeof viewOf>) =>
+    view.entries("tools/list", "legacy").map((text) => [JSON.parse(text).name, "outputSchema" in JSON.parse(text)])
+  expect(described(viewOf(catalog, AGGREGATE))).toEqual([
+    ["a_svc_t", true],
+    ["b_svc_t", false],
+    ["c_svc_t", true],
+  ])
+  expect(described(viewOf(catalog, { kind: "server", id: "b" }))).toEqual([["t", true]])
+})

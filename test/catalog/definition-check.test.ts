@@ -1,17 +1,25 @@
 import { describe, expect, test } from "bun:test"
 import { isSpecType as sdk2 } from "@modelcontextprotocol/client"
-import * as sdk1 from "@modelcontextprotocol/sdk/types.js"
+import {
+  InitializeResultSchema,
+  ListPromptsResultSchema,
+  ListResourcesResultSchema,
+  ListResourceTemplatesResultSchema,
+  ListToolsResultSchema,
+} from "@modelcontextprotocol/sdk/types.js"
 import { checkEntry, checkHandshake, definitionTexts, legacyTool } from "../../src/catalog/definition-check.ts"
 import type { ListMethod } from "../../src/catalog/listing.ts"
 import type { Era } from "../../src/wire/era.ts"
 import { isObject, type Params } from "../../src/wire/message.ts"
 import { ODD, type RandomLists, randomLists } from "../definitions.ts"
 
-const LISTS: readonly (readonly [
-  ListMethod,
-  keyof RandomLists,
-  "ListTools" | "ListPrompts" | "ListResources" | "ListResourceTemplates",
-])[] = [
+const SDK1 = {
+  ListTools: ListToolsResultSchema,
+  ListPrompts: ListPromptsResultSchema,
+  ListResources: ListResourcesResultSchema,
+  ListResourceTemplates: ListResourceTemplatesResultSchema,
+}
+const LISTS: readonly (readonly [ListMethod, keyof RandomLists, keyof typeof SDK1])[] = [
   ["tools/list", "tools", "ListTools"],
   ["prompts/list", "prompts", "ListPrompts"],
   ["resources/list", "resources", "ListResources"],
@@ -31,7 +39,7 @@ test("both SDKs accept each entry that svc lets through [definitions:contained]"
           if (issues.length > 0) repaired++
           const shown = JSON.parse(JSON.stringify(method === "tools/list" ? legacyTool(entry) : entry))
           const list = { [key]: [shown] }
-          const read = [sdk1[`${schema}ResultSchema`].safeParse(list).error, sdk2[`${schema}Result`](list)]
+          const read = [SDK1[schema].safeParse(list).error, sdk2[`${schema}Result`](list)]
           expect([seed, shown, read]).toEqual([seed, shown, [undefined, true]])
         }
   }
@@ -217,7 +225,7 @@ test("both SDKs accept each handshake after its check [definitions:handshake]", 
       const { members, handshakeIssues: _issues, serverInfo, ...rest } = checkHandshake("s", { ...good, [key]: odd })
       const given = { serverInfo: { name: "s", version: "1", ...serverInfo }, protocolVersion: "2025-11-25" }
       const shown = JSON.parse(JSON.stringify({ ...members, ...rest, ...given }))
-      const read = [sdk1.InitializeResultSchema.safeParse(shown).error, sdk2.InitializeResult(shown)]
+      const read = [InitializeResultSchema.safeParse(shown).error, sdk2.InitializeResult(shown)]
       expect([key, odd, read]).toEqual([key, odd, [undefined, true]])
     }
   const { capabilities } = checkHandshake("s", { ...good, capabilities: { tools: [], prompts: null, resources: true } })
