@@ -3,7 +3,9 @@ import { expect, test } from "bun:test"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
 import { ElicitRequestSchema, LoggingMessageNotificationSchema } from "@modelcontextprotocol/sdk/types.js"
-import { fixture, startHttp, startSvc } from "./harness.ts"
+import { HttpClient } from "../../src/backend/http-client.ts"
+import { systemClock } from "../../src/lib/clock.ts"
+import { eventually, fixture, modern, startHttp, startSvc } from "./harness.ts"
 
 const SESSIONS = 50
 const CALLS = 10_000
@@ -97,3 +99,77 @@ test("progress, answers, questions and cancellations of fifty sessions stay in t
   await Promise.all(clients.map((client) => client.close()))
   await Promise.all([one.stop(), two.stop()])
 }, 120_000)
+
+test("calls that hang at one remote server delay no other, and end what their client gives up [remote:limit]", async () => {
+  const hanging = new Set<unknown>()
+  const serve = (hangs: boolean) =>
+    Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      idleTimeout: 0,
+      async fetch(request) {
+        if (request.method !== "POST") return new Response(null, { status: 405 })
+        const { id, method } = (await request.json()) as { id?: unknown; method: string }
+        if (id === undefined) return new Response(null, { status: 202 })
+        if (method === "tools/call" && hangs) {
+          hanging.add(id)
+          return new Promise<Response>((resolve) => {
+            request.signal.addEventListener("abort", () => {
+              hanging.delete(id)
+              resolve(new Response())
+            })
+          })
+        }
+        const results: Record<string, object> = {
+          initialize: {
+            protocolVersion: "2025-11-25",
+            capabilities: { tools: {} },
+            serverInfo: { name: "e", version: "1" },
+          },
+          "tools/list": { tools: [{ name: "t", inputSchema: { type: "object" } }] },
+          "tools/call": { content: [{ type: "text", text: "answered" }] },
+        }
+        return Response.json({ jsonrpc: "2.0", id, result: results[method] ?? {} })
+      },
+    })
+  using stuck = serve(true)
+  using well = serve(false)
+  const config = {
+    mcpServers: {
+      stuck: { type: "http", url: `${stuck.url}mcp`, protocolVersion: "legacy" },
+      well: { type: "http", url: `${well.url}mcp`, protocolVersion: "legacy" },
+    },
+  }
+  await using svc = await startSvc({ config })
+  for (const name of ["stuck", "well"]) await svc.said(`${name}: connected`)
+  // Bun's fetch would send only 256 requests at once.
+  const client = new HttpClient(svc.url, { clock: systemClock, env: {}, limit: 1000 })
+  const params = {
+    name: "stuck_svc_t",
+    arguments: {},
+    _meta: {
+      "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+      "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },
+      "io.modelcontextprotocol/clientCapabilities": {},
+    },
+  }
+  const headers = {
+    "content-type": "application/json",
+    accept: "application/json, text/event-stream",
+    "mcp-protocol-version": "2026-07-28",
+    "mcp-method": "tools/call",
+    "mcp-name": "stuck_svc_t",
+  }
+  const calls = Array.from({ length: 300 }, (_, id) => {
+    const body = JSON.stringify({ jsonrpc: "2.0", id, method: "tools/call", params })
+    return client.fetch(`${svc.url}/mcp`, { method: "POST", headers, body }).catch(() => id)
+  })
+  const call = () => modern(`${svc.url}/mcp`, "tools/call", { name: "well_svc_t", arguments: {} })
+  await eventually(async () => hanging.size === 256)
+  expect(JSON.stringify(await call())).toContain("answered")
+  expect(hanging.size).toBe(256)
+  client.close()
+  await Promise.all(calls)
+  await eventually(async () => hanging.size === 0)
+  expect(JSON.stringify(await call())).toContain("answered")
+})
