@@ -15,7 +15,7 @@
 import type { Socket, SocketHandler } from "bun"
 import { type Clock, withTimeout } from "../lib/clock.ts"
 import { CookieJar } from "./cookie-jar.ts"
-import { headerIn, InvalidResponseError, type ResponseHead, ResponseParser } from "./http-response.ts"
+import { headerIn, InvalidResponseError, type KnownLines, type ResponseHead, ResponseParser } from "./http-response.ts"
 
 /** A request to a remote server. */
 export type RemoteRequest = RequestInit & {
@@ -67,6 +67,7 @@ export class HttpClient {
   private readonly connections = new Set<HttpConnection>()
   /** Those that wait for their next request, the one that was used last at the end. */
   private readonly idle: HttpConnection[] = []
+  private readonly known: KnownLines = new Map()
   /** Connections in use or being opened. */
   private busy = 0
   private readonly urgent = new Set<() => void>()
@@ -196,7 +197,7 @@ export class HttpClient {
 
   /** Opens a connection. An aborted request does not stop that: the connection serves the next one. */
   private async open(signal: AbortSignal | undefined): Promise<HttpConnection> {
-    const connection = new HttpConnection(this.target, {
+    const connection = new HttpConnection(this.target, this.known, {
       onfree: (idleMs) => this.free(connection, idleMs),
       onclose: () => this.forget(connection),
     })
@@ -379,6 +380,9 @@ const OWN_HEADERS: ReadonlySet<string> = new Set([
   "upgrade",
 ])
 
+/** Headers of a response that say nothing to those who read it. */
+const CONNECTION_HEADERS: ReadonlySet<string> = new Set(["connection", "keep-alive", "transfer-encoding"])
+
 /** A header as it is written. */
 type WrittenHeader = { readonly value: string; readonly name: string; readonly line: string; readonly isAscii: boolean }
 
@@ -467,6 +471,7 @@ class HttpConnection {
 
   constructor(
     private readonly target: ConnectTarget,
+    readonly known: KnownLines,
     private readonly hooks: ConnectionHooks,
   ) {}
 
@@ -635,6 +640,7 @@ class HttpConnection {
 
 /** What an exchange needs of its connection. */
 type ExchangeSocket = {
+  readonly known: KnownLines
   /** Stops reading from the connection: the reader of the body is slow. */
   pause(): void
   resume(): void
@@ -660,7 +666,7 @@ class RemoteExchange {
     private readonly onend: () => void,
     private readonly socket: ExchangeSocket,
   ) {
-    this.parser = new ResponseParser(method, (bytes) => this.take(bytes))
+    this.parser = new ResponseParser(method, (bytes) => this.take(bytes), socket.known)
   }
 
   get head(): ResponseHead | undefined {
@@ -778,7 +784,7 @@ function responseOf({ status, headers }: ResponseHead, body: Uint8Array | Readab
   const init = status === 200 ? undefined : { status }
   const response = new Response(isEmpty ? null : (content as Uint8Array<ArrayBuffer>), init)
   // Headers that are passed to the constructor are copied.
-  for (const [name, value] of headers) response.headers.append(name, value)
+  for (const [name, value] of headers) if (!CONNECTION_HEADERS.has(name)) response.headers.append(name, value)
   return response
 }
 

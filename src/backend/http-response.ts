@@ -19,6 +19,9 @@ export type ResponseHead = {
 
 export type HeaderList = readonly (readonly [name: string, value: string])[]
 
+/** Valid header lines, and what they say. */
+export type KnownLines = Map<string, HeaderList[number]>
+
 /** Returns the value of a header, joined with commas if it is repeated; undefined if it is absent. */
 export function headerIn(headers: HeaderList, name: string): string | undefined {
   let value: string | undefined
@@ -50,10 +53,14 @@ export class ResponseParser {
   private trailerBytes = 0
   private interim = 0
 
-  /** `onbody` takes each part of the body, which must not change afterwards. */
+  /**
+   * `onbody` takes each part of the body, which must not change afterwards. `known` are the header lines of earlier responses,
+   * because most are the same each time.
+   */
   constructor(
     private readonly method: string,
     private readonly onbody: (bytes: Uint8Array) => void,
+    private readonly known: KnownLines = new Map(),
   ) {}
 
   /** Takes the next bytes. Returns the number of bytes after the end of the response. Throws an InvalidResponseError. */
@@ -98,7 +105,7 @@ export class ResponseParser {
       return chunk.length
     }
     this.held = undefined
-    this.begin(parseHead(bytes.toString("latin1", 0, end)))
+    this.begin(parseHead(bytes.toString("latin1", 0, end), this.known))
     return at + end - before
   }
 
@@ -188,6 +195,8 @@ const MAX_INTERIM = 16
 const MAX_IDLE_MS = 60_000
 
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: [^\0\r\n]*)?\r?\n/
+const MAX_KNOWN = 200
+const MAX_KNOWN_LENGTH = 200
 const CONTROLS = /[\0\r\n]/
 const NAME = /^[!#$%&'*+\-.^_`|~\w]+$/
 const CHUNK_SIZE = /^([\da-f]{1,12})[ \t]*(?:;.*)?$/i
@@ -201,26 +210,34 @@ function endOfHead(bytes: Buffer, searched: number): number {
   return -1
 }
 
-function parseHead(text: string): Head {
-  const [line, minor, status] = STATUS_LINE.exec(text) ?? []
-  if (line === undefined || status === undefined) throw new InvalidResponseError("its first line")
-  const headers: [string, string][] = []
-  let at = line.length
-  for (;;) {
-    const colon = text.indexOf(":", at)
-    if (colon < 0) break
-    const name = text.slice(at, colon)
-    const end = text.indexOf("\n", colon)
-    const last = text.charCodeAt(end - 1) === CR ? end - 1 : end
-    const value = trimmed(text, colon + 1, last)
-    if (!NAME.test(name)) throw new InvalidResponseError("the name of a header")
-    if (CONTROLS.test(value)) throw new InvalidResponseError("the value of a header")
-    headers.push([name.toLowerCase(), value])
+function parseHead(text: string, known: KnownLines): Head {
+  const [first, minor, status] = STATUS_LINE.exec(text) ?? []
+  if (first === undefined || status === undefined) throw new InvalidResponseError("its first line")
+  const headers: HeaderList[number][] = []
+  for (let at = first.length; ; ) {
+    const end = text.indexOf("\n", at)
+    const line = text.slice(at, end)
+    // The empty line is the last one.
+    if (line === "\r" || line === "") break
+    let header = known.get(line)
+    if (header === undefined) {
+      header = parseLine(line)
+      if (known.size >= MAX_KNOWN) known.clear()
+      if (line.length <= MAX_KNOWN_LENGTH) known.set(line, header)
+    }
+    headers.push(header)
     at = end + 1
   }
-  // After the last header, only the empty line is left.
-  if (text.length - at > 2) throw new InvalidResponseError("a line that is no header")
   return { status: Number(status), isLatest: minor === "1", headers }
+}
+
+function parseLine(line: string): HeaderList[number] {
+  const colon = line.indexOf(":")
+  const name = line.slice(0, Math.max(0, colon))
+  if (!NAME.test(name)) throw new InvalidResponseError("the name of a header")
+  const value = trimmed(line, colon + 1, line.endsWith("\r") ? line.length - 1 : line.length)
+  if (CONTROLS.test(value)) throw new InvalidResponseError("the value of a header")
+  return [name.toLowerCase(), value]
 }
 
 /** Returns a part of a text without the spaces and tabs around it. */

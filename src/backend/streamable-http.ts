@@ -137,6 +137,7 @@ export class StreamableHttpTransport implements ClientTransport {
 
   private end(): void {
     this.stopped.abort()
+    for (const controller of this.requests.values()) controller.abort()
     this.deps.close?.()
   }
 
@@ -256,10 +257,8 @@ export class StreamableHttpTransport implements ClientTransport {
   /** Sends one frame and handles its response. Never rejects. */
   private async deliver(frame: Uint8Array | string, about: Outgoing): Promise<void> {
     const { number } = about
-    const { signal: stopped } = this.stopped
-    const controller = new AbortController()
-    const abort = () => controller.abort()
-    stopped.addEventListener("abort", abort)
+    // The end of the transport aborts the requests that it knows: listeners would cost more.
+    const controller = number === undefined ? this.stopped : new AbortController()
     if (number !== undefined) this.requests.set(number, controller)
     try {
       if (number === undefined) await (await this.exchange(frame, about, controller.signal)).response.body?.cancel()
@@ -267,7 +266,6 @@ export class StreamableHttpTransport implements ClientTransport {
     } catch (error) {
       if (!controller.signal.aborted) this.failed(about, error)
     } finally {
-      stopped.removeEventListener("abort", abort)
       if (number !== undefined) this.requests.delete(number)
     }
   }
