@@ -10,10 +10,10 @@ import { ConfigError, formatIssue, type Issue, UnavailableError } from "../lib/e
 import { homeDirectory } from "../lib/home-directory.ts"
 import type { Cell } from "../lib/table.ts"
 import { counted, shortPath, times } from "../lib/text.ts"
-import { sharedStateNotes } from "../report/cluster.ts"
 import type { ToolResultSizes } from "../report/result-sizes.ts"
 import { idleStateOf, stateCell, TONE_BY_STATE } from "../report/server-state.ts"
 import { describeServers, runningServers } from "../report/servers.ts"
+import { sharedStateNotes } from "../report/shared-state.ts"
 import type { ServerStatus, Status } from "../report/status.ts"
 import { readTexts } from "../store/documents.ts"
 

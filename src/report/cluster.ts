@@ -1,12 +1,7 @@
 /** The report of a cluster, as one of its replicas sees it. */
+
 import type { Replica } from "../store/replicas.ts"
-
-/** Why a replica cannot use the shared state, with what to do and what does not work meanwhile; `since` is an ISO time. */
-export type SharedStateProblem = { readonly since: string; readonly problem: string }
-
-/** Returns the line that tells people why the shared state cannot be used; none if it can. */
-export const sharedStateNotes = (status: { readonly sharedState?: SharedStateProblem } | undefined): string[] =>
-  status?.sharedState === undefined ? [] : [`${status.sharedState.problem} (since ${status.sharedState.since})`]
+import type { SharedStateProblem } from "./shared-state.ts"
 
 export type ClusterReport = {
   /** `address`: host and port of the shared state. */

@@ -7,10 +7,10 @@ import type { ContextCharacters } from "../catalog/catalog.ts"
 import { longList } from "../catalog/client-limits.ts"
 import type { DefinitionIssue } from "../catalog/listing.ts"
 import { formatIssue } from "../lib/errors.ts"
-import type { SharedStateProblem } from "./cluster.ts"
 import { healthOf, listedFacts } from "./health.ts"
 import type { ResultSizes, ToolResultSizes } from "./result-sizes.ts"
 import { type ServerState, stateOf } from "./server-state.ts"
+import type { SharedStateProblem } from "./shared-state.ts"
 
 /** One server, as `svc mcp status` and `mcp_status` show it. Times are ISO 8601; texts are redacted. */
 export type ServerStatus = {

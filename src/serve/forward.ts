@@ -11,13 +11,13 @@
  *  4. A request that waits for a replica fails when that replica is gone (store/replicas.ts): a replica that hangs accepts
  *     connections, and does not answer. A stream that has begun ends with an error for its request.
  */
-import { messageOf, publicMessage, RPC_CODE, UnansweredError, UnavailableError } from "../lib/errors.ts"
+import { messageOf, publicMessage, RPC_CODE, UnansweredError } from "../lib/errors.ts"
 import { isConnectionRefused } from "../lib/network-error.ts"
 import type { OtherReplica } from "../store/replicas.ts"
 import { errorText, type Id } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
+import { ELSEWHERE_HEADER, FORWARDED_BY, type Forward, type PassOn, UnreachedError } from "./elsewhere.ts"
 import { BYTE_STRATEGY, SSE_HEADERS } from "./http-exchange.ts"
-import { errorResponse } from "./respond.ts"
 
 export type ForwardDeps = {
   /** The id of this replica. */
@@ -29,28 +29,6 @@ export type ForwardDeps = {
   /** Sends a request, like fetch. */
   send(url: string, init: RequestInit): Promise<Response>
 }
-
-/** The error for a request to a replica that is alive but cannot be reached at its address. */
-export class UnreachedError extends UnavailableError {
-  constructor(replica: string) {
-    super(
-      `The replica of svc that this request belongs to (${replica}) cannot be reached from the one that received it; try again in a moment`,
-      { retryAfter: 1 },
-    )
-  }
-}
-
-/**
- * Forwards a request to a replica. `body` is its body if it was read already, `id` the id of the JSON-RPC request in it. Resolves
- * with undefined if this replica must answer. Rejects with an UnansweredError if the other one ended while it worked on the
- * request, or does not answer; with an UnreachedError if it is alive and did not receive the request.
- */
-export type Forward = (
-  to: string | undefined,
-  request: Request,
-  body?: string,
-  id?: Id,
-) => Promise<Response | undefined> | undefined
 
 /** Returns the function that forwards. It returns undefined at once if there is no other replica to send the request to. */
 export function createForward({ replica, find, reaches, send }: ForwardDeps): Forward {
@@ -71,12 +49,6 @@ export function createForward({ replica, find, reaches, send }: ForwardDeps): Fo
     })
   }
 }
-
-/**
- * Sends a request that any replica can serve to one that does not stop, as the load balancer ought to have done. Resolves with
- * undefined if none accepts it. Returns undefined at once if there is none, or another replica has already passed the request on.
- */
-export type PassOn = (request: Request, body: string, id: Id | undefined) => Promise<Response | undefined> | undefined
 
 export type PassOnDeps = Pick<ForwardDeps, "replica" | "send"> & {
   /** Returns the replicas that may serve the request. */
@@ -101,22 +73,8 @@ export function createPassOn({ replica, others, send }: PassOnDeps): PassOn {
   }
 }
 
-/** A header of a response with which a replica that stops declines a request: any other replica may serve it. */
-export const ELSEWHERE_HEADER = "svc-elsewhere"
-
-/** Returns the response that declines a forwarded request. */
-export const elsewhereResponse = (): Response =>
-  errorResponse(new UnavailableError("This replica of svc is stopping; try again in a moment", { retryAfter: 1 }), {
-    shape: "jsonrpc",
-    headers: { [ELSEWHERE_HEADER]: "1" },
-  })
-
-/** Whether another replica forwarded a request. */
-export const isForwarded = ({ headers }: Request): boolean => headers.has(FORWARDED_BY)
-
 // ---
 
-const FORWARDED_BY = "svc-forwarded-by"
 const PASSED_ON_BY = "svc-passed-on-by"
 const HOP_BY_HOP = ["connection", "keep-alive", "transfer-encoding", "content-length", "upgrade", "te", "trailer"]
 

@@ -42,7 +42,7 @@ import {
   requestIdOf,
 } from "../wire/message.ts"
 import type { ClientContexts } from "./client-context.ts"
-import { elsewhereResponse, type Forward, isForwarded, type PassOn, UnreachedError } from "./forward.ts"
+import { elsewhereResponse, type Forward, isForwarded, type PassOn, UnreachedError } from "./elsewhere.ts"
 import { type Asker, HttpExchange, type OpenStreams, type SilentRequests } from "./http-exchange.ts"
 import { ANONYMOUS, identityOfPrincipal, type Principal } from "./principal.ts"
 import { takeBodyText } from "./request-body.ts"

@@ -6,7 +6,7 @@
  */
 import { HTTP_STATUS, publicMessage, RequestError, statusOfFault } from "../lib/errors.ts"
 import { replicaIn } from "../store/replica-id.ts"
-import type { Forward } from "./forward.ts"
+import type { Forward } from "./elsewhere.ts"
 import type { Middleware } from "./inbound.ts"
 import { errorResponse, escapeHtml, jsonResponse, shapeOf } from "./respond.ts"
 

@@ -7,7 +7,7 @@ import { type EventSink, requestOf } from "../session/event-log.ts"
 import type { Session } from "../session/session.ts"
 import { errorText } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
-import { ELSEWHERE_HEADER } from "./forward.ts"
+import { ELSEWHERE_HEADER } from "./elsewhere.ts"
 import {
   BYTE_STRATEGY,
   isUnread,

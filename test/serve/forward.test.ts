@@ -1,7 +1,8 @@
 /** What becomes of a request that was sent on to another replica. */
 import { expect, test } from "bun:test"
 import { UnansweredError } from "../../src/lib/errors.ts"
-import { createForward, createPassOn, UnreachedError } from "../../src/serve/forward.ts"
+import { UnreachedError } from "../../src/serve/elsewhere.ts"
+import { createForward, createPassOn } from "../../src/serve/forward.ts"
 
 function open(send: (init: RequestInit) => Promise<Response>) {
   const abort = new AbortController()
