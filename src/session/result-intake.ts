@@ -3,7 +3,7 @@ import { cutText } from "../lib/text.ts"
 import type { ResultWriter, StoredResult } from "../store/result-store.ts"
 import { sizeOfCharacter } from "../wire/json-scanner.ts"
 import { asText, isObject } from "../wire/message.ts"
-import { describeBinary, TextShape } from "./result-shape.ts"
+import { TextShape } from "./result-shape.ts"
 
 /** A stored large value, with the parts that the answer shows. */
 export type LargeValue = {
@@ -82,7 +82,7 @@ export class ResultIntake {
     if (this.text === undefined) {
       const type = mimeType ?? "application/octet-stream"
       const stored = await (await this.writer).finish({ mimeType: type, isText: false, budget })
-      return { stored, kind: "binary", shape: describeBinary(this.head, type), head: "", tail: "" }
+      return { stored, kind: "binary", shape: type, head: "", tail: "" }
     }
     const { kind, mimeType: own, shape } = this.text.describe(Math.min(MAX_SHAPE, Math.floor(budget / 8)))
     const stored = await (await this.writer).finish({ mimeType: mimeType ?? own, isText: true, budget })

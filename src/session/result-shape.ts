@@ -1,6 +1,6 @@
 /**
  * Determines the shape of a large result while its bytes pass: the keys, types and lengths of JSON, the columns and rows of a
- * table, the lines of a text, the kind and dimensions of an image. Memory does not grow with the result.
+ * table, the lines of a text. Memory does not grow with the result.
  */
 import { incrementalSha256 } from "../lib/digest.ts"
 import { counted, cutText } from "../lib/text.ts"
@@ -41,12 +41,6 @@ export class TextShape {
   get compactDigest(): string | undefined {
     return this.json.compactDigest
   }
-}
-
-/** Returns the kind of a binary value, with the dimensions of an image, by its first bytes. */
-export function describeBinary(head: Buffer, mimeType: string): string {
-  const [width, height] = dimensionsOf(head) ?? []
-  return width === undefined ? mimeType : `${mimeType}, ${width}×${height} pixels`
 }
 
 // ---
@@ -336,18 +330,3 @@ const cellsOf = (line: string, delimiter: string): readonly string[] =>
   )
     .slice(0, -1)
     .map((cell) => cell.replace(delimiter, "").replace(/^"|"$/g, "").trim())
-
-/** Returns width and height of a PNG, GIF or JPEG image. */
-function dimensionsOf(head: Buffer): readonly [number, number] | undefined {
-  if (head.length >= 24 && head.toString("latin1", 1, 4) === "PNG")
-    return [head.readUInt32BE(16), head.readUInt32BE(20)]
-  if (head.length >= 10 && head.toString("latin1", 0, 3) === "GIF") return [head.readUInt16LE(6), head.readUInt16LE(8)]
-  if (head.length < 4 || head.readUInt16BE(0) !== 0xffd8) return undefined
-  // JPEG: segments up to the start of a frame.
-  for (let at = 2; at + 9 < head.length && head[at] === 0xff; at += 2 + head.readUInt16BE(at + 2)) {
-    const marker = head[at + 1] as number
-    if (marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc)
-      return [head.readUInt16BE(at + 7), head.readUInt16BE(at + 5)]
-  }
-  return undefined
-}

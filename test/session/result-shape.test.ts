@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { describeBinary, TextShape } from "../../src/session/result-shape.ts"
+import { TextShape } from "../../src/session/result-shape.ts"
 
 /** Analyzes a text in pieces of `size` bytes. */
 function shapeOf(text: string, size = 65_536): TextShape {
@@ -77,14 +77,4 @@ test("the rows of a table are counted with quoted line breaks", () => {
     mimeType: "text/csv",
     shape: "table of 50 rows and 3 columns: id, the name, z",
   })
-})
-
-test("an image is described by its dimensions", () => {
-  const png = Buffer.from("89504e470d0a1a0a0000000d4948445200000400000003000806000000", "hex")
-  const gif = Buffer.from("474946383961c8002c01", "hex")
-  const jpeg = Buffer.from("ffd8ffe000104a46494600010100000100010000ffc0001108003200640301220002110103", "hex")
-  expect(describeBinary(png, "image/png")).toBe("image/png, 1024×768 pixels")
-  expect(describeBinary(gif, "image/gif")).toBe("image/gif, 200×300 pixels")
-  expect(describeBinary(jpeg, "image/jpeg")).toBe("image/jpeg, 100×50 pixels")
-  expect(describeBinary(Buffer.from("%PDF"), "application/pdf")).toBe("application/pdf")
 })
