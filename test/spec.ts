@@ -456,11 +456,6 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a killed svc must leave nothing behind that occupies ports, files or memory",
   },
-  "process:idle": {
-    says: "on Linux, an idle svc returns the pages of its executable to the system",
-    from: "choice",
-    why: "most resident memory of an idle svc is code that only the start has used; calls do not notice that the system maps it again",
-  },
   "serve:open-files": {
     says: "svc raises its limit of open files as far as allowed, and warns at the start if the limit is lower than its maximum number of sessions",
     from: "choice",

@@ -11,7 +11,6 @@ import { MAX_SESSIONS } from "./client-sessions.ts"
 import { fileLimitWarning } from "./file-limit.ts"
 import { showStart } from "./first-screen.ts"
 import { startHttp } from "./http-service.ts"
-import { trimWhenIdle } from "./memory-trim.ts"
 import { createRuntime, type Runtime } from "./runtime.ts"
 import { takeSdEnvironment } from "./sd-environment.ts"
 import type { SdNotify } from "./sd-notify.ts"
@@ -66,6 +65,8 @@ async function sweepConfigurations(paths: Paths, log: Log): Promise<void> {
 }
 
 const KEEP_ALIVE_MS = 25_000
+/** Most servers have connected by then. A fifth of the anonymous memory is what only the start needs. */
+const SHRINK_MS = 12_000
 /** For package runners that download servers: the client that has started svc may list tools only once. */
 const FIRST_LOAD_MS = 20_000
 const STOP_SIGNALS = ["SIGINT", "SIGTERM"] as const
@@ -120,7 +121,6 @@ async function serveUntil(
   const fewFiles = listening === undefined ? undefined : fileLimitWarning(MAX_SESSIONS)
   if (fewFiles !== undefined) log.warn(fewFiles)
   if (announced?.problem !== undefined) log.debug(`not listed in \`svc ps\`: ${announced.problem}`)
-  const trim = trimWhenIdle(systemClock, () => agent.inFlight > 0)
   if (demo !== undefined) runtime.instances.update(demo.demoPlan(process.env))
   const screen = showStart(runtime, options, {
     endpoint: listening?.endpoint,
@@ -128,6 +128,7 @@ async function serveUntil(
     isDemo: options.demo,
     isReachable,
   })
+  const cancelShrink = systemClock.after(SHRINK_MS, () => Bun.shrink())
   const cancelKeepAlive = every(systemClock, KEEP_ALIVE_MS, () => {
     for (const stream of streams) stream.keepAlive()
   })
@@ -144,8 +145,8 @@ async function serveUntil(
     await leaveCluster(runtime, runtime.cluster, listening, options, systemClock)
   }
   // In order: no new requests, then the running calls, then sessions, then backends.
+  cancelShrink()
   cancelKeepAlive()
-  trim.close()
   announced?.close()
   loop?.close()
   demoControl?.close()

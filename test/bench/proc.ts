@@ -12,7 +12,7 @@ export function cpuMs(pid: number): number {
   return ns / 1e6
 }
 
-/** Returns the proportional set size in bytes: a page that several processes map counts in part for each of them. */
-export function pss(pid: number): number {
-  return Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "utf8"))?.[1]) * 1024
+/** Returns the anonymous memory in bytes: all that is resident but the pages of files, which the kernel can drop. From: proc_pid_status(5). */
+export function anonymous(pid: number): number {
+  return Number(/^RssAnon:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "latin1"))?.[1]) * 1024
 }
