@@ -18,7 +18,7 @@ import { DEFAULT_PORT } from "./config-paths.ts"
 import { checkClients, checkLeftovers, checkPermissions } from "./doctor-files.ts"
 import { checkRemotes, headerFix, urlFix } from "./doctor-remotes.ts"
 import type { Finding, Installation } from "./installation.ts"
-import { findLimitIssues } from "./limit-issues.ts"
+import { DEFINITIONS, findLimitIssues } from "./limit-issues.ts"
 
 /** Runs all checks. Calls `onslow` with the subject of each that takes longer than a second. */
 export async function diagnose(
@@ -129,8 +129,17 @@ function whyOf(severity: Issue["severity"], server: string | undefined): string 
 }
 
 async function checkLimits({ context }: Installation): Promise<readonly Finding[]> {
-  return (await findLimitIssues(context)).map(
-    ({ message, server }): Finding => ({
+  return (await findLimitIssues(context)).map(({ code, message, server }): Finding => {
+    if (code === DEFINITIONS && server !== undefined)
+      return {
+        check: "limits",
+        severity: "warning",
+        subject: server,
+        what: message,
+        why: "clients refuse a whole list with such an entry, so svc offers it without the faulty part, or leaves it out",
+        fix: "update the server, or report this to its author",
+      }
+    return {
       check: "limits",
       severity: "warning",
       ...(server === undefined ? {} : { subject: server }),
@@ -141,8 +150,8 @@ async function checkLimits({ context }: Installation): Promise<readonly Finding[
         server === undefined
           ? "list only the search tools with `svc serve --tools search`, offer fewer servers with `svc preset create`, or hide tools with `svc mcp tools disable`"
           : "hide tools with `svc mcp tools disable`, offer fewer servers with `svc preset create`, or rename the server",
-    }),
-  )
+    }
+  })
 }
 
 function checkCommands({ specs, context }: Installation): readonly Finding[] {

@@ -17,6 +17,9 @@ import { pinnedTools, toolPinsFile } from "../store/tool-pins.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { type CommandContext, runningStatus } from "./command-context.ts"
 
+/** The code of issues about definitions that svc repaired or left out. */
+export const DEFINITIONS = "definitions"
+
 /** Returns the findings as warnings; none if the configuration file is malformed. Works with and without a running svc. */
 export async function findLimitIssues(context: CommandContext): Promise<readonly Issue[]> {
   const live = await runningStatus(context).catch((error: unknown) => {
@@ -33,7 +36,7 @@ export async function findLimitIssues(context: CommandContext): Promise<readonly
       const known = running.length === 0 ? writtenWarnings(context, name, server) : running.flatMap(warningsOf)
       const texts = [...repaired, ...known.filter((warning) => !repaired.has(warning))]
       return [...new Set(texts)].map((text) => {
-        const code = repaired.has(text) ? "definitions" : CODE
+        const code = repaired.has(text) ? DEFINITIONS : CODE
         return issueAt(document, "warning", code, [section, name], `${name}: ${text}`, name)
       })
     })

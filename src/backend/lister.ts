@@ -87,10 +87,12 @@ export class Lister {
     private readonly hooks: ListerHooks,
     private readonly deps: ListerDeps,
   ) {
-    const { tools = [], prompts = [], resources = [], resourceTemplates = [], entryIssues } = hooks.before ?? {}
+    const { tools = [], prompts = [], resources = [], resourceTemplates = [], entryIssues = {} } = hooks.before ?? {}
     this.listing = {
       ...peer,
-      ...(entryIssues && { entryIssues }),
+      entryIssues: Object.fromEntries(
+        Object.entries(entryIssues).filter(([method]) => this.declares(method as ListMethod)),
+      ),
       tools: this.declares("tools/list") ? tools : [],
       prompts: this.declares("prompts/list") ? prompts : [],
       resources: this.declares("resources/list") ? resources : [],

@@ -5,7 +5,6 @@
  *
  * A hidden or quarantined tool gets no route, so that it can be neither listed nor called.
  */
-import { isDeepStrictEqual } from "node:util"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Era } from "../wire/era.ts"
@@ -129,7 +128,7 @@ export function buildCatalog(
   maxName = previous.maxName,
 ): Catalog {
   const before = new Map(previous.parts.map((part) => [part.spec.id, part]))
-  const schemas = new Map<string, unknown>()
+  const schemas = new Map<string, string>()
   const parts = sources.map((source) => {
     const sharedIds = idsIn(source.listing, schemas)
     const marked = sharedIds === undefined ? source : { ...source, sharedIds }
@@ -367,16 +366,18 @@ const idOf = (schema: unknown): string | undefined =>
   isObject(schema) && typeof schema.$id === "string" ? schema.$id : undefined
 
 /**
- * Returns the ids of a listing's output schemas that `schemas` has for other schemas; undefined if there are none. Adds the others
+ * Returns the ids of a listing's output schemas that `schemas`, texts by id, has for other schemas; undefined if there are none. Adds the others
  * to `schemas`.
  */
-function idsIn({ tools }: Listing, schemas: Map<string, unknown>): ReadonlySet<string> | undefined {
+function idsIn({ tools }: Listing, schemas: Map<string, string>): ReadonlySet<string> | undefined {
   const shared = new Set<string>()
   for (const { outputSchema } of tools) {
     const id = idOf(outputSchema)
     if (id === undefined) continue
-    if (!schemas.has(id)) schemas.set(id, outputSchema)
-    else if (!isDeepStrictEqual(schemas.get(id), outputSchema)) shared.add(id)
+    const text = JSON.stringify(outputSchema)
+    const known = schemas.get(id)
+    if (known === undefined) schemas.set(id, text)
+    else if (known !== text) shared.add(id)
   }
   return shared.size === 0 ? undefined : shared
 }
