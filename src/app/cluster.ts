@@ -3,6 +3,7 @@ import { networkInterfaces } from "node:os"
 import { type Clock, createSteadyClock, systemClock, withTimeout } from "../lib/clock.ts"
 import { usageError } from "../lib/command-line.ts"
 import { messageOf } from "../lib/errors.ts"
+import type { Log } from "../lib/log.ts"
 import type { Marker, Sealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
 import type { ClusterFacts } from "../report/health.ts"
@@ -13,45 +14,19 @@ import type { Leaving } from "../serve/mcp.ts"
 import type { DocumentTexts } from "../store/documents.ts"
 import { openRedisState } from "../store/redis-state.ts"
 import { replicaId } from "../store/replica-id.ts"
-import { type ReplicaLoad, Replicas } from "../store/replicas.ts"
+import { type OtherReplica, type ReplicaLoad, Replicas } from "../store/replicas.ts"
 import type { SharedState } from "../store/shared-state.ts"
-import { createKeys } from "./cluster-keys.ts"
-import { contentDigest, flagDigests, stateKeyMark, watchConfigurations } from "./configuration-drift.ts"
+import { ClusterKeys } from "./cluster-keys.ts"
+import {
+  type ConfigurationDrift,
+  contentDigest,
+  flagDigests,
+  stateKeyMark,
+  watchConfigurations,
+} from "./configuration-drift.ts"
 import type { Logging } from "./logging.ts"
 import { ReplicaReach } from "./replica-reach.ts"
 import type { ClusterOptions, ServeOptions } from "./serve-options.ts"
-
-export type Cluster = {
-  readonly state: SharedState
-  readonly replicas: Replicas
-  /** A clock that never goes back, as that of the machine may: for leases, and to detect that a replica or the state is gone. */
-  readonly clock: Clock
-  /** Seals text that clients send back to any replica. */
-  readonly sealer: Sealer
-  /** Marks ids that clients send back to any replica. */
-  readonly mark: Marker
-  readonly forward: Forward
-  /** Calls `listener` when the shared state is back after it was away; `lost`: its content is gone. */
-  onback(listener: (lost: boolean) => void): void
-  /** Calls the listeners of `onback` if the shared state has lost everything. Rejects with an UnavailableError. */
-  checkLoss(): Promise<void>
-  /** Records the files that this replica applies, to compare them with those of other replicas. */
-  configured(texts: Pick<DocumentTexts, "config" | "presets">): void
-  facts(): ClusterFacts
-  /** Returns why the shared state cannot be used; undefined while it can. */
-  problem(): SharedStateProblem | undefined
-  /** Announces this replica to the others, with its address and load. `listening` is the URL that it listens on. */
-  join(listening: URL, load: () => Omit<ReplicaLoad, "draining">): void
-  readonly leaving: Leaving
-  /** Announces that this replica stops. It still serves the requests that it receives. */
-  drain(): void
-  /** Passes new work on to the other replicas from now on. Returns false if all of them stop too. */
-  leave(): boolean
-  /** The host and port of the shared state. */
-  readonly place: string
-  /** Says goodbye to the other replicas. */
-  close(): Promise<void>
-}
 
 /**
  * Connects to the shared state. Waits for it only for a moment: svc starts without it, and serves requests that do not need it.
@@ -64,134 +39,201 @@ export async function openCluster(
 ): Promise<Cluster> {
   const secrets = [decodeURIComponent(new URL(url).password)].filter((password) => password !== "")
   followSecrets([() => secrets])
-  const place = new URL(url).host
-  const unfit = Promise.withResolvers<never>()
   const clock = createSteadyClock(systemClock, () => performance.now())
-  const nowIso = () => new Date(systemClock.now()).toISOString()
-  let problem: SharedStateProblem | undefined
-  const state = openRedisState({
-    url,
-    prefix,
+  const watched = new WatchedState(url, prefix, clock, log)
+  const replicas = new Replicas(
+    replicaId(() => crypto.randomUUID()),
+    watched.state,
     clock,
-    newId: () => crypto.randomUUID(),
-    onproblem(reason) {
-      problem = {
-        // The reason may be known a moment after the loss.
-        since: problem?.since ?? nowIso(),
-        problem: state.refusing
-          ? `the shared state at ${place} refuses writes: ${reason}; until it accepts them again, svc refuses new sessions and all other changes to it`
-          : `the shared state at ${place} cannot be reached: ${reason}; until it is back, svc refuses new sessions and sessions that this replica does not know`,
-      }
-      log.warn(problem.problem)
-    },
-    onevicting: (policy) =>
-      log.warn(
-        `the shared state at ${place} has maxmemory-policy ${policy}, which deletes sessions and keys when its memory is full: set it to noeviction`,
-      ),
-    onaccepting() {
-      problem = undefined
-      log.info(`the shared state at ${place} accepts writes again`)
-    },
-    onunfit: (reason) => unfit.reject(usageError(`--cluster cannot be ${place}: ${reason}`)),
-  })
-  const id = replicaId(() => crypto.randomUUID())
-  const replicas = new Replicas(id, state, clock)
-  const keys = createKeys(state)
-  let wasAway = false
-  state.onstate((connected) => {
-    if (connected && wasAway) log.info(`the shared state at ${place} is back`)
-    wasAway = !connected
-    problem = connected ? undefined : { since: nowIso(), problem: `the shared state at ${place} cannot be reached` }
-  })
+  )
+  const keys = new ClusterKeys(watched.state)
   // After that, an unsuitable Redis at that address is reported like an unreachable one.
-  const settled = Promise.race([keys.ready, unfit.promise])
+  const settled = Promise.race([keys.ready, watched.unfit.promise])
   await withTimeout(systemClock, CONNECT_MS, settled).catch((error: unknown) => {
     keys.close()
-    state.close()
+    watched.state.close()
     throw error
   })
-  const startedAt = systemClock.now()
-  const drift = watchConfigurations(replicas, clock, log)
-  let config = ""
-  let settings = flagDigests(options)
-  const add = (name: string, value: string) => {
-    settings = { ...settings, [name]: value }
-  }
-  void stateKeyMark(process.env.SVC_STATE_KEY)
-    .then((mark) => add("SVC_STATE_KEY", mark))
-    .catch((error: unknown) => log.debug(`SVC_STATE_KEY is not compared with other replicas': ${messageOf(error)}`))
-  let draining = false
-  let passesOn = false
-  // A call has a timeout of its own.
-  const send = (target: string, init: RequestInit) =>
-    fetch(target, { ...init, decompress: false, timeout: false } as RequestInit)
-  const reach = new ReplicaReach({ replicas, mark: keys.mark, clock, log, send })
-  const staying = () => replicas.living().filter((other) => !other.load.draining && reach.reaches(other.id) === true)
-  return {
-    state,
-    replicas,
-    clock,
-    sealer: keys.sealer,
-    mark: keys.mark,
-    forward: createForward({
+  return new Cluster(watched, keys, replicas, clock, log, options, address)
+}
+
+/** This replica of a cluster. */
+export class Cluster {
+  readonly state: SharedState
+  /** The host and port of the shared state. */
+  readonly place: string
+  /** Seals text that clients send back to any replica. */
+  readonly sealer: Sealer
+  /** Marks ids that clients send back to any replica. */
+  readonly mark: Marker
+  readonly forward: Forward
+  readonly leaving: { -readonly [K in keyof Leaving]: Leaving[K] }
+  private readonly reach: ReplicaReach
+  private readonly drift: ConfigurationDrift
+  private readonly startedAt = systemClock.now()
+  /** A digest of the configuration that this replica applies, and those of the settings that all should share. */
+  private config = ""
+  private settings: Readonly<Record<string, string>>
+
+  constructor(
+    private readonly watched: WatchedState,
+    private readonly keys: ClusterKeys,
+    readonly replicas: Replicas,
+    /** A clock that never goes back, as that of the machine may: for leases, and to detect that a replica or the state is gone. */
+    readonly clock: Clock,
+    private readonly log: Log,
+    options: ServeOptions,
+    /** The URL at which the others reach this replica, if it is configured. */
+    private readonly address: string | undefined,
+  ) {
+    this.state = watched.state
+    this.place = watched.place
+    this.sealer = keys.sealer
+    this.mark = keys.mark
+    const { id } = replicas
+    const reach = new ReplicaReach({ replicas, mark: this.mark, clock, log, send })
+    this.reach = reach
+    this.drift = watchConfigurations(replicas, clock, log)
+    this.settings = flagDigests(options)
+    void stateKeyMark(process.env.SVC_STATE_KEY)
+      .then((mark) => this.addSetting("SVC_STATE_KEY", mark))
+      .catch((error: unknown) => log.debug(`SVC_STATE_KEY is not compared with other replicas': ${messageOf(error)}`))
+    this.forward = createForward({
       replica: id,
       find: (other) => replicas.find(other),
       reaches: (other) => reach.reaches(other),
       send,
-    }),
-    leaving: {
-      get endsConnections() {
-        return draining
+    })
+    this.leaving = {
+      endsConnections: false,
+      passesOn: false,
+      passOn: createPassOn({ replica: id, others: () => this.staying(), send }),
+    }
+  }
+
+  /** Calls `listener` when the shared state is back after it was away; `lost`: its content is gone. */
+  onback(listener: (lost: boolean) => void): void {
+    this.keys.onback(listener)
+  }
+
+  /** Calls the listeners of `onback` if the shared state has lost everything. Rejects with an UnavailableError. */
+  readonly checkLoss = (): Promise<void> => this.keys.checkLoss()
+
+  /** Records the files that this replica applies, to compare them with those of other replicas. */
+  configured({ config, presets }: Pick<DocumentTexts, "config" | "presets">): void {
+    this.config = contentDigest(config)
+    this.addSetting("presets.json", contentDigest(presets))
+  }
+
+  facts(): ClusterFacts {
+    return {
+      replica: this.replicas.id,
+      state: wordOf(this.state),
+      replicas: this.replicas.all().length,
+      configuration: this.config,
+      differing: this.drift.differing,
+      draining: this.leaving.endsConnections,
+    }
+  }
+
+  /** Returns why the shared state cannot be used; undefined while it can. */
+  problem(): SharedStateProblem | undefined {
+    return this.watched.problem
+  }
+
+  /** Announces this replica to the others, with its address and load. `listening` is the URL that it listens on. */
+  join(listening: URL, load: () => Omit<ReplicaLoad, "draining">): void {
+    const address = this.address ?? reachable(listening)
+    this.log.info(`replica ${this.replicas.id}: the others reach it at ${address}`)
+    this.replicas.join(() => ({
+      address,
+      version,
+      config: this.config,
+      settings: this.settings,
+      startedAt: this.startedAt,
+      load: { ...load(), draining: this.leaving.endsConnections },
+      unreached: this.reach.unreached,
+    }))
+  }
+
+  /** Announces that this replica stops. It still serves the requests that it receives. */
+  drain(): void {
+    this.leaving.endsConnections = true
+    this.replicas.sendHelloNow()
+  }
+
+  /** Passes new work on to the other replicas from now on. Returns false if all of them stop too. */
+  leave(): boolean {
+    this.leaving.passesOn = this.staying().length > 0
+    return this.leaving.passesOn
+  }
+
+  /** Says goodbye to the other replicas. */
+  async close(): Promise<void> {
+    this.drift.close()
+    this.reach.close()
+    this.keys.close()
+    await withTimeout(systemClock, GOODBYE_MS, this.replicas.close())
+    this.state.close()
+  }
+
+  // ---
+
+  private addSetting(name: string, value: string): void {
+    this.settings = { ...this.settings, [name]: value }
+  }
+
+  /** Returns the other replicas that serve new work. */
+  private staying(): readonly OtherReplica[] {
+    return this.replicas.living().filter((other) => !other.load.draining && this.reach.reaches(other.id) === true)
+  }
+}
+
+/** The shared state, and why it cannot be used, which the log says too. */
+class WatchedState {
+  readonly state: SharedState
+  /** The host and port of the state. */
+  readonly place: string
+  /** Rejects if what runs there cannot be used. */
+  readonly unfit = Promise.withResolvers<never>()
+  problem: SharedStateProblem | undefined
+  private wasAway = false
+
+  constructor(url: string, prefix: string, clock: Clock, log: Log) {
+    const place = new URL(url).host
+    this.place = place
+    this.state = openRedisState({
+      url,
+      prefix,
+      clock,
+      newId: () => crypto.randomUUID(),
+      onproblem: (reason) => {
+        this.problem = {
+          // The reason may be known a moment after the loss.
+          since: this.problem?.since ?? nowIso(),
+          problem: this.state.refusing
+            ? `the shared state at ${place} refuses writes: ${reason}; until it accepts them again, svc refuses new sessions and all other changes to it`
+            : `the shared state at ${place} cannot be reached: ${reason}; until it is back, svc refuses new sessions and sessions that this replica does not know`,
+        }
+        log.warn(this.problem.problem)
       },
-      get passesOn() {
-        return passesOn
+      onevicting: (policy) =>
+        log.warn(
+          `the shared state at ${place} has maxmemory-policy ${policy}, which deletes sessions and keys when its memory is full: set it to noeviction`,
+        ),
+      onaccepting: () => {
+        this.problem = undefined
+        log.info(`the shared state at ${place} accepts writes again`)
       },
-      passOn: createPassOn({ replica: id, others: staying, send }),
-    },
-    drain() {
-      draining = true
-      replicas.sendHelloNow()
-    },
-    leave() {
-      passesOn = staying().length > 0
-      return passesOn
-    },
-    place,
-    join(listening, load) {
-      const own = address ?? reachable(listening)
-      log.info(`replica ${id}: the others reach it at ${own}`)
-      replicas.join(() => ({
-        address: own,
-        version,
-        config,
-        settings,
-        startedAt,
-        load: { ...load(), draining },
-        unreached: reach.unreached,
-      }))
-    },
-    onback: keys.onback,
-    checkLoss: keys.checkLoss,
-    configured({ config: read, presets }) {
-      config = contentDigest(read)
-      add("presets.json", contentDigest(presets))
-    },
-    facts: () => ({
-      replica: id,
-      state: wordOf(state),
-      replicas: replicas.all().length,
-      configuration: config,
-      differing: drift.differing,
-      draining,
-    }),
-    problem: () => problem,
-    async close() {
-      drift.close()
-      reach.close()
-      keys.close()
-      await withTimeout(systemClock, GOODBYE_MS, replicas.close())
-      state.close()
-    },
+      onunfit: (reason) => this.unfit.reject(usageError(`--cluster cannot be ${place}: ${reason}`)),
+    })
+    this.state.onstate((connected) => {
+      if (connected && this.wasAway) log.info(`the shared state at ${place} is back`)
+      this.wasAway = !connected
+      this.problem = connected
+        ? undefined
+        : { since: nowIso(), problem: `the shared state at ${place} cannot be reached` }
+    })
   }
 }
 
@@ -215,3 +257,9 @@ function reachable(listening: URL): string {
   }
   return url.origin
 }
+
+const nowIso = (): string => new Date(systemClock.now()).toISOString()
+
+// A call has a timeout of its own.
+const send = (target: string, init: RequestInit): Promise<Response> =>
+  fetch(target, { ...init, decompress: false, timeout: false } as RequestInit)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { createKeys } from "../../src/app/cluster-keys.ts"
+import { ClusterKeys } from "../../src/app/cluster-keys.ts"
 import { createMarker } from "../../src/lib/seal.ts"
 import { memoryNetwork } from "../memory-network.ts"
 
@@ -13,10 +13,10 @@ describe("keys of a cluster", () => {
       return one.read(key)
     }
     const bound = { swap: one.swap.bind(one), onstate: one.onstate.bind(one) }
-    const keys = createKeys({ connected: true, read, ...bound })
+    const keys = new ClusterKeys({ connected: true, read, ...bound })
     await keys.ready
     expect(keys.mark("text")).not.toBe(createMarker(() => new Uint8Array())("text"))
-    const same = createKeys(other)
+    const same = new ClusterKeys(other)
     await same.ready
     expect(same.mark("text")).toBe(keys.mark("text"))
     expect(same.sealer.open(keys.sealer.seal("text"))).toBe("text")
@@ -26,7 +26,7 @@ describe("keys of a cluster", () => {
 
   test("a loss is known when it is asked for, and told once for all that ask [cluster:keys]", async () => {
     await using network = await memoryNetwork()
-    const keys = createKeys(await network.open())
+    const keys = new ClusterKeys(await network.open())
     await keys.ready
     const told: boolean[] = []
     keys.onback((lost) => told.push(lost))
