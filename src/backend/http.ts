@@ -198,6 +198,37 @@ export async function fetchInOrigin(
   }
 }
 
+/**
+ * Sends a request whose response nobody may need any more: checks every UNWANTED_MS whether it `isWanted`, and gives it up
+ * otherwise, because it holds a connection. Rejects as `fetchWithCredentials` does.
+ */
+export async function fetchWhileWanted(
+  url: string,
+  init: RemoteRequest,
+  deps: RemoteDeps,
+  isWanted: () => boolean,
+): Promise<Response> {
+  const { signal } = init
+  const controller = new AbortController()
+  const abort = () => controller.abort(signal?.reason)
+  let cancel: () => void = () => undefined
+  const check = () => {
+    cancel = deps.clock.after(UNWANTED_MS, () => {
+      if (isWanted()) check()
+      else controller.abort(new Error("was not answered in time"))
+    })
+  }
+  check()
+  signal?.addEventListener("abort", abort)
+  if (signal?.aborted === true) abort()
+  try {
+    return await fetchWithCredentials(url, { ...init, signal: controller.signal }, deps)
+  } finally {
+    cancel()
+    signal?.removeEventListener("abort", abort)
+  }
+}
+
 /** Returns the media type of a response in lower case, without parameters; the whole header if it names several types. */
 export function mediaType(response: Response): string {
   const text = response.headers.get("content-type")?.trim().toLowerCase()
@@ -344,6 +375,8 @@ const REPEATABLE: ReadonlySet<string> = new Set([
 /** A body of known length up to this is read at once: for it, reading in chunks costs more than it saves. */
 const MAX_WHOLE_BYTES = 2 * 1024 * 1024
 const MAX_REDIRECTS = 3
+/** Servers answer a notification at once. */
+const UNWANTED_MS = 60_000
 const SNIPPET_LENGTH = 200
 /**
  * One for an expired token, one for a token that another request has renewed meanwhile, one for a refused new token, and one

@@ -7,6 +7,7 @@ import { type ClientTransport, type Outgoing, watchOversize } from "./client-tra
 import {
   ACCEPT_JSON_OR_SSE,
   bodyOf,
+  fetchWhileWanted,
   fetchWithCredentials,
   isEventStream,
   isUrgent,
@@ -162,7 +163,10 @@ export class SseTransport implements ClientTransport {
       mayRepeat: () => mayRepeat(about, this.events),
       isUrgent: isUrgent(about),
     }
-    const response = await fetchWithCredentials(this.postUrl, request, this.deps)
+    const { number } = about
+    // The answer comes on the stream.
+    const isWanted = () => number !== undefined && this.events.isPending?.(number) === true
+    const response = await fetchWhileWanted(this.postUrl, request, this.deps, isWanted)
     if (!response.ok) throw await statusError(response, this.deps)
     await response.body?.cancel()
   }

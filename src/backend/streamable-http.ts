@@ -24,6 +24,7 @@ import {
   ACCEPT_JSON_OR_SSE,
   bodyOf,
   fetchInOrigin,
+  fetchWhileWanted,
   fetchWithCredentials,
   isEventStream,
   isUrgent,
@@ -167,7 +168,10 @@ export class StreamableHttpTransport implements ClientTransport {
       mayRepeat: () => mayRepeat(about, this.events),
       isUrgent: isUrgent(about),
     }
-    const response = await fetchWithCredentials(launch.url, request, deps)
+    const isRequest = about.number !== undefined || about.method === "initialize"
+    const response = isRequest
+      ? await fetchWithCredentials(launch.url, request, deps)
+      : await fetchWhileWanted(launch.url, request, deps, () => false)
     if (about.method !== "initialize" && about.method !== "server/discover") this.noteSession(response, opened)
     return response
   }

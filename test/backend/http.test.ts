@@ -2,6 +2,7 @@ import { expect, test } from "bun:test"
 import {
   BrokenResponseError,
   fetchInOrigin,
+  fetchWhileWanted,
   isEventStream,
   mediaType,
   type RemoteDeps,
@@ -14,6 +15,7 @@ import {
 import { HttpStatusError } from "../../src/backend/negotiate.ts"
 import { messageOf } from "../../src/lib/errors.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
+import { manualClock } from "../clock.ts"
 
 const SECRET = "Canary-0123456789-abcdefghijklmnop"
 
@@ -152,4 +154,36 @@ test.each([
   const { said } = await redirected("POST", 302, to)
   expect(said).toStartWith(reason)
   expect(said).not.toContain("s3cret")
+})
+
+test("a request that nobody waits for any more is given up after a minute, and gives its connection back [remote:limit]", async () => {
+  const clock = manualClock()
+  let isWanted = true
+  const signals: AbortSignal[] = []
+  const fetch = (_url: string, { signal }: RequestInit) =>
+    new Promise<Response>((_resolve, reject) => {
+      if (!(signal instanceof AbortSignal)) return
+      signals.push(signal)
+      signal.addEventListener("abort", () => reject(signal.reason))
+    })
+  const deps = { fetch, clock, credentials: undefined } as unknown as RemoteDeps
+  const said = fetchWhileWanted("http://server/mcp", { method: "POST", headers: {} }, deps, () => isWanted).catch(
+    messageOf,
+  )
+  await clock.pass(120_000)
+  expect(signals[0]?.aborted).toBe(false)
+  isWanted = false
+  await clock.pass(60_000)
+  expect(await said).toBe("was not answered in time")
+  const stopped = new AbortController()
+  const ended = fetchWhileWanted(
+    "http://server/mcp",
+    { method: "POST", headers: {}, signal: stopped.signal },
+    deps,
+    () => true,
+  )
+  await clock.pass(0)
+  stopped.abort(new Error("ended"))
+  await expect(ended).rejects.toThrow("ended")
+  expect(clock.timers).toBe(0)
 })
