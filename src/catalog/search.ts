@@ -67,16 +67,29 @@ export function createSearchIndex(synonyms: Synonyms = readSynonyms()): SearchIn
 }
 
 /** Replaces the tools of one server in the index. */
-export function updateListing(index: SearchIndex, server: SearchServer, tools: readonly Tool[]): void {
+export function updateListing(index: SearchIndex, server: SearchServer, tools: Iterable<Tool>): void {
+  for (const _ of updateInPieces(index, server, tools));
+}
+
+/**
+ * Replaces the tools of one server in the index, and yields between pieces of work. Until the end, a search must exclude the
+ * server with `allowed`.
+ */
+export function* updateInPieces(
+  index: SearchIndex,
+  server: SearchServer,
+  tools: Iterable<Tool>,
+): Generator<undefined, void> {
   const { key = server.name } = server
   removeListing(index, key)
   const serverText = `${server.name} ${server.title ?? ""}`
   const serverStems = new Set(wordsOf(serverText).map(stemOf))
-  const slots = tools.map((tool) => {
+  const slots: number[] = []
+  for (const tool of tools) {
     const slot = index.free.pop() ?? index.entries.length
     index.entries[slot] = addTool(index, slot, key, serverText, serverStems, tool)
-    return slot
-  })
+    if (slots.push(slot) % TOOLS_PER_PIECE === 0) yield
+  }
   if (slots.length > 0) index.servers.set(key, slots)
 }
 
@@ -161,6 +174,9 @@ export function search(index: SearchIndex, query: string, options: SearchOptions
 }
 
 // ---
+
+/** Tools that are indexed between two chances to let others work. */
+const TOOLS_PER_PIECE = 200
 
 type Entry = {
   readonly server: string

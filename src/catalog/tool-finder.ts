@@ -8,9 +8,17 @@
 import { nearest } from "../lib/nearest.ts"
 import { type Catalog, nameIn, partTools, toolOf, type View } from "./catalog.ts"
 import { OWN } from "./lazy-tools.ts"
-import type { Tool } from "./listing.ts"
+import type { Listing, Tool } from "./listing.ts"
 import { splitName } from "./name.ts"
-import { createSearchIndex, removeListing, type SearchHit, type SearchServer, search, updateListing } from "./search.ts"
+import {
+  createSearchIndex,
+  removeListing,
+  type SearchHit,
+  type SearchServer,
+  search,
+  updateInPieces,
+  updateListing,
+} from "./search.ts"
 import { corrections, lettersOf, type Spelling } from "./spelling.ts"
 
 /** The tools that a client may find: a view of a catalog, and the entries of svc's own tools (JSON texts) if it has them. */
@@ -46,10 +54,29 @@ export class ToolFinder {
   private readonly indexed = new Map<string, IndexedListing[]>()
   private readonly names = new WeakMap<View, readonly KnownName[]>()
   private count = 0
+  /** The listings that are being indexed, by their texts. */
+  private readonly building = new Map<readonly string[], Promise<void>>()
 
   /** The number of listings that have been indexed so far. */
   get indexedListings(): number {
     return this.count
+  }
+
+  /** Indexes long listings of a catalog, and lets others work in between. Without it, `find` indexes them at once. */
+  async prepare({ catalog }: Pick<Searchable, "catalog">, pause: () => Promise<void>): Promise<void> {
+    for (const { spec, listing, plain, own } of catalog.parts) {
+      const texts = plain.entries["tools/list"]
+      const isKnown = this.indexed.get(spec.id)?.some((one) => isEqual(one.texts, texts)) === true
+      if (texts.length <= LONG_LISTING || isKnown) continue
+      const build = async () => {
+        const key = `${spec.id} ${this.count++}`
+        for (const _ of updateInPieces(this.index, serverOf(spec.slug, listing, key), parsed(texts))) await pause()
+        this.keep(spec.id, { key, texts, isOwn: own === true }, undefined)
+      }
+      const building = this.building.get(texts) ?? build().finally(() => this.building.delete(texts))
+      this.building.set(texts, building)
+      await building
+    }
   }
 
   /** Returns the tools that match a query, best first. `servers` limits the search to servers of these names. */
@@ -62,7 +89,7 @@ export class ToolFinder {
         .map((part) => [keys.get(part.spec.id) ?? "", part]),
     )
     const withOwn = own.length > 0 && servers?.includes(OWN) !== false
-    const isAll = parts.size + (withOwn ? 1 : 0) === this.index.servers.size
+    const isAll = parts.size + (withOwn ? 1 : 0) === this.index.servers.size && this.building.size === 0
     const ownKey = keys.get(OWN_ID)
     const allowed = (key: string) => (key === ownKey ? withOwn : parts.has(key))
     return search(this.index, query, { limit, allowed: isAll ? undefined : allowed }).flatMap(
@@ -125,8 +152,7 @@ export class ToolFinder {
       }
     const keys = catalog.parts.map((part): readonly [string, string] => {
       const { spec, listing, plain } = part
-      const { title } = listing.serverInfo
-      const server = { name: spec.slug, title: typeof title === "string" ? title : undefined }
+      const server = serverOf(spec.slug, listing)
       const isOwn = part.own === true
       return [
         spec.id,
@@ -153,13 +179,19 @@ export class ToolFinder {
     const known = listings.find((one) => isEqual(one.texts, texts))
     const key = known?.key ?? `${id} ${this.count++}`
     if (known === undefined) updateListing(this.index, { ...server, key }, tools())
+    this.keep(id, { key, texts, isOwn: known?.isOwn ?? isOwn }, known)
+    return key
+  }
+
+  /** Remembers an indexed listing as the most recent one, and removes those that it replaces. */
+  private keep(id: string, listing: IndexedListing, known: IndexedListing | undefined): void {
+    const listings = this.indexed.get(id) ?? []
     // The listing of the shared process has one place; the listings of sessions have the other places.
-    const replaced = known ?? (isOwn ? undefined : listings.find((one) => !one.isOwn))
-    const kept = [...listings.filter((one) => one !== replaced), { key, texts, isOwn: known?.isOwn ?? isOwn }]
+    const replaced = known ?? (listing.isOwn ? undefined : listings.find((one) => !one.isOwn))
+    const kept = [...listings.filter((one) => one !== replaced), listing]
     if (replaced !== undefined && replaced !== known) removeListing(this.index, replaced.key)
     for (const { key: old } of kept.splice(0, kept.length - MAX_LISTINGS)) removeListing(this.index, old)
     this.indexed.set(id, kept)
-    return key
   }
 }
 
@@ -187,6 +219,17 @@ export const findTool = ({ view, own }: Searchable, name: string): Tool | undefi
   toolOf(view, name) ?? ownTools(own).find((tool) => tool.name === name)
 
 // ---
+
+/** Tools of a listing that is indexed in pieces. */
+const LONG_LISTING = 500
+
+function* parsed(texts: readonly string[]): Generator<Tool> {
+  for (const text of texts) yield JSON.parse(text) as Tool
+}
+
+function serverOf(name: string, { serverInfo: { title } }: Pick<Listing, "serverInfo">, key?: string): SearchServer {
+  return { name, title: typeof title === "string" ? title : undefined, key }
+}
 
 const ownTools = (own: readonly string[]): readonly Tool[] => own.map((entry) => JSON.parse(entry) as Tool)
 

@@ -76,9 +76,9 @@ export function approvalsOf(
 }
 
 /** Characters of the definitions in one answer. */
-const MAX_CHARACTERS = 256 * 1024
+const MAX_CHARACTERS = 128 * 1024
 /** Steps of all comparisons in one answer. */
-const MAX_STEPS = 500_000
+const MAX_STEPS = 200_000
 
 /**
  * Approves one changed tool of a server, or all; with `hash`, only the definition with that hash. Returns the names of the

@@ -12,7 +12,7 @@ import type { Answer } from "./answer.ts"
 
 /** Returns the answer of a call with these arguments, with the tool's parameters added if they explain the failure. */
 export function withArgumentHint(answer: Answer, tool: Tool, args: unknown): Answer {
-  if (answer.outcome === "ok") return answer
+  if (answer.outcome === "ok" || answer.frame.length > MAX_EXPLAINED) return answer
   const message: unknown = parseExact(textOf(answer.frame))
   const hint = parametersHint(tool)
   if (!isObject(message) || hint === undefined) return answer
@@ -35,6 +35,8 @@ export function parametersHint({ name, inputSchema }: Tool): string | undefined 
 // ---
 
 const SIGNATURE_TOKENS = 300
+/** The longest failure that is parsed for an explanation, in bytes or characters. */
+const MAX_EXPLAINED = 1024 * 1024
 
 function withText(result: Params, text: string): Params {
   const content = Array.isArray(result.content) ? result.content : []

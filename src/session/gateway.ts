@@ -58,9 +58,11 @@ export function createGateway(deps: GatewayDeps): Gateway {
     replicas,
     changes,
     lists: new WeakMap(),
-    toolFinder() {
+    async toolFinder() {
       finder ??= import("../catalog/tool-finder.ts").then((found) => new found.ToolFinder())
-      return finder
+      const loaded = await finder
+      await loaded.prepare(agent, () => delay(deps.clock, 0))
+      return loaded
     },
     directory: createDirectory(deps),
     notifications: createNotifications(agent, listeners),

@@ -51,6 +51,7 @@ function definitions(): readonly object[] {
       },
     },
     { name: "fail", inputSchema },
+    { name: "change", inputSchema },
     ...Array.from({ length: 100 }, (_, at) => ({
       name: `text_${at}`,
       description: lines(isChanged ? 7 : 3),

@@ -3,7 +3,7 @@
  * other while each input runs, and prints the longest gap between two answers. No input may hold svc for more than 100 ms.
  */
 import { join } from "node:path"
-import { openSession, startSvc } from "./targets.ts"
+import { openSession, SVC, startSvc } from "./targets.ts"
 
 /** The longest gap that is allowed, in milliseconds. */
 const MOST_MS = 100
@@ -17,6 +17,8 @@ type Turns = {
   /** Posts an MCP request of a method with parameters as JSON text. Resolves with the text of the answer. */
   rpc(params: string, method?: string, path?: string): Promise<string>
   get(path: string): Promise<string>
+  /** Runs a command of svc. Resolves with what it prints. */
+  command(...args: readonly string[]): Promise<string>
   /** Calls a tool, and resolves with the id of its stored result. */
   stored(tool: string): Promise<string>
 }
@@ -89,8 +91,8 @@ const INPUTS: Readonly<Record<string, (svc: Turns) => Promise<unknown>>> = {
   "an error of 15 MB of objects": ({ rpc }) => rpc('{"name":"hostile_svc_fail","arguments":{}}'),
   "a batch of 100 requests of 40 KB": ({ rpc }) =>
     rpc(JSON.stringify(Array(100).fill({ a: "x".repeat(40_000) })), "ping"),
-  "100 changed definitions of 9,000 lines, one shown": ({ get }) => get("/api/v1/approvals?limit=1"),
-  "100 changed definitions of 9,000 lines": ({ get }) => get("/api/v1/approvals"),
+  "the changes of 100 definitions of 9,000 lines": ({ command }) =>
+    command("mcp", "tools", "approve", "hostile", "--dry-run", "--json"),
   "a tag filter of 60 KB": ({ get }) => get(`/servers?tag-filter=${"'".repeat(12_000)}`),
   "the list of 20,000 tools": ({ rpc }) => rpc("{}", "tools/list", "/servers/many/mcp"),
   "a search in 20,000 tools": ({ rpc }) =>
@@ -134,6 +136,10 @@ export async function measureTurns(
       await fetch(`${base}${path}`, { method: "POST", headers, body, signal: AbortSignal.timeout(INPUT_MS) })
     ).text()
   }
+  const command = (...args: readonly string[]) =>
+    new Response(
+      Bun.spawn({ cmd: [SVC, ...args, "--config-dir", svc.folder], env: { HOME: svc.folder } }).stdout,
+    ).text()
   const ids = new Map<string, string>()
   const stored = async (tool: string) => {
     const id =
@@ -158,7 +164,7 @@ export async function measureTurns(
   for (const [name, run] of Object.entries(INPUTS)) {
     if (!name.includes(wanted)) continue
     const begun = performance.now()
-    await run({ rpc, get, stored }).catch(() => undefined)
+    await run({ rpc, get, command, stored }).catch(() => undefined)
     prober.stdin.write("\n")
     prober.stdin.flush()
     const gap = Number((await gaps.next()).value)

@@ -79,3 +79,29 @@ test("an unknown name gets the same local name first, then near ones of its serv
   expect(similar("mail_svc_sat")).toContain("mail_svc_stat")
   expect(similar("peruse_file")).toContain("files_svc_read_file")
 })
+
+test("a long listing is indexed in pieces, unseen by other searches until it is complete", async () => {
+  const long = { spec: server("long"), listing: listing(tools(1100, "zebra")) }
+  const both = buildCatalog(
+    [{ spec: server("files"), listing: shared.parts[0]?.listing ?? listing([]) }, long],
+    emptyCatalog(),
+  )
+  const first = buildCatalog(
+    [{ spec: server("files"), listing: listing([{ name: "a", description: "A zebra." }]) }],
+    emptyCatalog(),
+  )
+  const finder = new ToolFinder()
+  let pauses = 0
+  const pause = async () => {
+    pauses++
+    expect(found(finder, searchable(first), "zebra")).toEqual(["files A zebra."])
+  }
+  await Promise.all([finder.prepare({ catalog: both }, pause), finder.prepare({ catalog: both }, pause)])
+  expect(pauses).toBe(5)
+  const before = finder.indexedListings
+  expect(found(finder, searchable(both), "zebra 77")).toContain("long zebra 77")
+  // Only the other server's listing has changed.
+  expect(finder.indexedListings).toBe(before + 1)
+  const alone = new ToolFinder()
+  expect(finder.find(searchable(both), "zebra 77", 5)).toEqual(alone.find(searchable(both), "zebra 77", 5))
+})
