@@ -6,6 +6,8 @@ import type { Rig } from "./rig.ts"
 import { callFrame, type Instance, openSession, requestsOf, startSvc } from "./targets.ts"
 
 const SERVERS = 50
+/** The tools of each server: a usual number, and a large one. */
+const FEW_TOOLS = 4
 const TOOLS = 20
 const CALLS = 1_000_000
 const CALLERS = 64
@@ -19,6 +21,7 @@ const REST_MS = 35_000
 const MB = 1024 * 1024
 
 export async function measureMemory(rig: Rig): Promise<Measured> {
+  const usual = await idleWith(FEW_TOOLS)
   await using svc = await startSvc(serversOf(SERVERS, TOOLS))
   const idle = await rested(svc.pid)
   const after = await callOften(rig, svc)
@@ -27,10 +30,11 @@ export async function measureMemory(rig: Rig): Promise<Measured> {
   return {
     figures: [
       {
-        what: `anonymous memory of an idle svc with ${SERVERS} servers`,
-        value: idle / MB,
+        what: `anonymous memory of an idle svc with ${SERVERS} servers of ${FEW_TOOLS} tools`,
+        value: usual / MB,
         unit: "MB",
         aim: { most: 20 },
+        from: `${(idle / MB).toFixed(1)} MB with ${TOOLS} tools each`,
       },
       {
         what: "memory growth after 1,000,000 calls and half a minute of rest",
@@ -51,6 +55,12 @@ export async function measureMemory(rig: Rig): Promise<Measured> {
 }
 
 // ---
+
+/** Returns the anonymous memory of an idle svc with servers of so many tools. */
+async function idleWith(tools: number): Promise<number> {
+  await using svc = await startSvc(serversOf(SERVERS, tools))
+  return rested(svc.pid)
+}
 
 /** Returns the anonymous memory after a time without activity. */
 async function rested(pid: number): Promise<number> {
