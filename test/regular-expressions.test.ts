@@ -32,7 +32,6 @@ const EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
   ],
   "a text that svc or the system has written": [
     String.raw`/(?:refers to|names) ([A-Za-z_]\w*), which is not set/`,
-    String.raw`/^(?=[\da-f]+-[\da-f]+ )/m`,
     "/, [a-z]+ '.*'$/s",
   ],
   "a text that was cut to at most 500 characters before": [

@@ -5,15 +5,15 @@
 import type { Tool } from "../catalog/listing.ts"
 import { oneLine, type Parameters, parametersOf, resolvedSchema, signatureOf } from "../catalog/signature.ts"
 import { RPC_CODE } from "../lib/errors.ts"
-import { numberOf, parseExact } from "../lib/json.ts"
-import { textOf } from "../wire/frame.ts"
+import { numberOf } from "../lib/json.ts"
+import { parseRelayed } from "../wire/frame.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
 import type { Answer } from "./answer.ts"
 
 /** Returns the answer of a call with these arguments, with the tool's parameters added if they explain the failure. */
 export function withArgumentHint(answer: Answer, tool: Tool, args: unknown): Answer {
-  if (answer.outcome === "ok" || answer.frame.length > MAX_EXPLAINED) return answer
-  const message: unknown = parseExact(textOf(answer.frame))
+  if (answer.outcome === "ok") return answer
+  const message: unknown = parseRelayed(answer.frame)
   const hint = parametersHint(tool)
   if (!isObject(message) || hint === undefined) return answer
   const { result, error } = message
@@ -35,8 +35,6 @@ export function parametersHint({ name, inputSchema }: Tool): string | undefined 
 // ---
 
 const SIGNATURE_TOKENS = 300
-/** The longest failure that is parsed for an explanation, in bytes or characters. */
-const MAX_EXPLAINED = 1024 * 1024
 
 function withText(result: Params, text: string): Params {
   const content = Array.isArray(result.content) ? result.content : []

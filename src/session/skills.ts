@@ -11,9 +11,9 @@ import { leastHint, listResult, type Route, type View } from "../catalog/catalog
 import type { CacheHint, ListingEntry } from "../catalog/listing.ts"
 import { pageOf } from "../catalog/pagination.ts"
 import { isBug, RequestError } from "../lib/errors.ts"
-import { numberOf, parseExact } from "../lib/json.ts"
+import { numberOf } from "../lib/json.ts"
 import { SKILLS_EXTENSION } from "../wire/era.ts"
-import { textOf } from "../wire/frame.ts"
+import { parseRelayed } from "../wire/frame.ts"
 import { isObject, metaOf, type Params, type Request } from "../wire/message.ts"
 import { type Answer, resultAnswer } from "./answer.ts"
 import { Cancellation } from "./cancellation.ts"
@@ -104,7 +104,7 @@ async function pageAt(params: Params, route: Route, call: ClientCall): Promise<P
   const request: Request = { jsonrpc: "2.0", id: 0, method: call.request.method }
   try {
     const { frame, outcome } = await relayToShared({ ...call, request }, params, route)
-    const message: unknown = outcome === "ok" ? parseExact(textOf(frame)) : undefined
+    const message: unknown = outcome === "ok" ? parseRelayed(frame) : undefined
     return isObject(message) && isObject(message.result) ? message.result : undefined
   } catch (error) {
     if (isBug(error)) throw error

@@ -11,9 +11,8 @@ import type { Ownership } from "../agent/task-owners.ts"
 import type { Route, View } from "../catalog/catalog.ts"
 import { splitName } from "../catalog/name.ts"
 import { RequestError, RPC_CODE } from "../lib/errors.ts"
-import { parseExact } from "../lib/json.ts"
 import { TASKS_EXTENSION } from "../wire/era.ts"
-import { textOf } from "../wire/frame.ts"
+import { parseRelayed } from "../wire/frame.ts"
 import { asText, isObject, type Params, type Request } from "../wire/message.ts"
 import { type Answer, resultAnswer } from "./answer.ts"
 import { ownerOf } from "./client.ts"
@@ -91,7 +90,7 @@ export async function listTasks(call: ClientCall, view: View): Promise<Answer> {
     const { frame, outcome, code } = await relay({ ...call, request: get }, { taskId: claim.id }, route)
     if (code === RPC_CODE.invalidParams) gateway.tasks.owners.drop(claim)
     if (outcome !== "ok") continue
-    const message: unknown = parseExact(textOf(frame))
+    const message: unknown = parseRelayed(frame)
     if (isObject(message) && isObject(message.result)) tasks.push(message.result)
   }
   const last = page.at(-1)

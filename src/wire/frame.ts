@@ -237,6 +237,12 @@ export function parseFrame(frame: Uint8Array): unknown {
   }
 }
 
+/** Parses an answer that was relayed; undefined if it is too large or too complex to be parsed at once. */
+export function parseRelayed(frame: Uint8Array | string): unknown {
+  const text = frame.length > MAX_PARSED ? undefined : textOf(frame)
+  return text === undefined || complexityOf(text) !== undefined ? undefined : parseExact(text)
+}
+
 /**
  * Returns the messages of a batch, or the frame itself if it is no batch. Throws what `parseFrame` throws for an invalid
  * batch, and an Error for a batch of more than MAX_BATCH messages.
