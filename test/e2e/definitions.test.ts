@@ -147,3 +147,20 @@ test("a list that a server refuses is an error at its own address, and keeps the
   const all = await names("/mcp")
   for (const name of ["some_svc_ok", "a_svc_ok"]) expect(all).toContain(name)
 })
+
+test("a server with dots in its name has tools without dots, which stay callable by their former names [names:slug]", async () => {
+  const shown = { ...server({}), disabledTools: ["com.example.x_svc_e0"] }
+  await using svc = await startSvc({
+    config: { mcpServers: { "com.example.x": shown, 日本: server({}), 中国: server({}) } },
+  })
+  await using client = (await CLIENTS["SDK 1"]?.(`${svc.url}/mcp`)) as Connected
+  const names = client.tools.map(({ name }) => name)
+  for (const name of names) expect(name).toMatch(/^[\w-]{1,64}$/)
+  expect(names.filter((name) => name.endsWith("_svc_ok"))).toHaveLength(3)
+  expect(names).not.toContain("com-example-x_svc_e0")
+  for (const name of ["com-example-x_svc_ok", "com.example.x_svc_ok"])
+    expect(await client.call(name)).toMatchObject({ content: [{ text: "ok" }] })
+  for (const name of ["com.example.x", "com-example-x", encodeURIComponent("日本")])
+    expect(await ask(`${svc.url}/servers/${name}/mcp`, "tools/list")).toContain('"name":"ok"')
+  await expect(client.call("com.example.x_svc_e0")).rejects.toThrow()
+})
