@@ -94,10 +94,15 @@ export function legacyTool<T extends Params>(tool: T): T {
   ) as T
 }
 
-/** Returns the issues of a server as texts, alike ones together: `title is null: left out (tools a, b and 3 more)`. */
+/**
+ * Returns the issues of a server as texts, alike ones together, those of entries that are left out first: `tools a, b, c and 2
+ * more: title is null: left out`.
+ */
 export function definitionTexts(issues: readonly DefinitionIssue[]): readonly string[] {
   const groups = new Map<string, { readonly kind: string; readonly text: string; readonly names: Set<string> }>()
-  for (const { kind, name, member, reason } of issues) {
+  const isWhole = ({ kind, member, reason }: DefinitionIssue) =>
+    member === "" || reason.endsWith(`the ${kind} is left out`)
+  for (const { kind, name, member, reason } of [...issues.filter(isWhole), ...issues.filter((one) => !isWhole(one))]) {
     const text = `${member === "" ? "" : `${member} `}${reason}`
     const key = JSON.stringify([kind, text])
     const group = groups.get(key) ?? { kind, text, names: new Set<string>() }

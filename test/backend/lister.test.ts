@@ -308,8 +308,8 @@ test("what svc repairs and leaves out is logged when it changes [definitions:iss
   await relist()
   expect(lines).toEqual([
     "tool t: title is null: left out",
-    "tool t: title is null: left out",
     "tool no. 2: name is missing: the tool is left out",
+    "tool t: title is null: left out",
   ])
   lister.end()
 })

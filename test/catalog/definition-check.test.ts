@@ -232,10 +232,12 @@ test("both SDKs accept each handshake after its check [definitions:handshake]", 
   expect(capabilities).toEqual({ tools: {}, resources: {} })
 })
 
-test("alike issues are one text, with the first names", () => {
+test("alike issues are one text, with the first names, and entries that are left out come first", () => {
   const issue = { kind: "tool", member: "title", reason: "is null: left out" } as const
   expect(definitionTexts(["a", "b", "c", "d", "e"].map((name) => ({ ...issue, name })))).toEqual([
     "tools a, b, c and 2 more: title is null: left out",
   ])
+  const gone = { ...issue, name: "z", member: "name", reason: "is not a text: the tool is left out" }
+  expect(definitionTexts([{ ...issue, name: "a" }, gone])[0]).toBe("tool z: name is not a text: the tool is left out")
   expect(definitionTexts([{ ...issue, name: "a", kind: "prompt" }])).toEqual(["prompt a: title is null: left out"])
 })
