@@ -30,7 +30,7 @@ const EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
     String.raw`/\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*|(?:input|command):[^}]*)(?::-([^}]*))?\})/g`,
     String.raw`/(\$\{\w*)[^}]*$/`,
   ],
-  "a text that svc or the system has written": [
+  "a text that svc has written": [
     String.raw`/(?:refers to|names) ([A-Za-z_]\w*), which is not set/`,
     "/, [a-z]+ '.*'$/s",
   ],
