@@ -110,11 +110,13 @@ const MAX_HITS = 500
 const MAX_NAMES = 50
 /** The most queries of one search, and their characters. */
 const MAX_QUERIES = 1000
-const MAX_QUERY = 10_000
+const MAX_QUERY = 2000
 /** The most names of servers in one search. */
 const MAX_WANTED = 1000
 /** The most unknown names of one call that get suggestions, which are expensive to find. */
 const MAX_SUGGESTED = 5
+/** Of more tools, only one unknown name of a call gets suggestions. */
+const MANY_TOOLS = 2000
 /** The most servers that an answer names. */
 const MAX_SERVERS = 40
 /** Limits for a tool that is too long for an answer. */
@@ -302,7 +304,7 @@ async function unknownTool(call: ClientCall, searchable: Searchable, name: strin
   const shown = oneLine(cutText(name, MAX_NAME), MAX_NAME)
   const missing = missingServer(call, view, name)
   if (missing !== undefined) return `Unknown tool: ${shown}. The server ${missing}`
-  if (before >= MAX_SUGGESTED) return `Unknown tool: ${shown}`
+  if (before >= (view.tools.size > MANY_TOOLS ? 1 : MAX_SUGGESTED)) return `Unknown tool: ${shown}`
   const finder = await call.gateway.toolFinder()
   const similar = finder.similar(searchable, cutText(name, MAX_NAME), SIMILAR)
   const suggestion = similar.length === 0 ? "" : `. Did you mean ${similar.map((one) => oneLine(one, 60)).join(", ")}?`
