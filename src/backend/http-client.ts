@@ -531,7 +531,9 @@ class HttpConnection {
       const exchange = new RemoteExchange(method, resolve, reject, onend, this)
       signal?.addEventListener("abort", abort)
       this.exchange = exchange
-      if (this.isClosed) this.failExchange(undefined)
+      // It may have been aborted while the connection was opened.
+      if (signal?.aborted === true) abort()
+      else if (this.isClosed) this.failExchange(undefined)
       else this.write(request)
     })
   }

@@ -254,6 +254,17 @@ test("a request that waits ends with its signal or the client, and takes no conn
   await server.until(() => server.open.size === 0)
 })
 
+test("a request that is aborted while its connection opens is not sent, and the connection serves the next [remote:limit]", async () => {
+  const server = listen(answerOk)
+  const { post, said } = clientOf(server.url, { limit: 1 })
+  const controller = new AbortController()
+  const first = post({ body: "first", signal: controller.signal })
+  controller.abort(new Error("given up"))
+  await expect(first).rejects.toThrow("given up")
+  expect(await said({ body: "second" })).toBe("on 1")
+  expect(server.got.map(({ text }) => text.split("\r\n\r\n")[1])).toEqual(["second"])
+})
+
 test("the number of requests that wait is limited [remote:limit]", async () => {
   const server = listen(() => undefined)
   const { client, post } = clientOf(server.url, { limit: 1 })
