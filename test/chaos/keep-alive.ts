@@ -26,6 +26,8 @@ export type KeepAliveReport = {
   readonly lost: number
   /** Calls of `write` by Node's fetch, and how many failed. Undefined if there is no Node. */
   readonly node: { readonly calls: number; readonly failures: number } | undefined
+  /** The longest time for which the servers and the proxies could not run, in milliseconds: a busy machine ends idle times late. */
+  readonly stall: number
   /** The first texts of failures. */
   readonly texts: readonly string[]
 }
@@ -40,6 +42,12 @@ export async function runKeepAlive({ ms, seed, servers, longest }: KeepAliveOpti
   const calls = { write: 0, read: 0, resource: 0, prompt: 0 }
   const failures = { ...calls }
   const texts: string[] = []
+  let stall = 0
+  let ran = Date.now()
+  const watch = setInterval(() => {
+    stall = Math.max(stall, Date.now() - ran)
+    ran = Date.now()
+  }, 20)
   try {
     await using svc = await startSvc({ config, flags: ["--no-persist"] })
     for (const at of remotes.keys()) await svc.said(`r${at}: connected`)
@@ -58,7 +66,7 @@ export async function runKeepAlive({ ms, seed, servers, longest }: KeepAliveOpti
         calls[kind]++
         if (fault === undefined) continue
         failures[kind]++
-        if (texts.length < 10) texts.push(`${kind} after ${idleMs} ms: ${fault}`)
+        if (texts.length < 10) texts.push(`${kind} after ${idleMs} ms, longest stall ${stall} ms: ${fault}`)
       }
     }
     const node = callWithNode(remotes, ms, seed)
@@ -71,9 +79,11 @@ export async function runKeepAlive({ ms, seed, servers, longest }: KeepAliveOpti
       twice: executed.filter(([, count]) => count > 1).length,
       lost: remotes.reduce((sum, remote) => sum + remote.opened() - 1, 0),
       node: byNode,
+      stall,
       texts,
     }
   } finally {
+    clearInterval(watch)
     for (const remote of remotes) remote.stop()
   }
 }
