@@ -9,8 +9,8 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import manifest from "./package.json" with { type: "json" }
-import { PLATFORMS } from "./release/facts.ts"
-import { signAdHoc } from "./sign.ts"
+import { PLATFORMS } from "./scripts/release/facts.ts"
+import { signAdHoc } from "./scripts/sign.ts"
 
 const root = import.meta.dir
 const dist = join(root, "dist")

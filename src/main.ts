@@ -3,11 +3,11 @@
  * process.
  */
 import { parseArgs, runCommand } from "citty"
-import { print, say, stdoutLook } from "./app/output.ts"
 import { root } from "./cli/root.ts"
 import { type FoundCommand, findCommand } from "./lib/command-line.ts"
 import { codesOf, errorWord, Interrupted, messageOf, OUTPUT_FAILED, publicMessage } from "./lib/errors.ts"
 import { bypassProxyForLoopback } from "./lib/no-proxy.ts"
+import { print, say, stdoutLook } from "./lib/output.ts"
 import { commit, version } from "./lib/version.ts"
 
 /** Commands that handle a closed stdout themselves. */
@@ -67,7 +67,7 @@ async function main(words: readonly string[]): Promise<number> {
 async function secretsOf({ command, args }: FoundCommand): Promise<readonly string[]> {
   const definitions = (typeof command.args === "function" ? await command.args() : await command.args) ?? {}
   if (!("config" in definitions)) return []
-  const { configuredSecrets, openContext } = await import("./app/command-context.ts")
+  const { configuredSecrets, openContext } = await import("./commands/command-context.ts")
   try {
     return configuredSecrets(openContext(parseArgs([...args], definitions)))
   } catch {

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { dirname, join } from "node:path"
-import { PAGES, regenerate } from "../docs.ts"
+import { PAGES, regenerate } from "../scripts/docs.ts"
 
 const root = join(import.meta.dir, "..")
 const read = (name: string) => readFileSync(join(root, name), "utf8")

@@ -3,23 +3,15 @@ import { TaskOwners } from "../src/agent/task-owners.ts"
 import type { ClientTransport } from "../src/backend/client-transport.ts"
 import { Connection, type ConnectionHooks } from "../src/backend/connection.ts"
 import type { Peer } from "../src/backend/negotiate.ts"
+import { Cancellation } from "../src/call/cancellation.ts"
+import type { Client, Exchange } from "../src/call/client.ts"
+import type { Directory, Gateway, Limits, Notifications, Observers, ResultPort, TaskPort } from "../src/call/ports.ts"
 import { emptyCatalog } from "../src/catalog/catalog.ts"
 import { createScope } from "../src/catalog/scope.ts"
-import { ToolFinder } from "../src/catalog/tool-finder.ts"
 import type { ServerSpec } from "../src/config/server-spec.ts"
+import { ResultSizes } from "../src/features/results/result-sizes.ts"
+import { ToolFinder } from "../src/features/search/tool-finder.ts"
 import type { Clock } from "../src/lib/clock.ts"
-import { ResultSizes } from "../src/report/result-sizes.ts"
-import { Cancellation } from "../src/session/cancellation.ts"
-import type { Client, Exchange } from "../src/session/client.ts"
-import type {
-  Directory,
-  Gateway,
-  Limits,
-  Notifications,
-  Observers,
-  ResultPort,
-  TaskPort,
-} from "../src/session/ports.ts"
 import type { StoredSession } from "../src/store/session-store.ts"
 import type { Era } from "../src/wire/era.ts"
 import { createRequestIds, type RequestIds } from "../src/wire/frame.ts"
@@ -112,7 +104,7 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
       sizes: new ResultSizes(),
       store: () => Promise.reject(new Error("this gateway stores no results")),
       storing: undefined,
-      loadStoring: async () => (await import("../src/session/stored-answer.ts")).storedAnswer,
+      loadStoring: async () => (await import("../src/features/results/stored-answer.ts")).storedAnswer,
       warnOnce(text) {
         throw new Error(text)
       },

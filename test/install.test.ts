@@ -4,8 +4,8 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpath
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import manifest from "../package.json" with { type: "json" }
-import { factsOf } from "../release/facts.ts"
-import { stampInstaller } from "../release/installer.ts"
+import { factsOf } from "../scripts/release/facts.ts"
+import { stampInstaller } from "../scripts/release/installer.ts"
 
 const SCRIPT = readFileSync(join(import.meta.dir, "..", "install.sh"), "utf8")
 const RELEASE = "#!/bin/sh\necho 1.2.3\n"

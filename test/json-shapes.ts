@@ -1,6 +1,12 @@
 /** The shapes that commands print under `--json`, one for each noun: the source of docs/json.md and of its test. */
 import * as z from "zod"
-import { lineSchema, presetSchema, serverInstanceSchema, serverSchema, toolSchema } from "../src/rest/shapes.ts"
+import {
+  lineSchema,
+  presetSchema,
+  serverInstanceSchema,
+  serverSchema,
+  toolSchema,
+} from "../src/features/rest/shapes.ts"
 
 const strings = z.array(z.string())
 

@@ -3,8 +3,6 @@
  * network to it that a test can cut. What replicas decide is tested with it: no Redis is needed.
  */
 
-import { systemClock } from "../src/lib/clock.ts"
-import { UnavailableError } from "../src/lib/errors.ts"
 import type {
   Lease,
   RecordGroup,
@@ -12,7 +10,9 @@ import type {
   SharedState,
   TakenLease,
   WindowCount,
-} from "../src/store/shared-state.ts"
+} from "../src/features/cluster/shared-state.ts"
+import { systemClock } from "../src/lib/clock.ts"
+import { UnavailableError } from "../src/lib/errors.ts"
 
 /** The network between replicas and their shared state. */
 export type SharedNetwork = AsyncDisposable & {

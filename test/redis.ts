@@ -1,9 +1,9 @@
 /** A real Redis (or Valkey) for tests, on a free port of this machine, without files. */
 
 import { RedisClient } from "bun"
+import { openRedisState } from "../src/features/cluster/redis-state.ts"
+import type { SharedState } from "../src/features/cluster/shared-state.ts"
 import { systemClock } from "../src/lib/clock.ts"
-import { openRedisState } from "../src/store/redis-state.ts"
-import type { SharedState } from "../src/store/shared-state.ts"
 import { freePort } from "./e2e/harness.ts"
 import { type SharedNetwork, settleStates } from "./memory-network.ts"
 import { until } from "./process.ts"

@@ -57,17 +57,17 @@ const EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
 /** Files with expressions that are put together from texts. Their parts are constants of svc or escaped, or they are never run. */
 const COMPOSED = [
   "src/catalog/schema-check.ts",
-  "src/config/client-edit.ts",
+  "src/features/connect/client-edit.ts",
   "src/lib/redact.ts",
   "src/lib/redaction-patterns.ts",
   "src/lib/secret-names.ts",
-  "src/rest/api.ts",
-  "src/session/result-shape.ts",
+  "src/features/rest/api.ts",
+  "src/features/results/result-shape.ts",
   "src/store/gone-configurations.ts",
-  "src/store/purge.ts",
-  "src/tools/update-plan.ts",
+  "src/features/system/purge.ts",
+  "src/features/tools/update-plan.ts",
   "src/wire/frame.ts",
-  "src/wire/member-marks.ts",
+  "src/features/results/member-marks.ts",
   "src/wire/message.ts",
 ]
 

@@ -1,6 +1,6 @@
 /** The checks of macOS before it runs a program, on a file that contains only the parts that are checked. */
 import { expect, test } from "bun:test"
-import { signAdHoc } from "../sign.ts"
+import { signAdHoc } from "../scripts/sign.ts"
 
 const PAGE = 4096
 const sha256 = (bytes: Uint8Array) => new Bun.CryptoHasher("sha256").update(bytes).digest("hex")

@@ -33,8 +33,7 @@ test("the walk finds a package that is loaded through other files", () => {
 })
 
 test("an svc without --cluster never loads code for clusters, neither at its start nor later [cluster:off]", () => {
-  const ofCluster =
-    /^(?:app\/cluster|store\/(?:redis-state|replicas|shared-[a-z-]+)|agent\/server-leases?|session\/(?:session-replicas|server-changes)|serve\/(?:replica-access|task-lists))\.ts$/
+  const ofCluster = /^features\/cluster\//
   const files = (entries: readonly string[]) =>
     loadedBy(entries.map((entry) => join(SRC, entry))).files.map((file) => relative(SRC, file).replaceAll("\\", "/"))
   // Files that a running svc imports on demand.
@@ -43,12 +42,14 @@ test("an svc without --cluster never loads code for clusters, neither at its sta
     "app/reload-loop.ts",
     "app/inbound-auth.ts",
     "app/internal-tools.ts",
-    "app/stored-results.ts",
-    "rest/api.ts",
-    "session/read-result.ts",
+    "features/results/stored-results.ts",
+    "features/rest/api.ts",
+    "features/results/read-result.ts",
   ]
   expect(files(["main.ts", "cli/serve.ts", ...later]).filter((file) => ofCluster.test(file))).toEqual([])
-  expect(files(["app/cluster.ts"]).filter((file) => ofCluster.test(file))).toContain("store/redis-state.ts")
+  expect(files(["features/cluster/cluster.ts"]).filter((file) => ofCluster.test(file))).toContain(
+    "features/cluster/redis-state.ts",
+  )
 })
 
 const importsOf = (entries: readonly string[]): readonly string[] => loadedBy(entries).imports

@@ -4,7 +4,7 @@
  *
  *  1. The records of a session end with the session.
  *  2. The number of records is bounded. The owner with the most loses its oldest first, so that no client can evict another's.
- *  3. The records serve lists and notifications. Access to a task is decided by its sealed id (session/task-id.ts).
+ *  3. The records serve lists and notifications. Access to a task is decided by its sealed id (call/task-id.ts).
  */
 import type { Caller } from "../backend/attribution.ts"
 import type { Era } from "../wire/era.ts"

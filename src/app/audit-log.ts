@@ -1,7 +1,8 @@
 /** The audit log of a running svc: the file that `--audit-log` names. */
+
+import type { Audit } from "../call/ports.ts"
 import { systemClock } from "../lib/clock.ts"
 import { createAudit } from "../session/audit.ts"
-import type { Audit } from "../session/ports.ts"
 import type { Logging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
 

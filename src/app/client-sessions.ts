@@ -2,20 +2,7 @@
 import { existsSync, mkdirSync } from "node:fs"
 import { join } from "node:path"
 import type { Agent } from "../agent/agent.ts"
-import type { ServerSpec } from "../config/server-spec.ts"
-import { systemClock } from "../lib/clock.ts"
-import { messageOf } from "../lib/errors.ts"
-import type { Log } from "../lib/log.ts"
-import { createMarker, createSealer } from "../lib/seal.ts"
-import { version } from "../lib/version.ts"
-import type { Metrics } from "../report/metrics.ts"
-import { ResultSizes } from "../report/result-sizes.ts"
-import { type OpenStream, SilentRequests } from "../serve/http-exchange.ts"
-import type { McpDeps, SessionHomes } from "../serve/mcp.ts"
-import { createScopes, type ScopeOf } from "../serve/query-scope.ts"
-import type { TrustedClientDeps } from "../serve/trusted-client.ts"
-import { createCallRateLimit, createSharedRateLimit } from "../session/call-rate-limit.ts"
-import { createGateway } from "../session/gateway.ts"
+import { createCallRateLimit, createSharedRateLimit } from "../call/call-rate-limit.ts"
 import type {
   Audit,
   ChangeExchange,
@@ -24,15 +11,28 @@ import type {
   Observers,
   RemoteReplicas,
   ResultPort,
-} from "../session/ports.ts"
+} from "../call/ports.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
+import type { Cluster } from "../features/cluster/cluster.ts"
+import { ResultSizes } from "../features/results/result-sizes.ts"
+import type { ResultStore } from "../features/results/result-store.ts"
+import type { Toolbox } from "../features/tools/toolbox.ts"
+import { systemClock } from "../lib/clock.ts"
+import { messageOf } from "../lib/errors.ts"
+import type { Log } from "../lib/log.ts"
+import { createMarker, createSealer } from "../lib/seal.ts"
+import { version } from "../lib/version.ts"
+import type { Metrics } from "../report/metrics.ts"
+import { type OpenStream, SilentRequests } from "../serve/http-exchange.ts"
+import type { McpDeps, SessionHomes } from "../serve/mcp.ts"
+import { createScopes, type ScopeOf } from "../serve/query-scope.ts"
+import type { TrustedClientDeps } from "../serve/trusted-client.ts"
+import { createGateway } from "../session/gateway.ts"
 import type { Session } from "../session/session.ts"
 import { Sessions } from "../session/sessions.ts"
 import { SuspendedCalls } from "../session/suspended-calls.ts"
 import { ownName, type Paths } from "../store/paths.ts"
-import type { ResultStore } from "../store/result-store.ts"
 import { hashOfSession, keepKey, openSessionStore, type SessionStore } from "../store/session-store.ts"
-import type { Toolbox } from "../tools/toolbox.ts"
-import type { Cluster } from "./cluster.ts"
 import type { Logging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import type { Upstream } from "./upstream.ts"
@@ -230,9 +230,9 @@ async function openSharedSessions(
   { ttl, sessions, gateway }: { readonly ttl: number; sessions(): Sessions; gateway(): Gateway },
 ): Promise<{ readonly store: SessionStore; readonly replicas: RemoteReplicas; readonly changes: ChangeExchange }> {
   const [{ createSharedSessions }, { SessionReplicas }, { ServerChanges }] = await Promise.all([
-    import("../store/shared-sessions.ts"),
-    import("../session/session-replicas.ts"),
-    import("../session/server-changes.ts"),
+    import("../features/cluster/shared-sessions.ts"),
+    import("../features/cluster/session-replicas.ts"),
+    import("../features/cluster/server-changes.ts"),
   ])
   const store = createSharedSessions({
     state,
@@ -302,7 +302,7 @@ function openResults(
   let opened: Promise<ResultStore> | undefined
   let storing: ResultPort["storing"]
   const store = () => {
-    opened ??= import("./stored-results.ts").then(({ openStoredResults }) =>
+    opened ??= import("../features/results/stored-results.ts").then(({ openStoredResults }) =>
       openStoredResults({ paths, folder, ttl, persist, replica }, warnOnce),
     )
     return opened
@@ -316,7 +316,7 @@ function openResults(
         return storing
       },
       async loadStoring() {
-        storing = (await import("../session/stored-answer.ts")).storedAnswer
+        storing = (await import("../features/results/stored-answer.ts")).storedAnswer
         return storing
       },
       warnOnce,

@@ -2,7 +2,7 @@
 import { viewOf } from "../catalog/catalog.ts"
 import { scopeIncludes } from "../catalog/scope.ts"
 import type { ToolListing } from "../config/tool-listing.ts"
-import { offersReading, READ_RESULT_ENTRY } from "../session/result-budget.ts"
+import { offersReading, READ_RESULT_ENTRY } from "../features/results/result-budget.ts"
 import { aggregateInstructionsFor } from "../session/server-capabilities.ts"
 import type { Params } from "../wire/message.ts"
 import type { Runtime } from "./runtime.ts"

@@ -4,6 +4,7 @@ import type { Backend } from "../backend/backend.ts"
 import { knownTools } from "../catalog/listing.ts"
 import { hidesEveryTool, toolRows, unknownOverrides } from "../catalog/tool-settings.ts"
 import { slugOf } from "../config/server-spec.ts"
+import type { AdminInterface } from "../features/rest/admin-interface.ts"
 import { delay, systemClock, withTimeout } from "../lib/clock.ts"
 import { formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
@@ -13,7 +14,6 @@ import { statusOf, withProjects, withResultSizes } from "../report/status.ts"
 import type { ControlDispatch } from "../serve/control-socket.ts"
 import { reportAt } from "../serve/health.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { AdminInterface } from "./admin-interface.ts"
 import { contextOffer } from "./context-offer.ts"
 import type { InternalTools } from "./internal-tools.ts"
 import type { Runtime } from "./runtime.ts"
@@ -121,7 +121,7 @@ async function answerControl(
       const { cluster, leases } = runtime
       if (cluster === undefined)
         throw new UnavailableError("this svc is not part of a cluster; start it with `svc serve --cluster URL`")
-      const { clusterReport } = await import("../report/cluster.ts")
+      const { clusterReport } = await import("../features/cluster/cluster-report.ts")
       return clusterReport({
         state: { address: cluster.place, connected: cluster.state.connected, ...cluster.problem() },
         replicas: cluster.replicas.all(),

@@ -1,12 +1,12 @@
 /** What `svc serve --demo` runs in place of a configuration, and how svc's commands reach it. */
 import type { Plan, ServerSpec } from "../config/server-spec.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { ownCommand } from "../lib/own-command.ts"
 import { openControlSocket } from "../serve/control-socket.ts"
 import type { Paths } from "../store/paths.ts"
 import { createCatalogAnswers } from "./catalog-answers.ts"
 import { createControlDispatch } from "./control-handlers.ts"
 import type { HttpService } from "./http-service.ts"
-import { ownCommand } from "./own-command.ts"
 import type { Runtime } from "./runtime.ts"
 
 /**

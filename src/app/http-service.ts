@@ -1,5 +1,7 @@
 /** Serves clients over HTTP: the listener with its routes, authentication, certificate and socket. */
 import { existsSync, lstatSync, unlinkSync } from "node:fs"
+import { type AdminInterface, createAdminInterface } from "../features/rest/admin-interface.ts"
+import { LOGIN_PATH } from "../features/rest/admin-login.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { exposition } from "../report/metrics.ts"
@@ -10,7 +12,6 @@ import {
   HEALTH_LIMIT,
   TRUST_NO_PROXY,
 } from "../serve/address-rate-limit.ts"
-import { LOGIN_PATH } from "../serve/admin-login.ts"
 import { callControl } from "../serve/control-socket.ts"
 import { createCors } from "../serve/cors.ts"
 import { createHealth } from "../serve/health.ts"
@@ -21,7 +22,6 @@ import { type Listening, listenHttp } from "../serve/server.ts"
 import { createServerCards, isPublicDocument, type ServerCardOptions } from "../serve/server-card.ts"
 import type { Paths } from "../store/paths.ts"
 import { isObject } from "../wire/message.ts"
-import { type AdminInterface, createAdminInterface } from "./admin-interface.ts"
 import { UNIX_SOCKET } from "./refused-logins.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
@@ -116,7 +116,7 @@ export async function startHttp(
   const admission =
     leases === undefined || runtime.cluster === undefined
       ? undefined
-      : (await import("../serve/replica-access.ts")).createReplicaAccess({
+      : (await import("../features/cluster/replica-access.ts")).createReplicaAccess({
           leases,
           replica: runtime.cluster.replicas.id,
           mark: runtime.cluster.mark,

@@ -1,4 +1,6 @@
 import { join } from "node:path"
+import type { Cluster } from "../features/cluster/cluster.ts"
+import type { ClusterTokens } from "../features/cluster/cluster-tokens.ts"
 import { systemClock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -17,8 +19,6 @@ import {
 } from "../store/client-tokens.ts"
 import type { Paths } from "../store/paths.ts"
 import { watchFiles } from "../store/watch.ts"
-import type { Cluster } from "./cluster.ts"
-import type { ClusterTokens } from "./cluster-tokens.ts"
 import { createRefusedLogins } from "./refused-logins.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
@@ -220,7 +220,7 @@ function watchTokens(
     follow: watcher.check,
     problem: () => problem,
     async share(cluster) {
-      const { openClusterTokens } = await import("./cluster-tokens.ts")
+      const { openClusterTokens } = await import("../features/cluster/cluster-tokens.ts")
       shared = openClusterTokens(cluster, log, read)
       if (trusted !== undefined) shared.follow(trusted)
       await withTimeout(systemClock, SYNC_MS, shared.sync())

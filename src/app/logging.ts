@@ -1,12 +1,12 @@
 /** The log of a running svc: lines to stderr, the journal of each server, and the redaction of both. */
 import { systemClock } from "../lib/clock.ts"
 import { type Log, openLog } from "../lib/log.ts"
+import { createStderrWriter, say, terminalLook } from "../lib/output.ts"
 import { createLiveRedactor, type Redactor } from "../lib/redact.ts"
 import { createLiveOutput, type LiveOutput, type Look } from "../lib/terminal.ts"
 import { counted } from "../lib/text.ts"
 import { logsFolder, type Paths } from "../store/paths.ts"
 import { createServerLogs, type ServerLogs, withServerLogs } from "../store/server-logs.ts"
-import { createStderrWriter, say, terminalLook } from "./output.ts"
 import type { ServeOptions } from "./serve-options.ts"
 
 export type Logging = {

@@ -3,13 +3,14 @@
  * Entries are limited, so that a flood neither fills a disk nor displaces other entries of the audit log. Beyond the limits,
  * refusals are only counted, and the count is recorded once a minute.
  */
+
+import type { Audit } from "../call/ports.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { Log } from "../lib/log.ts"
 import { counted } from "../lib/text.ts"
 import type { Metrics } from "../report/metrics.ts"
 import { clientAddress, createAddressLimiter, type TrustProxy } from "../serve/address-rate-limit.ts"
 import type { Inbound } from "../serve/inbound.ts"
-import type { Audit } from "../session/ports.ts"
 
 export type RefusedLoginsOptions = {
   readonly log: Log

@@ -2,6 +2,8 @@
  * Builds the parts of a running svc, each from the ones before it: logging, upstream, audit log, client sessions. Starts
  * nothing.
  */
+
+import type { Cluster } from "../features/cluster/cluster.ts"
 import { systemClock } from "../lib/clock.ts"
 import { version } from "../lib/version.ts"
 import type { ProcessFacts } from "../report/health.ts"
@@ -9,7 +11,6 @@ import { Metrics } from "../report/metrics.ts"
 import type { Paths } from "../store/paths.ts"
 import { type AuditLog, openAuditLog } from "./audit-log.ts"
 import { type ClientSessions, openClientSessions } from "./client-sessions.ts"
-import type { Cluster } from "./cluster.ts"
 import { type Logging, openLogFile, openLogging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import { type OpenReaper, openUpstream, type Upstream } from "./upstream.ts"
@@ -42,7 +43,7 @@ export async function createRuntime(
   const cluster =
     options.cluster === undefined
       ? undefined
-      : await (await import("./cluster.ts")).openCluster(options, options.cluster, logging)
+      : await (await import("../features/cluster/cluster.ts")).openCluster(options, options.cluster, logging)
   const upstream = await openUpstream(options, paths, logging, cluster, openReaper)
   const auditLog = await openAuditLog(options, logging)
   const metrics = options.metrics ? new Metrics() : undefined

@@ -1,4 +1,8 @@
 /** Runs `svc serve`, from the first line of the log to the end of the last child. */
+
+import { fileLimitWarning } from "../features/system/file-limit.ts"
+import { takeSdEnvironment } from "../features/system/sd-environment.ts"
+import type { SdNotify } from "../features/system/sd-notify.ts"
 import { delay, every, systemClock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
@@ -8,12 +12,9 @@ import { makePrivateFolder, removeAll } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { announceRunning, runningFolder, type Starter } from "../store/running.ts"
 import { MAX_SESSIONS } from "./client-sessions.ts"
-import { fileLimitWarning } from "./file-limit.ts"
 import { showStart } from "./first-screen.ts"
 import { startHttp } from "./http-service.ts"
 import { createRuntime, type Runtime } from "./runtime.ts"
-import { takeSdEnvironment } from "./sd-environment.ts"
-import type { SdNotify } from "./sd-notify.ts"
 import type { ServeOptions } from "./serve-options.ts"
 
 /** How a start came about. */
@@ -37,7 +38,9 @@ export async function runService(options: ServeOptions, paths: Paths, start: Ser
   const notify =
     sd === undefined
       ? undefined
-      : (await import("./sd-notify.ts")).openSdNotify(sd, systemClock, (reason) => runtime.log.warn(reason))
+      : (await import("../features/system/sd-notify.ts")).openSdNotify(sd, systemClock, (reason) =>
+          runtime.log.warn(reason),
+        )
   try {
     return await Promise.race([serveUntil(runtime, options, paths, start, interrupts, notify), interrupts.forced])
   } finally {
@@ -53,7 +56,7 @@ async function sweepConfigurations(paths: Paths, log: Log): Promise<void> {
   try {
     const [{ noteConfiguration, sweepGone }, { findClientTemporaries }] = await Promise.all([
       import("../store/gone-configurations.ts"),
-      import("../store/connections.ts"),
+      import("../features/connect/connections.ts"),
     ])
     removeAll(findClientTemporaries(paths, systemClock.now()))
     noteConfiguration(paths)
@@ -141,7 +144,7 @@ async function serveUntil(
   notify?.stopping()
   log.info(`stopping: ${reason}`)
   if (runtime.cluster !== undefined) {
-    const { leaveCluster } = await import("./leave-cluster.ts")
+    const { leaveCluster } = await import("../features/cluster/leave-cluster.ts")
     await leaveCluster(runtime, runtime.cluster, listening, options, systemClock)
   }
   // In order: no new requests, then the running calls, then sessions, then backends.

@@ -1,10 +1,10 @@
 /** Serves the one client that started svc with `--transport stdio`. */
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
+import { createStdoutWriter } from "../lib/output.ts"
 import { WAITING_RESULTS } from "../serve/proxy-server.ts"
 import { serveStdio } from "../serve/stdio.ts"
 import { createTrustedClient } from "../serve/trusted-client.ts"
-import { createStdoutWriter } from "./output.ts"
 import { findProjectContext, watchProjectContext } from "./project-context.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"

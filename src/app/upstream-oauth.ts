@@ -1,14 +1,14 @@
 /** Sign-in to remote servers, shared by a running svc and `svc auth`. */
 import type { ServerSpec } from "../config/server-spec.ts"
+import type { Cluster } from "../features/cluster/cluster.ts"
+import { OAuth, type OAuthDeps } from "../features/oauth/oauth.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { randomText } from "../lib/random.ts"
-import { OAuth, type OAuthDeps } from "../oauth/oauth.ts"
 import type { Paths } from "../store/paths.ts"
 import { openSecretStore, type SecretStore, systemKeychain } from "../store/secret-store.ts"
 import type { Params } from "../wire/message.ts"
-import type { Cluster } from "./cluster.ts"
 
 /**
  * Opens OAuth with its store of tokens. `shared`: the store of a cluster. `replica`: the id of this replica. Without `paths`,
@@ -31,7 +31,7 @@ export function openUpstreamOAuth(
 
 /** Opens the store of secrets that the replicas of a cluster share. */
 export async function openSharedSecrets({ state, replicas }: Cluster, log: Log): Promise<SecretStore> {
-  const { createSharedSecrets } = await import("../store/shared-secrets.ts")
+  const { createSharedSecrets } = await import("../features/cluster/shared-secrets.ts")
   const { SVC_STATE_KEY } = process.env
   return createSharedSecrets({
     state,

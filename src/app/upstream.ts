@@ -1,6 +1,5 @@
 import { Agent } from "../agent/agent.ts"
 import { Instances } from "../agent/instances.ts"
-import type { ServerLeases } from "../agent/server-leases.ts"
 import { createEraCache } from "../backend/era-cache.ts"
 import { HttpClient, proxyFor } from "../backend/http-client.ts"
 import { createReaper, type Reaper } from "../backend/reaper.ts"
@@ -8,16 +7,17 @@ import { ChildOutputLogger } from "../backend/stderr.ts"
 import { StdioTransport } from "../backend/stdio.ts"
 import { REPLICA_HEADER } from "../config/server-spec.ts"
 import { matchesFilter } from "../config/tag-filter.ts"
+import type { Cluster } from "../features/cluster/cluster.ts"
+import type { ServerLeases } from "../features/cluster/server-leases.ts"
+import type { OAuth } from "../features/oauth/oauth.ts"
 import { systemClock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { version } from "../lib/version.ts"
-import type { OAuth } from "../oauth/oauth.ts"
 import { CALLBACK_PATH, clientMetadataUrl } from "../serve/oauth-callback.ts"
 import type { Paths } from "../store/paths.ts"
 import { createToolPins, type OwnToolPins, type ToolPins, toolPinFiles } from "../store/tool-pins.ts"
 import { createRequestIds } from "../wire/frame.ts"
-import type { Cluster } from "./cluster.ts"
 import type { Logging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import { openSharedSecrets, openUpstreamOAuth } from "./upstream-oauth.ts"
@@ -140,7 +140,7 @@ async function openSharedPins(
   own: OwnToolPins,
   onpinned: Agent["pinnedElsewhere"],
 ): Promise<ToolPins> {
-  const { createSharedPins } = await import("../store/shared-pins.ts")
+  const { createSharedPins } = await import("../features/cluster/shared-pins.ts")
   const pins = createSharedPins({ own, state, tell: () => replicas.send({ kind: "pins" }), onpinned })
   replicas.on("pins", () => void pins.sync())
   await withTimeout(systemClock, SYNC_MS, pins.sync())
@@ -153,7 +153,7 @@ async function openLeases(
   agent: Agent,
   onchange: () => void,
 ): Promise<ServerLeases> {
-  const { ServerLeases } = await import("../agent/server-leases.ts")
+  const { ServerLeases } = await import("../features/cluster/server-leases.ts")
   const whenDrained = (id: string) => agent.whenDrained(id)
   const whenStopped = (id: string) => agent.whenStopped(id)
   return new ServerLeases({ state, replicas, mark, clock, log, whenDrained, whenStopped, onchange })

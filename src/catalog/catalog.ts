@@ -6,13 +6,13 @@
  * A hidden or quarantined tool gets no route, so that it can be neither listed nor called.
  */
 import type { ServerSpec } from "../config/server-spec.ts"
+import { isLazyTool, LAZY_TOOLS } from "../features/search/lazy-tools.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Era } from "../wire/era.ts"
 import { type MirroredHeader, mirroredOf } from "../wire/headers.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { limitWarnings } from "./client-limits.ts"
 import { definitionTexts, legacyTool } from "./definition-check.ts"
-import { isLazyTool, LAZY_TOOLS } from "./lazy-tools.ts"
 import {
   type CacheHint,
   definitionIssues,

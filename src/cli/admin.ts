@@ -1,8 +1,8 @@
 /** `svc admin`: opens the admin page of the running svc in the browser, logged in, or prints a token for programs. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, notRunning, openContext } from "../app/command-context.ts"
-import { openBrowser } from "../app/open-browser.ts"
-import { print, say } from "../app/output.ts"
+import { CONTEXT_ARGS, notRunning, openContext } from "../commands/command-context.ts"
+import { openBrowser } from "../commands/open-browser.ts"
+import { print, say } from "../lib/output.ts"
 import { isObject } from "../wire/message.ts"
 
 export const admin: CommandDef = {

@@ -1,5 +1,7 @@
 /** `svc auth token`: manages the bearer tokens of clients, stored as hashes in tokens.json. */
 import type { CommandDef } from "citty"
+import { tokensFile } from "../app/inbound-auth.ts"
+import { readResultBudget } from "../app/serve-options.ts"
 import {
   CONTEXT_ARGS,
   type CommandContext,
@@ -8,17 +10,15 @@ import {
   statusIfAnswered,
   TAG_ARGS,
   tagsOf,
-} from "../app/command-context.ts"
-import { FOLLOW_ARGS, followChange } from "../app/follow.ts"
-import { tokensFile } from "../app/inbound-auth.ts"
-import { print, say, table } from "../app/output.ts"
-import { readResultBudget } from "../app/serve-options.ts"
+} from "../commands/command-context.ts"
+import { FOLLOW_ARGS, followChange } from "../commands/follow.ts"
 import { readSections } from "../config/sections.ts"
 import { TOOL_LISTINGS } from "../config/tool-listing.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { didYouMean } from "../lib/nearest.ts"
+import { print, say, table } from "../lib/output.ts"
 import {
   type ClientToken,
   createToken,

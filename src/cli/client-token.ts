@@ -1,7 +1,7 @@
 /** Finds, creates and revokes the token in the entry that connects a client to svc. */
-import type { CommandContext } from "../app/command-context.ts"
-import { followChange } from "../app/follow.ts"
-import type { ClientName } from "../config/clients.ts"
+import type { CommandContext } from "../commands/command-context.ts"
+import { followChange } from "../commands/follow.ts"
+import type { ClientName } from "../features/connect/clients.ts"
 import { systemClock } from "../lib/clock.ts"
 import { counted } from "../lib/text.ts"
 import { createToken, findToken } from "../store/client-tokens.ts"

@@ -1,10 +1,10 @@
 /** `svc cluster`: shows the cluster, as the replica of this configuration sees it. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, notRunning, openContext } from "../app/command-context.ts"
-import { ago, print, stdoutLook, table } from "../app/output.ts"
+import { CONTEXT_ARGS, notRunning, openContext } from "../commands/command-context.ts"
+import type { ClusterReport } from "../features/cluster/cluster-report.ts"
 import { systemClock } from "../lib/clock.ts"
+import { ago, print, stdoutLook, table } from "../lib/output.ts"
 import { wrap } from "../lib/table.ts"
-import type { ClusterReport } from "../report/cluster.ts"
 
 const status: CommandDef = {
   meta: { name: "status", description: "Show the replicas, their load, and where servers that run once are" },

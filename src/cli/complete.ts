@@ -171,7 +171,7 @@ function flagCandidates([name, definition]: readonly [string, ArgDef]): readonly
 
 /** Reads names from the files of the configuration, and names of tools from the running svc. */
 const configuredNames: FindNames = async (kind, flags, before) => {
-  const { openContext } = await import("../app/command-context.ts")
+  const { openContext } = await import("../commands/command-context.ts")
   const context = openContext(flags, "allowed")
   const { isObject } = await import("../wire/message.ts")
   const keysOf = (value: unknown) => (isObject(value) ? Object.keys(value) : [])

@@ -7,6 +7,7 @@
  */
 import { statSync } from "node:fs"
 import type { CommandDef } from "citty"
+import { type CommandContext, openContext, runningUrl } from "../commands/command-context.ts"
 import {
   agreed,
   CLIENT_ARGS,
@@ -21,16 +22,22 @@ import {
   secretsOf,
   targetOf,
   writeEdits,
-} from "../app/client-connection.ts"
-import { endpointOf, needsToken, selectionOf, svcAddresses } from "../app/client-endpoint.ts"
-import { type CommandContext, openContext, runningUrl } from "../app/command-context.ts"
-import { print, say, stdoutLook, table } from "../app/output.ts"
-import { type ClientEdit, valueIn } from "../config/client-edit.ts"
-import { CLIENTS, type ClientEndpoint, clientEntry, clientFiles, clientRow, entryPath } from "../config/clients.ts"
-import { type ForeignServer, servedEntries } from "../config/import.ts"
+} from "../features/connect/client-connection.ts"
+import { type ClientEdit, valueIn } from "../features/connect/client-edit.ts"
+import { endpointOf, needsToken, selectionOf, svcAddresses } from "../features/connect/client-endpoint.ts"
+import {
+  CLIENTS,
+  type ClientEndpoint,
+  clientEntry,
+  clientFiles,
+  clientRow,
+  entryPath,
+} from "../features/connect/clients.ts"
+import { type ForeignServer, servedEntries } from "../features/connect/import.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf, RequestError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
+import { print, say, stdoutLook, table } from "../lib/output.ts"
 import { wrap } from "../lib/table.ts"
 import { counted, shortPath } from "../lib/text.ts"
 import { readTexts } from "../store/documents.ts"

@@ -1,5 +1,6 @@
 /** `svc disconnect`: removes svc from the configuration of an MCP client. Also implements `--undo`, for `svc connect` too. */
 import type { CommandDef } from "citty"
+import { type CommandContext, openContext } from "../commands/command-context.ts"
 import {
   agreed,
   CLIENT_ARGS,
@@ -16,13 +17,12 @@ import {
   targetOf,
   undo,
   writeEdits,
-} from "../app/client-connection.ts"
-import { svcAddresses } from "../app/client-endpoint.ts"
-import { type CommandContext, openContext } from "../app/command-context.ts"
-import { print } from "../app/output.ts"
-import { type ClientEdit, valueIn } from "../config/client-edit.ts"
-import { clientRow } from "../config/clients.ts"
-import { readForeignServers } from "../config/import.ts"
+} from "../features/connect/client-connection.ts"
+import { type ClientEdit, valueIn } from "../features/connect/client-edit.ts"
+import { svcAddresses } from "../features/connect/client-endpoint.ts"
+import { clientRow } from "../features/connect/clients.ts"
+import { readForeignServers } from "../features/connect/import.ts"
+import { print } from "../lib/output.ts"
 import { isAccepted, revokeTokens, tokenIn } from "./client-token.ts"
 
 export const disconnect: CommandDef = {

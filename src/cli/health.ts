@@ -9,13 +9,13 @@ import {
   openContext,
   runningStatus,
   runningUrl,
-} from "../app/command-context.ts"
-import { issueLines, print, say, stdoutLook, table } from "../app/output.ts"
+} from "../commands/command-context.ts"
 import { Backoff } from "../lib/backoff.ts"
 import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { networkReason } from "../lib/network-error.ts"
+import { issueLines, print, say, stdoutLook, table } from "../lib/output.ts"
 import { wrap } from "../lib/table.ts"
 import { paint, type Tone } from "../lib/terminal.ts"
 import { counted } from "../lib/text.ts"

@@ -1,7 +1,7 @@
 /** `svc instructions`: shows the instructions that clients receive. */
 import type { CommandDef } from "citty"
-import { print } from "../app/output.ts"
-import { SHELL_ARGS, withShellClient } from "../app/shell-client.ts"
+import { SHELL_ARGS, withShellClient } from "../commands/shell-client.ts"
+import { print } from "../lib/output.ts"
 
 export const instructions: CommandDef = {
   meta: { name: "instructions", description: "Show the instructions that clients receive, or those of one server" },

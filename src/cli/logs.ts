@@ -1,14 +1,14 @@
 /** `svc logs`: shows recent output of the servers and what svc logged about them, from files in the configuration directory. */
 import { existsSync, readdirSync } from "node:fs"
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, ONE_SERVER_ARG, openContext } from "../app/command-context.ts"
-import { stdoutLook } from "../app/output.ts"
+import { CONTEXT_ARGS, ONE_SERVER_ARG, openContext } from "../commands/command-context.ts"
 import { slugOf } from "../config/server-spec.ts"
 import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { RequestError } from "../lib/errors.ts"
 import { escaped, LOG_LEVELS, lineHead } from "../lib/log.ts"
 import { didYouMean } from "../lib/nearest.ts"
+import { stdoutLook } from "../lib/output.ts"
 import { logsFolder } from "../store/paths.ts"
 import { type LogLine, openLogFiles } from "../store/server-logs.ts"
 

@@ -1,16 +1,16 @@
 /** `svc mcp install`, `update` and `uninstall`: run the internal tools with these names for a person at a terminal. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, openContext, repeated, TAG_ARGS, tagsOf } from "../app/command-context.ts"
-import { print, say } from "../app/output.ts"
-import { runTool } from "../app/run-tool.ts"
+import { CONTEXT_ARGS, openContext, repeated, TAG_ARGS, tagsOf } from "../commands/command-context.ts"
+import { runTool } from "../commands/run-tool.ts"
+import { createBundles } from "../features/registry/bundle.ts"
+import { quoted } from "../features/tools/consent-text.ts"
+import { statusWord } from "../features/tools/servers.ts"
 import { systemClock } from "../lib/clock.ts"
 import { type ProgramCommand, usageError } from "../lib/command-line.ts"
 import { visible } from "../lib/log.ts"
+import { print, say } from "../lib/output.ts"
 import { isInteractive, promptLine, promptYesNo } from "../lib/prompt.ts"
 import { counted } from "../lib/text.ts"
-import { createBundles } from "../registry/bundle.ts"
-import { quoted } from "../tools/consent-text.ts"
-import { statusWord } from "../tools/servers.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 const YES = { type: "boolean", alias: "y", description: "Do not ask for confirmation" } as const

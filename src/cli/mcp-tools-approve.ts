@@ -1,8 +1,8 @@
 /** `svc mcp tools approve`: shows what has changed in the definitions of tools, and approves them. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../app/command-context.ts"
-import { print, say, stderrLook, stdoutLook } from "../app/output.ts"
+import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../commands/command-context.ts"
 import type { DiffLine } from "../lib/line-diff.ts"
+import { print, say, stderrLook, stdoutLook } from "../lib/output.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { type Look, paint } from "../lib/terminal.ts"
 import { counted } from "../lib/text.ts"

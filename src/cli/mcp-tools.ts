@@ -1,9 +1,5 @@
 /** `svc mcp tools`: lists, hides, shows and approves the tools of a server. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, type CommandContext, notRunning, openContext, statusIfAnswered } from "../app/command-context.ts"
-import { editServers } from "../app/edit-servers.ts"
-import { FOLLOW_ARGS } from "../app/follow.ts"
-import { print, say, table } from "../app/output.ts"
 import { firstSentence, oneLine } from "../catalog/signature.ts"
 import {
   hidesEveryTool,
@@ -13,11 +9,21 @@ import {
   unknownOverrides,
   unknownOverridesText,
 } from "../catalog/tool-settings.ts"
+import {
+  CONTEXT_ARGS,
+  type CommandContext,
+  notRunning,
+  openContext,
+  statusIfAnswered,
+} from "../commands/command-context.ts"
+import { editServers } from "../commands/edit-servers.ts"
+import { FOLLOW_ARGS } from "../commands/follow.ts"
 import { type Edit, setToolDisabled, writtenName, writtenServers } from "../config/edit.ts"
 import { slugOf, type ToolOverride, toolNames } from "../config/server-spec.ts"
 import { usageError, type VariadicCommand } from "../lib/command-line.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
+import { print, say, table } from "../lib/output.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { runningServers } from "../report/servers.ts"
 import { readTexts } from "../store/documents.ts"

@@ -7,12 +7,12 @@ import {
   openContext,
   SCOPE_ARGS,
   SCOPE_NOTE,
-} from "../app/command-context.ts"
-import { editServers } from "../app/edit-servers.ts"
-import { FOLLOW_ARGS, finishChange, START_ARGS } from "../app/follow.ts"
-import { say } from "../app/output.ts"
+} from "../commands/command-context.ts"
+import { editServers } from "../commands/edit-servers.ts"
+import { FOLLOW_ARGS, finishChange, START_ARGS } from "../commands/follow.ts"
 import { type Edit, removeServer, setDisabled } from "../config/edit.ts"
 import type { CommandGroup, VariadicCommand } from "../lib/command-line.ts"
+import { say } from "../lib/output.ts"
 import { isObject } from "../wire/message.ts"
 import { list, status } from "./mcp-status.ts"
 

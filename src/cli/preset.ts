@@ -1,16 +1,15 @@
 /** `svc preset`: manages named selections of servers in presets.json. */
 import type { CommandDef } from "citty"
+import { readResultBudget } from "../app/serve-options.ts"
+import { selectServers } from "../catalog/selection.ts"
 import {
   CONTEXT_ARGS,
   type CommandContext,
   defaultAddress,
   openContext,
   runningStatus,
-} from "../app/command-context.ts"
-import { FOLLOW_ARGS, finishChange } from "../app/follow.ts"
-import { print, say, table } from "../app/output.ts"
-import { readResultBudget } from "../app/serve-options.ts"
-import { selectServers } from "../catalog/selection.ts"
+} from "../commands/command-context.ts"
+import { FOLLOW_ARGS, finishChange } from "../commands/follow.ts"
 import { parseDocument } from "../config/document.ts"
 import type { Edit } from "../config/edit.ts"
 import { createPreset, deletePreset, editPreset, type Presets, readPresets } from "../config/presets.ts"
@@ -20,6 +19,7 @@ import { systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
 import { didYouMean, unknownNameError } from "../lib/nearest.ts"
+import { print, say, table } from "../lib/output.ts"
 import { editPresets, readTexts } from "../store/documents.ts"
 
 const NAME = { type: "positional", required: true, description: "Name of the preset", valueHint: "preset" } as const

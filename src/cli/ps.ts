@@ -1,8 +1,8 @@
 /** `svc ps`: lists the svc processes of this user, for all configurations. */
 import type { CommandDef } from "citty"
-import { ago, print, table } from "../app/output.ts"
 import { systemClock } from "../lib/clock.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
+import { ago, print, table } from "../lib/output.ts"
 import { shortPath } from "../lib/text.ts"
 import { callControl } from "../serve/control-socket.ts"
 import {

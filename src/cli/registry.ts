@@ -1,9 +1,9 @@
 /** `svc registry` and `svc mcp search`: browse the MCP registries. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
-import { print, say, table } from "../app/output.ts"
-import { runTool } from "../app/run-tool.ts"
+import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
+import { runTool } from "../commands/run-tool.ts"
 import type { CommandGroup } from "../lib/command-line.ts"
+import { print, say, table } from "../lib/output.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 const SERVER = { type: "positional", required: true, description: "Name of the server in the registry" } as const

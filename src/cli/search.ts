@@ -1,9 +1,9 @@
 /** `svc search`: finds tools of the running servers by what they do. */
 import type { RankedTool, SearchAnswer } from "../app/catalog-answers.ts"
-import { print, table } from "../app/output.ts"
-import { SHELL_ARGS, withShellClient } from "../app/shell-client.ts"
 import { firstSentence, oneLine } from "../catalog/signature.ts"
+import { SHELL_ARGS, withShellClient } from "../commands/shell-client.ts"
 import { readOptions, type VariadicCommand } from "../lib/command-line.ts"
+import { print, table } from "../lib/output.ts"
 import { counted } from "../lib/text.ts"
 
 export const search: VariadicCommand = {

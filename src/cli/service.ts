@@ -2,16 +2,16 @@
 import { existsSync, mkdirSync, readFileSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
 import type { ArgsDef, CommandDef } from "citty"
-import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
 import { CONFIG_ARGS } from "../app/config-paths.ts"
-import { print, say } from "../app/output.ts"
-import { ownCommand } from "../app/own-command.ts"
 import { readServeOptions, SERVE_OPTIONS } from "../app/serve-options.ts"
-import { defineService, type ServiceDefinition } from "../app/service-definition.ts"
+import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
+import { defineService, type ServiceDefinition } from "../features/system/service-definition.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { digest } from "../lib/digest.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
+import { print, say } from "../lib/output.ts"
+import { ownCommand } from "../lib/own-command.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { describeInstance, instancePid } from "../serve/control-socket.ts"
 import { readFolder, removeAll, replaceFile } from "../store/files.ts"
@@ -192,7 +192,7 @@ export async function removeService({ file, uninstall, forget }: ServiceDefiniti
 
 // ---
 
-/** Matches the definition files of `app/service-definition.ts`. */
+/** Matches the definition files of `features/system/service-definition.ts`. */
 const SERVICE_FILE = /^(svc(?:-[0-9a-f]{8})?)(?:\.service|\.plist|-task\.xml)$/
 
 /** Hints of options with a path: these become absolute, because a service has another working directory. */

@@ -1,10 +1,10 @@
 /** `svc stop`: stops the running svc of a configuration, gracefully if possible. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, openContext } from "../app/command-context.ts"
-import { print } from "../app/output.ts"
+import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
 import { type Clock, delay, systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { UnavailableError } from "../lib/errors.ts"
+import { print } from "../lib/output.ts"
 import { instancePid } from "../serve/control-socket.ts"
 import { isAlive } from "../store/files.ts"
 

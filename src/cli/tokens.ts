@@ -2,12 +2,12 @@
 import type { CommandDef } from "citty"
 import { Tiktoken } from "js-tiktoken/lite"
 import ranks from "js-tiktoken/ranks/cl100k_base"
-import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../app/command-context.ts"
 import type { ContextOffer } from "../app/context-offer.ts"
-import { facts, print, say, table } from "../app/output.ts"
+import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../commands/command-context.ts"
+import type { ToolResultSizes } from "../features/results/result-sizes.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
-import type { ToolResultSizes } from "../report/result-sizes.ts"
+import { facts, print, say, table } from "../lib/output.ts"
 import { isObject, parseJson } from "../wire/message.ts"
 
 export const tokens: CommandDef = {

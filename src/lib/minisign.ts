@@ -1,5 +1,5 @@
 /**
- * Verifies signatures in the format of minisign (Ed25519), such as the signature of a release's SHA256SUMS. `release/minisign.ts`
+ * Verifies signatures in the format of minisign (Ed25519), such as the signature of a release's SHA256SUMS. `scripts/release/minisign.ts`
  * signs.
  *
  *  1. A key is `Ed`, 8 bytes that identify it, and 32 bytes of Ed25519, as base64.

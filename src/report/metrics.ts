@@ -5,7 +5,7 @@
 
 import type { Snapshot } from "../agent/snapshot.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
-import type { ResultSizes } from "./result-sizes.ts"
+import type { ResultSizes } from "../features/results/result-sizes.ts"
 
 const OUTCOMES = ["ok", "tool_error", "error", "rate_limited"] as const
 export type CallOutcome = (typeof OUTCOMES)[number]

@@ -1,5 +1,5 @@
 /**
- * The port through which a request reaches another replica of svc (serve/forward.ts), and the headers that mark such a request
+ * The port through which a request reaches another replica of svc (features/cluster/forward.ts), and the headers that mark such a request
  * and its response. A single svc forwards nothing.
  */
 import { UnavailableError } from "../lib/errors.ts"

@@ -3,10 +3,11 @@
  * so does a long silence, because proxies and clients close connections on which nothing arrives. Nothing is held back.
  * basic: Streamable HTTP, Receiving Messages.
  */
+
+import { Cancellation } from "../call/cancellation.ts"
+import type { AnswerBody, Exchange } from "../call/client.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
-import { Cancellation } from "../session/cancellation.ts"
-import type { AnswerBody, Exchange } from "../session/client.ts"
 import type { EventSink } from "../session/event-log.ts"
 import type { Session } from "../session/session.ts"
 import type { Id, Params } from "../wire/message.ts"

@@ -3,19 +3,19 @@
  * complete in itself; `initialize` opens a session. basic: Transports.
  */
 
+import { type Answer, errorAnswer } from "../call/answer.ts"
+import { Cancellation } from "../call/cancellation.ts"
+import type { Client, Exchange } from "../call/client.ts"
+import { identityOfClient, type Refusal, requestClient } from "../call/request-client.ts"
+import { replicaOfListening, replicaOfTask } from "../call/task-id.ts"
 import type { View } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { REPLICA_CLIENT_HEADER } from "../config/server-spec.ts"
+import { replicaOfResult } from "../features/results/result-budget.ts"
 import { RequestError, RPC_CODE, statusOfFault } from "../lib/errors.ts"
-import { type Answer, errorAnswer } from "../session/answer.ts"
-import { Cancellation } from "../session/cancellation.ts"
-import type { Client, Exchange } from "../session/client.ts"
 import { REPLICA } from "../session/dispatch.ts"
 import { accept, acceptModern, type EndpointDeps, initialize, serve } from "../session/endpoint.ts"
-import { identityOfClient, type Refusal, requestClient } from "../session/request-client.ts"
-import { replicaOfResult } from "../session/result-budget.ts"
 import type { Session } from "../session/session.ts"
-import { replicaOfListening, replicaOfTask } from "../session/task-id.ts"
 import { replicaIn } from "../store/replica-id.ts"
 import {
   HEADER_MISMATCH,
@@ -289,7 +289,7 @@ function postAtHome(value: unknown, body: string, received: Received, homes: Ses
 /** Answers `tasks/list` with the tasks of all replicas. */
 async function postTaskList(request: RpcRequest, received: Received, replicas: readonly string[]): Promise<Response> {
   const { http, deps } = received
-  const { listTasksOfAll } = await import("./task-lists.ts")
+  const { listTasksOfAll } = await import("../features/cluster/task-lists.ts")
   const here = (asked: RpcRequest) =>
     new Promise<Response>((respond, fail) => {
       const served = postHere(asked, { ...received, respond })

@@ -2,16 +2,17 @@
  * `POST /mcp` with `{tool, arguments}`: one call without the envelope of JSON-RPC, for scripts. It runs svc's own tools and the
  * aggregated ones; svc cannot send requests to the client meanwhile. spec: Internal tool invocation; choice: Inbound.
  */
+
+import type { Answer } from "../call/answer.ts"
+import { Cancellation } from "../call/cancellation.ts"
+import type { Client, Exchange } from "../call/client.ts"
+import type { Gateway } from "../call/ports.ts"
 import { viewOf } from "../catalog/catalog.ts"
 import { type Scope, withoutBudget } from "../catalog/scope.ts"
 import { HTTP_STATUS, RequestError, RPC_CODE, statusOfFault } from "../lib/errors.ts"
 import { parseExact } from "../lib/json.ts"
-import type { Answer } from "../session/answer.ts"
-import { Cancellation } from "../session/cancellation.ts"
-import type { Client, Exchange } from "../session/client.ts"
 import { dispatch } from "../session/dispatch.ts"
 import { toolboxFor } from "../session/internal-call.ts"
-import type { Gateway } from "../session/ports.ts"
 import { LEGACY_VERSIONS } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"

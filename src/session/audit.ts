@@ -3,20 +3,21 @@
  * written after the answer is sent. They contain arguments only with `--audit-arguments`, and then without values that look
  * secret.
  */
+
+import { type Answer, bytesOf } from "../call/answer.ts"
+import type { Client } from "../call/client.ts"
+import type { Audit, AuditedCall, ClientCall } from "../call/ports.ts"
+import { viewFor } from "../call/ready.ts"
 import type { Route, View } from "../catalog/catalog.ts"
-import { isLazyTool } from "../catalog/lazy-tools.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
+import { isLazyTool } from "../features/search/lazy-tools.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { JournalLine } from "../lib/journal.ts"
 import { escaped } from "../lib/log.ts"
 import type { Era } from "../wire/era.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
-import { type Answer, bytesOf } from "./answer.ts"
-import type { Client } from "./client.ts"
 import { toolboxFor } from "./internal-call.ts"
 import { type Mask, maskAndCut, maskArguments } from "./masked-arguments.ts"
-import type { Audit, AuditedCall, ClientCall } from "./ports.ts"
-import { viewFor } from "./ready.ts"
 
 export type AuditOptions = {
   readonly clock: Clock

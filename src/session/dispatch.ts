@@ -4,26 +4,32 @@
  */
 
 import { PeerError } from "../backend/connection.ts"
+import { type Answer, errorAnswer, failureAnswer, resultAnswer, sharedAnswer, tailOf } from "../call/answer.ts"
+import type { Told } from "../call/client.ts"
+import type { ClientCall, Gateway } from "../call/ports.ts"
+import { OWN_METHODS, ready, whenPrepared } from "../call/ready.ts"
 import { LIST_KEYS, listResult, type Route, type View, withheldIn } from "../catalog/catalog.ts"
 import { instructionsAt } from "../catalog/instructions.ts"
-import { isLazyTool } from "../catalog/lazy-tools.ts"
 import { type ListMethod, UNANSWERED } from "../catalog/listing.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
 import { pageOf } from "../catalog/pagination.ts"
+import {
+  isResultUri,
+  offersReading,
+  READ_RESULT,
+  READ_RESULT_ENTRY,
+  withSizes,
+} from "../features/results/result-budget.ts"
+import { unwrapCall } from "../features/search/lazy-call.ts"
+import { isLazyTool } from "../features/search/lazy-tools.ts"
+import type { Toolbox } from "../features/tools/toolbox.ts"
 import { BackendError, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import { cutText } from "../lib/text.ts"
-import type { Toolbox } from "../tools/toolbox.ts"
 import { isLogLevel } from "../wire/era.ts"
 import { asText, type Id, isObject, type Params } from "../wire/message.ts"
-import { type Answer, errorAnswer, failureAnswer, resultAnswer, sharedAnswer, tailOf } from "./answer.ts"
-import type { Told } from "./client.ts"
 import { callInternalTool, toolboxFor } from "./internal-call.ts"
-import { unwrapCall } from "./lazy-call.ts"
-import type { ClientCall, Gateway } from "./ports.ts"
-import { OWN_METHODS, ready, whenPrepared } from "./ready.ts"
 import { type Answering, backendFailure, CALLS, relay, unknownMethod, unknownName, withheldTool } from "./relay.ts"
-import { isResultUri, offersReading, READ_RESULT, READ_RESULT_ENTRY, withSizes } from "./result-budget.ts"
 import { discoverResult } from "./server-capabilities.ts"
 import { listSkills, refuseWithoutSkills } from "./skills.ts"
 import { listTasks, relayTask } from "./tasks.ts"
@@ -115,7 +121,8 @@ function route(call: ClientCall, view: View): Answering {
       const instructions = client.scope.kind === "server" ? undefined : instructionsAt(params.uri, view.parts)
       if (instructions !== undefined) return textResource(call, instructions)
       const { uri } = params
-      if (isResultUri(uri)) return import("./read-result.ts").then((found) => found.answerResultResource(call, uri))
+      if (isResultUri(uri))
+        return import("../features/results/read-result.ts").then((found) => found.answerResultResource(call, uri))
       const target = resourceOf(uri, view, call)
       return relay(call, { ...params, uri: target.name }, target)
     }
@@ -256,7 +263,7 @@ function callTool(call: ClientCall, view: View): Answering {
 function callDirectly(call: ClientCall, view: View, toolbox: Toolbox | undefined): Answering {
   const { client, gateway, request } = call
   if (request.params?.name === READ_RESULT && offersReading(client.scope, view, gateway))
-    return import("./read-result.ts").then(({ answerReadResult }) => answerReadResult(call))
+    return import("../features/results/read-result.ts").then(({ answerReadResult }) => answerReadResult(call))
   return (toolbox && callInternalTool(call, toolbox)) ?? relayNamed(call, "tool", view, toolbox)
 }
 
@@ -266,7 +273,7 @@ async function callLazily(call: ClientCall, view: View, toolbox: Toolbox | undef
   // At its own address, a server may have tools with these names; clients call them through `call_tool`.
   const isOwn = isLazyTool(request.params?.name) && (wrapper === undefined || client.scope.kind === "aggregate")
   if (wrapper === undefined && !isOwn) return callDirectly(call, view, toolbox)
-  const { answerLazyTool, explained, refuseWrites } = await import("./tool-discovery.ts")
+  const { answerLazyTool, explained, refuseWrites } = await import("../features/search/tool-discovery.ts")
   if (isOwn) return answerLazyTool(call, view, toolbox)
   const refusal = await refuseWrites(call, view, toolbox)
   return refusal ?? explained(call, view, toolbox, await callDirectly(call, view, toolbox))
@@ -281,7 +288,9 @@ function relayNamed(call: ClientCall, kind: "tool" | "prompt", view: View, toolb
   if (found === undefined)
     return unlistedName(name, kind, call, () => {
       if (kind === "tool" && view.lazy)
-        return import("./tool-discovery.ts").then(({ answerUnknownTool }) => answerUnknownTool(call, view, toolbox))
+        return import("../features/search/tool-discovery.ts").then(({ answerUnknownTool }) =>
+          answerUnknownTool(call, view, toolbox),
+        )
       const withheld = kind === "tool" ? withheldIn(view, name) : undefined
       if (withheld !== undefined) throw new RequestError("invalid_params", withheldTool(name, withheld))
       throw unknownName(kind, name, similarName(name, [...(toolbox?.names ?? []), ...routes.keys()]))

@@ -2,14 +2,15 @@
  * The entry point of MCP for every transport: Streamable HTTP, HTTP+SSE, stdio and `svc proxy`. A transport reads messages,
  * finds their client, and passes each here with its exchange. This file serves sessions, both eras, streams and cancellation.
  */
+
+import { type Answer, errorAnswer, failureAnswer, resultAnswer } from "../call/answer.ts"
+import type { Cancellation } from "../call/cancellation.ts"
+import type { ClientCall, Gateway } from "../call/ports.ts"
+import { ready, whenConnected, whenLoaded, whenPrepared } from "../call/ready.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { BackendError, RequestError } from "../lib/errors.ts"
 import { isResponse, type Notification, type Request, type Response } from "../wire/message.ts"
-import { type Answer, errorAnswer, failureAnswer, resultAnswer } from "./answer.ts"
-import type { Cancellation } from "./cancellation.ts"
 import { dispatch, enforceSessionRate } from "./dispatch.ts"
-import type { ClientCall, Gateway } from "./ports.ts"
-import { ready, whenConnected, whenLoaded, whenPrepared } from "./ready.ts"
 import { type RunningRequests, repeatedId } from "./running-requests.ts"
 import { initializeResult } from "./server-capabilities.ts"
 import { Session } from "./session.ts"

@@ -2,18 +2,18 @@
 import type { Agent } from "../agent/agent.ts"
 import type { Backend } from "../backend/backend.ts"
 import { TAKEN_OVER } from "../backend/client-transport.ts"
+import type { Directory, Gateway, Listener, Notifications, Target } from "../call/ports.ts"
 import { LIST_KEYS } from "../catalog/catalog.ts"
 import { UNANSWERED } from "../catalog/listing.ts"
 import { qualifiedNames, rewriteNotification } from "../catalog/rewrite.ts"
 import { type Scope, scopeIncludes } from "../catalog/scope.ts"
-import type { ToolFinder } from "../catalog/tool-finder.ts"
 import { runsElsewhere, type ServerSpec } from "../config/server-spec.ts"
+import type { ToolFinder } from "../features/search/tool-finder.ts"
 import { type Clock, delay, formatDuration } from "../lib/clock.ts"
 import type { Marker } from "../lib/seal.ts"
 import { stateOf } from "../report/server-state.ts"
 import type { Era } from "../wire/era.ts"
 import { asText, notificationText, type Params } from "../wire/message.ts"
-import type { Directory, Gateway, Listener, Notifications, Target } from "./ports.ts"
 import { wantsLog } from "./relay.ts"
 import type { Session } from "./session.ts"
 
@@ -59,7 +59,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     changes,
     lists: new WeakMap(),
     async toolFinder() {
-      finder ??= import("../catalog/tool-finder.ts").then((found) => new found.ToolFinder())
+      finder ??= import("../features/search/tool-finder.ts").then((found) => new found.ToolFinder())
       const loaded = await finder
       await loaded.prepare(agent, () => delay(deps.clock, 0))
       return loaded

@@ -1,14 +1,14 @@
 /** Runs svc's own tools for a client: connects confirmations, progress and cancellation, and answers in the client's era. */
 
 import { PeerError } from "../backend/connection.ts"
+import { type Answer, resultAnswer } from "../call/answer.ts"
+import { type Client, type Exchange, missingCapability } from "../call/client.ts"
+import type { ClientCall, Gateway } from "../call/ports.ts"
 import type { Scope } from "../catalog/scope.ts"
+import type { Person } from "../features/tools/tool.ts"
+import type { Toolbox } from "../features/tools/toolbox.ts"
 import { withDoubles } from "../lib/json.ts"
-import type { Person } from "../tools/tool.ts"
-import type { Toolbox } from "../tools/toolbox.ts"
 import { asText, isId, isObject, metaOf, notificationText } from "../wire/message.ts"
-import { type Answer, resultAnswer } from "./answer.ts"
-import { type Client, type Exchange, missingCapability } from "./client.ts"
-import type { ClientCall, Gateway } from "./ports.ts"
 import { foreignState } from "./relay.ts"
 
 /** Returns svc's own tools if a scope has them. */

@@ -2,6 +2,11 @@
  * One client at the other end of one channel of frames: stdio, the old HTTP+SSE transport, or `svc proxy`. Answers,
  * notifications and server requests share the channel. Each request decides its era; `initialize` opens a session.
  */
+
+import { type Answer, errorAnswer, failureAnswer } from "../call/answer.ts"
+import { Cancellation } from "../call/cancellation.ts"
+import type { Exchange } from "../call/client.ts"
+import { requestClient } from "../call/request-client.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
 import { modernVersionOf } from "../wire/era.ts"
@@ -21,11 +26,7 @@ import {
   type Request,
   resultText,
 } from "../wire/message.ts"
-import { type Answer, errorAnswer, failureAnswer } from "./answer.ts"
-import { Cancellation } from "./cancellation.ts"
-import type { Exchange } from "./client.ts"
 import { accept, type EndpointDeps, initialize, serve } from "./endpoint.ts"
-import { requestClient } from "./request-client.ts"
 import { RunningRequests, repeatedId } from "./running-requests.ts"
 import type { Session } from "./session.ts"
 

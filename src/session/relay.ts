@@ -10,6 +10,13 @@ import type { Ownership } from "../agent/task-owners.ts"
 import type { Caller, Reach } from "../backend/attribution.ts"
 import { reasonWithoutName, UndeliveredError } from "../backend/client-transport.ts"
 import { peerError, type RequestOutcome, responseOf } from "../backend/connection.ts"
+import { type Answer, bytesOf, errorAnswer, RelayedResult, resultAnswer } from "../call/answer.ts"
+import { type Client, type Exchange, missingCapability, ownerOf, supportsTasks } from "../call/client.ts"
+import { adaptCode, adaptParams } from "../call/era-params.ts"
+import { fulfilInputRequired } from "../call/input-required.ts"
+import type { AnswerStorage, ClientCall, Target } from "../call/ports.ts"
+import { continuesCall, viewFor, waitFor, whenPrepared } from "../call/ready.ts"
+import { isOwnProcess, namesFor, openTaskId } from "../call/task-id.ts"
 import { type Route, toolOf, type Withheld } from "../catalog/catalog.ts"
 import { type ListMethod, withoutServerInfo } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
@@ -17,6 +24,8 @@ import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewrite
 import { identityOf, scopeIncludes } from "../catalog/scope.ts"
 import { isReadOnly } from "../catalog/signature.ts"
 import { REPLICA_CLIENT_HEADER, REPLICA_CONTINUES_HEADER, runsElsewhere } from "../config/server-spec.ts"
+import { budgetFor } from "../features/results/result-budget.ts"
+import { StreamedAnswer } from "../features/results/streamed-answer.ts"
 import { sha256 } from "../lib/digest.ts"
 import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
 import { cutText } from "../lib/text.ts"
@@ -35,15 +44,6 @@ import {
   type Request,
   type Response,
 } from "../wire/message.ts"
-import { type Answer, bytesOf, errorAnswer, RelayedResult, resultAnswer } from "./answer.ts"
-import { type Client, type Exchange, missingCapability, ownerOf, supportsTasks } from "./client.ts"
-import { adaptCode, adaptParams } from "./era-params.ts"
-import { fulfilInputRequired } from "./input-required.ts"
-import type { AnswerStorage, ClientCall, Target } from "./ports.ts"
-import { continuesCall, viewFor, waitFor, whenPrepared } from "./ready.ts"
-import { budgetFor } from "./result-budget.ts"
-import { StreamedAnswer } from "./streamed-answer.ts"
-import { isOwnProcess, namesFor, openTaskId } from "./task-id.ts"
 
 /** An answer; a promise is made only if something is waited for. */
 export type Answering = Answer | Promise<Answer>
@@ -254,7 +254,7 @@ async function callBackend(
       if (route.unlisted === undefined) gateway.results.sizes.record(route.id, route.name, size)
       if (budget === undefined || size <= budget || answer.code !== undefined) return count(answer)
       // The length alone shows that most answers fit.
-      const { fitResult } = await import("./fit-result.ts")
+      const { fitResult } = await import("../features/results/fit-result.ts")
       return count(await fitResult(answer, call, target, route.name, budget, await stored?.taken()))
     }
   } catch (error) {

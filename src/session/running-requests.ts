@@ -1,8 +1,9 @@
 /** The running requests of one client, so that the client can cancel them. basic: Cancellation. */
+
+import { type Answer, refusalAnswer } from "../call/answer.ts"
+import type { Exchange } from "../call/client.ts"
 import { ArrayMap } from "../lib/array-map.ts"
 import { type Id, isId, keyOfId, type Params } from "../wire/message.ts"
-import { type Answer, refusalAnswer } from "./answer.ts"
-import type { Exchange } from "./client.ts"
 
 export class RunningRequests {
   private readonly exchanges = new ArrayMap<number | string, Exchange>()

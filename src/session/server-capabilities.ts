@@ -1,8 +1,12 @@
 /** Builds the results of `initialize` and `server/discover`, for the aggregate and for one server. */
+
+import type { ClientCall, Gateway } from "../call/ports.ts"
+import { refuseStopping } from "../call/ready.ts"
 import { type View, viewOf } from "../catalog/catalog.ts"
 import { aggregateInstructions } from "../catalog/instructions.ts"
 import { withoutServerInfo } from "../catalog/listing.ts"
 import type { Scope } from "../catalog/scope.ts"
+import { offersReading } from "../features/results/result-budget.ts"
 import { BackendError } from "../lib/errors.ts"
 import {
   type Era,
@@ -14,9 +18,6 @@ import {
   UI_EXTENSION,
 } from "../wire/era.ts"
 import { isObject, metaOf, type Params } from "../wire/message.ts"
-import type { ClientCall, Gateway } from "./ports.ts"
-import { refuseStopping } from "./ready.ts"
-import { offersReading } from "./result-budget.ts"
 import { unitedSkills } from "./skills.ts"
 
 type About = Pick<ClientCall, "gateway" | "client">

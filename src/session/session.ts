@@ -3,18 +3,18 @@
  * transport passes frames to it and from it.
  */
 import { PeerError, peerError } from "../backend/connection.ts"
+import { Cancellation } from "../call/cancellation.ts"
+import { type Client, type Exchange, missingCapability, type SessionMemory, type Told } from "../call/client.ts"
+import type { Gateway, RemoteReplicas, SessionPart } from "../call/ports.ts"
 import { hasChanged, isWithdrawn, type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import type { Scope } from "../catalog/scope.ts"
+import { offersReading } from "../features/results/result-budget.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import { RequestError, RPC_CODE } from "../lib/errors.ts"
 import { negotiateLegacy } from "../wire/era.ts"
 import { type Id, isObject, metaOf, notificationText, type Params, type Response } from "../wire/message.ts"
-import { Cancellation } from "./cancellation.ts"
-import { type Client, type Exchange, missingCapability, type SessionMemory, type Told } from "./client.ts"
 import { EventLog } from "./event-log.ts"
-import type { Gateway, RemoteReplicas, SessionPart } from "./ports.ts"
-import { offersReading } from "./result-budget.ts"
 import { RunningRequests } from "./running-requests.ts"
 
 /** Sends a frame that belongs to no request. Returns false if no stream is open. */

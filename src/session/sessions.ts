@@ -1,11 +1,11 @@
 /** The table of legacy sessions: bounded, and regularly cleared of sessions that have been idle for long. */
 
+import type { Gateway } from "../call/ports.ts"
 import { identityOf, type Scope } from "../catalog/scope.ts"
 import { type Clock, every } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import type { SessionStore, StoredSession } from "../store/session-store.ts"
 import type { Params } from "../wire/message.ts"
-import type { Gateway } from "./ports.ts"
 import { Session } from "./session.ts"
 
 export type SessionLimits = {

@@ -7,6 +7,11 @@
  *  2. svc changes only URIs: a client verifies digests, sizes and frontmatter.
  *  3. A server that fails or is slow is left out, because a listing may be partial; the list then has no time to live.
  */
+
+import { type Answer, resultAnswer } from "../call/answer.ts"
+import { Cancellation } from "../call/cancellation.ts"
+import type { Exchange } from "../call/client.ts"
+import type { ClientCall } from "../call/ports.ts"
 import { leastHint, listResult, type Route, type View } from "../catalog/catalog.ts"
 import type { CacheHint, ListingEntry } from "../catalog/listing.ts"
 import { pageOf } from "../catalog/pagination.ts"
@@ -15,10 +20,6 @@ import { numberOf } from "../lib/json.ts"
 import { SKILLS_EXTENSION } from "../wire/era.ts"
 import { parseRelayed } from "../wire/frame.ts"
 import { isObject, metaOf, type Params, type Request } from "../wire/message.ts"
-import { type Answer, resultAnswer } from "./answer.ts"
-import { Cancellation } from "./cancellation.ts"
-import type { Exchange } from "./client.ts"
-import type { ClientCall } from "./ports.ts"
 import { relayToShared, unknownName } from "./relay.ts"
 
 /** Returns the skills capability of the aggregate, from the capabilities of all servers; undefined if no server has skills. */

@@ -1,15 +1,16 @@
 /**
  * Serves `subscriptions/listen`: a modern client's stream of changes. patterns: Subscriptions.
  */
+
+import { type Answer, resultAnswer } from "../call/answer.ts"
+import type { ClientCall, Listener } from "../call/ports.ts"
+import { viewFor } from "../call/ready.ts"
 import { hasChanged, isWithdrawn, type Route, type View } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import { isWithin } from "../catalog/name.ts"
+import { offersReading } from "../features/results/result-budget.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
 import { isObject, notificationText, type Params } from "../wire/message.ts"
-import { type Answer, resultAnswer } from "./answer.ts"
-import type { ClientCall, Listener } from "./ports.ts"
-import { viewFor } from "./ready.ts"
-import { offersReading } from "./result-budget.ts"
 import { watchTasks } from "./task-watch.ts"
 
 /**

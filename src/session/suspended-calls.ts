@@ -16,6 +16,11 @@
  */
 import { CallEndedError } from "../backend/attribution.ts"
 import { PeerError } from "../backend/connection.ts"
+import { type Answer, errorAnswer, failureAnswer, refusalAnswer, resultAnswer } from "../call/answer.ts"
+import { Cancellation } from "../call/cancellation.ts"
+import { type Client, type Exchange, missingCapability } from "../call/client.ts"
+import type { ClientCall } from "../call/ports.ts"
+import { viewFor } from "../call/ready.ts"
 import { identityOf } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { sha256 } from "../lib/digest.ts"
@@ -25,12 +30,7 @@ import type { Sealer } from "../lib/seal.ts"
 import { MISSING_CLIENT_CAPABILITY } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { type Id, isObject, metaOf, type Params, type Request } from "../wire/message.ts"
-import { type Answer, errorAnswer, failureAnswer, refusalAnswer, resultAnswer } from "./answer.ts"
-import { Cancellation } from "./cancellation.ts"
-import { type Client, type Exchange, missingCapability } from "./client.ts"
 import { dispatch, REPLICA } from "./dispatch.ts"
-import type { ClientCall } from "./ports.ts"
-import { viewFor } from "./ready.ts"
 
 /** The exchange of one modern request. */
 type Turn = Pick<Exchange, "notify" | "openBody" | "cancellation">

@@ -2,6 +2,11 @@
  * Watches the tasks to which a modern client listens. Servers need not send notifications about tasks, so svc polls them at the
  * interval that the server states, and notifies the client of changes. extension: Tasks, Task Status Notifications.
  */
+
+import { Cancellation } from "../call/cancellation.ts"
+import { type Client, type Exchange, supportsTasks } from "../call/client.ts"
+import type { ClientCall } from "../call/ports.ts"
+import type { Refusal } from "../call/request-client.ts"
 import type { Route, View } from "../catalog/catalog.ts"
 import { scopeIncludes } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -10,11 +15,7 @@ import { numberOf, parseExact } from "../lib/json.ts"
 import { MISSING_CLIENT_CAPABILITY, TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { isObject, isTerminal, metaOf, type Params, type Request } from "../wire/message.ts"
-import { Cancellation } from "./cancellation.ts"
-import { type Client, type Exchange, supportsTasks } from "./client.ts"
-import type { ClientCall } from "./ports.ts"
 import { relay } from "./relay.ts"
-import type { Refusal } from "./request-client.ts"
 import { routeOfTask } from "./tasks.ts"
 
 /** Returns why a client may not listen to the tasks in its request; undefined if it may. */

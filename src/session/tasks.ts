@@ -8,18 +8,18 @@
  *  3. An id that a backend gives to another client later, for example after its restart, belongs to that client.
  */
 import type { Ownership } from "../agent/task-owners.ts"
+import { type Answer, resultAnswer } from "../call/answer.ts"
+import { ownerOf } from "../call/client.ts"
+import type { ClientCall } from "../call/ports.ts"
+import { isOwnProcess, openTaskId } from "../call/task-id.ts"
 import type { Route, View } from "../catalog/catalog.ts"
 import { splitName } from "../catalog/name.ts"
 import { RequestError, RPC_CODE } from "../lib/errors.ts"
 import { TASKS_EXTENSION } from "../wire/era.ts"
 import { parseRelayed } from "../wire/frame.ts"
 import { asText, isObject, type Params, type Request } from "../wire/message.ts"
-import { type Answer, resultAnswer } from "./answer.ts"
-import { ownerOf } from "./client.ts"
-import type { ClientCall } from "./ports.ts"
 import { type Answering, relay, unknownMethod, unknownName } from "./relay.ts"
 import { peerFor } from "./server-capabilities.ts"
-import { isOwnProcess, openTaskId } from "./task-id.ts"
 
 /** Whether a backend creates tasks for a client. */
 function hasTasks(part: View["parts"][number], about: Pick<ClientCall, "gateway" | "client">): boolean {
@@ -65,7 +65,7 @@ export function routeOfTask(
  * Leaves out tasks that the backend has dropped, and tasks whose records svc has dropped; `tasks/get` still finds the latter.
  *
  * In a cluster, this is one section of the list: the tasks that clients created on this replica or, in the first section, those
- * that outlived the replica on which they were created. serve/task-lists.ts joins the sections.
+ * that outlived the replica on which they were created. features/cluster/task-lists.ts joins the sections.
  */
 export async function listTasks(call: ClientCall, view: View): Promise<Answer> {
   const { request, gateway, client } = call

@@ -1,6 +1,6 @@
 /** Replicas in operation: a rolling update, what `svc cluster status` shows, and metrics. */
 import { describe, expect, test } from "bun:test"
-import type { ClusterReport } from "../../src/report/cluster.ts"
+import type { ClusterReport } from "../../src/features/cluster/cluster-report.ts"
 import { NO_REDIS } from "../redis.ts"
 import { eventually, freshEnv, type Instance, runSvc } from "./harness.ts"
 import { eventsOf, listen, REPLICA_SERVER, startCluster, WanderingClient } from "./replicas.ts"

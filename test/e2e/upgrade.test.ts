@@ -16,7 +16,7 @@ import {
 } from "node:fs"
 import { join } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
-import { releaseFile } from "../../src/app/release-download.ts"
+import { releaseFile } from "../../src/features/system/release-download.ts"
 import { JSON_SHAPES } from "../json-shapes.ts"
 import { freshEnv, freshFolder, SVC } from "./harness.ts"
 

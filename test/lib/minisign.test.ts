@@ -1,9 +1,9 @@
-/** Signatures of minisign 0.11, and those that release/minisign.ts makes. */
+/** Signatures of minisign 0.11, and those that scripts/release/minisign.ts makes. */
 import { expect, test } from "bun:test"
 import { mkdtempSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { readSigningKey, signMinisign } from "../../release/minisign.ts"
+import { readSigningKey, signMinisign } from "../../scripts/release/minisign.ts"
 import { verifyMinisign } from "../../src/lib/minisign.ts"
 
 const PUBLIC = "RWRhiXAgF9wuUZS9y6swbu19s5A59jdeKysc6hz/zJ43Tpe5nyfWJvd1"

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { changelogOf } from "../../release/changelog.ts"
+import { changelogOf } from "../../scripts/release/changelog.ts"
 
 test("changes are sorted by folder, and those that no user sees are left out", () => {
   const subjects = [

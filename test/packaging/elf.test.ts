@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
-import { checkNeeds, needsOf } from "../../release/elf.ts"
+import { checkNeeds, needsOf } from "../../scripts/release/elf.ts"
 
 test.if(process.platform === "linux")("Bun's own program needs what the packages require", () => {
   const program = readFileSync(process.execPath)

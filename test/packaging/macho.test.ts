@@ -1,7 +1,7 @@
 /** The check of programs for macOS, on a file with the few parts that it reads. */
 import { expect, test } from "bun:test"
-import { checkMachO } from "../../release/macho.ts"
-import { signAdHoc } from "../../sign.ts"
+import { checkMachO } from "../../scripts/release/macho.ts"
+import { signAdHoc } from "../../scripts/sign.ts"
 
 const SIZE = 3 * 4096 + 160
 const ARM64 = 0x0100000c

@@ -8,7 +8,7 @@ import { Ajv } from "ajv"
 import addFormats from "ajv-formats"
 import { Language, Parser } from "web-tree-sitter"
 import manifest from "../../package.json" with { type: "json" }
-import { PLATFORMS } from "../../release/facts.ts"
+import { PLATFORMS } from "../../scripts/release/facts.ts"
 import { verifyMinisign } from "../../src/lib/minisign.ts"
 
 const ROOT = join(import.meta.dir, "..", "..")
@@ -38,7 +38,7 @@ async function run(cmd: readonly string[], options: { cwd?: string; env?: Record
 }
 
 const release = (args: readonly string[], env: Record<string, string | undefined>) =>
-  run([process.execPath, "release.ts", "--programs", programs, ...args], { env })
+  run([process.execPath, "scripts/release.ts", "--programs", programs, ...args], { env })
 const REPOSITORY = ["--repository", "https://github.com/Own/svc"]
 
 const bytes = (file: string) => readFileSync(join(out, file))

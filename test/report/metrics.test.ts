@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import type { Snapshot } from "../../src/agent/snapshot.ts"
+import { ResultSizes } from "../../src/features/results/result-sizes.ts"
 import { exposition, Metrics } from "../../src/report/metrics.ts"
-import { ResultSizes } from "../../src/report/result-sizes.ts"
 
 const EMPTY: Snapshot = {
   startedAt: 0,

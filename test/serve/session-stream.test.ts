@@ -1,6 +1,6 @@
 /** The stream of a session on a replica that stops: nothing may be sent to a stream that is about to end. */
 import { expect, test } from "bun:test"
-import { createForward } from "../../src/serve/forward.ts"
+import { createForward } from "../../src/features/cluster/forward.ts"
 import type { OpenStream } from "../../src/serve/http-exchange.ts"
 import { openSessionStream } from "../../src/serve/session-stream.ts"
 import type { EventSink } from "../../src/session/event-log.ts"

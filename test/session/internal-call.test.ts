@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
+import type { Toolbox } from "../../src/features/tools/toolbox.ts"
 import { callInternalTool } from "../../src/session/internal-call.ts"
-import type { Toolbox } from "../../src/tools/toolbox.ts"
 import type { Params } from "../../src/wire/message.ts"
 import { fakeClient, fakeExchange, fakeGateway } from "../fakes.ts"
 

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { Connection } from "../../src/backend/connection.ts"
+import { Cancellation } from "../../src/call/cancellation.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
-import { Cancellation } from "../../src/session/cancellation.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
 import { createRequestIds, encode, textOf } from "../../src/wire/frame.ts"
 import { type ManualClock, manualClock } from "../clock.ts"

@@ -2,8 +2,8 @@
 import MiniSearch from "minisearch"
 import { stemmer } from "stemmer"
 import type { Tool } from "../../../src/catalog/listing.ts"
-import { createSearchIndex, search, updateListing } from "../../../src/catalog/search.ts"
-import { isStopWord, wordsOf } from "../../../src/catalog/search-words.ts"
+import { createSearchIndex, search, updateListing } from "../../../src/features/search/search.ts"
+import { isStopWord, wordsOf } from "../../../src/features/search/search-words.ts"
 import type { Ranker, RecordedServer } from "./golden.ts"
 
 const LIMIT = 10

@@ -1,0 +1,154 @@
+/** Types of the answers of REST, inferred from svc's schemas, and of the state of the page. */
+import type * as z from "zod"
+import type {
+  approvalSchema,
+  effectiveSchema,
+  issueSchema,
+  lineSchema,
+  presetSchema,
+  toolSchema,
+} from "../features/rest/shapes.ts"
+import type { missingSchema } from "../features/tools/install-draft.ts"
+import type { entrySchema } from "../features/tools/registry-entries.ts"
+import type { ServerDetails } from "../features/tools/servers.ts"
+import type { ServerState, TONE_BY_STATE } from "../report/server-state.ts"
+import type { ServerStatus } from "../report/status.ts"
+import type { Problem } from "./api.ts"
+
+export type Server = ServerDetails
+export type ServerInstance = ServerStatus
+export type { ServerState }
+/** The color of each state, as in a terminal. */
+export type StateTones = typeof TONE_BY_STATE
+export type Tool = z.output<typeof toolSchema> & { readonly server: string; readonly qualifiedName: string }
+export type Preset = z.output<typeof presetSchema>
+export type EffectiveValue = z.output<typeof effectiveSchema>
+export type LogLine = z.output<typeof lineSchema>
+export type Approval = z.output<typeof approvalSchema>
+export type Issue = z.output<typeof issueSchema>
+
+type RegistryEntry = z.output<typeof entrySchema>
+/** A value that an installation needs. */
+type NeededValue = z.output<typeof missingSchema>
+
+export type RegistrySearch = {
+  readonly servers: readonly RegistryEntry[]
+  readonly total: number
+  readonly warnings: readonly string[]
+}
+
+export type RegistryInfo = {
+  readonly serverName: string
+  readonly entry?: RegistryEntry
+  /** The command that an installation would run. */
+  readonly command?: string
+  readonly required: readonly NeededValue[]
+  readonly optional: readonly NeededValue[]
+  readonly warnings: readonly string[]
+}
+
+/** The plan of an installation with its digest, or the result of an installation. */
+export type InstallAnswer = {
+  readonly serverName: string
+  readonly command: string
+  /** Describes the settings that serverDefaults adds. */
+  readonly inherited?: string
+  readonly source: string
+  readonly missing: readonly NeededValue[]
+  /** The names of the variables that hold secrets. */
+  readonly variables: readonly string[]
+  readonly warnings: readonly string[]
+  readonly digest?: string
+  readonly state?: string
+  readonly tools?: number
+}
+
+/** The entry of a server in mcp.json, with hidden secrets. */
+export type WrittenServer = {
+  readonly name: string
+  readonly section: string
+  readonly server: Record<string, unknown>
+  readonly hash: string
+}
+
+export type Configuration = {
+  readonly file: string
+  readonly servers: readonly WrittenServer[]
+  readonly issues: readonly Issue[]
+}
+
+export type Status = {
+  readonly version: string
+  readonly uptimeSeconds: number
+  readonly pid: number
+  readonly file: string
+  readonly endpoint?: string
+  readonly loaded: boolean
+  readonly authEnabled: boolean
+  readonly servers: Readonly<Record<string, number>>
+  readonly sessions: number
+  readonly callsInFlight: number
+  readonly issues: number
+  readonly warnings: readonly string[]
+}
+
+/** The calls of one tool in one minute. */
+export type Activity = {
+  readonly minute: string
+  readonly server: string
+  readonly tool: string
+  readonly calls: number
+  readonly errors: number
+  readonly meanMs: number
+  readonly maxMs: number
+}
+
+export type FinishedCall = {
+  readonly server: string
+  readonly tool: string
+  readonly outcome: string
+  readonly ms: number
+  readonly time: string
+}
+
+/** The state of the page. The event stream keeps it up to date. */
+export type State = {
+  /** "login": REST requires a login. "lost": svc does not answer, or answers with an error; `trouble` says which. */
+  readonly phase: "loading" | "login" | "ready" | "lost"
+  readonly trouble: string
+  /** The login that svc requires. */
+  readonly requiredLogin: Problem["requiredLogin"]
+  /** Why svc refused the browser's current login. */
+  readonly refusal: string | undefined
+  readonly principal: string
+  readonly status: Status | undefined
+  readonly servers: readonly Server[]
+  readonly file: string
+  readonly issues: readonly Issue[]
+  readonly activity: readonly Activity[]
+  /** When svc started to count calls; undefined until it is known. */
+  readonly countedSince: string | undefined
+  /** The last calls, newest first. */
+  readonly calls: readonly FinishedCall[]
+  /** Increases when the tools, prompts or resources of servers have changed. */
+  readonly catalog: number
+  /** Increases when svc has applied or refused the configuration. */
+  readonly configuration: number
+}
+
+export const EMPTY_STATE: State = {
+  phase: "loading",
+  trouble: "",
+  requiredLogin: "nothing",
+  refusal: undefined,
+  principal: "",
+  status: undefined,
+  servers: [],
+  file: "",
+  issues: [],
+  activity: [],
+  countedSince: undefined,
+  calls: [],
+  catalog: 0,
+  configuration: 0,
+}

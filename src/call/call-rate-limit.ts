@@ -1,0 +1,88 @@
+/** Limits calls per minute: each server and each session has a token bucket, filled evenly. The table of buckets is bounded. */
+
+import type { SharedState } from "../features/cluster/shared-state.ts"
+import { BoundedMap } from "../lib/bounded-map.ts"
+import type { Clock } from "../lib/clock.ts"
+import { hashOfSession } from "../store/session-store.ts"
+
+/** Seconds to wait; undefined for none. */
+type Wait = number | undefined
+
+/** The holder of a bucket: a server, by its id, or a client, by its session or else its principal. */
+type Holder = "server" | "client"
+
+export type CallRateLimit = {
+  /**
+   * Takes one call from a bucket. Returns the seconds to wait if the bucket is empty; a promise if replicas share the bucket.
+   */
+  take(holder: Holder, key: object | string, perMinute: number): Wait | Promise<Wait>
+}
+
+/** Creates the limit of one svc. `onrefuse` is called for each call that must wait. */
+export function createCallRateLimit(
+  clock: Pick<Clock, "now">,
+  onrefuse: () => void = () => undefined,
+): { take(holder: Holder, key: object | string, perMinute: number): Wait } {
+  // One table for each kind of holder: a combined key would have to be created for each call.
+  const named = {
+    server: new BoundedMap<string, Bucket>(MAX_NAMED),
+    client: new BoundedMap<string, Bucket>(MAX_NAMED),
+  }
+  // A session's bucket ends with the session.
+  const held = new WeakMap<object, Bucket>()
+  const bucketOf = (holder: Holder, key: object | string, perMinute: number): Bucket => {
+    const known = typeof key === "string" ? named[holder].get(key) : held.get(key)
+    if (known !== undefined) return known
+    const bucket = { left: perMinute, at: clock.now() }
+    if (typeof key === "object") held.set(key, bucket)
+    else named[holder].set(key, bucket)
+    return bucket
+  }
+  return {
+    take(holder, key, perMinute) {
+      const bucket = bucketOf(holder, key, perMinute)
+      const now = clock.now()
+      // The clock may have been set back.
+      const passed = Math.max(0, now - bucket.at)
+      bucket.left = Math.min(perMinute, bucket.left + (passed * perMinute) / MINUTE_MS)
+      bucket.at = now
+      if (bucket.left < 1) {
+        onrefuse()
+        return Math.max(1, Math.ceil(((1 - bucket.left) * MINUTE_MS) / perMinute / 1000))
+      }
+      bucket.left--
+      return undefined
+    },
+  }
+}
+
+/** Creates the limit that all replicas share. While the shared state cannot be reached, each replica counts alone with `own`. */
+export function createSharedRateLimit(
+  state: Pick<SharedState, "take">,
+  own: CallRateLimit,
+  onrefuse: () => void = () => undefined,
+): CallRateLimit {
+  return {
+    async take(holder, key, perMinute) {
+      const name = typeof key === "string" ? `${holder} ${key}` : sessionName(key)
+      if (name === undefined) return own.take(holder, key, perMinute)
+      try {
+        const wait = await state.take(name, perMinute)
+        if (wait !== undefined) onrefuse()
+        return wait
+      } catch {
+        return own.take(holder, key, perMinute)
+      }
+    },
+  }
+}
+
+// ---
+
+const sessionName = (session: object): string | undefined =>
+  "id" in session && typeof session.id === "string" ? `session ${hashOfSession(session.id)}` : undefined
+
+type Bucket = { left: number; at: number }
+
+const MINUTE_MS = 60_000
+const MAX_NAMED = 10_000

@@ -1,0 +1,285 @@
+/** The ports through which the call path uses the rest of svc; `createGateway` connects them to the agent. */
+import type { TaskOwners } from "../agent/task-owners.ts"
+import type { Caller } from "../backend/attribution.ts"
+import type { AnswerTaker, Connection } from "../backend/connection.ts"
+import type { Pair } from "../backend/established-connection.ts"
+import type { Peer } from "../backend/negotiate.ts"
+import type { Catalog, View } from "../catalog/catalog.ts"
+import type { UnavailableServer } from "../catalog/instructions.ts"
+import type { ListMethod } from "../catalog/listing.ts"
+import type { Scope } from "../catalog/scope.ts"
+import type { ResultBudget } from "../config/result-budget.ts"
+import type { ServerSpec } from "../config/server-spec.ts"
+import type { TakenValues } from "../features/results/result-intake.ts"
+import type { ResultSizes } from "../features/results/result-sizes.ts"
+import type { ResultStore } from "../features/results/result-store.ts"
+import type { LazyWrapper } from "../features/search/lazy-tools.ts"
+import type { ToolFinder } from "../features/search/tool-finder.ts"
+import type { Toolbox } from "../features/tools/toolbox.ts"
+import type { Marker } from "../lib/seal.ts"
+import type { CallOutcome } from "../report/metrics.ts"
+import type { Era } from "../wire/era.ts"
+import type { Id, Params, Request } from "../wire/message.ts"
+import type { Answer } from "./answer.ts"
+import type { CallRateLimit } from "./call-rate-limit.ts"
+import type { Client, Exchange } from "./client.ts"
+
+/** One request of a client, created once by the transport. */
+export type ClientCall = {
+  readonly request: Request
+  readonly client: Client
+  readonly exchange: Exchange
+  readonly gateway: Gateway
+  /** Compares the headers that repeat the request with the catalog; returns a refusal if they differ. */
+  readonly verify?: ((view: View) => Answer | undefined) | undefined
+  /** The address of the client, if the audit log wants it. */
+  readonly address?: string | undefined
+  /** The tool of a lazy view through which the client made this call. */
+  readonly wrapper?: LazyWrapper
+}
+
+export type Gateway = {
+  readonly version: string
+  readonly directory: Directory
+  readonly notifications: Notifications
+  readonly tasks: TaskPort
+  readonly limits: Limits
+  readonly observers: Observers
+  readonly results: ResultPort
+  /** Masks the configured secrets in a text that svc writes for a client. */
+  hide(text: string): string
+  /** Returns svc's own tools; undefined if they are off, or not configured yet. */
+  toolbox(): Toolbox | undefined
+  /** The tails of answers with whole lists: for each view, by era and method. */
+  readonly lists: WeakMap<View, Map<string, Uint8Array>>
+  /** Returns the search over tools, and loads it at the first use. */
+  toolFinder(): Promise<ToolFinder>
+  /** Undefined for a single svc. */
+  readonly replicas?: RemoteReplicas | undefined
+  /** Undefined for a single svc. */
+  readonly changes?: ChangeExchange | undefined
+}
+
+/** The part of a legacy session on one replica. */
+export type SessionPart = {
+  readonly id: string
+  /** The replica with the client's stream, or with its last one; undefined if there was none. */
+  streamAt: string | undefined
+}
+
+/** The parts of legacy sessions on other replicas: each replica that serves a session has a part of it. */
+export type RemoteReplicas = {
+  /** The id of this replica. */
+  readonly replica: string
+  /** Whether another replica is alive. */
+  lives(replica: string): boolean
+  /** Whether another live replica has the session's stream, or had its last one. */
+  isStreamElsewhere(part: SessionPart): boolean
+  /** Handles messages about a part until it ends. */
+  begin(part: SessionPart): void
+  end(part: SessionPart): void
+  /**
+   * Sends a text to the replica with the session's stream. Returns false if that is this replica, there is none, or too many
+   * replicas have passed the text on (`hops`).
+   */
+  pass(part: SessionPart, text: string, hops?: number): boolean
+  /**
+   * Cancels a request of the session that runs on another replica. Rejects with an UnavailableError if no replica can be
+   * notified, with a RequestError if the session cancels too many requests.
+   */
+  cancel(part: SessionPart, params: Params): Promise<void>
+  /** Announces that the client's answer to a server request on another replica arrived here, and cannot be delivered there. */
+  reportUndelivered(part: SessionPart, question: Id, replica: string): void
+  /** Announces that the client opened its stream here. */
+  opened(part: SessionPart): void
+  /** Announces that this replica stops and has ended the client's stream, which the client reopens at another one. */
+  streamDrained(part: SessionPart): void
+  /** Announces that the client ended the session. */
+  ended(part: SessionPart, reason: string): void
+}
+
+/** Exchanges changes of servers with other replicas. */
+export type ChangeExchange = {
+  /** Registers the handlers of changes on other replicas. */
+  follow(handlers: {
+    listsChanged(server: string, method: ListMethod): void
+    /** Called when a resource, by the server's own URI, was updated. */
+    updated(server: string, params: Params): void
+  }): void
+  /** Notifies the other replicas of lists that have changed here. */
+  catalogChanged(): void
+  /** Whether clients of this replica may subscribe to one more resource: replicas exchange a limited number. */
+  hasRoom(server: string, uri: string): boolean
+  /** Notifies the other replicas that a resource was updated, if clients there are subscribed to it. */
+  updated(server: string, params: Params): void
+}
+
+/** A connected backend as a request needs it. */
+export type Target = {
+  readonly spec: ServerSpec
+  readonly connection: Connection
+  readonly peer: Peer
+  /** Undefined if the connection serves clients of both eras. */
+  readonly pair?: Pair
+}
+
+/** A connected server that has not answered a list. */
+type UnlistedServer = { readonly id: string; readonly slug: string; readonly reason: string }
+
+/** The servers, their offers, and the ways to reach them. */
+export type Directory = {
+  /** Returns the catalog of a session. */
+  catalogOf(session: object): Catalog
+  /** Pending while the first round of loading runs; undefined afterwards. */
+  readonly initialLoad: Promise<void> | undefined
+  /** Whether svc is stopping, so that its servers are being stopped. */
+  readonly stopping: boolean
+  /**
+   * Returns the connected backend, or the reason why there is none; with `era`, the connection of that era if it is open.
+   */
+  target(id: string, era?: Era): Target | string
+  /** Starts to open the connection of an era, and returns the wait for it; undefined if there is nothing to wait for. */
+  prepare(id: string, era: Era): Promise<void> | undefined
+  /** Returns the id of a server of this scope that is not connected or does not run, by its slug. */
+  disconnectedId(scope: Scope, slug: string | undefined): string | undefined
+  /** Returns the servers of this scope that are not connected or do not run. */
+  unavailable(scope: Scope): readonly UnavailableServer[]
+  /** Returns the connected server of this scope and slug that has never answered a list, and the reason. */
+  unlisted(scope: Scope, slug: string | undefined, method: ListMethod): UnlistedServer | undefined
+  /**
+   * Whether a server is connected, and takes a call: one that begins waits for the next owner if the replica that runs the server
+   * stops.
+   */
+  takesCalls(id: string, begins: boolean): boolean
+  /** Whether this replica may run a server with `"replicas": "one"`. */
+  mayRun(id: string): boolean
+  /**
+   * Returns a promise to wait for a server that may be connected in a moment, or for the first lists of a connected server;
+   * undefined if there is nothing to wait for.
+   */
+  whenBack(id: string): Promise<void> | undefined
+  /** Resolves when a server has another connection than this one, or when the wait has lasted too long. */
+  whenReplaced(id: string, connection: Connection): Promise<void>
+  /**
+   * Returns the client's own process of a server with `isolation: "session"`, or the reason why there is none. `owner` reaches
+   * the client outside of any call. `caller` is notified if the state of an earlier process is lost. svc announces the client's
+   * `capabilities` to the process.
+   */
+  dedicated(id: string, owner: Caller, caller: Caller, capabilities: Params): Promise<Target | string>
+}
+
+/** Notifications from servers to sessions, and from clients to servers. */
+export type Notifications = {
+  /** Subscribes a client's session to a resource (the backend's own URI). */
+  subscribe(id: string, uri: string, session: object, era: Era): void
+  unsubscribe(id: string, uri: string, session: object): void
+  /** Requests log messages of this level and above; undefined leaves the choice to the servers. */
+  setLogLevel(session: object, level: string | undefined): void
+  /** Drops the session's log level. */
+  dropLogLevel(session: object): void
+  /** Passes a client's notification to the backends that serve only this client. */
+  toBackend(client: Pick<Client, "scope" | "session" | "era">, method: string, params: Params): void
+  /** Registers the stream of a modern client; the returned function removes it. */
+  listen(listener: Listener): () => void
+}
+
+/** A modern client's stream that receives notifications of changes. */
+export type Listener = {
+  readonly client: Client
+  /** Called when the catalog has changed. */
+  catalogChanged(): void
+  /** Called when a list of a server in its scope has changed on another replica. */
+  listChanged(method: ListMethod): void
+  /** Called when a resource was updated; `uri` is the URI that this client uses. */
+  updated(uri: string, params: Params): void
+}
+
+/** Sizes and storage of tool results. */
+export type ResultPort = {
+  /** The budget if no preset, token or server has one; 0 for none. */
+  readonly budget: ResultBudget
+  readonly sizes: ResultSizes
+  /** Opens the store of large results. Rejects with an UnavailableError if that is not possible. */
+  store(): Promise<ResultStore>
+  /** Creates the storage of an answer that is still arriving; undefined until `loadStoring` has loaded the code. */
+  readonly storing: StoreAnswer | undefined
+  loadStoring(): Promise<StoreAnswer>
+  /** Logs a text only the first time. */
+  warnOnce(text: string): void
+}
+
+/**
+ * Returns the storage for the large values of a call's answer; undefined if the answer must be whole. `server` names the
+ * backend in errors.
+ */
+type StoreAnswer = (call: ClientCall, server: string, budget: number) => AnswerStorage | undefined
+
+/** Stores the large values of an answer while it arrives. */
+export type AnswerStorage = AnswerTaker & {
+  /** Resolves with the stored values; undefined if the answer is whole. Rejects with a BackendError. */
+  taken(): Promise<TakenValues | undefined>
+  /** Drops values that are not stored completely. */
+  abort(): Promise<void>
+}
+
+/** Ownership of tasks and other ids of servers. */
+export type TaskPort = {
+  /** Authenticates the owners of task ids. */
+  readonly mark: Marker
+  readonly owners: TaskOwners
+}
+
+export type Limits = {
+  /** Maximum concurrent requests for one server, and for one session. */
+  readonly maxInFlight: number
+  /** Maximum entries of a list in one answer. */
+  readonly pageSize: number
+  /** Maximum characters of the aggregate's instructions. */
+  readonly instructions: number
+  readonly callRate: CallRateLimit
+  /** Maximum calls per minute of one session; undefined for no limit. */
+  readonly sessionRate: number | undefined
+}
+
+export type Observers = {
+  /** Undefined if nothing is counted. */
+  readonly meter: Meter | undefined
+  /** Undefined if calls are not logged. */
+  readonly audit: Audit | undefined
+  /** Reports errors that are bugs of svc. */
+  onbug(error: unknown): void
+}
+
+/** A finished tool call. */
+export type FinishedCall = {
+  readonly server: string
+  readonly tool: string
+  readonly outcome: CallOutcome
+  readonly seconds: number
+}
+
+/** Counts relayed calls and bytes. */
+type Meter = {
+  /** Returns the milliseconds of a monotonic clock. */
+  now(): number
+  /** Records one finished tool call; `seconds` is how long it took. */
+  record(server: string, tool: string, outcome: CallOutcome, seconds: number): void
+  /** Counts the bytes of a request to a server ("in") or of an answer to a client ("out"). */
+  passed(direction: "in" | "out", bytes: number): void
+}
+
+/** The entry of a call. */
+export type AuditedCall = {
+  /** Completes the entry with the call's answer. */
+  end(answer: Answer): void
+}
+
+/** Writes the audit log. */
+export type Audit = {
+  /** Begins the entry of a call. */
+  call(call: ClientCall): AuditedCall
+  /** Begins the entry of an operator's action; the returned function completes it. `principal` is "local" for a command. */
+  action(action: string, about: Params, principal?: string): (outcome: "ok" | "error") => void
+  /** Writes an entry about access: a refused login, or a created or revoked token. */
+  access(event: string, outcome: "ok" | "error", about: Params): void
+}

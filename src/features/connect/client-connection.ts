@@ -1,0 +1,391 @@
+/** Changes the configuration files of clients: plans and shows a change, writes it with a backup, and undoes it. */
+import { mkdirSync, readFileSync, unlinkSync } from "node:fs"
+import { dirname, isAbsolute, join, relative } from "node:path"
+import { CONTEXT_ARGS } from "../../commands/command-context.ts"
+import { type Path, parseDocument } from "../../config/document.ts"
+import { systemClock } from "../../lib/clock.ts"
+import { readOptions, usageError } from "../../lib/command-line.ts"
+import { sha256 } from "../../lib/digest.ts"
+import { messageOf, RequestError } from "../../lib/errors.ts"
+import { homeDirectory } from "../../lib/home-directory.ts"
+import { canonical } from "../../lib/json.ts"
+import { diffLines } from "../../lib/line-diff.ts"
+import { visible } from "../../lib/log.ts"
+import { didYouMean } from "../../lib/nearest.ts"
+import { print, say } from "../../lib/output.ts"
+import { isInteractive, promptYesNo } from "../../lib/prompt.ts"
+import { createRedactor } from "../../lib/redact.ts"
+import { isSecretName } from "../../lib/secret-names.ts"
+import { contentionError } from "../../store/documents.ts"
+import { decodeText, linkTarget, readText, realTarget, removeAll, replaceFile } from "../../store/files.ts"
+import type { Paths } from "../../store/paths.ts"
+import type { Params } from "../../wire/message.ts"
+import { writtenValues } from "../tools/consent-text.ts"
+import {
+  type ClientEdit,
+  editClientDocument,
+  isSameValue,
+  readClientDocument,
+  revertEdits,
+  valueIn,
+} from "./client-edit.ts"
+import { CLIENTS, type ClientFile, type ClientHost, type ClientName, clientFiles, clientRow } from "./clients.ts"
+import {
+  addConnection,
+  backUpClientFile,
+  type ClientConnection,
+  findClientTemporaries,
+  readConnections,
+  removeConnection,
+  replaceConnection,
+} from "./connections.ts"
+import { type ForeignServer, isSvc, readForeignServers } from "./import.ts"
+
+/** A file of a client. */
+export type ClientTarget = ClientFile & { readonly client: ClientName }
+
+/** The document of a client. */
+export type ClientDocument = {
+  readonly text: string
+  readonly value: Params
+  readonly entries: readonly ForeignServer[]
+}
+
+/** The arguments of the commands that change a file of a client. */
+export const CLIENT_ARGS = {
+  client: {
+    type: "positional",
+    required: false,
+    description: `Client: ${CLIENTS.join(", ")}`,
+    valueHint: CLIENTS.join("|"),
+  },
+  ...CONTEXT_ARGS,
+  scope: {
+    type: "string",
+    description: "Which file of the client: user or project (default user)",
+    valueHint: "user|project",
+  },
+  name: { type: "string", description: "Name of the entry in the client (default svc)" },
+  "dry-run": { type: "boolean", description: "Only show what would change" },
+  undo: { type: "boolean", description: "Undo the last change of the client's file" },
+  yes: { type: "boolean", alias: "y", description: "Do not ask for confirmation" },
+} as const
+
+/** Returns this machine, for `clientFiles`. */
+export const clientHost = (): ClientHost => ({
+  platform: process.platform,
+  home: homeDirectory(),
+  cwd: process.cwd(),
+  env: process.env,
+})
+
+/** Returns the file that `CLIENT` and `--scope` name. Throws a RequestError (usage). */
+export function targetOf(args: Readonly<Record<string, unknown>>): ClientTarget {
+  if (typeof args.client !== "string") throw usageError("CLIENT is missing; `svc connect --list` lists the clients")
+  const client = CLIENTS.find((one) => one === args.client)
+  if (client === undefined) {
+    const meant = MEANT_BY[args.client.toLowerCase()]
+    const hint = meant === undefined ? didYouMean(args.client, CLIENTS) : `; did you mean ${meant}?`
+    throw new RequestError(
+      "not_found",
+      `no client is named ${args.client}${hint || "; `svc connect --list` lists the clients"}`,
+    )
+  }
+  const scope = readOptions(args, {}).choice("scope", ["user", "project"], "user")
+  const file = clientFiles(client, clientHost()).find((one) => one.scope === scope)
+  if (file === undefined) throw usageError(`${clientRow(client).title} has no file for a project; leave --scope out`)
+  return { ...file, client }
+}
+
+/**
+ * Returns the path to which svc writes a file if links lead there from another one: a repository may contain links to files
+ * outside of it. `outside`: whether the path is not in the project.
+ */
+export function linkOf({ file, scope }: Pick<ClientTarget, "file" | "scope">): ClientLink | undefined {
+  const root = scope === "project" ? process.cwd() : homeDirectory()
+  const base = isWithin(root, file) ? root : dirname(file)
+  const [target, place] = [realTarget(file), realTarget(base)]
+  if (target === join(place, relative(base, file))) return undefined
+  return { target, outside: scope === "project" && !isWithin(place, target) }
+}
+export type ClientLink = { readonly target: string; readonly outside: boolean }
+
+/** Returns a file of a client for people: with the path that links lead to. */
+export function placeOf(about: Pick<ClientTarget, "file" | "scope">): string {
+  const link = linkOf(about)
+  if (link === undefined) return visible(about.file)
+  return `${visible(about.file)}, a link to ${visible(link.target)}${link.outside ? " outside of the project" : ""}`
+}
+
+/**
+ * Reads the document of a client and the servers in it; undefined if there is no file. Throws a ConfigError with line and
+ * column if it is malformed.
+ */
+export function readTarget({ file }: ClientTarget): ClientDocument | undefined {
+  const text = readText(file)
+  if (text === undefined) return undefined
+  return { text, value: readClientDocument(text, file), entries: readForeignServers(text, file) }
+}
+
+/** Returns the entries that point to svc at one of `addresses`, or that svc has written. */
+export function ownEntries(
+  paths: Paths,
+  { file }: ClientTarget,
+  entries: readonly ForeignServer[],
+  addresses: readonly string[],
+): readonly ForeignServer[] {
+  const written = new Set(
+    readConnections(paths)
+      .filter((one) => one.file === file)
+      .flatMap(({ places }) => places.flatMap(({ path, digest }) => (digest === null ? [] : [JSON.stringify(path)]))),
+  )
+  return entries.filter(({ path, server }) => isSvc(server, addresses) || written.has(JSON.stringify(path)))
+}
+
+/** Returns the texts that must be masked when a change of these servers is shown: the values under secret names. */
+export const secretsOf = (servers: readonly { readonly server: Params }[]): readonly string[] =>
+  servers.flatMap(({ server }) =>
+    Object.entries(writtenValues(server)).flatMap(([name, value]) => (isSecretName(name) ? [String(value)] : [])),
+  )
+
+/**
+ * Shows a change and asks for consent. Returns false if it must not be made. Throws a RequestError (usage) without a
+ * terminal.
+ */
+export async function agreed(
+  args: Readonly<Record<string, unknown>>,
+  target: ClientTarget,
+  diff: string,
+  notes: readonly string[],
+  question: string,
+): Promise<boolean> {
+  const text = [placeOf(target), ...diff.split("\n").map(visible), ...notes].join("\n")
+  if (args["dry-run"] === true) {
+    if (args.json !== true) print(false, undefined, () => text)
+    return false
+  }
+  if (args.yes === true) {
+    if (args.json !== true) say(text)
+    return true
+  }
+  if (!isInteractive())
+    throw usageError("no terminal to ask for confirmation; add --yes, or --dry-run to see the change")
+  say(text)
+  return promptYesNo(question)
+}
+
+/** Returns the differences that the edits make, in the format of `formatChange`; empty if nothing changes. */
+export const formatEdits = (
+  text: string,
+  file: string,
+  edits: readonly ClientEdit[],
+  secrets: readonly string[],
+): string => formatChange(text, editClientDocument(text, file, edits), secrets)
+
+/** Returns the differences of two texts as hunks, with the lines around each and without secrets. */
+export function formatChange(before: string, after: string, secrets: readonly string[]): string {
+  const { maskCredentials } = createRedactor(secrets)
+  const cut = (line: string) => (line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}…` : line)
+  const hunks = hunksOf(before, after)
+  // The change may be beyond the cut of a long line: then both documents are compared with one member per line.
+  const [old, now] = hunks.some((line) => line.length > MAX_LINE) ? [laidOut(before), laidOut(after)] : []
+  return (old === undefined || now === undefined ? hunks : hunksOf(old, now))
+    .map((line) => cut(maskCredentials(line)))
+    .join("\n")
+}
+
+/**
+ * Backs up a client's file, writes the edits to it, and records them for an undo. `add` runs the client's own command first;
+ * edits that it has not made are then written to the file. Returns the path of the backup, null if there was no file. Throws
+ * a RequestError (conflict) if the file changes meanwhile.
+ */
+export async function writeEdits(
+  paths: Paths,
+  { client, scope, file }: ClientTarget,
+  edits: readonly ClientEdit[],
+  add: () => Promise<void>,
+): Promise<string | null> {
+  removeAll(findClientTemporaries(paths, systemClock.now()))
+  const before = readText(file)
+  const wantedText = editClientDocument(before ?? "", file, edits)
+  const time = new Date(systemClock.now()).toISOString()
+  const backup = backUpClientFile(paths, client, file, systemClock)
+  const about = { client, scope, file, time, backup }
+  // Before the file is written, so that the change can be undone also if svc is killed now.
+  const wantedPlaces = edits.map(({ path, value }) => ({ path: [...path], digest: digestOf(value) }))
+  try {
+    const digest = sha256(wantedText, "hex")
+    await addConnection(paths, { ...about, digest, places: wantedPlaces }, systemClock)
+  } catch (error) {
+    if (backup !== null) removeAll([backup])
+    throw error
+  }
+  let after: string
+  try {
+    await add()
+    const current = readText(file)
+    after = editClientDocument(current ?? "", file, edits)
+    mkdirSync(dirname(linkTarget(file)), { recursive: true })
+    const mode = before === undefined && current === undefined ? NEW_MODE[scope] : undefined
+    if (after !== current && !replaceFile(file, after, mode, () => readText(file) === current))
+      throw contentionError(file)
+  } catch (error) {
+    if (readText(file) === before) await removeConnection(paths, about, systemClock).catch(() => undefined)
+    throw error
+  }
+  const written = readClientDocument(after, file)
+  const places = edits.map(({ path }) => ({ path: [...path], digest: digestOf(valueIn(written, path)) }))
+  // A client's own command may have written more than the edits: then an undo must not restore the whole file.
+  const digest = isSameValue(written, readClientDocument(wantedText, file)) ? sha256(after, "hex") : ""
+  // If the disk is full now, the values can still be undone, but not byte for byte.
+  await replaceConnection(paths, { ...about, digest, places }, systemClock).catch(() => undefined)
+  return backup
+}
+
+/** Returns the newest change of a file that can be undone. Throws a RequestError (not_found). */
+export function lastConnection(paths: Paths, { client, file }: ClientTarget): ClientConnection {
+  const found = readConnections(paths).findLast((one) => one.client === client && one.file === file)
+  if (found !== undefined) return found
+  throw new RequestError("not_found", `svc has made no change of ${file} that it could undo`)
+}
+
+/**
+ * Plans the undo of a change. If nothing else has changed the file, the plan restores its earlier bytes (undefined: no file),
+ * otherwise only the earlier values that svc replaced. `now` is the text of the file. Throws a RequestError (conflict) if one
+ * of the values has been edited since.
+ */
+export function planUndo(
+  { file, backup, digest, places }: ClientConnection,
+  now: string | undefined = readText(file),
+): { readonly now: string; readonly before: string | Uint8Array | undefined } {
+  if (now === undefined)
+    throw new RequestError(
+      "conflict",
+      `${file} is gone, so there is nothing to undo${backup === null ? "" : `; as it was before, it is still in ${backup}`}`,
+    )
+  const copy = backup === null ? undefined : readText(backup)
+  if (backup !== null && copy === undefined)
+    throw new RequestError("conflict", `the backup ${backup} is gone; edit ${file} by hand, or use \`svc disconnect\``)
+  if (sha256(now, "hex") === digest || now === copy)
+    return { now, before: backup === null ? undefined : readFileSync(backup) }
+  const left = (path: Path, value: unknown) =>
+    places.some((place) => isSameValue(place.path, path) && place.digest === digestOf(value))
+  const paths = places.map(({ path }) => path)
+  return { now, before: revertEdits(copy, now, file, paths, left) }
+}
+
+/** Carries out a planned undo, and forgets the change. */
+export async function undo(
+  paths: Paths,
+  connection: ClientConnection,
+  { now, before }: ReturnType<typeof planUndo>,
+): Promise<void> {
+  const { file } = connection
+  removeAll(findClientTemporaries(paths, systemClock.now()))
+  const isCurrent = () => readText(file) === now
+  if (before === undefined) {
+    if (!isCurrent()) throw contentionError(file)
+    // Removes the target of a symbolic link only: before the change, the link had no target.
+    unlinkSync(linkTarget(file))
+  } else if (!replaceFile(file, before, undefined, isCurrent)) throw contentionError(file)
+  await removeConnection(paths, connection, systemClock)
+}
+
+/** The undo of all changes that svc has made of a file. */
+export type FileUndo = {
+  readonly client: string
+  readonly file: string
+  /** The changes that can be undone, newest first. */
+  readonly changes: readonly ClientConnection[]
+  /** The servers in the file now, and after the undo. */
+  readonly now: readonly ForeignServer[]
+  readonly after: readonly ForeignServer[]
+  /** Why the other changes cannot be undone; undefined if there are none. */
+  readonly problem: string | undefined
+  /** The copy of the file from before the first of these, if there was a file. */
+  readonly backup: string | undefined
+  /** Whether the file does not exist any more. */
+  readonly isGone: boolean
+}
+
+/** Plans the undo of all changes of all files. Throws an UnavailableError if the list of changes is malformed. */
+export function planUndoOfAll(paths: Paths): readonly FileUndo[] {
+  const byFile = Map.groupBy(readConnections(paths), ({ file }) => file)
+  return [...byFile].map(([file, all]) => {
+    const changes: ClientConnection[] = []
+    const entriesOf = (text: string | undefined) => (text === undefined ? [] : readForeignServers(text, file))
+    const about = { client: all[0]?.client ?? "", file, changes }
+    const backupOf = (left: readonly ClientConnection[]) =>
+      left.find(({ backup }) => backup !== null)?.backup ?? undefined
+    let now: readonly ForeignServer[] = []
+    let after = now
+    let text: string | undefined
+    try {
+      text = readText(file)
+      if (text === undefined)
+        return { ...about, now: [], after: [], problem: `${file} is gone`, backup: backupOf(all), isGone: true }
+      now = entriesOf(text)
+      after = now
+      for (const change of all.toReversed()) {
+        const { before } = planUndo(change, text)
+        const restored: string | undefined = before instanceof Uint8Array ? decodeText(Buffer.from(before)) : before
+        after = entriesOf(restored)
+        text = restored
+        changes.push(change)
+        if (text === undefined) break
+      }
+    } catch (error) {
+      const left = all.slice(0, all.length - changes.length)
+      return { ...about, now, after, problem: messageOf(error), backup: backupOf(left), isGone: false }
+    }
+    return { ...about, now, after, problem: undefined, backup: undefined, isGone: false }
+  })
+}
+
+// ---
+
+function isWithin(folder: string, path: string): boolean {
+  const way = relative(folder, path)
+  return way !== "" && way.split(/[\\/]/)[0] !== ".." && !isAbsolute(way)
+}
+
+/** Clients by the names of their programs, which are too different for a spelling suggestion. */
+const MEANT_BY: Readonly<Record<string, ClientName | undefined>> = {
+  claude: "claude-code",
+  code: "vscode",
+  "visual-studio-code": "vscode",
+}
+/** Lines around a difference. */
+const CONTEXT = 2
+const MARKS = { same: " ", removed: "-", added: "+" } as const
+/** Some clients keep whole conversations on one line. */
+const MAX_LINE = 160
+/** A user's file may contain keys; a project's file is shared. */
+const NEW_MODE = { user: 0o600, project: 0o644 } as const
+
+const linesOf = (text: string): readonly string[] => (text === "" ? [] : text.replace(/\r?\n$/, "").split(/\r?\n/))
+
+const digestOf = (value: unknown): string | null => (value === undefined ? null : sha256(canonical(value), "hex"))
+
+/** Returns a JSON document with a line for each member; undefined for one of another format. */
+function laidOut(text: string): string | undefined {
+  try {
+    return text.trim() === "" ? "" : JSON.stringify(parseDocument(text, "").value, null, 2)
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns the changed lines with the lines around them, in groups; each begins with its line number in the old text. */
+function hunksOf(before: string, after: string): readonly string[] {
+  const diff = diffLines(linesOf(before), linesOf(after))
+  const isChanged = (at: number) => diff[at] !== undefined && diff[at].kind !== "same"
+  const isNear = (at: number) => Array.from({ length: 2 * CONTEXT + 1 }, (_, by) => at + by - CONTEXT).some(isChanged)
+  let line = 1
+  return diff.flatMap(({ kind, text }, at) => {
+    const shown = isNear(at) ? [`${MARKS[kind]} ${text}`] : []
+    const head = shown.length > 0 && (at === 0 || !isNear(at - 1)) ? [`@@ line ${line} @@`] : []
+    if (kind !== "added") line++
+    return [...head, ...shown]
+  })
+}

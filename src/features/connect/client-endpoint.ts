@@ -1,0 +1,122 @@
+/**
+ * Decides how a client reaches svc: the address or command of its entry, the servers that it sees, and whether it needs a
+ * token.
+ */
+
+import { DEFAULT_PORT } from "../../app/config-paths.ts"
+import { readServeOptions } from "../../app/serve-options.ts"
+import { readQuery, selectServers } from "../../catalog/selection.ts"
+import { type CommandContext, statusIfAnswered } from "../../commands/command-context.ts"
+import { parseDocument } from "../../config/document.ts"
+import { readPresets } from "../../config/presets.ts"
+import { readOptions, usageError } from "../../lib/command-line.ts"
+import { homeDirectory } from "../../lib/home-directory.ts"
+import { ownCommand } from "../../lib/own-command.ts"
+import { readTexts } from "../../store/documents.ts"
+import { pathsOf } from "../../store/paths.ts"
+import type { ClientTarget } from "./client-connection.ts"
+import { type ClientEndpoint, clientRow } from "./clients.ts"
+
+export type ClientSelection = { readonly parameters: URLSearchParams; includes(tags: readonly string[]): boolean }
+
+/** Returns the selection of servers for the client. Throws a RequestError for an unknown preset or an invalid expression. */
+export function selectionOf({ paths }: CommandContext, args: Readonly<Record<string, unknown>>): ClientSelection {
+  const option = readOptions(args, {})
+  const parameters = new URLSearchParams()
+  for (const name of ["preset", "tags", "tag-filter"]) {
+    const value = option.text(name)
+    if (value !== undefined) parameters.set(name, value)
+  }
+  if (option.text("tools") !== undefined) parameters.set("tools", option.choice("tools", ["search"], "search"))
+  const { presets } = readPresets(parseDocument(readTexts(paths).presets() ?? "{}", paths.presets))
+  const { includes } = selectServers([readQuery(parameters)], presets)
+  return { parameters, includes }
+}
+
+/**
+ * Returns the addresses at which clients reach svc: those of the running svc, its public one first, or else the configured
+ * one.
+ */
+export async function svcAddresses(context: CommandContext): Promise<readonly [string, ...string[]]> {
+  const { url, endpoint } = (await statusIfAnswered(context)) ?? {}
+  if (url !== undefined) return endpoint === undefined ? [url] : [endpoint, url]
+  const { address, tls, externalUrl } = readServeOptions({}, process.env, process.platform)
+  if (externalUrl !== undefined) return [`${externalUrl}/`]
+  if ("unix" in address) return [`unix:${address.unix}`]
+  const name = address.hostname.includes(":") ? `[${address.hostname}]` : address.hostname
+  return [`${tls === undefined ? "http" : "https"}://${name}:${address.port === 0 ? DEFAULT_PORT : address.port}/`]
+}
+
+/**
+ * Returns how the client reaches svc: at an address, or by a command if the client supports none, svc has none, or `--stdio`
+ * is given.
+ */
+export async function endpointOf(
+  context: CommandContext,
+  { client, scope }: ClientTarget,
+  args: Readonly<Record<string, unknown>>,
+  { parameters }: ClientSelection,
+): Promise<ClientEndpoint> {
+  const given = readOptions(args, {}).text("url")
+  const takesAddress = clientRow(client).http !== undefined
+  if (given !== undefined && (args.stdio === true || !takesAddress))
+    throw usageError(
+      takesAddress ? "--url and --stdio exclude each other" : `${clientRow(client).title} takes no address`,
+    )
+  // The running svc knows its `--external-url`.
+  const published = given === undefined ? (await statusIfAnswered(context))?.endpoint : undefined
+  const address = given ?? published ?? (await svcAddresses(context))[0]
+  const isHttp = URL.canParse(address) && /^https?:/.test(address)
+  if (given !== undefined && !isHttp) throw usageError(`--url must be an http or https address, not ${given}`)
+  if (args.stdio === true || !takesAddress || !isHttp) {
+    const words = [...configFlags(context), ...[...parameters].flatMap(([name, value]) => [`--${name}`, value])]
+    // A project's file is shared with other machines, where the path of svc may differ.
+    const [command, ...rest] =
+      scope === "project" ? ["svc", "proxy", "--start", ...words] : ownCommand("proxy", "--start", ...words)
+    return { kind: "stdio", command, args: rest }
+  }
+  const url = new URL(address)
+  if (url.hostname === "0.0.0.0" || url.hostname === "[::]") url.hostname = "127.0.0.1"
+  // Behind a proxy, the address of svc may have a path.
+  const isBase = (given ?? published) === undefined
+  if (isBase || url.pathname === "/") url.pathname = `${url.pathname.replace(/\/$/, "")}/mcp`
+  for (const [name, value] of parameters) url.searchParams.set(name, value)
+  return { kind: "http", url: url.href, headers: {} }
+}
+
+/** Whether the svc at an address requires a token of its own: it refuses a request without one, and names no issuer. */
+export async function needsToken(
+  context: CommandContext,
+  url: string,
+  args: Readonly<Record<string, unknown>>,
+): Promise<boolean> {
+  if (typeof args.token === "boolean") return args.token
+  // Another svc would not accept a token of this configuration.
+  if (args.url !== undefined) return false
+  const status = await statusIfAnswered(context)
+  // Asks svc itself, not its public address: a proxy with its own login may answer there.
+  const local = status?.url !== undefined && URL.canParse(status.url) ? new URL("/mcp", status.url) : url
+  const response = status
+    ? await fetch(local, { headers: { accept: "text/event-stream" }, signal: AbortSignal.timeout(PROBE_MS) }).catch(
+        () => undefined,
+      )
+    : undefined
+  await response?.body?.cancel().catch(() => undefined)
+  if (response !== undefined)
+    return response.status === 401 && !/resource_metadata/.test(response.headers.get("www-authenticate") ?? "")
+  const { auth, authIssuer } = readServeOptions({}, process.env, process.platform)
+  return auth && authIssuer === undefined
+}
+
+// ---
+
+const PROBE_MS = 3000
+
+/** Returns the flags that name this configuration, if it is not the default one. */
+function configFlags({ paths: { directory, file } }: CommandContext): readonly string[] {
+  const { platform, env } = process
+  const standard = { platform, home: homeDirectory(), appData: env.APPDATA, cwd: process.cwd() }
+  const usual = pathsOf({ ...standard, config: undefined, directory: undefined }).directory
+  const own = pathsOf({ ...standard, config: undefined, directory }).file
+  return [...(directory === usual ? [] : ["--config-dir", directory]), ...(file === own ? [] : ["--config", file])]
+}

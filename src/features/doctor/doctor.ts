@@ -1,0 +1,321 @@
+/**
+ * The checks of `svc doctor`: a table of functions from the state of this machine to findings.
+ *
+ *  1. All checks run at the same time, and each for CHECK_MS at most.
+ *  2. A check changes nothing. Its findings contain safe repairs, which the command runs if the person agrees.
+ *  3. A finding names no secret: it shows names of variables, hosts and paths.
+ */
+import { statSync } from "node:fs"
+import { DEFAULT_PORT } from "../../app/config-paths.ts"
+import {
+  commandProblem,
+  configuredSecrets,
+  findIssues,
+  namedPort,
+  variableFix,
+} from "../../commands/command-context.ts"
+import { type Issue, messageOf } from "../../lib/errors.ts"
+import { createRedactor } from "../../lib/redact.ts"
+import { counted } from "../../lib/text.ts"
+import { version } from "../../lib/version.ts"
+import type { ServerState } from "../../report/server-state.ts"
+import { sharedStateNotes } from "../../report/shared-state.ts"
+import { readTexts } from "../../store/documents.ts"
+import { checkClients, checkLeftovers, checkPermissions } from "./doctor-files.ts"
+import { checkRemotes, headerFix, urlFix } from "./doctor-remotes.ts"
+import type { Finding, Installation } from "./installation.ts"
+import { DEFINITIONS, findLimitIssues } from "./limit-issues.ts"
+
+/** Runs all checks. Calls `onslow` with the subject of each that takes longer than a second. */
+export async function diagnose(
+  installation: Installation,
+  onslow: (subject: string) => void,
+): Promise<readonly Finding[]> {
+  const { clock } = installation
+  const found = CHECKS.map(async ({ id, subject, run }): Promise<readonly Finding[]> => {
+    const cancelSlow = clock.after(SLOW_MS, () => onslow(subject))
+    const late = Promise.withResolvers<readonly Finding[]>()
+    const unfinished = (why: string): Finding => ({
+      check: id,
+      severity: "warning",
+      what: `${subject} could not be checked`,
+      why,
+      fix: "run `svc doctor` again",
+    })
+    const cancel = clock.after(CHECK_MS, () => late.resolve([unfinished(`no result within ${CHECK_MS / 1000} s`)]))
+    try {
+      return await Promise.race([run(installation), late.promise])
+    } catch (error) {
+      return [unfinished(messageOf(error))]
+    } finally {
+      cancelSlow()
+      cancel()
+    }
+  })
+  const { maskKnown } = createRedactor(configuredSecrets(installation.context))
+  const findings = (await Promise.all(found)).flat()
+  return findings
+    .filter((one) => !isConsequence(one, findings))
+    .map((finding) => ({ ...finding, what: maskKnown(finding.what) }))
+}
+
+/** The names of the checks, in the order of their findings. */
+export const checkNames = (): readonly string[] => CHECKS.map(({ id }) => id)
+
+// ---
+
+/** Whether a finding only says that a server does not run, and another finding names the cause. */
+const isConsequence = ({ check, severity, subject }: Finding, findings: readonly Finding[]): boolean =>
+  check === "servers" &&
+  severity === "error" &&
+  findings.some((one) => one.check !== check && one.severity === severity && one.subject === subject)
+
+const SLOW_MS = 1000
+const CHECK_MS = 15_000
+const OLDEST_NODE = 20
+type Check = {
+  readonly id: string
+  /** What it checks, for people. */
+  readonly subject: string
+  readonly run: (installation: Installation) => readonly Finding[] | Promise<readonly Finding[]>
+}
+
+const CHECKS: readonly Check[] = [
+  { id: "configuration", subject: "the configuration", run: checkConfiguration },
+  { id: "limits", subject: "the limits of clients", run: checkLimits },
+  { id: "commands", subject: "the commands of the servers", run: checkCommands },
+  { id: "node", subject: "the version of Node.js", run: checkNode },
+  { id: "servers", subject: "the running servers", run: checkServers },
+  {
+    id: "remotes",
+    subject: "the remote servers",
+    run: checkRemotes,
+  },
+  { id: "shared-state", subject: "the shared state of the cluster", run: checkSharedState },
+  { id: "port", subject: "the port", run: checkPort },
+  {
+    id: "permissions",
+    subject: "the permissions of files",
+    run: checkPermissions,
+  },
+  {
+    id: "clients",
+    subject: "the clients",
+    run: checkClients,
+  },
+  {
+    id: "leftovers",
+    subject: "the files of earlier processes",
+    run: checkLeftovers,
+  },
+  { id: "version", subject: "the version of the running svc", run: checkVersion },
+]
+
+function checkConfiguration({ context }: Installation): readonly Finding[] {
+  const { paths } = context
+  return findIssues(context, () => readTexts(paths)).map(({ message, severity, server, ...place }): Finding => {
+    const fix = variableFix(message, paths)
+    const about = { check: fix === undefined ? "configuration" : "variables", severity, what: message }
+    const subject = server === undefined ? {} : { subject: server }
+    const at = place.line === undefined ? paths.file : `${place.file ?? paths.file}:${place.line}`
+    return fix === undefined
+      ? { ...about, ...subject, why: whyOf(severity, server), fix: `correct ${at}; \`svc config check\` checks it` }
+      : {
+          ...about,
+          ...subject,
+          why: "svc does not run the server without it",
+          fix,
+        }
+  })
+}
+
+function whyOf(severity: Issue["severity"], server: string | undefined): string {
+  if (severity === "warning") return "svc ignores this part of the file"
+  return server === undefined ? "svc cannot load the file" : "svc cannot run the server"
+}
+
+async function checkLimits({ context }: Installation): Promise<readonly Finding[]> {
+  return (await findLimitIssues(context)).map(({ code, message, server }): Finding => {
+    if (code === DEFINITIONS && server !== undefined)
+      return {
+        check: "limits",
+        severity: "warning",
+        subject: server,
+        what: message,
+        why: "clients refuse a whole list with such an entry, so svc offers it without the faulty part, or leaves it out",
+        fix: "update the server, or report this to its author",
+      }
+    return {
+      check: "limits",
+      severity: "warning",
+      ...(server === undefined ? {} : { subject: server }),
+      what: message,
+      why: "several clients and model APIs reject or truncate what exceeds their limits",
+      // Names and descriptions belong to one server, the length of the whole list to none.
+      fix:
+        server === undefined
+          ? "list only the search tools with `svc serve --tools search`, offer fewer servers with `svc preset create`, or hide tools with `svc mcp tools disable`"
+          : "hide tools with `svc mcp tools disable`, offer fewer servers with `svc preset create`, or rename the server",
+    }
+  })
+}
+
+function checkCommands({ specs, context }: Installation): readonly Finding[] {
+  const { file } = context.paths
+  return specs.flatMap((spec): readonly Finding[] => {
+    const { name, launch } = spec
+    if (launch.transport !== "stdio") return []
+    const about = { check: "commands", severity: "error", subject: name, why: "the server cannot be started" } as const
+    const { cwd } = launch
+    if (cwd !== undefined && statSync(cwd, { throwIfNoEntry: false })?.isDirectory() !== true)
+      return [
+        {
+          ...about,
+          what: `${name}: working directory does not exist: ${cwd}`,
+          fix: `create it, or correct cwd in ${file}`,
+        },
+      ]
+    const what = commandProblem(spec)
+    if (what === undefined) return []
+    const [, provider] = /; install ([^,)]+)/.exec(what) ?? []
+    const fix = provider === undefined ? `correct its command in ${file}` : `install ${provider}, which provides it`
+    return [{ ...about, what, fix }]
+  })
+}
+
+/** Finds a Node.js that is too old for packages from npm, which fail on it with syntax errors. */
+async function checkNode({ specs, clock }: Installation): Promise<readonly Finding[]> {
+  const found = specs.flatMap(({ launch }) =>
+    launch.transport === "stdio" && /(?:^|[\\/])(?:npx|npm|node)(?:\.cmd|\.exe)?$/.test(launch.command) ? [launch] : [],
+  )
+  const [launch] = found
+  const node = launch === undefined ? null : Bun.which("node", { PATH: launch.env.PATH ?? "" })
+  if (launch === undefined || node === null) return []
+  const child = Bun.spawn([node, "--version"], { env: { ...launch.env }, stdin: "ignore", stderr: "ignore" })
+  const cancel = clock.after(CHECK_MS / 2, () => child.kill("SIGKILL"))
+  const text = await new Response(child.stdout).text().finally(cancel)
+  const major = Number(/^v(\d+)\./.exec(text)?.[1] ?? OLDEST_NODE)
+  if (major >= OLDEST_NODE) return []
+  return [
+    {
+      check: "node",
+      severity: "warning",
+      what: `${node} is Node.js ${text.trim()}`,
+      why: `servers from npm need ${OLDEST_NODE} or newer; ${counted(found.length, "server")} run on it`,
+      fix: "install a current Node.js",
+    },
+  ]
+}
+
+/** States as the predicate of a sentence about a server. */
+const SAID_BY_STATE: Readonly<Partial<Record<ServerState, string>>> = {
+  failed: "has failed",
+  "crash-loop": "has crashed too often",
+}
+
+function checkServers({ live }: Installation): readonly Finding[] {
+  return (live?.servers ?? []).flatMap((one): readonly Finding[] => {
+    const { name, id, state } = one
+    const reason = [one.lastError, ...(one.issues ?? [])].filter((text) => text !== undefined).join("; ")
+    const about = {
+      check: "servers",
+      subject: name,
+      what: `${id} ${SAID_BY_STATE[state] ?? `is ${state}`}${reason === "" ? "" : `: ${reason}`}`,
+    }
+    switch (state) {
+      case "sign-in needed":
+      case "token needed":
+      case "credentials refused":
+        return [
+          {
+            ...about,
+            what: `${id}: ${reason === "" ? state : reason}`,
+            severity: "error",
+            why: "svc has no access to it",
+            fix: state === "sign-in needed" ? `svc auth login ${name}` : headerFix(name),
+          },
+        ]
+      case "failed":
+      case "crash-loop":
+        return [
+          {
+            ...about,
+            severity: "error",
+            why: "svc does not offer its tools and does not restart it",
+            fix: `see \`svc logs ${name}\` and correct the cause; a change to its entry, or \`svc mcp restart ${name}\`, starts it again`,
+          },
+        ]
+      case "restarting":
+      case "reconnecting":
+        return [
+          {
+            ...about,
+            severity: "error",
+            why: "svc does not offer its tools until it is back; svc keeps trying",
+            // The log of a remote server only repeats why it cannot be reached.
+            fix: state === "reconnecting" ? urlFix(name) : `see \`svc logs ${name}\``,
+          },
+        ]
+      case "degraded":
+        return [{ ...about, severity: "warning", why: "a part of it does not work", fix: `see \`svc logs ${name}\`` }]
+      default:
+        if (one.changedTools === undefined) return []
+        return [
+          {
+            ...about,
+            severity: "warning",
+            what: `${name} has changed tools: ${one.changedTools.join(", ")}`,
+            why: "a changed description can mislead a model",
+            fix: `look at \`svc mcp tools list ${name}\`, then \`svc mcp tools approve ${name}\``,
+          },
+        ]
+    }
+  })
+}
+
+function checkSharedState({ live }: Installation): readonly Finding[] {
+  const [what] = sharedStateNotes(live)
+  if (what === undefined) return []
+  return [
+    {
+      check: "shared-state",
+      severity: "error",
+      what,
+      why: "clients cannot open sessions, and servers that run on one replica at a time have stopped",
+      fix: "start or repair Redis; svc then connects again by itself (`svc cluster status` shows whether it has)",
+    },
+  ]
+}
+
+async function checkPort({ context, live }: Installation): Promise<readonly Finding[]> {
+  if (live !== undefined) return []
+  const port = namedPort() ?? DEFAULT_PORT
+  try {
+    Bun.listen({ hostname: "127.0.0.1", port, socket: { data() {} } }).stop(true)
+    return []
+  } catch {
+    const { describePortInUse } = await import("../../app/http-service.ts")
+    return [
+      {
+        check: "port",
+        severity: "warning",
+        what: await describePortInUse({ hostname: "127.0.0.1", port }, context.paths),
+        why: "`svc serve` cannot listen there",
+        fix: "stop the other program, or choose a free port with `svc serve --port 0`",
+      },
+    ]
+  }
+}
+
+function checkVersion({ live }: Installation): readonly Finding[] {
+  if (live?.version === undefined || live.version === version) return []
+  return [
+    {
+      check: "version",
+      severity: "warning",
+      what: `the running svc is version ${live.version}, and this command is version ${version}`,
+      why: "the running svc lacks the changes of this version",
+      fix: "run `svc stop`, then start svc again",
+    },
+  ]
+}

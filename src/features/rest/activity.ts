@@ -1,0 +1,261 @@
+/** Endpoints for activity: status, sessions, calls, approvals, logs and events. */
+import { isDeepStrictEqual } from "node:util"
+import * as z from "zod"
+import { slugOf } from "../../config/server-spec.ts"
+import { digest } from "../../lib/digest.ts"
+import { LOG_LEVELS } from "../../lib/log.ts"
+import { approvalsOf, type PendingChange, pendingChanges } from "../../report/approvals.ts"
+import type { LogLine } from "../../store/server-logs.ts"
+import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
+import { openEventStream } from "./event-stream.ts"
+import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
+import { describeAll, describeOne, statusNow } from "./servers.ts"
+import { approvalSchema, lineSchema } from "./shapes.ts"
+
+const status = defineEndpoint({
+  method: "GET",
+  path: "/status",
+  summary: "Show svc itself",
+  answer: z.strictObject({
+    version: z.string(),
+    uptimeSeconds: z.number(),
+    pid: z.number(),
+    file: z.string(),
+    endpoint: z.string().optional().describe("The address of MCP for clients"),
+    loaded: z.boolean().describe("False until the configuration has been read for the first time"),
+    authEnabled: z.boolean(),
+    servers: z.record(z.string(), z.number()).describe("Number of servers by state"),
+    sessions: z.number(),
+    callsInFlight: z.number(),
+    issues: z.number().describe("Number of problems in the configuration"),
+    warnings: z.array(z.string()).describe("Limits of clients that all servers together exceed"),
+  }),
+  faults: [],
+  run({ ports }) {
+    const { version, uptimeSeconds, pid, authEnabled } = ports.facts()
+    const { loaded, warnings, issues } = statusNow(ports)
+    const byState = Map.groupBy(describeAll(ports), ({ state }) => state)
+    return {
+      version,
+      uptimeSeconds,
+      pid,
+      file: ports.file,
+      ...(ports.endpoint === undefined ? {} : { endpoint: ports.endpoint }),
+      loaded,
+      authEnabled,
+      servers: Object.fromEntries([...byState].map(([state, { length }]) => [state, length])),
+      sessions: [...ports.sessions()].length,
+      callsInFlight: ports.agent.inFlight,
+      issues: issues.length,
+      warnings: [...warnings],
+    }
+  },
+})
+
+const sessions = defineEndpoint({
+  method: "GET",
+  path: "/sessions",
+  summary: "List the sessions of clients",
+  description: "Clients of the 2026 revision have no sessions.",
+  query: z.strictObject(PAGE_QUERY),
+  answer: pageSchema(
+    z.strictObject({
+      id: z.string().describe("Identifies the session here. Not its id in MCP, which is a credential"),
+      principal: z.string(),
+      client: z.string().describe("Name and version, as stated by the client"),
+      protocolVersion: z.string(),
+      lastSeen: z.string(),
+      listening: z.boolean().describe("Whether the session has an open stream"),
+      inFlight: z.number(),
+      selection: z.string().describe("The servers that the client's address selects; empty for all"),
+    }),
+  ),
+  faults: [],
+  run({ ports, query }) {
+    const all = [...ports.sessions()].map((session) => ({
+      id: digest(session.id),
+      principal: session.principal,
+      client: [session.info.name, session.info.version].filter((part) => typeof part === "string").join(" "),
+      protocolVersion: session.protocolVersion,
+      lastSeen: new Date(session.lastSeen).toISOString(),
+      listening: session.outlet !== undefined,
+      inFlight: session.inFlight,
+      selection: session.scope.kind === "server" ? session.scope.id : session.scope.key,
+    }))
+    return pageBy(all, ({ id }) => id, query)
+  },
+})
+
+const activity = defineEndpoint({
+  method: "GET",
+  path: "/activity",
+  summary: "Count the calls of the last hour, by minute, server and tool",
+  description: "svc begins to count at the first request to REST.",
+  query: z.strictObject({ server: z.string().optional() }),
+  answer: z.strictObject({
+    since: z.string().describe("When svc started to count"),
+    items: z.array(
+      z.strictObject({
+        minute: z.string(),
+        server: z.string(),
+        tool: z.string(),
+        calls: z.number(),
+        errors: z.number(),
+        meanMs: z.number(),
+        maxMs: z.number(),
+      }),
+    ),
+  }),
+  faults: [],
+  run({ ports, query }) {
+    const counts = ports.history.counts().filter(({ server }) => query.server === undefined || server === query.server)
+    return {
+      since: new Date(ports.history.since).toISOString(),
+      items: counts.map(({ minute, server, tool, calls, errors, seconds, longest }) => ({
+        minute: new Date(minute).toISOString(),
+        server,
+        tool,
+        calls,
+        errors,
+        meanMs: millis(seconds / calls),
+        maxMs: millis(longest),
+      })),
+    }
+  },
+})
+
+const approvals = defineEndpoint({
+  method: "GET",
+  path: "/approvals",
+  summary: "List the tools whose definition has changed since svc first saw it, with the changes",
+  description:
+    "To approve a change, use `POST /servers/{name}/approve`. To refuse it, hide the tool (`PATCH /tools`), or do nothing if the tool is held.",
+  query: z.strictObject({ server: z.string().optional(), ...PAGE_QUERY }),
+  answer: pageSchema(approvalSchema),
+  faults: [],
+  run({ ports: { agent }, query }) {
+    const keyOf = ({ server, instance = "", tool }: PendingChange) => `${server} ${instance} ${tool}`
+    const changes = pendingChanges(agent, query.server)
+    const items = approvalsOf(agent, pageBy(changes, keyOf, query).items)
+    return { ...pageBy(changes, keyOf, { ...query, limit: Math.max(1, items.length) }), items }
+  },
+})
+
+const LOG_QUERY = {
+  server: z.string().optional(),
+  level: z.enum(LOG_LEVELS).default("debug").describe("Only lines at this level or above"),
+  q: z.string().optional().describe("Only lines that contain this text"),
+}
+
+const logs = defineEndpoint({
+  method: "GET",
+  path: "/logs",
+  summary: "Show the latest log lines of the servers, oldest first",
+  query: z.strictObject({ ...LOG_QUERY, limit: z.coerce.number().int().min(1).max(2000).default(200) }),
+  answer: z.strictObject({ items: z.array(lineSchema) }),
+  faults: ["not_found"],
+  run({ ports, query }) {
+    const names = namesBySlug(ports)
+    const wanted = query.server === undefined ? [...names.keys()] : [slugOf(describeOne(ports, query.server).name)]
+    const lines = wanted.flatMap((slug) => ports.serverLogs.read(slug)).filter(selects(query, undefined))
+    lines.sort((one, other) => one.at - other.at)
+    return { items: lines.slice(-query.limit).map((line) => shownLine(line, names)) }
+  },
+})
+
+const logStream = defineEndpoint({
+  method: "GET",
+  path: "/logs/stream",
+  summary: "Follow the logs of the servers",
+  description: "Server-sent events named `line`, each with one log line in the format of `/logs`.",
+  query: z.strictObject(LOG_QUERY),
+  answer: "stream",
+  faults: ["not_found", "too_many"],
+  run({ ports, query }) {
+    const slug = query.server === undefined ? undefined : slugOf(describeOne(ports, query.server).name)
+    const wanted = selects(query, slug)
+    return openEventStream(ports, (send) =>
+      ports.serverLogs.watch((line) => {
+        if (wanted(line)) send("line", shownLine(line, namesBySlug(ports)))
+      }),
+    )
+  },
+})
+
+const events = defineEndpoint({
+  method: "GET",
+  path: "/events",
+  summary: "Follow changes of svc and its servers",
+  description:
+    "Server-sent events: `server` (a server that has changed, in the format of `/servers`), `removed` (`{name}`: a server was removed), `configuration` (`{issues}`: a configuration was applied or refused), `catalog` (`{generation}`: the lists of tools, prompts or resources have changed), `call` (`{server, tool, outcome, ms, time}`: a call has finished).",
+  answer: "stream",
+  faults: ["too_many"],
+  run: ({ ports }) => openEventStream(ports, (send) => watchAll(ports, send)),
+})
+
+export const ACTIVITY_ENDPOINTS: readonly Endpoint[] = [status, sessions, activity, approvals, logs, logStream, events]
+
+// ---
+
+/** Sends events for changes; changes within GATHER_MS are sent together. Returns the function that ends this. */
+function watchAll(ports: RestPorts, send: (event: string, data: unknown) => void): () => void {
+  const { agent, clock } = ports
+  let known = new Map(describeAll(ports).map((server) => [server.name, server]))
+  let cancel: (() => void) | undefined
+  const sendServers = () => {
+    cancel = undefined
+    const now = new Map(describeAll(ports).map((server) => [server.name, server]))
+    for (const [name, server] of now) if (!isDeepStrictEqual(known.get(name), server)) send("server", server)
+    for (const name of known.keys()) if (!now.has(name)) send("removed", { name })
+    known = now
+  }
+  const schedule = () => {
+    cancel ??= clock.after(GATHER_MS, sendServers)
+  }
+  const ends = [
+    agent.observe({
+      oncatalog(session) {
+        if (session !== undefined) return
+        send("catalog", { generation: agent.catalog.generation })
+        schedule()
+      },
+      onnotification: () => undefined,
+      onstatus(what) {
+        if (what === "configuration") send("configuration", { issues: agent.snapshot().issues.length })
+        schedule()
+      },
+    }),
+    ports.watchCalls(({ seconds, ...call }) => {
+      send("call", { ...call, ms: millis(seconds), time: new Date(clock.now()).toISOString() })
+    }),
+  ]
+  return () => {
+    cancel?.()
+    for (const end of ends) end()
+  }
+}
+
+const GATHER_MS = 50
+
+const millis = (seconds: number): number => Math.round(seconds * 1e6) / 1000
+
+const namesBySlug = (ports: RestPorts): ReadonlyMap<string, string> =>
+  new Map(describeAll(ports).map(({ name }) => [slugOf(name), name]))
+
+type LineQuery = { readonly level: (typeof LOG_LEVELS)[number]; readonly q?: string | undefined }
+
+function selects({ level, q = "" }: LineQuery, slug: string | undefined): (line: LogLine) => boolean {
+  const least = LOG_LEVELS.indexOf(level)
+  const wanted = q.toLowerCase()
+  return (line) =>
+    (slug === undefined || line.slug === slug) &&
+    LOG_LEVELS.indexOf(line.level) >= least &&
+    line.text.toLowerCase().includes(wanted)
+}
+
+const shownLine = ({ at, level, slug, text }: LogLine, names: ReadonlyMap<string, string>) => ({
+  time: new Date(at).toISOString(),
+  level,
+  message: text,
+  server: names.get(slug) ?? slug,
+})

@@ -1,0 +1,295 @@
+/** Endpoints for the configuration: servers as written in the file, issues, and presets. */
+import { isDeepStrictEqual } from "node:util"
+import * as z from "zod"
+import { selectServers } from "../../catalog/selection.ts"
+import { addServer, writtenServers } from "../../config/edit.ts"
+import { HIDDEN } from "../../config/effective.ts"
+import { isSecretSetting } from "../../config/oauth-settings.ts"
+import { createPreset, deletePreset, editPreset } from "../../config/presets.ts"
+import { jsonSchema } from "../../config/schema.ts"
+import { TOOL_LISTINGS } from "../../config/tool-listing.ts"
+import { digest } from "../../lib/digest.ts"
+import { ConfigError, RequestError } from "../../lib/errors.ts"
+import { mapStrings } from "../../lib/json.ts"
+import { isSecretName } from "../../lib/secret-names.ts"
+import { isObject, type Params } from "../../wire/message.ts"
+import { applyEdit, reloadSchema, warningsOf } from "../tools/apply-change.ts"
+import { resolveServerName, validateChange } from "../tools/plan-change.ts"
+import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
+import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
+import { describeAll } from "./servers.ts"
+import { issueSchema, presetSchema } from "./shapes.ts"
+import { requireTools } from "./zero-tools.ts"
+
+const writtenSchema = z.strictObject({
+  name: z.string(),
+  section: z.string().describe("mcpServers, mcpTemplates or servers"),
+  server: z.looseObject({}).describe(`The server as it is written, with ${HIDDEN} in place of secrets`),
+  hash: z.string().describe("Hash of the server as it is written; the same as the ETag"),
+})
+
+const config = defineEndpoint({
+  method: "GET",
+  path: "/config",
+  summary: "Show the configuration as it is written, with secrets hidden, and its problems",
+  answer: z.strictObject({
+    file: z.string(),
+    servers: z.array(writtenSchema),
+    issues: z.array(issueSchema),
+  }),
+  faults: [],
+  run({ ports }) {
+    return {
+      file: ports.file,
+      servers: [...writtenOrNone(ports)].map(([name, one]) => shownServer(ports, name, one)),
+      issues: ports.agent.snapshot().issues.map(({ path, ...issue }) => ({
+        ...issue,
+        message: ports.mask(issue.message),
+        ...(path === undefined ? {} : { path: [...path] }),
+      })),
+    }
+  },
+})
+
+const schema = defineEndpoint({
+  method: "GET",
+  path: "/config/schema",
+  summary: "Show the JSON Schema of mcp.json",
+  answer: z.looseObject({}),
+  faults: [],
+  run: () => jsonSchema(),
+})
+
+const show = defineEndpoint({
+  method: "GET",
+  path: "/config/servers/{name}",
+  summary: "Show a server as it is written, with secrets hidden",
+  answer: writtenSchema,
+  tagged: true,
+  faults: ["not_found"],
+  run({ ports, params }) {
+    const { config } = ports.editor.read()
+    const name = resolveServerName(config, params.name ?? "")
+    return shownServer(ports, name, writtenOf(config, name))
+  },
+})
+
+const replace = defineEndpoint({
+  method: "PUT",
+  path: "/config/servers/{name}",
+  summary: "Replace a server as it is written",
+  description: `Members with the value ${HIDDEN} keep their current value. If-Match must contain the ETag of the last read. If the server has changed since then, the answer is 412.`,
+  body: z.strictObject({
+    server: z.record(z.string(), z.unknown()),
+    confirmZeroTools: z.boolean().default(false),
+  }),
+  answer: z.strictObject({ written: writtenSchema, reload: reloadSchema, warnings: z.array(z.string()) }),
+  tagged: true,
+  conditional: true,
+  faults: ["not_found", "conflict", "precondition_failed", "precondition_required"],
+  async run({ ports, params, body, request }) {
+    const expected = request.headers.get("if-match")
+    if (expected === null)
+      throw new RequestError("precondition_required", "If-Match is missing; send the ETag of the server that you read")
+    const name = resolveServerName(ports.editor.read().config, params.name ?? "")
+    let warnings: readonly string[] = []
+    const { outcome, reload } = await applyEdit(ports, name, (written) => {
+      const now = writtenOf(written.config, name)
+      if (!expected.split(",").some((tag) => [`"${hashOf(ports, now)}"`, "*"].includes(tag.trim())))
+        throw new RequestError(
+          "precondition_failed",
+          `${name} has changed since you read it; read it again, and repeat your change`,
+        )
+      const server = unhidden(ports, body.server, now.server, name)
+      requireTools(ports, [[name, server]], body.confirmZeroTools)
+      if (isDeepStrictEqual(server, now.server)) return written
+      const next = { ...written, config: addServer(name, server, true)(written.config) }
+      warnings = validateChange(ports, written, next)
+      return next
+    })
+    const after = writtenOf(ports.editor.read().config, name)
+    const written = shownServer(ports, name, after)
+    return { written, reload, warnings: [...warnings, ...warningsOf(name, outcome)] }
+  },
+})
+
+const presetBody = {
+  filter: z.string().describe("A filter over tags, such as `web and not slow`"),
+  description: z.string(),
+  tools: z.enum(TOOL_LISTINGS).describe("Which tools svc lists to clients"),
+}
+
+const presets = defineEndpoint({
+  method: "GET",
+  path: "/presets",
+  summary: "List the presets, with the servers that each selects",
+  query: z.strictObject(PAGE_QUERY),
+  answer: pageSchema(presetSchema),
+  faults: [],
+  run({ ports, query }) {
+    const all = [...ports.agent.presets].map(([name, { text: filter, description }]) => ({
+      name,
+      filter,
+      ...(description === undefined ? {} : { description }),
+      servers: matching(ports, filter).servers,
+    }))
+    return pageBy(all, ({ name }) => name, query)
+  },
+})
+
+const preview = defineEndpoint({
+  method: "GET",
+  path: "/presets/preview",
+  summary: "Show which servers a filter over tags selects",
+  query: z.strictObject({ filter: z.string().min(1) }),
+  answer: z.strictObject({
+    servers: z.array(z.string()),
+    unknownTags: z.array(z.string()).describe("Tags in the filter that no server has"),
+  }),
+  faults: [],
+  run: ({ ports, query }) => matching(ports, query.filter),
+})
+
+const writePreset = defineEndpoint({
+  method: "PUT",
+  path: "/presets/{name}",
+  summary: "Create or change a preset",
+  body: z.strictObject(presetBody).partial().required({ filter: true }),
+  answer: presetSchema,
+  faults: [],
+  async run({ ports, params, body }) {
+    const name = params.name ?? ""
+    const { filter, ...rest } = body
+    const isNew = !ports.agent.presets.has(name)
+    const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined))
+    await ports.editPresets(isNew ? createPreset(name, { filter, ...given }) : editPreset(name, { filter, ...given }))
+    await ports.follow()
+    return {
+      name,
+      filter,
+      ...(body.description ? { description: body.description } : {}),
+      servers: matching(ports, filter).servers,
+    }
+  },
+})
+
+const removePreset = defineEndpoint({
+  method: "DELETE",
+  path: "/presets/{name}",
+  summary: "Delete a preset",
+  answer: z.strictObject({ deleted: z.string() }),
+  faults: ["not_found"],
+  async run({ ports, params }) {
+    const name = params.name ?? ""
+    await ports.editPresets(deletePreset(name))
+    await ports.follow()
+    return { deleted: name }
+  },
+})
+
+export const CONFIG_ENDPOINTS: readonly Endpoint[] = [
+  config,
+  schema,
+  show,
+  replace,
+  preview,
+  presets,
+  writePreset,
+  removePreset,
+]
+
+// ---
+
+type Written = { readonly section: string; readonly server: Params }
+
+/** Returns the servers as written in the file; none if the file is not JSON, which is reported as an issue. */
+function writtenOrNone({ editor }: RestPorts): ReturnType<typeof writtenServers> {
+  try {
+    return writtenServers(editor.read().config)
+  } catch (error) {
+    if (error instanceof ConfigError) return new Map()
+    throw error
+  }
+}
+
+function writtenOf(config: string, name: string): Written {
+  const found = writtenServers(config).get(name)
+  if (found === undefined) throw new RequestError("not_found", `no server is named ${name}`)
+  return found
+}
+
+/** Returns the hash of a written server. It is salted, because a short secret could be guessed from it and the visible part. */
+const hashOf = ({ salt }: RestPorts, written: Written): string => digest(salt + JSON.stringify(written), 32)
+
+const shownServer = (ports: RestPorts, name: string, written: Written) => ({
+  name,
+  section: written.section,
+  server: { ...hidden(ports, written.server) },
+  hash: hashOf(ports, written),
+})
+
+/** Returns a server with its secrets hidden; references to variables stay visible. */
+function hidden({ mask }: RestPorts, server: Params): Params {
+  const args = Array.isArray(server.args) ? server.args.map(String) : []
+  const shown = mapStrings(server, (text, path) => {
+    if (isSecretAt(path, args) && text !== "" && !REFERENCE.test(text)) return HIDDEN
+    // `env` may be an array of NAME=value.
+    const [, name = ""] = path[0] === "env" ? (/^([^=]+)=/.exec(text) ?? []) : []
+    if (isSecretName(name) && !REFERENCE.test(text.slice(name.length + 1))) return `${name}=${HIDDEN}`
+    return mask(text).replaceAll("[REDACTED]", HIDDEN)
+  })
+  return isObject(shown) ? shown : {}
+}
+
+/** Whether a value is secret by its place in a server. */
+function isSecretAt([key, member, ...more]: readonly (string | number)[], args: readonly string[]): boolean {
+  switch (key) {
+    case "headers":
+      return true
+    case "oauth":
+      return typeof member === "string" && isSecretSetting(member)
+    case "args":
+      return typeof member === "number" && isSecretName(args[member - 1] ?? "")
+    // The members of these are named after tools.
+    case "toolDescriptionOverrides":
+    case "toolOverrides":
+      return false
+    default:
+      return [key, member, ...more].some((part) => typeof part === "string" && isSecretName(part))
+  }
+}
+
+/** Matches a value that consists of references, perhaps after a scheme such as `Bearer`. */
+const REFERENCE = /^(?:\w+ )?(?:\$\{?\w+\}?|\{\{[^}]*\}\})+$/
+
+/**
+ * Returns a server with its hidden texts replaced by the written ones. Throws a RequestError if a hidden text was edited: svc
+ * cannot tell which part of it should stay.
+ */
+function unhidden(ports: RestPorts, given: Params, written: Params, name: string): Params {
+  const shown = hidden(ports, written)
+  const restored = mapStrings(given, (text, path) => {
+    if (!text.includes(HIDDEN)) return text
+    const before = valueAt(written, path)
+    if (typeof before === "string" && valueAt(shown, path) === text) return before
+    throw new RequestError(
+      "invalid_params",
+      `${path.join(".")} of ${name} contains ${HIDDEN}, but no secret is hidden there; write the whole value, or a reference such as \${NAME}`,
+    )
+  })
+  return isObject(restored) ? restored : {}
+}
+
+const valueAt = (value: unknown, path: readonly (string | number)[]): unknown =>
+  path.reduce<unknown>((inner, part) => (inner as Record<string, unknown> | undefined)?.[part], value)
+
+/** Returns the servers that an expression selects, and its tags that no server has. Throws a RequestError if it is invalid. */
+function matching(ports: RestPorts, filter: string) {
+  const selection = selectServers([{ filter }], new Map())
+  const all = describeAll(ports)
+  const known = new Set(all.flatMap(({ tags }) => tags))
+  return {
+    servers: all.flatMap(({ name, tags }) => (selection.includes(tags) ? [name] : [])),
+    unknownTags: selection.tags.filter((tag) => !known.has(tag)),
+  }
+}

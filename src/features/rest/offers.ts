@@ -1,0 +1,270 @@
+/** Endpoints for the offer of servers: tools, resources, prompts, templates with their instances, and the search over tools. */
+import * as z from "zod"
+import { viewOf } from "../../catalog/catalog.ts"
+import { qualify } from "../../catalog/name.ts"
+import { type Edit, setToolDescription, setToolDisabled } from "../../config/edit.ts"
+import { isCalled } from "../../config/server-spec.ts"
+import { RequestError, statusOfFault, UnavailableError } from "../../lib/errors.ts"
+import { unknownNameError } from "../../lib/nearest.ts"
+import { type OfferedTool, offeredTools } from "../../report/offered-tools.ts"
+import { worstOf } from "../../report/status.ts"
+import { errorResponse } from "../../serve/respond.ts"
+import { type InvocationOutcome, invokeTool } from "../../serve/tool-invocation.ts"
+import { isObject } from "../../wire/message.ts"
+import { reloadReport, reloadSchema } from "../tools/apply-change.ts"
+import { resolveServerName, validateChange, writtenServer } from "../tools/plan-change.ts"
+import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
+import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
+import { describeAll } from "./servers.ts"
+import { serverInstanceSchema, toolSchema } from "./shapes.ts"
+import { requireTools } from "./zero-tools.ts"
+
+/** The endpoint that calls a tool. */
+export const CALL_PATH = "/tools/{name}/call"
+
+const offered = toolSchema.required({ server: true, qualifiedName: true })
+const entry = z.looseObject({ server: z.string() })
+
+const tools = defineEndpoint({
+  method: "GET",
+  path: "/tools",
+  summary: "List the tools of the servers, including hidden tools",
+  description:
+    "Without definitions, which `/tools/{name}` shows. For a template, the list contains the tools of its first instance.",
+  query: z.strictObject({
+    server: z.string().optional(),
+    tag: z.string().optional().describe("Only tools of servers with this tag"),
+    q: z.string().optional().describe("Only tools with this text in their name or description"),
+    disabled: z.stringbool().optional().describe("Only hidden tools, or only tools that clients see"),
+    ...PAGE_QUERY,
+  }),
+  answer: pageSchema(offered),
+  faults: [],
+  run({ ports, query }) {
+    const { server, tag, q = "", disabled } = query
+    const text = q.toLowerCase()
+    const found = offeredBy(ports, (spec) => (server === undefined || isCalled(spec, server)) && hasTag(spec, tag))
+      .filter((tool) => disabled === undefined || tool.disabled === disabled)
+      .filter(({ name, description }) => `${name} ${description ?? ""}`.toLowerCase().includes(text))
+    const page = pageBy(found, ({ server, name }) => `${server} ${name}`, query)
+    return { ...page, items: page.items.map(shownTool).map(({ definition: _, ...tool }) => tool) }
+  },
+})
+
+const tool = defineEndpoint({
+  method: "GET",
+  path: "/tools/{name}",
+  summary: "Show a tool with its definition",
+  description: "`name` is the tool's name in the aggregate.",
+  answer: offered,
+  faults: ["not_found"],
+  run: ({ ports, params }) => findTool(ports, params.name ?? ""),
+})
+
+const change = z.strictObject({
+  server: z.string(),
+  tool: z.string().describe("The server's own name of the tool"),
+  disabled: z.boolean().optional().describe("true hides the tool, false shows it"),
+  description: z.string().nullable().optional().describe("The text that clients see; null restores the server's own"),
+})
+
+const edit = defineEndpoint({
+  method: "PATCH",
+  path: "/tools",
+  summary: "Hide or show tools, and replace their descriptions",
+  description:
+    "svc writes all changes or none. A change that leaves a server without an enabled tool requires confirmZeroTools.",
+  body: z.strictObject({
+    changes: z.array(change).min(1).max(5000),
+    confirmZeroTools: z.boolean().default(false),
+  }),
+  answer: z.strictObject({ changed: z.boolean(), reload: reloadSchema, warnings: z.array(z.string()) }),
+  faults: ["not_found", "conflict"],
+  async run({ ports, body }) {
+    const { editor } = ports
+    const whole: Edit = (text) => body.changes.reduce((changed, one) => editOf(changed, one)(changed), text)
+    let warnings: readonly string[] = []
+    let isChanged = false
+    const { done, reloaded } = await editor.change((written) => {
+      const next = { ...written, config: whole(written.config) }
+      const names = new Set(body.changes.map(({ server }) => resolveServerName(written.config, server)))
+      const servers = [...names].map((name) => [name, writtenServer(next.config, name)] as const)
+      requireTools(ports, servers, body.confirmZeroTools)
+      warnings = validateChange(ports, written, next)
+      isChanged = next.config !== written.config
+      return next
+    })
+    done.keep()
+    return { changed: isChanged, reload: reloadReport(reloaded), warnings }
+  },
+})
+
+const call = defineEndpoint({
+  method: "POST",
+  path: CALL_PATH,
+  summary: "Call a tool",
+  description:
+    "If the tool fails, the answer is 200 with `isError` in `result`. The tool cannot ask a person for input.",
+  body: z.strictObject({ arguments: z.record(z.string(), z.unknown()).default({}) }),
+  answer: z.strictObject({ result: z.looseObject({}).describe("CallToolResult"), ms: z.number() }),
+  faults: ["not_found", "too_many"],
+  async run({ ports, params, body, request, principal }) {
+    const started = ports.clock.now()
+    const caller = { scope: ports.scopeOf(""), principal: principal.name, signal: request.signal }
+    const outcome = await invokeTool(params.name ?? "", body.arguments, caller, ports.gateway)
+    if (outcome.kind === "result")
+      return { result: isObject(outcome.result) ? outcome.result : {}, ms: ports.clock.now() - started }
+    return invocationProblem(outcome)
+  },
+})
+
+const search = defineEndpoint({
+  method: "GET",
+  path: "/search",
+  summary: "Search the tools, best match first, with scores and the parts that matched",
+  query: z.strictObject({
+    q: z.string().min(1),
+    server: z.string().optional(),
+    limit: z.coerce.number().int().min(1).max(200).default(20),
+  }),
+  answer: z.strictObject({ items: z.array(offered) }),
+  faults: [],
+  async run({ ports, query }) {
+    const { agent, gateway } = ports
+    const view = viewOf(agent.catalog, ports.scopeOf(""))
+    const slugs = query.server === undefined ? undefined : agent.find(query.server).map(({ spec }) => spec.slug)
+    const finder = await gateway.toolFinder()
+    const found = finder.find({ catalog: agent.catalog, view, own: [] }, query.q, query.limit, slugs)
+    const wanted = new Set(found.flatMap(({ tool }) => view.tools.get(tool.name)?.id ?? []))
+    const byName = new Map(offeredBy(ports, ({ id }) => wanted.has(id)).map((one) => [one.qualifiedName, one]))
+    return {
+      items: found.flatMap(({ tool: { name }, score, matched }) => {
+        const route = view.tools.get(name)
+        const one = route && byName.get(qualify(route.slug, route.name))
+        return one === undefined ? [] : [{ ...shownTool(one), score, matched: [...matched] }]
+      }),
+    }
+  },
+})
+
+const listed = (
+  path: string,
+  key: "resources" | "prompts" | "resourceTemplates",
+  id: "uri" | "name" | "uriTemplate",
+): Endpoint =>
+  defineEndpoint({
+    method: "GET",
+    path,
+    summary: `List the ${path.slice(1).replace("-", " ")} of the connected servers, as the servers name them`,
+    query: z.strictObject({ server: z.string().optional(), ...PAGE_QUERY }),
+    answer: pageSchema(entry),
+    faults: [],
+    run({ ports, query }) {
+      const all = ports.agent.all().flatMap(({ spec, published }) =>
+        query.server === undefined || isCalled(spec, query.server)
+          ? (published?.listing[key] ?? []).map((one, at) => ({
+              at,
+              id: spec.id,
+              entry: { ...one, server: spec.id },
+            }))
+          : [],
+      )
+      // Servers may list the same name twice.
+      const page = pageBy(
+        all,
+        (one) => `${one.id} ${String((one.entry as Record<string, unknown>)[id])} ${one.at}`,
+        query,
+      )
+      return { ...page, items: page.items.map((one) => one.entry) }
+    },
+  })
+
+const templates = defineEndpoint({
+  method: "GET",
+  path: "/templates",
+  summary: "List the templates with their running instances",
+  query: z.strictObject(PAGE_QUERY),
+  answer: pageSchema(
+    z.strictObject({
+      name: z.string(),
+      state: z.string(),
+      enabled: z.boolean(),
+      tags: z.array(z.string()),
+      instances: z.array(serverInstanceSchema),
+    }),
+  ),
+  faults: [],
+  run({ ports, query }) {
+    const all = describeAll(ports).flatMap(({ name, state, enabled, tags, template, instances }) =>
+      template ? [{ name, state: worstOf(instances)?.state ?? state, enabled, tags, instances }] : [],
+    )
+    return pageBy(all, ({ name }) => name, query)
+  },
+})
+
+export const OFFER_ENDPOINTS: readonly Endpoint[] = [
+  tools,
+  edit,
+  tool,
+  call,
+  search,
+  listed("/resources", "resources", "uri"),
+  listed("/resource-templates", "resourceTemplates", "uriTemplate"),
+  listed("/prompts", "prompts", "name"),
+  templates,
+]
+
+// ---
+
+type Spec = ReturnType<RestPorts["agent"]["all"]>[number]["spec"]
+
+const hasTag = ({ tuning }: Spec, tag: string | undefined): boolean => tag === undefined || tuning.tags.includes(tag)
+
+/** Returns the tools of the servers that `selects` accepts; for a template, the tools of its first connected instance. */
+function offeredBy({ agent }: RestPorts, selects: (spec: Spec) => boolean) {
+  const chosen = agent.all().filter(({ spec }) => selects(spec))
+  return [...Map.groupBy(chosen, ({ spec }) => spec.name).values()].flatMap((instances) => {
+    const backend = instances.find(({ published }) => published !== undefined) ?? instances[0]
+    if (backend === undefined) return []
+    const { spec, published } = backend
+    return offeredTools(spec, published?.listing, (name) => agent.isQuarantined(backend, name))
+  })
+}
+
+/** Returns a tool in the shape of the schema, with the number of characters of its definition. */
+function shownTool({ description, upstreamDescription, overrides, definition, ...tool }: OfferedTool) {
+  return {
+    ...tool,
+    ...(typeof description === "string" ? { description } : {}),
+    ...(typeof upstreamDescription === "string" ? { upstreamDescription } : {}),
+    ...(overrides === undefined ? {} : { overrides: { ...overrides } }),
+    ...(definition === undefined ? {} : { definition, characters: JSON.stringify(definition).length }),
+  }
+}
+
+function findTool(ports: RestPorts, name: string) {
+  const all = offeredBy(ports, () => true)
+  const found = all.find(({ qualifiedName }) => qualifiedName === name)
+  if (found !== undefined) return shownTool(found)
+  const names = all.map(({ qualifiedName }) => qualifiedName)
+  throw unknownNameError("tool", name.slice(0, MAX_NAME), names)
+}
+
+const MAX_NAME = 200
+
+function invocationProblem({ message, status, retryAfter }: InvocationOutcome & { readonly kind: "error" }): Response {
+  const fault = CALLER_FAULTS.find((one) => statusOfFault(one) === status)
+  const text = String(message)
+  const error = fault === undefined ? new UnavailableError(text) : new RequestError(fault, text)
+  return errorResponse(error, { shape: "problem", status, retryAfter })
+}
+
+const CALLER_FAULTS = ["not_found", "invalid_params", "too_many"] as const
+
+function editOf(text: string, { server, tool, disabled, description }: z.output<typeof change>): Edit {
+  const name = resolveServerName(text, server)
+  return (before) => {
+    const shown = disabled === undefined ? before : setToolDisabled(name, tool, disabled)(before)
+    return description === undefined ? shown : setToolDescription(name, tool, description ?? undefined)(shown)
+  }
+}

@@ -1,0 +1,253 @@
+/**
+ * The texts that a person sees before svc runs something new, or changes what other clients' models read. choice: Internal tools.
+ *
+ *  1. The person sees everything in full: the command, its arguments and environment, and the additions of `serverDefaults`. Only
+ *     a value under a secret name may be hidden. A command, an argument and a url are always shown, even if a registry calls them
+ *     secret.
+ *  2. In a client, no value counts as typed by the person, because the assistant passed the arguments. A value under a secret name
+ *     is shown, unless it is only a reference, or was in mcp.json before, where the person put it.
+ *  3. The question at a terminal consists of the answer to a dry run: there, the person typed the values that the caller passed.
+ *  4. Values from a registry, a bundle or a file are shown, whatever their names, because code may hide in them.
+ *  5. A server with both a command and a url is refused: only one of them is used, and the person might agree to the other.
+ *  6. An answer to a model shows no secret and no header's value.
+ */
+
+import { isDeepStrictEqual } from "node:util"
+import { applyDefaults } from "../../config/defaults.ts"
+import { parseDocument } from "../../config/document.ts"
+import { HIDDEN } from "../../config/effective.ts"
+import { isSecretSetting } from "../../config/oauth-settings.ts"
+import { OPTION_NAME } from "../../config/plan.ts"
+import type { ServerConfig } from "../../config/schema.ts"
+import { isRemote, readSections, withAliases } from "../../config/sections.ts"
+import { transportOf } from "../../config/server-keys.ts"
+import { visible } from "../../lib/log.ts"
+import { isSecretName } from "../../lib/secret-names.ts"
+import { isObject, type Params } from "../../wire/message.ts"
+import { fillPlaceholders, maskPlaceholders, NO_SECRETS, type SecretLocations } from "./externalize-secrets.ts"
+import { type ToolContext, ToolError } from "./tool.ts"
+
+/** The question to a person about a server, and its text for the result. */
+export type Question = {
+  /** What will happen, in words. */
+  readonly what: string
+  /** The details to which the person agrees. */
+  readonly shown: string
+  /** The same details with the caller's secrets hidden. */
+  readonly masked: string
+}
+
+/** The server in a question. */
+export type Proposal = {
+  /** The server as mcp.json would contain it, with placeholders for secrets within texts. */
+  readonly server: Params
+  readonly secrets?: Omit<SecretLocations, "kept">
+  /** The values that are already in mcp.json, by name (`writtenValues`). */
+  readonly kept?: Params
+  /** The values that the caller passed, by name, in mcp.json's syntax. */
+  readonly given?: Params
+  /** The text of mcp.json if the server will run: its `serverDefaults` are shown. */
+  readonly config?: string
+  /** Further lines: settings that the command does not show. */
+  readonly lines?: readonly string[]
+}
+
+/** The audience of a text about a server: a person at a client, a person at a terminal, or a model that reads an answer. */
+export type Audience = "client" | "terminal" | "model"
+
+/** Returns the audience of a tool's answer. */
+export const audienceOf = ({ terminal }: Pick<ToolContext, "terminal">): Audience =>
+  terminal === undefined ? "model" : "terminal"
+
+/** Returns the command or address of the server, without values that the audience must not see. */
+export function commandFor(audience: Audience, { server, secrets = NO_SECRETS, kept = {}, given }: Proposal): string {
+  switch (audience) {
+    case "client":
+      return commandText(fillPlaceholders(server, secrets), hidesSecrets(kept))
+    case "terminal":
+      return commandText(fillPlaceholders(server, secrets), hidesSecrets({ ...kept, ...given }))
+    case "model":
+      return commandText(
+        maskPlaceholders(server, secrets),
+        andHeaders(hidesSecrets({ ...kept, ...given }, secrets.names)),
+      )
+  }
+}
+
+/**
+ * Returns the question whether to make the proposed change. Throws a ToolError if a server that will run has both a command and
+ * a url.
+ */
+export function questionOn(what: string, proposal: Proposal): Question {
+  const { server, config, lines = [] } = proposal
+  if (config !== undefined) requireOneTarget(server)
+  const textFor = (audience: Audience): string => {
+    const inherited = config === undefined ? undefined : inheritedText(audience, server, config)
+    const added = inherited === undefined ? [] : [`serverDefaults adds: ${inherited}`]
+    return [commandFor(audience, proposal), ...added, ...lines].join("\n")
+  }
+  return { what, shown: textFor("client"), masked: textFor("model") }
+}
+
+/** Returns whether a value of `env`, `headers` or `oauth` is hidden. References in it are shown. */
+export type Hides = (name: string, value: unknown, section: ValueSection) => boolean
+
+/** Hides a value that `hideable` contains under the same name, if the name looks secret or is in `names`. */
+export const hidesSecrets =
+  (hideable: Params, names: ReadonlySet<string> = new Set()): Hides =>
+  (name, value, section) =>
+    Object.hasOwn(hideable, name) &&
+    hideable[name] === value &&
+    (names.has(name) || isSecretName(name) || (section === "oauth" && isSecretSetting(name))) &&
+    !OPTION_NAME.test(name)
+
+/** Returns a server's command or address, and the values that it receives, in full on one line. */
+export function commandText(server: Params, hides: Hides = () => false): string {
+  const { command, args, url, cwd } = withAliases(server)
+  const remote = isRemote(server)
+  const words = Array.isArray(args) ? args.map((part) => quoted(String(part))) : []
+  // Also shows settings that the transport does not use, so that no part of an entry hides another.
+  const unused = Object.entries(remote ? { command, args } : { url }).flatMap(([key, value]) =>
+    value === undefined ? [] : [`${key}=${asJson(value)}`],
+  )
+  const settings = [...unused, settingsText(server, hides)].join(" ").trim()
+  return [
+    ...(remote ? [`connect to ${quotedAddress(String(url ?? ""))}`] : [quoted(String(command ?? "")), ...words]),
+    ...(typeof cwd === "string" ? [`in ${quoted(cwd)}`] : []),
+    ...(settings === "" ? [] : [`with ${settings}`]),
+  ].join(" ")
+}
+
+/** Returns what `serverDefaults` in mcp.json adds to the text of `commandText`; undefined for nothing. */
+export function inheritedText(audience: Audience, server: Params, config: string): string | undefined {
+  const { defaults } = readSections(parseDocument(config, "mcp.json"))
+  // The parts that are read here have been validated.
+  const written = server as ServerConfig
+  const transport = transportOf(written)
+  if (transport === undefined) return undefined
+  const { config: effective, origins } = applyDefaults(written, defaults, transport)
+  const inherited = Object.fromEntries(
+    Object.entries(effective).flatMap(([key, value]): [string, unknown][] => {
+      if (origins[key]?.includes("default") !== true) return []
+      const own = server[key]
+      if (!isObject(value) || !isObject(own)) return [[key, value]]
+      return [[key, Object.fromEntries(Object.entries(value).filter(([name]) => !Object.hasOwn(own, name)))]]
+    }),
+  )
+  const hides = hidesSecrets(writtenValues(inherited))
+  const text = settingsText(inherited, audience === "model" ? andHeaders(hides) : hides)
+  return text === "" ? undefined : text
+}
+
+/** Quotes a word that could be mistaken for several words, or for one of svc's own words. */
+export const quoted = (part: string, plain = PLAIN_WORD): string =>
+  plain.test(part) && !OWN_WORDS.has(part) ? part : asJson(part)
+
+/** Quotes an address that could be mistaken for several words. */
+export const quotedAddress = (address: string): string => quoted(address, PLAIN_ADDRESS)
+
+/** Returns the values of a server that may be secret, by name: of `env` and `headers`, and the secrets of `oauth`. */
+export const writtenValues = (server: Params): Params => ({
+  ...Object.fromEntries(valuesIn(server).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]))),
+  ...Object.fromEntries(
+    Object.entries(isObject(server.oauth) ? server.oauth : {}).filter(([name]) => isSecretSetting(name)),
+  ),
+})
+
+/** Returns the settings that `commandText` leaves out, a line for each. */
+export const settingsOf = (server: Params): readonly string[] => changedSettings({}, server)
+
+/** Returns the differences in settings that `commandText` leaves out, a line for each. */
+export const changedSettings = (before: Params, after: Params): readonly string[] =>
+  changedKeys(before, after).flatMap((key) => {
+    if (IN_COMMAND.has(key)) return []
+    const [from, to] = [before[key], after[key]].map((value) => (value === undefined ? "nothing" : asJson(value)))
+    return [before[key] === undefined ? `${visible(key)}: ${to}` : `${visible(key)}: ${from} -> ${to}`]
+  })
+
+/** Returns the settings in which two servers differ. */
+export const changedKeys = (before: Params, after: Params): readonly string[] =>
+  [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
+    (key) => !isDeepStrictEqual(before[key], after[key]),
+  )
+
+// ---
+
+/** Throws a ToolError if a server has both a command and a url. */
+function requireOneTarget(server: Params): void {
+  const { command, url } = withAliases(server)
+  if (command === undefined || url === undefined) return
+  const used = isRemote(server) ? "url" : "command"
+  throw new ToolError(
+    "invalid_argument",
+    `The server would have both a command and a url, but svc would use only the ${used}; remove one of them (null in a patch)`,
+  )
+}
+
+/** The settings that `commandText` shows, and the origin of a server. */
+const IN_COMMAND: ReadonlySet<string> = new Set([
+  "command",
+  "args",
+  "url",
+  "serverUrl",
+  "httpUrl",
+  "env",
+  "headers",
+  "cwd",
+  "inheritParentEnv",
+  "envFilter",
+  "oauth",
+  "installedFrom",
+])
+
+/** The settings of a server that have values by name. */
+type ValueSection = "env" | "headers" | "oauth"
+
+/** Also hides the values of all headers, because a header of any name may authorize. */
+const andHeaders =
+  (hides: Hides): Hides =>
+  (name, value, section) =>
+    section === "headers" || hides(name, value, section)
+
+/** Returns the environment, headers, inheritance and OAuth settings of a server. */
+function settingsText(server: Params, hides: Hides): string {
+  const { inheritParentEnv, envFilter, oauth } = server
+  const shown: (...value: Parameters<Hides>) => unknown = (name, value, section) =>
+    typeof value === "string" && hides(name, value, section) ? onlyReferences(value) : value
+  const values = valuesIn(server).map(([name, value, section]) =>
+    value === undefined ? quoted(name) : `${quoted(name)}=${quoted(String(shown(name, value, section)))}`,
+  )
+  if (inheritParentEnv !== undefined) values.push(`inheritParentEnv=${asJson(inheritParentEnv)}`)
+  if (envFilter !== undefined) values.push(`envFilter=${asJson(envFilter)}`)
+  if (isObject(oauth)) {
+    const members = Object.entries(oauth).map(([name, value]) => [name, shown(name, value, "oauth")])
+    values.push(`oauth=${asJson(Object.fromEntries(members))}`)
+  }
+  return values.join(" ")
+}
+
+/** Returns the members of `env` and `headers`. In an `env` array, a name alone has no value. */
+const valuesIn = (server: Params): readonly (readonly [string, string | undefined, ValueSection])[] =>
+  (["env", "headers"] as const).flatMap((key) => {
+    const section = server[key]
+    return Array.isArray(section)
+      ? section.map((one): readonly [string, string | undefined, ValueSection] => {
+          const [name = "", ...rest] = String(one).split("=")
+          return [name, rest.length === 0 ? undefined : rest.join("="), key]
+        })
+      : Object.entries(isObject(section) ? section : {}).map(([name, value]) => [name, String(value), key] as const)
+  })
+
+/** Hides a value except its references to variables. */
+const onlyReferences = (value: string): string =>
+  value.replace(REFERENCE_OR_TEXT, (text, reference: string | undefined) => (reference === undefined ? HIDDEN : text))
+
+/** A reference, or text without one; `$$` is a dollar sign. */
+const REFERENCE_OR_TEXT = /(\$(?:[A-Za-z_]\w*|\{[^}]*\}))|(?:\$\$|[^$]|\$(?![A-Za-z_{]))+/g
+
+const asJson = (value: unknown): string => visible(JSON.stringify(value))
+
+const OWN_WORDS: ReadonlySet<string> = new Set(["connect", "in", "with"])
+
+const PLAIN_WORD = /^[\w@%+=:,./~${}•-]+$/
+const PLAIN_ADDRESS = /^[\w@%+=:,./~${}?&#;!*()'•-]+$/

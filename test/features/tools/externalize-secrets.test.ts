@@ -1,0 +1,98 @@
+import { expect, test } from "bun:test"
+import type { HostEnvironment } from "../../../src/config/plan.ts"
+import {
+  escapeReferences,
+  externalizeSecrets,
+  fillPlaceholders,
+  maskPlaceholders,
+  NO_SECRETS,
+  placeholder,
+} from "../../../src/features/tools/externalize-secrets.ts"
+
+const world = (parent: Record<string, string> = {}, dotenv: Record<string, string> = {}): HostEnvironment => ({
+  platform: "linux",
+  parent,
+  dotenv,
+  home: "/home/me",
+  folder: "/home/me",
+})
+
+test("secrets go to .env, and other values stay", () => {
+  const server = {
+    command: "x",
+    env: { API_TOKEN: "t$$1", REGION: "eu", REF_TOKEN: "${OTHER}", EMPTY_TOKEN: "", ODD: "o" },
+  }
+  expect(externalizeSecrets(server, "W", { names: new Set(["ODD"]), hidden: {} }, world())).toEqual({
+    server: {
+      command: "x",
+      env: { API_TOKEN: "${API_TOKEN}", REGION: "eu", REF_TOKEN: "${OTHER}", EMPTY_TOKEN: "", ODD: "${ODD}" },
+    },
+    variables: { API_TOKEN: "t$1", ODD: "o" },
+    references: ["API_TOKEN", "ODD"],
+  })
+})
+
+test("a client's secret goes to .env too, and nothing else of oauth", () => {
+  const oauth = { clientId: "me", clientSecret: "s$$1", tokenEndpointAuthMethod: "client_secret_post", scopes: ["a"] }
+  expect(externalizeSecrets({ url: "http://h", oauth }, "W", NO_SECRETS, world())).toEqual({
+    server: { url: "http://h", oauth: { ...oauth, clientSecret: "${W_CLIENTSECRET}" } },
+    variables: { W_CLIENTSECRET: "s$1" },
+    references: ["W_CLIENTSECRET"],
+  })
+  const kept = { ...NO_SECRETS, kept: new Set(["clientSecret"]) }
+  expect(externalizeSecrets({ oauth }, "W", kept, world())).toMatchObject({ server: { oauth }, variables: {} })
+})
+
+test("an assertion and an ID token go to .env too", () => {
+  const oauth = {
+    assertion: "jwt-1",
+    subjectToken: "jwt-2",
+    subjectTokenFile: "file",
+    identityProviderClientSecret: "s",
+  }
+  expect(externalizeSecrets({ url: "http://h", oauth }, "W", NO_SECRETS, world())).toMatchObject({
+    server: { oauth: { assertion: "${W_ASSERTION}", subjectToken: "${W_SUBJECTTOKEN}", subjectTokenFile: "file" } },
+    variables: { W_ASSERTION: "jwt-1", W_SUBJECTTOKEN: "jwt-2", W_IDENTITYPROVIDERCLIENTSECRET: "s" },
+  })
+})
+
+test("a variable that has another value is not reused", () => {
+  const named = (parent: Record<string, string>, dotenv: Record<string, string>) =>
+    externalizeSecrets({ env: { A_KEY: "mine" } }, "MY-SERVER", NO_SECRETS, world(parent, dotenv))
+  expect(named({}, { A_KEY: "mine" })).toMatchObject({ server: { env: { A_KEY: "${A_KEY}" } }, variables: {} })
+  expect(named({ A_KEY: "theirs" }, {})).toMatchObject({ variables: { MY_SERVER_A_KEY: "mine" } })
+  expect(named({ A_KEY: "theirs" }, { MY_SERVER_A_KEY: "other" })).toMatchObject({
+    variables: { MY_SERVER_A_KEY_2: "mine" },
+  })
+})
+
+test("a secret in an argument or an address is also replaced with a reference", () => {
+  const server = {
+    args: ["--key", placeholder("key")],
+    url: `http://h/?k=${placeholder("key")}`,
+    headers: { X: "plain" },
+  }
+  expect(externalizeSecrets(server, "s", { names: new Set(), hidden: { key: "sekret" } }, world())).toEqual({
+    server: { args: ["--key", "${S_KEY}"], url: "http://h/?k=${S_KEY}", headers: { X: "plain" } },
+    variables: { S_KEY: "sekret" },
+    references: ["S_KEY"],
+  })
+  expect(maskPlaceholders(server, { hidden: { key: "sekret" } })).toMatchObject({
+    args: ["--key", "•••"],
+    url: "http://h/?k=•••",
+  })
+  expect(fillPlaceholders(server, { hidden: { key: "sekret" } })).toMatchObject({
+    args: ["--key", "sekret"],
+    url: "http://h/?k=sekret",
+  })
+  // An option is not a secret: it decides what runs.
+  expect(maskPlaceholders(server, { hidden: { key: "--require=/x.cjs" } })).toMatchObject({
+    args: ["--key", "--require=/x.cjs"],
+  })
+})
+
+test("a text is literal unless the whole text is a reference", () => {
+  expect([escapeReferences("${A}"), escapeReferences("$A"), escapeReferences("x${A}"), escapeReferences("1$")]).toEqual(
+    ["${A}", "$$A", "x$${A}", "1$$"],
+  )
+})
