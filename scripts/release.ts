@@ -24,7 +24,7 @@ import { checkMachO } from "./release/macho.ts"
 import { homebrewFormula, scoopManifest, wingetManifests } from "./release/manifests.ts"
 import { readSigningKey, type SigningKey, signMinisign } from "./release/minisign.ts"
 import { npmLauncher, npmName, npmPlatform } from "./release/npm.ts"
-import { rpm, rpmName } from "./release/rpm.ts"
+import { checkRpmbuild, rpm, rpmName } from "./release/rpm.ts"
 import { sbomOf } from "./release/sbom.ts"
 
 const root = join(import.meta.dir, "..")
@@ -48,6 +48,7 @@ async function release(): Promise<void> {
   const repository = values.repository ?? ("repository" in manifest ? manifest.repository : undefined)
   const facts = factsOf(manifest, repository, new Date(Number(git("log", "-1", "--format=%ct")) * 1000))
   const key = values.unsigned === true ? undefined : signingKey()
+  checkRpmbuild()
   const programs = values.programs ?? (await build(facts, key))
   const out = values.out ?? join(root, "dist", "release")
   rmSync(out, { recursive: true, force: true })

@@ -1,4 +1,4 @@
-/** Writes archives: tar (ustar), ar and cpio (newc). All files belong to root and have one date, so that the same input gives the same bytes. */
+/** Writes archives: tar (ustar) and ar. All files belong to root and have one date, so that the same input gives the same bytes. */
 
 /** A file of an archive. `path` is relative and has no `./`; its folders come by themselves. */
 export type PackedFile = { readonly path: string; readonly mode: number; readonly content: Uint8Array }
@@ -33,29 +33,17 @@ export function ar(files: readonly PackedFile[], date: Date): Buffer {
   return Buffer.concat([Buffer.from("!<arch>\n"), ...parts])
 }
 
-/** Returns a cpio archive in the format newc, as the payload of RPM packages is. Each path begins with `./`. */
-export function cpio(files: readonly PackedFile[], date: Date): Buffer {
-  const entries = files.flatMap(({ path, mode, content }, index) => [
-    cpioHeader(`./${path}`, [index + 1, FILE_TYPE | mode, 0, 0, 1, seconds(date), content.length]),
-    padded(content, 4),
-  ])
-  return Buffer.concat([...entries, cpioHeader("TRAILER!!!", [0, 0, 0, 0, 1, 0, 0])])
-}
-
 /** Returns a date in seconds since 1970. */
 export const seconds = (date: Date): number => Math.floor(date.getTime() / 1000)
-
-/** The bits that mark a regular file in its mode. */
-export const FILE_TYPE = 0o100000
-
-/** Returns bytes with zeros after them, up to a multiple of `size`. */
-export function padded(bytes: Uint8Array, size: number): Buffer {
-  return Buffer.concat([bytes, Buffer.alloc((size - (bytes.length % size)) % size)])
-}
 
 // ---
 
 const TAR_BLOCK = 512
+
+/** Returns bytes with zeros after them, up to a multiple of `size`. */
+function padded(bytes: Uint8Array, size: number): Buffer {
+  return Buffer.concat([bytes, Buffer.alloc((size - (bytes.length % size)) % size)])
+}
 
 function foldersOf(paths: readonly string[]): readonly string[] {
   const folders = new Set<string>()
@@ -85,11 +73,4 @@ function tarHeader(path: string, mode: number, size: number, date: Date, type: "
   const sum = header.reduce((total, byte) => total + byte, 0)
   header.write(`${sum.toString(8).padStart(6, "0")}\0 `, 148)
   return header
-}
-
-/** `numbers`: inode, mode, owner, group, links, date, size. */
-function cpioHeader(name: string, numbers: readonly number[]): Buffer {
-  const fields = [...numbers, 0, 0, 0, 0, Buffer.byteLength(name) + 1, 0]
-  const text = `070701${fields.map((field) => field.toString(16).padStart(8, "0")).join("")}${name}\0`
-  return padded(Buffer.from(text), 4)
 }
