@@ -90,7 +90,6 @@ const TO_TURN: readonly string[] = [
   "session/internal-call.ts -> features/tools/toolbox.ts",
   "session/relay.ts -> features/results/fit-result.ts",
   "session/relay.ts -> features/results/result-budget.ts",
-  "session/relay.ts -> features/results/streamed-answer.ts",
   "session/server-capabilities.ts -> features/results/result-budget.ts",
   "session/session.ts -> features/results/result-budget.ts",
   "session/subscriptions-listen.ts -> features/results/result-budget.ts",

@@ -67,7 +67,7 @@ const COMPOSED = [
   "src/features/system/purge.ts",
   "src/features/tools/update-plan.ts",
   "src/wire/frame.ts",
-  "src/features/results/member-marks.ts",
+  "src/wire/member-marks.ts",
   "src/wire/message.ts",
 ]
 

@@ -25,7 +25,6 @@ import { identityOf, scopeIncludes } from "../catalog/scope.ts"
 import { isReadOnly } from "../catalog/signature.ts"
 import { REPLICA_CLIENT_HEADER, REPLICA_CONTINUES_HEADER, runsElsewhere } from "../config/server-spec.ts"
 import { budgetFor } from "../features/results/result-budget.ts"
-import { StreamedAnswer } from "../features/results/streamed-answer.ts"
 import { sha256 } from "../lib/digest.ts"
 import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
 import { cutText } from "../lib/text.ts"
@@ -44,6 +43,7 @@ import {
   type Request,
   type Response,
 } from "../wire/message.ts"
+import { StreamedAnswer } from "./streamed-answer.ts"
 
 /** An answer; a promise is made only if something is waited for. */
 export type Answering = Answer | Promise<Answer>

@@ -1,7 +1,7 @@
 /** Stores one large value of a result, and keeps the parts that the answer shows: its beginning, end and shape. */
 import { cutText } from "../../lib/text.ts"
+import { sizeOfCharacter } from "../../wire/json-scanner.ts"
 import { asText, isObject } from "../../wire/message.ts"
-import { sizeOfCharacter } from "./json-scanner.ts"
 import { TextShape } from "./result-shape.ts"
 import type { ResultWriter, StoredResult } from "./result-store.ts"
 

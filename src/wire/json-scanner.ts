@@ -3,17 +3,9 @@
  * is a value. The scanner takes nothing of any other token that the chunk cuts off: the caller passes the token again, together
  * with the next bytes. From: RFC 8259.
  */
-import { MAX_DEPTH } from "../../lib/json.ts"
-import { decode } from "../../wire/frame.ts"
-import {
-  endOfEscape,
-  endOfLiteral,
-  endOfName,
-  endOfNumber,
-  endOfPlain,
-  endOfString,
-  skipSpace,
-} from "../../wire/grammar.ts"
+import { MAX_DEPTH } from "../lib/json.ts"
+import { decode } from "./frame.ts"
+import { endOfEscape, endOfLiteral, endOfName, endOfNumber, endOfPlain, endOfString, skipSpace } from "./grammar.ts"
 
 export class JsonScanner {
   /** The number of open containers. */

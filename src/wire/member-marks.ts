@@ -5,8 +5,8 @@
  *     {"a":1,"1":2,"a":3}
  *     {"SECRET0:a":1,"SECRET1:1":2,"a":3}
  */
-import { decode, encode } from "../../wire/frame.ts"
-import { endOfString, skipSpace } from "../../wire/grammar.ts"
+import { decode, encode } from "./frame.ts"
+import { endOfString, skipSpace } from "./grammar.ts"
 
 /**
  * Returns a message with `secret` and a number before the names that must be marked: numbers, and all but the last of the equal

@@ -1,7 +1,7 @@
 /** Marked members stay in the order in which they are written. */
 import { expect, test } from "bun:test"
-import { markMembers, withoutMarks } from "../../../src/features/results/member-marks.ts"
-import { decode, encode } from "../../../src/wire/frame.ts"
+import { decode, encode } from "../../src/wire/frame.ts"
+import { markMembers, withoutMarks } from "../../src/wire/member-marks.ts"
 
 const marked = (text: string): string => decode(markMembers(encode(text), "S"))
 

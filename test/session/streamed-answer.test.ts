@@ -1,11 +1,11 @@
 /** A large answer that passes while it arrives is the same JSON as one that is read whole, or it is broken off with a reason. */
 import { describe, expect, test } from "bun:test"
-import { Connection } from "../../../src/backend/connection.ts"
-import { systemClock } from "../../../src/lib/clock.ts"
-import { createMarker } from "../../../src/lib/seal.ts"
-import { relay } from "../../../src/session/relay.ts"
-import { createRequestIds, decode, encode } from "../../../src/wire/frame.ts"
-import { AGGREGATE, fakeClient, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../../fakes.ts"
+import { Connection } from "../../src/backend/connection.ts"
+import { systemClock } from "../../src/lib/clock.ts"
+import { createMarker } from "../../src/lib/seal.ts"
+import { relay } from "../../src/session/relay.ts"
+import { createRequestIds, decode, encode } from "../../src/wire/frame.ts"
+import { AGGREGATE, fakeClient, fakeExchange, fakeGateway, fakePeer, fakeSpec } from "../fakes.ts"
 
 const ids = createRequestIds("Rand0m")
 

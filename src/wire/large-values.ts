@@ -12,8 +12,8 @@
  *  4. A placeholder is numbered and unguessable: no text of a server can be taken for it.
  */
 import { isUtf8 } from "node:buffer"
-import { randomText } from "../../lib/random.ts"
-import { encode } from "../../wire/frame.ts"
+import { randomText } from "../lib/random.ts"
+import { encode } from "./frame.ts"
 import { JsonScanner } from "./json-scanner.ts"
 
 export type LargeValueEvents = {

@@ -1,21 +1,21 @@
 /**
  * Sends a large answer of a backend to the client while it arrives.
  *
- *  1. The large values of the result pass unchanged (features/results/large-values.ts). The rest of the frame is rendered like any answer that
+ *  1. The large values of the result pass unchanged (wire/large-values.ts). The rest of the frame is rendered like any answer that
  *     is not relayed as bytes, with placeholders for the values: once when a value begins, to send the part before it, and once at
  *     the end.
  *  2. A part that was sent cannot be changed. If the end of the frame would change it, the answer fails. To prevent that, all
- *     members stay where they are written (features/results/member-marks.ts).
+ *     members stay where they are written (wire/member-marks.ts).
  *  3. An answer that fails is broken off: the client sees an error, and never a shorter answer.
  */
-import type { AnswerTaker } from "../../backend/connection.ts"
-import type { Answer } from "../../call/answer.ts"
-import type { AnswerBody } from "../../call/client.ts"
-import { BackendError } from "../../lib/errors.ts"
-import { parseFrame, textOf } from "../../wire/frame.ts"
-import { isObject, type Params, type Response } from "../../wire/message.ts"
-import { LargeValues } from "./large-values.ts"
-import { markMembers, withoutMarks } from "./member-marks.ts"
+import type { AnswerTaker } from "../backend/connection.ts"
+import type { Answer } from "../call/answer.ts"
+import type { AnswerBody } from "../call/client.ts"
+import { BackendError } from "../lib/errors.ts"
+import { parseFrame, textOf } from "../wire/frame.ts"
+import { LargeValues } from "../wire/large-values.ts"
+import { markMembers, withoutMarks } from "../wire/member-marks.ts"
+import { isObject, type Params, type Response } from "../wire/message.ts"
 
 export class StreamedAnswer implements AnswerTaker {
   private readonly values = new LargeValues(this)

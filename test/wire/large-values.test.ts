@@ -1,7 +1,7 @@
 /** Large values pass while the rest of the frame is kept: together they are the frame, however it is cut. */
 import { expect, test } from "bun:test"
-import { LargeValues } from "../../../src/features/results/large-values.ts"
-import { randomFrom } from "../../random.ts"
+import { LargeValues } from "../../src/wire/large-values.ts"
+import { randomFrom } from "../random.ts"
 
 type Split = { readonly frame: Uint8Array; readonly values: number; readonly passed: number }
 
