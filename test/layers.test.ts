@@ -62,7 +62,7 @@ const TO_TURN: readonly string[] = [
   "features/doctor/doctor.ts -> app/http-service.ts",
   "features/doctor/doctor.ts -> commands/command-context.ts",
   "features/doctor/installation.ts -> commands/command-context.ts",
-  "features/doctor/limit-issues.ts -> commands/command-context.ts",
+  "serve/limit-issues.ts -> commands/command-context.ts",
   "features/rest/admin-interface.ts -> app/internal-tools.ts",
   "features/rest/admin-interface.ts -> app/runtime.ts",
   "features/rest/admin-interface.ts -> app/serve-options.ts",

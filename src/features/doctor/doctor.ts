@@ -20,11 +20,11 @@ import { counted } from "../../lib/text.ts"
 import { version } from "../../lib/version.ts"
 import type { ServerState } from "../../report/server-state.ts"
 import { sharedStateNotes } from "../../report/shared-state.ts"
+import { DEFINITIONS, findLimitIssues } from "../../serve/limit-issues.ts"
 import { readTexts } from "../../store/documents.ts"
 import { checkClients, checkLeftovers, checkPermissions } from "./doctor-files.ts"
 import { checkRemotes, headerFix, urlFix } from "./doctor-remotes.ts"
 import type { Finding, Installation } from "./installation.ts"
-import { DEFINITIONS, findLimitIssues } from "./limit-issues.ts"
 
 /** Runs all checks. Calls `onslow` with the subject of each that takes longer than a second. */
 export async function diagnose(
