@@ -67,7 +67,8 @@ async function main(words: readonly string[]): Promise<number> {
 async function secretsOf({ command, args }: FoundCommand): Promise<readonly string[]> {
   const definitions = (typeof command.args === "function" ? await command.args() : await command.args) ?? {}
   if (!("config" in definitions)) return []
-  const { configuredSecrets, openContext } = await import("./commands/command-context.ts")
+  const { configuredSecrets } = await import("./serve/local-configuration.ts")
+  const { openContext } = await import("./commands/command-context.ts")
   try {
     return configuredSecrets(openContext(parseArgs([...args], definitions)))
   } catch {

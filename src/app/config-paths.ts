@@ -7,9 +7,6 @@ import { homeDirectory } from "../lib/home-directory.ts"
 import { proxyEndpoint } from "../serve/control-socket.ts"
 import { type Paths, pathsOf } from "../store/paths.ts"
 
-/** The port of `svc serve` unless another one is named. */
-export const DEFAULT_PORT = 3050
-
 /** The flags that name the configuration. */
 export const CONFIG_ARGS = {
   config: { type: "string", description: "Configuration file", valueHint: "path" },

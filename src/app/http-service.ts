@@ -2,6 +2,7 @@
 import { existsSync, lstatSync, unlinkSync } from "node:fs"
 import { type AdminInterface, createAdminInterface } from "../features/rest/admin-interface.ts"
 import { LOGIN_PATH } from "../features/rest/admin-login.ts"
+import { localUrl } from "../lib/address.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { exposition } from "../report/metrics.ts"
@@ -12,16 +13,15 @@ import {
   HEALTH_LIMIT,
   TRUST_NO_PROXY,
 } from "../serve/address-rate-limit.ts"
-import { callControl } from "../serve/control-socket.ts"
 import { createCors } from "../serve/cors.ts"
 import { createHealth } from "../serve/health.ts"
 import { createHostCheck } from "../serve/host-check.ts"
 import { createMetricsEndpoint } from "../serve/metrics.ts"
 import { createCallback } from "../serve/oauth-callback.ts"
+import { describePortInUse } from "../serve/port-in-use.ts"
 import { type Listening, listenHttp } from "../serve/server.ts"
 import { createServerCards, isPublicDocument, type ServerCardOptions } from "../serve/server-card.ts"
 import type { Paths } from "../store/paths.ts"
-import { isObject } from "../wire/message.ts"
 import { UNIX_SOCKET } from "./refused-logins.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
@@ -229,32 +229,6 @@ export async function startHttp(
   }
 }
 
-/** Returns a message about a port in use: by the svc of this configuration, another svc, or another program. */
-export async function describePortInUse(
-  address: { readonly hostname: string; readonly port: number },
-  paths: Paths | undefined,
-): Promise<string> {
-  const own = paths === undefined ? undefined : await callControl(paths, "status", {}, PROBE_MS).catch(() => undefined)
-  if (isObject(own) && own.demo === true) return `the demo already runs, at ${own.endpoint}; \`svc stop\` ends it`
-  if (paths !== undefined && isObject(own) && typeof own.url === "string")
-    return `svc already runs for ${paths.file}, at ${own.endpoint ?? own.url}; stop it with \`svc stop\`, or choose another --config-dir`
-  const { hostname } = new URL(
-    localUrl(new URL(`http://${address.hostname.includes(":") ? `[${address.hostname}]` : address.hostname}`)),
-  )
-  const answers = await Promise.all(
-    ["http", "https"].map((scheme) =>
-      fetch(`${scheme}://${hostname}:${address.port}/health`, {
-        signal: AbortSignal.timeout(PROBE_MS),
-        tls: { rejectUnauthorized: false },
-      })
-        .then((response) => response.json())
-        .catch(() => undefined),
-    ),
-  )
-  const isSvc = answers.some((answer) => isObject(answer) && isObject(answer.servers) && isObject(answer.configuration))
-  return `port ${address.port} on ${address.hostname} is in use${isSvc ? " by another svc" : ""}; choose another with --port`
-}
-
 // ---
 
 const authentication = ({ auth, authIssuer }: ServeOptions): ServerCardOptions["auth"] => {
@@ -280,8 +254,6 @@ async function clearSocket(path: string): Promise<void> {
   unlinkSync(path)
 }
 
-const PROBE_MS = 1000
-
 const hasAddress = (hostname: string): Promise<boolean> =>
   process
     .getBuiltinModule("node:dns/promises")
@@ -290,10 +262,3 @@ const hasAddress = (hostname: string): Promise<boolean> =>
       () => true,
       () => false,
     )
-
-/** Returns the address of a listener as a browser on this machine reaches it. */
-function localUrl(url: URL): string {
-  const local = new URL(url)
-  if (local.hostname === "0.0.0.0" || local.hostname === "[::]") local.hostname = "127.0.0.1"
-  return local.href
-}

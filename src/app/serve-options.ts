@@ -10,9 +10,10 @@ import { LOG_LEVELS } from "../lib/log.ts"
 import { didYouMean } from "../lib/nearest.ts"
 import { HEALTH_LEVELS } from "../report/health.ts"
 import { parseTrustProxy, type TrustProxy } from "../serve/address-rate-limit.ts"
+import { DEFAULT_PORT } from "../serve/default-address.ts"
 import type { ServerOptions } from "../serve/server.ts"
 import { type ClusterUrl, readClusterUrl } from "./cluster-url.ts"
-import { CONFIG_ARGS, DEFAULT_PORT } from "./config-paths.ts"
+import { CONFIG_ARGS } from "./config-paths.ts"
 
 type Given = ReturnType<typeof readOptions>
 

@@ -4,7 +4,7 @@
  */
 import type { CommandDef } from "citty"
 import { answerOAuthControl, openUpstreamOAuth } from "../app/upstream-oauth.ts"
-import { CONTEXT_ARGS, type CommandContext, configuredSecrets, openContext } from "../commands/command-context.ts"
+import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
 import { openBrowser } from "../commands/open-browser.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { AuthStatus, OAuth, StartedAuthorization } from "../features/oauth/oauth.ts"
@@ -15,6 +15,7 @@ import { publicMessage, statusOfFault, UnavailableError } from "../lib/errors.ts
 import { unknownNameError } from "../lib/nearest.ts"
 import { print, say, table } from "../lib/output.ts"
 import { createRedactor } from "../lib/redact.ts"
+import { configuredSecrets, type LocalConfiguration } from "../serve/local-configuration.ts"
 import { CALLBACK_PATH, takeAnswer } from "../serve/oauth-callback.ts"
 import { planDocument } from "../template/instance.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -124,11 +125,11 @@ const PROGRESS_MS = 15_000
 
 type AskOAuth = (method: string, params: Params) => Promise<unknown>
 
-const specsOf = (context: CommandContext): readonly ServerSpec[] =>
+const specsOf = (context: LocalConfiguration): readonly ServerSpec[] =>
   planDocument(context.document(), context.world()).plan.specs
 
 /** Connects to the running svc; if none runs, this process answers the requests itself. */
-async function connect(context: CommandContext): Promise<AskOAuth> {
+async function connect(context: LocalConfiguration): Promise<AskOAuth> {
   if ((await context.ask("hello")) !== undefined) return context.ask
   const oauth: OAuth = openUpstreamOAuth(context.paths, {
     log: { debug() {}, info() {}, warn: (message) => say(`warning: ${message}`), error: say },

@@ -2,15 +2,7 @@
 import type { CommandDef } from "citty"
 import { tokensFile } from "../app/inbound-auth.ts"
 import { readResultBudget } from "../app/serve-options.ts"
-import {
-  CONTEXT_ARGS,
-  type CommandContext,
-  defaultAddress,
-  openContext,
-  statusIfAnswered,
-  TAG_ARGS,
-  tagsOf,
-} from "../commands/command-context.ts"
+import { CONTEXT_ARGS, openContext, TAG_ARGS, tagsOf } from "../commands/command-context.ts"
 import { FOLLOW_ARGS, followChange } from "../commands/follow.ts"
 import { readSections } from "../config/sections.ts"
 import { TOOL_LISTINGS } from "../config/tool-listing.ts"
@@ -19,6 +11,8 @@ import { readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { didYouMean } from "../lib/nearest.ts"
 import { print, say, table } from "../lib/output.ts"
+import { defaultAddress } from "../serve/default-address.ts"
+import { type LocalConfiguration, statusIfAnswered } from "../serve/local-configuration.ts"
 import {
   type ClientToken,
   createToken,
@@ -158,10 +152,13 @@ export const token: CommandDef = {
 }
 
 /** Returns the tokens by id. Throws an UnavailableError if their file is malformed or readable by others. */
-export const tokensOf = ({ paths }: CommandContext) => readTokens(tokensFile(paths), process.platform).tokens
+export const tokensOf = ({ paths }: LocalConfiguration) => readTokens(tokensFile(paths), process.platform).tokens
 
 /** Warns about a token that may not be intended: without a name, without limits, or for tags that no server has. */
-function warningsAbout(context: CommandContext, { name, tags, metricsOnly, expires }: ClientToken): readonly string[] {
+function warningsAbout(
+  context: LocalConfiguration,
+  { name, tags, metricsOnly, expires }: ClientToken,
+): readonly string[] {
   const known = knownTags(context)
   const unknown = (tags ?? []).filter((tag) => known !== undefined && !known.includes(tag))
   const bounds = [...(tags === undefined ? ["--tags"] : []), ...(expires === undefined ? ["--expires"] : [])]
@@ -181,7 +178,7 @@ function warningsAbout(context: CommandContext, { name, tags, metricsOnly, expir
 }
 
 /** Returns the tags of all servers and templates; undefined if the configuration cannot be read. */
-function knownTags(context: CommandContext): readonly string[] | undefined {
+function knownTags(context: LocalConfiguration): readonly string[] | undefined {
   try {
     const { servers, templates } = readSections(context.document())
     return [...servers, ...templates].flatMap(({ config }) => config?.tags ?? [])
@@ -197,7 +194,7 @@ function warnIfAway(away: string | undefined): void {
 }
 
 /** Returns how a client uses a token. Does not contain it: stderr often ends up in logs. */
-async function snippet(context: CommandContext): Promise<string> {
+async function snippet(context: LocalConfiguration): Promise<string> {
   const url = (await statusIfAnswered(context))?.endpoint ?? `${defaultAddress()}mcp`
   return [
     "use it, in place of TOKEN:",
@@ -208,7 +205,7 @@ async function snippet(context: CommandContext): Promise<string> {
 
 /** Changes the tokens under the lock; those that are removed are revoked. The file stays readable by its owner alone. */
 export async function changeTokens(
-  { paths }: CommandContext,
+  { paths }: LocalConfiguration,
   edit: (tokens: ReadonlyMap<string, ClientToken>) => ReadonlyMap<string, ClientToken>,
 ): Promise<void> {
   const file = tokensFile(paths)

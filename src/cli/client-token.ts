@@ -1,9 +1,10 @@
 /** Finds, creates and revokes the token in the entry that connects a client to svc. */
-import type { CommandContext } from "../commands/command-context.ts"
+
 import { followChange } from "../commands/follow.ts"
 import type { ClientName } from "../features/connect/clients.ts"
 import { systemClock } from "../lib/clock.ts"
 import { counted } from "../lib/text.ts"
+import type { LocalConfiguration } from "../serve/local-configuration.ts"
 import { createToken, findToken } from "../store/client-tokens.ts"
 import { changeTokens, tokensOf } from "./auth-token.ts"
 
@@ -12,11 +13,11 @@ export const tokenIn = (entry: unknown): string | undefined =>
   /Bearer (svc_[0-9a-f]{12}_[\w-]{43})/.exec(JSON.stringify(entry) ?? "")?.[1]
 
 /** Whether svc accepts a token now. */
-export const isAccepted = (context: CommandContext, token: string): boolean =>
+export const isAccepted = (context: LocalConfiguration, token: string): boolean =>
   findToken(token, tokensOf(context), systemClock.now()) !== undefined
 
 /** Returns a unique name for a new token of a client: a client may be connected twice, for example in two scopes. */
-export function clientTokenName(context: CommandContext, client: ClientName): string {
+export function clientTokenName(context: LocalConfiguration, client: ClientName): string {
   const taken = new Set([...tokensOf(context).values()].map((one) => one.name))
   let unique: string = client
   for (let number = 2; taken.has(unique); number++) unique = `${client}-${number}`
@@ -25,7 +26,7 @@ export function clientTokenName(context: CommandContext, client: ClientName): st
 
 /** Creates a token for a client. Returns its text. */
 export async function createClientToken(
-  context: CommandContext,
+  context: LocalConfiguration,
   client: ClientName,
   args: Readonly<Record<string, unknown>>,
 ): Promise<string> {
@@ -37,7 +38,7 @@ export async function createClientToken(
 
 /** Revokes the tokens that a client no longer has. */
 export async function revokeTokens(
-  context: CommandContext,
+  context: LocalConfiguration,
   args: Readonly<Record<string, unknown>>,
   texts: readonly string[],
 ): Promise<void> {

@@ -9,7 +9,7 @@
 import { existsSync, readFileSync } from "node:fs"
 import { isAbsolute, join, resolve } from "node:path"
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, type CommandContext, openContext } from "../commands/command-context.ts"
+import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
 import { finishChange, START_ARGS, type WrittenChange } from "../commands/follow.ts"
 import { addVariables } from "../config/dotenv.ts"
 import { addServer, writtenServers } from "../config/edit.ts"
@@ -32,6 +32,7 @@ import { visible } from "../lib/log.ts"
 import { say, table } from "../lib/output.ts"
 import { isInteractive, promptLine, promptYesNo } from "../lib/prompt.ts"
 import { shortPath } from "../lib/text.ts"
+import type { LocalConfiguration } from "../serve/local-configuration.ts"
 import { createMissing, readTexts } from "../store/documents.ts"
 import { decodeText, readRegularFile } from "../store/files.ts"
 import { changeDocuments, type WrittenDocuments } from "../store/transaction.ts"
@@ -131,7 +132,7 @@ function notImported(names: readonly string[], isDryRun: boolean): string {
 
 /** Decides what the import does with each server, and under which name: different servers with the same name get a number. */
 async function compare(
-  context: CommandContext,
+  context: LocalConfiguration,
   found: readonly Found[],
   addresses: readonly string[],
 ): Promise<readonly Row[]> {
@@ -184,7 +185,7 @@ async function answersAsSvc({ url }: Params): Promise<boolean> {
 type Ready = { readonly name: string; readonly server: Params; readonly variables: Readonly<Record<string, string>> }
 
 /** Asks for the values of `${input:…}` that no variable has yet. Without a terminal, names the variables to set. */
-async function askInputs(context: CommandContext, rows: readonly Row[]): Promise<readonly Ready[]> {
+async function askInputs(context: LocalConfiguration, rows: readonly Row[]): Promise<readonly Ready[]> {
   const world = context.world()
   const answers = new Map<string, string>()
   const ready: Ready[] = []
@@ -223,7 +224,7 @@ const withVariables = (server: Params, name: string): Params =>
 
 /** Writes servers to mcp.json, and their secrets to `.env`. */
 function write(
-  { paths, worldOf }: CommandContext,
+  { paths, worldOf }: LocalConfiguration,
   servers: readonly Ready[],
   written: WrittenDocuments,
 ): WrittenDocuments {

@@ -7,7 +7,7 @@
  */
 import { statSync } from "node:fs"
 import type { CommandDef } from "citty"
-import { type CommandContext, openContext, runningUrl } from "../commands/command-context.ts"
+import { openContext } from "../commands/command-context.ts"
 import {
   agreed,
   CLIENT_ARGS,
@@ -40,6 +40,7 @@ import { homeDirectory } from "../lib/home-directory.ts"
 import { print, say, stdoutLook, table } from "../lib/output.ts"
 import { wrap } from "../lib/table.ts"
 import { counted, shortPath } from "../lib/text.ts"
+import { type LocalConfiguration, runningUrl } from "../serve/local-configuration.ts"
 import { readTexts } from "../store/documents.ts"
 import type { Paths } from "../store/paths.ts"
 import { clientTokenName, createClientToken, isAccepted, tokenIn } from "./client-token.ts"
@@ -147,7 +148,7 @@ type PlannedConnection = {
 
 /** Plans the entry of a client. Throws a RequestError, or a ConfigError if the client's file is malformed. */
 async function planConnection(
-  context: CommandContext,
+  context: LocalConfiguration,
   target: ClientTarget,
   args: Readonly<Record<string, unknown>>,
 ): Promise<PlannedConnection> {
@@ -248,7 +249,7 @@ async function runClientCommand(command: readonly string[] | undefined): Promise
   }
 }
 
-async function listClients(context: CommandContext, asJson: boolean): Promise<number> {
+async function listClients(context: LocalConfiguration, asJson: boolean): Promise<number> {
   const addresses = await svcAddresses(context)
   const rows = CLIENTS.flatMap((client) =>
     clientFiles(client, clientHost()).map((file) => {
@@ -296,7 +297,7 @@ async function listClients(context: CommandContext, asJson: boolean): Promise<nu
 }
 
 function stateOf(
-  context: CommandContext,
+  context: LocalConfiguration,
   target: ClientTarget,
   addresses: readonly string[],
 ): { readonly state: string; readonly name?: string } {

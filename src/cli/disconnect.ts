@@ -1,6 +1,6 @@
 /** `svc disconnect`: removes svc from the configuration of an MCP client. Also implements `--undo`, for `svc connect` too. */
 import type { CommandDef } from "citty"
-import { type CommandContext, openContext } from "../commands/command-context.ts"
+import { openContext } from "../commands/command-context.ts"
 import {
   agreed,
   CLIENT_ARGS,
@@ -23,6 +23,7 @@ import { svcAddresses } from "../features/connect/client-endpoint.ts"
 import { clientRow } from "../features/connect/clients.ts"
 import { readForeignServers } from "../features/connect/import.ts"
 import { print } from "../lib/output.ts"
+import type { LocalConfiguration } from "../serve/local-configuration.ts"
 import { isAccepted, revokeTokens, tokenIn } from "./client-token.ts"
 
 export const disconnect: CommandDef = {
@@ -68,7 +69,7 @@ export const disconnect: CommandDef = {
 
 /** Undoes the last change of a client's file, for `--undo`. Returns the exit code. */
 export async function undoLast(
-  context: CommandContext,
+  context: LocalConfiguration,
   target: ClientTarget,
   args: Readonly<Record<string, unknown>>,
 ): Promise<number> {

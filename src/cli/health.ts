@@ -1,15 +1,6 @@
 /** `svc health`: shows the health of svc, or, for pipelines, waits until it is ready. */
 import type { CommandDef } from "citty"
-import {
-  CONTEXT_ARGS,
-  type CommandContext,
-  defaultAddress,
-  namedPort,
-  notRunning,
-  openContext,
-  runningStatus,
-  runningUrl,
-} from "../commands/command-context.ts"
+import { CONTEXT_ARGS, notRunning, openContext } from "../commands/command-context.ts"
 import { Backoff } from "../lib/backoff.ts"
 import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
@@ -23,6 +14,8 @@ import { HEALTH_LEVELS, type HealthLevel, overallHealth } from "../report/health
 import { type ServerState, stateCell } from "../report/server-state.ts"
 import { sharedStateNotes } from "../report/shared-state.ts"
 import type { Status } from "../report/status.ts"
+import { defaultAddress, namedPort } from "../serve/default-address.ts"
+import { type LocalConfiguration, runningStatus, runningUrl } from "../serve/local-configuration.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 export const health: CommandDef = {
@@ -130,7 +123,7 @@ async function askHttp(url: string, path: HealthPath): Promise<HealthReply> {
 }
 
 /** Whether the svc of this configuration runs, on `port` if one is given. */
-async function runsAt(context: CommandContext, port: number | undefined): Promise<boolean> {
+async function runsAt(context: LocalConfiguration, port: number | undefined): Promise<boolean> {
   const url = await runningUrl(context)
   return url !== undefined && (port === undefined || new URL(url).port === String(port))
 }
@@ -187,7 +180,7 @@ function notesOfUnawaited({ servers, summary }: Params): readonly string[] {
 }
 
 /** Returns a function that asks over the control socket, which allows any level of detail. */
-function askControl({ ask, paths }: CommandContext, level: HealthLevel): AskHealth {
+function askControl({ ask, paths }: LocalConfiguration, level: HealthLevel): AskHealth {
   return async (path) => {
     const answer = await ask("health", { path, level })
     if (!isObject(answer) || !isObject(answer.body)) throw notRunning(paths)

@@ -1,7 +1,7 @@
 /** `svc mcp list` and `svc mcp status`: show the servers in the configuration, with their state if svc is running. */
 import type { CommandDef } from "citty"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
-import { CONTEXT_ARGS, findIssues, ONE_SERVER_ARG, openContext, runningStatus } from "../commands/command-context.ts"
+import { CONTEXT_ARGS, ONE_SERVER_ARG, openContext } from "../commands/command-context.ts"
 import { writtenName, writtenServers } from "../config/edit.ts"
 import { type EffectiveValue, effectiveOf, valueText } from "../config/effective.ts"
 import type { ToolResultSizes } from "../features/results/result-sizes.ts"
@@ -15,6 +15,7 @@ import { idleStateOf, stateCell, TONE_BY_STATE } from "../report/server-state.ts
 import { describeServers, runningServers } from "../report/servers.ts"
 import { sharedStateNotes } from "../report/shared-state.ts"
 import type { ServerStatus, Status } from "../report/status.ts"
+import { findIssues, runningStatus } from "../serve/local-configuration.ts"
 import { readTexts } from "../store/documents.ts"
 
 export const list: CommandDef = {

@@ -1,12 +1,13 @@
 /** `svc mcp tools approve`: shows what has changed in the definitions of tools, and approves them. */
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../commands/command-context.ts"
+import { CONTEXT_ARGS, notRunning, openContext } from "../commands/command-context.ts"
 import type { DiffLine } from "../lib/line-diff.ts"
 import { print, say, stderrLook, stdoutLook } from "../lib/output.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { type Look, paint } from "../lib/terminal.ts"
 import { counted } from "../lib/text.ts"
 import type { Approval } from "../report/approvals.ts"
+import type { LocalConfiguration } from "../serve/local-configuration.ts"
 import { isObject } from "../wire/message.ts"
 
 export const approve: CommandDef = {
@@ -58,7 +59,7 @@ export const approve: CommandDef = {
 const CONTEXT = 2
 
 /** Returns the changes of one tool, or of all tools of a server, which come in several answers. */
-async function findChanges(context: CommandContext, server: string, tool: unknown): Promise<readonly Approval[]> {
+async function findChanges(context: LocalConfiguration, server: string, tool: unknown): Promise<readonly Approval[]> {
   const changes: Approval[] = []
   for (let from: unknown = 0; from !== undefined; ) {
     const answer = await context.ask("approvals", { name: server, tool, from })

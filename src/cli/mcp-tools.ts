@@ -9,13 +9,7 @@ import {
   unknownOverrides,
   unknownOverridesText,
 } from "../catalog/tool-settings.ts"
-import {
-  CONTEXT_ARGS,
-  type CommandContext,
-  notRunning,
-  openContext,
-  statusIfAnswered,
-} from "../commands/command-context.ts"
+import { CONTEXT_ARGS, notRunning, openContext } from "../commands/command-context.ts"
 import { editServers } from "../commands/edit-servers.ts"
 import { FOLLOW_ARGS } from "../commands/follow.ts"
 import { type Edit, setToolDisabled, writtenName, writtenServers } from "../config/edit.ts"
@@ -26,6 +20,7 @@ import { visible } from "../lib/log.ts"
 import { print, say, table } from "../lib/output.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { runningServers } from "../report/servers.ts"
+import { type LocalConfiguration, statusIfAnswered } from "../serve/local-configuration.ts"
 import { readTexts } from "../store/documents.ts"
 import { pinnedTools, toolPinsFile } from "../store/tool-pins.ts"
 import { isObject } from "../wire/message.ts"
@@ -110,7 +105,7 @@ type FoundTools = {
 }
 
 /** Prints the tools of all servers. Throws the reason if no tools are known because no running svc could answer. */
-async function listAll(context: CommandContext, args: Readonly<Record<string, unknown>>): Promise<number> {
+async function listAll(context: LocalConfiguration, args: Readonly<Record<string, unknown>>): Promise<number> {
   const status = await statusIfAnswered(context)
   // The file does not name the server of the demo.
   const names = status?.demo
@@ -135,7 +130,11 @@ async function listAll(context: CommandContext, args: Readonly<Record<string, un
 }
 
 /** Finds the tools of a server. `more`: tools that would also be hidden. Throws a RequestError for an unknown server. */
-async function findTools(context: CommandContext, given: string, more: readonly string[] = []): Promise<FoundTools> {
+async function findTools(
+  context: LocalConfiguration,
+  given: string,
+  more: readonly string[] = [],
+): Promise<FoundTools> {
   const hiddenThen = () => [...writtenSettings(context, given).tuning.disabledTools, ...more]
   let offline: Error = notRunning(context.paths)
   try {
@@ -160,7 +159,7 @@ async function findTools(context: CommandContext, given: string, more: readonly 
 }
 
 /** Returns a server's name in the file, and its settings there that name tools. Leaves out expressions of a template. */
-function writtenSettings(context: CommandContext, given: string) {
+function writtenSettings(context: LocalConfiguration, given: string) {
   const servers = writtenServers(readTexts(context.paths).config() ?? "")
   const name = writtenName(given, servers.keys())
   const { disabledTools, toolDescriptionOverrides, toolOverrides } = servers.get(name)?.server ?? {}

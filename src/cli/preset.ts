@@ -2,13 +2,7 @@
 import type { CommandDef } from "citty"
 import { readResultBudget } from "../app/serve-options.ts"
 import { selectServers } from "../catalog/selection.ts"
-import {
-  CONTEXT_ARGS,
-  type CommandContext,
-  defaultAddress,
-  openContext,
-  runningStatus,
-} from "../commands/command-context.ts"
+import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
 import { FOLLOW_ARGS, finishChange } from "../commands/follow.ts"
 import { parseDocument } from "../config/document.ts"
 import type { Edit } from "../config/edit.ts"
@@ -20,6 +14,8 @@ import { readOptions, usageError } from "../lib/command-line.ts"
 import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
 import { didYouMean, unknownNameError } from "../lib/nearest.ts"
 import { print, say, table } from "../lib/output.ts"
+import { defaultAddress } from "../serve/default-address.ts"
+import { type LocalConfiguration, runningStatus } from "../serve/local-configuration.ts"
 import { editPresets, readTexts } from "../store/documents.ts"
 
 const NAME = { type: "positional", required: true, description: "Name of the preset", valueHint: "preset" } as const
@@ -185,7 +181,7 @@ export const preset: CommandDef = {
 type Tagged = { readonly name: string; readonly tags: readonly string[] }
 
 /** Returns the valid servers and templates with their tags. */
-function serversOf(context: CommandContext): readonly Tagged[] {
+function serversOf(context: LocalConfiguration): readonly Tagged[] {
   const { servers, templates } = readSections(context.document())
   const names = new Set(templates.map(({ name }) => name))
   return [...servers.filter(({ name }) => !names.has(name)), ...templates].map(({ name, config }) => ({
@@ -207,7 +203,7 @@ function unknownTags(servers: readonly Tagged[], filter: string): readonly strin
 }
 
 /** Returns why a filter selects less than intended; nothing if the configuration cannot be read. */
-function filterWarnings(context: CommandContext, filter: string | undefined): readonly string[] {
+function filterWarnings(context: LocalConfiguration, filter: string | undefined): readonly string[] {
   if (filter === undefined) return []
   try {
     const servers = serversOf(context)
@@ -219,13 +215,13 @@ function filterWarnings(context: CommandContext, filter: string | undefined): re
   }
 }
 
-function presetsOf({ paths }: CommandContext): Presets {
+function presetsOf({ paths }: LocalConfiguration): Presets {
   const presets = readPresets(parseDocument(readTexts(paths).presets() ?? "{}", paths.presets))
   for (const issue of presets.issues) say(formatIssue(issue))
   return presets
 }
 
-function find(context: CommandContext, name: string) {
+function find(context: LocalConfiguration, name: string) {
   const { presets } = presetsOf(context)
   const found = presets.get(name)
   if (found !== undefined) return found

@@ -3,11 +3,12 @@ import type { CommandDef } from "citty"
 import { Tiktoken } from "js-tiktoken/lite"
 import ranks from "js-tiktoken/ranks/cl100k_base"
 import type { ContextOffer } from "../app/context-offer.ts"
-import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "../commands/command-context.ts"
+import { CONTEXT_ARGS, notRunning, openContext } from "../commands/command-context.ts"
 import type { ToolResultSizes } from "../features/results/result-sizes.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import { facts, print, say, table } from "../lib/output.ts"
+import type { LocalConfiguration } from "../serve/local-configuration.ts"
 import { isObject, parseJson } from "../wire/message.ts"
 
 export const tokens: CommandDef = {
@@ -80,7 +81,7 @@ export const tokens: CommandDef = {
 
 /** Prints the sizes of the results of all servers, or of one. */
 async function printResults(
-  context: CommandContext,
+  context: LocalConfiguration,
   { server, json }: Readonly<Record<string, unknown>>,
 ): Promise<number> {
   const answer = await context.ask("results", typeof server === "string" ? { server } : {})

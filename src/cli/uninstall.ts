@@ -8,7 +8,7 @@
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import type { CommandDef } from "citty"
-import { type CommandContext, openContext } from "../commands/command-context.ts"
+import { openContext } from "../commands/command-context.ts"
 import { type FileUndo, planUndo, planUndoOfAll, undo } from "../features/connect/client-connection.ts"
 import { CLIENTS, clientRow } from "../features/connect/clients.ts"
 import type { ForeignServer } from "../features/connect/import.ts"
@@ -20,6 +20,7 @@ import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { print, say } from "../lib/output.ts"
 import { instancePid } from "../serve/control-socket.ts"
+import type { LocalConfiguration } from "../serve/local-configuration.ts"
 import { removeAll } from "../store/files.ts"
 import { standardDirectory } from "../store/paths.ts"
 import { listRunning, pathsOfRunning, runningFolder } from "../store/running.ts"
@@ -114,7 +115,7 @@ export const uninstall: CommandDef = {
 
 // ---
 
-type Undo = FileUndo & { readonly context: CommandContext }
+type Undo = FileUndo & { readonly context: LocalConfiguration }
 
 /** Plans the undo of the changes of clients' files: of those that the default directory lists, and the chosen one. */
 function undosOf(directory: string): readonly Undo[] {

@@ -4,10 +4,11 @@ import { plan } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { say } from "../lib/output.ts"
+import { commandProblem, variableFix } from "../serve/local-configuration.ts"
 import { createMissing } from "../store/documents.ts"
 import { changeDocuments } from "../store/transaction.ts"
 import { judgeEdit } from "../template/edit-judgement.ts"
-import { commandProblem, openContext, variableFix } from "./command-context.ts"
+import { openContext } from "./command-context.ts"
 import { finishChange } from "./follow.ts"
 
 /**

@@ -11,8 +11,8 @@ import { wrap } from "../lib/table.ts"
 import { counted } from "../lib/text.ts"
 import { idleStateOf, type ServerState } from "../report/server-state.ts"
 import { type Status, worstOf } from "../report/status.ts"
+import type { LocalConfiguration } from "../serve/local-configuration.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { CommandContext } from "./command-context.ts"
 
 /** The flag of every command that changes a file which a running svc applies. */
 export const FOLLOW_ARGS = {
@@ -41,7 +41,7 @@ type Followed = {
   readonly away?: string
 }
 
-type FollowingContext = Pick<CommandContext, "ask" | "tellNeighbors">
+type FollowingContext = Pick<LocalConfiguration, "ask" | "tellNeighbors">
 
 /**
  * Waits until the running svc has applied the change, and until each of `servers` has connected or failed, at most `--timeout`.

@@ -14,11 +14,11 @@ import { systemClock } from "../lib/clock.ts"
 import { ConfigError, RequestError, UnavailableError } from "../lib/errors.ts"
 import { watchInterrupts } from "../lib/interrupt.ts"
 import { say } from "../lib/output.ts"
+import type { LocalConfiguration } from "../serve/local-configuration.ts"
 import { createMissing, readTexts } from "../store/documents.ts"
 import { recoverTrials } from "../store/transaction.ts"
 import { planDocument } from "../template/instance.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { CommandContext } from "./command-context.ts"
 
 /** State that a command keeps between two calls of a tool: the first returns a plan, the second executes it. */
 export type PlannedRun = {
@@ -32,7 +32,12 @@ export type PlannedRun = {
  * Returns the structured result of the tool. Throws a RequestError for an error of the caller, an UnavailableError for any
  * other error of the tool, and Interrupted at a second signal.
  */
-export async function runTool(context: CommandContext, tool: string, args: Params, run?: PlannedRun): Promise<Params> {
+export async function runTool(
+  context: LocalConfiguration,
+  tool: string,
+  args: Params,
+  run?: PlannedRun,
+): Promise<Params> {
   const call = { tool, arguments: args, agreed: run?.agreed }
   const result = (await context.ask("tool", call, TIMEOUT_MS)) ?? (await runHere(context, call, run?.bundles))
   const data = isObject(result) && isObject(result.structuredContent) ? result.structuredContent : {}
@@ -81,7 +86,7 @@ const TIMEOUT_MS = 30 * 60_000
 type ToolCall = { readonly tool: string; readonly arguments: Params; readonly agreed: string | undefined }
 
 /** Runs the tool in this process. A tool that is interrupted while it changes files undoes its changes. */
-async function runHere(context: CommandContext, call: ToolCall, bundles: Bundles | undefined): Promise<unknown> {
+async function runHere(context: LocalConfiguration, call: ToolCall, bundles: Bundles | undefined): Promise<unknown> {
   const writes = TOOLS.some(({ name, annotations }) => name === call.tool && !annotations.readOnlyHint)
   // A tool that only reads creates no files, and has nothing to undo.
   if (!writes) return runOnce(context, call, bundles, new AbortController().signal)
@@ -94,7 +99,7 @@ async function runHere(context: CommandContext, call: ToolCall, bundles: Bundles
 
 /** Builds only the upstream side, starts only the servers that the tool adds or changes, and stops them again. */
 async function runOnce(
-  { paths, baseWorld: world, document, world: fullWorld }: CommandContext,
+  { paths, baseWorld: world, document, world: fullWorld }: LocalConfiguration,
   call: ToolCall,
   bundles: Bundles | undefined,
   signal: AbortSignal,

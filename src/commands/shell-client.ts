@@ -12,6 +12,7 @@ import { RequestError, RPC_CODE, UnavailableError } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import { say } from "../lib/output.ts"
 import { version } from "../lib/version.ts"
+import type { LocalConfiguration } from "../serve/local-configuration.ts"
 import { formatProxyMessage, isProxyMessage, type ProxyMessage, parseProxyMessage } from "../serve/proxy-server.ts"
 import type { ProxyLink } from "../serve/proxy-state.ts"
 import {
@@ -32,7 +33,7 @@ import {
   type Params,
   parseJson,
 } from "../wire/message.ts"
-import { CONTEXT_ARGS, type CommandContext, notRunning, openContext } from "./command-context.ts"
+import { CONTEXT_ARGS, notRunning, openContext } from "./command-context.ts"
 import { connectToProxySocket } from "./proxy-connection.ts"
 
 /** How the command answers servers while its requests run. */
@@ -87,7 +88,11 @@ export class ShellClient {
    * Connects to the running svc as a client in a project's directory (`--project`, or the working directory), and waits for
    * the servers of that project. Rejects with an UnavailableError if no svc runs.
    */
-  static async open(context: CommandContext, project: string | undefined, events: ShellEvents): Promise<ShellClient> {
+  static async open(
+    context: LocalConfiguration,
+    project: string | undefined,
+    events: ShellEvents,
+  ): Promise<ShellClient> {
     const { paths } = context
     const client = new ShellClient(events)
     const surroundings = findProjectContext(projectDirectory(project), [], say)

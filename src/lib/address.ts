@@ -39,6 +39,13 @@ export function isLoopback(host: string): boolean {
 /** Whether a host is a loopback, private, link-local or shared address, or a name of this machine. RFC 6890. */
 export const isPrivate = (host: string): boolean => isIn(PRIVATE(), host) || isLoopback(host)
 
+/** Returns the address of a listener as a program on this machine reaches it: 127.0.0.1 for 0.0.0.0 and [::]. */
+export function localUrl(url: URL): string {
+  const local = new URL(url)
+  if (local.hostname === "0.0.0.0" || local.hostname === "[::]") local.hostname = "127.0.0.1"
+  return local.href
+}
+
 /** Parses an address or a CIDR range. Returns a function that checks addresses, or undefined for any other text. */
 export function parseRange(text: string): ((address: string) => boolean) | undefined {
   const [address = "", length, ...more] = text.split("/")

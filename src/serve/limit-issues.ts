@@ -6,7 +6,6 @@ import { longDescriptions, MAX_DESCRIPTION, nameWarnings } from "../catalog/clie
 import { definitionTexts } from "../catalog/definition-check.ts"
 import { qualify } from "../catalog/name.ts"
 import { isHidden } from "../catalog/tool-settings.ts"
-import { type CommandContext, runningStatus } from "../commands/command-context.ts"
 import { issueAt } from "../config/document.ts"
 import { writtenServers } from "../config/edit.ts"
 import { isDisabled } from "../config/plan.ts"
@@ -16,12 +15,13 @@ import type { Status } from "../report/status.ts"
 import { readTexts } from "../store/documents.ts"
 import { pinnedTools, toolPinsFile } from "../store/tool-pins.ts"
 import { isObject, type Params } from "../wire/message.ts"
+import { type LocalConfiguration, runningStatus } from "./local-configuration.ts"
 
 /** The code of issues about definitions that svc repaired or left out. */
 export const DEFINITIONS = "definitions"
 
 /** Returns the findings as warnings; none if the configuration file is malformed. Works with and without a running svc. */
-export async function findLimitIssues(context: CommandContext): Promise<readonly Issue[]> {
+export async function findLimitIssues(context: LocalConfiguration): Promise<readonly Issue[]> {
   const live = await runningStatus(context).catch((error: unknown) => {
     if (error instanceof UnavailableError) return undefined
     throw error
@@ -55,7 +55,7 @@ const CODE = "client_limits"
 const warningsOf = ({ warnings = [] }: Status["servers"][number]): readonly string[] => warnings
 
 /** Returns the warnings about a server that need no connection to it. */
-function writtenWarnings({ paths }: CommandContext, name: string, server: Params): readonly string[] {
+function writtenWarnings({ paths }: LocalConfiguration, name: string, server: Params): readonly string[] {
   const { disabledTools, toolDescriptionOverrides: texts } = server
   const slug = slugOf(name)
   const tuning = { disabledTools: Array.isArray(disabledTools) ? disabledTools.map(String) : [] }

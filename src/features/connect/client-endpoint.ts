@@ -3,15 +3,16 @@
  * token.
  */
 
-import { DEFAULT_PORT } from "../../app/config-paths.ts"
 import { readServeOptions } from "../../app/serve-options.ts"
 import { readQuery, selectServers } from "../../catalog/selection.ts"
-import { type CommandContext, statusIfAnswered } from "../../commands/command-context.ts"
 import { parseDocument } from "../../config/document.ts"
 import { readPresets } from "../../config/presets.ts"
+import { localUrl } from "../../lib/address.ts"
 import { readOptions, usageError } from "../../lib/command-line.ts"
 import { homeDirectory } from "../../lib/home-directory.ts"
 import { ownCommand } from "../../lib/own-command.ts"
+import { DEFAULT_PORT } from "../../serve/default-address.ts"
+import { type LocalConfiguration, statusIfAnswered } from "../../serve/local-configuration.ts"
 import { readTexts } from "../../store/documents.ts"
 import { pathsOf } from "../../store/paths.ts"
 import type { ClientTarget } from "./client-connection.ts"
@@ -20,7 +21,7 @@ import { type ClientEndpoint, clientRow } from "./clients.ts"
 export type ClientSelection = { readonly parameters: URLSearchParams; includes(tags: readonly string[]): boolean }
 
 /** Returns the selection of servers for the client. Throws a RequestError for an unknown preset or an invalid expression. */
-export function selectionOf({ paths }: CommandContext, args: Readonly<Record<string, unknown>>): ClientSelection {
+export function selectionOf({ paths }: LocalConfiguration, args: Readonly<Record<string, unknown>>): ClientSelection {
   const option = readOptions(args, {})
   const parameters = new URLSearchParams()
   for (const name of ["preset", "tags", "tag-filter"]) {
@@ -37,7 +38,7 @@ export function selectionOf({ paths }: CommandContext, args: Readonly<Record<str
  * Returns the addresses at which clients reach svc: those of the running svc, its public one first, or else the configured
  * one.
  */
-export async function svcAddresses(context: CommandContext): Promise<readonly [string, ...string[]]> {
+export async function svcAddresses(context: LocalConfiguration): Promise<readonly [string, ...string[]]> {
   const { url, endpoint } = (await statusIfAnswered(context)) ?? {}
   if (url !== undefined) return endpoint === undefined ? [url] : [endpoint, url]
   const { address, tls, externalUrl } = readServeOptions({}, process.env, process.platform)
@@ -52,7 +53,7 @@ export async function svcAddresses(context: CommandContext): Promise<readonly [s
  * is given.
  */
 export async function endpointOf(
-  context: CommandContext,
+  context: LocalConfiguration,
   { client, scope }: ClientTarget,
   args: Readonly<Record<string, unknown>>,
   { parameters }: ClientSelection,
@@ -75,8 +76,7 @@ export async function endpointOf(
       scope === "project" ? ["svc", "proxy", "--start", ...words] : ownCommand("proxy", "--start", ...words)
     return { kind: "stdio", command, args: rest }
   }
-  const url = new URL(address)
-  if (url.hostname === "0.0.0.0" || url.hostname === "[::]") url.hostname = "127.0.0.1"
+  const url = new URL(localUrl(new URL(address)))
   // Behind a proxy, the address of svc may have a path.
   const isBase = (given ?? published) === undefined
   if (isBase || url.pathname === "/") url.pathname = `${url.pathname.replace(/\/$/, "")}/mcp`
@@ -86,7 +86,7 @@ export async function endpointOf(
 
 /** Whether the svc at an address requires a token of its own: it refuses a request without one, and names no issuer. */
 export async function needsToken(
-  context: CommandContext,
+  context: LocalConfiguration,
   url: string,
   args: Readonly<Record<string, unknown>>,
 ): Promise<boolean> {
@@ -113,7 +113,7 @@ export async function needsToken(
 const PROBE_MS = 3000
 
 /** Returns the flags that name this configuration, if it is not the default one. */
-function configFlags({ paths: { directory, file } }: CommandContext): readonly string[] {
+function configFlags({ paths: { directory, file } }: LocalConfiguration): readonly string[] {
   const { platform, env } = process
   const standard = { platform, home: homeDirectory(), appData: env.APPDATA, cwd: process.cwd() }
   const usual = pathsOf({ ...standard, config: undefined, directory: undefined }).directory

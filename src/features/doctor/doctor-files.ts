@@ -1,9 +1,9 @@
 /** The checks of `svc doctor` that look at files: permissions, the files of clients, and leftovers of ended processes. */
 import { accessSync, chmodSync, constants, existsSync, lstatSync, readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
-import { configuredSecrets } from "../../commands/command-context.ts"
 import { isLoopback } from "../../lib/address.ts"
 import { isSecretName } from "../../lib/secret-names.ts"
+import { configuredSecrets } from "../../serve/local-configuration.ts"
 import { readTexts } from "../../store/documents.ts"
 import {
   decodeText,

@@ -6,21 +6,15 @@
  *  3. A finding names no secret: it shows names of variables, hosts and paths.
  */
 import { statSync } from "node:fs"
-import { DEFAULT_PORT } from "../../app/config-paths.ts"
-import {
-  commandProblem,
-  configuredSecrets,
-  findIssues,
-  namedPort,
-  variableFix,
-} from "../../commands/command-context.ts"
 import { type Issue, messageOf } from "../../lib/errors.ts"
 import { createRedactor } from "../../lib/redact.ts"
 import { counted } from "../../lib/text.ts"
 import { version } from "../../lib/version.ts"
 import type { ServerState } from "../../report/server-state.ts"
 import { sharedStateNotes } from "../../report/shared-state.ts"
+import { DEFAULT_PORT, namedPort } from "../../serve/default-address.ts"
 import { DEFINITIONS, findLimitIssues } from "../../serve/limit-issues.ts"
+import { commandProblem, configuredSecrets, findIssues, variableFix } from "../../serve/local-configuration.ts"
 import { readTexts } from "../../store/documents.ts"
 import { checkClients, checkLeftovers, checkPermissions } from "./doctor-files.ts"
 import { checkRemotes, headerFix, urlFix } from "./doctor-remotes.ts"
@@ -294,7 +288,7 @@ async function checkPort({ context, live }: Installation): Promise<readonly Find
     Bun.listen({ hostname: "127.0.0.1", port, socket: { data() {} } }).stop(true)
     return []
   } catch {
-    const { describePortInUse } = await import("../../app/http-service.ts")
+    const { describePortInUse } = await import("../../serve/port-in-use.ts")
     return [
       {
         check: "port",

@@ -1,9 +1,9 @@
 /** The input of the checks of `svc doctor`, and their findings. */
 
-import type { CommandContext } from "../../commands/command-context.ts"
 import type { ServerSpec } from "../../config/server-spec.ts"
 import type { Clock } from "../../lib/clock.ts"
 import type { Status } from "../../report/status.ts"
+import type { LocalConfiguration } from "../../serve/local-configuration.ts"
 import { planDocument } from "../../template/instance.ts"
 import { isObject } from "../../wire/message.ts"
 
@@ -23,7 +23,7 @@ export type Finding = {
 
 /** The input of the checks. */
 export type Installation = {
-  readonly context: CommandContext
+  readonly context: LocalConfiguration
   /** The status of the running svc; undefined if none runs. */
   readonly live: (Status & { readonly version?: string }) | undefined
   /** The servers of the file; none if it is not valid. */
@@ -33,7 +33,7 @@ export type Installation = {
 }
 
 /** Reads the input of the checks. */
-export async function readInstallation(context: CommandContext, clock: Clock): Promise<Installation> {
+export async function readInstallation(context: LocalConfiguration, clock: Clock): Promise<Installation> {
   const status = await context.ask("status", {}, ANSWER_MS).catch(() => undefined)
   const live = isObject(status) && Array.isArray(status.servers) ? (status as Status) : undefined
   return { context, live, specs: specsOf(context), clock, fetch }
@@ -44,7 +44,7 @@ export async function readInstallation(context: CommandContext, clock: Clock): P
 /** Milliseconds that a running svc may take to answer. */
 const ANSWER_MS = 5000
 
-function specsOf(context: CommandContext): readonly ServerSpec[] {
+function specsOf(context: LocalConfiguration): readonly ServerSpec[] {
   try {
     return planDocument(context.document(), context.world()).plan.specs
   } catch {
