@@ -162,9 +162,9 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a request on a connection that the server is just closing fails, and many servers close theirs after 5 s",
   },
   "remote:repeat": {
-    says: "if a used connection to a remote server ends without a byte of the response, svc sends the request once more on a new connection if it only reads or says the same again: pings, lists, reads, prompts, completions, and calls of tools with readOnlyHint or idempotentHint. The failure of any other says that the server may have executed it",
+    says: "if a connection to a remote server ends without a byte of the response, svc sends the request once more on a new connection if it only reads or says the same again: pings, lists, reads, prompts, completions, and calls of tools with readOnlyHint or idempotentHint. The failure of any other says that the server may have executed it",
     from: "choice",
-    why: "HTTP allows it (RFC 9110, 9.2.2), and a healthy server must not be lost for a closed connection",
+    why: "HTTP allows it (RFC 9110, 9.2.2), and a healthy server must not be lost for a closed connection; some servers count the idle time of a new connection from its start",
   },
   "remote:cookies": {
     says: "svc keeps the cookies of a remote server in memory for each of its connections, and sends them back to its origin",

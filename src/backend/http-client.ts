@@ -9,8 +9,9 @@
  *     others could not end, may use URGENT_CONNECTIONS more.
  *  2. An idle connection is used again only for a time: shorter than the server announces (`Keep-Alive: timeout=N`), and shorter
  *     than the server has been seen to close it.
- *  3. If a connection that was used before ends without a byte of the response, the request is sent again on a new connection,
- *     once, if it was not sent or its sender says that it may be repeated. RFC 9110, 9.2.2.
+ *  3. If a connection ends without a byte of the response, the request is sent again on a new connection, once, if it was not
+ *     sent or its sender says that it may be repeated. RFC 9110, 9.2.2. A new connection may end so too: some servers count
+ *     their idle time from its start.
  */
 import type { Socket, SocketHandler } from "bun"
 import { type Clock, withTimeout } from "../lib/clock.ts"
@@ -101,13 +102,13 @@ export class HttpClient {
     signal?.throwIfAborted()
     const request = this.formatter.format(url, init)
     const connection = this.takeNow(isUrgent) ?? (await this.acquire(isUrgent, signal, false))
-    const { isUsed, idleSince } = connection
-    const idleMs = this.options.clock.now() - idleSince
+    const { idleSince } = connection
+    const idleMs = idleSince === undefined ? undefined : this.options.clock.now() - idleSince
     try {
       return this.keepCookies(await connection.send(request, method, signal), url)
     } catch (error) {
-      if (!isUsed || !(error instanceof ClosedUnansweredError)) throw error
-      this.noteIdleTime(idleMs)
+      if (!(error instanceof ClosedUnansweredError)) throw error
+      if (idleMs !== undefined) this.noteIdleTime(idleMs)
       if (error.wasSent && init.mayRepeat?.() !== true) throw error
       signal?.throwIfAborted()
     }
@@ -241,8 +242,9 @@ export class HttpClient {
     const ms = withMargin(Math.min(this.announcedIdleMs ?? DEFAULT_IDLE_MS, this.seen.idleMs))
     if (!connection.isReusable || ms === 0 || this.stopped.signal.aborted) connection.end()
     else {
-      connection.idleSince = clock.now()
-      connection.idleUntil = connection.idleSince + ms
+      const now = clock.now()
+      connection.idleSince = now
+      connection.idleUntil = now + ms
       this.idle.push(connection)
       this.armSweep(ms)
     }
@@ -255,7 +257,7 @@ export class HttpClient {
     const at = this.idle.indexOf(connection)
     if (at < 0) return
     this.idle.splice(at, 1)
-    this.noteIdleTime(this.options.clock.now() - connection.idleSince)
+    this.noteIdleTime(this.options.clock.now() - (connection.idleSince ?? 0))
   }
 
   /** Notes the idle time after which the server has closed a connection. */
@@ -456,11 +458,10 @@ type ConnectionHooks = {
 
 /** One connection, for one request at a time. */
 class HttpConnection {
-  /** Whether it has carried a request. */
-  isUsed = false
   isOpen = false
   isReusable = true
-  idleSince = 0
+  /** When it became idle last; undefined for a new connection. */
+  idleSince: number | undefined
   idleUntil = 0
   private socket: Socket<undefined> | undefined
   private exchange: RemoteExchange | undefined
@@ -533,7 +534,7 @@ class HttpConnection {
       this.exchange = exchange
       // It may have been aborted while the connection was opened.
       if (signal?.aborted === true) abort()
-      else if (this.isClosed) this.failExchange(undefined)
+      else if (this.isClosed) this.failExchange(undefined, false)
       else this.write(request)
     })
   }
@@ -616,7 +617,6 @@ class HttpConnection {
     const { head, isDone } = exchange
     if (!isDone || head === undefined) return
     this.exchange = undefined
-    this.isUsed = true
     this.isReusable = head.keepsAlive && excess === 0 && this.unsent === undefined && !this.isClosed
     this.hooks.onfree(head.idleMs)
   }
@@ -627,15 +627,15 @@ class HttpConnection {
     this.isClosed = true
     this.isReusable = false
     this.opening.reject(error ?? codedError("ECONNRESET", "the connection was closed while it was opened"))
-    this.failExchange(error)
+    this.failExchange(error, this.unsent === undefined)
     this.hooks.onclose()
   }
 
-  private failExchange(error: unknown): void {
+  private failExchange(error: unknown, wasSent: boolean): void {
     const { exchange } = this
     if (exchange === undefined) return
     this.exchange = undefined
-    exchange.end(error, this.unsent === undefined)
+    exchange.end(error, wasSent)
     this.hooks.onfree(undefined)
   }
 }

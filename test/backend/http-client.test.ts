@@ -198,21 +198,39 @@ test("a request that may not be repeated is sent once, and its failure says that
   expect(server.got).toHaveLength(2)
 })
 
-test("a request is repeated once, never on its first connection, and not after a byte of the response [remote:repeat]", async () => {
+test("a request is repeated if a new connection ends without an answer, unless it may not be [remote:repeat]", async () => {
+  const server = listen((one) => (one.connection % 2 === 1 ? one.socket.end() : answerOk(one)))
+  const { said, post } = clientOf(server.url)
+  expect(await said({ mayRepeat: () => true })).toBe("on 2")
+  for (const socket of server.open) socket.end()
+  await server.until(() => server.open.size === 0)
+  await turns()
+  await expect(post({ mayRepeat: () => false })).rejects.toMatchObject({ code: "ECONNRESET", wasSent: true })
+  expect(server.got.map(({ connection }) => connection)).toEqual([1, 2, 3])
+})
+
+test("a request is repeated once, on a new connection, and not after a byte of the response [remote:repeat]", async () => {
   let count = 0
   const server = listen((one) => {
     if (++count === 1) answerOk(one)
-    else one.socket.end(count === 5 ? "H" : "")
+    else one.socket.end(count === 6 ? "H" : "")
   })
   const { said, post } = clientOf(server.url)
   expect(await said()).toBe("on 1")
   const repeated = { mayRepeat: () => true }
-  await expect(post(repeated)).rejects.toMatchObject({ code: "ECONNRESET" })
-  expect(server.got).toHaveLength(3)
-  await expect(post(repeated)).rejects.toMatchObject({ code: "ECONNRESET" })
-  expect(server.got).toHaveLength(4)
-  await expect(post(repeated)).rejects.toMatchObject({ code: "ECONNRESET" })
-  expect(server.got).toHaveLength(5)
+  for (const total of [3, 5, 6]) {
+    await expect(post(repeated)).rejects.toMatchObject({ code: "ECONNRESET" })
+    expect(server.got).toHaveLength(total)
+  }
+  expect(server.got.map(({ connection }) => connection)).toEqual([1, 1, 2, 3, 4, 5])
+})
+
+test("a connection that cannot be opened is no reason to repeat a request [remote:repeat]", async () => {
+  let asked = 0
+  const { post } = clientOf("http://127.0.0.1:1/mcp")
+  const mayRepeat = () => ++asked > 0
+  await expect(post({ mayRepeat })).rejects.toMatchObject({ code: "ECONNREFUSED" })
+  expect(asked).toBe(0)
 })
 
 test("beyond the limit, requests wait in turn, except urgent ones [remote:limit]", async () => {

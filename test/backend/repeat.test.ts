@@ -1,5 +1,6 @@
 /** Requests over a connection that the server closes as they arrive: what is safe is sent again, and nothing else. */
 import { afterEach, expect, test } from "bun:test"
+import type { Socket } from "bun"
 import type { EstablishedConnection } from "../../src/backend/established-connection.ts"
 import { HttpClient } from "../../src/backend/http-client.ts"
 import { openConnection } from "../../src/backend/open-connection.ts"
@@ -9,6 +10,7 @@ import { messageOf } from "../../src/lib/errors.ts"
 import { silentLog } from "../../src/lib/log.ts"
 import { createRequestIds } from "../../src/wire/frame.ts"
 
+type Link = { text: string; used: boolean }
 type Message = { readonly id?: string; readonly method?: string }
 
 const closing: (() => unknown)[] = []
@@ -27,12 +29,13 @@ const RESULTS: Readonly<Record<string, object>> = {
   "tools/list": { tools: TOOLS },
 }
 
-/** A server over both transports, which closes a connection without an answer when a request to `closeAt` arrives on a used one. */
+/** A server over both transports, which once closes a used or a new connection without an answer when a request `closeAt` arrives. */
 function serve() {
   const arrived: string[] = []
-  const wanted: { closeAt: string | undefined } = { closeAt: undefined }
+  const wanted: { closeAt: string | undefined; on: "used" | "new" } = { closeAt: undefined, on: "used" }
+  const idle = new Set<Socket<Link>>()
   let stream: ((text: string) => void) | undefined
-  const server = Bun.listen<{ text: string; used: boolean }>({
+  const server = Bun.listen<Link>({
     hostname: "127.0.0.1",
     port: 0,
     socket: {
@@ -50,7 +53,7 @@ function serve() {
         link.text = ""
         const { id, method = "response" } = body === "" ? { method: verb } : (JSON.parse(body) as Message)
         arrived.push(method)
-        if (method === wanted.closeAt && link.used) {
+        if (method === wanted.closeAt && link.used === (wanted.on === "used")) {
           wanted.closeAt = undefined
           socket.end()
           return
@@ -65,12 +68,16 @@ function serve() {
           stream = (text) => void socket.write(`data: ${text}\n\n`)
           return
         }
+        idle.add(socket)
         if (verb !== "POST") return respond("405 No")
         if (id === undefined) return respond("202 Accepted")
         const answer = JSON.stringify({ jsonrpc: "2.0", id, result: RESULTS[method] ?? { ok: true } })
         if (path !== "/messages") return respond("200 OK", answer)
         respond("202 Accepted")
         stream?.(answer)
+      },
+      close(socket) {
+        idle.delete(socket)
       },
     },
   })
@@ -80,6 +87,11 @@ function serve() {
     wanted,
     port: server.port,
     count: (method: string) => arrived.filter((one) => one === method).length,
+    /** Closes all connections but streams, and lets the client see it. */
+    async closeIdle() {
+      for (const socket of idle) socket.end()
+      for (let turn = 0; turn < 20 || idle.size > 0; turn++) await new Promise((resolve) => setImmediate(resolve))
+    },
   }
 }
 
@@ -157,6 +169,25 @@ for (const transport of ["http", "sse"] as const) {
       await opened.connection.ask(method, { ...params }, 5000)
       expect([method, server.count(method) - before]).toEqual([method, 2])
     }
+    expect(losses).toEqual([])
+  })
+
+  test(`a request that only reads is sent again if the server closes a new connection (${transport}) [remote:repeat]`, async () => {
+    const server = serve()
+    server.wanted.on = "new"
+    const { opened, losses } = await open(server.port, transport)
+    for (const [method, params = {}] of [...SAFE, ["ping"] as const]) {
+      await server.closeIdle()
+      const before = server.count(method)
+      server.wanted.closeAt = method
+      await opened.connection.ask(method, { ...params }, 5000)
+      expect([method, server.count(method) - before]).toEqual([method, 2])
+    }
+    await server.closeIdle()
+    const before = server.count("tools/call")
+    server.wanted.closeAt = "tools/call"
+    await expect(opened.connection.ask("tools/call", { name: "write" }, 5000)).rejects.toThrow("may have executed")
+    expect(server.count("tools/call") - before).toBe(1)
     expect(losses).toEqual([])
   })
 
