@@ -1571,9 +1571,9 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "they contain keys, and nobody looks for them",
   },
   "connect:undo": {
-    says: "svc connect keeps a copy of the original file; --undo restores it byte for byte, or removes only svc's changes if the file was edited elsewhere, and is refused if these changes were edited",
+    says: "svc connect keeps a copy of the original file; --undo restores it byte for byte, or removes only svc's changes if the file was edited elsewhere, and is refused if these changes or the copy were edited",
     from: "choice",
-    why: "an undo must not revert the edits of others",
+    why: "an undo must not revert the edits of others, and a damaged copy must not replace the file",
   },
   "connect:untouched": {
     says: "svc connect does not change a malformed file, and reports line and column; for a file that it cannot edit safely, it shows the entry to add by hand; an entry of another server keeps its name",

@@ -11,8 +11,9 @@ import type { CommandDef } from "citty"
 import { openContext } from "../commands/command-context.ts"
 import { type FileUndo, planUndo, planUndoOfAll, undo } from "../features/connect/client-connection.ts"
 import { CLIENTS, clientRow } from "../features/connect/clients.ts"
+import { readBackup } from "../features/connect/connections.ts"
 import type { ForeignServer } from "../features/connect/import.ts"
-import { findPrecious, placeForPrecious, purge } from "../features/system/purge.ts"
+import { findPrecious, isLink, placeForPrecious, purge } from "../features/system/purge.ts"
 import { checkWritable, previousOf } from "../features/system/upgrade.ts"
 import { systemClock } from "../lib/clock.ts"
 import { usageError } from "../lib/command-line.ts"
@@ -21,7 +22,7 @@ import { homeDirectory } from "../lib/home-directory.ts"
 import { print, say } from "../lib/output.ts"
 import { instancePid } from "../serve/control-socket.ts"
 import type { LocalConfiguration } from "../serve/local-configuration.ts"
-import { removeAll } from "../store/files.ts"
+import { realTarget, removeAll } from "../store/files.ts"
 import { standardDirectory } from "../store/paths.ts"
 import { listRunning, pathsOfRunning, runningFolder } from "../store/running.ts"
 import { revokeTokens, tokenIn } from "./client-token.ts"
@@ -71,7 +72,7 @@ export const uninstall: CommandDef = {
       ...services.flatMap(removalLines),
       ...files.map((file) => `remove ${file}`),
       ...(place === undefined ? [] : [`move ${precious.join(", ")} from ${directory} to ${place}`]),
-      args.purge === true ? `remove ${directory}, with its sign-ins, sessions, results and logs` : `keep ${directory}`,
+      args.purge === true ? `remove ${directory}, ${purgedOf(directory)}` : `keep ${directory}`,
     ]
     const removed = [...services.map(({ file }) => file), ...files, ...(args.purge === true ? [directory] : [])]
     const report = (changed: boolean, left: readonly FileUndo[]) => {
@@ -135,10 +136,16 @@ async function restore(one: Undo): Promise<FileUndo | undefined> {
     await revokeTokens(context, {}, lost)
     return problem === undefined ? undefined : one
   } catch (error) {
-    const backup = changes.findLast((change) => change.backup !== null && existsSync(change.backup))?.backup
+    const backup = changes.findLast((change) => readBackup(change) !== undefined)?.backup
     return { ...one, problem: messageOf(error), backup: one.backup ?? backup ?? undefined }
   }
 }
+
+/** Says what of a configuration directory a purge removes. */
+const purgedOf = (directory: string): string =>
+  isLink(directory)
+    ? `which is a link: ${realTarget(directory)} stays as it is`
+    : "with its sign-ins, sessions, results and logs"
 
 const tokensIn = (servers: readonly ForeignServer[]): readonly string[] =>
   servers.flatMap(({ server }) => tokenIn(server) ?? [])

@@ -6,6 +6,7 @@ import {
   lstatSync,
   mkdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   utimesSync,
@@ -273,6 +274,26 @@ test("what a killed connect left is undone, and removed by the next connect, ser
   writeFileSync(list, JSON.stringify({ connections: [{ ...first, digest: "" }] }))
   expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
   expect([readFileSync(file, "utf8"), JSON.parse(readFileSync(list, "utf8"))]).toEqual([CURSOR, { connections: [] }])
+})
+
+test("no undo writes a backup that was changed since, cut off or replaced over a client's file [connect:undo]", async () => {
+  for (const change of ["", "\n", "{}", '{"mcpServers":{"other":{"command":"x"}}}', undefined]) {
+    const folder = home({ ".cursor/mcp.json": CURSOR })
+    const [file, svc] = [join(folder, ".cursor/mcp.json"), inFolder(folder)]
+    const done = await svc("connect", "cursor", "--replace", "--yes", "--json")
+    const { backup } = JSON.parse(done.stdout)
+    const connected = readFileSync(file, "utf8")
+    rmSync(backup)
+    if (change === undefined) mkdirSync(backup)
+    else writeFileSync(backup, change)
+    const undone = await svc("connect", "cursor", "--undo", "--yes")
+    expect([undone.code, readFileSync(file, "utf8")]).toEqual([64, connected])
+    expect(undone.stderr).toContain(`the backup ${backup} cannot be read, or has been changed`)
+    rmSync(backup, { recursive: true })
+    writeFileSync(backup, CURSOR)
+    expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
+    expect(readFileSync(file, "utf8")).toBe(CURSOR)
+  }
 })
 
 test("a client's file that is malformed, or has another server with the name, is not changed [connect:untouched]", async () => {

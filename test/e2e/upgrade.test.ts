@@ -213,6 +213,17 @@ test("svc uninstall keeps the backup of a client's file that it cannot restore, 
   expect(readdirSync(movedTo).sort()).toEqual([".env", "backups", "connections.json", "mcp.json"])
 })
 
+test("svc uninstall leaves a client's file whose backup is damaged, and offers no damaged backup [cli:uninstall:keeps]", async () => {
+  const { folder, cursor, gemini, text, run } = await connectedHome()
+  const connected = readFileSync(cursor, "utf8")
+  const backups = join(folder, "backups", "clients")
+  for (const name of readdirSync(backups)) if (name.startsWith("cursor")) writeFileSync(join(backups, name), "")
+  const done = await run("uninstall", "--yes")
+  expect([done.code, readFileSync(cursor, "utf8"), readFileSync(gemini, "utf8")]).toEqual([69, connected, text])
+  expect(done.stderr).toContain(`Cursor still refers to svc in ${cursor}, which cannot be restored: the backup`)
+  expect(done.stderr).not.toContain("as it was before svc")
+})
+
 test("svc uninstall keeps the copy of a client's file that is gone, and the target of a linked directory [cli:uninstall:keeps]", async () => {
   const { home, folder, cursor, gemini, text, run } = await connectedHome()
   const target = join(home, "dotfiles")
@@ -222,6 +233,8 @@ test("svc uninstall keeps the copy of a client's file that is gone, and the targ
   const undone = await run("connect", "cursor", "--undo", "--yes")
   expect([undone.code, undone.stderr]).toEqual([64, expect.stringContaining(`${cursor} is gone`)])
   expect(undone.stderr).toContain(join(folder, "backups", "clients", "cursor-"))
+  const shown = await run("uninstall", "--purge", "--dry-run")
+  expect(shown.stdout).toContain(`remove ${folder}, which is a link: ${target} stays as it is`)
   const done = await run("uninstall", "--purge", "--yes")
   expect([done.code, existsSync(folder), readFileSync(gemini, "utf8")]).toEqual([0, false, text])
   expect(done.stderr).toContain(`Cursor: ${cursor} is gone; as it was before svc, it is in ${folder}`)

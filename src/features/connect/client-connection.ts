@@ -1,5 +1,5 @@
 /** Changes the configuration files of clients: plans and shows a change, writes it with a backup, and undoes it. */
-import { mkdirSync, readFileSync, unlinkSync } from "node:fs"
+import { existsSync, mkdirSync, unlinkSync } from "node:fs"
 import { dirname, isAbsolute, join, relative } from "node:path"
 import { CONTEXT_ARGS } from "../../commands/command-context.ts"
 import { type Path, parseDocument } from "../../config/document.ts"
@@ -35,6 +35,7 @@ import {
   backUpClientFile,
   type ClientConnection,
   findClientTemporaries,
+  readBackup,
   readConnections,
   removeConnection,
   replaceConnection,
@@ -209,8 +210,9 @@ export async function writeEdits(
   const before = readText(file)
   const wantedText = editClientDocument(before ?? "", file, edits)
   const time = new Date(systemClock.now()).toISOString()
-  const backup = backUpClientFile(paths, client, file, systemClock)
-  const about = { client, scope, file, time, backup }
+  const copy = backUpClientFile(paths, client, file, systemClock)
+  const { backup } = copy
+  const about = { client, scope, file, time, ...copy }
   // Before the file is written, so that the change can be undone also if svc is killed now.
   const wantedPlaces = edits.map(({ path, value }) => ({ path: [...path], digest: digestOf(value) }))
   try {
@@ -252,22 +254,26 @@ export function lastConnection(paths: Paths, { client, file }: ClientTarget): Cl
 /**
  * Plans the undo of a change. If nothing else has changed the file, the plan restores its earlier bytes (undefined: no file),
  * otherwise only the earlier values that svc replaced. `now` is the text of the file. Throws a RequestError (conflict) if one
- * of the values has been edited since.
+ * of the values or the backup has been edited since.
  */
 export function planUndo(
-  { file, backup, digest, places }: ClientConnection,
-  now: string | undefined = readText(file),
+  change: ClientConnection,
+  now: string | undefined = readText(change.file),
 ): { readonly now: string; readonly before: string | Uint8Array | undefined } {
+  const { file, backup, digest, places } = change
+  const bytes = readBackup(change)
   if (now === undefined)
     throw new RequestError(
       "conflict",
-      `${file} is gone, so there is nothing to undo${backup === null ? "" : `; as it was before, it is still in ${backup}`}`,
+      `${file} is gone, so there is nothing to undo${bytes === undefined ? "" : `; as it was before, it is still in ${backup}`}`,
     )
-  const copy = backup === null ? undefined : readText(backup)
-  if (backup !== null && copy === undefined)
-    throw new RequestError("conflict", `the backup ${backup} is gone; edit ${file} by hand, or use \`svc disconnect\``)
-  if (sha256(now, "hex") === digest || now === copy)
-    return { now, before: backup === null ? undefined : readFileSync(backup) }
+  if (backup !== null && bytes === undefined)
+    throw new RequestError(
+      "conflict",
+      `the backup ${backup} ${existsSync(backup) ? "cannot be read, or has been changed" : "is gone"}; edit ${file} by hand, or use \`svc disconnect\``,
+    )
+  const copy = bytes === undefined ? undefined : decodeText(bytes)
+  if (sha256(now, "hex") === digest || now === copy) return { now, before: bytes }
   const left = (path: Path, value: unknown) =>
     places.some((place) => isSameValue(place.path, path) && place.digest === digestOf(value))
   const paths = places.map(({ path }) => path)
@@ -316,7 +322,7 @@ export function planUndoOfAll(paths: Paths): readonly FileUndo[] {
     const entriesOf = (text: string | undefined) => (text === undefined ? [] : readForeignServers(text, file))
     const about = { client: all[0]?.client ?? "", file, changes }
     const backupOf = (left: readonly ClientConnection[]) =>
-      left.find(({ backup }) => backup !== null)?.backup ?? undefined
+      left.find((change) => readBackup(change) !== undefined)?.backup ?? undefined
     let now: readonly ForeignServer[] = []
     let after = now
     let text: string | undefined

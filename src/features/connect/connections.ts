@@ -6,6 +6,7 @@ import { existsSync, lstatSync, unlinkSync } from "node:fs"
 import { basename, join } from "node:path"
 import * as z from "zod"
 import type { Clock } from "../../lib/clock.ts"
+import { incrementalSha256 } from "../../lib/digest.ts"
 import { messageOf, UnavailableError } from "../../lib/errors.ts"
 import { editConnections, temporariesOf } from "../../store/documents.ts"
 import { findTemporaries, makePrivateFolder, readRegularFile, readText, replaceFile } from "../../store/files.ts"
@@ -68,20 +69,39 @@ export function findClientTemporaries(paths: Paths, now: number): readonly strin
   return [...beside, ...findTemporaries(backupFolder(paths), (name) => name !== "")].filter(isAbandoned)
 }
 
-/** Copies the file of a client to `backups/clients`, byte for byte. Returns the path of the copy; null if there is no file. */
-export function backUpClientFile(paths: Paths, client: string, file: string, clock: Clock): string | null {
-  if (!existsSync(file)) return null
+/** Copies the file of a client to `backups/clients`, byte for byte. Returns what is recorded of the copy. */
+export function backUpClientFile(
+  paths: Paths,
+  client: string,
+  file: string,
+  clock: Clock,
+): Pick<ClientConnection, "backup" | "backupDigest"> {
+  if (!existsSync(file)) return { backup: null }
   const folder = backupFolder(paths)
   makePrivateFolder(folder)
   const nameAt = (time: number) =>
     join(folder, `${client}-${new Date(time).toISOString().replaceAll(":", "-")}-${basename(file)}`)
   let time = clock.now()
   while (existsSync(nameAt(time))) time++
-  replaceFile(nameAt(time), readRegularFile(file), 0o600)
-  return nameAt(time)
+  const bytes = readRegularFile(file)
+  replaceFile(nameAt(time), bytes, 0o600)
+  return { backup: nameAt(time), backupDigest: digestOf(bytes) }
+}
+
+/** Returns the copy of the original file; undefined if there is none, or if it cannot be read or has been changed since. */
+export function readBackup({ backup, backupDigest }: ClientConnection): Buffer | undefined {
+  if (backup === null) return undefined
+  try {
+    const bytes = readRegularFile(backup)
+    return backupDigest === undefined || backupDigest === digestOf(bytes) ? bytes : undefined
+  } catch {
+    return undefined
+  }
 }
 
 // ---
+
+const digestOf = (bytes: Uint8Array): string => incrementalSha256().update(bytes).digest("hex")
 
 const KEPT = 50
 /** Writing a file takes less. */
@@ -110,6 +130,8 @@ const connectionSchema = z.object({
   time: z.string(),
   /** The path of the copy of the original file; null if there was no file. */
   backup: z.string().nullable(),
+  /** The digest of the copy; absent if an earlier release made it. */
+  backupDigest: z.string().optional(),
   /** The digest of the file as svc left it; empty if the client has written other values, too. */
   digest: z.string(),
   /** The changed values: the digest of each as svc left it, null for a removed value. */

@@ -51,7 +51,7 @@ export function purge(directory: string, place: string): readonly string[] {
     return []
   }
   const moved = findPrecious(directory)
-  if (moved.length > 0) mkdirSync(place, { recursive: true, mode: 0o700 })
+  if (moved.length > 0) create(place)
   for (const name of moved) move(join(directory, name), join(place, name))
   for (const name of readFolder(directory)) rmSync(join(directory, name), { recursive: true, force: true })
   if (existsSync(directory)) rmdirSync(directory)
@@ -78,7 +78,8 @@ const MADE_ANEW = new RegExp(
     .join("|"),
 )
 
-const isLink = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true
+/** Whether a path is a symbolic link. */
+export const isLink = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true
 
 /** Whether a name in the directory stands for nothing: an empty folder, a configuration without servers, no connections. */
 function isEmpty(directory: string, name: string): boolean {
@@ -90,6 +91,14 @@ function isEmpty(directory: string, name: string): boolean {
   if (!found.isFile()) return false
   if (name === "connections.json") return readConnections({ directory }).length === 0
   return name === "mcp.json" && found.size < 1000 && readText(path) === MINIMAL
+}
+
+function create(place: string): void {
+  try {
+    mkdirSync(place, { recursive: true, mode: 0o700 })
+  } catch (cause) {
+    throw new UnavailableError(`cannot create ${place}: ${fileProblem(cause)}; nothing was removed`, { cause })
+  }
 }
 
 function move(from: string, to: string): void {

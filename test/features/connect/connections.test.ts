@@ -27,10 +27,10 @@ test("of many changes, the first one of each file stays, with the user's own fil
   const paths = pathsOf({ config: undefined, directory: folder, ...where })
   const change = async (file: string, text: string) => {
     writeFileSync(file, text)
-    const backup = backUpClientFile(paths, "cursor", file, clock)
+    const copy = backUpClientFile(paths, "cursor", file, clock)
     await clock.pass(1)
     const time = new Date(clock.now()).toISOString()
-    await addConnection(paths, { client: "cursor", scope: "user", file, time, backup, digest: "", places: [] }, clock)
+    await addConnection(paths, { client: "cursor", scope: "user", file, time, ...copy, digest: "", places: [] }, clock)
   }
   const [one, two] = [join(folder, "one.json"), join(folder, "two.json")]
   await change(one, "the user's one")
