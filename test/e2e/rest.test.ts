@@ -1,6 +1,6 @@
 /** REST of the built binary: each answer is checked against the OpenAPI document that the binary serves. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { readFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import fc from "fast-check"
 import { browse, startAuthority, startResource } from "../fixtures/authority.ts"
@@ -159,6 +159,33 @@ test("changes through REST are in the audit log, with the token that made them [
     { principal: `token ${id}`, method: "svc/rest PATCH /tools", outcome: "ok" },
     { principal: `token ${id}`, method: "svc/rest POST /servers/{name}/restart", server: "nope", outcome: "error" },
   ])
+})
+
+test("a change whose file cannot be written is refused with the reason by each endpoint, and changes nothing [rest:edits]", async () => {
+  const folder = freshFolder()
+  const config = { mcpServers: { demo: { ...DEMO, tags: ["x"] }, off: { ...DEMO, disabled: true } } }
+  await using instance = await startSvc({ folder, config })
+  await instance.said(/demo: connected/)
+  const ask = await connect(instance)
+  const file = join(folder, "mcp.json")
+  const before = readFileSync(file, "utf8")
+  writeFileSync(join(folder, "backups"), "in place of the folder")
+  for (const [method, path, body] of [
+    ["PATCH", "/servers/demo", { patch: { tags: ["y"] } }],
+    ["POST", "/servers/demo/disable", undefined],
+    ["POST", "/servers/off/enable", undefined],
+    ["POST", "/servers", { name: "more", server: DEMO }],
+    ["PATCH", "/tools", { changes: [{ server: "demo", tool: "echo", disabled: true }] }],
+    ["DELETE", "/servers/off", undefined],
+  ] as const) {
+    const { status, body: problem } = await ask(method, path, body)
+    expect([path, status, problem]).toEqual([
+      path,
+      503,
+      expect.objectContaining({ code: "unavailable", detail: expect.stringContaining("backups") }),
+    ])
+  }
+  expect(readFileSync(file, "utf8")).toBe(before)
 })
 
 test("--no-admin leaves out REST and its login [rest:off]", async () => {

@@ -1,6 +1,7 @@
 /** Runs svc's own tools for REST, and turns their failures into errors with the statuses of REST. */
-import { RequestError, UnavailableError } from "../../lib/errors.ts"
+import { publicMessage, RequestError, UnavailableError } from "../../lib/errors.ts"
 import { isObject, type Params } from "../../wire/message.ts"
+
 import { ToolError, type ToolFault } from "../tools/tool.ts"
 import type { EndpointCall } from "./endpoint.ts"
 
@@ -37,6 +38,7 @@ function errorOf(fault: ToolFault, message: string, data: Params): Error {
     case "registry_unavailable":
       return new UnavailableError(message)
     case "internal":
-      return new Error(message)
+      // Also what the tool could not do, such as to write a file. Only the message of a bug says nothing.
+      return message === publicMessage(undefined) ? new Error(message) : new UnavailableError(message)
   }
 }
