@@ -34,7 +34,6 @@ const FEATURE_PAIRS: Readonly<Record<string, string>> = {
 
 /** Imports across these borders that are still to be replaced by a port, a stage or a move. This list only shrinks. */
 const TO_TURN: readonly string[] = [
-  "call/call-rate-limit.ts -> features/cluster/shared-state.ts",
   "call/ports.ts -> features/results/result-intake.ts",
   "call/ports.ts -> features/results/result-sizes.ts",
   "call/ports.ts -> features/results/result-store.ts",
@@ -42,11 +41,6 @@ const TO_TURN: readonly string[] = [
   "call/ports.ts -> features/search/tool-finder.ts",
   "call/ports.ts -> features/tools/toolbox.ts",
   "catalog/catalog.ts -> features/search/lazy-tools.ts",
-  "features/cluster/cluster.ts -> app/logging.ts",
-  "features/cluster/cluster.ts -> app/serve-options.ts",
-  "features/cluster/configuration-drift.ts -> app/serve-options.ts",
-  "features/cluster/leave-cluster.ts -> app/runtime.ts",
-  "features/cluster/leave-cluster.ts -> app/serve-options.ts",
   "features/connect/client-connection.ts -> commands/command-context.ts",
   "features/connect/client-connection.ts -> features/tools/consent-text.ts",
   "features/connect/client-endpoint.ts -> app/serve-options.ts",
@@ -62,12 +56,9 @@ const TO_TURN: readonly string[] = [
   "features/rest/issuer-login.ts -> features/oauth/oauth-client.ts",
   "features/results/result-budget.ts -> features/search/lazy-call.ts",
   "features/results/result-budget.ts -> features/search/lazy-tools.ts",
-  "features/results/stored-results.ts -> app/upstream-oauth.ts",
   "features/search/tool-discovery.ts -> features/results/result-budget.ts",
   "features/search/tool-discovery.ts -> features/tools/toolbox.ts",
   "features/system/purge.ts -> features/connect/connections.ts",
-  "report/metrics.ts -> features/results/result-sizes.ts",
-  "report/status.ts -> features/results/result-sizes.ts",
   "serve/mcp.ts -> features/cluster/task-lists.ts",
   "serve/mcp.ts -> features/results/result-budget.ts",
   "session/audit.ts -> features/search/lazy-tools.ts",

@@ -1,18 +1,8 @@
 /** The downstream side of a running svc: sessions of clients, calls suspended for client input, and the gateway to the agent. */
 import { existsSync, mkdirSync } from "node:fs"
 import { join } from "node:path"
-import type { Agent } from "../agent/agent.ts"
-import { createCallRateLimit, createSharedRateLimit } from "../call/call-rate-limit.ts"
-import type {
-  Audit,
-  ChangeExchange,
-  FinishedCall,
-  Gateway,
-  Observers,
-  RemoteReplicas,
-  ResultPort,
-} from "../call/ports.ts"
-import type { ServerSpec } from "../config/server-spec.ts"
+import { createCallRateLimit } from "../call/call-rate-limit.ts"
+import type { Audit, FinishedCall, Gateway, Observers, ResultPort } from "../call/ports.ts"
 import type { Cluster } from "../features/cluster/cluster.ts"
 import { ResultSizes } from "../features/results/result-sizes.ts"
 import type { ResultStore } from "../features/results/result-store.ts"
@@ -24,15 +14,14 @@ import { createMarker, createSealer } from "../lib/seal.ts"
 import { version } from "../lib/version.ts"
 import type { Metrics } from "../report/metrics.ts"
 import { type OpenStream, SilentRequests } from "../serve/http-exchange.ts"
-import type { McpDeps, SessionHomes } from "../serve/mcp.ts"
+import type { McpDeps } from "../serve/mcp.ts"
 import { createScopes, type ScopeOf } from "../serve/query-scope.ts"
 import type { TrustedClientDeps } from "../serve/trusted-client.ts"
 import { createGateway } from "../session/gateway.ts"
-import type { Session } from "../session/session.ts"
 import { Sessions } from "../session/sessions.ts"
 import { SuspendedCalls } from "../session/suspended-calls.ts"
 import { ownName, type Paths } from "../store/paths.ts"
-import { hashOfSession, keepKey, openSessionStore, type SessionStore } from "../store/session-store.ts"
+import { keepKey, openSessionStore, type SessionStore } from "../store/session-store.ts"
 import type { Logging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import type { Upstream } from "./upstream.ts"
@@ -64,15 +53,12 @@ type ClientSessionsDeps = {
 /** The most sessions at once. */
 export const MAX_SESSIONS = 10_000
 
-/** The most sessions of a principal on all replicas: five times as many as one replica holds at once. */
-const MAX_SHARED_SESSIONS = 50_000
-
 /** Builds the downstream side. Without `paths`, sessions and the owners of tasks are lost when svc ends. */
 export async function openClientSessions(
   options: ServeOptions,
   paths: Paths | undefined,
   { log, redactor, onbug }: Logging,
-  { agent, instances, leases }: Upstream,
+  { agent, instances }: Upstream,
   { metrics, audit, cluster }: ClientSessionsDeps,
 ): Promise<ClientSessions> {
   const {
@@ -99,14 +85,12 @@ export async function openClientSessions(
   // A client on stdio ends with svc, so its session needs no store. The start opens it after it listens: that takes 3 ms.
   const ownStore =
     paths !== undefined && persist && transport === "http" ? storeOpener(paths, log, sessionTtl) : () => undefined
-  const shared =
-    cluster === undefined
-      ? undefined
-      : await openSharedSessions(cluster, agent, log, {
-          ttl: sessionTtl,
-          sessions: () => sessions,
-          gateway: () => gateway,
-        })
+  const shared = cluster?.openSessions(
+    agent,
+    sessionTtl,
+    () => sessions,
+    () => gateway,
+  )
   const sessions: Sessions = new Sessions(
     systemClock,
     { count: MAX_SESSIONS, ttl: sessionTtl },
@@ -121,7 +105,7 @@ export async function openClientSessions(
     if (metrics !== undefined) metrics.rateLimited++
   }
   const ownRate = createCallRateLimit(systemClock, onrefuse)
-  const callRate = cluster === undefined ? ownRate : createSharedRateLimit(cluster.state, ownRate, onrefuse)
+  const callRate = cluster?.rateLimit(ownRate, onrefuse) ?? ownRate
   const counting = metrics === undefined ? undefined : meterOf(metrics)
   const watchers = new Set<(call: FinishedCall) => void>()
   const watching: Observers["meter"] = {
@@ -146,7 +130,7 @@ export async function openClientSessions(
     clock: systemClock,
     sessions: () => sessions.all(),
     startupWaitMs: startupWait,
-    leases,
+    leases: cluster?.leases,
     mark: cluster?.mark ?? createMarker(() => markKey(persist ? paths : undefined, log)),
     replicas: shared?.replicas,
     changes: shared?.changes,
@@ -181,7 +165,7 @@ export async function openClientSessions(
       forward: cluster?.forward,
       leaving: cluster?.leaving,
       replicas: cluster && (() => cluster.replicas.all().map(({ id }) => id)),
-      homes: cluster === undefined ? undefined : sessionHomes(cluster.replicas.id, agent, sessions, gateway),
+      homes: cluster?.homes(agent, sessions, gateway),
     },
     scopeOf: createScopes(() => agent.presets),
     watchCalls(onfinished) {
@@ -198,71 +182,6 @@ export async function openClientSessions(
 }
 
 // ---
-
-/**
- * Returns the homes of sessions, the replicas with their own processes. Only sessions that see a server with `isolation:
- * "session"` have one.
- */
-function sessionHomes(replica: string, agent: Agent, sessions: Sessions, gateway: Gateway): SessionHomes {
-  const isIsolated = ({ scope }: Session, { id, tuning }: ServerSpec): boolean =>
-    tuning.isolation === "session" && (scope.kind === "server" ? scope.id === id : scope.selects(tuning.tags))
-  const homeOf = (session: Session) =>
-    session.home !== replica && agent.all().some(({ spec }) => isIsolated(session, spec)) ? session.home : undefined
-  return {
-    of: homeOf,
-    async adopt(session) {
-      if (!(await sessions.adopt(session, replica, gateway))) return homeOf(session)
-      const lost = agent.all().filter(({ spec }) => isIsolated(session, spec))
-      agent.dedicated.noteLost(
-        lost.map(({ spec }) => spec.id),
-        session,
-      )
-      return undefined
-    },
-  }
-}
-
-/** Opens the store of sessions that all replicas share. */
-async function openSharedSessions(
-  { state, replicas, checkLoss }: Cluster,
-  agent: Agent,
-  log: Log,
-  { ttl, sessions, gateway }: { readonly ttl: number; sessions(): Sessions; gateway(): Gateway },
-): Promise<{ readonly store: SessionStore; readonly replicas: RemoteReplicas; readonly changes: ChangeExchange }> {
-  const [{ createSharedSessions }, { SessionReplicas }, { ServerChanges }] = await Promise.all([
-    import("../features/cluster/shared-sessions.ts"),
-    import("../features/cluster/session-replicas.ts"),
-    import("../features/cluster/server-changes.ts"),
-  ])
-  const store = createSharedSessions({
-    state,
-    ttl,
-    most: MAX_SHARED_SESSIONS,
-    checkLoss,
-    onchange: (id, fields) =>
-      new Promise((resolve) =>
-        replicas.sendWithEcho(
-          { kind: "session.changed", session: hashOfSession(id), ...(fields && { fields }) },
-          resolve,
-        ),
-      ),
-    onended: (id) => sessions().remove(id, "was ended"),
-  })
-  return {
-    store,
-    replicas: new SessionReplicas({ replicas, clock: systemClock, sessions, gateway }),
-    changes: new ServerChanges({
-      replicas,
-      state,
-      agent,
-      clock: systemClock,
-      onfull: () =>
-        log.warn(
-          "clients of this replica exceed the limit of subscriptions that replicas exchange: for the excess, they are notified only of updates by server processes of this replica",
-        ),
-    }),
-  }
-}
 
 /** Returns an unguessable id: besides the client's token it is the only credential of a session. */
 const newId = (): string => crypto.randomUUID().replaceAll("-", "")

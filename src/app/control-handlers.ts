@@ -118,16 +118,8 @@ async function answerControl(
       return { ok: found.status < 400, body: found.body }
     }
     case "cluster": {
-      const { cluster, leases } = runtime
-      if (cluster === undefined)
-        throw new UnavailableError("this svc is not part of a cluster; start it with `svc serve --cluster URL`")
-      const { clusterReport } = await import("../features/cluster/cluster-report.ts")
-      return clusterReport({
-        state: { address: cluster.place, connected: cluster.state.connected, ...cluster.problem() },
-        replicas: cluster.replicas.all(),
-        owners: leases?.owners() ?? [],
-        now: systemClock.now(),
-      })
+      if (runtime.cluster !== undefined) return runtime.cluster.report()
+      throw new UnavailableError("this svc is not part of a cluster; start it with `svc serve --cluster URL`")
     }
     case "restart": {
       await follow()

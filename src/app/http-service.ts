@@ -51,18 +51,17 @@ export async function startHttp(
   options: ServeOptions,
   paths: Paths | undefined,
 ): Promise<HttpService> {
-  const { agent, leases, mcp, metrics, log, redactor, facts } = runtime
+  const { agent, cluster, mcp, metrics, log, redactor, facts } = runtime
   const { address, loopback, trustProxy, tls } = options
   const { promise: admitted, resolve: admit } = Promise.withResolvers<void>()
   let held: Promise<void> | undefined = admitted
   const ownHealthLimiter = createAddressLimiter(systemClock, HEALTH_LIMIT)
-  const state = runtime.cluster?.state
   const healthLimit = options.healthRateLimit
     ? createHealthLimit({
         limiter:
-          state === undefined
+          cluster === undefined
             ? ownHealthLimiter
-            : createAddressLimiter(systemClock, HEALTH_LIMIT, (key, ms) => state.count(`health:${key}`, ms)),
+            : createAddressLimiter(systemClock, HEALTH_LIMIT, (key, ms) => cluster.count(`health:${key}`, ms)),
         probeLimiter: ownHealthLimiter,
         trustProxy,
         onlimited: () => {
@@ -83,14 +82,8 @@ export async function startHttp(
       : createMetricsEndpoint(() => {
           const { uptimeSeconds, version } = facts()
           const results = runtime.mcp.gateway.results.sizes
-          const replica = runtime.cluster && {
-            id: runtime.cluster.replicas.id,
-            connected: runtime.cluster.state.connected,
-            count: runtime.cluster.replicas.all().length,
-            owned: leases?.owners().filter(({ replica }) => replica === runtime.cluster?.replicas.id).length ?? 0,
-          }
           const gauges = {
-            replica,
+            replica: cluster?.gauge(),
             streams: runtime.streams.size,
             inFlight: agent.inFlight,
             sessions: runtime.sessions.size,
@@ -105,22 +98,13 @@ export async function startHttp(
     hide: (text) => redactor().maskKnown(text),
     client: () =>
       runtime.oauth.description(options.admin && options.authIssuer !== undefined ? [`${base()}${LOGIN_PATH}`] : []),
-    forward: runtime.cluster?.forward,
+    forward: cluster?.forward,
   })
   const base = () => (options.externalUrl ?? local).replace(/\/$/, "")
   const admin = options.admin ? createAdminInterface(runtime, options) : undefined
   const auth = options.auth
     ? await (await import("./inbound-auth.ts")).openInboundAuth(runtime, options, paths, base, admin?.tokenOf)
     : undefined
-  // Imported only in a cluster.
-  const admission =
-    leases === undefined || runtime.cluster === undefined
-      ? undefined
-      : (await import("../features/cluster/replica-access.ts")).createReplicaAccess({
-          leases,
-          replica: runtime.cluster.replicas.id,
-          mark: runtime.cluster.mark,
-        })
   const unix = "unix" in address ? address.unix : undefined
   if (unix !== undefined) await clearSocket(unix)
   let listening: Listening
@@ -156,13 +140,13 @@ export async function startHttp(
             auth: authentication(options),
           }),
         },
-        admitReplica: admission,
+        admitReplica: cluster?.admission(),
         // Reading the address takes a twentieth of a call. It says nothing if all clients are on this machine.
         clientOf:
           runtime.audit && (!loopback || trustProxy !== TRUST_NO_PROXY)
             ? (socket, { headers }) => clientAddress(socket, headers.get("x-forwarded-for"), trustProxy) || UNIX_SOCKET
             : undefined,
-        endsConnections: runtime.cluster && (() => runtime.cluster?.leaving.endsConnections === true),
+        endsConnections: cluster && (() => cluster.leaving.endsConnections),
         api: admin?.serve,
         // Imported at the first request: few clients open this page.
         frontPage: async (request) => {
@@ -183,7 +167,7 @@ export async function startHttp(
     const place = "unix" in address ? address.unix : `${address.hostname}:${address.port}`
     throw new UnavailableError(`cannot listen on ${place}: ${messageOf(cause)}`, { cause })
   }
-  runtime.cluster?.join(listening.url, () => ({
+  cluster?.join(listening.url, () => ({
     calls: agent.inFlight,
     sessions: runtime.sessions.size,
     streams: runtime.streams.size,

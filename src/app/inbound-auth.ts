@@ -1,6 +1,5 @@
 import { join } from "node:path"
 import type { Cluster } from "../features/cluster/cluster.ts"
-import type { ClusterTokens } from "../features/cluster/cluster-tokens.ts"
 import { systemClock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -156,7 +155,7 @@ function watchTokens(
   let problem: string | undefined
   /** The tokens that svc itself wrote last: the watch may report them after other replicas have changed them again. */
   let written = NO_TOKENS
-  let shared: ClusterTokens | undefined
+  let shared: ReturnType<Cluster["openTokens"]> | undefined
   const accept = (next: Tokens) => {
     const before = tokens
     tokens = next
@@ -220,8 +219,7 @@ function watchTokens(
     follow: watcher.check,
     problem: () => problem,
     async share(cluster) {
-      const { openClusterTokens } = await import("../features/cluster/cluster-tokens.ts")
-      shared = openClusterTokens(cluster, log, read)
+      shared = cluster.openTokens(read)
       if (trusted !== undefined) shared.follow(trusted)
       await withTimeout(systemClock, SYNC_MS, shared.sync())
     },

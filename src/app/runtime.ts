@@ -12,7 +12,7 @@ import type { Paths } from "../store/paths.ts"
 import { type AuditLog, openAuditLog } from "./audit-log.ts"
 import { type ClientSessions, openClientSessions } from "./client-sessions.ts"
 import { type Logging, openLogFile, openLogging } from "./logging.ts"
-import type { ServeOptions } from "./serve-options.ts"
+import { type ServeOptions, sharedOptions } from "./serve-options.ts"
 import { type OpenReaper, openUpstream, type Upstream } from "./upstream.ts"
 
 export type Runtime = Logging &
@@ -43,7 +43,11 @@ export async function createRuntime(
   const cluster =
     options.cluster === undefined
       ? undefined
-      : await (await import("../features/cluster/cluster.ts")).openCluster(options, options.cluster, logging)
+      : await (await import("../features/cluster/cluster.ts")).openCluster(
+          options.cluster,
+          sharedOptions(options),
+          logging,
+        )
   const upstream = await openUpstream(options, paths, logging, cluster, openReaper)
   const auditLog = await openAuditLog(options, logging)
   const metrics = options.metrics ? new Metrics() : undefined

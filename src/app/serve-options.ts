@@ -288,13 +288,13 @@ export type ServeOptions = Omit<
   readonly loopback: boolean
   readonly tls: { readonly cert: string; readonly key: string } | undefined
   /** The state that this replica shares with others; undefined for a single svc. */
-  readonly cluster: ClusterOptions | undefined
+  readonly cluster:
+    | (ClusterUrl & {
+        /** The URL at which other replicas reach this one, without a trailing slash; undefined for the one that it listens on. */
+        readonly address: string | undefined
+      })
+    | undefined
   readonly allowedHosts: readonly string[]
-}
-
-export type ClusterOptions = ClusterUrl & {
-  /** The URL at which other replicas reach this one, without a trailing slash; undefined for the one that it listens on. */
-  readonly address: string | undefined
 }
 
 /** Reads the options of `svc serve`, with their defaults. Throws a RequestError (usage) if a value is not valid. */

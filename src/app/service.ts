@@ -143,10 +143,7 @@ async function serveUntil(
   screen.close()
   notify?.stopping()
   log.info(`stopping: ${reason}`)
-  if (runtime.cluster !== undefined) {
-    const { leaveCluster } = await import("../features/cluster/leave-cluster.ts")
-    await leaveCluster(runtime, runtime.cluster, listening, options, systemClock)
-  }
+  await runtime.cluster?.leave({ agent, streams, listening }, options)
   // In order: no new requests, then the running calls, then sessions, then backends.
   cancelShrink()
   cancelKeepAlive()
@@ -165,7 +162,6 @@ async function serveUntil(
   runtime.instances.close()
   await agent.close()
   // The next owner starts the server after its process here has ended.
-  await runtime.leases?.close()
   await runtime.cluster?.close()
   // An installation whose server has just been stopped undoes its edit.
   await loop?.idle()

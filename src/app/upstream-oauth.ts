@@ -1,13 +1,11 @@
 /** Sign-in to remote servers, shared by a running svc and `svc auth`. */
 import type { ServerSpec } from "../config/server-spec.ts"
-import type { Cluster } from "../features/cluster/cluster.ts"
 import { OAuth, type OAuthDeps } from "../features/oauth/oauth.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
-import type { Log } from "../lib/log.ts"
 import { randomText } from "../lib/random.ts"
 import type { Paths } from "../store/paths.ts"
-import { openSecretStore, type SecretStore, systemKeychain } from "../store/secret-store.ts"
+import { openSecrets, type SecretStore } from "../store/secret-store.ts"
 import type { Params } from "../wire/message.ts"
 
 /**
@@ -26,33 +24,6 @@ export function openUpstreamOAuth(
     clock: systemClock,
     fetch: (url, init) => fetch(url, init),
     newState: () => replica + randomText(32),
-  })
-}
-
-/** Opens the store of secrets that the replicas of a cluster share. */
-export async function openSharedSecrets({ state, replicas }: Cluster, log: Log): Promise<SecretStore> {
-  const { createSharedSecrets } = await import("../features/cluster/shared-secrets.ts")
-  const { SVC_STATE_KEY } = process.env
-  return createSharedSecrets({
-    state,
-    replica: replicas.id,
-    stateKey: SVC_STATE_KEY === "" ? undefined : SVC_STATE_KEY,
-    clock: systemClock,
-    onunsealed: () =>
-      log.warn(
-        "anyone who can read Redis can read the tokens of remote servers; set SVC_STATE_KEY to the same secret on all replicas",
-      ),
-  })
-}
-
-/** Opens the store of secrets of a configuration directory, with the settings in the environment of this process. */
-export function openSecrets({ directory }: Pick<Paths, "directory">): SecretStore {
-  const { SVC_STATE_KEY, SVC_KEYCHAIN } = process.env
-  return openSecretStore({
-    directory,
-    stateKey: SVC_STATE_KEY === "" ? undefined : SVC_STATE_KEY,
-    keychain: SVC_KEYCHAIN === "off" ? undefined : systemKeychain,
-    clock: systemClock,
   })
 }
 

@@ -8,26 +8,22 @@ import { StdioTransport } from "../backend/stdio.ts"
 import { REPLICA_HEADER } from "../config/server-spec.ts"
 import { matchesFilter } from "../config/tag-filter.ts"
 import type { Cluster } from "../features/cluster/cluster.ts"
-import type { ServerLeases } from "../features/cluster/server-leases.ts"
 import type { OAuth } from "../features/oauth/oauth.ts"
-import { systemClock, withTimeout } from "../lib/clock.ts"
+import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
-import type { Log } from "../lib/log.ts"
 import { version } from "../lib/version.ts"
 import { CALLBACK_PATH, clientMetadataUrl } from "../serve/oauth-callback.ts"
 import type { Paths } from "../store/paths.ts"
-import { createToolPins, type OwnToolPins, type ToolPins, toolPinFiles } from "../store/tool-pins.ts"
+import { createToolPins, toolPinFiles } from "../store/tool-pins.ts"
 import { createRequestIds } from "../wire/frame.ts"
 import type { Logging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
-import { openSharedSecrets, openUpstreamOAuth } from "./upstream-oauth.ts"
+import { openUpstreamOAuth } from "./upstream-oauth.ts"
 
 export type Upstream = {
   readonly agent: Agent
   readonly oauth: OAuth
   readonly instances: Instances
-  /** Decides which replica runs the servers with `"replicas": "one"`; undefined for a single svc. */
-  readonly leases: ServerLeases | undefined
   /** Sets the address under which browsers reach svc: authorization servers redirect them there. */
   setPublicUrl(url: string): void
 }
@@ -64,12 +60,11 @@ export async function openUpstream(
       onlogout: tell,
       mask: (text) => redactor().maskKnown(text),
     },
-    cluster === undefined ? {} : { secrets: await openSharedSecrets(cluster, log), replica: cluster.replicas.id },
+    cluster && { secrets: cluster.secrets(), replica: cluster.replicas.id },
   )
   cluster?.replicas.on("authorization", ({ server }) => void oauth.reload(server).then(() => onauthorized(server)))
   const ownPins = createToolPins(paths === undefined ? undefined : toolPinFiles(paths), systemClock)
-  const pins =
-    cluster === undefined ? ownPins : await openSharedPins(cluster, ownPins, (pinned) => void onpinned(pinned))
+  const pins = cluster === undefined ? ownPins : await cluster.openPins(ownPins, (pinned) => void onpinned(pinned))
   const agent: Agent = new Agent({
     clock: systemClock,
     log,
@@ -104,7 +99,7 @@ export async function openUpstream(
         clock: systemClock,
         limit: options.maxResult,
         grace: STOP_GRACE_MS,
-        msLeft: () => leases?.graceFor(id),
+        msLeft: () => cluster?.leases?.graceFor(id),
         reaper,
         output: new ChildOutputLogger(systemClock, log, server, (text) => redactor().maskCredentials(text)),
       }),
@@ -112,7 +107,7 @@ export async function openUpstream(
   onauthorized = (server) => agent.authorized(server)
   onpinned = (pinned) => agent.pinnedElsewhere(pinned)
   followSecrets([() => agent.secrets, () => oauth.secrets])
-  const leases = cluster === undefined ? undefined : await openLeases(cluster, log, agent, () => instances.reapply())
+  const leases = cluster?.openLeases(agent, () => instances.reapply())
   const instances: Instances = new Instances({
     agent,
     clock: systemClock,
@@ -125,7 +120,6 @@ export async function openUpstream(
     agent,
     oauth,
     instances,
-    leases,
     setPublicUrl(url) {
       callback = `${url.replace(/\/$/, "")}${CALLBACK_PATH}`
     },
@@ -133,31 +127,6 @@ export async function openUpstream(
 }
 
 // ---
-
-/** Opens the pins that replicas share. Waits up to SYNC_MS for those of the others. */
-async function openSharedPins(
-  { state, replicas }: Cluster,
-  own: OwnToolPins,
-  onpinned: Agent["pinnedElsewhere"],
-): Promise<ToolPins> {
-  const { createSharedPins } = await import("../features/cluster/shared-pins.ts")
-  const pins = createSharedPins({ own, state, tell: () => replicas.send({ kind: "pins" }), onpinned })
-  replicas.on("pins", () => void pins.sync())
-  await withTimeout(systemClock, SYNC_MS, pins.sync())
-  return pins
-}
-
-async function openLeases(
-  { state, replicas, clock, mark }: Cluster,
-  log: Log,
-  agent: Agent,
-  onchange: () => void,
-): Promise<ServerLeases> {
-  const { ServerLeases } = await import("../features/cluster/server-leases.ts")
-  const whenDrained = (id: string) => agent.whenDrained(id)
-  const whenStopped = (id: string) => agent.whenStopped(id)
-  return new ServerLeases({ state, replicas, mark, clock, log, whenDrained, whenStopped, onchange })
-}
 
 /** Imports the reaper of Windows: other systems do not load the foreign functions that it needs. */
 async function openJobReaper(onfail: (reason: string) => void): Promise<Reaper> {
@@ -172,5 +141,3 @@ async function openJobReaper(onfail: (reason: string) => void): Promise<Reaper> 
 }
 
 const STOP_GRACE_MS = 4000
-/** How long a start waits for the pins of other replicas. */
-const SYNC_MS = 1000

@@ -1,9 +1,7 @@
 /** Limits calls per minute: each server and each session has a token bucket, filled evenly. The table of buckets is bounded. */
 
-import type { SharedState } from "../features/cluster/shared-state.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Clock } from "../lib/clock.ts"
-import { hashOfSession } from "../store/session-store.ts"
 
 /** Seconds to wait; undefined for none. */
 type Wait = number | undefined
@@ -56,31 +54,7 @@ export function createCallRateLimit(
   }
 }
 
-/** Creates the limit that all replicas share. While the shared state cannot be reached, each replica counts alone with `own`. */
-export function createSharedRateLimit(
-  state: Pick<SharedState, "take">,
-  own: CallRateLimit,
-  onrefuse: () => void = () => undefined,
-): CallRateLimit {
-  return {
-    async take(holder, key, perMinute) {
-      const name = typeof key === "string" ? `${holder} ${key}` : sessionName(key)
-      if (name === undefined) return own.take(holder, key, perMinute)
-      try {
-        const wait = await state.take(name, perMinute)
-        if (wait !== undefined) onrefuse()
-        return wait
-      } catch {
-        return own.take(holder, key, perMinute)
-      }
-    },
-  }
-}
-
 // ---
-
-const sessionName = (session: object): string | undefined =>
-  "id" in session && typeof session.id === "string" ? `session ${hashOfSession(session.id)}` : undefined
 
 type Bucket = { left: number; at: number }
 

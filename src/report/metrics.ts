@@ -5,7 +5,7 @@
 
 import type { Snapshot } from "../agent/snapshot.ts"
 import { STATUS_BY_STATE } from "../backend/supervision.ts"
-import type { ResultSizes } from "../features/results/result-sizes.ts"
+import type { ReportedSizes } from "./status.ts"
 
 const OUTCOMES = ["ok", "tool_error", "error", "rate_limited"] as const
 export type CallOutcome = (typeof OUTCOMES)[number]
@@ -69,7 +69,7 @@ export type Gauges = {
     | undefined
   readonly uptimeSeconds: number
   readonly version: string
-  readonly results: Pick<ResultSizes, "report">
+  readonly results: ReportedSizes
 }
 
 /** Writes all metrics in the text exposition format, version 0.0.4. */

@@ -6,7 +6,6 @@ import { UNRESPONSIVE } from "../backend/unresponsive.ts"
 import type { ContextCharacters } from "../catalog/catalog.ts"
 import { longList } from "../catalog/client-limits.ts"
 import type { DefinitionIssue } from "../catalog/listing.ts"
-import type { ResultSizes, ToolResultSizes } from "../features/results/result-sizes.ts"
 import { formatIssue } from "../lib/errors.ts"
 import { healthOf, listedFacts } from "./health.ts"
 import { type ServerState, stateOf } from "./server-state.ts"
@@ -63,6 +62,21 @@ export type ServerStatus = {
   readonly results?: readonly ToolResultSizes[]
 }
 
+/** The sizes of one tool's results in bytes. A percentile is the upper end of its bucket, at most 19 % too large. */
+export type ToolResultSizes = {
+  readonly server: string
+  readonly tool: string
+  readonly count: number
+  readonly p50: number
+  readonly p99: number
+  readonly largest: number
+  /** How many results exceeded a budget, so that only a part was returned. */
+  readonly cut: number
+}
+
+/** Reports the sizes of the results of all tools, or of one server's, the largest 99th percentile first. */
+export type ReportedSizes = { report(server?: string): readonly ToolResultSizes[] }
+
 export type Status = {
   readonly servers: readonly ServerStatus[]
   /** Names of templates that can have instances. */
@@ -83,7 +97,7 @@ export type Status = {
 }
 
 /** Adds the sizes of results to a status report. */
-export const withResultSizes = ({ servers, ...rest }: Status, sizes: Pick<ResultSizes, "report">): Status => ({
+export const withResultSizes = ({ servers, ...rest }: Status, sizes: ReportedSizes): Status => ({
   ...rest,
   servers: servers.map((server) => {
     const results = sizes.report(server.id).slice(0, MAX_SIZES)

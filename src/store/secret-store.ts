@@ -9,7 +9,7 @@
  */
 import { lstatSync, mkdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import type { Clock } from "../lib/clock.ts"
+import { type Clock, systemClock } from "../lib/clock.ts"
 import { sha256 } from "../lib/digest.ts"
 import { UnavailableError } from "../lib/errors.ts"
 import { parseIfJson } from "../lib/json.ts"
@@ -18,6 +18,7 @@ import { createSealer, type Sealer } from "../lib/seal.ts"
 import { isObject } from "../wire/message.ts"
 import { replaceState } from "./files.ts"
 import { acquire } from "./lock.ts"
+import type { Paths } from "./paths.ts"
 
 /** Entries by name; each is a JSON value. */
 type SecretEntries = Readonly<Record<string, unknown>>
@@ -63,6 +64,21 @@ export const derivedSealer = async (passphrase: string, salt: string): Promise<S
  */
 export const passphraseMark = async (passphrase: string, salt: string): Promise<string> =>
   sha256((await derive(passphrase, salt)).toString("hex"), "hex").slice(0, MARK_DIGITS)
+
+/** Opens the store of a configuration directory, with the settings in the environment of this process. */
+export function openSecrets({ directory }: Pick<Paths, "directory">): SecretStore {
+  const { SVC_KEYCHAIN } = process.env
+  return openSecretStore({
+    directory,
+    stateKey: stateKeyIn(process.env),
+    keychain: SVC_KEYCHAIN === "off" ? undefined : systemKeychain,
+    clock: systemClock,
+  })
+}
+
+/** Returns the pass phrase that seals secrets at rest and those of a cluster; undefined if it is not set. */
+export const stateKeyIn = ({ SVC_STATE_KEY }: Readonly<Record<string, string | undefined>>): string | undefined =>
+  SVC_STATE_KEY || undefined
 
 /** Opens a store. Reads and writes nothing until a method is called. */
 export function openSecretStore({ directory, stateKey, keychain, clock }: SecretStoreOptions): SecretStore {

@@ -2,7 +2,9 @@
 import { systemClock, withTimeout } from "../../lib/clock.ts"
 import type { Log } from "../../lib/log.ts"
 import { watchSuspension } from "../../lib/suspension.ts"
-import type { Cluster } from "./cluster.ts"
+import { stateKeyIn } from "../../store/secret-store.ts"
+import type { Replicas } from "./replicas.ts"
+import type { SharedState } from "./shared-state.ts"
 import { createSharedTokens, type SharedTokens } from "./shared-tokens.ts"
 
 export type ClusterTokens = SharedTokens & {
@@ -11,11 +13,15 @@ export type ClusterTokens = SharedTokens & {
 }
 
 /** Opens the tokens. `onchange` is called when the file of this replica must be read and merged again. */
-export function openClusterTokens({ state, replicas }: Cluster, log: Log, onchange: () => void): ClusterTokens {
-  const { SVC_STATE_KEY } = process.env
+export function openClusterTokens(
+  state: SharedState,
+  replicas: Replicas,
+  log: Log,
+  onchange: () => void,
+): ClusterTokens {
   const tokens = createSharedTokens({
     state,
-    stateKey: SVC_STATE_KEY === "" ? undefined : SVC_STATE_KEY,
+    stateKey: stateKeyIn(process.env),
     clock: systemClock,
     tell: () => replicas.send({ kind: "tokens" }),
     onchange,

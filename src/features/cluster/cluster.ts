@@ -1,7 +1,9 @@
 /** Makes a running svc one replica of several: opens the shared state, its keys, and the messages between replicas. */
 import { networkInterfaces } from "node:os"
-import type { Logging } from "../../app/logging.ts"
-import type { ClusterOptions, ServeOptions } from "../../app/serve-options.ts"
+import type { Agent } from "../../agent/agent.ts"
+import type { CallRateLimit } from "../../call/call-rate-limit.ts"
+import type { ChangeExchange, Gateway, RemoteReplicas } from "../../call/ports.ts"
+import type { ServerSpec } from "../../config/server-spec.ts"
 import { type Clock, createSteadyClock, systemClock, withTimeout } from "../../lib/clock.ts"
 import { usageError } from "../../lib/command-line.ts"
 import { messageOf } from "../../lib/errors.ts"
@@ -9,12 +11,21 @@ import type { Log } from "../../lib/log.ts"
 import type { Marker, Sealer } from "../../lib/seal.ts"
 import { version } from "../../lib/version.ts"
 import type { ClusterFacts } from "../../report/health.ts"
+import type { Gauges } from "../../report/metrics.ts"
 import type { SharedStateProblem } from "../../report/shared-state.ts"
 import type { Forward } from "../../serve/elsewhere.ts"
-import type { Leaving } from "../../serve/mcp.ts"
+import type { Leaving, SessionHomes } from "../../serve/mcp.ts"
+import type { ServerDeps } from "../../serve/server.ts"
+import type { Session } from "../../session/session.ts"
+import type { Sessions } from "../../session/sessions.ts"
 import type { DocumentTexts } from "../../store/documents.ts"
 import { replicaId } from "../../store/replica-id.ts"
+import { type SecretStore, stateKeyIn } from "../../store/secret-store.ts"
+import { hashOfSession, type SessionStore } from "../../store/session-store.ts"
+import type { OwnToolPins, ToolPins } from "../../store/tool-pins.ts"
 import { ClusterKeys } from "./cluster-keys.ts"
+import { type ClusterReport, clusterReport } from "./cluster-report.ts"
+import { type ClusterTokens, openClusterTokens } from "./cluster-tokens.ts"
 import {
   type ConfigurationDrift,
   contentDigest,
@@ -23,19 +34,47 @@ import {
   watchConfigurations,
 } from "./configuration-drift.ts"
 import { createForward, createPassOn } from "./forward.ts"
+import { type LeavingParts, type LeavingTimes, leaveCluster } from "./leave-cluster.ts"
 import { openRedisState } from "./redis-state.ts"
+import { createReplicaAccess } from "./replica-access.ts"
 import { ReplicaReach } from "./replica-reach.ts"
 import { type OtherReplica, type ReplicaLoad, Replicas } from "./replicas.ts"
-import type { SharedState } from "./shared-state.ts"
+import { ServerChanges } from "./server-changes.ts"
+import { ServerLeases } from "./server-leases.ts"
+import { SessionReplicas } from "./session-replicas.ts"
+import { createSharedPins } from "./shared-pins.ts"
+import { createSharedRateLimit } from "./shared-rate-limit.ts"
+import { createSharedSecrets } from "./shared-secrets.ts"
+import { createSharedSessions } from "./shared-sessions.ts"
+import type { SharedState, WindowCount } from "./shared-state.ts"
+
+type ClusterOptions = {
+  /** The URL of Redis. */
+  readonly url: string
+  /** The prefix of all keys of this cluster. */
+  readonly prefix: string
+  /** The URL at which the others reach this replica, if it is configured. */
+  readonly address: string | undefined
+}
+
+/** The log, and where its redactor learns secrets. */
+type ClusterLog = { readonly log: Log; followSecrets(sources: readonly (() => readonly string[])[]): void }
+
+/** The sessions of clients that all replicas share. */
+export type ClusterSessions = {
+  readonly store: SessionStore
+  readonly replicas: RemoteReplicas
+  readonly changes: ChangeExchange
+}
 
 /**
- * Connects to the shared state. Waits for it only for a moment: svc starts without it, and serves requests that do not need it.
+ * Connects to the shared state. `flags`: those that all replicas must share, with their values. Waits for it only for a moment: svc starts without it, and serves requests that do not need it.
  * Rejects with a RequestError (usage) if the server at that address cannot be used.
  */
 export async function openCluster(
-  options: ServeOptions,
   { url, prefix, address }: ClusterOptions,
-  { log, followSecrets }: Pick<Logging, "log" | "followSecrets">,
+  flags: Readonly<Record<string, unknown>>,
+  { log, followSecrets }: ClusterLog,
 ): Promise<Cluster> {
   const secrets = [decodeURIComponent(new URL(url).password)].filter((password) => password !== "")
   followSecrets([() => secrets])
@@ -54,7 +93,7 @@ export async function openCluster(
     watched.state.close()
     throw error
   })
-  return new Cluster(watched, keys, replicas, clock, log, options, address)
+  return new Cluster(watched, keys, replicas, clock, log, flags, address)
 }
 
 /** This replica of a cluster. */
@@ -68,6 +107,8 @@ export class Cluster {
   readonly mark: Marker
   readonly forward: Forward
   readonly leaving: { -readonly [K in keyof Leaving]: Leaving[K] }
+  /** Decides which replica runs the servers with `"replicas": "one"`; undefined until `openLeases`. */
+  leases: ServerLeases | undefined
   private readonly reach: ReplicaReach
   private readonly drift: ConfigurationDrift
   private readonly startedAt = systemClock.now()
@@ -82,7 +123,7 @@ export class Cluster {
     /** A clock that never goes back, as that of the machine may: for leases, and to detect that a replica or the state is gone. */
     readonly clock: Clock,
     private readonly log: Log,
-    options: ServeOptions,
+    flags: Readonly<Record<string, unknown>>,
     /** The URL at which the others reach this replica, if it is configured. */
     private readonly address: string | undefined,
   ) {
@@ -94,7 +135,7 @@ export class Cluster {
     const reach = new ReplicaReach({ replicas, mark: this.mark, clock, log, send })
     this.reach = reach
     this.drift = watchConfigurations(replicas, clock, log)
-    this.settings = flagDigests(options)
+    this.settings = flagDigests(flags)
     void stateKeyMark(process.env.SVC_STATE_KEY)
       .then((mark) => this.addSetting("SVC_STATE_KEY", mark))
       .catch((error: unknown) => log.debug(`SVC_STATE_KEY is not compared with other replicas': ${messageOf(error)}`))
@@ -109,6 +150,113 @@ export class Cluster {
       passesOn: false,
       passOn: createPassOn({ replica: id, others: () => this.staying(), send }),
     }
+  }
+
+  /** Returns the store of secrets that the replicas share. */
+  secrets(): SecretStore {
+    return createSharedSecrets({
+      state: this.state,
+      replica: this.replicas.id,
+      stateKey: stateKeyIn(process.env),
+      clock: systemClock,
+      onunsealed: () =>
+        this.log.warn(
+          "anyone who can read Redis can read the tokens of remote servers; set SVC_STATE_KEY to the same secret on all replicas",
+        ),
+    })
+  }
+
+  /** Opens the pins that the replicas share. Waits up to SYNC_MS for those of the others. */
+  async openPins(own: OwnToolPins, onpinned: Agent["pinnedElsewhere"]): Promise<ToolPins> {
+    const { state, replicas } = this
+    const pins = createSharedPins({ own, state, tell: () => replicas.send({ kind: "pins" }), onpinned })
+    replicas.on("pins", () => void pins.sync())
+    await withTimeout(systemClock, SYNC_MS, pins.sync())
+    return pins
+  }
+
+  /** Begins to decide which replica runs the servers that run once. `onchange` is called when the decisions have changed. */
+  openLeases(agent: Agent, onchange: () => void): ServerLeases {
+    const { state, replicas, mark, clock, log } = this
+    const whenDrained = (id: string) => agent.whenDrained(id)
+    const whenStopped = (id: string) => agent.whenStopped(id)
+    this.leases = new ServerLeases({ state, replicas, mark, clock, log, whenDrained, whenStopped, onchange })
+    return this.leases
+  }
+
+  /** Opens the sessions of clients that the replicas share; they end after `ttl` milliseconds without requests. */
+  openSessions(agent: Agent, ttl: number, sessions: () => Sessions, gateway: () => Gateway): ClusterSessions {
+    const { state, replicas, log, checkLoss } = this
+    const store = createSharedSessions({
+      state,
+      ttl,
+      most: MAX_SHARED_SESSIONS,
+      checkLoss,
+      onchange: (id, fields) =>
+        new Promise((resolve) =>
+          replicas.sendWithEcho(
+            { kind: "session.changed", session: hashOfSession(id), ...(fields && { fields }) },
+            resolve,
+          ),
+        ),
+      onended: (id) => sessions().remove(id, "was ended"),
+    })
+    return {
+      store,
+      replicas: new SessionReplicas({ replicas, clock: systemClock, sessions, gateway }),
+      changes: new ServerChanges({
+        replicas,
+        state,
+        agent,
+        clock: systemClock,
+        onfull: () =>
+          log.warn(
+            "clients of this replica exceed the limit of subscriptions that replicas exchange: for the excess, they are notified only of updates by server processes of this replica",
+          ),
+      }),
+    }
+  }
+
+  /**
+   * Returns the homes of sessions, the replicas with their own processes. Only sessions that see a server with `isolation:
+   * "session"` have one.
+   */
+  homes(agent: Agent, sessions: Sessions, gateway: Gateway): SessionHomes {
+    const { id } = this.replicas
+    const isIsolated = ({ scope }: Session, { id: server, tuning }: ServerSpec): boolean =>
+      tuning.isolation === "session" && (scope.kind === "server" ? scope.id === server : scope.selects(tuning.tags))
+    const homeOf = (session: Session) =>
+      session.home !== id && agent.all().some(({ spec }) => isIsolated(session, spec)) ? session.home : undefined
+    return {
+      of: homeOf,
+      async adopt(session) {
+        if (!(await sessions.adopt(session, id, gateway))) return homeOf(session)
+        const lost = agent.all().filter(({ spec }) => isIsolated(session, spec))
+        agent.dedicated.noteLost(
+          lost.map(({ spec }) => spec.id),
+          session,
+        )
+        return undefined
+      },
+    }
+  }
+
+  /** Opens the tokens of clients that the replicas share. `onchange` is called when the file of this replica must be read again. */
+  openTokens(onchange: () => void): ClusterTokens {
+    return openClusterTokens(this.state, this.replicas, this.log, onchange)
+  }
+
+  /** Returns the limit of calls per minute that the replicas share. */
+  rateLimit(own: CallRateLimit, onrefuse: () => void): CallRateLimit {
+    return createSharedRateLimit(this.state, own, onrefuse)
+  }
+
+  /** Counts an event of all replicas in a window of `ms` milliseconds. */
+  readonly count = (key: string, ms: number): Promise<WindowCount> => this.state.count(key, ms)
+
+  /** Returns the function that decides about requests of other replicas. */
+  admission(): ServerDeps["admitReplica"] {
+    return this.leases && createReplicaAccess({ leases: this.leases, replica: this.replicas.id, mark: this.mark })
   }
 
   /** Calls `listener` when the shared state is back after it was away; `lost`: its content is gone. */
@@ -136,6 +284,27 @@ export class Cluster {
     }
   }
 
+  /** Returns the replica's figures for the metrics. */
+  gauge(): NonNullable<Gauges["replica"]> {
+    const { id } = this.replicas
+    return {
+      id,
+      connected: this.state.connected,
+      count: this.replicas.all().length,
+      owned: this.leases?.owners().filter(({ replica }) => replica === id).length ?? 0,
+    }
+  }
+
+  /** Returns the report of `svc cluster status`. */
+  report(): ClusterReport {
+    return clusterReport({
+      state: { address: this.place, connected: this.state.connected, ...this.problem() },
+      replicas: this.replicas.all(),
+      owners: this.leases?.owners() ?? [],
+      now: systemClock.now(),
+    })
+  }
+
   /** Returns why the shared state cannot be used; undefined while it can. */
   problem(): SharedStateProblem | undefined {
     return this.watched.problem
@@ -156,20 +325,24 @@ export class Cluster {
     }))
   }
 
-  /** Announces that this replica stops. It still serves the requests that it receives. */
-  drain(): void {
-    this.leaving.endsConnections = true
-    this.replicas.sendHelloNow()
+  /** Leaves the cluster. Resolves when svc can end without failing a call, or when the time for that is over. */
+  leave(parts: Omit<LeavingParts, "leases">, times: LeavingTimes): Promise<void> {
+    const steps = {
+      drain: () => {
+        this.leaving.endsConnections = true
+        this.replicas.sendHelloNow()
+      },
+      leave: () => {
+        this.leaving.passesOn = this.staying().length > 0
+        return this.leaving.passesOn
+      },
+    }
+    return leaveCluster({ ...parts, leases: this.leases }, steps, times, systemClock)
   }
 
-  /** Passes new work on to the other replicas from now on. Returns false if all of them stop too. */
-  leave(): boolean {
-    this.leaving.passesOn = this.staying().length > 0
-    return this.leaving.passesOn
-  }
-
-  /** Says goodbye to the other replicas. */
+  /** Gives the servers to other replicas, and says goodbye to them. Call it when the processes of the servers have ended. */
   async close(): Promise<void> {
+    await this.leases?.close()
     this.drift.close()
     this.reach.close()
     this.keys.close()
@@ -242,6 +415,10 @@ class WatchedState {
 /** Longer than a running Redis takes, shorter than a user waits for a start. */
 const CONNECT_MS = 3000
 const GOODBYE_MS = 500
+/** How long a start waits for the pins of other replicas. */
+const SYNC_MS = 1000
+/** The most sessions of a principal on all replicas: five times as many as one replica holds at once. */
+const MAX_SHARED_SESSIONS = 50_000
 
 function wordOf({ connected, refusing }: SharedState): ClusterFacts["state"] {
   if (!connected) return "away"

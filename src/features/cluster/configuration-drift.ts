@@ -3,7 +3,6 @@
  * less time; a forgotten file or flag stays different. Replicas exchange digests.
  */
 
-import { type ServeOptions, sharedOptions } from "../../app/serve-options.ts"
 import { parseDocument } from "../../config/document.ts"
 import { type Clock, every } from "../../lib/clock.ts"
 import { digest } from "../../lib/digest.ts"
@@ -69,14 +68,10 @@ export function contentDigest(read: () => string | undefined): string {
 }
 
 /** Returns digests of the flags that decide what clients see and who gets in, by flag. */
-export function flagDigests(options: ServeOptions): Readonly<Record<string, string>> {
-  return Object.fromEntries(
-    Object.entries(sharedOptions(options)).map(([flag, value]) => [
-      flag,
-      digest(JSON.stringify(value) ?? "", FLAG_DIGITS),
-    ]),
+export const flagDigests = (flags: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    Object.entries(flags).map(([flag, value]) => [flag, digest(JSON.stringify(value) ?? "", FLAG_DIGITS)]),
   )
-}
 
 /** Returns a mark that differs for different values of SVC_STATE_KEY and does not reveal them. */
 export const stateKeyMark = async (stateKey: string | undefined): Promise<string> =>

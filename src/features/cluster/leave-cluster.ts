@@ -11,28 +11,44 @@
  *     that run once are taken from their running calls, because calls that were passed on may wait for their next owner.
  */
 
-import type { Runtime } from "../../app/runtime.ts"
-import type { ServeOptions } from "../../app/serve-options.ts"
+import type { Agent } from "../../agent/agent.ts"
 import { type Clock, delay, withTimeout } from "../../lib/clock.ts"
+import type { OpenStream } from "../../serve/http-exchange.ts"
 import type { Listening } from "../../serve/server.ts"
-import type { Cluster } from "./cluster.ts"
+import type { ServerLeases } from "./server-leases.ts"
+
+/** What this replica runs and serves. */
+export type LeavingParts = {
+  readonly agent: Pick<Agent, "drained">
+  readonly leases: Pick<ServerLeases, "drain" | "leave"> | undefined
+  readonly streams: ReadonlySet<OpenStream>
+  readonly listening: Pick<Listening, "refuse" | "pending"> | undefined
+}
+
+/** How long a replica says that it stops, and how long it may then take, in milliseconds. */
+export type LeavingTimes = { readonly drainDelay: number; readonly shutdownGrace: number }
+
+/**
+ * `drain` announces that this replica stops. `leave` passes new work on to the other replicas from now on, and returns false if all
+ * of them stop too.
+ */
+export type LeavingSteps = { drain(): void; leave(): boolean }
 
 /** Leaves the cluster. Resolves when svc can end without failing a call, or when the time for that is over. */
 export async function leaveCluster(
-  { agent, leases, streams }: Pick<Runtime, "agent" | "leases" | "streams">,
-  cluster: Cluster,
-  listening: Listening | undefined,
-  { drainDelay, shutdownGrace }: Pick<ServeOptions, "drainDelay" | "shutdownGrace">,
+  { agent, leases, streams, listening }: LeavingParts,
+  steps: LeavingSteps,
+  { drainDelay, shutdownGrace }: LeavingTimes,
   clock: Clock,
 ): Promise<void> {
   leases?.drain()
-  cluster.drain()
+  steps.drain()
   await delay(clock, drainDelay)
   const end = clock.now() + shutdownGrace
   const ownMs = shutdownGrace * (1 - RESERVED_SHARE)
   const whenDrained = (by: number) => withTimeout(clock, Math.max(0, by - clock.now()), agent.drained())
   // The last replica has no other to pass anything on to.
-  if (cluster.leave()) await leases?.leave(ownMs)
+  if (steps.leave()) await leases?.leave(ownMs)
   else await listening?.refuse()
   for (const stream of [...streams]) stream.drain?.()
   await whenDrained(end - shutdownGrace + ownMs)

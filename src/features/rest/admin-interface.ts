@@ -107,7 +107,7 @@ export function createAdminInterface(runtime: Runtime, options: ServeOptions): A
       issuerLogin: options.authIssuer === undefined ? undefined : openIssuerLogin,
       audit,
       maxBody: options.maxBody,
-      countLogins: cluster && ((key, ms) => cluster.state.count(`login:${key}`, ms)),
+      countLogins: cluster && ((key, ms) => cluster.count(`login:${key}`, ms)),
       addressOf: ({ address, request }) =>
         clientAddress(address(), request.headers.get("x-forwarded-for"), options.trustProxy),
       ports,

@@ -1,18 +1,8 @@
 /** Counts the sizes of each tool's results. Recording costs a look-up and an addition, because it runs for every call. */
 
-/** The sizes of one tool's results in bytes. A percentile is the upper end of its bucket, at most 19 % too large. */
-export type ToolResultSizes = {
-  readonly server: string
-  readonly tool: string
-  readonly count: number
-  readonly p50: number
-  readonly p99: number
-  readonly largest: number
-  /** How many results exceeded a budget, so that only a part was returned. */
-  readonly cut: number
-}
+import type { ReportedSizes, ToolResultSizes } from "../../report/status.ts"
 
-export class ResultSizes {
+export class ResultSizes implements ReportedSizes {
   private readonly servers = new Map<string, Map<string, Counters>>()
   private tools = 0
   /** How many tools have had a large result; lists of tools mention its size. */

@@ -1,9 +1,9 @@
 /** Opens the store of large results: sealed with a key of the secret store, so that results survive a restart of svc. */
 
-import { openSecrets } from "../../app/upstream-oauth.ts"
 import { systemClock } from "../../lib/clock.ts"
 import { messageOf, UnavailableError } from "../../lib/errors.ts"
 import type { Paths } from "../../store/paths.ts"
+import { openSecrets } from "../../store/secret-store.ts"
 import { ResultStore } from "./result-store.ts"
 
 export type StoredResultOptions = {

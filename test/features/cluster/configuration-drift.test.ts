@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { readServeOptions } from "../../../src/app/serve-options.ts"
+import { readServeOptions, sharedOptions } from "../../../src/app/serve-options.ts"
 import {
   contentDigest,
   flagDigests,
@@ -86,7 +86,7 @@ test("format and comments of a file do not count, what it says does [cluster:dri
 
 test("flags count that decide who gets in and what clients see; others do not [cluster:drift]", () => {
   const differing = (args: Record<string, unknown>) => {
-    const [one, other] = [{}, args].map((each) => flagDigests(readServeOptions(each, {}, "linux")))
+    const [one, other] = [{}, args].map((each) => flagDigests(sharedOptions(readServeOptions(each, {}, "linux"))))
     return Object.keys(one ?? {}).filter((flag) => one?.[flag] !== other?.[flag])
   }
   expect(differing({ port: "4000", "log-level": "debug", "shutdown-grace": "1s" })).toEqual([])

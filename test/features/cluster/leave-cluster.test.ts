@@ -1,9 +1,6 @@
 /** The order in which a replica leaves its cluster. */
 import { expect, test } from "bun:test"
-import type { Runtime } from "../../../src/app/runtime.ts"
-import type { Cluster } from "../../../src/features/cluster/cluster.ts"
 import { leaveCluster } from "../../../src/features/cluster/leave-cluster.ts"
-import type { Listening } from "../../../src/serve/server.ts"
 import { manualClock } from "../../clock.ts"
 
 /** A replica that begins to leave, with a call that runs there and one that it has passed on. */
@@ -20,15 +17,15 @@ function leave({ isLast = false } = {}) {
       agent: { drained: () => own.promise },
       leases: { drain() {}, leave: async (ms: number) => void note(`leases pass on within ${ms}`) },
       streams,
-    } as unknown as Runtime,
+      listening: { refuse: async () => void note("refuses connections"), pending: () => state.pending },
+    },
     {
       drain: () => void note("says that it stops"),
       leave() {
         note("leaves new work to others")
         return !isLast
       },
-    } as unknown as Cluster,
-    { refuse: async () => void note("refuses connections"), pending: () => state.pending } as Listening,
+    },
     { drainDelay: 3000, shutdownGrace: 10_000 },
     clock,
   ).then(() => note("may end"))
