@@ -736,8 +736,13 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a 2026-era client over HTTP has no session, and its parallel calls must not block each other's questions; the operator gives a credential to one client, and an open loopback port trusts every program on the machine anyway",
   },
+  "protocol:whose:held": {
+    says: "a question that may belong to several clients waits for up to 30 seconds, and goes to its client as soon as all calls of the others that may have caused it are answered",
+    from: "choice",
+    why: "clients whose calls only overlap need no process of their own",
+  },
   "protocol:whose:gone": {
-    says: "a cancelled call counts until the server has read the cancellation, and a moment longer if the server is known to stop cancelled calls; a client that was asked and has gone away makes room for others after a minute",
+    says: "a cancelled call counts for 30 seconds, unless it is answered: a question that comes in this time reaches no other client while the call has no result; a client that was asked and has gone away makes room for others after a minute",
     from: "choice",
     why: "the cancelled call may still ask a question, and neither may block the questions of the other clients forever",
   },
@@ -2379,7 +2384,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "the replica that received the call has already counted it for its client",
   },
   "cluster:one:clients": {
-    says: "a question of a server that another replica runs reaches only the client whose call caused it, and only that client can use its requestState; if calls of several clients run, svc refuses the question, as a single svc does",
+    says: "a question of a server that another replica runs reaches only the client whose call caused it, and only that client can use its requestState; while calls of several clients run, svc holds the question, as a single svc does",
     from: "choice",
     why: "all calls from another replica look alike: the replica with the server must not take its clients for one",
   },

@@ -13,7 +13,7 @@
 
 import type { Caller } from "../backend/attribution.ts"
 import type { Backend } from "../backend/backend.ts"
-import { PeerError } from "../backend/connection.ts"
+import { PeerError } from "../backend/peer-error.ts"
 import type { ServerSpec, Tuning } from "../config/server-spec.ts"
 import type { Clock } from "../lib/clock.ts"
 import { isTerminal, type Params } from "../wire/message.ts"

@@ -13,7 +13,6 @@ import { BoundedMap } from "../lib/bounded-map.ts"
 import { type Clock, formatDuration, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
-import { LearnedBehaviour } from "./attribution.ts"
 import {
   InsufficientScopeError,
   LostError,
@@ -22,11 +21,11 @@ import {
   UnauthorizedError,
   type UnauthorizedReason,
 } from "./client-transport.ts"
-import { PeerError } from "./connection.ts"
 import { type OpenHooks, ProbeExit } from "./connection-attempt.ts"
 import type { EstablishedConnection } from "./established-connection.ts"
 import { silenceAdvice } from "./http.ts"
 import { isRefusal } from "./negotiate.ts"
+import { PeerError } from "./peer-error.ts"
 import {
   type BackendEffect,
   type BackendEvent,
@@ -51,7 +50,6 @@ export type BackendDeps = {
       | "onnoise"
       | "repeated"
       | "before"
-      | "learned"
       | "nextEra"
       | "isFresh"
     >,
@@ -109,8 +107,6 @@ export class Backend {
   published: { readonly open: EstablishedConnection; readonly listing: Listing } | undefined
   /** The last published listing, for the next connection. */
   private lastListing: Listing | undefined
-  /** The learned behaviour of its calls, over all its connections. */
-  private readonly learned = new LearnedBehaviour()
   /** Whether an operator or a start of svc has started the server, which has not connected since. */
   private isFresh = true
   /** The era that the next attempt tries first, if the last attempt ended on a request of the other era. */
@@ -290,7 +286,6 @@ export class Backend {
       },
       repeated: (line: string) => this.repeated(line),
       before: this.lastListing,
-      learned: this.learned,
       nextEra: this.nextEra,
       isFresh: this.isFresh,
     }

@@ -2,7 +2,6 @@
  * One attempt to open a connection to a backend over one kind of transport: transport, then era, then lists. The connection
  * that it returns serves calls and follows `list_changed`.
  */
-import { isDeepStrictEqual } from "node:util"
 import {
   type ProtocolMode,
   type RemoteLaunch,
@@ -17,7 +16,7 @@ import { createRedactor } from "../lib/redact.ts"
 import type { Era } from "../wire/era.ts"
 import { encode, type RequestIds } from "../wire/frame.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { Caller, LearnedBehaviour } from "./attribution.ts"
+import type { Caller } from "./attribution.ts"
 import {
   type ClientTransport,
   type Loss,
@@ -53,8 +52,6 @@ export type OpenHooks = Omit<ListerHooks, "subscriptions" | "onlistchanged"> & {
   readonly nextEra?: Era | undefined
   /** Whether an operator or a start of svc has started the server: it may be another version, whatever svc remembers. */
   readonly isFresh?: boolean | undefined
-  /** The behaviour of the server's calls that earlier connections have learned; this connection adds to it. */
-  readonly learned?: LearnedBehaviour | undefined
   /** The transport failed a request: with an UnauthorizedError for a 401. */
   onfailure(error: Error): void
   /** The server has forgotten its session, and a new one is open. */
@@ -138,8 +135,6 @@ export class ConnectionAttempt {
     this.connection = new Connection(spec.name, deps.ids, deps.clock, {
       owner: hooks.owner,
       callerOfTask: (task) => hooks.callerOfTask?.(task, this.era),
-      learned: hooks.learned,
-      ping: (timeout) => this.ping(timeout),
       onrecovered: () => hooks.onrecovered?.(),
       onprotocolerror: (text) => this.logProtocolError(text),
       onnotification: (method, params, caller) => {
@@ -163,8 +158,6 @@ export class ConnectionAttempt {
     try {
       if (signal.aborted) throw new BackendError(this.spec.name, STOPPED)
       const peer = await this.negotiate(transport)
-      const { before, learned } = this.hooks
-      if (!isDeepStrictEqual(before?.serverInfo, peer.serverInfo)) learned?.forgetVersion()
       const lister = await this.list(peer)
       this.throwIfOver(signal)
       this.opened = true

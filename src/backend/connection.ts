@@ -9,8 +9,7 @@
  *  3. The owner of a call may take a large answer while it arrives (OutboundRequest.onlarge). The rest of the frame is checked
  *     like any message; an answer that turns out invalid, or does not end, fails the request. A frame without its id before its
  *     result is read whole: even if only one request is pending, the frame may be a late or a second answer to another client's.
- *  4. A message that belongs to a call reaches only the call's client; attribution.ts decides which. If a client has been
- *     disconnected for long while a server request waits for it, its call is given up, so that other clients are unblocked.
+ *  4. A message that belongs to a call reaches only the call's client; attribution.ts decides which.
  */
 import { isUtf8 } from "node:buffer"
 import { ArrayMap } from "../lib/array-map.ts"
@@ -31,14 +30,11 @@ import {
 } from "../wire/frame.ts"
 import {
   asMessage,
-  type ErrorObject,
-  errorText,
   type Id,
   isId,
   isObject,
   isRequest,
   isResponse,
-  keyOfId,
   type Message,
   metaOf,
   type Notification,
@@ -46,17 +42,11 @@ import {
   type Params,
   type Request,
   type Response,
-  resultText,
 } from "../wire/message.ts"
-import {
-  Attribution,
-  CallEndedError,
-  type Caller,
-  clientOf,
-  type LearnedBehaviour,
-  type PendingCall,
-} from "./attribution.ts"
+import { Attribution, type Caller, clientOf, type PendingCall, type Verdict } from "./attribution.ts"
 import type { ClientTransport, Loss } from "./client-transport.ts"
+import { peerError } from "./peer-error.ts"
+import { recipientOf, ServerRequests } from "./server-requests.ts"
 
 export type OutboundRequest = {
   readonly method: string
@@ -94,21 +84,6 @@ export type RequestOutcome =
   | { readonly kind: "frame"; readonly frame: Uint8Array; readonly answer: FramedResponse }
   | { readonly kind: "message"; readonly message: Response; readonly size: number }
 
-/** A JSON-RPC error answer of the backend. */
-export class PeerError extends Error {
-  override readonly name = "PeerError"
-  readonly code: number
-  constructor(
-    /** The code as the backend wrote it. */
-    readonly written: ErrorObject["code"],
-    message: string,
-    readonly data?: unknown,
-  ) {
-    super(message)
-    this.code = Number(written)
-  }
-}
-
 export type ConnectionHooks = {
   /** A notification, with the caller that it belongs to, if any. Progress is sent to its caller and not reported here. */
   onnotification(method: string, params: Params, caller: Caller | undefined): void
@@ -118,12 +93,8 @@ export type ConnectionHooks = {
   readonly owner: Caller | undefined
   /** Returns the client that created a task of the backend. */
   readonly callerOfTask?: ((taskId: string) => Caller | undefined) | undefined
-  /** The behaviour of the server's calls that earlier connections have learned; this connection adds to it. */
-  readonly learned?: LearnedBehaviour | undefined
   /** The backend has answered a request after the transport had failed one. */
   onrecovered?(): void
-  /** Pings the backend at once. Resolves with any result, rejects with a PeerError for an error answer. */
-  ping?(timeout: number): Promise<void>
 }
 
 /** A request that was sent. `number` is its id in `cancel`. */
@@ -147,9 +118,8 @@ export class Connection {
   lastUsed: number
   /** svc's requests that wait for their answers, by number. */
   private readonly pending = new ArrayMap<number, PendingRequest>()
-  /** The backend's requests that wait for a client's answer, with the caller that carries each to it. */
-  private readonly serverRequests = new Map<string, { readonly controller: AbortController; caller: Caller }>()
-  private readonly attribution: Attribution
+  private readonly attribution = new Attribution()
+  private readonly serverRequests: ServerRequests
   /** The number of pending requests of clients. */
   private clientRequests = 0
   /** The number of pending requests that a living backend answers, whatever it lacks: all but pings and streams. */
@@ -162,14 +132,10 @@ export class Connection {
   private hasFailed = false
   /** Resolves when no client's request is pending. */
   private drain: PromiseWithResolvers<void> | undefined
-  /** Pings in flight that follow a cancellation. */
-  private cancellationPings = 0
   /** Callers that get progress after the answer, because their call became a task. */
   private readonly taskProgress = new BoundedMap<number, Pick<PendingRequest, "caller" | "progressToken">>(
     MAX_TASK_PROGRESS,
   )
-  /** When a request was last sent while an open server request could have belonged to another client. */
-  private ambiguousSince = Number.NEGATIVE_INFINITY
   private transport: ClientTransport | undefined
   private knownGeneration: string | undefined
   private lost: Error | undefined
@@ -181,7 +147,16 @@ export class Connection {
     readonly clock: Clock,
     private readonly hooks: ConnectionHooks,
   ) {
-    this.attribution = new Attribution(hooks.learned)
+    this.serverRequests = new ServerRequests({
+      clock,
+      attribution: this.attribution,
+      pending: this.pending,
+      send: (text) => this.transport?.send(text, { number: undefined, method: undefined }),
+      progress: (params) => this.notify("notifications/progress", params),
+      onanswered: () => {
+        this.waitingSince = this.clock.now()
+      },
+    })
     this.lastReceived = clock.now()
     this.lastUsed = this.lastReceived
   }
@@ -201,12 +176,12 @@ export class Connection {
     return this.transport?.pid
   }
 
-  /** Requests that wait for their answers, except pings that follow a cancellation. */
+  /** The number of requests that wait for their answers. */
   get inFlight(): number {
-    return this.pending.size - this.cancellationPings
+    return this.pending.size
   }
 
-  /** Whether a server request waits for a client's answer. */
+  /** Whether a server request waits for its answer. */
   get isAsking(): boolean {
     return this.serverRequests.size > 0
   }
@@ -232,7 +207,6 @@ export class Connection {
         method,
         name: call.params.name,
         caller,
-        since: now,
         progressToken,
         timeout,
         deadline: now + timeout,
@@ -244,8 +218,7 @@ export class Connection {
       if (caller !== undefined) this.clientRequests++
       if (isAwaited(method, timeout) && this.awaited++ === 0 && !this.timedOut) this.waitingSince = now
       this.armSweep()
-      if (this.serverRequests.size > 0 && !this.hasRequestStreams && this.attribution.isAmbiguous(this.pending, now))
-        this.ambiguousSince = now
+      if (this.serverRequests.size > 0 && !this.hasRequestStreams) this.serverRequests.noteCall(now)
       const text = requestText(this.ids.text(number), call)
       call.onsent?.(text)
       this.transport.send(
@@ -281,7 +254,7 @@ export class Connection {
     const pending = this.remove(number)
     if (pending === undefined) return
     this.sendCancel(number, error.message)
-    if (pending.caller !== undefined && this.hooks.owner === undefined) this.noteCancelled(number, pending)
+    if (this.hooks.owner === undefined) this.attribution.noteCancelled(number, pending, this.clock.now())
     pending.reject(error)
   }
 
@@ -291,8 +264,7 @@ export class Connection {
     this.lost = new BackendError(this.server, loss.reason)
     this.cancelSweep?.()
     this.cancelSweep = undefined
-    for (const { controller } of this.serverRequests.values()) controller.abort(this.lost)
-    this.serverRequests.clear()
+    this.serverRequests.end(this.lost)
     for (const number of this.pending.keys()) this.remove(number)?.reject(this.lost)
   }
 
@@ -356,7 +328,7 @@ export class Connection {
     const number = this.ids.findInHead(head)
     if (number === undefined) return undefined
     const pending = this.pending.get(number)
-    if (pending === undefined) return dropped(() => this.attribution.noteLateAnswer(number, this.clock.now()))
+    if (pending === undefined) return dropped(() => this.noteLateAnswer(number))
     if (pending.isPassing) {
       this.reportSecondAnswer(pending)
       return dropped()
@@ -427,7 +399,7 @@ export class Connection {
         }
       },
       end: () => {
-        if (!isWanted()) return this.attribution.noteLateAnswer(number, this.clock.now())
+        if (!isWanted()) return this.noteLateAnswer(number)
         try {
           const message = this.answerIn(taker.end(), number)
           pending.isPassing = false
@@ -491,7 +463,7 @@ export class Connection {
     }
     const pending = this.remove(number)
     if (pending === undefined) {
-      this.attribution.noteLateAnswer(number, now)
+      this.noteLateAnswer(number, outcome.kind === "frame" || outcome.message.error === undefined)
       return
     }
     if (pending.caller !== undefined) this.lastUsed = now
@@ -499,8 +471,15 @@ export class Connection {
       this.hasFailed = false
       this.hooks.onrecovered?.()
     }
-    this.attribution.noteAnswer(pending, this.pending, this.hasServerRequest(pending.caller), now)
+    this.serverRequests.noteAnswered(number)
     pending.resolve(outcome)
+  }
+
+  /** Notes the answer to a request that is not pending: a cancelled call may have been answered after all. */
+  private noteLateAnswer(number: number, succeeded = false): void {
+    this.attribution.noteLateAnswer(number)
+    // A cancelled call that ends with an error may have sent a server request before.
+    if (succeeded) this.serverRequests.noteAnswered(number)
   }
 
   private route(message: Message, size: number, related: number | undefined): void {
@@ -516,7 +495,8 @@ export class Connection {
       return
     }
     if (isRequest(message)) {
-      void this.answer(message, this.attribute(message, related))
+      this.serverRequests.take(message, this.attribute(message, related))
+      if (this.serverRequests.isHolding) this.armSweep()
       return
     }
     const params = message.params ?? {}
@@ -526,11 +506,13 @@ export class Connection {
         return
       case "notifications/cancelled": {
         const id = params.requestId
-        if (isId(id)) this.serverRequests.get(keyOfId(id))?.controller.abort(new Error("cancelled"))
+        if (isId(id)) this.serverRequests.withdraw(id)
         return
       }
-      default:
-        this.hooks.onnotification(message.method, params, this.attribute(message, related))
+      default: {
+        const verdict = this.attribute(message, related)
+        this.hooks.onnotification(message.method, params, verdict === "none" ? undefined : recipientOf(verdict))
+      }
     }
   }
 
@@ -555,82 +537,16 @@ export class Connection {
     if (number === undefined) return
     const pending = this.pending.get(number)
     if (pending !== undefined) pending.deadline = this.clock.now() + pending.timeout
-    else this.attribution.noteLateProgress(number, this.clock.now())
     const { caller, progressToken } = pending ?? this.taskProgress.get(number) ?? {}
     if (progressToken !== undefined) caller?.notify("notifications/progress", { ...params, progressToken })
   }
 
-  /** Returns the client of a message; undefined if it is for no client, UNKNOWN_CALLER if it must reach none. */
-  private attribute(message: Request | Notification, related: number | undefined): Caller | undefined {
+  private attribute(message: Request | Notification, related: number | undefined): Verdict {
     const { owner, callerOfTask } = this.hooks
     const meta = metaOf(message.params)?.[META_TASK]
     const id = isObject(meta) && typeof meta.taskId === "string" ? meta.taskId : undefined
     const task = id === undefined ? undefined : (callerOfTask?.(id) ?? ("unknown" as const))
-    return addresseeOf(this.attribution.attribute({ related, owner, task, message }, this.pending, this.clock.now()))
-  }
-
-  /** Notes a cancelled call and sends a ping after the cancellation, whose answer shows that the backend has read it. */
-  private noteCancelled(number: number, call: PendingCall): void {
-    // A transport with a stream for each request keeps no order between them.
-    const ping = this.hasRequestStreams ? undefined : this.hooks.ping?.(CANCELLATION_PING_MS)
-    this.attribution.noteCancelled(number, call, ping !== undefined, this.clock.now())
-    if (ping === undefined) return
-    this.cancellationPings++
-    ping
-      .catch(acceptErrorAnswer)
-      .then(() => this.attribution.noteRead(number, this.clock.now()))
-      .catch(() => undefined)
-      .finally(() => this.cancellationPings--)
-  }
-
-  /** Answers a server request by asking its client. */
-  private async answer(request: Request, caller: Caller | undefined): Promise<void> {
-    const { id, method, params } = request
-    const reply = (text: string) => this.transport?.send(text, { number: undefined, method: undefined })
-    if (method === "ping") return reply(resultText(id, "{}"))
-    if (caller === undefined || caller === UNKNOWN_CALLER) {
-      // Servers request roots as soon as they are initialized; without a caller, no client has any.
-      if (method === "roots/list") return reply(resultText(id, '{"roots":[]}'))
-      return reply(errorText(id, RPC_CODE.internalError, unattributedMessage(caller)))
-    }
-    if (this.serverRequests.size >= MAX_SERVER_REQUESTS)
-      return reply(errorText(id, RPC_CODE.internalError, "too many server requests are open"))
-    const controller = new AbortController()
-    const key = keyOfId(id)
-    const open = { controller, caller }
-    this.serverRequests.set(key, open)
-    const token = metaOf(params)?.progressToken
-    const onprogress = (progress: Params) =>
-      this.notify("notifications/progress", { ...progress, progressToken: token })
-    try {
-      for (;;) {
-        const { caller: carrier } = open
-        const asking = carrier.ask(method, params, controller.signal, token === undefined ? undefined : onprogress)
-        const outcome = await asking.catch((error: unknown) => {
-          if (error instanceof CallEndedError) return error
-          throw error
-        })
-        if (controller.signal.aborted) return
-        if (!(outcome instanceof CallEndedError)) return reply(resultText(id, JSON.stringify(outcome ?? {})))
-        // Another call of the same client carries the request now, whichever clients have calls in flight by then.
-        const next = addresseeOf(this.attribution.callerOf(clientOf(carrier), request, this.pending) ?? "unknown")
-        open.caller = next === undefined || next === carrier ? UNKNOWN_CALLER : next
-      }
-    } catch (error) {
-      if (controller.signal.aborted) return
-      const { code, message, data } = errorOf(error)
-      reply(errorText(id, code, message, data))
-    } finally {
-      this.serverRequests.delete(key)
-      this.waitingSince = this.clock.now()
-    }
-  }
-
-  private hasServerRequest(caller: Caller | undefined): boolean {
-    if (caller === undefined) return false
-    const client = clientOf(caller)
-    for (const open of this.serverRequests.values()) if (clientOf(open.caller) === client) return true
-    return false
+    return this.attribution.attribute({ related, owner, task, message }, this.pending, this.clock.now())
   }
 
   private sendCancel(number: number, reason: string): void {
@@ -650,18 +566,15 @@ export class Connection {
     this.cancelSweep = this.clock.after(SWEEP_MS, () => {
       this.cancelSweep = undefined
       const now = this.clock.now()
-      const others = now - this.ambiguousSince < AMBIGUOUS_MS
-      // The call that carries a server request may have been answered already.
-      const asked = new Set([...this.serverRequests.values()].map(({ caller }) => caller))
       for (const [number, pending] of this.pending.entries()) {
         // A call does not time out while the backend waits for its client's answer.
-        if (pending.caller !== undefined && asked.size > 0 && this.hasServerRequest(pending.caller)) {
+        if (pending.caller !== undefined && this.serverRequests.isAsking(clientOf(pending.caller)))
           pending.deadline = now + pending.timeout
-          asked.add(pending.caller)
-        } else if (pending.deadline <= now) this.timeOut(number, pending)
+        else if (pending.deadline <= now) this.timeOut(number, pending)
       }
-      for (const caller of asked) caller.giveUpIfStale?.(now, others)
-      if (this.pending.size > 0) this.armSweep()
+      this.serverRequests.refuseOverdue(now)
+      this.serverRequests.giveUpStale(now)
+      if (this.pending.size > 0 || this.serverRequests.isHolding) this.armSweep()
     })
   }
 }
@@ -682,14 +595,6 @@ export function resultOf(outcome: RequestOutcome): Params {
   if (message.error !== undefined) throw peerError(message.error)
   return isObject(message.result) ? message.result : {}
 }
-
-/** Returns an error answer as an Error. The backend may have sent anything as code and message. */
-export const peerError = (error: ErrorObject): PeerError =>
-  new PeerError(
-    Number.isSafeInteger(numberOf(error.code)) ? error.code : RPC_CODE.internalError,
-    typeof error.message === "string" ? error.message : "error",
-    error.data,
-  )
 
 /** Returns the id of the subscription that a modern notification belongs to. patterns: Subscriptions. */
 export const subscriptionOf = (params: Params): unknown => metaOf(params)?.[META_SUBSCRIPTION]
@@ -725,13 +630,7 @@ const MAX_NAME = 200
 const EDGE_BYTES = 512
 /** More of a message than is logged, so that a secret at the cut is still recognized. */
 const EXCERPT_BYTES = 4096
-const MAX_SERVER_REQUESTS = 1000
 const MAX_TASK_PROGRESS = 1000
-/** The longest time for which a cancelled call counts (attribution.ts): a busy backend reads nothing. */
-const CANCELLATION_PING_MS = 5 * 60_000
-/** The time after the last call of other callers for which an open server request counts as blocking them. */
-const AMBIGUOUS_MS = 60_000
-
 /** Matches text that needs no escapes in JSON. `JSON.stringify` would cost as much for it as for a small object. */
 const PLAIN = /^[\w/]*$/
 
@@ -745,46 +644,3 @@ const timeoutMessage = ({ method, timeout, isPassing }: PendingRequest): string 
   isPassing
     ? `nothing more of its answer to ${method} within ${formatDuration(timeout)}: the server has stopped, or the client does not read`
     : `no answer to ${method} within ${formatDuration(timeout)}`
-
-const unattributedMessage = (caller: Caller | undefined): string =>
-  caller === undefined
-    ? "no client call is in flight that this request could belong to"
-    : 'several clients have calls in flight, so svc cannot tell which client this request is for; let the clients call in turn, or set "isolation": "session" on the server, which gives each client of 2025-11-25 and earlier a process of its own; clients of 2026-07-28 have no session and share one'
-
-/** Swallows a PeerError: an error answer shows that the backend has read the ping, too. */
-function acceptErrorAnswer(error: unknown): void {
-  if (!(error instanceof PeerError)) throw error
-}
-
-/** The caller of a message that could belong to several clients, and must reach none. */
-const UNKNOWN_CALLER: Caller = {
-  session: {},
-  notify: () => undefined,
-  ask: () => Promise.reject(new PeerError(RPC_CODE.internalError, "the call that this request belongs to has ended")),
-}
-
-/** The caller of a server request that none of its client's calls can carry. */
-const INCAPABLE_CALLER: Caller = {
-  session: {},
-  notify: () => undefined,
-  ask: (method) => Promise.reject(new PeerError(RPC_CODE.methodNotFound, `The client does not support ${method}`)),
-}
-
-/** Returns the caller for a verdict of the attribution; undefined if the message is for no client. */
-function addresseeOf(verdict: ReturnType<Attribution["attribute"]>): Caller | undefined {
-  switch (verdict) {
-    case "none":
-      return undefined
-    case "unknown":
-      return UNKNOWN_CALLER
-    case "incapable":
-      return INCAPABLE_CALLER
-    default:
-      return verdict
-  }
-}
-
-function errorOf(error: unknown): ErrorObject {
-  if (error instanceof PeerError) return { code: error.written, message: error.message, data: error.data }
-  return { code: RPC_CODE.internalError, message: error instanceof Error ? error.message : "internal error" }
-}

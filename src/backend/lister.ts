@@ -27,8 +27,9 @@ import { numberOf } from "../lib/json.ts"
 import type { Log } from "../lib/log.ts"
 import { type ErrorObject, isObject, type Params } from "../wire/message.ts"
 import { InsufficientScopeError, reasonWithoutName, UnauthorizedError } from "./client-transport.ts"
-import { type Connection, PeerError, subscriptionOf } from "./connection.ts"
+import { type Connection, subscriptionOf } from "./connection.ts"
 import { ownMeta, type Peer } from "./negotiate.ts"
+import { PeerError } from "./peer-error.ts"
 
 /** The hooks of a connection that its lister uses. */
 export type ListerHooks = {

@@ -24,7 +24,8 @@ import {
 } from "../wire/era.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
 import { reasonWithoutName, UnauthorizedError } from "./client-transport.ts"
-import { type Connection, PeerError } from "./connection.ts"
+import type { Connection } from "./connection.ts"
+import { PeerError } from "./peer-error.ts"
 
 /** The description of a backend from its handshake. */
 export type Peer = {

@@ -115,7 +115,6 @@ function pairUp(
   const secondHooks: AttemptHooks = {
     ...hooks,
     before: undefined,
-    learned: undefined,
     onlisting: () => undefined,
     onrenewed: () => undefined,
     onrecovered: () => undefined,

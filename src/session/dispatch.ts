@@ -3,7 +3,7 @@
  * their name leads to. The same for every transport and both eras.
  */
 
-import { PeerError } from "../backend/connection.ts"
+import { PeerError } from "../backend/peer-error.ts"
 import { type Answer, errorAnswer, failureAnswer, resultAnswer, sharedAnswer, tailOf } from "../call/answer.ts"
 import type { Told } from "../call/client.ts"
 import type { ClientCall, Gateway } from "../call/ports.ts"

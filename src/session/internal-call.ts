@@ -1,6 +1,6 @@
 /** Runs svc's own tools for a client: connects confirmations, progress and cancellation, and answers in the client's era. */
 
-import { PeerError } from "../backend/connection.ts"
+import { PeerError } from "../backend/peer-error.ts"
 import { type Answer, resultAnswer } from "../call/answer.ts"
 import { type Client, type Exchange, missingCapability } from "../call/client.ts"
 import type { ClientCall, Gateway } from "../call/ports.ts"

@@ -2,7 +2,7 @@
  * One legacy client: its statements at `initialize`, the streams to it, and server requests to it. It is independent of HTTP: the
  * transport passes frames to it and from it.
  */
-import { PeerError, peerError } from "../backend/connection.ts"
+import { PeerError, peerError } from "../backend/peer-error.ts"
 import { Cancellation } from "../call/cancellation.ts"
 import { type Client, type Exchange, missingCapability, type SessionMemory, type Told } from "../call/client.ts"
 import type { Gateway, RemoteReplicas, SessionPart } from "../call/ports.ts"

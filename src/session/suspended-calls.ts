@@ -15,7 +15,7 @@
  *     the answer to its call is kept.
  */
 import { CallEndedError } from "../backend/attribution.ts"
-import { PeerError } from "../backend/connection.ts"
+import { PeerError } from "../backend/peer-error.ts"
 import { type Answer, errorAnswer, failureAnswer, refusalAnswer, resultAnswer } from "../call/answer.ts"
 import { Cancellation } from "../call/cancellation.ts"
 import { type Client, type Exchange, missingCapability } from "../call/client.ts"

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { SessionBackends } from "../../src/agent/session-backends.ts"
 import type { Caller } from "../../src/backend/attribution.ts"
 import type { Backend } from "../../src/backend/backend.ts"
-import { PeerError } from "../../src/backend/connection.ts"
+import { PeerError } from "../../src/backend/peer-error.ts"
 import { manualClock, settle } from "../clock.ts"
 
 const IDLE_MS = 600_000

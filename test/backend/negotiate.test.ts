@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { UnauthorizedError } from "../../src/backend/client-transport.ts"
-import { PeerError } from "../../src/backend/connection.ts"
 import { classify, HttpStatusError, isRefusal, negotiate } from "../../src/backend/negotiate.ts"
+import { PeerError } from "../../src/backend/peer-error.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
 import { encode } from "../../src/wire/frame.ts"

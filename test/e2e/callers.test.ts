@@ -39,7 +39,8 @@ async function whileAsked(first: Call, second: Call): Promise<string[]> {
   return [...questionsOf(shown), ...(end.content ?? []).map(({ text }) => text)]
 }
 
-test("questions of parallel calls of one client are asked, those of calls of different clients are refused [protocol:whose:caller]", async () => {
+// A question that may be of several clients is refused after half a minute: the tests wait for it at the same time.
+test.concurrent("questions of parallel calls of one client are asked, those of calls of different clients are refused [protocol:whose:caller]", async () => {
   await using svc = await startSvc({ config })
   const own = callOf(svc)
   expect(await whileAsked(own, callOf(svc))).toEqual(["of second", '{"action":"accept"}'])
@@ -51,18 +52,19 @@ test("questions of parallel calls of one client are asked, those of calls of dif
     ),
     callOf(svc, {}, { "svc/context": { project: { path: "/b" } } }),
   ]
-  for (const other of others)
-    expect((await whileAsked(own, other))[0]).toMatch(
-      /several clients.*call in turn.*clients of 2026-07-28 have no session/,
-    )
-})
+  const held = await own("ask", "first")
+  const refused = await Promise.all(others.map((other) => other("ask", "second")))
+  for (const { content } of refused)
+    expect(content?.[0]?.text).toMatch(/several clients.*call in turn.*clients of 2026-07-28 have no session/)
+  await own("ask", "first", answersTo(held))
+}, 90_000)
 
-test("without a token, svc behind another address never treats two requests as those of one client [protocol:whose:caller]", async () => {
+test.concurrent("without a token, svc behind another address never treats two requests as those of one client [protocol:whose:caller]", async () => {
   await using svc = await startSvc({ config, flags: ["--external-url", "https://svc.example.com"] })
   expect((await whileAsked(callOf(svc), callOf(svc)))[0]).toContain("several clients")
-})
+}, 90_000)
 
-test("requests with the same token come from one client, with two tokens from two clients [protocol:whose:caller]", async () => {
+test.concurrent("requests with the same token come from one client, with two tokens from two clients [protocol:whose:caller]", async () => {
   await using svc = await startSvc({ config, flags: ["--auth", "--external-url", "https://svc.example.com"] })
   const holder = async (name: string) => {
     const made = await runSvc(
@@ -80,9 +82,11 @@ test("requests with the same token come from one client, with two tokens from tw
   expect((await bob("ask", "bob")).content?.[0]?.text).toContain("several clients")
   const next = await ann("ask", "ann again")
   expect(questionsOf(next)).toEqual(["of ann again"])
+  // Questions contain the name of their client: the question of one never appears in a result of the other.
+  const last = bob("ask", "bob")
   const ends = await Promise.all([ann("ask", "ann", answersTo(held)), ann("ask", "ann again", answersTo(next))])
   expect(ends.map(({ content }) => content?.[0]?.text)).toEqual(['{"action":"accept"}', '{"action":"accept"}'])
-  const last = await bob("ask", "bob")
-  expect(questionsOf(last)).toEqual(["of bob"])
-  await bob("ask", "bob", answersTo(last))
-})
+  // Held until only bob's call was left.
+  expect(questionsOf(await last)).toEqual(["of bob"])
+  await bob("ask", "bob", answersTo(await last))
+}, 90_000)

@@ -144,10 +144,14 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
         const hold = yours.request(other, "tools/call", { name: "only_svc_hold", arguments: {} })
         await eventually(async () => (await mine.call(one, "only_svc_count")) === "1")
         const asking = mine.stream(one, "tools/call", { name: "only_svc_ask", arguments: {} })
-        const refused = (await asking.next()).value
-        expect(JSON.stringify(refused?.message)).toContain("several clients have calls in flight")
+        const shown = asking.next()
         await mine.call(one, "only_svc_release")
         expect(JSON.stringify(await hold)).toContain("released")
+        // Held until only this client's call was left.
+        const held = (await shown).value?.message
+        expect(held?.method).toBe("elicitation/create")
+        await mine.post(one, { id: held?.id, result: { action: "decline" } })
+        expect(JSON.stringify((await asking.next()).value)).toContain("decline")
         // Several calls of one client: the oldest brings it the question.
         const own = mine.stream(one, "tools/call", { name: "only_svc_hold", arguments: {} })
         const brought = own.next()

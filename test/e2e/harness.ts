@@ -312,9 +312,11 @@ export async function modern(
       },
     }),
   })
+  const text = await response.text()
   return {
     status: response.status,
-    body: (await response.json()) as {
+    // The answer to a call that was silent for long is the only message of a stream.
+    body: JSON.parse(/^data: ?(\{.*)$/m.exec(text)?.[1] ?? text) as {
       result?: Record<string, unknown>
       error?: { code: number; message: string; data?: unknown }
     },
