@@ -504,7 +504,10 @@ export class Backend {
     const { silentFor } = open
     if (silentFor !== undefined) {
       if (silentFor < this.longestSilence) return false
-      this.lost(epoch, silentReason(silentFor))
+      const reason = silentReason(silentFor)
+      // What waits must not be told to try again: the server may have run it, or hang again.
+      open.abandon(`${reason}; it may have executed this one, so svc does not send it again`)
+      this.lost(epoch, reason)
       return true
     }
     if (this.spec.launch.transport === "stdio" || this.facts.responsive) return false

@@ -20,6 +20,8 @@ export type EstablishedConnection = {
   readonly begun: Promise<void>
   /** Resolves when the connection is lost; never after `close()`. */
   readonly closed: Promise<Loss>
+  /** Fails the requests that wait, with the reason why the connection is about to be closed. */
+  abandon(reason: string): void
   /** Resolves when the process is dead or the streams are closed. */
   close(): Promise<void>
   /** Requests that wait for their answers, except svc's own lists and streams. */
@@ -86,10 +88,14 @@ export class ListedConnection implements EstablishedConnection {
     return this.connection.inFlight - this.lister.running
   }
 
-  async close(): Promise<void> {
+  abandon(reason: string): void {
     this.closing.abort()
     this.lister.end()
-    this.connection.end({ reason: "was stopped during this call; try again in a moment" })
+    this.connection.end({ reason })
+  }
+
+  async close(): Promise<void> {
+    this.abandon("was stopped during this call; try again in a moment")
     await this.transport.close()
   }
 

@@ -102,6 +102,11 @@ export class PairedConnection implements EstablishedConnection, Pair {
     if (this.second.kind === "absent") this.second = { kind: "absent", retryAt: 0 }
   }
 
+  abandon(reason: string): void {
+    this.other?.abandon(reason)
+    this.first.abandon(reason)
+  }
+
   async close(): Promise<void> {
     const { second } = this
     this.second = { kind: "closed" }

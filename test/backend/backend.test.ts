@@ -34,6 +34,8 @@ type Connected = {
   lastReceived: number
   silentFor: number | undefined
   pings: number
+  /** Why the requests that waited have failed. */
+  abandoned: string | undefined
 }
 
 const LISTING: Listing = {
@@ -142,6 +144,7 @@ function connect(
   const control: Connected = Object.assign(state, {
     lastReceived: clock.now(),
     silentFor: undefined as number | undefined,
+    abandoned: undefined as string | undefined,
     lose: (loss: Loss) => lose(loss),
     closed: () => finish(),
   })
@@ -151,6 +154,9 @@ function connect(
     closed: new Promise<Loss>((resolve) => {
       lose = resolve
     }),
+    abandon(reason: string) {
+      control.abandoned = reason
+    },
     close() {
       state.closing = true
       if (!hold) finish()
@@ -528,6 +534,7 @@ test("unresponsiveTimeout ends a process that lets requests wait in silence, and
   connected.silentFor = 8000
   await clock.pass(2000)
   expect([connected.closing, backend.facts.lastError]).toEqual([true, "sent nothing for 8 s while requests waited"])
+  expect(connected.abandoned).toMatch(/^sent nothing for 8 s while requests waited; it may have executed this one/)
   await clock.pass(1000)
   expect(attempts).toHaveLength(2)
 })
