@@ -1188,7 +1188,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a probe of /health does not understand JSON-RPC, and an MCP client understands nothing else",
   },
   "auth:tags:streams": {
-    says: "when a server loses the tag of a token, the token's open streams get nothing more of it, at every address",
+    says: "when a server loses the tag of a token, the token's open streams get nothing more of it, at every address, except the progress and the answers of calls that are running then",
     from: "choice",
     why: "a stream that outlives a right would give it for as long as the client keeps the stream",
   },
