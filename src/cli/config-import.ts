@@ -6,28 +6,31 @@
  *  2. It never overwrites a server. It skips a server that svc already has, and adds a number to a name that is in use.
  *  3. It reads the files of a project, which the project's repository controls, only with `--project`.
  */
+
 import { existsSync, readFileSync } from "node:fs"
 import { isAbsolute, join, resolve } from "node:path"
 import type { CommandDef } from "citty"
+import { configuredOptions } from "../commands/client-commands.ts"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
 import { finishChange, START_ARGS, type WrittenChange } from "../commands/follow.ts"
 import { addVariables } from "../config/dotenv.ts"
 import { addServer, writtenServers } from "../config/edit.ts"
 import { lookUpVariable } from "../config/environment.ts"
 import { slugOf } from "../config/server-spec.ts"
+import { writtenValues } from "../config/written-values.ts"
 import { clientHost } from "../features/connect/client-connection.ts"
-import { isSameValue, readClientDocument } from "../features/connect/client-edit.ts"
+import { readClientDocument } from "../features/connect/client-edit.ts"
 import { svcAddresses } from "../features/connect/client-endpoint.ts"
 import { CLIENTS, type ClientFile, type ClientName, clientFiles } from "../features/connect/clients.ts"
 import { type ForeignServer, isSameServer, isSvc, readForeignServers } from "../features/connect/import.ts"
-import { commandText, hidesSecrets, settingsOf, writtenValues } from "../features/tools/consent-text.ts"
+import { commandText, hidesSecrets, settingsOf } from "../features/tools/consent-text.ts"
 import { externalizeSecrets, NO_SECRETS } from "../features/tools/externalize-secrets.ts"
 import { isLoopback } from "../lib/address.ts"
 import { systemClock } from "../lib/clock.ts"
 import { usageError } from "../lib/command-line.ts"
 import { ConfigError, messageOf, RequestError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
-import { mapStrings } from "../lib/json.ts"
+import { isSameValue, mapStrings } from "../lib/json.ts"
 import { visible } from "../lib/log.ts"
 import { say, table } from "../lib/output.ts"
 import { isInteractive, promptLine, promptYesNo } from "../lib/prompt.ts"
@@ -59,7 +62,7 @@ export const importServers: CommandDef = {
   async run({ args }) {
     const context = openContext(args)
     const { paths } = context
-    const addresses = await svcAddresses(context)
+    const addresses = await svcAddresses(context, configuredOptions)
     const files = sources(args.from, args.project === true)
     const found = files.flatMap((from) =>
       serversIn(from.file, args.from === undefined).map((server) => ({ ...server, from })),

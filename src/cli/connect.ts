@@ -5,12 +5,14 @@
  *  2. It keeps a backup of the file, and `--undo` restores it.
  *  3. It does not change a file that it cannot read.
  */
+
 import { statSync } from "node:fs"
 import type { CommandDef } from "citty"
+import { CLIENT_ARGS, configuredOptions } from "../commands/client-commands.ts"
 import { openContext } from "../commands/command-context.ts"
+import { secretsOf } from "../config/written-values.ts"
 import {
   agreed,
-  CLIENT_ARGS,
   type ClientDocument,
   type ClientTarget,
   clientHost,
@@ -19,7 +21,6 @@ import {
   ownEntries,
   placeOf,
   readTarget,
-  secretsOf,
   targetOf,
   writeEdits,
 } from "../features/connect/client-connection.ts"
@@ -153,17 +154,18 @@ async function planConnection(
   args: Readonly<Record<string, unknown>>,
 ): Promise<PlannedConnection> {
   const selection = selectionOf(context, args)
-  const endpoint = await endpointOf(context, target, args, selection)
+  const endpoint = await endpointOf(context, target, args, selection, configuredOptions)
   const found = readTarget(target)
   const entries = found?.entries ?? []
-  const addresses = endpoint.kind === "http" ? [endpoint.url] : await svcAddresses(context)
+  const addresses = endpoint.kind === "http" ? [endpoint.url] : await svcAddresses(context, configuredOptions)
   const name = entryName(context.paths, target, args, entries, addresses)
   const config = readTexts(context.paths).config() ?? ""
   const replaced = args.replace === true ? servedEntries(entries, config, context.world(), selection.includes) : []
   const old = tokenIn(valueIn(found?.value, entryPath(target.client, name)))
   const token = old !== undefined && isAccepted(context, old) ? old : undefined
   const wantsToken =
-    endpoint.kind === "http" && (token !== undefined || (await needsToken(context, endpoint.url, args)))
+    endpoint.kind === "http" &&
+    (token !== undefined || (await needsToken(context, endpoint.url, args, configuredOptions)))
   if (wantsToken && target.scope === "project")
     throw usageError(
       `svc requires a token, and ${target.file} is shared with the project: use --scope user, or --stdio, which needs none`,
@@ -250,7 +252,7 @@ async function runClientCommand(command: readonly string[] | undefined): Promise
 }
 
 async function listClients(context: LocalConfiguration, asJson: boolean): Promise<number> {
-  const addresses = await svcAddresses(context)
+  const addresses = await svcAddresses(context, configuredOptions)
   const rows = CLIENTS.flatMap((client) =>
     clientFiles(client, clientHost()).map((file) => {
       const target: ClientTarget = { ...file, client }

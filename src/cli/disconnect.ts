@@ -1,11 +1,13 @@
 /** `svc disconnect`: removes svc from the configuration of an MCP client. Also implements `--undo`, for `svc connect` too. */
+
 import type { CommandDef } from "citty"
+import { CLIENT_ARGS, configuredOptions } from "../commands/client-commands.ts"
 import { openContext } from "../commands/command-context.ts"
+import { formatChange } from "../config/document-diff.ts"
+import { secretsOf } from "../config/written-values.ts"
 import {
   agreed,
-  CLIENT_ARGS,
   type ClientTarget,
-  formatChange,
   formatEdits,
   lastConnection,
   linkOf,
@@ -13,7 +15,6 @@ import {
   placeOf,
   planUndo,
   readTarget,
-  secretsOf,
   targetOf,
   undo,
   writeEdits,
@@ -34,9 +35,12 @@ export const disconnect: CommandDef = {
     const target = targetOf(args)
     if (args.undo === true) return undoLast(context, target, args)
     const found = readTarget(target)
-    const own = ownEntries(context.paths, target, found?.entries ?? [], await svcAddresses(context)).filter(
-      ({ name }) => args.name === undefined || name === args.name,
-    )
+    const own = ownEntries(
+      context.paths,
+      target,
+      found?.entries ?? [],
+      await svcAddresses(context, configuredOptions),
+    ).filter(({ name }) => args.name === undefined || name === args.name)
     const { title } = clientRow(target.client)
     const place = placeOf(target)
     const about = {

@@ -111,6 +111,10 @@ export function canonical(value: unknown, numbers: "written" | "doubles" = "writ
   return `{${members}}`
 }
 
+/** Whether two values are equal, whatever the order of members. */
+export const isSameValue = (one: unknown, other: unknown): boolean =>
+  one === undefined || other === undefined ? one === other : canonical(one) === canonical(other)
+
 // ---
 
 const QUOTE = 0x22

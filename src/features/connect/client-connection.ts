@@ -1,34 +1,23 @@
 /** Changes the configuration files of clients: plans and shows a change, writes it with a backup, and undoes it. */
 import { existsSync, mkdirSync, unlinkSync } from "node:fs"
 import { dirname, isAbsolute, join, relative } from "node:path"
-import { CONTEXT_ARGS } from "../../commands/command-context.ts"
-import { type Path, parseDocument } from "../../config/document.ts"
+import type { Path } from "../../config/document.ts"
+import { formatChange } from "../../config/document-diff.ts"
 import { systemClock } from "../../lib/clock.ts"
 import { readOptions, usageError } from "../../lib/command-line.ts"
 import { sha256 } from "../../lib/digest.ts"
 import { messageOf, RequestError } from "../../lib/errors.ts"
 import { homeDirectory } from "../../lib/home-directory.ts"
-import { canonical } from "../../lib/json.ts"
-import { diffLines } from "../../lib/line-diff.ts"
+import { canonical, isSameValue } from "../../lib/json.ts"
 import { visible } from "../../lib/log.ts"
 import { didYouMean } from "../../lib/nearest.ts"
 import { print, say } from "../../lib/output.ts"
 import { isInteractive, promptYesNo } from "../../lib/prompt.ts"
-import { createRedactor } from "../../lib/redact.ts"
-import { isSecretName } from "../../lib/secret-names.ts"
 import { contentionError } from "../../store/documents.ts"
 import { decodeText, linkTarget, readText, realTarget, removeAll, replaceFile } from "../../store/files.ts"
 import type { Paths } from "../../store/paths.ts"
 import type { Params } from "../../wire/message.ts"
-import { writtenValues } from "../tools/consent-text.ts"
-import {
-  type ClientEdit,
-  editClientDocument,
-  isSameValue,
-  readClientDocument,
-  revertEdits,
-  valueIn,
-} from "./client-edit.ts"
+import { type ClientEdit, editClientDocument, readClientDocument, revertEdits, valueIn } from "./client-edit.ts"
 import { CLIENTS, type ClientFile, type ClientHost, type ClientName, clientFiles, clientRow } from "./clients.ts"
 import {
   addConnection,
@@ -51,26 +40,6 @@ export type ClientDocument = {
   readonly value: Params
   readonly entries: readonly ForeignServer[]
 }
-
-/** The arguments of the commands that change a file of a client. */
-export const CLIENT_ARGS = {
-  client: {
-    type: "positional",
-    required: false,
-    description: `Client: ${CLIENTS.join(", ")}`,
-    valueHint: CLIENTS.join("|"),
-  },
-  ...CONTEXT_ARGS,
-  scope: {
-    type: "string",
-    description: "Which file of the client: user or project (default user)",
-    valueHint: "user|project",
-  },
-  name: { type: "string", description: "Name of the entry in the client (default svc)" },
-  "dry-run": { type: "boolean", description: "Only show what would change" },
-  undo: { type: "boolean", description: "Undo the last change of the client's file" },
-  yes: { type: "boolean", alias: "y", description: "Do not ask for confirmation" },
-} as const
 
 /** Returns this machine, for `clientFiles`. */
 export const clientHost = (): ClientHost => ({
@@ -143,12 +112,6 @@ export function ownEntries(
   return entries.filter(({ path, server }) => isSvc(server, addresses) || written.has(JSON.stringify(path)))
 }
 
-/** Returns the texts that must be masked when a change of these servers is shown: the values under secret names. */
-export const secretsOf = (servers: readonly { readonly server: Params }[]): readonly string[] =>
-  servers.flatMap(({ server }) =>
-    Object.entries(writtenValues(server)).flatMap(([name, value]) => (isSecretName(name) ? [String(value)] : [])),
-  )
-
 /**
  * Shows a change and asks for consent. Returns false if it must not be made. Throws a RequestError (usage) without a
  * terminal.
@@ -182,18 +145,6 @@ export const formatEdits = (
   edits: readonly ClientEdit[],
   secrets: readonly string[],
 ): string => formatChange(text, editClientDocument(text, file, edits), secrets)
-
-/** Returns the differences of two texts as hunks, with the lines around each and without secrets. */
-export function formatChange(before: string, after: string, secrets: readonly string[]): string {
-  const { maskCredentials } = createRedactor(secrets)
-  const cut = (line: string) => (line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}…` : line)
-  const hunks = hunksOf(before, after)
-  // The change may be beyond the cut of a long line: then both documents are compared with one member per line.
-  const [old, now] = hunks.some((line) => line.length > MAX_LINE) ? [laidOut(before), laidOut(after)] : []
-  return (old === undefined || now === undefined ? hunks : hunksOf(old, now))
-    .map((line) => cut(maskCredentials(line)))
-    .join("\n")
-}
 
 /**
  * Backs up a client's file, writes the edits to it, and records them for an undo. `add` runs the client's own command first;
@@ -361,37 +312,7 @@ const MEANT_BY: Readonly<Record<string, ClientName | undefined>> = {
   code: "vscode",
   "visual-studio-code": "vscode",
 }
-/** Lines around a difference. */
-const CONTEXT = 2
-const MARKS = { same: " ", removed: "-", added: "+" } as const
-/** Some clients keep whole conversations on one line. */
-const MAX_LINE = 160
 /** A user's file may contain keys; a project's file is shared. */
 const NEW_MODE = { user: 0o600, project: 0o644 } as const
 
-const linesOf = (text: string): readonly string[] => (text === "" ? [] : text.replace(/\r?\n$/, "").split(/\r?\n/))
-
 const digestOf = (value: unknown): string | null => (value === undefined ? null : sha256(canonical(value), "hex"))
-
-/** Returns a JSON document with a line for each member; undefined for one of another format. */
-function laidOut(text: string): string | undefined {
-  try {
-    return text.trim() === "" ? "" : JSON.stringify(parseDocument(text, "").value, null, 2)
-  } catch {
-    return undefined
-  }
-}
-
-/** Returns the changed lines with the lines around them, in groups; each begins with its line number in the old text. */
-function hunksOf(before: string, after: string): readonly string[] {
-  const diff = diffLines(linesOf(before), linesOf(after))
-  const isChanged = (at: number) => diff[at] !== undefined && diff[at].kind !== "same"
-  const isNear = (at: number) => Array.from({ length: 2 * CONTEXT + 1 }, (_, by) => at + by - CONTEXT).some(isChanged)
-  let line = 1
-  return diff.flatMap(({ kind, text }, at) => {
-    const shown = isNear(at) ? [`${MARKS[kind]} ${text}`] : []
-    const head = shown.length > 0 && (at === 0 || !isNear(at - 1)) ? [`@@ line ${line} @@`] : []
-    if (kind !== "added") line++
-    return [...head, ...shown]
-  })
-}

@@ -10,7 +10,7 @@ import { type Path, parseDocument } from "../../config/document.ts"
 import { setAt } from "../../config/edit.ts"
 import { eolOf } from "../../config/jsonc.ts"
 import { ConfigError, messageOf, RequestError } from "../../lib/errors.ts"
-import { canonical } from "../../lib/json.ts"
+import { isSameValue } from "../../lib/json.ts"
 import { isObject, type Params } from "../../wire/message.ts"
 
 /** A change of one value; undefined removes it. */
@@ -47,10 +47,6 @@ export function valueIn(document: unknown, path: Path): unknown {
     document,
   )
 }
-
-/** Whether two values are equal, whatever the order of members. */
-export const isSameValue = (one: unknown, other: unknown): boolean =>
-  one === undefined || other === undefined ? one === other : canonical(one) === canonical(other)
 
 /**
  * Returns the text with the values at `paths` as they were in `before` (undefined: there was no file). `isOurs` tells whether

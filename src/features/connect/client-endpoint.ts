@@ -3,7 +3,6 @@
  * token.
  */
 
-import { readServeOptions } from "../../app/serve-options.ts"
 import { readQuery, selectServers } from "../../catalog/selection.ts"
 import { parseDocument } from "../../config/document.ts"
 import { readPresets } from "../../config/presets.ts"
@@ -13,12 +12,22 @@ import { homeDirectory } from "../../lib/home-directory.ts"
 import { ownCommand } from "../../lib/own-command.ts"
 import { DEFAULT_PORT } from "../../serve/default-address.ts"
 import { type LocalConfiguration, statusIfAnswered } from "../../serve/local-configuration.ts"
+import type { ServerOptions } from "../../serve/server.ts"
 import { readTexts } from "../../store/documents.ts"
 import { pathsOf } from "../../store/paths.ts"
 import type { ClientTarget } from "./client-connection.ts"
 import { type ClientEndpoint, clientRow } from "./clients.ts"
 
 export type ClientSelection = { readonly parameters: URLSearchParams; includes(tags: readonly string[]): boolean }
+
+/** Returns the options with which `svc serve` would start. Throws a RequestError (usage) if one is not valid. */
+export type ConfiguredOptions = () => {
+  readonly address: ServerOptions["address"]
+  readonly tls: object | undefined
+  readonly externalUrl: string | undefined
+  readonly auth: boolean
+  readonly authIssuer: string | undefined
+}
 
 /** Returns the selection of servers for the client. Throws a RequestError for an unknown preset or an invalid expression. */
 export function selectionOf({ paths }: LocalConfiguration, args: Readonly<Record<string, unknown>>): ClientSelection {
@@ -38,10 +47,13 @@ export function selectionOf({ paths }: LocalConfiguration, args: Readonly<Record
  * Returns the addresses at which clients reach svc: those of the running svc, its public one first, or else the configured
  * one.
  */
-export async function svcAddresses(context: LocalConfiguration): Promise<readonly [string, ...string[]]> {
+export async function svcAddresses(
+  context: LocalConfiguration,
+  configured: ConfiguredOptions,
+): Promise<readonly [string, ...string[]]> {
   const { url, endpoint } = (await statusIfAnswered(context)) ?? {}
   if (url !== undefined) return endpoint === undefined ? [url] : [endpoint, url]
-  const { address, tls, externalUrl } = readServeOptions({}, process.env, process.platform)
+  const { address, tls, externalUrl } = configured()
   if (externalUrl !== undefined) return [`${externalUrl}/`]
   if ("unix" in address) return [`unix:${address.unix}`]
   const name = address.hostname.includes(":") ? `[${address.hostname}]` : address.hostname
@@ -57,6 +69,7 @@ export async function endpointOf(
   { client, scope }: ClientTarget,
   args: Readonly<Record<string, unknown>>,
   { parameters }: ClientSelection,
+  configured: ConfiguredOptions,
 ): Promise<ClientEndpoint> {
   const given = readOptions(args, {}).text("url")
   const takesAddress = clientRow(client).http !== undefined
@@ -66,7 +79,7 @@ export async function endpointOf(
     )
   // The running svc knows its `--external-url`.
   const published = given === undefined ? (await statusIfAnswered(context))?.endpoint : undefined
-  const address = given ?? published ?? (await svcAddresses(context))[0]
+  const address = given ?? published ?? (await svcAddresses(context, configured))[0]
   const isHttp = URL.canParse(address) && /^https?:/.test(address)
   if (given !== undefined && !isHttp) throw usageError(`--url must be an http or https address, not ${given}`)
   if (args.stdio === true || !takesAddress || !isHttp) {
@@ -89,6 +102,7 @@ export async function needsToken(
   context: LocalConfiguration,
   url: string,
   args: Readonly<Record<string, unknown>>,
+  configured: ConfiguredOptions,
 ): Promise<boolean> {
   if (typeof args.token === "boolean") return args.token
   // Another svc would not accept a token of this configuration.
@@ -104,7 +118,7 @@ export async function needsToken(
   await response?.body?.cancel().catch(() => undefined)
   if (response !== undefined)
     return response.status === 401 && !/resource_metadata/.test(response.headers.get("www-authenticate") ?? "")
-  const { auth, authIssuer } = readServeOptions({}, process.env, process.platform)
+  const { auth, authIssuer } = configured()
   return auth && authIssuer === undefined
 }
 

@@ -21,6 +21,7 @@ import { OPTION_NAME } from "../../config/plan.ts"
 import type { ServerConfig } from "../../config/schema.ts"
 import { isRemote, readSections, withAliases } from "../../config/sections.ts"
 import { transportOf } from "../../config/server-keys.ts"
+import { type ValueSection, valuesIn, writtenValues } from "../../config/written-values.ts"
 import { visible } from "../../lib/log.ts"
 import { isSecretName } from "../../lib/secret-names.ts"
 import { isObject, type Params } from "../../wire/message.ts"
@@ -146,14 +147,6 @@ export const quoted = (part: string, plain = PLAIN_WORD): string =>
 /** Quotes an address that could be mistaken for several words. */
 export const quotedAddress = (address: string): string => quoted(address, PLAIN_ADDRESS)
 
-/** Returns the values of a server that may be secret, by name: of `env` and `headers`, and the secrets of `oauth`. */
-export const writtenValues = (server: Params): Params => ({
-  ...Object.fromEntries(valuesIn(server).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]))),
-  ...Object.fromEntries(
-    Object.entries(isObject(server.oauth) ? server.oauth : {}).filter(([name]) => isSecretSetting(name)),
-  ),
-})
-
 /** Returns the settings that `commandText` leaves out, a line for each. */
 export const settingsOf = (server: Params): readonly string[] => changedSettings({}, server)
 
@@ -200,9 +193,6 @@ const IN_COMMAND: ReadonlySet<string> = new Set([
   "installedFrom",
 ])
 
-/** The settings of a server that have values by name. */
-type ValueSection = "env" | "headers" | "oauth"
-
 /** Also hides the values of all headers, because a header of any name may authorize. */
 const andHeaders =
   (hides: Hides): Hides =>
@@ -225,18 +215,6 @@ function settingsText(server: Params, hides: Hides): string {
   }
   return values.join(" ")
 }
-
-/** Returns the members of `env` and `headers`. In an `env` array, a name alone has no value. */
-const valuesIn = (server: Params): readonly (readonly [string, string | undefined, ValueSection])[] =>
-  (["env", "headers"] as const).flatMap((key) => {
-    const section = server[key]
-    return Array.isArray(section)
-      ? section.map((one): readonly [string, string | undefined, ValueSection] => {
-          const [name = "", ...rest] = String(one).split("=")
-          return [name, rest.length === 0 ? undefined : rest.join("="), key]
-        })
-      : Object.entries(isObject(section) ? section : {}).map(([name, value]) => [name, String(value), key] as const)
-  })
 
 /** Hides a value except its references to variables. */
 const onlyReferences = (value: string): string =>

@@ -4,6 +4,7 @@ import { hidesEveryTool } from "../../catalog/tool-settings.ts"
 import { patchServer, renameServer } from "../../config/edit.ts"
 import { HIDDEN } from "../../config/effective.ts"
 import { isDisabled } from "../../config/plan.ts"
+import { writtenValues } from "../../config/written-values.ts"
 import { mapStrings } from "../../lib/json.ts"
 import { visible } from "../../lib/log.ts"
 import { isSecretName } from "../../lib/secret-names.ts"
@@ -11,15 +12,7 @@ import type { DocumentChange, WrittenDocuments } from "../../store/transaction.t
 import { isObject, type Params } from "../../wire/message.ts"
 import { applyEdit, reloadSchema, warningsOf } from "./apply-change.ts"
 import { type ConsentKind, confirm, STARTING } from "./consent.ts"
-import {
-  changedKeys,
-  changedSettings,
-  type Question,
-  questionOn,
-  quoted,
-  settingsOf,
-  writtenValues,
-} from "./consent-text.ts"
+import { changedKeys, changedSettings, type Question, questionOn, quoted, settingsOf } from "./consent-text.ts"
 import { requireUnchanged, resolveServerName, validateChange, writtenServer } from "./plan-change.ts"
 import { type Change, changeSchema, changesOf, listText, serverOf } from "./servers.ts"
 import { defineTool, SERVER_NAME, type ToolContext, ToolError } from "./tool.ts"

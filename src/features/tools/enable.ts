@@ -1,9 +1,10 @@
 /** `mcp_enable` and `mcp_disable`. */
 import * as z from "zod"
 import { setDisabled } from "../../config/edit.ts"
+import { writtenValues } from "../../config/written-values.ts"
 import { applyEdit, reloadSchema, warningsOf } from "./apply-change.ts"
 import { confirm, STARTING } from "./consent.ts"
-import { questionOn, quoted, settingsOf, writtenValues } from "./consent-text.ts"
+import { questionOn, quoted, settingsOf } from "./consent-text.ts"
 import { configChange, requireUnchanged, resolveServerName, writtenServer } from "./plan-change.ts"
 import { serverOf } from "./servers.ts"
 import { defineTool, SERVER_NAME, type ToolContext } from "./tool.ts"

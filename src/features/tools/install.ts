@@ -7,6 +7,7 @@ import * as z from "zod"
 import { addServer, removeServer, writtenServers } from "../../config/edit.ts"
 import { isDisabled, nameProblem } from "../../config/plan.ts"
 import { withAliases } from "../../config/sections.ts"
+import { writtenValues } from "../../config/written-values.ts"
 import { schemaProblem } from "../../lib/schema-problem.ts"
 import { counted } from "../../lib/text.ts"
 import type { Params } from "../../wire/message.ts"
@@ -14,16 +15,7 @@ import type { RequestedInput } from "../registry/install-plan.ts"
 import { applyInstallation, reloadSchema } from "./apply-change.ts"
 import { openBundle } from "./bundle.ts"
 import { confirm } from "./consent.ts"
-import {
-  audienceOf,
-  commandFor,
-  inheritedText,
-  type Proposal,
-  questionOn,
-  quoted,
-  settingsOf,
-  writtenValues,
-} from "./consent-text.ts"
+import { audienceOf, commandFor, inheritedText, type Proposal, questionOn, quoted, settingsOf } from "./consent-text.ts"
 import { literals, maskPlaceholders } from "./externalize-secrets.ts"
 import { findServer } from "./find-server.ts"
 import {

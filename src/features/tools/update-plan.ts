@@ -5,6 +5,7 @@
 import { isDeepStrictEqual } from "node:util"
 import { patchServer } from "../../config/edit.ts"
 import { isDisabled } from "../../config/plan.ts"
+import { writtenValues } from "../../config/written-values.ts"
 import type { AppliedChange, DocumentChange, WrittenDocuments } from "../../store/transaction.ts"
 import { isObject, type Params } from "../../wire/message.ts"
 import type { Bundle } from "../registry/bundle.ts"
@@ -26,7 +27,6 @@ import {
   type Question,
   questionOn,
   quoted,
-  writtenValues,
 } from "./consent-text.ts"
 import { literals } from "./externalize-secrets.ts"
 import { originFor, registryLabel, withPlaceholders } from "./install-draft.ts"

@@ -1,5 +1,6 @@
 /** Tests the question that a person sees before something new runs, or before texts that models read change. */
 import { expect, test } from "bun:test"
+import { writtenValues } from "../../../src/config/written-values.ts"
 import { confirm } from "../../../src/features/tools/consent.ts"
 import {
   changedSettings,
@@ -8,7 +9,6 @@ import {
   hidesSecrets,
   inheritedText,
   questionOn,
-  writtenValues,
 } from "../../../src/features/tools/consent-text.ts"
 import { placeholder } from "../../../src/features/tools/externalize-secrets.ts"
 import type { Params } from "../../../src/wire/message.ts"
