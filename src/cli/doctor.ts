@@ -1,8 +1,10 @@
 /** `svc doctor`: finds problems of svc on this machine, and shows how to fix them. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
-import { checkNames, diagnose } from "../features/doctor/doctor.ts"
-import { type Finding, readInstallation } from "../features/doctor/installation.ts"
+import { remoteSignIn } from "../commands/remote-sign-in.ts"
+import { clientsCheck } from "../features/connect/clients-check.ts"
+import { checksWith, diagnose } from "../features/doctor/doctor.ts"
+import { readInstallation } from "../features/doctor/installation.ts"
 import { systemClock } from "../lib/clock.ts"
 import { usageError } from "../lib/command-line.ts"
 import { messageOf } from "../lib/errors.ts"
@@ -11,6 +13,7 @@ import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { wrap } from "../lib/table.ts"
 import { paint } from "../lib/terminal.ts"
 import { counted } from "../lib/text.ts"
+import type { Finding } from "../serve/doctor-check.ts"
 
 export const doctor: CommandDef = {
   meta: {
@@ -26,26 +29,33 @@ export const doctor: CommandDef = {
     const asJson = args.json === true
     // A missing file is a finding, not an error.
     const context = openContext(args, "allowed")
+    const checks = checksWith([clientsCheck], remoteSignIn)
     const installation = await readInstallation(context, systemClock)
     const onslow = (subject: string) => (asJson ? undefined : say(`still checking ${subject} …`))
-    const found = await diagnose(installation, onslow)
+    const found = await diagnose(installation, checks, onslow)
     const findings = found.toSorted((one, other) => rank(one) - rank(other))
     const repairable = findings.filter(({ repair }) => repair !== undefined)
     const fixed = args.fix === true ? await repairAll(repairable, args.yes === true) : new Set<Finding>()
     const remaining = findings.filter((finding) => !fixed.has(finding))
-    print(asJson, { checks: checkNames(), findings: findings.map((one) => shape(one, fixed.has(one))) }, () => {
-      const texts = remaining.map(describe)
-      const errors = remaining.filter(({ severity }) => severity === "error").length
-      const counts = [
-        ...(errors > 0 ? [counted(errors, "error")] : []),
-        ...(remaining.length > errors ? [counted(remaining.length - errors, "warning")] : []),
-      ]
-      const offer =
-        args.fix === true || repairable.length === 0 ? "" : `; \`svc doctor --fix\` fixes ${repairable.length} of them`
-      const verdict =
-        remaining.length === 0 ? `no problems found (${checkNames().length} checks)` : `${counts.join(", ")}${offer}`
-      return [...texts, verdict].join("\n\n")
-    })
+    print(
+      asJson,
+      { checks: checks.map(({ id }) => id), findings: findings.map((one) => shape(one, fixed.has(one))) },
+      () => {
+        const texts = remaining.map(describe)
+        const errors = remaining.filter(({ severity }) => severity === "error").length
+        const counts = [
+          ...(errors > 0 ? [counted(errors, "error")] : []),
+          ...(remaining.length > errors ? [counted(remaining.length - errors, "warning")] : []),
+        ]
+        const offer =
+          args.fix === true || repairable.length === 0
+            ? ""
+            : `; \`svc doctor --fix\` fixes ${repairable.length} of them`
+        const verdict =
+          remaining.length === 0 ? `no problems found (${checks.length} checks)` : `${counts.join(", ")}${offer}`
+        return [...texts, verdict].join("\n\n")
+      },
+    )
     if (remaining.some(({ severity }) => severity === "error")) return 2
     return remaining.length > 0 ? 1 : 0
   },

@@ -1,24 +1,11 @@
-/** The checks of `svc doctor` that look at files: permissions, the files of clients, and leftovers of ended processes. */
+/** The checks of `svc doctor` that look at files: permissions, and leftovers of ended processes. */
 import { accessSync, chmodSync, constants, existsSync, lstatSync, readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
-import { isLoopback } from "../../lib/address.ts"
 import { isSecretName } from "../../lib/secret-names.ts"
+import type { Finding, Installation } from "../../serve/doctor-check.ts"
 import { configuredSecrets } from "../../serve/local-configuration.ts"
-import { readTexts } from "../../store/documents.ts"
-import {
-  decodeText,
-  findTemporaries,
-  isAlive,
-  readFolder,
-  readRegularFile,
-  readState,
-  removeAll,
-} from "../../store/files.ts"
+import { findTemporaries, isAlive, readFolder, readState, removeAll } from "../../store/files.ts"
 import { forgetRunning, listRunning, runningFolder } from "../../store/running.ts"
-import { CLIENTS, type ClientName, clientFiles, clientRow } from "../connect/clients.ts"
-import { findClientTemporaries } from "../connect/connections.ts"
-import { readForeignServers, servedEntries } from "../connect/import.ts"
-import type { Finding, Installation } from "./installation.ts"
 
 /** Finds files of svc that others can read, and folders that svc cannot write to. */
 export function checkPermissions({ context }: Installation): readonly Finding[] {
@@ -75,31 +62,6 @@ export function checkPermissions({ context }: Installation): readonly Finding[] 
   return findings
 }
 
-/** Finds servers that both a client and svc start, and clients' entries for svc with an address at which nothing listens. */
-export async function checkClients({ context, specs }: Installation): Promise<readonly Finding[]> {
-  const world = context.world()
-  const { home, platform, parent: env } = context.baseWorld
-  const config = readTexts(context.paths).config() ?? ""
-  const seen = new Set<string>()
-  const found = CLIENTS.map(async (client): Promise<readonly Finding[]> => {
-    const [{ file }] = clientFiles(client, { platform, home, cwd: home, env })
-    // Editions of a client may share a file.
-    if (seen.has(file) || !existsSync(file)) return []
-    seen.add(file)
-    const servers = foreignServers(file)
-    // An invalid configuration has no servers, so nothing can run twice.
-    const doubled = specs.length === 0 ? [] : servedEntries(servers, config, world)
-    const names = doubled.map(({ name }) => name)
-    const dead = await Promise.all(servers.map(({ name, server }) => deadAddress(name, server.url)))
-    const urls = [...new Set(dead.filter((url) => url !== undefined))]
-    return [
-      ...(names.length === 0 ? [] : [doubledFinding(client, names)]),
-      ...urls.map((url) => deadFinding(client, url)),
-    ]
-  })
-  return (await Promise.all(found)).flat()
-}
-
 /** Finds files of processes that have ended, and of configurations that are no longer used. */
 export function checkLeftovers({ context, live, clock }: Installation): readonly Finding[] {
   const { directory } = context.paths
@@ -125,11 +87,6 @@ export function checkLeftovers({ context, live, clock }: Installation): readonly
   const temporaries = folders
     .flatMap((folder) => findTemporaries(folder, (name) => name !== ""))
     .filter((path) => isOld(path, DAY_MS))
-  report(
-    "copies of clients' files that killed processes left",
-    findClientTemporaries(context.paths, clock.now()),
-    "they may contain keys",
-  )
   report("temporary files of killed processes", temporaries, "no process reads them any longer")
   const lost = readFolder(directory).flatMap((name) =>
     /^control.*\.json$/.test(name) && isLost(join(directory, name)) ? [join(directory, name)] : [],
@@ -187,50 +144,6 @@ function isWritable(path: string): boolean {
     return true
   } catch {
     return false
-  }
-}
-
-const doubledFinding = (client: ClientName, names: readonly string[]): Finding => ({
-  check: "clients",
-  severity: "warning",
-  subject: client,
-  what: `${clientRow(client).title} also starts ${names.join(", ")}`,
-  why: "svc serves them as well, so each runs twice and the client shows each tool twice",
-  fix: `svc connect ${client} --replace`,
-})
-
-/** Returns the address of a client's entry for svc if it is on this machine and nothing listens there. */
-async function deadAddress(name: string, url: unknown): Promise<string | undefined> {
-  if (name !== "svc" || typeof url !== "string" || !URL.canParse(url)) return undefined
-  const { hostname, port, protocol } = new URL(url)
-  if (!isLoopback(hostname)) return undefined
-  const plain = hostname.replace(/^\[|\]$/g, "")
-  try {
-    const socket = { data() {} }
-    const standard = protocol === "https:" ? 443 : 80
-    const open = await Bun.connect({ hostname: plain, port: port === "" ? standard : Number(port), socket })
-    open.end()
-    return undefined
-  } catch {
-    return url
-  }
-}
-
-const deadFinding = (client: ClientName, url: string): Finding => ({
-  check: "clients",
-  severity: "warning",
-  subject: client,
-  what: `${clientRow(client).title} expects svc at ${url}, where nothing listens`,
-  why: "the client gets no tools from svc",
-  fix: `start \`svc serve\` at that address, or correct the address with \`svc connect ${client}\``,
-})
-
-/** Returns the servers in a client's file; none if the file is invalid, which the client itself reports. */
-function foreignServers(file: string): ReturnType<typeof readForeignServers> {
-  try {
-    return readForeignServers(decodeText(readRegularFile(file)), file)
-  } catch {
-    return []
   }
 }
 

@@ -1,6 +1,5 @@
 /** Checks remote servers that no running svc is connected to: whether they can be reached, are MCP servers and admit svc. */
 
-import { openUpstreamOAuth } from "../../app/upstream-oauth.ts"
 import { headerCommand } from "../../backend/client-transport.ts"
 import {
   ACCEPT_JSON_OR_SSE,
@@ -14,21 +13,32 @@ import { HttpStatusError, ownMeta } from "../../backend/negotiate.ts"
 import type { RemoteLaunch, ServerSpec } from "../../config/server-spec.ts"
 import { isPrivate } from "../../lib/address.ts"
 import { messageOf } from "../../lib/errors.ts"
-import { silentLog } from "../../lib/log.ts"
 import { isSecretName } from "../../lib/secret-names.ts"
 import { version } from "../../lib/version.ts"
+import type { Finding, Installation } from "../../serve/doctor-check.ts"
 import { MODERN_VERSION } from "../../wire/era.ts"
-import type { Finding, Installation } from "./installation.ts"
 
 type Remote = ServerSpec & { readonly launch: RemoteLaunch }
 
-export async function checkRemotes(installation: Installation): Promise<readonly Finding[]> {
+/** What svc knows about sign-in to remote servers. */
+export type SignIn = {
+  /** Whether svc is signed in to a server. */
+  isSignedIn(spec: ServerSpec, installation: Installation): Promise<boolean>
+  /** Whether a server that refused a request names an authorization server at which svc can sign in. */
+  offersSignIn(url: string, refusal: Response, installation: Installation): Promise<boolean>
+}
+
+/** Checks the remote servers. Without `signIn`, svc cannot sign in to any. */
+export async function checkRemotes(
+  installation: Installation,
+  signIn: SignIn | undefined,
+): Promise<readonly Finding[]> {
   const { specs, live } = installation
   const connected = new Set(live?.servers.flatMap(({ id, status }) => (status === "connected" ? [id] : [])))
   // The check of the running servers reports these.
   const known = new Set(live?.servers.map(({ id }) => id))
   const remotes = specs.filter((spec): spec is Remote => spec.launch.transport !== "stdio" && !connected.has(spec.id))
-  const probed = await Promise.all(remotes.map((spec) => probe(spec, installation)))
+  const probed = await Promise.all(remotes.map((spec) => probe(spec, installation, signIn)))
   const findings = remotes.flatMap(({ id }, at) => (known.has(id) ? [] : (probed[at]?.findings ?? [])))
   const skew = probed.map(({ skewMs }) => skewMs).find((ms) => ms !== undefined && Math.abs(ms) > MAX_SKEW_MS)
   return skew === undefined ? findings : [...findings, skewFinding(skew)]
@@ -48,7 +58,7 @@ const MAX_SKEW_MS = 2 * 60_000
 
 type Probe = { readonly findings: readonly Finding[]; readonly skewMs?: number | undefined }
 
-async function probe(spec: Remote, installation: Installation): Promise<Probe> {
+async function probe(spec: Remote, installation: Installation, signIn: SignIn | undefined): Promise<Probe> {
   const { name, launch } = spec
   const failed = (what: string, fix: string): Finding => ({
     check: "remotes",
@@ -72,8 +82,10 @@ async function probe(spec: Remote, installation: Installation): Promise<Probe> {
   if (response.status === 401) {
     if (Object.keys(launch.headers).some((header) => isSecretName(header)))
       return { findings: [failed("refused the credentials in headers (401)", headerFix(name))], skewMs }
-    if (await isSignedIn(spec, installation)) return { findings: [], skewMs }
-    const finding = (await offersOAuth(launch, response, installation))
+    if ((await signIn?.isSignedIn(spec, installation)) === true) return { findings: [], skewMs }
+    const offered =
+      launch.oauth !== undefined || (await signIn?.offersSignIn(launch.url, response, installation)) === true
+    const finding = offered
       ? failed("sign-in needed", `svc auth login ${name}`)
       : failed("requires a token in a header (401), and offers no sign-in", headerFix(name))
     return { findings: [finding], skewMs }
@@ -114,32 +126,6 @@ async function request({ url, headers, transport }: RemoteLaunch, { fetch }: Ins
   }
   await older.body?.cancel()
   return response
-}
-
-/** Whether a server that answered 401 names an authorization server at which svc can sign in. */
-async function offersOAuth({ url, oauth }: RemoteLaunch, refusal: Response, { fetch }: Installation): Promise<boolean> {
-  if (oauth !== undefined) return true
-  const { challengeOf, discover } = await import("../oauth/oauth-client.ts")
-  const timed = (target: string | URL, init?: RequestInit) =>
-    fetch(String(target), { ...init, signal: AbortSignal.timeout(PROBE_MS / 2) })
-  try {
-    const { metadata, resource } = await discover(url, challengeOf(refusal).metadataUrl, timed)
-    return metadata !== undefined || resource !== undefined
-  } catch {
-    return false
-  }
-}
-
-async function isSignedIn(spec: Remote, { context }: Installation): Promise<boolean> {
-  const oauth = openUpstreamOAuth(context.paths, {
-    log: silentLog,
-    callback: () => undefined,
-    metadataUrl: undefined,
-    onchange: () => undefined,
-    mask: (text) => text,
-  })
-  const [status] = await oauth.status([spec])
-  return status?.state === "authorized" || status?.renews === true
 }
 
 const skewFinding = (ms: number): Finding => ({

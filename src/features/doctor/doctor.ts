@@ -1,5 +1,5 @@
 /**
- * The checks of `svc doctor`: a table of functions from the state of this machine to findings.
+ * The checks of `svc doctor`: functions from the state of this machine to findings.
  *
  *  1. All checks run at the same time, and each for CHECK_MS at most.
  *  2. A check changes nothing. Its findings contain safe repairs, which the command runs if the person agrees.
@@ -13,20 +13,21 @@ import { version } from "../../lib/version.ts"
 import type { ServerState } from "../../report/server-state.ts"
 import { sharedStateNotes } from "../../report/shared-state.ts"
 import { DEFAULT_PORT, namedPort } from "../../serve/default-address.ts"
+import type { DoctorCheck, Finding, Installation } from "../../serve/doctor-check.ts"
 import { DEFINITIONS, findLimitIssues } from "../../serve/limit-issues.ts"
 import { commandProblem, configuredSecrets, findIssues, variableFix } from "../../serve/local-configuration.ts"
 import { readTexts } from "../../store/documents.ts"
-import { checkClients, checkLeftovers, checkPermissions } from "./doctor-files.ts"
-import { checkRemotes, headerFix, urlFix } from "./doctor-remotes.ts"
-import type { Finding, Installation } from "./installation.ts"
+import { checkLeftovers, checkPermissions } from "./doctor-files.ts"
+import { checkRemotes, headerFix, type SignIn, urlFix } from "./doctor-remotes.ts"
 
-/** Runs all checks. Calls `onslow` with the subject of each that takes longer than a second. */
+/** Runs the checks. Calls `onslow` with the subject of each that takes longer than a second. */
 export async function diagnose(
   installation: Installation,
+  checks: readonly DoctorCheck[],
   onslow: (subject: string) => void,
 ): Promise<readonly Finding[]> {
   const { clock } = installation
-  const found = CHECKS.map(async ({ id, subject, run }): Promise<readonly Finding[]> => {
+  const found = checks.map(async ({ id, subject, run }): Promise<readonly Finding[]> => {
     const cancelSlow = clock.after(SLOW_MS, () => onslow(subject))
     const late = Promise.withResolvers<readonly Finding[]>()
     const unfinished = (why: string): Finding => ({
@@ -53,8 +54,23 @@ export async function diagnose(
     .map((finding) => ({ ...finding, what: maskKnown(finding.what) }))
 }
 
-/** The names of the checks, in the order of their findings. */
-export const checkNames = (): readonly string[] => CHECKS.map(({ id }) => id)
+/** Returns the checks in the order of their findings. `others` are those of other features; without `signIn`, svc signs in nowhere. */
+export function checksWith(others: readonly DoctorCheck[], signIn?: SignIn): readonly DoctorCheck[] {
+  return [
+    { id: "configuration", subject: "the configuration", run: checkConfiguration },
+    { id: "limits", subject: "the limits of clients", run: checkLimits },
+    { id: "commands", subject: "the commands of the servers", run: checkCommands },
+    { id: "node", subject: "the version of Node.js", run: checkNode },
+    { id: "servers", subject: "the running servers", run: checkServers },
+    { id: "remotes", subject: "the remote servers", run: (installation) => checkRemotes(installation, signIn) },
+    { id: "shared-state", subject: "the shared state of the cluster", run: checkSharedState },
+    { id: "port", subject: "the port", run: checkPort },
+    { id: "permissions", subject: "the permissions of files", run: checkPermissions },
+    ...others,
+    { id: "leftovers", subject: "the files of earlier processes", run: checkLeftovers },
+    { id: "version", subject: "the version of the running svc", run: checkVersion },
+  ]
+}
 
 // ---
 
@@ -67,44 +83,6 @@ const isConsequence = ({ check, severity, subject }: Finding, findings: readonly
 const SLOW_MS = 1000
 const CHECK_MS = 15_000
 const OLDEST_NODE = 20
-type Check = {
-  readonly id: string
-  /** What it checks, for people. */
-  readonly subject: string
-  readonly run: (installation: Installation) => readonly Finding[] | Promise<readonly Finding[]>
-}
-
-const CHECKS: readonly Check[] = [
-  { id: "configuration", subject: "the configuration", run: checkConfiguration },
-  { id: "limits", subject: "the limits of clients", run: checkLimits },
-  { id: "commands", subject: "the commands of the servers", run: checkCommands },
-  { id: "node", subject: "the version of Node.js", run: checkNode },
-  { id: "servers", subject: "the running servers", run: checkServers },
-  {
-    id: "remotes",
-    subject: "the remote servers",
-    run: checkRemotes,
-  },
-  { id: "shared-state", subject: "the shared state of the cluster", run: checkSharedState },
-  { id: "port", subject: "the port", run: checkPort },
-  {
-    id: "permissions",
-    subject: "the permissions of files",
-    run: checkPermissions,
-  },
-  {
-    id: "clients",
-    subject: "the clients",
-    run: checkClients,
-  },
-  {
-    id: "leftovers",
-    subject: "the files of earlier processes",
-    run: checkLeftovers,
-  },
-  { id: "version", subject: "the version of the running svc", run: checkVersion },
-]
-
 function checkConfiguration({ context }: Installation): readonly Finding[] {
   const { paths } = context
   return findIssues(context, () => readTexts(paths)).map(({ message, severity, server, ...place }): Finding => {

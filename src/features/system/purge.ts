@@ -18,11 +18,11 @@ import {
   unlinkSync,
 } from "node:fs"
 import { join } from "node:path"
+import { isDeepStrictEqual } from "node:util"
 import type { Clock } from "../../lib/clock.ts"
 import { fileProblem, UnavailableError } from "../../lib/errors.ts"
 import { MINIMAL } from "../../store/documents.ts"
-import { readFolder, readText } from "../../store/files.ts"
-import { readConnections } from "../connect/connections.ts"
+import { readFolder, readState, readText } from "../../store/files.ts"
 
 /** Returns the names in a configuration directory that must not be removed with it. */
 export function findPrecious(directory: string): readonly string[] {
@@ -89,7 +89,7 @@ function isEmpty(directory: string, name: string): boolean {
   if (found.isDirectory())
     return !readdirSync(path, { recursive: true, withFileTypes: true }).some((one) => !one.isDirectory())
   if (!found.isFile()) return false
-  if (name === "connections.json") return readConnections({ directory }).length === 0
+  if (name === "connections.json") return isDeepStrictEqual(readState(path), { connections: [] })
   return name === "mcp.json" && found.size < 1000 && readText(path) === MINIMAL
 }
 

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { parseDocument } from "../../../src/config/document.ts"
 import { plan } from "../../../src/config/plan.ts"
 import { checkRemotes } from "../../../src/features/doctor/doctor-remotes.ts"
-import type { Installation } from "../../../src/features/doctor/installation.ts"
+import type { Installation } from "../../../src/serve/doctor-check.ts"
 import { manualClock } from "../../clock.ts"
 
 /** Returns the findings about a remote server whose answers contain this time. */
@@ -27,7 +27,7 @@ async function findingsOf(
     clock,
     fetch,
   }
-  return (await checkRemotes(installation as Installation)).map(({ check, what }) => `${check}: ${what}`)
+  return (await checkRemotes(installation as Installation, undefined)).map(({ check, what }) => `${check}: ${what}`)
 }
 
 test("a clock that differs from those of remote servers is a finding, unless the servers are on this network [doctor:findings]", async () => {

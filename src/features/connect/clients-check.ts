@@ -1,0 +1,103 @@
+/** The check of `svc doctor` that looks at the files of clients. */
+import { existsSync } from "node:fs"
+import { isLoopback } from "../../lib/address.ts"
+import type { DoctorCheck, Finding, Installation } from "../../serve/doctor-check.ts"
+import { readTexts } from "../../store/documents.ts"
+import { decodeText, readRegularFile, removeAll } from "../../store/files.ts"
+import { CLIENTS, type ClientName, clientFiles, clientRow } from "./clients.ts"
+import { findClientTemporaries } from "./connections.ts"
+import { readForeignServers, servedEntries } from "./import.ts"
+
+export const clientsCheck: DoctorCheck = {
+  id: "clients",
+  subject: "the clients",
+  run: async (installation) => [...(await checkClients(installation)), ...leftCopies(installation)],
+}
+
+// ---
+
+/** Finds servers that both a client and svc start, and clients' entries for svc with an address at which nothing listens. */
+async function checkClients({ context, specs }: Installation): Promise<readonly Finding[]> {
+  const world = context.world()
+  const { home, platform, parent: env } = context.baseWorld
+  const config = readTexts(context.paths).config() ?? ""
+  const seen = new Set<string>()
+  const found = CLIENTS.map(async (client): Promise<readonly Finding[]> => {
+    const [{ file }] = clientFiles(client, { platform, home, cwd: home, env })
+    // Editions of a client may share a file.
+    if (seen.has(file) || !existsSync(file)) return []
+    seen.add(file)
+    const servers = foreignServers(file)
+    // An invalid configuration has no servers, so nothing can run twice.
+    const doubled = specs.length === 0 ? [] : servedEntries(servers, config, world)
+    const names = doubled.map(({ name }) => name)
+    const dead = await Promise.all(servers.map(({ name, server }) => deadAddress(name, server.url)))
+    const urls = [...new Set(dead.filter((url) => url !== undefined))]
+    return [
+      ...(names.length === 0 ? [] : [doubledFinding(client, names)]),
+      ...urls.map((url) => deadFinding(client, url)),
+    ]
+  })
+  return (await Promise.all(found)).flat()
+}
+
+/** Finds copies of clients' files that killed processes have left. */
+function leftCopies({ context: { paths }, clock }: Installation): readonly Finding[] {
+  const files = findClientTemporaries(paths, clock.now())
+  if (files.length === 0) return []
+  return [
+    {
+      check: "leftovers",
+      severity: "warning",
+      subject: paths.directory,
+      what: `copies of clients' files that killed processes left: ${files.join(", ")}`,
+      why: "they may contain keys",
+      fix: "svc doctor --fix",
+      repair: () => removeAll(files),
+    },
+  ]
+}
+
+const doubledFinding = (client: ClientName, names: readonly string[]): Finding => ({
+  check: "clients",
+  severity: "warning",
+  subject: client,
+  what: `${clientRow(client).title} also starts ${names.join(", ")}`,
+  why: "svc serves them as well, so each runs twice and the client shows each tool twice",
+  fix: `svc connect ${client} --replace`,
+})
+
+/** Returns the address of a client's entry for svc if it is on this machine and nothing listens there. */
+async function deadAddress(name: string, url: unknown): Promise<string | undefined> {
+  if (name !== "svc" || typeof url !== "string" || !URL.canParse(url)) return undefined
+  const { hostname, port, protocol } = new URL(url)
+  if (!isLoopback(hostname)) return undefined
+  const plain = hostname.replace(/^\[|\]$/g, "")
+  try {
+    const socket = { data() {} }
+    const standard = protocol === "https:" ? 443 : 80
+    const open = await Bun.connect({ hostname: plain, port: port === "" ? standard : Number(port), socket })
+    open.end()
+    return undefined
+  } catch {
+    return url
+  }
+}
+
+const deadFinding = (client: ClientName, url: string): Finding => ({
+  check: "clients",
+  severity: "warning",
+  subject: client,
+  what: `${clientRow(client).title} expects svc at ${url}, where nothing listens`,
+  why: "the client gets no tools from svc",
+  fix: `start \`svc serve\` at that address, or correct the address with \`svc connect ${client}\``,
+})
+
+/** Returns the servers in a client's file; none if the file is invalid, which the client itself reports. */
+function foreignServers(file: string): ReturnType<typeof readForeignServers> {
+  try {
+    return readForeignServers(decodeText(readRegularFile(file)), file)
+  } catch {
+    return []
+  }
+}
