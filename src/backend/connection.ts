@@ -5,29 +5,20 @@
  *  1. A success response is passed on as the bytes it came in, after a check that they are exactly one. Everything else is
  *     parsed. An invalid message fails the request that it names.
  *  2. Every request ends exactly once: with an answer, a transport failure, its timeout, its cancellation, or the end of the
- *     transport.
- *  3. The owner of a call may take a large answer while it arrives (OutboundRequest.onlarge). The rest of the frame is checked
- *     like any message; an answer that turns out invalid, or does not end, fails the request. A frame without its id before its
+ *     transport (pending-requests.ts).
+ *  3. The owner of a call may take a large answer while it arrives (OutboundRequest.onlarge). A frame without its id before its
  *     result is read whole: even if only one request is pending, the frame may be a late or a second answer to another client's.
- *  4. A message that belongs to a call reaches only the call's client; attribution.ts decides which.
+ *  4. A message that belongs to a call reaches only the call's client; attribution.ts decides which, and server-requests.ts
+ *     carries requests to it.
  */
 import { isUtf8 } from "node:buffer"
-import { ArrayMap } from "../lib/array-map.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import { type Clock, formatDuration } from "../lib/clock.ts"
 import { BackendError, messageOf, RequestError, RPC_CODE } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import { cutText } from "../lib/text.ts"
 import { META_SUBSCRIPTION, META_TASK } from "../wire/era.ts"
-import {
-  decode,
-  type FramedResponse,
-  type FrameSink,
-  messagesIn,
-  parseFrame,
-  type RequestIds,
-  repeatsMember,
-} from "../wire/frame.ts"
+import { decode, type FrameSink, messagesIn, parseFrame, type RequestIds, repeatsMember } from "../wire/frame.ts"
 import {
   asMessage,
   type Id,
@@ -43,9 +34,16 @@ import {
   type Request,
   type Response,
 } from "../wire/message.ts"
-import { Attribution, type Caller, clientOf, type PendingCall, type Verdict } from "./attribution.ts"
+import { Attribution, type Caller, type Verdict } from "./attribution.ts"
 import type { ClientTransport, Loss } from "./client-transport.ts"
 import { peerError } from "./peer-error.ts"
+import {
+  type AnswerTaker,
+  isPing,
+  type PendingRequest,
+  PendingRequests,
+  type RequestOutcome,
+} from "./pending-requests.ts"
 import { recipientOf, ServerRequests } from "./server-requests.ts"
 
 export type OutboundRequest = {
@@ -68,22 +66,6 @@ export type OutboundRequest = {
   readonly onlarge?: ((head: Uint8Array) => AnswerTaker | undefined) | undefined
 }
 
-/**
- * Takes the rest of an answer while it arrives. The outcome of the request tells how the answer ends: with a message or a
- * failure.
- */
-export type AnswerTaker = {
-  /** Takes the next bytes, which must not change afterwards. Returns a promise to ask to wait. Throws an Error for an invalid frame. */
-  push(bytes: Uint8Array): Promise<void> | undefined
-  /** Returns the frame without the taken values, as a response that can be parsed. Throws an Error if the frame is incomplete. */
-  end(): Uint8Array
-}
-
-/** The answer to a request: as bytes with svc's id in them, or parsed. */
-export type RequestOutcome =
-  | { readonly kind: "frame"; readonly frame: Uint8Array; readonly answer: FramedResponse }
-  | { readonly kind: "message"; readonly message: Response; readonly size: number }
-
 export type ConnectionHooks = {
   /** A notification, with the caller that it belongs to, if any. Progress is sent to its caller and not reported here. */
   onnotification(method: string, params: Params, caller: Caller | undefined): void
@@ -100,38 +82,17 @@ export type ConnectionHooks = {
 /** A request that was sent. `number` is its id in `cancel`. */
 export type SentRequest = { readonly number: number; readonly outcome: Promise<RequestOutcome> }
 
-type PendingRequest = PendingCall & {
-  readonly progressToken: Id | undefined
-  readonly timeout: number
-  deadline: number
-  readonly onlarge: OutboundRequest["onlarge"]
-  /** Whether its answer passes to a taker: no other answer takes its place. */
-  isPassing: boolean
-  resolve(outcome: RequestOutcome): void
-  reject(error: Error): void
-}
-
 export class Connection {
   /** When the backend last sent anything, milliseconds since the epoch. */
   lastReceived: number
   /** When a client's request last went out or was answered, milliseconds since the epoch. */
   lastUsed: number
   /** svc's requests that wait for their answers, by number. */
-  private readonly pending = new ArrayMap<number, PendingRequest>()
+  private readonly pending: PendingRequests
   private readonly attribution = new Attribution()
   private readonly serverRequests: ServerRequests
-  /** The number of pending requests of clients. */
-  private clientRequests = 0
-  /** The number of pending requests that a living backend answers, whatever it lacks: all but pings and streams. */
-  private awaited = 0
-  /** When the first request began to wait after all others were answered, milliseconds since the epoch. */
-  private waitingSince = 0
-  /** Whether a request has timed out since the backend last sent anything. */
-  private timedOut = false
   /** Whether the transport has failed a request since the last answer to a request other than a ping. */
   private hasFailed = false
-  /** Resolves when no client's request is pending. */
-  private drain: PromiseWithResolvers<void> | undefined
   /** Callers that get progress after the answer, because their call became a task. */
   private readonly taskProgress = new BoundedMap<number, Pick<PendingRequest, "caller" | "progressToken">>(
     MAX_TASK_PROGRESS,
@@ -147,15 +108,24 @@ export class Connection {
     readonly clock: Clock,
     private readonly hooks: ConnectionHooks,
   ) {
+    this.pending = new PendingRequests(clock, {
+      onbytes: () => this.noteReceived(),
+      onanswer: (number, frame, size) => this.passed(number, frame, size),
+      oninvalid: (number, error) => {
+        this.transport?.abandon?.(number)
+        this.fail(number, new BackendError(this.server, reasonOf(error)))
+      },
+      onbroken: (number, error) => this.fail(number, new BackendError(this.server, error.message)),
+      onlate: (number) => this.noteLateAnswer(number),
+      onsecond: (request) => this.reportSecondAnswer(request),
+    })
     this.serverRequests = new ServerRequests({
       clock,
       attribution: this.attribution,
       pending: this.pending,
       send: (text) => this.transport?.send(text, { number: undefined, method: undefined }),
       progress: (params) => this.notify("notifications/progress", params),
-      onanswered: () => {
-        this.waitingSince = this.clock.now()
-      },
+      onanswered: () => this.pending.noteAnswered(),
     })
     this.lastReceived = clock.now()
     this.lastUsed = this.lastReceived
@@ -203,7 +173,7 @@ export class Connection {
       const { method, caller, progressToken, timeout, onlarge } = call
       if (caller !== undefined) this.lastUsed = now
       // Lists the members: a spread would copy them one by one.
-      this.pending.set(number, {
+      const pending: PendingRequest = {
         method,
         name: call.params.name,
         caller,
@@ -211,12 +181,11 @@ export class Connection {
         timeout,
         deadline: now + timeout,
         onlarge,
-        isPassing: false,
+        phase: "waiting",
         resolve,
         reject,
-      })
-      if (caller !== undefined) this.clientRequests++
-      if (isAwaited(method, timeout) && this.awaited++ === 0 && !this.timedOut) this.waitingSince = now
+      }
+      this.pending.add(number, pending, now)
       this.armSweep()
       if (this.serverRequests.size > 0 && !this.hasRequestStreams) this.serverRequests.noteCall(now)
       const text = requestText(this.ids.text(number), call)
@@ -251,7 +220,7 @@ export class Connection {
 
   /** Cancels a request at the backend. Its outcome rejects with `error`. */
   cancel(number: number, error: Error): void {
-    const pending = this.remove(number)
+    const pending = this.pending.take(number)
     if (pending === undefined) return
     this.sendCancel(number, error.message)
     if (this.hooks.owner === undefined) this.attribution.noteCancelled(number, pending, this.clock.now())
@@ -265,19 +234,17 @@ export class Connection {
     this.cancelSweep?.()
     this.cancelSweep = undefined
     this.serverRequests.end(this.lost)
-    for (const number of this.pending.keys()) this.remove(number)?.reject(this.lost)
+    this.pending.end(this.lost)
   }
 
   /** Resolves when no client's request is pending, or the connection has ended. */
   drained(): Promise<void> {
-    if (this.clientRequests === 0) return Promise.resolve()
-    this.drain ??= Promise.withResolvers<void>()
-    return this.drain.promise
+    return this.pending.drained()
   }
 
   /** Whether a request waits for its answer. */
   isPending(number: number): boolean {
-    return this.pending.has(number)
+    return this.pending.get(number) !== undefined
   }
 
   /** Returns the `name` in the params of a request that waits for its response. */
@@ -288,13 +255,13 @@ export class Connection {
   /** Fails one request, because the transport did. */
   fail(number: number, error: Error): void {
     this.hasFailed = true
-    this.remove(number)?.reject(error)
+    this.pending.take(number)?.reject(error)
   }
 
   /** Notes that the backend has sent something, even if it is no message: it lives. */
   noteReceived(): void {
     this.lastReceived = this.clock.now()
-    this.timedOut = false
+    this.pending.noteReceived()
   }
 
   /**
@@ -302,9 +269,8 @@ export class Connection {
    * itself waits: for a client's answer, or until a client has read more of a large answer.
    */
   get silentFor(): number | undefined {
-    if (this.awaited === 0 || this.serverRequests.size > 0) return undefined
-    for (const { isPassing } of this.pending.values()) if (isPassing) return undefined
-    return this.clock.now() - Math.max(this.lastReceived, this.waitingSince)
+    const since = this.serverRequests.size > 0 ? undefined : this.pending.silentSince
+    return since === undefined ? undefined : this.clock.now() - Math.max(this.lastReceived, since)
   }
 
   /** Reports a fault of the backend to the operator, in words that may be the backend's. */
@@ -326,20 +292,7 @@ export class Connection {
    */
   offer(head: Uint8Array): FrameSink | undefined {
     const number = this.ids.findInHead(head)
-    if (number === undefined) return undefined
-    const pending = this.pending.get(number)
-    if (pending === undefined) return dropped(() => this.noteLateAnswer(number))
-    if (pending.isPassing) {
-      this.reportSecondAnswer(pending)
-      return dropped()
-    }
-    let taker: AnswerTaker | undefined
-    try {
-      taker = pending.onlarge?.(head)
-    } catch {
-      // Buffered whole, the answer fails with its reason.
-    }
-    return taker && this.sinkOf(taker, { number, pending, size: head.length })
+    return number === undefined ? undefined : this.pending.offer(number, head)
   }
 
   /** Takes one frame of the backend. Never throws: an invalid message fails only the request that it names. */
@@ -360,69 +313,17 @@ export class Connection {
 
   // ---
 
-  /** Removes a request from the table and returns it. */
-  private remove(number: number): PendingRequest | undefined {
-    const pending = this.pending.take(number)
-    if (pending === undefined) return undefined
-    if (isAwaited(pending.method, pending.timeout)) this.awaited--
-    if (pending.caller !== undefined && --this.clientRequests === 0) {
-      this.drain?.resolve()
-      this.drain = undefined
-    }
-    return pending
-  }
-
-  /** Returns the sink that passes the rest of an answer to `taker`. */
-  private sinkOf(
-    taker: AnswerTaker,
-    head: { readonly number: number; readonly pending: PendingRequest; readonly size: number },
-  ): FrameSink {
-    const { number, pending } = head
-    pending.isPassing = true
-    let { size } = head
-    const isWanted = () => this.pending.get(number) === pending
-    const refuse = (error: unknown) => {
-      this.transport?.abandon?.(number)
-      this.fail(number, new BackendError(this.server, reasonOf(error)))
-    }
-    return {
-      push: (bytes) => {
-        this.noteReceived()
-        if (!isWanted()) return undefined
-        size += bytes.length
-        pending.deadline = this.clock.now() + pending.timeout
-        try {
-          return taker.push(bytes)
-        } catch (error) {
-          refuse(error)
-          return undefined
-        }
-      },
-      end: () => {
-        if (!isWanted()) return this.noteLateAnswer(number)
-        try {
-          const message = this.answerIn(taker.end(), number)
-          pending.isPassing = false
-          this.settle(number, { kind: "message", message, size })
-        } catch (error) {
-          refuse(error)
-        }
-      },
-      fail: (error) => this.fail(number, new BackendError(this.server, error.message)),
-    }
-  }
-
   private reportSecondAnswer({ method, name }: PendingRequest): void {
     const of = typeof name === "string" ? ` of ${cutText(name, MAX_NAME)}` : ""
     this.report(`sent a second answer to ${method}${of} while it sent the first; the second was dropped`)
   }
 
-  /** Returns the answer to a request. Throws an Error for any other frame. */
-  private answerIn(frame: Uint8Array, number: number): Response {
+  /** Ends a request whose answer has passed to its taker. Throws an Error if the rest is not the answer to the request. */
+  private passed(number: number, frame: Uint8Array, size: number): void {
     const message = checked(parseFrame(frame), frame)
     if (!isResponse(message) || this.ids.parse(message.id) !== number)
       throw new Error("sent an answer to another request in its place")
-    return this.withValidError(message)
+    this.settle(number, { kind: "message", message: this.withValidError(message), size }, "passing")
   }
 
   /** Whether the transport has a stream for each request, which tells the request of a message. */
@@ -448,20 +349,21 @@ export class Connection {
   private rejectFrame(frame: Uint8Array, reason: string, named?: number): void {
     const number =
       named ?? this.ids.findInEdges(frame.subarray(0, EDGE_BYTES)) ?? this.ids.findInEdges(frame.subarray(-EDGE_BYTES))
-    if (number !== undefined && this.pending.has(number)) this.fail(number, new BackendError(this.server, reason))
+    if (number !== undefined && this.isPending(number)) this.fail(number, new BackendError(this.server, reason))
     else this.hooks.onprotocolerror(`${reason}: ${decode(frame.subarray(0, EXCERPT_BYTES))}`)
   }
 
-  private settle(number: number, outcome: RequestOutcome): void {
+  /** Ends a request with its answer. `phase`: of the request that the answer is for. */
+  private settle(number: number, outcome: RequestOutcome, phase: PendingRequest["phase"] = "waiting"): void {
     const now = this.clock.now()
     this.lastReceived = now
-    this.timedOut = false
-    const waiting = this.pending.get(number)
-    if (waiting?.isPassing === true) {
-      this.reportSecondAnswer(waiting)
+    this.pending.noteReceived()
+    const pending = this.pending.get(number)
+    if (pending !== undefined && pending.phase !== phase) {
+      this.reportSecondAnswer(pending)
       return
     }
-    const pending = this.remove(number)
+    this.pending.take(number)
     if (pending === undefined) {
       this.noteLateAnswer(number, outcome.kind === "frame" || outcome.message.error === undefined)
       return
@@ -556,7 +458,6 @@ export class Connection {
 
   /** Cancels a request that has reached its time limit. */
   private timeOut(number: number, pending: PendingRequest): void {
-    this.timedOut ||= isAwaited(pending.method, pending.timeout)
     this.cancel(number, new BackendError(this.server, timeoutMessage(pending)))
   }
 
@@ -566,24 +467,15 @@ export class Connection {
     this.cancelSweep = this.clock.after(SWEEP_MS, () => {
       this.cancelSweep = undefined
       const now = this.clock.now()
-      for (const [number, pending] of this.pending.entries()) {
-        // A call does not time out while the backend waits for its client's answer.
-        if (pending.caller !== undefined && this.serverRequests.isAsking(clientOf(pending.caller)))
-          pending.deadline = now + pending.timeout
-        else if (pending.deadline <= now) this.timeOut(number, pending)
-      }
+      const { serverRequests } = this
+      for (const [number, pending] of this.pending.overdue(now, (client) => serverRequests.isAsking(client)))
+        this.timeOut(number, pending)
       this.serverRequests.refuseOverdue(now)
       this.serverRequests.giveUpStale(now)
       if (this.pending.size > 0 || this.serverRequests.isHolding) this.armSweep()
     })
   }
 }
-
-/** Whether a request only asks whether the backend answers: `ping`, or `server/discover` in the modern era. */
-const isPing = (method: string): boolean => method === "ping" || method === "server/discover"
-
-/** Whether a backend that lives answers a request in time: it may lack pings, and a stream has no end. */
-const isAwaited = (method: string, timeout: number): boolean => timeout !== Number.POSITIVE_INFINITY && !isPing(method)
 
 /** Returns an answer, parsed. */
 export const responseOf = (outcome: RequestOutcome): Response =>
@@ -607,13 +499,6 @@ export function withoutSubscription(params: Params): Params {
   const { _meta, ...bare } = params
   return Object.keys(rest).length === 0 ? bare : { ...bare, _meta: rest }
 }
-
-/** Returns a sink that drops the rest of a frame. Calls `onend` if the frame is complete. */
-const dropped = (onend: () => void = () => undefined): FrameSink => ({
-  push: () => undefined,
-  end: onend,
-  fail: () => undefined,
-})
 
 /** Returns a parsed frame as a message. Throws an Error if it is not a message, or repeats a member. */
 function checked(value: unknown, frame: Uint8Array): Message {
@@ -640,7 +525,7 @@ function requestText(id: string, { method, params, progressToken }: OutboundRequ
   return `{"jsonrpc":"2.0","id":"${id}","method":${quoted},"params":${JSON.stringify(own)}}`
 }
 
-const timeoutMessage = ({ method, timeout, isPassing }: PendingRequest): string =>
-  isPassing
+const timeoutMessage = ({ method, timeout, phase }: PendingRequest): string =>
+  phase === "passing"
     ? `nothing more of its answer to ${method} within ${formatDuration(timeout)}: the server has stopped, or the client does not read`
     : `no answer to ${method} within ${formatDuration(timeout)}`

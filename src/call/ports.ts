@@ -1,9 +1,10 @@
 /** The ports through which the call path uses the rest of svc; `createGateway` connects them to the agent. */
 import type { TaskOwners } from "../agent/task-owners.ts"
 import type { Caller } from "../backend/attribution.ts"
-import type { AnswerTaker, Connection } from "../backend/connection.ts"
+import type { Connection } from "../backend/connection.ts"
 import type { Pair } from "../backend/established-connection.ts"
 import type { Peer } from "../backend/negotiate.ts"
+import type { AnswerTaker } from "../backend/pending-requests.ts"
 import type { Catalog, View } from "../catalog/catalog.ts"
 import type { UnavailableServer } from "../catalog/instructions.ts"
 import type { ListMethod } from "../catalog/listing.ts"

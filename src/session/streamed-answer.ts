@@ -8,7 +8,7 @@
  *     members stay where they are written (wire/member-marks.ts).
  *  3. An answer that fails is broken off: the client sees an error, and never a shorter answer.
  */
-import type { AnswerTaker } from "../backend/connection.ts"
+import type { AnswerTaker } from "../backend/pending-requests.ts"
 import type { Answer } from "../call/answer.ts"
 import type { AnswerBody } from "../call/client.ts"
 import { BackendError } from "../lib/errors.ts"
