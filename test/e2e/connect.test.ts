@@ -399,6 +399,7 @@ test("a running svc, config check and mcp add refuse svc as its own server [conf
   const svc = inFolder(folder)
   const added = await svc("mcp", "add", "self", "--url", url.replace("127.0.0.1", "localhost"))
   expect(added.stderr + added.stdout).toContain("url is the address of this svc, which would serve itself")
+  instance.write({ mcpServers: { self: { url } } })
   await instance.said("self is not loaded: url is the address of this svc")
   expect(await svc("config", "check")).toMatchObject({
     code: 78,
