@@ -41,7 +41,7 @@ test("an svc without --cluster never loads code for clusters, neither at its sta
     "app/service.ts",
     "app/reload-loop.ts",
     "app/inbound-auth.ts",
-    "app/internal-tools.ts",
+    "features/tools/internal-tools.ts",
     "features/results/stored-results.ts",
     "features/rest/api.ts",
     "features/results/read-result.ts",

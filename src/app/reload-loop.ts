@@ -4,6 +4,7 @@ import { dirname } from "node:path"
 import type { Applied } from "../agent/agent.ts"
 import { createReload, type ReloadResult } from "../agent/reload.ts"
 import type { SdNotify } from "../features/system/sd-notify.ts"
+import type { InternalTools } from "../features/tools/internal-tools.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
@@ -16,7 +17,6 @@ import { type Watch, watchFiles } from "../store/watch.ts"
 import { createCatalogAnswers } from "./catalog-answers.ts"
 import { createControlDispatch, findBackends } from "./control-handlers.ts"
 import type { HttpService } from "./http-service.ts"
-import type { InternalTools } from "./internal-tools.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
 
@@ -92,7 +92,7 @@ export async function startReloadLoop(
   let opened: Promise<InternalTools> | undefined
   // Imported at the first call, so that a start without internal tools does not load them.
   const tools = (): Promise<InternalTools> => {
-    opened ??= import("./internal-tools.ts").then(({ openInternalTools }) =>
+    opened ??= import("../features/tools/internal-tools.ts").then(({ openInternalTools }) =>
       openInternalTools(runtime, paths, world, () => {
         watcher?.acknowledge()
         return reloadAudited()

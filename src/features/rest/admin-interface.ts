@@ -1,6 +1,5 @@
 /** REST, the admin page and their login. The code that serves them is imported at the first request, not at the start. */
 
-import type { InternalTools } from "../../app/internal-tools.ts"
 import type { Runtime } from "../../app/runtime.ts"
 import type { ServeOptions } from "../../app/serve-options.ts"
 import type { ServerSpec } from "../../config/server-spec.ts"
@@ -14,6 +13,7 @@ import type { Inbound } from "../../serve/inbound.ts"
 import { clientMetadataUrl } from "../../serve/oauth-callback.ts"
 import type { ApiRequest } from "../../serve/server.ts"
 import type { Paths } from "../../store/paths.ts"
+import type { InternalTools } from "../tools/internal-tools.ts"
 import { AdminLogin } from "./admin-login.ts"
 
 /** What REST needs of a svc whose configuration has been read. */
