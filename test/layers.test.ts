@@ -41,11 +41,6 @@ const TO_TURN: readonly string[] = [
   "call/ports.ts -> features/search/tool-finder.ts",
   "call/ports.ts -> features/tools/toolbox.ts",
   "catalog/catalog.ts -> features/search/lazy-tools.ts",
-  "features/rest/admin-interface.ts -> app/internal-tools.ts",
-  "features/rest/admin-interface.ts -> app/runtime.ts",
-  "features/rest/admin-interface.ts -> app/serve-options.ts",
-  "features/rest/endpoint.ts -> features/oauth/oauth.ts",
-  "features/rest/issuer-login.ts -> features/oauth/oauth-client.ts",
   "features/results/result-budget.ts -> features/search/lazy-call.ts",
   "features/results/result-budget.ts -> features/search/lazy-tools.ts",
   "features/search/tool-discovery.ts -> features/results/result-budget.ts",
@@ -74,6 +69,7 @@ const WORLD = [
   "app/client-sessions.ts",
   "app/config-paths.ts",
   "app/control-handlers.ts",
+  "app/features.ts",
   "app/http-service.ts",
   "app/inbound-auth.ts",
   "app/project-context.ts",
@@ -130,7 +126,6 @@ const WORLD = [
   "features/doctor/doctor.ts",
   "features/oauth/oauth-client.ts",
   "features/registry/cache.ts",
-  "features/rest/admin-interface.ts",
   "features/rest/admin-page.ts",
   "features/results/result-store.ts",
   "features/system/background.ts",
@@ -199,7 +194,7 @@ const TOUCHES = [
  * configured headers of a server go through `fetchInOrigin`, because fetch sends most headers on to any origin.
  */
 const FOLLOWING: Readonly<Record<string, readonly [calls: number, reason: string]>> = {
-  "features/rest/admin-interface.ts": [1, "passes on what boundedFetch sends"],
+  "app/features.ts": [1, "passes on what boundedFetch sends"],
   "features/connect/client-endpoint.ts": [1, "asks svc itself, without credentials"],
   "features/cluster/cluster.ts": [1, "passes on what features/cluster/forward.ts sends"],
   "commands/remote-sign-in.ts": [1, "discovers the authorization server, without the server's headers"],

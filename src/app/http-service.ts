@@ -1,27 +1,30 @@
 /** Serves clients over HTTP: the listener with its routes, authentication, certificate and socket. */
 import { existsSync, lstatSync, unlinkSync } from "node:fs"
-import { type AdminInterface, createAdminInterface } from "../features/rest/admin-interface.ts"
-import { LOGIN_PATH } from "../features/rest/admin-login.ts"
 import { localUrl } from "../lib/address.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
-import { exposition } from "../report/metrics.ts"
+import type { Log } from "../lib/log.ts"
+import { exposition, type Gauges } from "../report/metrics.ts"
 import {
   clientAddress,
   createAddressLimiter,
   createHealthLimit,
   HEALTH_LIMIT,
   TRUST_NO_PROXY,
+  type TrustProxy,
 } from "../serve/address-rate-limit.ts"
 import { createCors } from "../serve/cors.ts"
 import { createHealth } from "../serve/health.ts"
 import { createHostCheck } from "../serve/host-check.ts"
+import type { Middleware } from "../serve/inbound.ts"
 import { createMetricsEndpoint } from "../serve/metrics.ts"
-import { createCallback } from "../serve/oauth-callback.ts"
+import { clientMetadataUrl, createCallback } from "../serve/oauth-callback.ts"
 import { describePortInUse } from "../serve/port-in-use.ts"
-import { type Listening, listenHttp } from "../serve/server.ts"
+import { type Listening, listenHttp, type MiddlewareTable, type ServerDeps } from "../serve/server.ts"
 import { createServerCards, isPublicDocument, type ServerCardOptions } from "../serve/server-card.ts"
 import type { Paths } from "../store/paths.ts"
+import { type AdminInterface, openAdmin, openIssuerClient } from "./features.ts"
+import type { InboundAuth } from "./inbound-auth.ts"
 import { UNIX_SOCKET } from "./refused-logins.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
@@ -51,158 +54,33 @@ export async function startHttp(
   options: ServeOptions,
   paths: Paths | undefined,
 ): Promise<HttpService> {
-  const { agent, cluster, mcp, metrics, log, redactor, facts } = runtime
-  const { address, loopback, trustProxy, tls } = options
-  const { promise: admitted, resolve: admit } = Promise.withResolvers<void>()
-  let held: Promise<void> | undefined = admitted
-  const ownHealthLimiter = createAddressLimiter(systemClock, HEALTH_LIMIT)
-  const healthLimit = options.healthRateLimit
-    ? createHealthLimit({
-        limiter:
-          cluster === undefined
-            ? ownHealthLimiter
-            : createAddressLimiter(systemClock, HEALTH_LIMIT, (key, ms) => cluster.count(`health:${key}`, ms)),
-        probeLimiter: ownHealthLimiter,
-        trustProxy,
-        onlimited: () => {
-          if (metrics !== undefined) metrics.rateLimited++
-        },
-      })
-    : undefined
-  const health = createHealth({
-    snapshot: () => agent.snapshot(),
-    now: () => systemClock.now(),
-    facts,
-    level: options.healthInfoLevel,
-    redactAll: (text: string) => redactor().redactAll(text),
-  })
-  const metricsEndpoint =
-    metrics === undefined
-      ? undefined
-      : createMetricsEndpoint(() => {
-          const { uptimeSeconds, version } = facts()
-          const results = runtime.mcp.gateway.results.sizes
-          const gauges = {
-            replica: cluster?.gauge(),
-            streams: runtime.streams.size,
-            inFlight: agent.inFlight,
-            sessions: runtime.sessions.size,
-            uptimeSeconds,
-            version,
-            results,
-          }
-          return exposition(metrics, agent.snapshot(), gauges)
-        })
-  const oauthCallback = createCallback({
-    finish: (answer) => runtime.oauth.finish(answer),
-    hide: (text) => redactor().maskKnown(text),
-    client: () =>
-      runtime.oauth.description(options.admin && options.authIssuer !== undefined ? [`${base()}${LOGIN_PATH}`] : []),
-    forward: cluster?.forward,
-  })
-  const base = () => (options.externalUrl ?? local).replace(/\/$/, "")
-  const admin = options.admin ? createAdminInterface(runtime, options) : undefined
+  const { agent, cluster, log } = runtime
+  const { tls } = options
+  const unix = "unix" in options.address ? options.address.unix : undefined
+  const place = new Place(options.externalUrl, unix)
+  const gate = createGate()
+  const admin = options.admin ? await openAdmin(adminDeps(runtime, options), options) : undefined
   const auth = options.auth
-    ? await (await import("./inbound-auth.ts")).openInboundAuth(runtime, options, paths, base, admin?.tokenOf)
+    ? await (await import("./inbound-auth.ts")).openInboundAuth(runtime, options, paths, place.base, admin?.tokenOf)
     : undefined
-  const unix = "unix" in address ? address.unix : undefined
   if (unix !== undefined) await clearSocket(unix)
-  let listening: Listening
-  try {
-    listening = listenHttp(
-      { address, tls: tls === undefined ? undefined : readTls(tls), receiveTimeout: options.receiveTimeout },
-      {
-        agent,
-        clock: systemClock,
-        mcp,
-        pipes: new Map(),
-        scopeOf: runtime.scopeOf,
-        tools: options.tools,
-        middleware: {
-          cors: createCors(options.allowedOrigin),
-          hostCheck: createHostCheck({
-            ...options,
-            allowedOrigins: options.allowedOrigin,
-            isPublished: (path) => options.externalUrl !== undefined && isPublicDocument(path),
-          }),
-          authenticate: auth?.authenticate,
-          firstLoad: (inbound, next) =>
-            held === undefined || inbound.path === "/health/live" ? next(inbound) : held.then(() => next(inbound)),
-          healthLimit,
-          resourceMetadata: auth?.resourceMetadata,
-          oauthCallback,
-          metrics: metricsEndpoint,
-          health,
-          serverCards: createServerCards({
-            agent,
-            version: facts().version,
-            externalUrl: options.externalUrl,
-            auth: authentication(options),
-          }),
-        },
-        admitReplica: cluster?.admission(),
-        // Reading the address takes a twentieth of a call. It says nothing if all clients are on this machine.
-        clientOf:
-          runtime.audit && (!loopback || trustProxy !== TRUST_NO_PROXY)
-            ? (socket, { headers }) => clientAddress(socket, headers.get("x-forwarded-for"), trustProxy) || UNIX_SOCKET
-            : undefined,
-        endsConnections: cluster && (() => cluster.leaving.endsConnections),
-        api: admin?.serve,
-        // Imported at the first request: few clients open this page.
-        frontPage: async (request) => {
-          const { serveFrontPage } = await import("../serve/front-page.ts")
-          const { externalUrl, auth, admin } = options
-          return serveFrontPage(request, { externalUrl, auth, rest: admin })
-        },
-        base,
-      },
-    )
-  } catch (cause) {
-    if (cause instanceof UnavailableError) throw cause
-    // Bun also reports a name without an address as a port in use.
-    if ("hostname" in address && !(await hasAddress(address.hostname)))
-      throw new UnavailableError(`cannot listen on ${address.hostname}: the name has no address`, { cause })
-    if ("port" in address && cause instanceof Error && "code" in cause && cause.code === "EADDRINUSE")
-      throw new UnavailableError(await describePortInUse(address, paths), { cause })
-    const place = "unix" in address ? address.unix : `${address.hostname}:${address.port}`
-    throw new UnavailableError(`cannot listen on ${place}: ${messageOf(cause)}`, { cause })
-  }
+  const middleware = middlewareOf(runtime, options, { place, gate, auth, admin })
+  const listening = await listen(options, paths, serverDeps(runtime, options, { middleware, admin, base: place.base }))
+  place.listensAt(listening.url)
   cluster?.join(listening.url, () => ({
     calls: agent.inFlight,
     sessions: runtime.sessions.size,
     streams: runtime.streams.size,
   }))
-  const local = unix === undefined ? localUrl(listening.url) : "http://localhost/"
   const certificate = tls === undefined ? undefined : watchTls(tls, listening, log)
-  // A browser cannot be redirected to a Unix socket.
-  const publicUrl = options.externalUrl ?? (unix === undefined ? local : undefined)
-  if (publicUrl !== undefined) runtime.setPublicUrl(publicUrl)
-  const endpoint = publicUrl === undefined ? undefined : `${publicUrl.replace(/\/$/, "")}/mcp`
+  if (place.publicUrl !== undefined) runtime.setPublicUrl(place.publicUrl)
   return {
     ...listening,
     admin,
     local: localUrl(listening.url),
-    endpoint,
-    admit() {
-      held = undefined
-      admit()
-    },
-    announce() {
-      const place = unix === undefined ? `${listening.url.href}mcp` : `unix:${unix}`
-      // Clients use another address behind a proxy, and if svc listens on 0.0.0.0, to which they cannot connect.
-      const isElsewhere = endpoint !== undefined && endpoint !== place
-      const where =
-        options.externalUrl === undefined && !loopback
-          ? `clients on this machine connect to ${endpoint}; set the address for other clients with --external-url`
-          : `clients connect to ${endpoint}`
-      log.info(`listening on ${place}${isElsewhere ? `; ${where}` : ""}`)
-      if (loopback) return
-      if (!options.auth) log.warn("no authentication: every client that can reach this address can use every server")
-      else if (tls === undefined && !/^https:/i.test(options.externalUrl ?? ""))
-        log.warn(
-          "no encryption: clients send their tokens in clear text; add --tls-cert and --tls-key, or put an https proxy in front of svc and set its address with --external-url",
-        )
-    },
+    endpoint: place.endpoint,
+    admit: gate.open,
+    announce: () => announce(log, options, listening.url, place.endpoint),
     followTokens: () => auth?.follow(),
     tokensProblem: () => auth?.problem(),
     close() {
@@ -214,6 +92,202 @@ export async function startHttp(
 }
 
 // ---
+
+/** The addresses of svc. Without an external URL they are known once svc listens. */
+class Place {
+  private local = "http://localhost/"
+
+  constructor(
+    private readonly externalUrl: string | undefined,
+    private readonly unix: string | undefined,
+  ) {}
+
+  listensAt(url: URL): void {
+    if (this.unix === undefined) this.local = localUrl(url)
+  }
+
+  /** Returns the address at which clients reach svc, without a trailing slash. */
+  readonly base = (): string => (this.externalUrl ?? this.local).replace(/\/$/, "")
+
+  /** The address for browsers, which cannot be redirected to a Unix socket. */
+  get publicUrl(): string | undefined {
+    return this.externalUrl ?? (this.unix === undefined ? this.local : undefined)
+  }
+
+  /** The address of MCP for clients. */
+  get endpoint(): string | undefined {
+    return this.publicUrl === undefined ? undefined : `${this.base()}/mcp`
+  }
+}
+
+type Gate = { readonly middleware: Middleware; open(): void }
+
+/** Returns the middleware that holds requests until the gate is opened, but for `/health/live`. */
+function createGate(): Gate {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  let held: Promise<void> | undefined = promise
+  return {
+    middleware: (inbound, next) =>
+      held === undefined || inbound.path === "/health/live" ? next(inbound) : held.then(() => next(inbound)),
+    open() {
+      held = undefined
+      resolve()
+    },
+  }
+}
+
+/** The parts that the middleware of a running svc serves. */
+type Served = {
+  readonly place: Place
+  readonly gate: Gate
+  readonly auth: InboundAuth | undefined
+  readonly admin: AdminInterface | undefined
+}
+
+function middlewareOf(runtime: Runtime, options: ServeOptions, { place, gate, auth, admin }: Served): MiddlewareTable {
+  const { agent, cluster, facts, metrics, oauth, redactor } = runtime
+  const { allowedOrigin, externalUrl } = options
+  return {
+    cors: createCors(allowedOrigin),
+    hostCheck: createHostCheck({
+      ...options,
+      allowedOrigins: allowedOrigin,
+      isPublished: (path) => externalUrl !== undefined && isPublicDocument(path),
+    }),
+    authenticate: auth?.authenticate,
+    firstLoad: gate.middleware,
+    healthLimit: options.healthRateLimit ? healthLimit(runtime, options.trustProxy) : undefined,
+    resourceMetadata: auth?.resourceMetadata,
+    oauthCallback: createCallback({
+      finish: (answer) => oauth.finish(answer),
+      hide: (text) => redactor().maskKnown(text),
+      client: () => oauth.description(admin?.redirectUrls(place.base()) ?? []),
+      forward: cluster?.forward,
+    }),
+    metrics: metrics && createMetricsEndpoint(() => exposition(metrics, agent.snapshot(), gaugesOf(runtime))),
+    health: createHealth({
+      snapshot: () => agent.snapshot(),
+      now: () => systemClock.now(),
+      facts,
+      level: options.healthInfoLevel,
+      redactAll: (text) => redactor().redactAll(text),
+    }),
+    serverCards: createServerCards({ agent, version: facts().version, externalUrl, auth: authentication(options) }),
+  }
+}
+
+/** Probes count on each replica alone. */
+function healthLimit({ cluster, metrics }: Runtime, trustProxy: TrustProxy): Middleware {
+  const probeLimiter = createAddressLimiter(systemClock, HEALTH_LIMIT)
+  return createHealthLimit({
+    limiter:
+      cluster === undefined
+        ? probeLimiter
+        : createAddressLimiter(systemClock, HEALTH_LIMIT, (key, ms) => cluster.count(`health:${key}`, ms)),
+    probeLimiter,
+    trustProxy,
+    onlimited: () => {
+      if (metrics !== undefined) metrics.rateLimited++
+    },
+  })
+}
+
+function gaugesOf({ agent, cluster, facts, mcp, sessions, streams }: Runtime): Gauges {
+  const { uptimeSeconds, version } = facts()
+  return {
+    replica: cluster?.gauge(),
+    streams: streams.size,
+    inFlight: agent.inFlight,
+    sessions: sessions.size,
+    uptimeSeconds,
+    version,
+    results: mcp.gateway.results.sizes,
+  }
+}
+
+function serverDeps(
+  { agent, audit, cluster, mcp, scopeOf }: Runtime,
+  { admin: hasAdmin, auth, externalUrl, loopback, tools, trustProxy }: ServeOptions,
+  { middleware, admin, base }: Pick<ServerDeps, "middleware" | "base"> & Pick<Served, "admin">,
+): ServerDeps {
+  return {
+    agent,
+    clock: systemClock,
+    mcp,
+    pipes: new Map(),
+    scopeOf,
+    tools,
+    middleware,
+    admitReplica: cluster?.admission(),
+    // Reading the address takes a twentieth of a call. It says nothing if all clients are on this machine.
+    clientOf:
+      audit && (!loopback || trustProxy !== TRUST_NO_PROXY)
+        ? (socket, { headers }) => clientAddress(socket, headers.get("x-forwarded-for"), trustProxy) || UNIX_SOCKET
+        : undefined,
+    endsConnections: cluster && (() => cluster.leaving.endsConnections),
+    api: admin?.serve,
+    // Imported at the first request: few clients open this page.
+    async frontPage(request) {
+      const { serveFrontPage } = await import("../serve/front-page.ts")
+      return serveFrontPage(request, { externalUrl, auth, rest: hasAdmin })
+    },
+    base,
+  }
+}
+
+function adminDeps(runtime: Runtime, { authIssuer, externalUrl }: ServeOptions): Parameters<typeof openAdmin>[0] {
+  const { cluster, mcp, oauth, redactor } = runtime
+  return {
+    ...runtime,
+    gateway: mcp.gateway,
+    mask: (text) => redactor().maskCredentials(text),
+    authorize: (spec) => oauth.begin(spec, undefined),
+    countLogins: cluster && ((key, ms) => cluster.count(`login:${key}`, ms)),
+    issuerClient: () => openIssuerClient(authIssuer ?? "", clientMetadataUrl(externalUrl)),
+  }
+}
+
+/** Listens. Rejects with an UnavailableError that says why that is not possible. */
+async function listen(
+  { address, tls, receiveTimeout }: ServeOptions,
+  paths: Paths | undefined,
+  deps: ServerDeps,
+): Promise<Listening> {
+  try {
+    return listenHttp({ address, tls: tls === undefined ? undefined : readTls(tls), receiveTimeout }, deps)
+  } catch (cause) {
+    if (cause instanceof UnavailableError) throw cause
+    // Bun also reports a name without an address as a port in use.
+    if ("hostname" in address && !(await hasAddress(address.hostname)))
+      throw new UnavailableError(`cannot listen on ${address.hostname}: the name has no address`, { cause })
+    if ("port" in address && cause instanceof Error && "code" in cause && cause.code === "EADDRINUSE")
+      throw new UnavailableError(await describePortInUse(address, paths), { cause })
+    const place = "unix" in address ? address.unix : `${address.hostname}:${address.port}`
+    throw new UnavailableError(`cannot listen on ${place}: ${messageOf(cause)}`, { cause })
+  }
+}
+
+function announce(
+  log: Log,
+  { address, auth, externalUrl, loopback, tls }: ServeOptions,
+  url: URL,
+  endpoint: string | undefined,
+): void {
+  const place = "unix" in address ? `unix:${address.unix}` : `${url.href}mcp`
+  // Clients use another address behind a proxy, and if svc listens on 0.0.0.0, to which they cannot connect.
+  const isElsewhere = endpoint !== undefined && endpoint !== place
+  const where =
+    externalUrl === undefined && !loopback
+      ? `clients on this machine connect to ${endpoint}; set the address for other clients with --external-url`
+      : `clients connect to ${endpoint}`
+  log.info(`listening on ${place}${isElsewhere ? `; ${where}` : ""}`)
+  if (loopback) return
+  if (!auth) log.warn("no authentication: every client that can reach this address can use every server")
+  else if (tls === undefined && !/^https:/i.test(externalUrl ?? ""))
+    log.warn(
+      "no encryption: clients send their tokens in clear text; add --tls-cert and --tls-key, or put an https proxy in front of svc and set its address with --external-url",
+    )
+}
 
 const authentication = ({ auth, authIssuer }: ServeOptions): ServerCardOptions["auth"] => {
   if (!auth) return "none"

@@ -1,20 +1,44 @@
 /** REST, the admin page and their login. The code that serves them is imported at the first request, not at the start. */
 
-import type { Runtime } from "../../app/runtime.ts"
-import type { ServeOptions } from "../../app/serve-options.ts"
 import type { ServerSpec } from "../../config/server-spec.ts"
 import { systemClock } from "../../lib/clock.ts"
 import { UnavailableError } from "../../lib/errors.ts"
 import { lazy } from "../../lib/lazy.ts"
 import { randomText } from "../../lib/random.ts"
-import { clientAddress } from "../../serve/address-rate-limit.ts"
+import { type CountShared, clientAddress, type TrustProxy } from "../../serve/address-rate-limit.ts"
 import type { OpenStream } from "../../serve/http-exchange.ts"
 import type { Inbound } from "../../serve/inbound.ts"
-import { clientMetadataUrl } from "../../serve/oauth-callback.ts"
 import type { ApiRequest } from "../../serve/server.ts"
+import type { Session } from "../../session/session.ts"
 import type { Paths } from "../../store/paths.ts"
 import type { InternalTools } from "../tools/internal-tools.ts"
-import { AdminLogin } from "./admin-login.ts"
+import { AdminLogin, LOGIN_PATH } from "./admin-login.ts"
+import type { RestPorts } from "./endpoint.ts"
+import type { BeginLogin } from "./issuer-login.ts"
+
+/** The parts of a running svc that REST uses. */
+type AdminDeps = Pick<
+  RestPorts,
+  "agent" | "audit" | "facts" | "gateway" | "mask" | "onbug" | "scopeOf" | "serverLogs" | "streams" | "watchCalls"
+> & {
+  readonly sessions: { all(): Iterable<Session> }
+  /** Starts the sign-in to a remote server. */
+  authorize(spec: ServerSpec): ReturnType<RestPorts["authorize"]>
+  /** Counts the logins of an address on all replicas; undefined for a single svc. */
+  readonly countLogins: CountShared | undefined
+  /** Returns the function that logs people in at the issuer. */
+  issuerClient(): Promise<BeginLogin>
+}
+
+/** The options of `svc serve` that REST follows. */
+type AdminOptions = {
+  readonly auth: boolean
+  readonly authIssuer: string | undefined
+  readonly authAudience: string | undefined
+  readonly externalUrl: string | undefined
+  readonly trustProxy: TrustProxy
+  readonly maxBody: number
+}
 
 /** What REST needs of a svc whose configuration has been read. */
 type AdminConnection = {
@@ -28,119 +52,111 @@ type AdminConnection = {
   follow(): Promise<unknown>
 }
 
-export type AdminInterface = {
-  serve(request: ApiRequest): Promise<Response>
-  connect(connection: AdminConnection): void
+export class AdminInterface {
+  private readonly login: AdminLogin
+  private readonly salt = newSecret()
+  private readonly streams = new Set<OpenStream>()
+  private connection: AdminConnection | undefined
+  private readonly rest = lazy(() => this.loadRest())
+  private readonly issuerLogin = lazy(() => this.loadIssuerLogin())
+
+  constructor(
+    private readonly deps: AdminDeps,
+    private readonly options: AdminOptions,
+  ) {
+    this.login = new AdminLogin(systemClock, newSecret, options.externalUrl)
+  }
+
+  connect(connection: AdminConnection): void {
+    this.connection = connection
+  }
+
+  readonly serve = async (request: ApiRequest): Promise<Response> => {
+    if (PAGE_PATH.test(request.inbound.path)) {
+      const { serveAdminPage } = await import("./admin-page.ts")
+      return serveAdminPage(request.inbound)
+    }
+    return (await this.rest())(request)
+  }
+
+  /** Returns the addresses to which the issuer of `--auth-issuer` redirects browsers. `base` is the public address of svc. */
+  redirectUrls(base: string): readonly string[] {
+    return this.options.authIssuer === undefined ? [] : [`${base}${LOGIN_PATH}`]
+  }
+
   /**
    * Returns the client token that belongs to a browser's login; undefined if the request has no login or is not for REST.
    * Throws a RequestError as AdminLogin.admit does.
    */
-  tokenOf(inbound: Inbound): string | undefined
+  readonly tokenOf = ({ path, request }: Inbound): string | undefined => {
+    const session = path.startsWith("/api/v1/") ? this.login.admit(request) : undefined
+    return session?.kind === "browser" ? session.token : undefined
+  }
+
   /**
    * Returns the address of the page: a link that logs in once or, with `--auth`, the address alone; with `token`, a token for
    * REST instead. Throws an UnavailableError if no browser can reach svc, or if `--auth` has tokens of its own.
    */
-  invite(endpoint: string | undefined, token: boolean): { readonly url: string; readonly token?: string }
-}
-
-export function createAdminInterface(runtime: Runtime, options: ServeOptions): AdminInterface {
-  const { agent, audit, cluster, mcp, oauth, redactor, serverLogs, sessions, streams } = runtime
-  const { auth } = options
-  const login = new AdminLogin(systemClock, newSecret, options.externalUrl)
-  const salt = newSecret()
-  const restStreams = new Set<OpenStream>()
-  let connection: AdminConnection | undefined
-  let serving: Promise<(request: ApiRequest) => Promise<Response>> | undefined
-  const openIssuerLogin = lazy(() =>
-    import("./issuer-login.ts").then(({ createIssuerLogin }) =>
-      createIssuerLogin({
-        issuer: options.authIssuer ?? "",
-        audience: options.authAudience,
-        clock: systemClock,
-        fetch: (url, init) => fetch(url, init),
-        newSecret,
-        base: () => (connection?.endpoint ?? "").replace(/\/mcp$/, ""),
-        metadataUrl: clientMetadataUrl(options.externalUrl),
-      }),
-    ),
-  )
-  const load = async () => {
-    const [{ createRest }, { editPresets }] = await Promise.all([
-      import("./api.ts"),
-      import("../../store/documents.ts"),
-    ])
-    const ports = async () => {
-      if (connection === undefined) return undefined
-      const { paths, endpoint, tools, find, follow } = connection
-      const { editor, run } = await tools()
-      return {
-        agent,
-        clock: systemClock,
-        gateway: mcp.gateway,
-        editor,
-        file: paths.file,
-        serverLogs,
-        streams,
-        restStreams,
-        salt,
-        login,
-        auth,
-        endpoint,
-        scopeOf: runtime.scopeOf,
-        sessions: () => sessions.all(),
-        facts: runtime.facts,
-        mask: (text: string) => redactor().maskCredentials(text),
-        runTool: (tool: string, args: object, agreed: string | undefined, signal: AbortSignal) =>
-          run({ tool, arguments: args, agreed }, signal),
-        authorize: (name: string) => oauth.begin(find(name), undefined),
-        audit,
-        follow,
-        editPresets: (change: (text: string) => string) => editPresets(paths, change, systemClock),
-        watchCalls: runtime.watchCalls,
-        onbug: mcp.onbug,
-      }
+  invite(endpoint: string | undefined, token: boolean): { readonly url: string; readonly token?: string } {
+    if (endpoint === undefined)
+      throw new UnavailableError("svc listens on a Unix socket, which browsers cannot reach; start it with --port")
+    const url = endpoint.replace(/\/mcp$/, "/admin")
+    if (this.options.auth) {
+      if (!token) return { url }
+      throw new UnavailableError("with --auth, REST requires a token of `svc auth token create`")
     }
+    return token ? { url, token: this.login.createToken() } : { url: `${url}/login?code=${this.login.createLink()}` }
+  }
+
+  // ---
+
+  private async loadRest(): Promise<(request: ApiRequest) => Promise<Response>> {
+    const { deps, options, login } = this
+    const { auth, authIssuer, maxBody, trustProxy } = options
+    const { createRest } = await import("./api.ts")
     return createRest({
+      ...deps,
       clock: systemClock,
       login,
       auth,
-      issuerLogin: options.authIssuer === undefined ? undefined : openIssuerLogin,
-      audit,
-      maxBody: options.maxBody,
-      countLogins: cluster && ((key, ms) => cluster.count(`login:${key}`, ms)),
-      addressOf: ({ address, request }) =>
-        clientAddress(address(), request.headers.get("x-forwarded-for"), options.trustProxy),
-      ports,
-      watchCalls: runtime.watchCalls,
-      onbug: mcp.onbug,
+      issuerLogin: authIssuer === undefined ? undefined : this.issuerLogin,
+      maxBody,
+      addressOf: ({ address, request }) => clientAddress(address(), request.headers.get("x-forwarded-for"), trustProxy),
+      ports: () => this.ports(),
     })
   }
-  return {
-    async serve(request) {
-      if (PAGE_PATH.test(request.inbound.path)) {
-        const { serveAdminPage } = await import("./admin-page.ts")
-        return serveAdminPage(request.inbound)
-      }
-      serving ??= load()
-      return (await serving)(request)
-    },
-    tokenOf({ path, request }) {
-      const session = path.startsWith("/api/v1/") ? login.admit(request) : undefined
-      return session?.kind === "browser" ? session.token : undefined
-    },
-    connect(given) {
-      connection = given
-    },
-    invite(endpoint, token) {
-      if (endpoint === undefined)
-        throw new UnavailableError("svc listens on a Unix socket, which browsers cannot reach; start it with --port")
-      const url = endpoint.replace(/\/mcp$/, "/admin")
-      if (auth) {
-        if (!token) return { url }
-        throw new UnavailableError("with --auth, REST requires a token of `svc auth token create`")
-      }
-      return token ? { url, token: login.createToken() } : { url: `${url}/login?code=${login.createLink()}` }
-    },
+
+  private async loadIssuerLogin() {
+    const { authIssuer = "", authAudience: audience } = this.options
+    const [{ createIssuerLogin }, authorize] = await Promise.all([
+      import("./issuer-login.ts"),
+      this.deps.issuerClient(),
+    ])
+    const base = () => (this.connection?.endpoint ?? "").replace(/\/mcp$/, "")
+    return createIssuerLogin({ issuer: authIssuer, audience, clock: systemClock, authorize, newSecret, base })
+  }
+
+  private async ports(): Promise<Omit<RestPorts, "history"> | undefined> {
+    if (this.connection === undefined) return undefined
+    const { deps, options, login, salt } = this
+    const { paths, endpoint, tools, find, follow } = this.connection
+    const [{ editor, run }, { editPresets }] = await Promise.all([tools(), import("../../store/documents.ts")])
+    return {
+      ...deps,
+      clock: systemClock,
+      editor,
+      file: paths.file,
+      restStreams: this.streams,
+      salt,
+      login,
+      auth: options.auth,
+      endpoint,
+      sessions: () => deps.sessions.all(),
+      runTool: (tool, args, agreed, signal) => run({ tool, arguments: args, agreed }, signal),
+      authorize: async (name) => deps.authorize(find(name)),
+      follow,
+      editPresets: (change) => editPresets(paths, change, systemClock),
+    }
   }
 }
 

@@ -14,7 +14,6 @@ import type { ScopeOf } from "../../serve/query-scope.ts"
 import type { Session } from "../../session/session.ts"
 import type { ServerLogs } from "../../store/server-logs.ts"
 import type { Params } from "../../wire/message.ts"
-import type { StartedAuthorization } from "../oauth/oauth.ts"
 import type { ConfigEditor } from "../tools/config-editor.ts"
 import type { Immutable, ToolResult } from "../tools/tool.ts"
 import type { AdminLogin } from "./admin-login.ts"
@@ -51,7 +50,7 @@ export type RestPorts = {
    * Starts the sign-in to a remote server. Resolves to the address for the person's browser; undefined if no person is needed.
    * Rejects with a RequestError, or with an UnavailableError if the server cannot be reached or does not run.
    */
-  authorize(server: string): Promise<StartedAuthorization>
+  authorize(server: string): Promise<{ readonly url: string; readonly state: string } | undefined>
   /** Undefined without `--audit-log`. */
   readonly audit: Audit | undefined
   /** Applies the current content of the files. */

@@ -1,42 +1,41 @@
 /**
- * The login of the admin page at the issuer of `--auth-issuer`: an authorization code with PKCE. svc is a public client, by its
- * client metadata document or by a registration, as the issuer's metadata allows. Imported at the first such login.
+ * The login of the admin page at the issuer of `--auth-issuer`: an authorization code with PKCE. Imported at the first such login.
  *
  *  1. A login must end in the browser that began it: a cookie contains a secret of that browser, so that no page can log another
  *     person's browser in. RFC 9700, 4.7.
  *  2. The token is only for svc (RFC 8707), requests `svc:admin`, and is kept in memory like a token that a person enters.
- *  3. The number of pending logins is limited, and each expires after ten minutes. svc registers once per run.
+ *  3. The number of pending logins is limited, and each expires after ten minutes.
  */
 
-import { boundedFetch } from "../../backend/ssrf.ts"
 import { BoundedMap } from "../../lib/bounded-map.ts"
 import type { Clock } from "../../lib/clock.ts"
 import { sha256 } from "../../lib/digest.ts"
 import { HTTP_STATUS, messageOf, RequestError, UnavailableError } from "../../lib/errors.ts"
-import { ADMIN_SCOPE } from "../../serve/challenge.ts"
-import {
-  type AuthorizationServer,
-  authorizationUrl,
-  describeIssuer,
-  type OAuthClient,
-  redeem,
-  register,
-  supportsMetadataUrl,
-} from "../oauth/oauth-client.ts"
 import { cookieNamed, LOGIN_PATH } from "./admin-login.ts"
+
+/** An authorization at the issuer: the address where it begins, and the exchange of its answer for a token. */
+type BegunLogin = {
+  readonly url: string
+  /** `expires_in` in seconds. Rejects with the reason if the issuer gives no token. */
+  redeem(answer: URLSearchParams): Promise<{ readonly access_token: string; readonly expires_in?: number | undefined }>
+}
+
+/**
+ * Begins an authorization for `resource` (RFC 8707), which returns to `redirectUrl` with `state`. Rejects with a RequestError if
+ * the issuer does not accept svc as a client, and with another error if it cannot be reached.
+ */
+export type BeginLogin = (redirectUrl: string, resource: string | undefined, state: string) => Promise<BegunLogin>
 
 export type IssuerLoginOptions = {
   readonly issuer: string
   /** The audience that tokens must have; undefined for the address of MCP. */
   readonly audience: string | undefined
   readonly clock: Clock
-  readonly fetch: (url: string, init: RequestInit) => Promise<Response>
+  readonly authorize: BeginLogin
   /** Returns unguessable text. */
   newSecret(): string
   /** Returns the public address of svc, without a trailing slash. */
   base(): string
-  /** The address of svc's client metadata document, if issuers can read it. */
-  readonly metadataUrl: string | undefined
 }
 
 /** A token of the issuer, and when it expires, milliseconds since the epoch. */
@@ -53,43 +52,18 @@ export type IssuerLogin = {
 }
 
 export function createIssuerLogin(options: IssuerLoginOptions): IssuerLogin {
-  const { issuer, audience, clock, newSecret, base, metadataUrl } = options
-  const fetch = boundedFetch(options.fetch, issuer)
+  const { issuer, audience, clock, authorize, newSecret, base } = options
   const waiting = new BoundedMap<string, Waiting>(MAX_WAITING)
   const redirectUrl = () => `${base()}${LOGIN_PATH}`
-  let registered: Promise<OAuthClient> | undefined
-  const clientAt = (authority: AuthorizationServer): Promise<OAuthClient> => {
-    if (metadataUrl !== undefined && supportsMetadataUrl(authority))
-      return Promise.resolve({ id: metadataUrl, method: "none", issuer: authority.issuer })
-    if (authority.metadata?.registration_endpoint === undefined)
-      throw new RequestError(
-        "conflict",
-        `${issuer} does not register clients automatically; log in with one of its tokens, or with a token of \`svc auth token create\``,
-      )
-    registered ??= register(authority, redirectUrl(), ADMIN_SCOPE, "none", fetch).catch((error: unknown) => {
-      registered = undefined
-      throw error
-    })
-    return registered
-  }
   return {
     async begin(request) {
       // The issuer redirects to the public address, and the cookie must have the same host.
       if (new URL(request.url).host !== new URL(base()).host) return redirect(redirectUrl())
       try {
-        const authority = await describeIssuer(issuer, resourceOf(audience, base()), fetch)
-        const client = await clientAt(authority)
         const [state, browser] = [newSecret(), newSecret()]
-        const { url, verifier } = await authorizationUrl(
-          authority,
-          client,
-          redirectUrl(),
-          state,
-          ADMIN_SCOPE,
-          undefined,
-        )
+        const { url, redeem } = await authorize(redirectUrl(), resourceOf(audience, base()), state)
         const until = clock.now() + WAIT_MS
-        waiting.set(state, { authority, client, verifier, browser: sha256(browser, "base64url"), until })
+        waiting.set(state, { redeem, browser: sha256(browser, "base64url"), until })
         return redirect(url, cookie(base(), browser))
       } catch (error) {
         if (error instanceof RequestError) throw error
@@ -112,10 +86,8 @@ export function createIssuerLogin(options: IssuerLoginOptions): IssuerLogin {
           "this login was not started in this browser, or has expired after ten minutes; log in again",
         )
       waiting.delete(state)
-      const { authority, client, verifier } = found
       try {
-        const tokens = await redeem(authority, client, redirectUrl(), verifier, answer, undefined, fetch)
-        const { access_token: token, expires_in: seconds } = tokens
+        const { access_token: token, expires_in: seconds } = await found.redeem(answer)
         return { token, until: seconds === undefined ? undefined : clock.now() + seconds * 1000 }
       } catch (cause) {
         throw new RequestError("forbidden", `${issuer}: ${messageOf(cause).slice(0, MAX_REASON)}`, undefined, { cause })
@@ -128,10 +100,7 @@ export function createIssuerLogin(options: IssuerLoginOptions): IssuerLogin {
 
 /** A pending login, which waits for the redirect. */
 type Waiting = {
-  readonly authority: AuthorizationServer
-  readonly client: OAuthClient
-  /** The PKCE secret. */
-  readonly verifier: string
+  readonly redeem: BegunLogin["redeem"]
   /** The hash of the secret in the browser's cookie. */
   readonly browser: string
   readonly until: number

@@ -2,14 +2,14 @@
 import { join } from "node:path"
 import { isDeepStrictEqual } from "node:util"
 import type { ReloadResult } from "../../agent/reload.ts"
-import type { Logging } from "../../app/logging.ts"
-import type { Upstream } from "../../app/upstream.ts"
 import { parseDocument } from "../../config/document.ts"
 import type { HostEnvironment } from "../../config/plan.ts"
 import { readRegistries, registrySecrets } from "../../config/registries.ts"
 import { systemClock } from "../../lib/clock.ts"
 import { RequestError } from "../../lib/errors.ts"
+import type { Redactor } from "../../lib/redact.ts"
 import type { Paths } from "../../store/paths.ts"
+import type { ServerLogs } from "../../store/server-logs.ts"
 import { isObject, type Params } from "../../wire/message.ts"
 import { type Bundles, createBundles } from "../registry/bundle.ts"
 import { createRegistryCache } from "../registry/cache.ts"
@@ -29,8 +29,18 @@ export type InternalTools = {
   idle(): Promise<void>
 }
 
+/** The parts of svc that the tools use. */
+type InternalToolsDeps = Pick<ToolContext, "agent"> & {
+  readonly serverLogs: Pick<ServerLogs, "read">
+  /** Returns a redactor that knows the current secrets. */
+  redactor(): Redactor
+  /** Adds sources of secrets for the redactor. */
+  followSecrets(sources: readonly (() => readonly string[])[]): void
+  onbug(error: unknown): void
+}
+
 export function openInternalTools(
-  { agent, serverLogs, redactor, followSecrets, onbug }: Pick<Upstream, "agent"> & Logging,
+  { agent, serverLogs, redactor, followSecrets, onbug }: InternalToolsDeps,
   paths: Paths,
   world: Omit<HostEnvironment, "dotenv">,
   reload: () => ReloadResult,

@@ -1,5 +1,6 @@
 /** The login of the admin page at an issuer. test/e2e/rest-login.test.ts tests the whole flow. */
 import { expect, test } from "bun:test"
+import { createIssuerClient } from "../../../src/features/oauth/issuer-client.ts"
 import { createIssuerLogin } from "../../../src/features/rest/issuer-login.ts"
 import { manualClock } from "../../clock.ts"
 
@@ -19,10 +20,14 @@ async function cookieAt(base: string): Promise<string> {
     issuer: ISSUER,
     audience: undefined,
     clock: manualClock(),
-    fetch: async () => Response.json(METADATA),
+    authorize: createIssuerClient({
+      issuer: ISSUER,
+      scope: "svc:admin",
+      fetch: async () => Response.json(METADATA),
+      metadataUrl: `${base}/oauth/client.json`,
+    }),
     newSecret: () => "secret",
     base: () => base,
-    metadataUrl: `${base}/oauth/client.json`,
   })
   const response = await login.begin(new Request(`http://${new URL(base).host}/admin/login`))
   return response.headers.get("set-cookie") ?? ""
