@@ -16,7 +16,8 @@
 import type { Socket, SocketHandler } from "bun"
 import { type Clock, withTimeout } from "../lib/clock.ts"
 import { CookieJar } from "./cookie-jar.ts"
-import { headerIn, InvalidResponseError, type KnownLines, type ResponseHead, ResponseParser } from "./http-response.ts"
+import { type KnownLines, type ResponseHead, ResponseParser } from "./http-response.ts"
+import { type BodySource, RemoteResponse, type TakePart } from "./remote-response.ts"
 
 /** A request to a remote server. */
 export type RemoteRequest = RequestInit & {
@@ -28,7 +29,7 @@ export type RemoteRequest = RequestInit & {
 }
 
 /** Sends a request, and never follows a redirect. Rejects with the reason of the signal, or with a failure that has a code. */
-export type RemoteFetch = (url: string, init: RemoteRequest) => Promise<Response>
+export type RemoteFetch = (url: string, init: RemoteRequest) => Promise<Response | RemoteResponse>
 
 export type HttpClientOptions = {
   readonly clock: Clock
@@ -93,7 +94,7 @@ export class HttpClient {
     this.limit = options.limit ?? MAX_CONNECTIONS
   }
 
-  readonly fetch: RemoteFetch = async (text, init) => {
+  readonly fetch = async (text: string, init: RemoteRequest): Promise<RemoteResponse> => {
     const url = text === this.last.href ? this.last : new URL(text)
     this.last = url
     if (url.origin !== this.origin) throw new TypeError("the address is of another origin")
@@ -102,8 +103,7 @@ export class HttpClient {
     signal?.throwIfAborted()
     const request = this.formatter.format(url, init)
     const connection = this.takeNow(isUrgent) ?? (await this.acquire(isUrgent, signal, false))
-    const { idleSince } = connection
-    const idleMs = idleSince === undefined ? undefined : this.options.clock.now() - idleSince
+    const { idleMs } = connection
     try {
       return this.keepCookies(await connection.send(request, method, signal), url)
     } catch (error) {
@@ -125,8 +125,9 @@ export class HttpClient {
 
   // ---
 
-  private keepCookies(response: Response, url: URL): Response {
-    if (response.headers.has("set-cookie")) this.cookies.take(response.headers.getSetCookie(), url)
+  private keepCookies(response: RemoteResponse, url: URL): RemoteResponse {
+    const lines = response.cookies
+    if (lines.length > 0) this.cookies.take(lines, url)
     return response
   }
 
@@ -180,6 +181,7 @@ export class HttpClient {
   /** A connection is not busy any more: the next request begins. */
   private leave(): void {
     this.busy--
+    if (this.waiting.size === 0 && this.urgent.size === 0) return
     for (const [queue, isUrgent] of [[this.urgent, true] as const, [this.waiting, false] as const])
       for (const start of queue) {
         if (!this.hasRoom(isUrgent)) break
@@ -191,7 +193,11 @@ export class HttpClient {
     const now = this.options.clock.now()
     for (;;) {
       const connection = this.idle.pop()
-      if (connection === undefined || now < connection.idleUntil) return connection
+      if (connection === undefined) return undefined
+      if (now < connection.idleUntil) {
+        connection.idleMs = now - connection.idleSince
+        return connection
+      }
       connection.end()
     }
   }
@@ -236,13 +242,12 @@ export class HttpClient {
 
   /** Takes a connection back after a response; `idleMs` is what the server announced. Closes it unless it can be used again. */
   private free(connection: HttpConnection, idleMs: number | undefined): void {
-    const { clock } = this.options
+    const now = this.options.clock.now()
     if (idleMs !== undefined) this.announcedIdleMs = idleMs
-    if (clock.now() >= this.seen.until) this.seen = { idleMs: Number.POSITIVE_INFINITY, until: 0 }
+    if (now >= this.seen.until) this.seen = { idleMs: Number.POSITIVE_INFINITY, until: 0 }
     const ms = withMargin(Math.min(this.announcedIdleMs ?? DEFAULT_IDLE_MS, this.seen.idleMs))
     if (!connection.isReusable || ms === 0 || this.stopped.signal.aborted) connection.end()
     else {
-      const now = clock.now()
       connection.idleSince = now
       connection.idleUntil = now + ms
       this.idle.push(connection)
@@ -257,7 +262,7 @@ export class HttpClient {
     const at = this.idle.indexOf(connection)
     if (at < 0) return
     this.idle.splice(at, 1)
-    this.noteIdleTime(this.options.clock.now() - (connection.idleSince ?? 0))
+    this.noteIdleTime(this.options.clock.now() - connection.idleSince)
   }
 
   /** Notes the idle time after which the server has closed a connection. */
@@ -309,7 +314,6 @@ const END_SECONDS = 5
 const SEEN_MS = 10 * 60_000
 /** Bytes of a body that wait for their reader; then svc stops reading from the connection. */
 const MAX_UNREAD = 256 * 1024
-const MAX_CODINGS = 3
 
 /** How a server is reached. */
 type ConnectTarget = {
@@ -381,9 +385,6 @@ const OWN_HEADERS: ReadonlySet<string> = new Set([
   "transfer-encoding",
   "upgrade",
 ])
-
-/** Headers of a response that say nothing to those who read it. */
-const CONNECTION_HEADERS: ReadonlySet<string> = new Set(["connection", "keep-alive", "transfer-encoding"])
 
 /** A header as it is written. */
 type WrittenHeader = { readonly value: string; readonly name: string; readonly line: string; readonly isAscii: boolean }
@@ -460,9 +461,10 @@ type ConnectionHooks = {
 class HttpConnection {
   isOpen = false
   isReusable = true
-  /** When it became idle last; undefined for a new connection. */
-  idleSince: number | undefined
+  idleSince = 0
   idleUntil = 0
+  /** How long it was idle before its last request, in milliseconds; undefined before it was idle. */
+  idleMs: number | undefined
   private socket: Socket<undefined> | undefined
   private exchange: RemoteExchange | undefined
   /** What the socket has not taken yet. */
@@ -522,10 +524,10 @@ class HttpConnection {
   }
 
   /** Sends a request. Resolves with the response as soon as its head is there. */
-  send(request: Buffer | string, method: string, signal: AbortSignal | undefined): Promise<Response> {
+  send(request: Buffer | string, method: string, signal: AbortSignal | undefined): Promise<RemoteResponse> {
     return new Promise((resolve, reject) => {
       const abort = () => {
-        exchange.fail(signal?.reason)
+        exchange.abort(signal?.reason)
         this.destroy()
       }
       const onend = () => signal?.removeEventListener("abort", abort)
@@ -615,7 +617,8 @@ class HttpConnection {
       return
     }
     const { head, isDone } = exchange
-    if (!isDone || head === undefined) return
+    // Its reader may have closed the connection.
+    if (!isDone || head === undefined || this.exchange !== exchange) return
     this.exchange = undefined
     this.isReusable = head.keepsAlive && excess === 0 && this.unsent === undefined && !this.isClosed
     this.hooks.onfree(head.idleMs)
@@ -650,20 +653,28 @@ type ExchangeSocket = {
   destroy(): void
 }
 
-/** One request and its response. */
-class RemoteExchange {
+/** One request and its response, whose body its reader takes as it arrives. */
+class RemoteExchange implements BodySource {
   private readonly parser: ResponseParser
-  /** The parts of the body before the response has its reader. */
+  /** What nobody has read yet: `parts` from `next` on, of `unread` bytes. */
   private parts: Uint8Array[] = []
-  private controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>> | undefined
+  private next = 0
+  private unread = 0
+  /** A body that is awaited whole, and how much of it is there. */
+  private awaited: Uint8Array | undefined
+  private filled = 0
+  private reader: BodyReader | undefined
+  /** Whether the reader asked to wait. */
+  private isWaiting = false
   private hasBytes = false
   private hasResponded = false
   private isPaused = false
   private isOver = false
+  private failure: { readonly error: unknown } | undefined
 
   constructor(
     method: string,
-    private readonly resolve: (response: Response) => void,
+    private readonly resolve: (response: RemoteResponse) => void,
     private readonly reject: (error: unknown) => void,
     private readonly onend: () => void,
     private readonly socket: ExchangeSocket,
@@ -677,6 +688,26 @@ class RemoteExchange {
 
   get isDone(): boolean {
     return this.parser.isDone
+  }
+
+  get whole(): Uint8Array | undefined {
+    if (!this.isDone || this.failure !== undefined || this.next > 0) return undefined
+    if (this.parts.length !== 1) this.parts = [Buffer.concat(this.parts)]
+    return this.parts[0]
+  }
+
+  read(take: TakePart): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.reader = { take, resolve, reject }
+      this.flush()
+    })
+  }
+
+  cancel(): void {
+    this.parts = []
+    if (this.isOver) return
+    this.over()
+    this.socket.destroy()
   }
 
   /** Takes the next bytes of the connection. Returns how many follow the response. Throws an InvalidResponseError. */
@@ -699,72 +730,112 @@ class RemoteExchange {
       )
   }
 
-  /** Fails the request, or the body of its response. */
+  /** Fails the request, or the body of its response once what has arrived of it is read. */
   fail(error: unknown): void {
-    if (this.isOver) return
     const { head } = this
-    if (!this.hasResponded && head !== undefined) this.respond(head)
+    if (!this.isOver && !this.hasResponded && head !== undefined) this.respond(head)
+    if (this.isOver) return
+    if (this.awaited !== undefined) this.parts = [this.awaited.subarray(0, this.filled)]
+    this.failure = { error }
     this.over()
-    if (this.hasResponded) this.controller?.error(error)
+    if (this.hasResponded) this.flush()
     else this.reject(error)
+  }
+
+  /** Fails the request, or the body of its response at once. */
+  abort(reason: unknown): void {
+    this.parts = []
+    this.awaited = undefined
+    this.fail(reason)
   }
 
   // ---
 
   private take(bytes: Uint8Array): void {
-    const { controller } = this
-    if (controller === undefined) {
+    if (this.isOver) return
+    const length = this.hasResponded ? undefined : this.head?.length
+    if (length !== undefined && length <= MAX_AWAITED && bytes.length < length) {
+      this.awaited ??= new Uint8Array(length)
+      this.awaited.set(bytes, this.filled)
+      this.filled += bytes.length
+    } else if (this.reader !== undefined && !this.isWaiting) this.give(bytes, this.reader)
+    else {
       this.parts.push(bytes)
-      return
+      this.unread += bytes.length + PART_BYTES
+      if (this.isPaused || this.unread <= MAX_UNREAD) return
+      this.isPaused = true
+      this.socket.pause()
     }
-    controller.enqueue(bytes as Uint8Array<ArrayBuffer>)
-    if (this.isPaused || (controller.desiredSize ?? 0) > 0) return
-    this.isPaused = true
-    this.socket.pause()
   }
 
   /** Responds as soon as there is a head, and ends with the body. */
   private pass(): void {
     const { head, isDone } = this
     if (head === undefined || this.isOver) return
-    // A small body is read at once: a stream would cost more than the wait.
+    if (isDone && this.awaited !== undefined) {
+      this.parts = [this.awaited]
+      this.awaited = undefined
+    }
     if (!this.hasResponded && (isDone || (head.length ?? Number.POSITIVE_INFINITY) > MAX_AWAITED)) this.respond(head)
     if (!isDone) return
     this.over()
-    this.controller?.close()
+    this.flush()
   }
 
   private respond(head: ResponseHead): void {
     this.hasResponded = true
     try {
-      this.resolve(responseOf(head, this.isDone ? joined(this.parts) : this.stream()))
+      this.resolve(new RemoteResponse(head, this))
     } catch (error) {
       this.reject(error)
-      this.over()
-      this.socket.destroy()
+      this.cancel()
     }
   }
 
-  private stream(): ReadableStream<Uint8Array<ArrayBuffer>> {
-    const source = {
-      start: (controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>) => {
-        this.controller = controller
-      },
-      pull: () => {
-        if (!this.isPaused) return
-        this.isPaused = false
-        this.socket.resume()
-      },
-      cancel: () => {
-        if (this.isOver) return
-        this.over()
-        this.socket.destroy()
-      },
+  /** Gives the reader what there is, and ends with the body. */
+  private flush(): void {
+    const { reader } = this
+    while (reader !== undefined && !this.isWaiting) {
+      const part = this.parts[this.next++]
+      if (part !== undefined) {
+        this.give(part, reader)
+        continue
+      }
+      this.parts = []
+      this.next = 0
+      this.unread = 0
+      if (this.isPaused) this.socket.resume()
+      this.isPaused = false
+      if (!this.isOver || this.reader === undefined) return
+      this.reader = undefined
+      if (this.failure === undefined) reader.resolve()
+      else reader.reject(this.failure.error)
+      return
     }
-    const stream = new ReadableStream(source, { highWaterMark: MAX_UNREAD, size: (chunk) => chunk?.byteLength ?? 0 })
-    for (const part of this.parts) this.controller?.enqueue(part as Uint8Array<ArrayBuffer>)
-    this.parts = []
-    return stream
+  }
+
+  private give(part: Uint8Array, { take }: BodyReader): void {
+    try {
+      const waiting = take(part)
+      if (waiting === undefined) return
+      this.isWaiting = true
+      waiting.then(
+        () => {
+          this.isWaiting = false
+          this.flush()
+        },
+        (error: unknown) => this.stop(error),
+      )
+    } catch (error) {
+      this.stop(error)
+    }
+  }
+
+  /** The reader has failed. */
+  private stop(error: unknown): void {
+    this.reader?.reject(error)
+    this.reader = undefined
+    this.cancel()
   }
 
   private over(): void {
@@ -775,50 +846,12 @@ class RemoteExchange {
   }
 }
 
-/** A body of known length up to this is passed on whole. */
-const MAX_AWAITED = 64 * 1024
+type BodyReader = { readonly take: TakePart; resolve(): void; reject(error: unknown): void }
 
-/** Returns a response, with its body decoded. Throws an InvalidResponseError for an unknown content coding. */
-function responseOf({ status, headers }: ResponseHead, body: Uint8Array | ReadableStream<Uint8Array>): Response {
-  const isEmpty = NO_BODY.includes(status) || (body instanceof Uint8Array && body.length === 0)
-  const coding = headerIn(headers, "content-encoding")
-  const content = isEmpty || coding === undefined ? body : decoded(body, coding)
-  const init = status === 200 ? undefined : { status }
-  const response = new Response(isEmpty ? null : (content as Uint8Array<ArrayBuffer>), init)
-  // Headers that are passed to the constructor are copied.
-  for (const [name, value] of headers) if (!CONNECTION_HEADERS.has(name)) response.headers.append(name, value)
-  return response
-}
-
-function decoded(body: Uint8Array | ReadableStream<Uint8Array>, codings: string): ReadableStream<Uint8Array> {
-  const names = codings.toLowerCase().split(",", MAX_CODINGS + 1)
-  if (names.length > MAX_CODINGS) throw new InvalidResponseError("too many content codings")
-  let stream = new Response(body as Uint8Array<ArrayBuffer>).body as ReadableStream<Uint8Array<ArrayBuffer>>
-  for (const name of names.reverse()) {
-    const coding = name.trim()
-    if (coding === "" || coding === "identity") continue
-    const format = FORMATS[coding]
-    if (format === undefined) throw new InvalidResponseError("an unknown content coding")
-    stream = stream.pipeThrough(new DecompressionStream(format as "gzip"))
-  }
-  return stream
-}
-
-/** The statuses whose responses have no body. */
-const NO_BODY = [204, 205, 304]
-/** Content codings, as the runtime calls them. */
-const FORMATS: Readonly<Record<string, string>> = {
-  gzip: "gzip",
-  "x-gzip": "gzip",
-  deflate: "deflate",
-  br: "brotli",
-  zstd: "zstd",
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array {
-  const [first] = parts
-  return parts.length === 1 && first !== undefined ? first : Buffer.concat(parts)
-}
+/** A body of known length up to this is passed on whole: for it, reading in parts costs more than it saves. */
+const MAX_AWAITED = 2 * 1024 * 1024
+/** What a part of a body costs besides its bytes. */
+const PART_BYTES = 256
 
 /** In the form of the TLS extension: its length, then the name. */
 const ALPN = Buffer.from("\x08http/1.1", "latin1")

@@ -76,7 +76,7 @@ export class ResponseParser {
           at = this.takeBody(chunk, at)
           break
         case "close":
-          this.onbody(chunk.subarray(at))
+          this.onbody(new Uint8Array(chunk.buffer, chunk.byteOffset + at, chunk.length - at))
           at = chunk.length
           break
         default:
@@ -96,7 +96,8 @@ export class ResponseParser {
 
   private takeHead(chunk: Buffer, at: number): number {
     const before = this.held?.length ?? 0
-    const bytes = this.held === undefined ? chunk.subarray(at) : Buffer.concat([this.held, chunk.subarray(at)])
+    const rest = at === 0 ? chunk : chunk.subarray(at)
+    const bytes = this.held === undefined ? rest : Buffer.concat([this.held, rest])
     const end = endOfHead(bytes, before)
     if ((end < 0 ? bytes.length : end) > MAX_HEAD) throw new InvalidResponseError("its headers are too long")
     if (end < 0) {
@@ -141,7 +142,7 @@ export class ResponseParser {
   private takeBody(chunk: Buffer, at: number): number {
     const end = Math.min(chunk.length, at + this.left)
     this.left -= end - at
-    if (end > at) this.onbody(chunk.subarray(at, end))
+    if (end > at) this.onbody(new Uint8Array(chunk.buffer, chunk.byteOffset + at, end - at))
     if (this.left === 0) {
       if (this.state === "chunk") this.state = "break"
       else this.isDone = true

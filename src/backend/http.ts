@@ -21,6 +21,7 @@ import {
 } from "./client-transport.ts"
 import { ClosedUnansweredError, type RemoteFetch, type RemoteRequest } from "./http-client.ts"
 import { HttpStatusError, LEGACY_ADVICE } from "./negotiate.ts"
+import { RemoteResponse, readParts, type TakePart } from "./remote-response.ts"
 
 /** Credentials for a remote backend, from its OAuth settings. */
 export type Credentials = {
@@ -71,6 +72,9 @@ export type RemoteDeps = {
   /** Masks credentials in a text: a server that refuses a request may repeat its headers. */
   mask(text: string): string
 }
+
+/** A response to a request of svc's own client, or of fetch. */
+export type AnyResponse = Response | RemoteResponse
 
 /** The `Accept` header of a POST. basic: Transports, Sending Messages to the Server. */
 export const ACCEPT_JSON_OR_SSE = "application/json, text/event-stream"
@@ -126,15 +130,16 @@ export class TooLargeError extends Error {
  * NetworkError, with an UnauthorizedError if a user must authorize svc, or with an HttpStatusError for a redirect that svc
  * does not follow.
  */
-export async function fetchWithCredentials(url: string, init: RemoteRequest, deps: RemoteDeps): Promise<Response> {
+export async function fetchWithCredentials(url: string, init: RemoteRequest, deps: RemoteDeps): Promise<AnyResponse> {
   for (let challenges = 0; ; challenges++) {
-    const authorization = await deps.credentials?.authorization()
+    const authorization = deps.credentials === undefined ? undefined : await deps.credentials.authorization()
     const response = await fetchInOrigin(url, init, deps, authorization)
     if (response.status !== 401 && !(response.status === 403 && response.headers.has("www-authenticate"))) {
       if (authorization !== undefined && response.status < 500) deps.credentials?.accepted(authorization)
       return response
     }
-    const again = challenges < MAX_CHALLENGES && (await deps.credentials?.challenged(response, authorization)) === true
+    const again =
+      challenges < MAX_CHALLENGES && (await deps.credentials?.challenged(asResponse(response), authorization)) === true
     if (again) {
       await response.body?.cancel()
       continue
@@ -152,17 +157,20 @@ export async function fetchWithCredentials(url: string, init: RemoteRequest, dep
  * with configured headers goes through here. Rejects with a NetworkError, or with an HttpStatusError for a redirect that svc
  * does not follow. A redirected response has the final address as its `url`.
  */
-export async function fetchInOrigin(
+export async function fetchInOrigin<R extends AnyResponse>(
   url: string,
   init: RemoteRequest,
-  deps: Pick<RemoteDeps, "fetch" | "credentials">,
+  deps: Pick<RemoteDeps, "credentials"> & { readonly fetch: (url: string, init: RemoteRequest) => Promise<R> },
   authorization?: string,
-): Promise<Response> {
+): Promise<R> {
   const method = init.method ?? "GET"
   let target = url
   for (let hops = 0; ; hops++) {
-    const headers = await authorizedHeaders(init.headers, authorization, method, target, deps)
-    let response: Response
+    const headers =
+      authorization === undefined
+        ? init.headers
+        : await authorizedHeaders(init.headers, authorization, method, target, deps)
+    let response: R
     try {
       response = await deps.fetch(target, { ...init, headers, redirect: "manual" })
     } catch (cause) {
@@ -171,7 +179,7 @@ export async function fetchInOrigin(
       const mayHaveRun = cause instanceof ClosedUnansweredError && cause.wasSent && init.mayRepeat?.() === false
       throw new Failure(`${networkReason(target, cause)}${mayHaveRun ? MAY_HAVE_RUN : ""}`, { cause })
     }
-    if (headers.dpop !== undefined) await deps.credentials?.noteNonce(response)
+    if (headers.dpop !== undefined) await deps.credentials?.noteNonce(asResponse(response))
     const { status } = response
     const location = response.headers.get("location")
     const isMoved = [301, 302, 303].includes(status) && location !== null
@@ -207,7 +215,7 @@ export async function fetchWhileWanted(
   init: RemoteRequest,
   deps: RemoteDeps,
   isWanted: () => boolean,
-): Promise<Response> {
+): Promise<AnyResponse> {
   const { signal } = init
   const controller = new AbortController()
   const abort = () => controller.abort(signal?.reason)
@@ -230,19 +238,22 @@ export async function fetchWhileWanted(
 }
 
 /** Returns the media type of a response in lower case, without parameters; the whole header if it names several types. */
-export function mediaType(response: Response): string {
-  const text = response.headers.get("content-type")?.trim().toLowerCase()
+export function mediaType(response: AnyResponse): string {
+  const given = response.headers.get("content-type")
+  if (given === "application/json" || given === "text/event-stream") return given
+  const text = given?.trim().toLowerCase()
   if (text === undefined || text === "") return "no content type"
   // Some proxies add the header again.
   const [type = "", ...others] = text.split(",").map((one) => one.split(";")[0]?.trim())
   return others.every((other) => other === type) ? type : text
 }
-export const isEventStream = (response: Response): boolean => response.ok && mediaType(response) === "text/event-stream"
+export const isEventStream = (response: AnyResponse): boolean =>
+  response.ok && mediaType(response) === "text/event-stream"
 
-const isWebPage = (response: Response): boolean => mediaType(response) === "text/html"
+const isWebPage = (response: AnyResponse): boolean => mediaType(response) === "text/html"
 
 /** Returns the error for a success that is not a message, such as the page of a web site. */
-export const unexpectedType = (response: Response): HttpStatusError =>
+export const unexpectedType = (response: AnyResponse): HttpStatusError =>
   new HttpStatusError(
     response.status,
     isWebPage(response)
@@ -280,13 +291,13 @@ export function statusHint({ status }: HttpStatusError, headers: Readonly<Record
 }
 
 /** Returns the error of an error status, with the start of the response's body. */
-export async function statusError(response: Response, deps: RemoteDeps): Promise<HttpStatusError> {
+export async function statusError(response: AnyResponse, deps: RemoteDeps): Promise<HttpStatusError> {
   const body = await readBody(response, MAX_ERROR_BODY).catch(() => new Uint8Array())
   return statusErrorWith(response, body, deps)
 }
 
 /** Returns the error of an error status, with the start of `body`, except for a web page, whose text explains nothing. */
-export function statusErrorWith(response: Response, body: Uint8Array, { mask }: RemoteDeps): HttpStatusError {
+export function statusErrorWith(response: AnyResponse, body: Uint8Array, { mask }: RemoteDeps): HttpStatusError {
   const { status } = response
   // Masks the whole text, and without the NULs of UTF-16: the redactor would not recognize a part of a secret.
   const words = mask(decode(body).replaceAll("\0", "")).replace(/\s+/g, " ").trim()
@@ -299,7 +310,7 @@ export function statusErrorWith(response: Response, body: Uint8Array, { mask }: 
  * past the limit: the stream belongs to a single request.
  */
 export async function readEvents(
-  response: Response,
+  response: AnyResponse,
   limit: number,
   onevent: (event: ServerSentEvent) => void,
   watch: OversizeWatch = REJECT_OVERSIZE,
@@ -318,26 +329,23 @@ export async function readEvents(
 export const bodyOf = (frame: Uint8Array | string) => frame as Uint8Array<ArrayBuffer> | string
 
 /** Reads a whole body. Rejects with a TooLargeError past `limit` bytes, or with a BrokenResponseError. */
-export async function readBody(response: Response, limit: number): Promise<Uint8Array<ArrayBuffer>> {
+export async function readBody(response: AnyResponse, limit: number): Promise<Uint8Array<ArrayBuffer>> {
   const read = await readFrame(response, limit, undefined)
   return read ?? new Uint8Array()
 }
 
 /** Reads a body that is one frame; resolves with undefined if `onlarge` takes it. Rejects as `readBody` does. */
 export async function readFrame(
-  response: Response,
+  response: AnyResponse,
   limit: number,
   onlarge: OfferFrame | undefined,
 ): Promise<Uint8Array<ArrayBuffer> | undefined> {
-  const declared = Number(response.headers.get("content-length") ?? 0)
-  if (declared > limit) {
+  const whole = response instanceof RemoteResponse ? response.whole : undefined
+  if ((whole?.length ?? Number(response.headers.get("content-length") ?? 0)) > limit) {
     await response.body?.cancel()
     throw new TooLargeError()
   }
-  // The declared length of a compressed body is not its size.
-  const isWhole = onlarge === undefined || declared <= MAX_WHOLE_BYTES
-  if (declared > 0 && isWhole && !response.headers.has("content-encoding"))
-    return new Uint8Array(await response.arrayBuffer().catch(rejectBroken))
+  if (whole !== undefined) return whole as Uint8Array<ArrayBuffer>
   const frame = new PartialFrame(limit, rejectOversize, onlarge)
   await readChunks(response, (chunk) => frame.push(chunk))
   const ended = frame.end()
@@ -372,8 +380,6 @@ const REPEATABLE: ReadonlySet<string> = new Set([
   "notifications/progress",
   "notifications/roots/list_changed",
 ])
-/** A body of known length up to this is read at once: for it, reading in chunks costs more than it saves. */
-const MAX_WHOLE_BYTES = 2 * 1024 * 1024
 const MAX_REDIRECTS = 3
 /** Servers answer a notification at once. */
 const UNWANTED_MS = 60_000
@@ -387,30 +393,35 @@ const MAX_CHALLENGES = 4
 /** Returns the headers of one request with an `Authorization` header, and with a proof if its token is bound to a key. */
 async function authorizedHeaders(
   headers: Readonly<Record<string, string>>,
-  authorization: string | undefined,
+  authorization: string,
   method: string,
   url: string,
   { credentials }: Pick<RemoteDeps, "credentials">,
 ): Promise<Record<string, string>> {
-  if (authorization === undefined) return headers
   const dpop = await credentials?.proof(authorization, method, url)
   return { ...headers, authorization, ...(dpop === undefined ? {} : { dpop }) }
 }
+
+const asResponse = (response: AnyResponse): Response =>
+  response instanceof RemoteResponse ? response.response : response
 
 function rejectBroken(cause: unknown): never {
   throw new BrokenResponseError(cause)
 }
 
 /** Reads a body to its end. `take` may ask to wait by a promise. Rejects with a BrokenResponseError, or with what `take` throws. */
-async function readChunks(response: Response, take: (chunk: Uint8Array) => Promise<void> | undefined): Promise<void> {
+async function readChunks(response: AnyResponse, take: TakePart): Promise<void> {
   let isTaking = false
-  try {
-    for await (const chunk of response.body ?? []) {
-      isTaking = true
-      const waiting = take(chunk)
-      if (waiting !== undefined) await waiting
+  const noted: TakePart = (part) => {
+    isTaking = true
+    const waiting = take(part)
+    if (waiting === undefined) isTaking = false
+    return waiting?.then(() => {
       isTaking = false
-    }
+    })
+  }
+  try {
+    await (response instanceof RemoteResponse ? response.read(noted) : readParts(response, noted))
   } catch (error) {
     if (isTaking) throw error
     rejectBroken(error)

@@ -6,6 +6,7 @@ import type { ServerSentEvent } from "../wire/sse.ts"
 import { type ClientTransport, type Outgoing, watchOversize } from "./client-transport.ts"
 import {
   ACCEPT_JSON_OR_SSE,
+  type AnyResponse,
   bodyOf,
   fetchWhileWanted,
   fetchWithCredentials,
@@ -133,7 +134,7 @@ export class SseTransport implements ClientTransport {
   }
 
   /** Reads the stream at `url` until it ends, which loses the transport. */
-  private async read(response: Response, url: string): Promise<void> {
+  private async read(response: AnyResponse, url: string): Promise<void> {
     const { limit, clock } = this.deps
     const watch = watchOversize(clock, this.events.ondropped, () =>
       this.lose(`sent an event of more than ${limit} bytes`),

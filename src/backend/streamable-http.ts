@@ -22,6 +22,7 @@ import type { ServerSentEvent } from "../wire/sse.ts"
 import { type ClientTransport, type Outgoing, saysSessionIsGone, UnauthorizedError } from "./client-transport.ts"
 import {
   ACCEPT_JSON_OR_SSE,
+  type AnyResponse,
   bodyOf,
   fetchInOrigin,
   fetchWhileWanted,
@@ -157,7 +158,7 @@ export class StreamableHttpTransport implements ClientTransport {
     return headers
   }
 
-  private async post(frame: Uint8Array | string, about: Outgoing, signal: AbortSignal): Promise<Response> {
+  private async post(frame: Uint8Array | string, about: Outgoing, signal: AbortSignal): Promise<AnyResponse> {
     const { opened, launch, deps } = this
     const headers = { ...this.headersFor(about, ACCEPT_JSON_OR_SSE), "content-type": "application/json" }
     const request = {
@@ -177,19 +178,19 @@ export class StreamableHttpTransport implements ClientTransport {
   }
 
   /** Takes the session from the answer to `initialize`. */
-  private enterSession(response: Response): void {
+  private enterSession(response: AnyResponse): void {
     this.opened++
     this.session = response.headers.get("mcp-session-id") ?? undefined
   }
 
   /** Takes the session's id from an answer: some servers replace it, or assign it late. `opened` is of the time of the request. */
-  private noteSession(response: Response, opened: number): void {
+  private noteSession(response: AnyResponse, opened: number): void {
     const id = response.headers.get("mcp-session-id")
     if (id !== null && response.ok && opened === this.opened && this.negotiated?.era !== "modern") this.session = id
   }
 
   /** Opens an event stream, from the event after `lastEventId` on. The server's own stream is urgent: calls could wait for it. */
-  private async get(lastEventId: string | undefined, signal: AbortSignal, isUrgent: boolean): Promise<Response> {
+  private async get(lastEventId: string | undefined, signal: AbortSignal, isUrgent: boolean): Promise<AnyResponse> {
     const { opened } = this
     const headers = this.headersFor(undefined, "text/event-stream")
     if (lastEventId !== undefined) headers["last-event-id"] = lastEventId
@@ -301,7 +302,7 @@ export class StreamableHttpTransport implements ClientTransport {
     frame: Uint8Array | string,
     about: Outgoing,
     signal: AbortSignal,
-  ): Promise<{ readonly response: Response; readonly used: string | undefined }> {
+  ): Promise<{ readonly response: AnyResponse; readonly used: string | undefined }> {
     if (about.method === "initialize") {
       this.initializeFrame = frame
       const response = await this.post(frame, about, signal)
@@ -354,7 +355,7 @@ export class StreamableHttpTransport implements ClientTransport {
    * to be passed on later. Rejects if the response is not the answer.
    */
   private async receive(
-    response: Response,
+    response: AnyResponse,
     {
       number,
       signal,
@@ -406,7 +407,7 @@ export class StreamableHttpTransport implements ClientTransport {
    * false.
    */
   private async readStream(
-    first: Response,
+    first: AnyResponse,
     number: number,
     signal: AbortSignal,
     takeFrame: (frame: Uint8Array) => boolean,
@@ -440,7 +441,7 @@ export class StreamableHttpTransport implements ClientTransport {
    * Handles an error status: resolves with a refusal that may concern the session, or passes it on at once. Rejects with the
    * status if there is no JSON-RPC error in the body, or if the error could be mistaken for evidence of an era.
    */
-  private async refused(response: Response, number: number, inSession: boolean): Promise<ServerRefusal | undefined> {
+  private async refused(response: AnyResponse, number: number, inSession: boolean): Promise<ServerRefusal | undefined> {
     if (response.headers.has(REPLICA_HEADER) && REPLICA_HEADER in this.launch.headers) {
       await response.body?.cancel()
       throw new NotAcceptedError("does not run on that replica any more")
@@ -452,7 +453,7 @@ export class StreamableHttpTransport implements ClientTransport {
     return undefined
   }
 
-  private passRefusal(response: Response, body: Uint8Array, number: number): void {
+  private passRefusal(response: AnyResponse, body: Uint8Array, number: number): void {
     const { negotiated, events, deps } = this
     if (negotiated !== undefined && REJECTIONS.includes(response.status)) events.onrejected?.()
     const isEvidence = negotiated !== undefined || (response.status !== 403 && response.status < 500)
@@ -575,7 +576,7 @@ export class StreamableHttpTransport implements ClientTransport {
 // ---
 
 /** Reads the answer to a request of the transport's own, and judges it. */
-async function readVerdict(response: Response, limit: number): Promise<ServerRefusal | "answered"> {
+async function readVerdict(response: AnyResponse, limit: number): Promise<ServerRefusal | "answered"> {
   if (!response.ok) return statusRefusal(response.status, await readBody(response, MAX_ERROR_BODY))
   if (!isEventStream(response)) return verdictOf(await readBody(response, limit))
   let verdict: ServerRefusal | "answered" = verdictOf(new Uint8Array())
@@ -626,7 +627,7 @@ const MAX_TEXT = 200
 const NO_SESSION = /session[ _-]?id|(invalid|unknown|expired) session/i
 
 /** Whether the server refused a request because it does not know the session. Leaves the body readable. */
-async function isForgotten(response: Response): Promise<boolean> {
+async function isForgotten(response: AnyResponse): Promise<boolean> {
   if (response.status !== 400) return response.status === 404
   const copy = new Response(response.clone().body)
   const body = await readBody(copy, MAX_ERROR_BODY).catch(() => new Uint8Array())

@@ -295,7 +295,7 @@ test("the number of requests that wait is limited [remote:limit]", async () => {
 
 test("a request that is aborted while it is sent, or while its body arrives, ends its connection and frees its place", async () => {
   const server = listen(({ socket, text }) => {
-    if (text.endsWith("begin")) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nhalf")
+    if (text.endsWith("begin")) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\nhalf")
     if (text.endsWith("{}")) socket.write(response("ok"))
   })
   const { post, said } = clientOf(server.url, { limit: 1 })
@@ -312,6 +312,44 @@ test("a request that is aborted while it is sent, or while its body arrives, end
   await cancelled.body?.cancel()
   expect(await said()).toBe("ok")
   await server.until(() => server.open.size === 1)
+})
+
+test.each([
+  ["is in an unknown coding", "Content-Encoding: lzw\r\nContent-Length: 2\r\n\r\nab", ""],
+  ["ends with the part that its reader refuses", "Transfer-Encoding: chunked\r\n\r\n", "1\r\na\r\n0\r\n\r\n"],
+])("a response that %s frees its place once [remote:limit]", async (_what, begin, rest) => {
+  const server = listen(({ connection, socket }) => {
+    if (connection === 1) socket.write(`HTTP/1.1 200 OK\r\n${begin}`)
+  })
+  const { post } = clientOf(server.url, { limit: 1 })
+  const refused = post().then((one) => {
+    server.got[0]?.socket.write(rest)
+    return one.read(() => {
+      throw new Error("refused")
+    })
+  })
+  await expect(refused).rejects.toThrow()
+  const later = [post(), post()]
+  await server.until(() => server.got.length === 2)
+  await turns()
+  expect(server.got).toHaveLength(2)
+  answerOk(server.got[1] as Got)
+  await server.until(() => server.got.length === 3)
+  answerOk(server.got[2] as Got)
+  await Promise.all(later)
+})
+
+test("a body that breaks off is read up to there, and its reader waits in between [remote:http]", async () => {
+  const server = listen(({ socket }) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbegin"))
+  const { post } = clientOf(server.url)
+  const parts: string[] = []
+  const wait = async () => void (await turns(5))
+  const read = (await post()).read((part) => {
+    parts.push(Buffer.from(part).toString())
+    return wait()
+  })
+  await expect(read).rejects.toMatchObject({ code: "ECONNRESET" })
+  expect(parts).toEqual(["begin"])
 })
 
 test("bytes after a response, or before a request, end the connection and are no response [remote:http]", async () => {

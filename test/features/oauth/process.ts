@@ -67,7 +67,7 @@ export function simulateProcess(options: ProcessOptions): Process {
     pass(ms) {
       later += ms
     },
-    request: (method = "GET") => fetchWithCredentials(url, { method, headers: {} }, deps),
+    request: (method = "GET") => fetchWithCredentials(url, { method, headers: {} }, deps) as Promise<Response>,
   }
 }
 
