@@ -34,7 +34,7 @@ import {
   type ProcessExit,
   step,
 } from "./supervision.ts"
-import { NOISE, silentReason, UNRESPONSIVE, unansweredReason } from "./unresponsive.ts"
+import { NOISE, silentCallReason, silentReason, UNRESPONSIVE, unansweredReason } from "./unresponsive.ts"
 
 export type BackendDeps = {
   readonly clock: Clock
@@ -501,13 +501,12 @@ export class Backend {
 
   /** Loses a connection that is dead. A process that lives is none, unless its operator has set how long it may be silent. */
   private loseIfDead(epoch: number, open: EstablishedConnection): boolean {
+    open.pair?.loseSecondIfSilent(this.longestSilence)
     const { silentFor } = open
     if (silentFor !== undefined) {
       if (silentFor < this.longestSilence) return false
-      const reason = silentReason(silentFor)
-      // What waits must not be told to try again: the server may have run it, or hang again.
-      open.abandon(`${reason}; it may have executed this one, so svc does not send it again`)
-      this.lost(epoch, reason)
+      open.abandon(silentCallReason(silentFor))
+      this.lost(epoch, silentReason(silentFor))
       return true
     }
     if (this.spec.launch.transport === "stdio" || this.facts.responsive) return false

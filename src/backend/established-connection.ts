@@ -57,6 +57,8 @@ export type Pair = {
    * succeeded or failed. Returns undefined if there is nothing to wait for.
    */
   prepare(era: Era): Promise<void> | undefined
+  /** Loses the second connection if its requests have waited for `limit` milliseconds while nothing was received over it. */
+  loseSecondIfSilent(limit: number): void
 }
 
 /** The connection of one transport whose lists have been requested. */

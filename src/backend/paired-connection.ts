@@ -15,6 +15,7 @@ import { type Clock, withTimeout } from "../lib/clock.ts"
 import type { Era } from "../wire/era.ts"
 import type { Loss } from "./client-transport.ts"
 import type { EstablishedConnection, Pair } from "./established-connection.ts"
+import { silentCallReason, silentReason } from "./unresponsive.ts"
 
 export type PairedConnectionDeps = {
   readonly clock: Clock
@@ -95,6 +96,14 @@ export class PairedConnection implements EstablishedConnection, Pair {
     if (era === this.first.peer.era) return undefined
     if (second.kind === "opening") return second.done
     return second.kind === "absent" && this.deps.clock.now() >= second.retryAt ? this.openSecond() : undefined
+  }
+
+  loseSecondIfSilent(limit: number): void {
+    const { other } = this
+    const silence = other?.silentFor
+    if (other === undefined || silence === undefined || silence < limit) return
+    other.abandon(silentCallReason(silence))
+    this.loseSecond(other, silentReason(silence))
   }
 
   /** Forgets that the server refuses the other era: it was restarted, perhaps as another version. */
@@ -192,11 +201,14 @@ export class PairedConnection implements EstablishedConnection, Pair {
     this.backoff.reset()
     this.first.resubscribe()
     void open.closed.then((loss) => {
-      if (this.second.kind !== "open" || this.second.open !== open) return
-      this.retryLater(new Error(loss.reason))
-      void open.close()
-      this.first.resubscribe()
+      if (this.second.kind === "open" && this.second.open === open) this.loseSecond(open, loss.reason)
     })
+  }
+
+  private loseSecond(open: EstablishedConnection, reason: string): void {
+    this.retryLater(new Error(reason))
+    void open.close()
+    this.first.resubscribe()
   }
 
   private refuse(): void {

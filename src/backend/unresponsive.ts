@@ -8,6 +8,13 @@ export const UNRESPONSIVE = "does not answer pings"
 export const silentReason = (ms: number): string =>
   `sent nothing for ${formatDuration(Math.floor(ms / 1000) * 1000)} while requests waited`
 
+/**
+ * Returns the message for the requests that waited for such a server. They must not be sent again: the server may have run them,
+ * or become silent again.
+ */
+export const silentCallReason = (ms: number): string =>
+  `${silentReason(ms)}; it may have executed this one, so svc does not send it again`
+
 /** The addition for a server that prints anything but MCP on stdout. */
 export const NOISE = "; it prints text on stdout that is not MCP (logs belong on stderr)"
 

@@ -36,6 +36,8 @@ type Connected = {
   pings: number
   /** Why the requests that waited have failed. */
   abandoned: string | undefined
+  /** How long the requests of the second connection may wait in silence. */
+  secondLimit: number | undefined
 }
 
 const LISTING: Listing = {
@@ -145,6 +147,7 @@ function connect(
     lastReceived: clock.now(),
     silentFor: undefined as number | undefined,
     abandoned: undefined as string | undefined,
+    secondLimit: undefined as number | undefined,
     lose: (loss: Loss) => lose(loss),
     closed: () => finish(),
   })
@@ -154,6 +157,11 @@ function connect(
     closed: new Promise<Loss>((resolve) => {
       lose = resolve
     }),
+    pair: {
+      loseSecondIfSilent(limit: number) {
+        control.secondLimit = limit
+      },
+    },
     abandon(reason: string) {
       control.abandoned = reason
     },
@@ -547,7 +555,7 @@ test("unresponsiveTimeout replaces the limit of a remote connection [health:aliv
   expect(connected.closing).toBe(false)
   connected.silentFor = 300_000
   await clock.pass(30_000)
-  expect(connected.closing).toBe(true)
+  expect([connected.closing, connected.secondLimit]).toEqual([true, 300_000])
 })
 
 test("a 401 makes a backend unauthorized, at the start and while connected", async () => {

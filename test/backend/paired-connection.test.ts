@@ -8,6 +8,7 @@ import { manualClock, settle } from "../clock.ts"
 function fakeConnection(era: Era, tools: readonly string[], hasSession = true) {
   const closed = Promise.withResolvers<{ readonly reason: string }>()
   const closes: string[] = []
+  const abandoned: string[] = []
   const open = {
     peer: { era },
     listing: { tools: tools.map((name) => ({ name })), prompts: [] },
@@ -15,10 +16,21 @@ function fakeConnection(era: Era, tools: readonly string[], hasSession = true) {
     begun: Promise.resolve(),
     closed: closed.promise,
     inFlight: 0,
+    silentFor: undefined as number | undefined,
     resubscribe() {},
+    abandon: (reason: string) => void abandoned.push(reason),
     close: async () => void closes.push(era),
-  } as unknown as EstablishedConnection
-  return { open, closes, lose: (reason: string) => closed.resolve({ reason }) }
+  }
+  const waitsFor = (ms: number) => {
+    open.silentFor = ms
+  }
+  return {
+    open: open as unknown as EstablishedConnection,
+    waitsFor,
+    abandoned,
+    closes,
+    lose: (reason: string) => closed.resolve({ reason }),
+  }
 }
 
 function pairOf(refused = false) {
@@ -101,6 +113,26 @@ test("a lost second connection leaves the first, and is opened again at need [pr
     ["Error: gone"],
     ["legacy"],
   ])
+  await clock.pass(1000)
+  expect(pair.prepare("legacy")).toBeDefined()
+})
+
+test("a second connection on which requests wait in silence is lost alone, and says that they may have run [health:alive]", async () => {
+  const { clock, first, attempts, problems, pair } = pairOf()
+  const wait = pair.prepare("legacy")
+  const second = fakeConnection("legacy", [])
+  attempts[0]?.resolve(second.open)
+  await wait
+  pair.loseSecondIfSilent(60_000)
+  second.waitsFor(59_999)
+  pair.loseSecondIfSilent(60_000)
+  expect([pair.isOpen, second.abandoned]).toEqual([true, []])
+  second.waitsFor(60_000)
+  pair.loseSecondIfSilent(60_000)
+  const reason = "sent nothing for 1 min while requests waited"
+  expect([pair.isOpen, second.closes, first.closes, first.abandoned]).toEqual([false, ["legacy"], [], []])
+  expect(problems).toEqual([`Error: ${reason}`])
+  expect(second.abandoned).toEqual([`${reason}; it may have executed this one, so svc does not send it again`])
   await clock.pass(1000)
   expect(pair.prepare("legacy")).toBeDefined()
 })
