@@ -7,11 +7,12 @@
  *     type of arguments is `object`.
  *  2. An optional member of another type is left out. An entry without a usable required member is left out.
  *  3. An output schema that clients cannot compile is left out: the tool works without it.
- *  4. Everything else stays the same object, with unknown members.
+ *  4. A number beyond the range of doubles is left out where clients read it as infinite and refuse it.
+ *  5. Everything else stays the same object, with unknown members.
  *
  * Nothing is compiled. The work is linear in the entry, and bounded for schemas.
  */
-import { numberOf } from "../lib/json.ts"
+import { JsonNumber, numberOf } from "../lib/json.ts"
 import { cutText } from "../lib/text.ts"
 import type { Era } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -55,7 +56,7 @@ export function checkHandshake(
   const checked = (value: unknown, rule: Rule, path: string) =>
     value === undefined ? undefined : optional(value, rule, path, notes)
   const checkedObject = (value: unknown, rule: Rule, path: string) => {
-    const found = checked(value, rule, path)
+    const found = inRange(checked(value, rule, path), path, notes)
     return isObject(found) ? found : undefined
   }
   const said = checked(instructions, text, "instructions")
@@ -238,6 +239,32 @@ const withText =
     return undefined
   }
 
+/** Whether a value contains a number that is infinite as a double. SDK 2 takes no such number for JSON. */
+function isEndless(value: unknown, notes: Notes): boolean {
+  notes.steps++
+  if (typeof value === "number" || value instanceof JsonNumber) return !Number.isFinite(numberOf(value))
+  if (typeof value !== "object" || value === null) return false
+  for (const item of Object.values(value)) if (isEndless(item, notes)) return true
+  return false
+}
+
+/** Returns a value without its members and items that are infinite numbers; the value itself if it has none. */
+const inRange = (value: unknown, path: string, notes: Notes): unknown =>
+  isEndless(value, notes) ? withoutEndless(value, path, notes) : value
+
+function withoutEndless(value: unknown, path: string, notes: Notes): unknown {
+  notes.steps++
+  if (Array.isArray(value)) {
+    const items = value.map((item: unknown, at) => withoutEndless(item, joined(path, at), notes))
+    return items.filter((item) => item !== undefined)
+  }
+  if (isObject(value))
+    return changed(value, Object.keys(value), (key, member) => withoutEndless(member, joined(path, key), notes))
+  if (Number.isFinite(numberOf(value) ?? 0)) return value
+  notes.add(path, "is beyond the range of numbers: left out")
+  return undefined
+}
+
 const META = object()
 const ICONS = listOf(withText("src", object({ mimeType: text, sizes: listOf(text), theme: oneOf("light", "dark") })))
 const ANNOTATIONS = object({
@@ -349,7 +376,7 @@ const SERVER_INFO = object({
 })
 const RESULT_MEMBERS = object({
   _meta: object({
-    progressToken: only((value) => typeof value === "string" || Number.isInteger(numberOf(value)), "a token"),
+    progressToken: only((value) => typeof value === "string" || Number.isSafeInteger(numberOf(value)), "a token"),
     "io.modelcontextprotocol/related-task": withText("taskId", object()),
   }),
 })
@@ -430,7 +457,7 @@ function withObjects(schema: Params, path: string, notes: Notes): Params {
   }
   const checked = changed(properties, Object.keys(properties), (key, property) => {
     notes.steps++
-    if (isObject(property)) return property
+    if (isObject(property)) return inRange(property, joined(at, key), notes)
     const isFalse = property === false
     if (notes.era === "legacy" || typeof property !== "boolean")
       notes.add(

@@ -9,6 +9,7 @@ import {
 } from "@modelcontextprotocol/sdk/types.js"
 import { checkEntry, checkHandshake, definitionTexts, legacyTool } from "../../src/catalog/definition-check.ts"
 import type { ListMethod } from "../../src/catalog/listing.ts"
+import { parseExact } from "../../src/lib/json.ts"
 import type { Era } from "../../src/wire/era.ts"
 import { isObject, type Params } from "../../src/wire/message.ts"
 import { ODD, type RandomLists, randomLists } from "../definitions.ts"
@@ -45,6 +46,28 @@ test("both SDKs accept each entry that svc lets through [definitions:contained]"
   }
   expect(accepted).toBeGreaterThan(5000)
   expect(repaired).toBeGreaterThan(1000)
+})
+
+test("numbers that clients read as infinite are left out, and nothing else of their tool [definitions:contained]", () => {
+  const text = `{"name":"t","inputSchema":{"type":"object","properties":{
+    "a":{"type":"number","maximum":1e400,"default":-1e999,"minimum":1e3},
+    "b":{"enum":[1,1e400,[2,-1e400]],"x-deep":{"__proto__":{"c":1e400,"d":1}}},"c":{"const":${"9".repeat(400)}}}},
+    "outputSchema":{"type":"object","properties":{"a":{"default":1e400,"type":"number"}}}}`
+  const { entry, issues } = checkEntry("tools/list", "legacy", parseExact(text), 1)
+  expect(JSON.parse(JSON.stringify(entry))).toEqual(
+    JSON.parse(`{"name":"t","inputSchema":{"type":"object","properties":{
+      "a":{"type":"number","minimum":1000},"b":{"enum":[1,[2]],"x-deep":{"__proto__":{"d":1}}},"c":{}}},
+      "outputSchema":{"type":"object","properties":{"a":{"type":"number"}}}}`),
+  )
+  expect(issues).toHaveLength(7)
+  expect(sdk2.ListToolsResult({ tools: [JSON.parse(JSON.stringify(entry))] })).toBe(true)
+  const capabilities = parseExact(
+    '{"experimental":{"x":{"a":1e400}},"logging":{"b":[1e400]},"extensions":{"y":{"c":1}}}',
+  )
+  const said = checkHandshake("s", { serverInfo: {}, capabilities, instructions: undefined, members: undefined })
+  expect(said.capabilities).toEqual({ experimental: { x: {} }, logging: { b: [] }, extensions: { y: { c: 1 } } })
+  const { members } = checkHandshake("s", { ...said, members: { _meta: { progressToken: 2 ** 60 } } })
+  expect(members).toEqual({ _meta: {} })
 })
 
 test("valid definitions stay the same objects, with unknown members and their order [definitions:unchanged]", () => {
