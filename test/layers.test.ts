@@ -101,6 +101,7 @@ const WORLD = [
   "cli/mcp-render.ts",
   "cli/proxy.ts",
   "cli/ps.ts",
+  "cli/run-words.ts",
   "cli/run.ts",
   "cli/serve.ts",
   "cli/service.ts",

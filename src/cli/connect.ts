@@ -234,11 +234,13 @@ function clientCommand(
 /** Runs a client's own command that adds a server. Ignores its outcome: svc then writes what the file lacks. */
 async function runClientCommand(command: readonly string[] | undefined): Promise<void> {
   const [name, ...rest] = command ?? []
-  const program = name === undefined ? null : Bun.which(name)
+  const { env } = process
+  const program = name === undefined ? null : Bun.which(name, { PATH: env.PATH ?? "" })
   if (program === null) return
   try {
     const child = Bun.spawn({
       cmd: [program, ...rest],
+      env,
       stdin: "ignore",
       stdout: "ignore",
       stderr: "ignore",
