@@ -1,24 +1,8 @@
-/** `svc connect` and `svc disconnect`, as a user of several clients. */
+/** `svc connect` and `svc config import` beside a running svc, and what they say of the program itself. */
 import { expect, test } from "bun:test"
-import {
-  chmodSync,
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  utimesSync,
-  writeFileSync,
-} from "node:fs"
-import { dirname, join } from "node:path"
-import { eventually, freshEnv, freshFolder, readIfThere, runSvc, startSvc, typeSvc } from "./harness.ts"
-
-const inFolder =
-  (folder: string, env: Record<string, string> = {}) =>
-  (...args: string[]) =>
-    runSvc([...args, "--config-dir", folder], { ...freshEnv(folder), ...env }, "", folder)
+import { chmodSync, existsSync, readFileSync, utimesSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { eventually, freshEnv, freshFolder, readIfThere, startSvc, svcIn } from "./harness.ts"
 
 const CURSOR = `{
   // mine
@@ -32,216 +16,12 @@ const served = {
   mcpServers: { fs: { command: "npx", args: ["-y", "fs"], env: { API_KEY: "${KEY}" }, disabled: false } },
 }
 
-function home(files: Record<string, string>): string {
-  const folder = freshFolder()
-  for (const [name, text] of Object.entries({
-    "mcp.json": JSON.stringify(served),
-    ".env": "KEY=abcdef123456\n",
-    ...files,
-  })) {
-    mkdirSync(dirname(join(folder, name)), { recursive: true })
-    writeFileSync(join(folder, name), text)
-  }
-  return folder
-}
-
-test("a file that belongs to both the user and the project is listed once [cli:table]", async () => {
-  const folder = home({ ".cursor/mcp.json": CURSOR })
-  const { stdout } = await inFolder(folder, { COLUMNS: "80" })("connect", "--list")
-  expect(stdout.match(/^cursor .* ~\/\.cursor\/mcp\.json$/gm)?.length).toBe(1)
-  for (const line of stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80)
-})
-
-test("the change of a file on one long line is shown formatted, and written on one line [connect:shown]", async () => {
-  const line = JSON.stringify({
-    history: ["x".repeat(300)],
-    mcpServers: { other: { url: "https://other.example/mcp" } },
-  })
-  const folder = home({ ".cursor/mcp.json": line })
-  const { stdout } = await inFolder(folder)("connect", "cursor", "--dry-run", "--url", "http://127.0.0.1:1/mcp")
-  const changed = stdout.split("\n").filter((one) => /^[-+]/.test(one))
-  expect(changed).toContain('+       "url": "http://127.0.0.1:1/mcp"')
-  expect(changed.join("\n")).not.toContain("history")
-  expect(readFileSync(join(folder, ".cursor/mcp.json"), "utf8")).toBe(line)
-})
-
-test("connect shows the change, writes it with a backup, and undoes it byte for byte [connect:shown] [connect:undo] [connect:replace]", async () => {
-  const folder = home({ ".cursor/mcp.json": CURSOR })
-  const file = join(folder, ".cursor/mcp.json")
-  const svc = inFolder(folder)
-  const dry = await svc("connect", "cursor", "--replace", "--dry-run")
-  expect(dry.stdout).toContain('+     "svc": {')
-  expect(dry.stdout).toContain('-     "files"')
-  expect(dry.stdout).not.toContain("abcdef123456")
-  expect(await svc("connect", "cursor", "--replace")).toMatchObject({
-    code: 64,
-    stderr: "svc: no terminal to ask for confirmation; add --yes, or --dry-run to see the change\n",
-  })
-  expect(readFileSync(file, "utf8")).toBe(CURSOR)
-  const { shown } = await typeSvc(["connect", "cursor", "--config-dir", folder], { folder, answers: ["n"] })
-  expect(shown).toContain("connect Cursor to svc? [y/N]")
-  expect(readFileSync(file, "utf8")).toBe(CURSOR)
-  chmodSync(file, 0o640)
-  const done = await svc("connect", "cursor", "--replace", "--yes", "--json")
-  expect(JSON.parse(done.stdout)).toMatchObject({
-    client: "cursor",
-    scope: "user",
-    file,
-    name: "svc",
-    url: "http://127.0.0.1:3050/mcp",
-    replaced: ["files"],
-    changed: true,
-  })
-  expect(readFileSync(JSON.parse(done.stdout).backup, "utf8")).toBe(CURSOR)
-  const written = readFileSync(file, "utf8")
-  // The change is shown from the present file to the final one, without the steps between them.
-  const shownLines = (mark: string) =>
-    dry.stdout.split("\n").flatMap((line) => (line.startsWith(`${mark} `) ? [line.slice(2)] : []))
-  const masked = (text: string) => text.replace("abcdef123456", "[REDACTED]").split("\n")
-  const without = (text: string, other: string) => masked(text).filter((line) => !masked(other).includes(line))
-  expect(shownLines("-")).toEqual(without(CURSOR, written))
-  expect(shownLines("+")).toEqual(without(written, CURSOR))
-  expect(dry.stdout.match(/^@@/gm)).toHaveLength(1)
-  expect(written).toContain("// mine")
-  expect(written).toContain('"other": { "command": "npx", "args": ["-y", "other"] },')
-  expect(written).not.toContain("files")
-  expect(statSync(file).mode & 0o777).toBe(0o640)
-  expect((await svc("connect", "cursor", "--yes")).stdout).toContain("is already connected")
-  expect((await svc("connect", "--list")).stdout).toMatch(/cursor +connected +user/)
-  expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
-  expect(readFileSync(file, "utf8")).toBe(CURSOR)
-  expect((await svc("connect", "cursor", "--undo", "--yes")).stderr).toContain("svc has made no change of")
-})
-
-test("an undo keeps later edits elsewhere, and refuses where svc wrote [connect:undo]", async () => {
-  const folder = home({ ".cursor/mcp.json": CURSOR })
-  const file = join(folder, ".cursor/mcp.json")
-  const svc = inFolder(folder)
-  await svc("connect", "cursor", "--replace", "--yes")
-  const edited = readFileSync(file, "utf8").replace('"other":', '"renamed":')
-  writeFileSync(file, edited.replace("/mcp", "/mcp?preset=mine"))
-  expect(await svc("connect", "cursor", "--undo", "--yes")).toMatchObject({
-    code: 64,
-    stderr: expect.stringContaining("mcpServers.svc in "),
-  })
-  writeFileSync(file, edited)
-  expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
-  const after = readFileSync(file, "utf8")
-  expect(after).toContain("renamed")
-  expect(after).toContain('"files"')
-  expect(after).not.toContain("svc")
-})
-
-test("an undo brings servers back in their order, also after the client has written its file anew [connect:undo]", async () => {
-  const own = Object.fromEntries(["one", "two", "three"].map((name) => [name, { command: `${name}-mcp` }]))
-  const folder = home({
-    "mcp.json": JSON.stringify({ mcpServers: own }),
-    ".cursor/mcp.json": JSON.stringify({ mcpServers: own }),
-  })
-  const [file, svc] = [join(folder, ".cursor/mcp.json"), inFolder(folder)]
-  expect((await svc("connect", "cursor", "--replace", "--yes")).code).toBe(0)
-  writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), theme: "dark" }, null, 2))
-  expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
-  expect(JSON.stringify(JSON.parse(readFileSync(file, "utf8")))).toBe(
-    JSON.stringify({ mcpServers: own, theme: "dark" }),
-  )
-})
-
-test("a file that did not exist is created for its user alone, and removed by the undo; a link stays one [connect:undo]", async () => {
-  const folder = home({ "dotfiles/settings.json": "{}\n" })
-  mkdirSync(join(folder, ".gemini"))
-  symlinkSync(join(folder, "dotfiles/settings.json"), join(folder, ".gemini/settings.json"))
-  const svc = inFolder(folder)
-  const connected = await svc("connect", "windsurf", "--yes")
-  expect([connected.code, connected.stderr]).toEqual([
-    0,
-    expect.stringContaining("\nsvc is not running, so the client"),
-  ])
-  const file = join(folder, ".codeium/windsurf/mcp_config.json")
-  expect(JSON.parse(readFileSync(file, "utf8"))).toEqual({
-    mcpServers: { svc: { serverUrl: "http://127.0.0.1:3050/mcp" } },
-  })
-  expect(statSync(file).mode & 0o777).toBe(0o600)
-  expect((await svc("connect", "windsurf", "--undo", "--yes")).code).toBe(0)
-  expect(readIfThere(file)).toBeUndefined()
-  expect((await svc("connect", "gemini", "--yes")).code).toBe(0)
-  expect(lstatSync(join(folder, ".gemini/settings.json")).isSymbolicLink()).toBe(true)
-  expect(readFileSync(join(folder, "dotfiles/settings.json"), "utf8")).toContain('"type": "http"')
-  mkdirSync(join(folder, ".cursor"))
-  symlinkSync("../gone/cursor.json", join(folder, ".cursor/mcp.json"))
-  const [link, target] = [join(folder, ".cursor/mcp.json"), join(folder, "gone/cursor.json")]
-  expect((await svc("connect", "cursor", "--yes")).code).toBe(0)
-  expect([lstatSync(link).isSymbolicLink(), readFileSync(target, "utf8").includes("svc")]).toEqual([true, true])
-  expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
-  expect([lstatSync(link).isSymbolicLink(), readIfThere(target)]).toEqual([true, undefined])
-})
-
-test("a link of a project is named with its target, in the question and in the answers [connect:link]", async () => {
-  const folder = home({ "outside/other.json": "{}\n", "project/.vscode/note": "", "project/inner/real.json": "{}\n" })
-  const project = join(folder, "project")
-  const target = join(folder, "outside/other.json")
-  const svc = (...args: string[]) => runSvc([...args, "--config-dir", folder], freshEnv(folder), "", project)
-  const connect = (client: string, ...args: string[]) =>
-    svc("connect", client, "--scope", "project", "--url", "http://127.0.0.1:1/mcp", ...args)
-  symlinkSync("../outside/other.json", join(project, ".mcp.json"))
-  const shown = `${join(project, ".mcp.json")}, a link to ${target} outside of the project`
-  expect((await connect("claude-code", "--dry-run")).stdout).toStartWith(`${shown}\n`)
-  expect(readFileSync(target, "utf8")).toBe("{}\n")
-  const connected = await connect("claude-code", "--yes")
-  expect([connected.code, connected.stderr.startsWith(`${shown}\n`)]).toEqual([0, true])
-  expect(connected.stdout).toContain(`svc in ${shown}\n`)
-  const again = JSON.parse((await connect("claude-code", "--yes", "--json")).stdout)
-  expect([again.file, again.target]).toEqual([join(project, ".mcp.json"), target])
-  expect((await svc("connect", "claude-code", "--scope", "project", "--undo", "--yes")).stdout).toContain(
-    `restored ${shown}`,
-  )
-  // A folder may be the link, and the file need not exist.
-  symlinkSync("../outside", join(project, ".cursor"))
-  const beside = join(folder, "outside/mcp.json")
-  expect((await connect("cursor", "--yes")).stdout).toContain(`, a link to ${beside} outside of the project`)
-  expect(existsSync(beside)).toBe(true)
-  // Within the project, and for a file of the user, the target is named too; a file that is no link is not.
-  symlinkSync("../inner/real.json", join(project, ".vscode/mcp.json"))
-  expect((await connect("vscode", "--dry-run")).stdout).toContain(`, a link to ${join(project, "inner/real.json")}\n`)
-  mkdirSync(join(folder, ".gemini"))
-  symlinkSync("../outside/other.json", join(folder, ".gemini/settings.json"))
-  const user = ["--url", "http://127.0.0.1:1/mcp", "--dry-run"]
-  expect((await svc("connect", "gemini", ...user)).stdout).toContain(`settings.json, a link to ${target}\n`)
-  expect((await svc("connect", "windsurf", ...user)).stdout).not.toContain("a link to")
-})
-
-test.skipIf(process.platform === "win32")(
-  "a device or a pipe in place of a client's file is not opened [files:regular]",
-  async () => {
-    const folder = home({ ".cursor/mcp.json": CURSOR })
-    const project = join(folder, "project")
-    mkdirSync(join(project, ".vscode"), { recursive: true })
-    mkdirSync(join(project, ".gemini"))
-    symlinkSync("/dev/zero", join(project, ".mcp.json"))
-    Bun.spawnSync(["mkfifo", join(project, ".vscode/mcp.json"), join(folder, "named")])
-    symlinkSync(project, join(project, ".gemini/settings.json"))
-    const svc = (...args: string[]) => runSvc([...args, "--config-dir", folder], freshEnv(folder), "", project)
-    const listed = await svc("connect", "--list")
-    expect([listed.code, listed.stdout.match(/^cursor /gm)?.length]).toEqual([0, 1])
-    const imported = await svc("config", "import", "--project", "--yes", "--no-wait")
-    for (const file of [".mcp.json", ".vscode/mcp.json"])
-      expect(imported.stderr).toMatch(new RegExp(`${file}.*it is not a regular file`))
-    expect(readFileSync(join(folder, "mcp.json"), "utf8")).toContain("other")
-    for (const file of [join(project, ".mcp.json"), join(folder, "named")]) {
-      const { code, stderr } = await svc("config", "import", file, "--yes", "--no-wait")
-      expect([code === 0, stderr]).toEqual([false, expect.stringContaining("it is not a regular file")])
-    }
-    for (const client of ["claude-code", "vscode"]) {
-      const { code, stderr } = await svc("connect", client, "--scope", "project", "--yes")
-      expect([client, code === 0, stderr]).toEqual([client, false, expect.stringContaining("it is not a regular file")])
-    }
-    expect((await svc("doctor")).stderr).not.toContain("internal error")
-  },
-)
+const home = (files: Readonly<Record<string, string>>): string =>
+  freshFolder({ "mcp.json": JSON.stringify(served), ".env": "KEY=abcdef123456\n", ...files })
 
 test("what a killed connect left is undone, and removed by the next connect, serve and doctor --fix [connect:leftovers]", async () => {
   const folder = home({ ".cursor/mcp.json": CURSOR })
-  const [file, svc] = [join(folder, ".cursor/mcp.json"), inFolder(folder)]
+  const [file, svc] = [join(folder, ".cursor/mcp.json"), svcIn(folder)]
   const left = [".cursor/.mcp.json.0123456789ab.tmp", "backups/clients/.cursor-mcp.json.0123456789ab.tmp"]
   const leave = () => {
     for (const name of left) {
@@ -276,53 +56,9 @@ test("what a killed connect left is undone, and removed by the next connect, ser
   expect([readFileSync(file, "utf8"), JSON.parse(readFileSync(list, "utf8"))]).toEqual([CURSOR, { connections: [] }])
 })
 
-test("no undo writes a backup that was changed since, cut off or replaced over a client's file [connect:undo]", async () => {
-  for (const change of ["", "\n", "{}", '{"mcpServers":{"other":{"command":"x"}}}', undefined]) {
-    const folder = home({ ".cursor/mcp.json": CURSOR })
-    const [file, svc] = [join(folder, ".cursor/mcp.json"), inFolder(folder)]
-    const done = await svc("connect", "cursor", "--replace", "--yes", "--json")
-    const { backup } = JSON.parse(done.stdout)
-    const connected = readFileSync(file, "utf8")
-    rmSync(backup)
-    if (change === undefined) mkdirSync(backup)
-    else writeFileSync(backup, change)
-    const undone = await svc("connect", "cursor", "--undo", "--yes")
-    expect([undone.code, readFileSync(file, "utf8")]).toEqual([64, connected])
-    expect(undone.stderr).toContain(`the backup ${backup} cannot be read, or has been changed`)
-    rmSync(backup, { recursive: true })
-    writeFileSync(backup, CURSOR)
-    expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
-    expect(readFileSync(file, "utf8")).toBe(CURSOR)
-  }
-})
-
-test("a client's file that is malformed, or has another server with the name, is not changed [connect:untouched]", async () => {
-  const folder = home({
-    ".cursor/mcp.json": '{\n  "mcpServers": {,\n}',
-    ".codex/config.toml": "[mcp_servers.svc]\ncommand = 'x'\n",
-    ".config/opencode/opencode.json": '{"mcp":[{"mine":1}]}',
-  })
-  const svc = inFolder(folder)
-  const malformed = await svc("connect", "cursor", "--yes")
-  expect(malformed).toMatchObject({ code: 78, stderr: expect.stringContaining("mcp.json:2:18: not valid JSON") })
-  expect(readIfThere(join(folder, ".cursor/mcp.json"))).toBe('{\n  "mcpServers": {,\n}')
-  expect((await svc("connect", "codex", "--yes")).stderr).toContain("has another server named svc; choose another name")
-  expect((await svc("connect", "codex", "--name", "gateway", "--yes")).code).toBe(0)
-  expect(readIfThere(join(folder, ".codex/config.toml"))).toBe(
-    `[mcp_servers.svc]\ncommand = 'x'\n\n[mcp_servers.gateway]\nurl = "http://127.0.0.1:3050/mcp"\n`,
-  )
-  expect(await svc("connect", "opencode", "--yes")).toMatchObject({
-    code: 64,
-    stderr: expect.stringContaining("opencode.json: mcp must be an object with a member for each server"),
-  })
-  expect(readIfThere(join(folder, ".config/opencode/opencode.json"))).toBe('{"mcp":[{"mine":1}]}')
-  expect((await svc("connect", "cursed")).stderr).toContain("did you mean cursor?")
-  expect((await svc("connect", "windsurf", "--scope", "project")).stderr).toContain("has no file for a project")
-})
-
 test("a client that only starts commands, and --stdio, get svc proxy for this configuration [connect:formats]", async () => {
   const folder = home({})
-  const svc = inFolder(folder)
+  const svc = svcIn(folder)
   const { command } = JSON.parse((await svc("connect", "claude-desktop", "--yes", "--json")).stdout)
   expect(command.slice(1)).toEqual(["proxy", "--start", "--config-dir", folder])
   expect(JSON.parse(readIfThere(join(folder, ".config/Claude/claude_desktop_config.json")) ?? "")).toEqual({
@@ -347,7 +83,7 @@ test("a client that only starts commands, and --stdio, get svc proxy for this co
 test("if svc requires a token, the client gets its own, which is revoked with the entry [connect:token]", async () => {
   await using instance = await startSvc({ config: { mcpServers: {} }, flags: ["--auth"] })
   const { folder, url } = instance
-  const svc = inFolder(folder)
+  const svc = svcIn(folder)
   const tokens = async () => JSON.parse((await svc("auth", "token", "list", "--json")).stdout)
   const done = await svc("connect", "cursor", "--yes", "--json")
   expect(JSON.parse(done.stdout)).toMatchObject({ url: `${url}/mcp`, token: true })
@@ -377,29 +113,16 @@ test("if svc requires a token, the client gets its own, which is revoked with th
   expect(await tokens()).toMatchObject([{ name: "cursor" }])
 })
 
-test("svc uses the client's own command if nothing can be lost, and checks the file to see whether it worked [connect:own-command]", async () => {
-  const folder = home({ "bin/codex": '#!/bin/sh\nmkdir -p "$HOME/.codex"\necho "$@" >>"$HOME/ran"\n' })
-  chmodSync(join(folder, "bin/codex"), 0o755)
-  const svc = inFolder(folder, { PATH: `${join(folder, "bin")}:${process.env.PATH}` })
-  // This one succeeds without writing anything.
-  expect((await svc("connect", "codex", "--yes")).code).toBe(0)
-  const file = join(folder, ".codex/config.toml")
-  expect(readIfThere(join(folder, "ran"))).toBe("mcp add svc --url http://127.0.0.1:3050/mcp\n")
-  expect(readIfThere(file)).toBe('[mcp_servers.svc]\nurl = "http://127.0.0.1:3050/mcp"\n')
-  await svc("disconnect", "codex", "--yes")
-  writeFileSync(file, "# comments that the command would drop\n")
-  await svc("connect", "codex", "--yes")
-  expect(readIfThere(join(folder, "ran"))).toBe("mcp add svc --url http://127.0.0.1:3050/mcp\n")
-  expect(readIfThere(file)).toStartWith("# comments that the command would drop\n")
-})
-
 test("a running svc, config check and mcp add refuse svc as its own server [config:self]", async () => {
   await using instance = await startSvc({ config: { mcpServers: {} } })
   const { folder, url } = instance
-  const svc = inFolder(folder)
-  const added = await svc("mcp", "add", "self", "--url", url.replace("127.0.0.1", "localhost"))
-  expect(added.stderr + added.stdout).toContain("url is the address of this svc, which would serve itself")
-  instance.write({ mcpServers: { self: { url } } })
+  const svc = svcIn(folder)
+  const self = { url: url.replace("127.0.0.1", "localhost") }
+  expect(await svc("mcp", "add", "self", "--url", self.url)).toMatchObject({
+    code: 78,
+    stderr: expect.stringContaining("url is the address of this svc, which would serve itself"),
+  })
+  instance.write({ mcpServers: { self } })
   await instance.said("self is not loaded: url is the address of this svc")
   expect(await svc("config", "check")).toMatchObject({
     code: 78,
@@ -412,7 +135,24 @@ test("a running svc, config check and mcp add refuse svc as its own server [conf
 
 test("the entry has the address under which the running svc is published [connect:external]", async () => {
   await using instance = await startSvc({ config: {}, flags: ["--auth", "--external-url", "https://mcp.example.com"] })
-  const svc = inFolder(instance.folder)
+  const svc = svcIn(instance.folder)
   const { stdout } = await svc("connect", "windsurf", "--dry-run", "--json")
   expect(JSON.parse(stdout)).toMatchObject({ url: "https://mcp.example.com/mcp", token: true })
+})
+
+test("svc itself is not imported, at whatever address it answers [import:self]", async () => {
+  await using other = await startSvc({ config: { mcpServers: {} } })
+  const folder = freshFolder({
+    ".cursor/mcp.json": JSON.stringify({
+      mcpServers: {
+        here: { url: "http://localhost:3050/mcp" },
+        there: { url: `${other.url}/mcp?preset=work` },
+        proxy: { command: "/opt/svc", args: ["proxy", "--start"] },
+        real: { command: "real" },
+      },
+    }),
+  })
+  const { stdout } = await svcIn(folder)("config", "import", "--yes")
+  expect(stdout.match(/skipped: it is svc itself/g)?.length).toBe(3)
+  expect(stdout).toContain("imported real")
 })

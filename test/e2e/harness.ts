@@ -1,7 +1,7 @@
 /** Drives the built binary as a user does: with a fresh HOME, its own folder, real processes and a free port. */
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 
 export const ROOT = join(import.meta.dir, "..", "..")
 export const WINDOWS = process.platform === "win32"
@@ -74,9 +74,14 @@ export type Options = {
   readonly ready?: RegExp
 }
 
-/** Creates an empty folder that serves as HOME. */
-export function freshFolder(): string {
-  return mkdtempSync(join(tmpdir(), "svc-e2e-"))
+/** Creates a folder that serves as HOME, with these files. */
+export function freshFolder(files: Readonly<Record<string, string>> = {}): string {
+  const folder = mkdtempSync(join(tmpdir(), "svc-home-"))
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true })
+    writeFileSync(join(folder, name), text)
+  }
+  return folder
 }
 
 /** Removes a folder. Under Wine, Bun fails to remove one with its contents: the folder of temporary files goes as a whole. */
@@ -216,6 +221,15 @@ export async function runSvc(
   removeFolder(folder)
   return { code, stdout, stderr }
 }
+
+/** Returns a function that runs `svc` for the configuration in `folder`, which is also its home and working directory. */
+export const svcIn =
+  (folder: string, env: Readonly<Record<string, string>> = {}) =>
+  (...args: readonly string[]) =>
+    runSvc(args, { ...freshEnv(folder), SVC_CONFIG_DIR: folder, ...env }, "", folder)
+
+/** Returns the JSON that a command wrote. */
+export const json = async (run: Promise<{ readonly stdout: string }>) => JSON.parse((await run).stdout)
 
 /** Runs `svc` in a terminal, answers each question with the next of `answers`, and returns all output. */
 export async function typeSvc(

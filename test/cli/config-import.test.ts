@@ -1,21 +1,14 @@
 /** `svc config import`, in the home of a user of several clients. */
 import { expect, test } from "bun:test"
-import { mkdirSync, writeFileSync } from "node:fs"
-import { dirname, join } from "node:path"
-import { freshEnv, freshFolder, readIfThere, runSvc, startSvc, typeSvc } from "./harness.ts"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { freshFolder, readIfThere } from "../e2e/harness.ts"
+import { commandsIn } from "../run-command.ts"
 
-function home(files: Record<string, unknown>): string {
-  const folder = freshFolder()
-  for (const [name, value] of Object.entries(files)) {
-    mkdirSync(dirname(join(folder, name)), { recursive: true })
-    writeFileSync(join(folder, name), JSON.stringify(value))
-  }
-  return folder
-}
-const inFolder =
-  (folder: string) =>
-  (...args: string[]) =>
-    runSvc([...args, "--config-dir", join(folder, "svc")], freshEnv(folder), "", folder)
+const home = (files: Readonly<Record<string, unknown>>): string =>
+  freshFolder(Object.fromEntries(Object.entries(files).map(([name, value]) => [name, JSON.stringify(value)])))
+const svcIn = (home: string, answers?: readonly string[]) =>
+  commandsIn(join(home, "svc"), { home, ...(answers === undefined ? {} : { answers }) })
 const written = (folder: string) => JSON.parse(readIfThere(join(folder, "svc/mcp.json")) ?? "").mcpServers
 
 test("servers of all scopes are imported: equal ones once, different ones with the same name under a number [import:scopes] [import:names] [import:offer]", async () => {
@@ -28,7 +21,7 @@ test("servers of all scopes are imported: equal ones once, different ones with t
     ".cursor/mcp.json": { mcpServers: { documents: files("/a") } },
     ".gemini/settings.json": { mcpServers: { slow: { command: "slow", timeout: 5000 } } },
   })
-  const svc = inFolder(folder)
+  const svc = svcIn(folder)
   const dry = await svc("config", "import", "--dry-run")
   expect(dry.stdout).toMatch(/^NAME +STARTS +FROM +PROJECT +NOTE/)
   expect(dry.stdout).toMatch(/memory +memory +claude-code +\/work\/site/)
@@ -59,7 +52,7 @@ test("the projects that Claude Code knows have their own files, which --project 
   const project = join(folder, "site")
   const own = { projects: { [project]: {}, [join(folder, "gone")]: {}, relative: {} } }
   writeFileSync(join(folder, ".claude.json"), JSON.stringify(own))
-  const svc = inFolder(folder)
+  const svc = svcIn(folder)
   const without = await svc("config", "import", "--yes")
   expect(without.stderr).toContain(
     `not read: ${join(project, ".mcp.json")} (from the repositories of projects); --project also imports them\n`,
@@ -76,28 +69,11 @@ test("the question hides secrets from the user's own files, but nothing that may
   const folder = home({
     ".cursor/mcp.json": { mcpServers: { a: { command: "a", env }, b: { url: "https://b.example/mcp", headers } } },
   })
-  const { shown } = await typeSvc(["config", "import", "--config-dir", join(folder, "svc")], { folder, answers: ["n"] })
+  const { stderr: shown } = await svcIn(folder, ["n"])("config", "import")
   expect(shown).toContain("  a with API_KEY=••• NODE_OPTIONS=--require=./x.cjs MODE=fast\n")
   expect(shown).toContain("  connect to https://b.example/mcp with Authorization=•••\n")
   // The question replaces the table.
   expect(shown.match(/b\.example/g)).toHaveLength(1)
-})
-
-test("svc itself is not imported, at whatever address it answers [import:self]", async () => {
-  await using other = await startSvc({ config: { mcpServers: {} } })
-  const folder = home({
-    ".cursor/mcp.json": {
-      mcpServers: {
-        here: { url: "http://localhost:3050/mcp" },
-        there: { url: `${other.url}/mcp?preset=work` },
-        proxy: { command: "/opt/svc", args: ["proxy", "--start"] },
-        real: { command: "real" },
-      },
-    },
-  })
-  const { stdout } = await inFolder(folder)("config", "import", "--yes")
-  expect(stdout.match(/skipped: it is svc itself/g)?.length).toBe(3)
-  expect(stdout).toContain("imported real")
 })
 
 test("secrets go to .env, and prompted values are asked for once [import:secrets]", async () => {
@@ -109,10 +85,7 @@ test("secrets go to .env, and prompted values are asked for once [import:secrets
     ".config/Code/User/mcp.json": { servers: { linear } },
   }
   const folder = home(files)
-  const { shown } = await typeSvc(["config", "import", "--yes", "--config-dir", join(folder, "svc")], {
-    folder,
-    answers: ["typed$value"],
-  })
+  const { stderr: shown } = await svcIn(folder, ["typed$value"])("config", "import", "--yes")
   expect(shown).toContain("linear needs linear-key:")
   expect(shown).not.toContain("typed$value")
   expect(written(folder)).toMatchObject({
@@ -122,11 +95,11 @@ test("secrets go to .env, and prompted values are asked for once [import:secrets
   const dotenv = readIfThere(join(folder, "svc/.env")) ?? ""
   expect(dotenv).toContain("Bearer s3cret-value")
   expect(dotenv).toContain("typed$value")
-  expect((await inFolder(folder)("config", "import", "--dry-run")).stdout).toMatch(/vscode +same as linear/)
+  expect((await svcIn(folder)("config", "import", "--dry-run")).stdout).toMatch(/vscode +same as linear/)
   // Without a terminal.
   const quiet = home(files)
-  expect((await inFolder(quiet)("config", "import", "--yes")).stderr).toContain(
+  expect((await svcIn(quiet)("config", "import", "--yes")).stderr).toContain(
     "warning: linear needs LINEAR_LINEAR_KEY: set it in .env or in the environment\n",
   )
-  expect((await inFolder(quiet)("config", "check")).stdout).toContain("LINEAR_LINEAR_KEY")
+  expect((await svcIn(quiet)("config", "check")).stdout).toContain("LINEAR_LINEAR_KEY")
 })

@@ -1,15 +1,14 @@
 /** `svc mcp add`, `add-json` and `edit`, as people type and paste them. */
 import { expect, test } from "bun:test"
-import { readdirSync } from "node:fs"
 import { join } from "node:path"
-import { freshEnv, freshFolder, readIfThere, runSvc, startSvc } from "./harness.ts"
+import { freshFolder, readIfThere } from "../e2e/harness.ts"
+import { commandsIn, runCommand } from "../run-command.ts"
 
 function fresh() {
-  const folder = freshFolder()
-  const env = { ...freshEnv(folder), SVC_CONFIG_DIR: folder }
+  const home = freshFolder()
   return {
-    svc: (line: readonly string[], stdin?: string) => runSvc(line, env, stdin),
-    servers: () => JSON.parse(readIfThere(join(folder, "mcp.json")) ?? "{}").mcpServers,
+    svc: (line: readonly string[]) => runCommand(line, { home, env: { SVC_CONFIG_DIR: home } }),
+    servers: () => JSON.parse(readIfThere(join(home, "mcp.json")) ?? "{}").mcpServers,
   }
 }
 
@@ -34,36 +33,6 @@ test.each([
   const { svc, servers } = fresh()
   expect(await svc(line.split(" "))).toMatchObject({ code: 0, stdout: expect.stringMatching(/^added it \(/) })
   expect(servers()).toEqual({ it: server })
-})
-
-test("add-json reads stdin, names the keys that it leaves out, and refuses JSON that is not a server [cli:add:json]", async () => {
-  const { svc, servers } = fresh()
-  const config = { servers: { a: { command: "bun", foo: 1 }, b: { url: "https://b.example/mcp" } } }
-  expect(await svc(["mcp", "add-json", "-"], JSON.stringify(config))).toMatchObject({
-    code: 0,
-    stdout: expect.stringMatching(/^added a, b \(/),
-    stderr: "warning: a: foo is not imported\n",
-  })
-  expect(servers()).toEqual({ a: { command: "bun" }, b: { url: "https://b.example/mcp" } })
-  const keys = { comand: "y", requestTimout: 5, timeout: 5, enabledTools: [1] }
-  expect((await svc(["mcp", "add-json", "hints", JSON.stringify({ command: "bun", ...keys })])).stderr).toBe(
-    [
-      "warning: hints: comand is not imported; did you mean command?",
-      "warning: hints: requestTimout is not imported; did you mean requestTimeout?",
-      "warning: hints: timeout is not imported; requestTimeout and connectionTimeout are in milliseconds",
-      "warning: hints: enabledTools is not imported\n",
-    ].join("\n"),
-  )
-  for (const [given, message] of [
-    [['{"command":"x"}'], "the JSON has no name for the server"],
-    [["n", JSON.stringify(config)], "the JSON has several servers, each with its own name"],
-    [['{"hello":1}'], "the JSON has no server"],
-    [["n", '{"command":1}'], "n: command: "],
-    [["n", "{"], "not valid JSON"],
-  ] as const) {
-    const { code, stderr } = await svc(["mcp", "add-json", ...given])
-    expect([code, stderr]).toEqual([64, expect.stringContaining(message)])
-  }
 })
 
 test("a line that svc does not accept is answered with one that it accepts [cli:add] [cli:add:address] [cli:aliases]", async () => {
@@ -103,8 +72,8 @@ test("a line that svc does not accept is answered with one that it accepts [cli:
 
 test("svc accepts the OAuth flags and scopes of other clients, and removes several servers at once [cli:add]", async () => {
   const folder = freshFolder()
-  const env = { ...freshEnv(folder), SVC_CONFIG_DIR: folder, MCP_CLIENT_SECRET: "s3c$ret" }
-  const svc = (...line: string[]) => runSvc(["mcp", ...line], env)
+  const svcIn = commandsIn(folder, { env: { MCP_CLIENT_SECRET: "s3c$ret" } })
+  const svc = (...line: string[]) => svcIn("mcp", ...line)
   const flags = ["--client-id", "me", "--client-secret", "--callback-port", "8080"]
   const added = await svc("add", "it", "https://it.example/mcp", ...flags)
   expect([added.code, added.stderr]).toEqual([
@@ -135,19 +104,6 @@ test("svc warns of a command that is not found, and adds the server nevertheless
   expect((await svc(["mcp", "add", "typo", "npxx"])).stderr).toStartWith("warning: typo: command not found: npxx (")
   expect((await svc(["mcp", "add", "good", "bun"])).stderr).toBe("")
   expect(Object.keys(servers())).toEqual(["it", "other", "typo", "good"])
-})
-
-test("a running svc says once that a command is not found [cli:add]", async () => {
-  await using svc = await startSvc({ config: {} })
-  const added = await runSvc(["mcp", "add", "it", "npx -y it"], { SVC_CONFIG_DIR: svc.folder })
-  expect([added.stdout, added.stderr]).toEqual([
-    'added it; it does not start: command not found: "npx -y it" (put its arguments into "args")\n',
-    "",
-  ])
-  const narrow = await runSvc(["mcp", "add", "typo", "npxx"], { SVC_CONFIG_DIR: svc.folder, COLUMNS: "60" })
-  expect(narrow.stdout).toBe(
-    "added typo; it does not start: command not found: npxx (it\n  is not on the server's PATH; give its full path)\n",
-  )
 })
 
 test("typed values reach the server as typed, except references [cli:add:literal]", async () => {
@@ -224,21 +180,32 @@ test("edit takes the flags of add and keeps the rest [cli:edit:flags]", async ()
   })
 })
 
-test("a file that --config names must exist, unless serve may create it [cli:config:missing]", async () => {
-  const { svc } = fresh()
-  const folder = freshFolder()
-  const file = join(folder, "deep", "mpc.json")
-  for (const line of ["serve --port 0", "health --wait 5s", "mcp list", "mcp remove a", "proxy", "config check"]) {
-    const { code, stderr, stdout } = await svc([...line.split(" "), "--config", file])
-    expect([line, code, stdout, stderr]).toEqual([
-      line,
-      78,
-      "",
-      `svc: ${file} does not exist; check --config, or create it with \`svc serve --init --config FILE\`\n`,
-    ])
+test("add-json names the keys that it leaves out, and refuses JSON that is not a server [cli:add:json]", async () => {
+  const { svc, servers } = fresh()
+  const config = { servers: { a: { command: "bun", foo: 1 }, b: { url: "https://b.example/mcp" } } }
+  expect(await svc(["mcp", "add-json", JSON.stringify(config)])).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^added a, b \(/),
+    stderr: "warning: a: foo is not imported\n",
+  })
+  expect(servers()).toEqual({ a: { command: "bun" }, b: { url: "https://b.example/mcp" } })
+  const keys = { comand: "y", requestTimout: 5, timeout: 5, enabledTools: [1] }
+  expect((await svc(["mcp", "add-json", "hints", JSON.stringify({ command: "bun", ...keys })])).stderr).toBe(
+    [
+      "warning: hints: comand is not imported; did you mean command?",
+      "warning: hints: requestTimout is not imported; did you mean requestTimeout?",
+      "warning: hints: timeout is not imported; requestTimeout and connectionTimeout are in milliseconds",
+      "warning: hints: enabledTools is not imported\n",
+    ].join("\n"),
+  )
+  for (const [given, message] of [
+    [['{"command":"x"}'], "the JSON has no name for the server"],
+    [["n", JSON.stringify(config)], "the JSON has several servers, each with its own name"],
+    [['{"hello":1}'], "the JSON has no server"],
+    [["n", '{"command":1}'], "n: command: "],
+    [["n", "{"], "not valid JSON"],
+  ] as const) {
+    const { code, stderr } = await svc(["mcp", "add-json", ...given])
+    expect([code, stderr]).toEqual([64, expect.stringContaining(message)])
   }
-  expect(readdirSync(folder)).toEqual([])
-  expect(await svc(["config", "path", "--config", file])).toMatchObject({ code: 0, stdout: `${file}\n` })
-  await using instance = await startSvc({ folder, flags: ["--config", file, "--init"] })
-  expect(await svc(["mcp", "list", "--config", file, "--config-dir", instance.folder])).toMatchObject({ code: 0 })
 })
