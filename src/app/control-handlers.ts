@@ -4,6 +4,7 @@ import type { Backend } from "../backend/backend.ts"
 import { knownTools } from "../catalog/listing.ts"
 import { hidesEveryTool, toolRows, unknownOverrides } from "../catalog/tool-settings.ts"
 import { slugOf } from "../config/server-spec.ts"
+import { answerOAuthControl, type OAuthControlDeps } from "../features/oauth/upstream-oauth.ts"
 import type { InternalTools } from "../features/tools/internal-tools.ts"
 import { delay, systemClock, withTimeout } from "../lib/clock.ts"
 import { formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
@@ -17,7 +18,6 @@ import { isObject, type Params } from "../wire/message.ts"
 import { contextOffer } from "./context-offer.ts"
 import type { AdminInterface } from "./features.ts"
 import type { Runtime } from "./runtime.ts"
-import { answerOAuthControl, type OAuthControlDeps } from "./upstream-oauth.ts"
 
 export type ControlDeps = {
   readonly runtime: Runtime

@@ -9,6 +9,7 @@ import { REPLICA_HEADER } from "../config/server-spec.ts"
 import { matchesFilter } from "../config/tag-filter.ts"
 import type { Cluster } from "../features/cluster/cluster.ts"
 import type { OAuth } from "../features/oauth/oauth.ts"
+import { openUpstreamOAuth } from "../features/oauth/upstream-oauth.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { version } from "../lib/version.ts"
@@ -18,7 +19,6 @@ import { createToolPins, toolPinFiles } from "../store/tool-pins.ts"
 import { createRequestIds } from "../wire/frame.ts"
 import type { Logging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
-import { openUpstreamOAuth } from "./upstream-oauth.ts"
 
 export type Upstream = {
   readonly agent: Agent

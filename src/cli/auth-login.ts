@@ -3,11 +3,11 @@
  * runs.
  */
 import type { CommandDef } from "citty"
-import { answerOAuthControl, openUpstreamOAuth } from "../app/upstream-oauth.ts"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
 import { openBrowser } from "../commands/open-browser.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { AuthStatus, OAuth, StartedAuthorization } from "../features/oauth/oauth.ts"
+import { answerOAuthControl, openUpstreamOAuth } from "../features/oauth/upstream-oauth.ts"
 import { isAddress, isLoopback, plainHost } from "../lib/address.ts"
 import { formatDuration, systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"

@@ -1,6 +1,7 @@
 /** Finds out for `svc doctor` whether svc is signed in to a remote server, and whether it could be. */
-import { openUpstreamOAuth } from "../app/upstream-oauth.ts"
+
 import type { SignIn } from "../features/doctor/doctor-remotes.ts"
+import { openUpstreamOAuth } from "../features/oauth/upstream-oauth.ts"
 import { silentLog } from "../lib/log.ts"
 
 export const remoteSignIn: SignIn = {

@@ -1,12 +1,12 @@
 /** Sign-in to remote servers, shared by a running svc and `svc auth`. */
-import type { ServerSpec } from "../config/server-spec.ts"
-import { OAuth, type OAuthDeps } from "../features/oauth/oauth.ts"
-import { systemClock } from "../lib/clock.ts"
-import { RequestError } from "../lib/errors.ts"
-import { randomText } from "../lib/random.ts"
-import type { Paths } from "../store/paths.ts"
-import { openSecrets, type SecretStore } from "../store/secret-store.ts"
-import type { Params } from "../wire/message.ts"
+import type { ServerSpec } from "../../config/server-spec.ts"
+import { systemClock } from "../../lib/clock.ts"
+import { RequestError } from "../../lib/errors.ts"
+import { randomText } from "../../lib/random.ts"
+import type { Paths } from "../../store/paths.ts"
+import { openSecrets, type SecretStore } from "../../store/secret-store.ts"
+import type { Params } from "../../wire/message.ts"
+import { OAuth, type OAuthDeps } from "./oauth.ts"
 
 /**
  * Opens OAuth with its store of tokens. `shared`: the store of a cluster. `replica`: the id of this replica. Without `paths`,
