@@ -4,8 +4,6 @@ import type { Backend } from "../backend/backend.ts"
 import { knownTools } from "../catalog/listing.ts"
 import { hidesEveryTool, toolRows, unknownOverrides } from "../catalog/tool-settings.ts"
 import { slugOf } from "../config/server-spec.ts"
-import { answerOAuthControl, type OAuthControlDeps } from "../features/oauth/upstream-oauth.ts"
-import type { InternalTools } from "../features/tools/internal-tools.ts"
 import { delay, systemClock, withTimeout } from "../lib/clock.ts"
 import { formatIssue, RequestError, UnavailableError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
@@ -16,7 +14,7 @@ import type { ControlDispatch } from "../serve/control-socket.ts"
 import { reportAt } from "../serve/health.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { contextOffer } from "./context-offer.ts"
-import type { AdminInterface } from "./features.ts"
+import { type AdminInterface, answerOAuthControl, type InternalTools } from "./features.ts"
 import type { Runtime } from "./runtime.ts"
 
 export type ControlDeps = {
@@ -195,7 +193,7 @@ async function settled(agent: Runtime["agent"], names: readonly string[], ms: nu
   if (ms > 0) await withTimeout(systemClock, ms, Promise.all(attempts))
 }
 
-const oauthControlDeps = (runtime: Runtime): OAuthControlDeps => ({
+const oauthControlDeps = (runtime: Runtime): Parameters<typeof answerOAuthControl>[0] => ({
   oauth: runtime.oauth,
   find: (name) => findBackends(runtime, name)[0].spec,
   all: () => runtime.agent.all().map(({ spec }) => spec),

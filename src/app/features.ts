@@ -1,11 +1,30 @@
 /**
- * The features of a running svc. Each is imported here when it is on, and fills ports of the core: no other file of app/ names a
- * file of a feature.
+ * The features of a running svc. Each is imported here when it is on, and fills ports of the core: other files of app/ that need a
+ * feature take it from here.
  */
+import type { Cluster } from "../features/cluster/cluster.ts"
+import type { OAuth } from "../features/oauth/oauth.ts"
+import { answerOAuthControl, openUpstreamOAuth } from "../features/oauth/upstream-oauth.ts"
 import type { AdminInterface } from "../features/rest/admin-interface.ts"
+import { fileLimitWarning } from "../features/system/file-limit.ts"
+import { takeSdEnvironment } from "../features/system/sd-environment.ts"
+import type { SdNotify } from "../features/system/sd-notify.ts"
+import type { InternalTools } from "../features/tools/internal-tools.ts"
+import { systemClock } from "../lib/clock.ts"
 import { ADMIN_SCOPE } from "../serve/challenge.ts"
+import type { Paths } from "../store/paths.ts"
+import type { Logging } from "./logging.ts"
+import { type ServeOptions, sharedOptions } from "./serve-options.ts"
 
-export type { AdminInterface }
+export type { AdminInterface, Cluster, InternalTools, OAuth, SdNotify }
+export { answerOAuthControl, fileLimitWarning, openUpstreamOAuth }
+
+/** Joins the cluster of `--cluster`; undefined without it. Rejects with a RequestError (usage) if its Redis cannot be used. */
+export async function openCluster(options: ServeOptions, logging: Logging): Promise<Cluster | undefined> {
+  if (options.cluster === undefined) return undefined
+  const { openCluster } = await import("../features/cluster/cluster.ts")
+  return openCluster(options.cluster, sharedOptions(options), logging)
+}
 
 type Admin = ConstructorParameters<typeof AdminInterface>
 
@@ -19,4 +38,31 @@ export async function openAdmin(deps: Admin[0], options: Admin[1]): Promise<Admi
 export async function openIssuerClient(issuer: string, metadataUrl: string | undefined) {
   const { createIssuerClient } = await import("../features/oauth/issuer-client.ts")
   return createIssuerClient({ issuer, scope: ADMIN_SCOPE, metadataUrl, fetch: (url, init) => fetch(url, init) })
+}
+
+type Tools = Parameters<typeof import("../features/tools/internal-tools.ts").openInternalTools>
+
+/** Opens svc's own tools. */
+export async function openTools(...tools: Tools): Promise<InternalTools> {
+  const { openInternalTools } = await import("../features/tools/internal-tools.ts")
+  return openInternalTools(...tools)
+}
+
+/**
+ * Takes the variables of systemd out of the environment, and returns the function that opens notifications to it. That resolves with
+ * undefined if systemd did not start svc.
+ */
+export function takeNotifications(): (onfail: (reason: string) => void) => Promise<SdNotify | undefined> {
+  const settings = takeSdEnvironment(process.env, process.pid)
+  return async (onfail) => {
+    if (settings === undefined) return undefined
+    const { openSdNotify } = await import("../features/system/sd-notify.ts")
+    return openSdNotify(settings, systemClock, onfail)
+  }
+}
+
+/** Returns the files that killed commands have left beside the files of clients. */
+export async function findLeftovers(paths: Paths): Promise<readonly string[]> {
+  const { findClientTemporaries } = await import("../features/connect/connections.ts")
+  return findClientTemporaries(paths, systemClock.now())
 }

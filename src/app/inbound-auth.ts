@@ -1,5 +1,4 @@
 import { join } from "node:path"
-import type { Cluster } from "../features/cluster/cluster.ts"
 import { systemClock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -18,6 +17,7 @@ import {
 } from "../store/client-tokens.ts"
 import type { Paths } from "../store/paths.ts"
 import { watchFiles } from "../store/watch.ts"
+import type { Cluster } from "./features.ts"
 import { createRefusedLogins } from "./refused-logins.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"

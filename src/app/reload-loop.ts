@@ -3,8 +3,6 @@ import { closeSync, constants, openSync } from "node:fs"
 import { dirname } from "node:path"
 import type { Applied } from "../agent/agent.ts"
 import { createReload, type ReloadResult } from "../agent/reload.ts"
-import type { SdNotify } from "../features/system/sd-notify.ts"
-import type { InternalTools } from "../features/tools/internal-tools.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
@@ -16,6 +14,7 @@ import { recoverTrials } from "../store/transaction.ts"
 import { type Watch, watchFiles } from "../store/watch.ts"
 import { createCatalogAnswers } from "./catalog-answers.ts"
 import { createControlDispatch, findBackends } from "./control-handlers.ts"
+import { type InternalTools, openTools, type SdNotify } from "./features.ts"
 import type { HttpService } from "./http-service.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
@@ -92,12 +91,10 @@ export async function startReloadLoop(
   let opened: Promise<InternalTools> | undefined
   // Imported at the first call, so that a start without internal tools does not load them.
   const tools = (): Promise<InternalTools> => {
-    opened ??= import("../features/tools/internal-tools.ts").then(({ openInternalTools }) =>
-      openInternalTools(runtime, paths, world, () => {
-        watcher?.acknowledge()
-        return reloadAudited()
-      }),
-    )
+    opened ??= openTools(runtime, paths, world, () => {
+      watcher?.acknowledge()
+      return reloadAudited()
+    })
     return opened
   }
   const { internalTools, confirmInstalls, confirmEdits } = options

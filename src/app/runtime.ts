@@ -3,7 +3,6 @@
  * nothing.
  */
 
-import type { Cluster } from "../features/cluster/cluster.ts"
 import { systemClock } from "../lib/clock.ts"
 import { version } from "../lib/version.ts"
 import type { ProcessFacts } from "../report/health.ts"
@@ -11,8 +10,9 @@ import { Metrics } from "../report/metrics.ts"
 import type { Paths } from "../store/paths.ts"
 import { type AuditLog, openAuditLog } from "./audit-log.ts"
 import { type ClientSessions, openClientSessions } from "./client-sessions.ts"
+import { type Cluster, openCluster } from "./features.ts"
 import { type Logging, openLogFile, openLogging } from "./logging.ts"
-import { type ServeOptions, sharedOptions } from "./serve-options.ts"
+import type { ServeOptions } from "./serve-options.ts"
 import { type OpenReaper, openUpstream, type Upstream } from "./upstream.ts"
 
 export type Runtime = Logging &
@@ -40,14 +40,7 @@ export async function createRuntime(
   const startedAt = systemClock.now()
   const logFile = options.logFile === undefined ? undefined : await openLogFile(options.logFile)
   const logging = openLogging(options, paths, logFile)
-  const cluster =
-    options.cluster === undefined
-      ? undefined
-      : await (await import("../features/cluster/cluster.ts")).openCluster(
-          options.cluster,
-          sharedOptions(options),
-          logging,
-        )
+  const cluster = await openCluster(options, logging)
   const upstream = await openUpstream(options, paths, logging, cluster, openReaper)
   const auditLog = await openAuditLog(options, logging)
   const metrics = options.metrics ? new Metrics() : undefined

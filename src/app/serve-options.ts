@@ -3,7 +3,6 @@ import { resolve } from "node:path"
 import { parseResultBudget, RESULT_BUDGET_FORM, type ResultBudget } from "../config/result-budget.ts"
 import { formatFilterProblem, parseFilter, type TagFilter } from "../config/tag-filter.ts"
 import { TOOL_LISTINGS } from "../config/tool-listing.ts"
-import type { ToolChoice } from "../features/tools/tool.ts"
 import { isLoopback } from "../lib/address.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { LOG_LEVELS } from "../lib/log.ts"
@@ -394,9 +393,9 @@ function readFilter(text: string | undefined): TagFilter {
 }
 
 /** Repeats the choices of the tools, because svc loads the tools only if they are used. */
-const TOOL_CHOICES = ["all", "safe", "discovery", "installation", "management"] as const satisfies readonly ToolChoice[]
+const TOOL_CHOICES = ["all", "safe", "discovery", "installation", "management"] as const
 
-function toolChoiceOf(word: string): ToolChoice {
+function toolChoiceOf(word: string): (typeof TOOL_CHOICES)[number] {
   const choice = TOOL_CHOICES.find((one) => one === word)
   if (choice !== undefined) return choice
   throw usageError(

@@ -1,8 +1,5 @@
 /** Runs `svc serve`, from the first line of the log to the end of the last child. */
 
-import { fileLimitWarning } from "../features/system/file-limit.ts"
-import { takeSdEnvironment } from "../features/system/sd-environment.ts"
-import type { SdNotify } from "../features/system/sd-notify.ts"
 import { delay, every, systemClock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
@@ -12,6 +9,7 @@ import { makePrivateFolder, removeAll } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { announceRunning, runningFolder, type Starter } from "../store/running.ts"
 import { MAX_SESSIONS } from "./client-sessions.ts"
+import { fileLimitWarning, findLeftovers, type SdNotify, takeNotifications } from "./features.ts"
 import { showStart } from "./first-screen.ts"
 import { startHttp } from "./http-service.ts"
 import { createRuntime, type Runtime } from "./runtime.ts"
@@ -29,18 +27,13 @@ export async function runService(options: ServeOptions, paths: Paths, start: Ser
   // First, so that the cause is reported before its consequences.
   if (!options.demo && options.transport === "http") makePrivateFolder(paths.directory)
   // Before anything reads the environment for the servers.
-  const sd = takeSdEnvironment(process.env, process.pid)
+  const openNotify = takeNotifications()
   const runtime = await createRuntime(options, options.demo ? undefined : paths)
   process.on("unhandledRejection", runtime.onbug)
   process.on("uncaughtException", runtime.onbug)
   // From here on the first signal stops gracefully, and the second at once.
   const interrupts = watchInterrupts(process.platform === "win32" ? WINDOWS_STOP_SIGNALS : STOP_SIGNALS)
-  const notify =
-    sd === undefined
-      ? undefined
-      : (await import("../features/system/sd-notify.ts")).openSdNotify(sd, systemClock, (reason) =>
-          runtime.log.warn(reason),
-        )
+  const notify = await openNotify((reason) => runtime.log.warn(reason))
   try {
     return await Promise.race([serveUntil(runtime, options, paths, start, interrupts, notify), interrupts.forced])
   } finally {
@@ -54,11 +47,8 @@ export async function runService(options: ServeOptions, paths: Paths, start: Ser
 /** Records the configuration, and removes files of killed processes and of configurations that are gone. Runs after the start, which need not wait. */
 async function sweepConfigurations(paths: Paths, log: Log): Promise<void> {
   try {
-    const [{ noteConfiguration, sweepGone }, { findClientTemporaries }] = await Promise.all([
-      import("../store/gone-configurations.ts"),
-      import("../features/connect/connections.ts"),
-    ])
-    removeAll(findClientTemporaries(paths, systemClock.now()))
+    const { noteConfiguration, sweepGone } = await import("../store/gone-configurations.ts")
+    removeAll(await findLeftovers(paths))
     noteConfiguration(paths)
     for (const file of await sweepGone(paths, systemClock.now()))
       log.info(`removed logs and sessions of a configuration that is gone: ${file}`)
