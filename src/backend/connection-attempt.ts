@@ -135,6 +135,7 @@ export class ConnectionAttempt {
     this.connection = new Connection(spec.name, deps.ids, deps.clock, {
       owner: hooks.owner,
       callerOfTask: (task) => hooks.callerOfTask?.(task, this.era),
+      ping: (timeout) => this.ping(timeout),
       onrecovered: () => hooks.onrecovered?.(),
       onprotocolerror: (text) => this.logProtocolError(text),
       onnotification: (method, params, caller) => {

@@ -21,6 +21,7 @@ const open = (transport: Partial<ClientTransport> = {}, owner?: Caller) => {
     owner,
     callerOfTask: (id) => (id === "t1" ? ann.caller : undefined),
     onprotocolerror: (text) => void reported.push(text),
+    ping: (timeout) => connection.ask("ping", {}, timeout).then(() => undefined),
     onnotification: (method, _params, caller) => void heard.push([caller, method]),
   })
   connection.attach({
@@ -513,6 +514,22 @@ describe("a large answer that has not ended", () => {
       const other = request(() => encode(rest))
       offer(HEAD.first(other.number))?.end()
       expect(await other.ended).toStartWith("s: sent ")
+    }
+  })
+
+  test("is followed by a ping if its request ends first, so that no answer to a call is taken for its rest", () => {
+    for (const [transport, pings] of [
+      [{}, 1],
+      [{ abandon: () => undefined }, 0],
+    ] as const) {
+      open(transport)
+      sent = []
+      const [waiting, passing] = [request(), request()]
+      offer(HEAD.first(passing.number))
+      connection.cancel(waiting.number, new Error("cancelled"))
+      expect(sent.filter(({ method }) => method === "ping")).toEqual([])
+      connection.cancel(passing.number, new Error("cancelled"))
+      expect(sent.filter(({ method }) => method === "ping")).toHaveLength(pings)
     }
   })
 
