@@ -31,63 +31,92 @@ export type ReloadDeps = {
 export type ReloadResult = { readonly applied: Applied | undefined; readonly issues: readonly Issue[] }
 
 /** Returns the function that reloads. It is synchronous, so that two reloads never overlap. */
-export function createReload({ agent, instances, log, paths, read, world }: ReloadDeps): () => ReloadResult {
-  let dotenv: Environment = {}
-  let presets = ""
-  let reported = ""
-  let last: LastValid | undefined
-  const report = (issues: readonly Issue[]) => {
-    const text = issues.map(formatIssue).join("\n")
-    if (text === reported) return
-    reported = text
-    for (const issue of issues) log[issue.severity === "error" ? "error" : "warn"](formatIssue(issue))
-  }
-  return () => {
+export function createReload(deps: ReloadDeps): () => ReloadResult {
+  const reload = new Reload(deps)
+  return () => reload.run()
+}
+
+// ---
+
+class Reload {
+  /** The last valid content of each file. */
+  private dotenv: Environment = {}
+  private presets = ""
+  private plan: LastValid | undefined
+  /** The issues that were logged last. */
+  private logged = ""
+
+  constructor(private readonly deps: ReloadDeps) {}
+
+  run(): ReloadResult {
+    const { agent, paths, read } = this.deps
     const issues: Issue[] = []
     try {
       const texts = read()
       // A broken or unreadable `.env` or presets.json is refused alone.
-      const attempt = (file: string, load: () => void) => {
-        try {
-          load()
-        } catch (error) {
-          if (!(error instanceof ConfigError || error instanceof UnavailableError)) throw error
-          issues.push(...issuesOf(error, file))
-        }
-      }
-      attempt(paths.dotenv, () => {
-        dotenv = parseDotenv(texts.dotenv() ?? "", paths.dotenv)
-      })
-      attempt(paths.presets, () => {
-        const text = texts.presets()
-        const loaded = readPresets(parseDocument(text ?? "{}", paths.presets))
-        issues.push(...loaded.issues)
-        if (presets !== (text ?? "")) agent.setPresets(loaded.presets)
-        presets = text ?? ""
-      })
-      const text = texts.config()
-      // At the start, a missing file is an empty document. Later, an editor may be about to put a new file in its place.
-      if (text === undefined ? last !== undefined : text.trim() === "") throw emptyDocument(text, paths.file)
-      const document = parseDocument(text ?? "", paths.file)
-      const { plan: planned, templates } = planDocument(document, { ...world, dotenv }, last)
-      const whole = { ...planned, issues: [...issues, ...planned.issues] }
-      const applied = instances.update(whole, templates)
-      last = {
-        servers: new Map(planned.specs.map((spec) => [spec.name, spec])),
-        templates: new Map([...templates.named, ...templates.fixed].map(({ name, config }) => [name, config])),
-      }
-      report(whole.issues)
-      return { applied, issues: whole.issues }
+      issues.push(...issuesIn(paths.dotenv, () => this.readDotenv(texts)))
+      issues.push(...issuesIn(paths.presets, () => this.readPresets(texts)))
+      const { applied, found } = this.update(texts.config(), issues)
+      this.log(found)
+      return { applied, issues: found }
     } catch (error) {
       const all = [...issues, ...issuesOf(error, paths.file)]
       agent.refuse(all)
-      report(all)
+      this.log(all)
       return { applied: undefined, issues: all }
     }
   }
+
+  // ---
+
+  private readDotenv(texts: DocumentTexts): readonly Issue[] {
+    const { paths } = this.deps
+    this.dotenv = parseDotenv(texts.dotenv() ?? "", paths.dotenv)
+    return []
+  }
+
+  private readPresets(texts: DocumentTexts): readonly Issue[] {
+    const { agent, paths } = this.deps
+    const text = texts.presets()
+    const { presets, issues } = readPresets(parseDocument(text ?? "{}", paths.presets))
+    if (this.presets !== (text ?? "")) agent.setPresets(presets)
+    this.presets = text ?? ""
+    return issues
+  }
+
+  /** Applies the text of the configuration. Throws a ConfigError if it cannot be used. */
+  private update(text: string | undefined, before: readonly Issue[]) {
+    const { instances, paths, world } = this.deps
+    // At the start, a missing file is an empty document. Later, an editor may be about to put a new file in its place.
+    if (text === undefined ? this.plan !== undefined : text.trim() === "") throw emptyDocument(text, paths.file)
+    const document = parseDocument(text ?? "", paths.file)
+    const { plan, templates } = planDocument(document, { ...world, dotenv: this.dotenv }, this.plan)
+    const found = [...before, ...plan.issues]
+    const applied = instances.update({ ...plan, issues: found }, templates)
+    this.plan = {
+      servers: new Map(plan.specs.map((spec) => [spec.name, spec])),
+      templates: new Map([...templates.named, ...templates.fixed].map(({ name, config }) => [name, config])),
+    }
+    return { applied, found }
+  }
+
+  private log(issues: readonly Issue[]): void {
+    const text = issues.map(formatIssue).join("\n")
+    if (text === this.logged) return
+    this.logged = text
+    for (const issue of issues) this.deps.log[issue.severity === "error" ? "error" : "warn"](formatIssue(issue))
+  }
 }
 
-// ---
+/** Reads a file; returns its issues. */
+function issuesIn(file: string, load: () => readonly Issue[]): readonly Issue[] {
+  try {
+    return load()
+  } catch (error) {
+    if (!(error instanceof ConfigError || error instanceof UnavailableError)) throw error
+    return issuesOf(error, file)
+  }
+}
 
 function emptyDocument(text: string | undefined, file: string): ConfigError {
   const what = text === undefined ? "the file is gone" : "not valid JSON: the file is empty"
