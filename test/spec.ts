@@ -2469,7 +2469,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a wrong address shows only when a load balancer sends an answer to another replica than the one that asked",
   },
   "cluster:silent": {
-    says: "requests that were forwarded to a replica that hangs fail once, with an error or the end of their stream, as soon as that replica is known to be gone; a replica that was itself suspended, or could not hear the others, does not treat them as gone",
+    says: "requests that were forwarded to a replica that hangs fail once, with an error or the end of their stream, as soon as that replica is known to be gone; a replica that was itself suspended, or could not hear the others, does not treat them as gone; until then, they delay no request to another replica",
     from: "choice",
     why: "a machine that hangs accepts connections, and would hold calls forever",
   },

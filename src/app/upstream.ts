@@ -1,7 +1,7 @@
 import { Agent } from "../agent/agent.ts"
 import { Instances } from "../agent/instances.ts"
 import { createEraCache } from "../backend/era-cache.ts"
-import { HttpClient, proxyFor } from "../backend/http-client.ts"
+import { openRemoteClient } from "../backend/http-client.ts"
 import { createReaper, type Reaper } from "../backend/reaper.ts"
 import { ChildOutputLogger } from "../backend/stderr.ts"
 import { StdioTransport } from "../backend/stdio.ts"
@@ -75,11 +75,7 @@ export async function openUpstream(
     pins,
     credentials: (spec, launch) => oauth.credentials(spec, launch),
     openClient(url) {
-      const { protocol } = proxyFor(new URL(url), process.env) ?? {}
-      // Only fetch can put a TLS connection into one to the proxy.
-      if (protocol === "https:")
-        return { fetch: (target, init) => fetch(target, { ...init, timeout: false } as RequestInit), close() {} }
-      const client = new HttpClient(url, { clock: systemClock, env: process.env })
+      const client = openRemoteClient(url, { clock: systemClock, env: process.env })
       return {
         close: () => client.close(),
         // Each call has a timeout of its own. A call to a server that another replica runs ends when that replica is gone.

@@ -37,6 +37,23 @@ export type HttpClientOptions = {
   readonly env: Readonly<Record<string, string | undefined>>
   /** The most connections for requests that are not urgent. */
   readonly limit?: number
+  /** Whether all requests are those of one user, so that cookies are kept. */
+  readonly keepsCookies?: boolean
+}
+
+/** What sends requests to one origin. */
+export type RemoteClient = {
+  readonly fetch: RemoteFetch
+  /** Closes its connections. */
+  close(): void
+}
+
+/** Returns the client for the origin of an address. */
+export function openRemoteClient(url: string, options: HttpClientOptions): RemoteClient {
+  // Only fetch can put a TLS connection into one to the proxy.
+  return proxyFor(new URL(url), options.env)?.protocol === "https:"
+    ? { fetch: (target, init) => fetch(target, { ...init, timeout: false } as RequestInit), close() {} }
+    : new HttpClient(url, options)
 }
 
 /** The most connections to one server. */
@@ -127,7 +144,7 @@ export class HttpClient {
 
   private keepCookies(response: RemoteResponse, url: URL): RemoteResponse {
     const lines = response.cookies
-    if (lines.length > 0) this.cookies.take(lines, url)
+    if (lines.length > 0 && this.options.keepsCookies !== false) this.cookies.take(lines, url)
     return response
   }
 
@@ -157,7 +174,7 @@ export class HttpClient {
   /** Resolves when a connection is free for the request, and counted as busy. */
   private turn(isUrgent: boolean, signal: AbortSignal | undefined): Promise<void> {
     const queue = isUrgent ? this.urgent : this.waiting
-    if (queue.size >= MAX_WAITING) throw new BusyError()
+    if (queue.size >= MAX_WAITING) throw new BusyError(this.limit)
     const signals = [this.stopped.signal, ...(signal === undefined ? [] : [signal])]
     return new Promise((resolve, reject) => {
       const leave = () => {
@@ -289,8 +306,8 @@ export class HttpClient {
 /** Too many requests wait for a connection to the server. */
 class BusyError extends Error {
   readonly code = "EBUSY"
-  constructor() {
-    super(`${MAX_CONNECTIONS} requests are in flight, and ${MAX_WAITING} wait`)
+  constructor(limit: number) {
+    super(`${limit} requests are in flight, and ${MAX_WAITING} wait`)
   }
 }
 

@@ -37,6 +37,7 @@ import { createForward, createPassOn } from "./forward.ts"
 import { type LeavingParts, type LeavingTimes, leaveCluster } from "./leave-cluster.ts"
 import { openRedisState } from "./redis-state.ts"
 import { createReplicaAccess } from "./replica-access.ts"
+import { ReplicaClients } from "./replica-clients.ts"
 import { ReplicaReach } from "./replica-reach.ts"
 import { type OtherReplica, type ReplicaLoad, Replicas } from "./replicas.ts"
 import { ServerChanges } from "./server-changes.ts"
@@ -109,6 +110,7 @@ export class Cluster {
   readonly leaving: { -readonly [K in keyof Leaving]: Leaving[K] }
   /** Decides which replica runs the servers with `"replicas": "one"`; undefined until `openLeases`. */
   leases: ServerLeases | undefined
+  private readonly clients: ReplicaClients
   private readonly reach: ReplicaReach
   private readonly drift: ConfigurationDrift
   private readonly startedAt = systemClock.now()
@@ -132,7 +134,12 @@ export class Cluster {
     this.sealer = keys.sealer
     this.mark = keys.mark
     const { id } = replicas
-    const reach = new ReplicaReach({ replicas, mark: this.mark, clock, log, send })
+    const clients = new ReplicaClients({ clock: systemClock, env: process.env }, () =>
+      replicas.living().map(({ address: place }) => place),
+    )
+    this.clients = clients
+    const { send, probe } = clients
+    const reach = new ReplicaReach({ replicas, mark: this.mark, clock, log, send: probe })
     this.reach = reach
     this.drift = watchConfigurations(replicas, clock, log)
     this.settings = flagDigests(flags)
@@ -347,6 +354,7 @@ export class Cluster {
     this.reach.close()
     this.keys.close()
     await withTimeout(systemClock, GOODBYE_MS, this.replicas.close())
+    this.clients.close()
     this.state.close()
   }
 
@@ -436,7 +444,3 @@ function reachable(listening: URL): string {
 }
 
 const nowIso = (): string => new Date(systemClock.now()).toISOString()
-
-// A call has a timeout of its own.
-const send = (target: string, init: RequestInit): Promise<Response> =>
-  fetch(target, { ...init, decompress: false, timeout: false } as RequestInit)
