@@ -11,12 +11,12 @@ import { viewFor } from "../call/ready.ts"
 import type { Route, View } from "../catalog/catalog.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
 import { isLazyTool } from "../features/search/lazy-tools.ts"
+import { toolboxFor } from "../features/tools/client-tools.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { JournalLine } from "../lib/journal.ts"
 import { escaped } from "../lib/log.ts"
 import type { Era } from "../wire/era.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
-import { toolboxFor } from "./internal-call.ts"
 import { type Mask, maskAndCut, maskArguments } from "./masked-arguments.ts"
 
 export type AuditOptions = {

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
-import type { Toolbox } from "../../src/features/tools/toolbox.ts"
-import { callInternalTool } from "../../src/session/internal-call.ts"
-import type { Params } from "../../src/wire/message.ts"
-import { fakeClient, fakeExchange, fakeGateway } from "../fakes.ts"
+import { callInternalTool } from "../../../src/features/tools/client-tools.ts"
+import type { Toolbox } from "../../../src/features/tools/toolbox.ts"
+import type { Params } from "../../../src/wire/message.ts"
+import { fakeClient, fakeExchange, fakeGateway } from "../../fakes.ts"
 
 /** Asks a person through a client that answers the form with `answer`. Returns whether they agreed, and the form. */
 async function ask(answer: unknown) {

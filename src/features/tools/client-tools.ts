@@ -1,15 +1,15 @@
 /** Runs svc's own tools for a client: connects confirmations, progress and cancellation, and answers in the client's era. */
 
-import { PeerError } from "../backend/peer-error.ts"
-import { type Answer, resultAnswer } from "../call/answer.ts"
-import { type Client, type Exchange, missingCapability } from "../call/client.ts"
-import type { ClientCall, Gateway } from "../call/ports.ts"
-import type { Scope } from "../catalog/scope.ts"
-import type { Person } from "../features/tools/tool.ts"
-import type { Toolbox } from "../features/tools/toolbox.ts"
-import { withDoubles } from "../lib/json.ts"
-import { asText, isId, isObject, metaOf, notificationText } from "../wire/message.ts"
-import { foreignState } from "./relay.ts"
+import { PeerError } from "../../backend/peer-error.ts"
+import { type Answer, resultAnswer } from "../../call/answer.ts"
+import { type Client, type Exchange, missingCapability } from "../../call/client.ts"
+import type { ClientCall, Gateway } from "../../call/ports.ts"
+import type { Scope } from "../../catalog/scope.ts"
+import { withDoubles } from "../../lib/json.ts"
+import { foreignState } from "../../session/relay.ts"
+import { asText, isId, isObject, metaOf, notificationText } from "../../wire/message.ts"
+import type { Person } from "./tool.ts"
+import type { Toolbox } from "./toolbox.ts"
 
 /** Returns svc's own tools if a scope has them. */
 export const toolboxFor = (scope: Scope, { toolbox }: Pick<Gateway, "toolbox">): Toolbox | undefined =>
