@@ -5,12 +5,10 @@ import { Connection, type ConnectionHooks } from "../src/backend/connection.ts"
 import type { Peer } from "../src/backend/negotiate.ts"
 import { Cancellation } from "../src/call/cancellation.ts"
 import type { Client, Exchange } from "../src/call/client.ts"
-import type { Directory, Gateway, Limits, Notifications, Observers, ResultPort, TaskPort } from "../src/call/ports.ts"
+import type { Directory, Gateway, Limits, Notifications, Observers, TaskPort } from "../src/call/ports.ts"
 import { emptyCatalog } from "../src/catalog/catalog.ts"
 import { createScope } from "../src/catalog/scope.ts"
 import type { ServerSpec } from "../src/config/server-spec.ts"
-import { ResultSizes } from "../src/features/results/result-sizes.ts"
-import { ToolFinder } from "../src/features/search/tool-finder.ts"
 import type { Clock } from "../src/lib/clock.ts"
 import type { StoredSession } from "../src/store/session-store.ts"
 import type { Era } from "../src/wire/era.ts"
@@ -49,23 +47,19 @@ export type GatewayParts = {
   readonly tasks?: Partial<TaskPort>
   readonly limits?: Partial<Limits>
   readonly observers?: Partial<Observers>
-  readonly results?: Partial<ResultPort>
-  readonly toolbox?: Gateway["toolbox"]
+  readonly ownTools?: Gateway["ownTools"]
+  readonly fitting?: Gateway["fitting"]
 }
 
 /** A gateway without servers. A bug of svc fails the test. */
 export function fakeGateway(parts: GatewayParts = {}): Gateway {
   const empty = emptyCatalog()
-  let finder: ToolFinder | undefined
   return {
     version: "1",
     hide: (text) => text,
-    toolbox: parts.toolbox ?? (() => undefined),
+    ownTools: parts.ownTools ?? [],
+    fitting: parts.fitting,
     lists: new WeakMap(),
-    async toolFinder() {
-      finder ??= new ToolFinder()
-      return finder
-    },
     directory: replaced<Directory>(parts.directory, {
       catalogOf: () => empty,
       initialLoad: undefined,
@@ -98,16 +92,6 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
       instructions: 2048,
       callRate: { take: () => undefined },
       sessionRate: undefined,
-    }),
-    results: replaced<ResultPort>(parts.results, {
-      budget: 0,
-      sizes: new ResultSizes(),
-      store: () => Promise.reject(new Error("this gateway stores no results")),
-      storing: undefined,
-      loadStoring: async () => (await import("../src/features/results/stored-answer.ts")).storedAnswer,
-      warnOnce(text) {
-        throw new Error(text)
-      },
     }),
     observers: replaced<Observers>(parts.observers, {
       meter: undefined,

@@ -33,36 +33,7 @@ const FEATURE_PAIRS: Readonly<Record<string, string>> = {
 }
 
 /** Imports across these borders that are still to be replaced by a port, a stage or a move. This list only shrinks. */
-const TO_TURN: readonly string[] = [
-  "call/ports.ts -> features/results/result-intake.ts",
-  "call/ports.ts -> features/results/result-sizes.ts",
-  "call/ports.ts -> features/results/result-store.ts",
-  "call/ports.ts -> features/search/lazy-tools.ts",
-  "call/ports.ts -> features/search/tool-finder.ts",
-  "call/ports.ts -> features/tools/toolbox.ts",
-  "catalog/catalog.ts -> features/search/lazy-tools.ts",
-  "features/results/result-budget.ts -> features/search/lazy-call.ts",
-  "features/results/result-budget.ts -> features/search/lazy-tools.ts",
-  "features/search/tool-discovery.ts -> features/results/result-budget.ts",
-  "features/search/tool-discovery.ts -> features/tools/toolbox.ts",
-  "serve/mcp.ts -> features/cluster/task-lists.ts",
-  "serve/mcp.ts -> features/results/result-budget.ts",
-  "session/audit.ts -> features/search/lazy-tools.ts",
-  "session/dispatch.ts -> features/results/read-result.ts",
-  "session/dispatch.ts -> features/results/result-budget.ts",
-  "session/dispatch.ts -> features/search/lazy-call.ts",
-  "session/dispatch.ts -> features/search/lazy-tools.ts",
-  "session/dispatch.ts -> features/search/tool-discovery.ts",
-  "session/dispatch.ts -> features/tools/toolbox.ts",
-  "session/gateway.ts -> features/search/tool-finder.ts",
-  "features/tools/client-tools.ts -> features/tools/tool.ts",
-  "features/tools/client-tools.ts -> features/tools/toolbox.ts",
-  "session/relay.ts -> features/results/fit-result.ts",
-  "session/relay.ts -> features/results/result-budget.ts",
-  "session/server-capabilities.ts -> features/results/result-budget.ts",
-  "session/session.ts -> features/results/result-budget.ts",
-  "session/subscriptions-listen.ts -> features/results/result-budget.ts",
-]
+const TO_TURN: readonly string[] = ["serve/mcp.ts -> features/cluster/task-lists.ts"]
 
 /** Files that may use the clock, processes, the disk, the network or randomness. All other files get these as parameters. */
 const WORLD = [

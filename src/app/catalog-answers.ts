@@ -12,7 +12,6 @@ import { isCalled, slugOf } from "../config/server-spec.ts"
 import { OWN } from "../features/search/lazy-tools.ts"
 import type { SearchHit } from "../features/search/search.ts"
 import type { Searchable } from "../features/search/tool-finder.ts"
-import { toolboxFor } from "../features/tools/client-tools.ts"
 import { systemClock } from "../lib/clock.ts"
 import { RequestError, UnavailableError } from "../lib/errors.ts"
 import { nearest, unknownNameError } from "../lib/nearest.ts"
@@ -70,8 +69,8 @@ type Connected = { readonly backend: Backend; readonly listing: Listing }
 const backendsOf = ({ agent }: Runtime, scope: Scope): readonly Backend[] =>
   agent.all().filter(({ spec }) => scopeIncludes(scope, spec))
 
-const ownEntries = ({ mcp: { gateway } }: Runtime, scope: Scope): readonly string[] =>
-  toolboxFor(scope, gateway)?.entries ?? []
+const ownEntries = ({ toolbox }: Runtime, scope: Scope): readonly string[] =>
+  (scope.kind === "aggregate" && !scope.restricted ? toolbox()?.entries : undefined) ?? []
 
 function summaries(runtime: Runtime, scope: Scope): readonly OfferSummary[] {
   const own = ownOffer(runtime, scope)
@@ -221,7 +220,7 @@ async function similarTools(
   backend: Backend | undefined,
   name: string,
 ): Promise<readonly string[]> {
-  const finder = await runtime.mcp.gateway.toolFinder()
+  const finder = await runtime.toolFinder()
   const searchable = searchableOf(runtime, scope)
   const wanted = (backend === undefined ? name : nameIn("qualified", backend.spec, name)).slice(0, MAX_NAME)
   const similar = finder.similar(searchable, wanted, SIMILAR).map((one) => {
@@ -234,7 +233,7 @@ async function similarTools(
 
 async function searchOffers(runtime: Runtime, scope: Scope, params: Params): Promise<SearchAnswer> {
   const { query, limit, server } = params
-  const finder = await runtime.mcp.gateway.toolFinder()
+  const finder = await runtime.toolFinder()
   const searchable = searchableOf(runtime, scope)
   const { view, own } = searchable
   const wanted = typeof server === "string" ? slugOf(server) : undefined

@@ -1,11 +1,8 @@
 /** The downstream side of a running svc: sessions of clients, calls suspended for client input, and the gateway to the agent. */
-import { existsSync, mkdirSync } from "node:fs"
+import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { createCallRateLimit } from "../call/call-rate-limit.ts"
-import type { Audit, FinishedCall, Gateway, Observers, ResultPort } from "../call/ports.ts"
-import { ResultSizes } from "../features/results/result-sizes.ts"
-import type { ResultStore } from "../features/results/result-store.ts"
-import type { Toolbox } from "../features/tools/toolbox.ts"
+import type { Audit, FinishedCall, Gateway, Observers } from "../call/ports.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -21,7 +18,7 @@ import { Sessions } from "../session/sessions.ts"
 import { SuspendedCalls } from "../session/suspended-calls.ts"
 import { ownName, type Paths } from "../store/paths.ts"
 import { keepKey, openSessionStore, type SessionStore } from "../store/session-store.ts"
-import type { Cluster } from "./features.ts"
+import { type Cluster, type OwnFeatures, openOwnFeatures } from "./features.ts"
 import type { Logging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import type { Upstream } from "./upstream.ts"
@@ -36,13 +33,7 @@ export type ClientSessions = {
   watchCalls(onfinished: (call: FinishedCall) => void): () => void
   /** What clients need if templates may use their context. */
   readonly trustedClient: TrustedClientDeps
-  /** Removes expired stored results, even if this svc stores none. */
-  sweepResults(): void
-  /** Closes the store of results. */
-  closeResults(): Promise<void>
-  /** Offers svc's own tools to clients. */
-  offerTools(tools: Toolbox): void
-}
+} & Omit<OwnFeatures, "ownTools" | "fitting">
 
 type ClientSessionsDeps = {
   readonly metrics: Metrics | undefined
@@ -123,8 +114,8 @@ export async function openClientSessions(
     audit,
     onbug,
   }
-  let toolbox: Toolbox | undefined
-  const { port: results, ...stored } = openResults(options, paths, log, cluster?.replicas.id)
+  const replica = cluster?.replicas.id
+  const { ownTools, fitting, ...features } = openOwnFeatures(options, paths, { agent, log, replica })
   const gateway: Gateway = createGateway({
     agent,
     clock: systemClock,
@@ -137,15 +128,14 @@ export async function openClientSessions(
     version,
     hide: (text) => redactor().maskKnown(text),
     redact: (text) => redactor().redactAll(text),
-    toolbox: () => toolbox,
+    ownTools,
+    fitting,
     limits: { maxInFlight, pageSize, instructions: options.instructionsBudget, sessionRate, callRate },
     observers,
-    results,
   })
   cluster?.onback((lost) => void sessions.recheck(gateway, lost).catch(() => undefined))
   const streams = new Set<OpenStream>()
   const sealer = cluster?.sealer ?? createSealer(crypto.getRandomValues(new Uint8Array(32)))
-  const replica = cluster?.replicas.id
   const suspendedCalls = new SuspendedCalls({ clock: systemClock, sealer, replica, newId, onbug })
   return {
     sessions,
@@ -173,11 +163,7 @@ export async function openClientSessions(
       return () => void watchers.delete(onfinished)
     },
     trustedClient,
-    sweepResults: stored.sweep,
-    closeResults: stored.close,
-    offerTools(tools) {
-      toolbox = tools
-    },
+    ...features,
   }
 }
 
@@ -203,51 +189,6 @@ function markKey(paths: Paths | undefined, log: Log): Uint8Array {
   }
   return crypto.getRandomValues(new Uint8Array(32))
 }
-
-/** Returns the port to the store of large results, which opens at the first large result. */
-function openResults(
-  { resultBudget, resultTtl: ttl, persist }: ServeOptions,
-  paths: Paths | undefined,
-  log: Log,
-  replica: string | undefined,
-): { readonly port: ResultPort; sweep(): void; close(): Promise<void> } {
-  const warned = new Set<string>()
-  const warnOnce = (text: string) => {
-    if (warned.has(text) || warned.size >= MAX_WARNINGS) return
-    warned.add(text)
-    log.warn(text)
-  }
-  const folder = paths && join(paths.directory, ownName("results", paths))
-  let opened: Promise<ResultStore> | undefined
-  let storing: ResultPort["storing"]
-  const store = () => {
-    opened ??= import("../features/results/stored-results.ts").then(({ openStoredResults }) =>
-      openStoredResults({ paths, folder, ttl, persist, replica }, warnOnce),
-    )
-    return opened
-  }
-  return {
-    port: {
-      budget: resultBudget,
-      sizes: new ResultSizes(),
-      store,
-      get storing() {
-        return storing
-      },
-      async loadStoring() {
-        storing = (await import("../features/results/stored-answer.ts")).storedAnswer
-        return storing
-      },
-      warnOnce,
-    },
-    sweep() {
-      if (folder !== undefined && existsSync(folder)) void store().then((found) => found.sweep())
-    },
-    close: async () => (await opened?.catch(() => undefined))?.close(),
-  }
-}
-
-const MAX_WARNINGS = 1000
 
 /** After a failed attempt to open the store of sessions, the next one waits so long. */
 const REOPEN_MS = 60_000

@@ -1,8 +1,8 @@
 /** Returns the texts that clients of a scope receive, so that `svc tokens` can count them. */
+import { listedTools, ownEntries } from "../call/own-tools.ts"
 import { viewOf } from "../catalog/catalog.ts"
 import { scopeIncludes } from "../catalog/scope.ts"
 import type { ToolListing } from "../config/tool-listing.ts"
-import { offersReading, READ_RESULT_ENTRY } from "../features/results/result-budget.ts"
 import { aggregateInstructionsFor } from "../session/server-capabilities.ts"
 import type { Params } from "../wire/message.ts"
 import type { Runtime } from "./runtime.ts"
@@ -42,8 +42,7 @@ export async function contextOffer(
     return { scope, view, instructions: aggregateInstructionsFor(scope, view, gateway) ?? "" }
   }
   const [{ scope, view, instructions }, lazy] = [seen("all"), seen("search")]
-  const reading = offersReading(scope, view, gateway) ? [READ_RESULT_ENTRY] : []
-  const own = [...(gateway.toolbox()?.entries ?? []), ...reading]
+  const own = ownEntries({ scope, era: "modern" }, view, gateway)
   return {
     servers: [
       ...(own.length === 0 ? [] : [{ name: "svc", tools: own, instructions: "" }]),
@@ -59,6 +58,9 @@ export async function contextOffer(
       .backends.flatMap(({ spec, loading: { startedAt, endedAt } }) =>
         startedAt !== undefined && endedAt === undefined && scopeIncludes(scope, spec) ? [spec.name] : [],
       ),
-    lazy: { tools: [...lazy.view.entries("tools/list", "modern"), ...reading], instructions: lazy.instructions },
+    lazy: {
+      tools: listedTools({ scope: lazy.scope, era: "modern" }, lazy.view, gateway),
+      instructions: lazy.instructions,
+    },
   }
 }

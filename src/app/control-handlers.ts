@@ -96,7 +96,7 @@ async function answerControl(
     const found = statusOf(agent.snapshot(), systemClock.now(), redactor().maskCredentials)
     const refused = tokensProblem()
     return {
-      ...withProjects(withResultSizes(found, runtime.mcp.gateway.results.sizes), (id) => instances.projects(id)),
+      ...withProjects(withResultSizes(found, runtime.resultSizes), (id) => instances.projects(id)),
       ...(refused === undefined ? {} : { issues: [...found.issues, refused] }),
       ...sharedState(),
       pid: process.pid,
@@ -170,7 +170,7 @@ async function answerControl(
     case "context":
       return contextOffer(runtime, params, LOADED_MS)
     case "results":
-      return runtime.mcp.gateway.results.sizes.report(typeof params.server === "string" ? params.server : undefined)
+      return runtime.resultSizes.report(typeof params.server === "string" ? params.server : undefined)
     case "flush":
       return runtime.serverLogs.flush()
     default:

@@ -2,17 +2,28 @@
  * The features of a running svc. Each is imported here when it is on, and fills ports of the core: other files of app/ that need a
  * feature take it from here.
  */
+import { existsSync } from "node:fs"
+import { join } from "node:path"
+import type { Agent } from "../agent/agent.ts"
+import type { Gateway } from "../call/ports.ts"
 import type { Cluster } from "../features/cluster/cluster.ts"
 import type { OAuth } from "../features/oauth/oauth.ts"
 import { answerOAuthControl, openUpstreamOAuth } from "../features/oauth/upstream-oauth.ts"
 import type { AdminInterface } from "../features/rest/admin-interface.ts"
+import { openResults } from "../features/results/results.ts"
+import { openFinder, searchTools } from "../features/search/search-tools.ts"
+import type { OpenFinder } from "../features/search/tool-finder.ts"
 import { fileLimitWarning } from "../features/system/file-limit.ts"
 import { takeSdEnvironment } from "../features/system/sd-environment.ts"
 import type { SdNotify } from "../features/system/sd-notify.ts"
+import { managementTools } from "../features/tools/client-tools.ts"
 import type { InternalTools } from "../features/tools/internal-tools.ts"
+import type { Toolbox } from "../features/tools/toolbox.ts"
 import { systemClock } from "../lib/clock.ts"
+import type { Log } from "../lib/log.ts"
+import type { ReportedSizes } from "../report/status.ts"
 import { ADMIN_SCOPE } from "../serve/challenge.ts"
-import type { Paths } from "../store/paths.ts"
+import { ownName, type Paths } from "../store/paths.ts"
 import type { Logging } from "./logging.ts"
 import { type ServeOptions, sharedOptions } from "./serve-options.ts"
 
@@ -24,6 +35,48 @@ export async function openCluster(options: ServeOptions, logging: Logging): Prom
   if (options.cluster === undefined) return undefined
   const { openCluster } = await import("../features/cluster/cluster.ts")
   return openCluster(options.cluster, sharedOptions(options), logging)
+}
+
+/** The features that calls meet: svc's own tools, the search over tools, and large results. */
+export type OwnFeatures = Pick<Gateway, "ownTools" | "fitting"> & {
+  /** The sizes of the results of tools. */
+  readonly resultSizes: ReportedSizes
+  /** Removes expired stored results, even if this svc stores none. */
+  sweepResults(): void
+  /** Closes the store of results. */
+  closeResults(): Promise<void>
+  /** Offers the management tools to clients. */
+  offerTools(tools: Toolbox): void
+  /** Returns the management tools that clients have; undefined if there are none. */
+  toolbox(): Toolbox | undefined
+  /** Opens the search over tools. */
+  readonly toolFinder: OpenFinder
+}
+
+/** Opens the features that calls meet; `replica` is the id of this replica in a cluster. */
+export function openOwnFeatures(
+  { resultBudget, resultTtl: ttl, persist }: ServeOptions,
+  paths: Paths | undefined,
+  { agent, log, replica }: { readonly agent: Agent; readonly log: Log; readonly replica: string | undefined },
+): OwnFeatures {
+  const folder = paths && join(paths.directory, ownName("results", paths))
+  const results = openResults(resultBudget, { paths, folder, ttl, persist, replica }, (text) => log.warn(text))
+  const toolFinder = openFinder(agent, systemClock)
+  let toolbox: Toolbox | undefined
+  return {
+    ownTools: [managementTools(() => toolbox), searchTools(toolFinder), results.tools],
+    fitting: results.fit,
+    resultSizes: results.sizes,
+    sweepResults() {
+      if (folder !== undefined && existsSync(folder)) results.sweep()
+    },
+    closeResults: results.close,
+    offerTools(tools) {
+      toolbox = tools
+    },
+    toolbox: () => toolbox,
+    toolFinder,
+  }
 }
 
 type Admin = ConstructorParameters<typeof AdminInterface>

@@ -192,7 +192,7 @@ function healthLimit({ cluster, metrics }: Runtime, trustProxy: TrustProxy): Mid
   })
 }
 
-function gaugesOf({ agent, cluster, facts, mcp, sessions, streams }: Runtime): Gauges {
+function gaugesOf({ agent, cluster, facts, resultSizes, sessions, streams }: Runtime): Gauges {
   const { uptimeSeconds, version } = facts()
   return {
     replica: cluster?.gauge(),
@@ -201,7 +201,7 @@ function gaugesOf({ agent, cluster, facts, mcp, sessions, streams }: Runtime): G
     sessions: sessions.size,
     uptimeSeconds,
     version,
-    results: mcp.gateway.results.sizes,
+    results: resultSizes,
   }
 }
 

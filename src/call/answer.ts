@@ -27,6 +27,9 @@ export type Answer = {
   readonly retryAfter?: number | undefined
 }
 
+/** An answer; a promise is made only if something is waited for. */
+export type Answering = Answer | Promise<Answer>
+
 /** Returns the number of bytes of an answer. */
 export const bytesOf = ({ frame, sent }: Answer): number =>
   sent ?? (typeof frame === "string" ? Buffer.byteLength(frame) : frame.length)

@@ -5,23 +5,16 @@ import type { Connection } from "../backend/connection.ts"
 import type { Pair } from "../backend/established-connection.ts"
 import type { Peer } from "../backend/negotiate.ts"
 import type { AnswerTaker } from "../backend/pending-requests.ts"
-import type { Catalog, View } from "../catalog/catalog.ts"
+import type { Catalog, Route, View } from "../catalog/catalog.ts"
 import type { UnavailableServer } from "../catalog/instructions.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import type { Scope } from "../catalog/scope.ts"
-import type { ResultBudget } from "../config/result-budget.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
-import type { TakenValues } from "../features/results/result-intake.ts"
-import type { ResultSizes } from "../features/results/result-sizes.ts"
-import type { ResultStore } from "../features/results/result-store.ts"
-import type { LazyWrapper } from "../features/search/lazy-tools.ts"
-import type { ToolFinder } from "../features/search/tool-finder.ts"
-import type { Toolbox } from "../features/tools/toolbox.ts"
 import type { Marker } from "../lib/seal.ts"
 import type { CallOutcome } from "../report/metrics.ts"
 import type { Era } from "../wire/era.ts"
 import type { Id, Params, Request } from "../wire/message.ts"
-import type { Answer } from "./answer.ts"
+import type { Answer, Answering } from "./answer.ts"
 import type { CallRateLimit } from "./call-rate-limit.ts"
 import type { Client, Exchange } from "./client.ts"
 
@@ -35,8 +28,11 @@ export type ClientCall = {
   readonly verify?: ((view: View) => Answer | undefined) | undefined
   /** The address of the client, if the audit log wants it. */
   readonly address?: string | undefined
-  /** The tool of a lazy view through which the client made this call. */
-  readonly wrapper?: LazyWrapper
+  /**
+   * Set if the client made this call through a tool that runs other tools; "read-only" if that tool runs only tools that are
+   * marked read-only.
+   */
+  readonly wrapper?: "any" | "read-only"
 }
 
 export type Gateway = {
@@ -46,15 +42,14 @@ export type Gateway = {
   readonly tasks: TaskPort
   readonly limits: Limits
   readonly observers: Observers
-  readonly results: ResultPort
+  /** svc's own tools, in the order in which a name is looked up. */
+  readonly ownTools: readonly OwnTools[]
+  /** Keeps the results of tools within their budgets; undefined if svc does not look at them. */
+  readonly fitting: FitResults | undefined
   /** Masks the configured secrets in a text that svc writes for a client. */
   hide(text: string): string
-  /** Returns svc's own tools; undefined if they are off, or not configured yet. */
-  toolbox(): Toolbox | undefined
-  /** The tails of answers with whole lists: for each view, by era and method. */
-  readonly lists: WeakMap<View, Map<string, Uint8Array>>
-  /** Returns the search over tools, and loads it at the first use. */
-  toolFinder(): Promise<ToolFinder>
+  /** The tails of answers with whole lists, by the entries of the list. */
+  readonly lists: WeakMap<readonly string[], Uint8Array>
   /** Undefined for a single svc. */
   readonly replicas?: RemoteReplicas | undefined
   /** Undefined for a single svc. */
@@ -195,32 +190,55 @@ export type Listener = {
   updated(uri: string, params: Params): void
 }
 
-/** Sizes and storage of tool results. */
-export type ResultPort = {
-  /** The budget if no preset, token or server has one; 0 for none. */
-  readonly budget: ResultBudget
-  readonly sizes: ResultSizes
-  /** Opens the store of large results. Rejects with an UnavailableError if that is not possible. */
-  store(): Promise<ResultStore>
-  /** Creates the storage of an answer that is still arriving; undefined until `loadStoring` has loaded the code. */
-  readonly storing: StoreAnswer | undefined
-  loadStoring(): Promise<StoreAnswer>
-  /** Logs a text only the first time. */
-  warnOnce(text: string): void
+/** The parts of a client that decide which tools it has. */
+export type Viewer = Pick<Client, "scope" | "era">
+
+/** The parts of a call that decide whether the client has a tool. */
+export type Asked = { readonly client: Viewer } & Pick<ClientCall, "wrapper">
+
+/** svc's own tools of one feature. */
+export type OwnTools = {
+  /** Returns whether a client has a tool of this name; "denied" if only its token prevents that. */
+  has(name: unknown, asked: Asked, view: View): "offered" | "denied" | undefined
+  /** Returns the entries of those of the client's tools that a search finds, as JSON texts. */
+  entries(client: Viewer, view: View): readonly string[]
+  /** Returns the entries that the client lists, from those that it would list without these tools; the same array if it can. */
+  list(listed: readonly string[], client: Viewer, view: View): readonly string[]
+  /** Runs a tool that the client has. Throws or rejects with a RequestError for a request that it cannot read. */
+  run(call: ClientCall, view: View): Answering
+  /** Reads a resource of the feature; returns undefined for any other URI. */
+  read?(call: ClientCall, uri: unknown): Answering | undefined
+  /** Returns capabilities that a client needs for these tools, beside those of the servers. */
+  capabilities?(client: Viewer, view: View): Params
+  /** Returns the replica that has what a request needs, as far as its params show it. */
+  replicaOf?(method: unknown, params: Params): string | undefined
+  /** Returns the call inside a call of a tool that runs other tools, marked by `wrapper`; the call itself for any other call. */
+  unwrap?(call: ClientCall): ClientCall
+  /** Returns the params of the call inside the params of a call, as far as they can be read without a view. */
+  innerParams?(params: Params): Params | undefined
+  /** Runs an unwrapped call by `next`, with its own checks before it and hints after it. */
+  around?(call: ClientCall, view: View, next: () => Answering): Answering
+  /** Answers a call of a name that no tool has; returns undefined to leave that to svc. */
+  unknown?(call: ClientCall, view: View): Answering | undefined
 }
 
-/**
- * Returns the storage for the large values of a call's answer; undefined if the answer must be whole. `server` names the
- * backend in errors.
- */
-type StoreAnswer = (call: ClientCall, server: string, budget: number) => AnswerStorage | undefined
+/** Returns what happens to the result of a tool call. Returns a promise only if code must be loaded first. */
+export type FitResults = (call: ClientCall, target: Target, route: Route) => ResultFit | Promise<ResultFit>
+
+/** What happens to the result of one tool call. */
+type ResultFit = {
+  /** Begins to store a large answer while it arrives; undefined if it passes whole. Absent if it may be sent while it arrives. */
+  readonly store?: (() => AnswerStorage | undefined) | undefined
+  /** Returns the answer as the client receives it, from the one that arrived with `size` bytes. Rejects with a BackendError. */
+  fit(answer: Answer, size: number): Answering
+  /** Drops what is stored incompletely. */
+  close?(): Promise<void>
+}
 
 /** Stores the large values of an answer while it arrives. */
 export type AnswerStorage = AnswerTaker & {
-  /** Resolves with the stored values; undefined if the answer is whole. Rejects with a BackendError. */
-  taken(): Promise<TakenValues | undefined>
-  /** Drops values that are not stored completely. */
-  abort(): Promise<void>
+  /** Resolves with whether values were taken out of the answer. Rejects with a BackendError if they cannot be stored. */
+  hasTaken(): Promise<boolean>
 }
 
 /** Ownership of tasks and other ids of servers. */

@@ -6,7 +6,6 @@
  * A hidden or quarantined tool gets no route, so that it can be neither listed nor called.
  */
 import type { ServerSpec } from "../config/server-spec.ts"
-import { isLazyTool, LAZY_TOOLS } from "../features/search/lazy-tools.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import type { Era } from "../wire/era.ts"
 import { type MirroredHeader, mirroredOf } from "../wire/headers.ts"
@@ -83,7 +82,7 @@ export type View = {
   readonly naming: "qualified" | "plain"
   /** The limit of a name in its lists, in characters. */
   readonly maxName: number
-  /** Whether its list of tools has only svc's search tools and the always visible tools. Clients can still call all tools. */
+  /** Whether its list of tools has only the always visible tools. Clients can still call all tools. */
   readonly lazy: boolean
   readonly tools: ReadonlyMap<string, Route>
   readonly prompts: ReadonlyMap<string, Route>
@@ -96,7 +95,7 @@ export type View = {
   resource(uri: string): Route | undefined
   /** Returns the route of a task's id, or undefined if it names no backend of the view. */
   task(id: string): Route | undefined
-  /** Returns the entries of a list for clients of an era as JSON texts, in order. */
+  /** Returns the entries of a list for clients of an era as JSON texts, in order; the same array each time. */
   entries(method: ListMethod, era: Era): readonly string[]
   /** Returns the whole result of a list as JSON text. Modern results carry `resultType` and cache hints. */
   list(method: ListMethod, era: Era): string
@@ -388,10 +387,7 @@ const mayWithhold = ({ spec, listing }: CatalogSource, name: string): boolean =>
   spec.tuning.toolPinning === "strict" ||
   listing.tools.some((tool) => tool.name === name)
 
-/**
- * Returns the texts of the always visible tools of a part. Routes and texts have the same order. A tool with the name of one of
- * svc's search tools is not listed: a call by this name runs svc's tool.
- */
+/** Returns the texts of the always visible tools of a part. Routes and texts have the same order. */
 function alwaysVisibleTexts(
   part: ServerPart,
   naming: View["naming"],
@@ -400,8 +396,8 @@ function alwaysVisibleTexts(
 ): readonly string[] {
   const routes = [...part[naming].tools]
   return textsOf(part[naming], "tools/list", era).filter((_text, at) => {
-    const [name, route] = routes[at] ?? []
-    return isAlwaysVisible(part.spec, route?.name ?? "", alwaysVisible) && !isLazyTool(name)
+    const [, route] = routes[at] ?? []
+    return isAlwaysVisible(part.spec, route?.name ?? "", alwaysVisible)
   })
 }
 
@@ -424,10 +420,19 @@ function createView(
   }
   const bySlug = new Map(parts.map((part) => [part.spec.slug, part]))
   const texts = new Map<string, string>()
-  const entries = (method: ListMethod, era: Era) =>
-    lazily !== undefined && method === "tools/list"
-      ? [...LAZY_TOOLS, ...parts.flatMap((part) => alwaysVisibleTexts(part, naming, lazily.alwaysVisible, era))]
-      : parts.flatMap((part) => textsOf(part[naming], method, era))
+  const known = new Map<string, readonly string[]>()
+  const entries = (method: ListMethod, era: Era) => {
+    const key = `${era} ${method}`
+    const found =
+      known.get(key) ??
+      parts.flatMap((part) =>
+        lazily !== undefined && method === "tools/list"
+          ? alwaysVisibleTexts(part, naming, lazily.alwaysVisible, era)
+          : textsOf(part[naming], method, era),
+      )
+    known.set(key, found)
+    return found
+  }
   const members = (method: ListMethod) => (naming === "plain" ? parts[0]?.listing.listMembers?.[method] : undefined)
   const hint = (method: ListMethod) => leastHint(parts.map(({ listing }) => listing.hints?.[method]))
   return {
@@ -454,8 +459,8 @@ function createView(
     entries,
     list(method, era) {
       const key = `${era} ${method}`
-      const known = texts.get(key)
-      if (known !== undefined) return known
+      const made = texts.get(key)
+      if (made !== undefined) return made
       const text = listResult(method, entries(method, era), era, { hint: hint(method), members: members(method) })
       texts.set(key, text)
       return text

@@ -6,12 +6,12 @@
 import { type Answer, errorAnswer } from "../call/answer.ts"
 import { Cancellation } from "../call/cancellation.ts"
 import type { Client, Exchange } from "../call/client.ts"
+import { replicaOfOwn } from "../call/own-tools.ts"
 import { identityOfClient, type Refusal, requestClient } from "../call/request-client.ts"
 import { replicaOfListening, replicaOfTask } from "../call/task-id.ts"
 import type { View } from "../catalog/catalog.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { REPLICA_CLIENT_HEADER } from "../config/server-spec.ts"
-import { replicaOfResult } from "../features/results/result-budget.ts"
 import { RequestError, RPC_CODE, statusOfFault } from "../lib/errors.ts"
 import { REPLICA } from "../session/dispatch.ts"
 import { accept, acceptModern, type EndpointDeps, initialize, serve } from "../session/endpoint.ts"
@@ -213,7 +213,7 @@ function replicaOf(value: unknown, { principal, deps }: Received): string | unde
   const { requestState } = params
   // Another replica has forwarded the message because the call is here.
   const asked = principal.name === REPLICA ? undefined : deps.suspendedCalls.replicaOf(requestState)
-  return asked ?? replicaOfTask(params.taskId) ?? replicaOfResult(method, params)
+  return asked ?? replicaOfTask(params.taskId) ?? replicaOfOwn(method, params, deps.gateway)
 }
 
 /** Answers a POST in a cluster: here, at the replica that must answer it, or at another one if this one stops. */

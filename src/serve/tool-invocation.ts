@@ -6,10 +6,10 @@
 import type { Answer } from "../call/answer.ts"
 import { Cancellation } from "../call/cancellation.ts"
 import type { Client, Exchange } from "../call/client.ts"
+import { ownToolOf } from "../call/own-tools.ts"
 import type { Gateway } from "../call/ports.ts"
 import { viewOf } from "../catalog/catalog.ts"
 import { type Scope, withoutBudget } from "../catalog/scope.ts"
-import { toolboxFor } from "../features/tools/client-tools.ts"
 import { HTTP_STATUS, RequestError, RPC_CODE, statusOfFault } from "../lib/errors.ts"
 import { parseExact } from "../lib/json.ts"
 import { dispatch } from "../session/dispatch.ts"
@@ -106,9 +106,9 @@ const sessionlessClient = (scope: Scope, principal: string): Client => ({
   logLevel: undefined,
 })
 
-function knows(tool: string, { session, scope }: Client, gateway: Gateway): boolean {
-  const { tools } = viewOf(gateway.directory.catalogOf(session), scope)
-  return tools.has(tool) || toolboxFor(scope, gateway)?.names.includes(tool) === true
+function knows(tool: string, client: Client, gateway: Gateway): boolean {
+  const view = viewOf(gateway.directory.catalogOf(client.session), client.scope)
+  return view.tools.has(tool) || ownToolOf(tool, { client }, view, gateway) !== undefined
 }
 
 /** Returns the status of a failed call. An error result with a code reports a failure of the backend, not of the tool. */

@@ -6,12 +6,11 @@
 
 import { type Answer, bytesOf } from "../call/answer.ts"
 import type { Client } from "../call/client.ts"
+import { ownToolOf } from "../call/own-tools.ts"
 import type { Audit, AuditedCall, ClientCall } from "../call/ports.ts"
 import { viewFor } from "../call/ready.ts"
 import type { Route, View } from "../catalog/catalog.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
-import { isLazyTool } from "../features/search/lazy-tools.ts"
-import { toolboxFor } from "../features/tools/client-tools.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { JournalLine } from "../lib/journal.ts"
 import { escaped } from "../lib/log.ts"
@@ -282,27 +281,24 @@ type CallTarget = { readonly id: string | undefined; readonly name: unknown; rea
 const UNKNOWN_TARGET: CallTarget = { id: undefined, name: undefined }
 
 function targetOf(call: ClientCall): CallTarget {
-  const { request, client, gateway, wrapper } = call
+  const { request, gateway } = call
   const params = isObject(request.params) ? request.params : {}
   const name = request.method === "resources/read" ? params.uri : params.name
   if (typeof name !== "string") return { id: undefined, name }
-  const isLazy = client.scope.tools === "search" && wrapper === undefined && isLazyTool(name)
-  const isTool = request.method === "tools/call"
-  // Looks up the route first, because that is fast: no qualified name is the name of a tool of svc.
-  const route = isTool && isLazy ? undefined : routeOf(request.method, name, viewFor(call))
-  if (route !== undefined) return route
-  const isOwn = isTool && (isLazy || toolboxFor(client.scope, gateway)?.names.includes(name) === true)
-  return isOwn ? { id: "svc", name } : (deniedTarget(call, name) ?? { id: undefined, name })
+  const view = viewFor(call)
+  if (request.method === "tools/call" && ownToolOf(name, call, view, gateway) !== undefined) return { id: "svc", name }
+  return routeOf(request.method, name, view) ?? deniedTarget(call, name, view) ?? { id: undefined, name }
 }
 
 /**
  * Returns the target of a call that only the client's token prevents; undefined for any other. The name is the server's own, as
  * in the lines of other calls.
  */
-function deniedTarget({ request, client, gateway }: ClientCall, name: string): CallTarget | undefined {
+function deniedTarget(call: ClientCall, name: string, view: View): CallTarget | undefined {
+  const { request, client, gateway } = call
   const { scope, session } = client
   if (scope.kind === "server" || !scope.restricted) return undefined
-  if (request.method === "tools/call" && gateway.toolbox()?.names.includes(name))
+  if (request.method === "tools/call" && gateway.ownTools.some((own) => own.has(name, call, view) === "denied"))
     return { id: "svc", name, isDenied: true }
   const { parts } = gateway.directory.catalogOf(session)
   const withheld = parts.filter(({ spec }) => scope.withholds?.(spec.tuning.tags) === true)

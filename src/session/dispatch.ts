@@ -4,39 +4,37 @@
  */
 
 import { PeerError } from "../backend/peer-error.ts"
-import { type Answer, errorAnswer, failureAnswer, resultAnswer, sharedAnswer, tailOf } from "../call/answer.ts"
+import {
+  type Answer,
+  type Answering,
+  errorAnswer,
+  failureAnswer,
+  resultAnswer,
+  sharedAnswer,
+  tailOf,
+} from "../call/answer.ts"
 import type { Told } from "../call/client.ts"
+import { listedTools, ownEntries, ownToolOf, unwrapped } from "../call/own-tools.ts"
 import type { ClientCall, Gateway } from "../call/ports.ts"
 import { OWN_METHODS, ready, whenPrepared } from "../call/ready.ts"
 import { LIST_KEYS, listResult, type Route, type View, withheldIn } from "../catalog/catalog.ts"
 import { instructionsAt } from "../catalog/instructions.ts"
-import { type ListMethod, UNANSWERED } from "../catalog/listing.ts"
+import { type ListMethod, type Tool, UNANSWERED } from "../catalog/listing.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
 import { pageOf } from "../catalog/pagination.ts"
-import {
-  isResultUri,
-  offersReading,
-  READ_RESULT,
-  READ_RESULT_ENTRY,
-  withSizes,
-} from "../features/results/result-budget.ts"
-import { unwrapCall } from "../features/search/lazy-call.ts"
-import { isLazyTool } from "../features/search/lazy-tools.ts"
-import { callInternalTool, toolboxFor } from "../features/tools/client-tools.ts"
-import type { Toolbox } from "../features/tools/toolbox.ts"
 import { BackendError, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import { cutText } from "../lib/text.ts"
 import { isLogLevel } from "../wire/era.ts"
 import { asText, type Id, isObject, type Params } from "../wire/message.ts"
-import { type Answering, backendFailure, CALLS, relay, unknownMethod, unknownName, withheldTool } from "./relay.ts"
+import { backendFailure, CALLS, relay, unknownMethod, unknownName, withheldTool } from "./relay.ts"
 import { discoverResult } from "./server-capabilities.ts"
 import { listSkills, refuseWithoutSkills } from "./skills.ts"
 import { listTasks, relayTask } from "./tasks.ts"
 
 /** Answers a request. Never rejects: every failure becomes a JSON-RPC error. */
 export async function dispatch(given: ClientCall): Promise<Answer> {
-  const call = unwrapCall(given)
+  const call = unwrapped(given)
   const { request, gateway } = call
   const { audit, onbug } = gateway.observers
   const entry = audit !== undefined && CALLS.has(request.method) ? audit.call(call) : undefined
@@ -121,8 +119,10 @@ function route(call: ClientCall, view: View): Answering {
       const instructions = client.scope.kind === "server" ? undefined : instructionsAt(params.uri, view.parts)
       if (instructions !== undefined) return textResource(call, instructions)
       const { uri } = params
-      if (isResultUri(uri))
-        return import("../features/results/read-result.ts").then((found) => found.answerResultResource(call, uri))
+      for (const own of gateway.ownTools) {
+        const read = own.read?.(call, uri)
+        if (read !== undefined) return read
+      }
       const target = resourceOf(uri, view, call)
       return relay(call, { ...params, uri: target.name }, target)
     }
@@ -197,23 +197,17 @@ function list(call: ClientCall, method: ListMethod, view: View): Answer {
     if (typeof target === "string") throw new BackendError(client.scope.id, target)
     refuseUnlisted(call, method, view)
   }
-  const toolbox = method === "tools/list" && !view.lazy ? toolboxFor(client.scope, gateway) : undefined
-  const isChanged =
-    method === "tools/list" && (gateway.results.sizes.large > 0 || offersReading(client.scope, view, gateway))
+  const { era } = client
   const cursor = request.params?.cursor
-  if (cursor === undefined && pageSize === Number.POSITIVE_INFINITY && !isChanged)
-    return sharedAnswer(request.id, wholeList(call, method, view, toolbox), call.exchange)
-  const listed = isChanged ? listedTools(call, view) : view.entries(method, client.era)
-  const all = toolbox === undefined ? listed : [...toolbox.entries, ...listed]
-  const { entries, nextCursor } = pageOf(all, method, pageSize, cursor)
-  return resultAnswer(
-    request.id,
-    listResult(method, entries, client.era, {
-      hint: view.hint(method),
-      members: view.members(method),
-      nextCursor,
-    }),
-  )
+  const listed = method === "tools/list" ? listedTools(client, view, gateway) : view.entries(method, era)
+  const members = { hint: view.hint(method), members: view.members(method) }
+  if (cursor === undefined && pageSize === Number.POSITIVE_INFINITY) {
+    const tail = gateway.lists.get(listed) ?? tailOf(listResult(method, listed, era, members))
+    gateway.lists.set(listed, tail)
+    return sharedAnswer(request.id, tail, call.exchange)
+  }
+  const { entries, nextCursor } = pageOf(listed, method, pageSize, cursor)
+  return resultAnswer(request.id, listResult(method, entries, era, { ...members, nextCursor }))
 }
 
 /**
@@ -229,71 +223,30 @@ function refuseUnlisted({ client, gateway }: ClientCall, method: ListMethod, { p
   if (unlisted !== undefined) throw new BackendError(unlisted.slug, unlisted.reason)
 }
 
-/** Returns the tools of a view with the known sizes of their results, and the tool that reads stored results. */
-function listedTools({ client, gateway }: ClientCall, view: View): readonly string[] {
-  const entries = withSizes(view, client, gateway)
-  return offersReading(client.scope, view, gateway) ? [...entries, READ_RESULT_ENTRY] : entries
-}
-
-/** Returns the tail of an answer with a whole list, svc's own tools first. Built once for each view. */
-function wholeList({ client, gateway }: ClientCall, method: ListMethod, view: View, toolbox?: Toolbox): Uint8Array {
-  const known = gateway.lists.get(view) ?? new Map<string, Uint8Array>()
-  gateway.lists.set(view, known)
-  const key = `${client.era} ${method}${toolbox === undefined ? "" : " with svc's own"}`
-  const tail =
-    known.get(key) ??
-    tailOf(
-      toolbox === undefined
-        ? view.list(method, client.era)
-        : listResult(method, [...toolbox.entries, ...view.entries(method, client.era)], client.era, {
-            hint: view.hint(method),
-          }),
-    )
-  known.set(key, tail)
-  return tail
-}
-
 function callTool(call: ClientCall, view: View): Answering {
-  const toolbox = toolboxFor(call.client.scope, call.gateway)
-  // The view of an unwrapped call may have become another one while the call waited for its server.
-  const isLazy = view.lazy || call.wrapper !== undefined
-  return isLazy ? callLazily(call, view, toolbox) : callDirectly(call, view, toolbox)
-}
-
-function callDirectly(call: ClientCall, view: View, toolbox: Toolbox | undefined): Answering {
-  const { client, gateway, request } = call
-  if (request.params?.name === READ_RESULT && offersReading(client.scope, view, gateway))
-    return import("../features/results/read-result.ts").then(({ answerReadResult }) => answerReadResult(call))
-  return (toolbox && callInternalTool(call, toolbox)) ?? relayNamed(call, "tool", view, toolbox)
-}
-
-/** Answers a call at a lazy address: of a tool of the lazy view, or of any other tool, perhaps through `call_tool`. */
-async function callLazily(call: ClientCall, view: View, toolbox: Toolbox | undefined): Promise<Answer> {
-  const { wrapper, client, request } = call
-  // At its own address, a server may have tools with these names; clients call them through `call_tool`.
-  const isOwn = isLazyTool(request.params?.name) && (wrapper === undefined || client.scope.kind === "aggregate")
-  if (wrapper === undefined && !isOwn) return callDirectly(call, view, toolbox)
-  const { answerLazyTool, explained, refuseWrites } = await import("../features/search/tool-discovery.ts")
-  if (isOwn) return answerLazyTool(call, view, toolbox)
-  const refusal = await refuseWrites(call, view, toolbox)
-  return refusal ?? explained(call, view, toolbox, await callDirectly(call, view, toolbox))
+  const { request, gateway, wrapper } = call
+  const own = ownToolOf(request.params?.name, call, view, gateway)
+  const run = () => own?.run(call, view) ?? relayNamed(call, "tool", view)
+  if (wrapper === undefined) return run()
+  return gateway.ownTools.reduceRight((next, { around }) => (around ? () => around(call, view, next) : next), run)()
 }
 
 /** Relays a request by the name of its tool or prompt. For an unknown name, also suggests names of svc's own tools. */
-function relayNamed(call: ClientCall, kind: "tool" | "prompt", view: View, toolbox?: Toolbox): Answering {
+function relayNamed(call: ClientCall, kind: "tool" | "prompt", view: View): Answering {
   const { params = {} } = call.request
   const { name } = params
   const routes = view[`${kind}s`]
   const found = routeOfName(name, routes, call) ?? unlistedRoute(name, kind, view, call)
   if (found === undefined)
     return unlistedName(name, kind, call, () => {
-      if (kind === "tool" && view.lazy)
-        return import("../features/search/tool-discovery.ts").then(({ answerUnknownTool }) =>
-          answerUnknownTool(call, view, toolbox),
-        )
+      for (const own of kind === "tool" ? call.gateway.ownTools : []) {
+        const answering = own.unknown?.(call, view)
+        if (answering !== undefined) return answering
+      }
       const withheld = kind === "tool" ? withheldIn(view, name) : undefined
       if (withheld !== undefined) throw new RequestError("invalid_params", withheldTool(name, withheld))
-      throw unknownName(kind, name, similarName(name, [...(toolbox?.names ?? []), ...routes.keys()]))
+      const ofSvc = kind === "tool" ? ownNames(call, view) : []
+      throw unknownName(kind, name, similarName(name, [...ofSvc, ...routes.keys()]))
     })
   return relay(call, found.name === name ? params : { ...params, name: found.name }, found)
 }
@@ -308,6 +261,10 @@ function unlistedName(name: unknown, kind: "tool" | "prompt", call: ClientCall, 
   if (unlisted === undefined) return unknown()
   return backendFailure(new BackendError(unlisted.slug, unlisted.reason), call)
 }
+
+/** Returns the names of svc's own tools that a client has. */
+const ownNames = ({ client, gateway }: ClientCall, view: View): readonly string[] =>
+  ownEntries(client, view, gateway).map((entry) => (JSON.parse(entry) as Tool).name)
 
 /** Returns the most similar known name; only of the same server if that is known, because tools of other servers differ. */
 function similarName(name: unknown, known: readonly string[]): string | undefined {

@@ -8,7 +8,6 @@ import { UNANSWERED } from "../catalog/listing.ts"
 import { qualifiedNames, rewriteNotification } from "../catalog/rewrite.ts"
 import { type Scope, scopeIncludes } from "../catalog/scope.ts"
 import { runsElsewhere, type ServerSpec } from "../config/server-spec.ts"
-import type { ToolFinder } from "../features/search/tool-finder.ts"
 import { type Clock, delay, formatDuration } from "../lib/clock.ts"
 import type { Marker } from "../lib/seal.ts"
 import { stateOf } from "../report/server-state.ts"
@@ -19,7 +18,7 @@ import type { Session } from "./session.ts"
 
 export type GatewayDeps = Pick<
   Gateway,
-  "version" | "limits" | "observers" | "results" | "hide" | "toolbox" | "replicas" | "changes"
+  "version" | "limits" | "observers" | "ownTools" | "fitting" | "hide" | "replicas" | "changes"
 > & {
   readonly agent: Agent
   readonly clock: Clock
@@ -45,25 +44,18 @@ type Leases = {
 }
 
 export function createGateway(deps: GatewayDeps): Gateway {
-  const { agent, version, limits, observers, results, hide, toolbox, mark, replicas, changes } = deps
+  const { agent, version, limits, observers, ownTools, fitting, hide, mark, replicas, changes } = deps
   const listeners = new Set<Listener>()
-  let finder: Promise<ToolFinder> | undefined
   const gateway: Gateway = {
     version,
     limits,
     observers,
-    results,
+    ownTools,
+    fitting,
     hide,
-    toolbox,
     replicas,
     changes,
     lists: new WeakMap(),
-    async toolFinder() {
-      finder ??= import("../features/search/tool-finder.ts").then((found) => new found.ToolFinder())
-      const loaded = await finder
-      await loaded.prepare(agent, () => delay(deps.clock, 0))
-      return loaded
-    },
     directory: createDirectory(deps),
     notifications: createNotifications(agent, listeners),
     tasks: { mark, owners: agent.taskOwners },

@@ -12,7 +12,7 @@ import { reasonWithoutName, UndeliveredError } from "../backend/client-transport
 import { responseOf } from "../backend/connection.ts"
 import { peerError } from "../backend/peer-error.ts"
 import type { RequestOutcome } from "../backend/pending-requests.ts"
-import { type Answer, bytesOf, errorAnswer, RelayedResult, resultAnswer } from "../call/answer.ts"
+import { type Answer, type Answering, bytesOf, errorAnswer, RelayedResult, resultAnswer } from "../call/answer.ts"
 import { type Client, type Exchange, missingCapability, ownerOf, supportsTasks } from "../call/client.ts"
 import { adaptCode, adaptParams } from "../call/era-params.ts"
 import { fulfilInputRequired } from "../call/input-required.ts"
@@ -26,7 +26,6 @@ import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewrite
 import { identityOf, scopeIncludes } from "../catalog/scope.ts"
 import { isReadOnly } from "../catalog/signature.ts"
 import { REPLICA_CLIENT_HEADER, REPLICA_CONTINUES_HEADER, runsElsewhere } from "../config/server-spec.ts"
-import { budgetFor } from "../features/results/result-budget.ts"
 import { sha256 } from "../lib/digest.ts"
 import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
 import { cutText } from "../lib/text.ts"
@@ -46,9 +45,6 @@ import {
   type Response,
 } from "../wire/message.ts"
 import { StreamedAnswer } from "./streamed-answer.ts"
-
-/** An answer; a promise is made only if something is waited for. */
-export type Answering = Answer | Promise<Answer>
 
 /** The methods that call a server: for a tool, a prompt or a resource. */
 export const CALLS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"])
@@ -133,7 +129,7 @@ async function dedicatedTarget(shared: Target, owner: Exchange, call: ClientCall
   const view = viewFor(call)
   const name = request.params?.name
   if (typeof name !== "string" || !view.tools.has(name)) throw unknownName("tool", name, undefined)
-  if (call.wrapper !== "call_read_tool") return target
+  if (call.wrapper !== "read-only") return target
   // The process may describe the tool otherwise than the one that all clients share.
   const tool = toolOf(view, name)
   if (tool === undefined || !isReadOnly(tool)) throw new RequestError("invalid_params", notReadOnly(name))
@@ -197,13 +193,13 @@ async function callBackend(
   // A legacy backend has made no state, and svc's own state never comes this far.
   if (client.era === "modern" && peer.era === "legacy" && params.requestState !== undefined) throw foreignState()
   const caller = new RelayCaller(target, call)
-  const budget = method === "tools/call" ? budgetFor(client.scope, spec, gateway) : undefined
-  const storing = budget === undefined ? undefined : (gateway.results.storing ?? (await gateway.results.loadStoring()))
+  const fitting = method === "tools/call" ? gateway.fitting?.(call, target, route) : undefined
+  const result = fitting instanceof Promise ? await fitting : fitting
   let streamed: StreamedAnswer | undefined
   let stored: AnswerStorage | undefined
   const onlarge = (head: Uint8Array) => {
-    if (budget !== undefined) {
-      stored = storing?.(call, spec.name, budget)
+    if (result?.store !== undefined) {
+      stored = result.store()
       // The next bytes wait until these are written.
       void stored?.push(head)
       return stored
@@ -243,21 +239,18 @@ async function callBackend(
           connection.keepProgress(flight.number, owner, progressToken)
       }
       if (finished.kind === "input") {
-        if (streamed?.isOpen || (await stored?.taken()) !== undefined)
+        if (streamed?.isOpen || (await stored?.hasTaken()) === true)
           throw new BackendError(spec.name, "requested input at the end of a large result")
         stored = undefined
         sent = await fulfilInputRequired(sent, finished.result, call.exchange, connection.clock)
         continue
       }
       const answer = streamed?.isOpen ? streamed.complete(finished.answer) : finished.answer
-      if (finished.kind !== "done" || method !== "tools/call") return count(answer)
+      if (finished.kind !== "done" || result === undefined) return count(answer)
       const size =
         stored !== undefined && outcome.kind === "message" ? outcome.size : (answer.sent ?? answer.frame.length)
-      if (route.unlisted === undefined) gateway.results.sizes.record(route.id, route.name, size)
-      if (budget === undefined || size <= budget || answer.code !== undefined) return count(answer)
-      // The length alone shows that most answers fit.
-      const { fitResult } = await import("../features/results/fit-result.ts")
-      return count(await fitResult(answer, call, target, route.name, budget, await stored?.taken()))
+      const fitted = result.fit(answer, size)
+      return count(fitted instanceof Promise ? await fitted : fitted)
     }
   } catch (error) {
     if (error instanceof UndeliveredError) return await relayToNextOwner(error, target, call, params, route, count)
@@ -266,7 +259,7 @@ async function callBackend(
     if (streamed?.isOpen && cancellation.reason === undefined) connection.report(brokenOff(error, call, route))
     return count(backendFailure(error, call))
   } finally {
-    if (stored !== undefined) await stored.abort()
+    if (stored !== undefined) await result?.close?.()
   }
 }
 

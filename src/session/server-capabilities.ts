@@ -6,7 +6,6 @@ import { type View, viewOf } from "../catalog/catalog.ts"
 import { aggregateInstructions } from "../catalog/instructions.ts"
 import { withoutServerInfo } from "../catalog/listing.ts"
 import type { Scope } from "../catalog/scope.ts"
-import { offersReading } from "../features/results/result-budget.ts"
 import { BackendError } from "../lib/errors.ts"
 import {
   type Era,
@@ -93,8 +92,11 @@ function introduce({ gateway, client }: About): Introduction {
   if (typeof target === "string") throw new BackendError(scope.id, target)
   const { peer } = target
   return {
-    // Stored results are resources.
-    capabilities: { ...(offersReading(scope, view, gateway) ? { resources: {} } : {}), ...translate(peer, client.era) },
+    capabilities: Object.assign(
+      {},
+      ...gateway.ownTools.map((own) => own.capabilities?.(client, view)),
+      translate(peer, client.era),
+    ),
     // Legacy clients require a name and a version; modern servers need not state them.
     serverInfo: { name: target.spec.name, version: "unknown", ...peer.serverInfo },
     instructions: view.instructions,

@@ -5,11 +5,11 @@
 import { PeerError, peerError } from "../backend/peer-error.ts"
 import { Cancellation } from "../call/cancellation.ts"
 import { type Client, type Exchange, missingCapability, type SessionMemory, type Told } from "../call/client.ts"
+import { ownEntries } from "../call/own-tools.ts"
 import type { Gateway, RemoteReplicas, SessionPart } from "../call/ports.ts"
 import { hasChanged, isWithdrawn, type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import type { Scope } from "../catalog/scope.ts"
-import { offersReading } from "../features/results/result-budget.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import { RequestError, RPC_CODE } from "../lib/errors.ts"
 import { negotiateLegacy } from "../wire/era.ts"
@@ -57,8 +57,8 @@ export class Session implements Client, SessionMemory, SessionPart {
   private readonly queued: string[] = []
   private lastQuestion = 0
   private lastView: View | undefined
-  /** Whether the last view's tools had `read_result` among them. */
-  private couldRead = false
+  /** How many of svc's own tools were beside the tools of the last view. */
+  private ownTools = 0
   private onchange: () => Told = () => undefined
   private replicas: RemoteReplicas | undefined
 
@@ -261,13 +261,13 @@ export class Session implements Client, SessionMemory, SessionPart {
     const catalog = gateway.directory.catalogOf(this)
     const view = viewOf(catalog, this.scope)
     this.lastView = view
-    const canRead = offersReading(this.scope, view, gateway)
-    const isRead = canRead !== this.couldRead ? "tools/list" : undefined
-    this.couldRead = canRead
+    const ownTools = ownEntries(this, view, gateway).length
+    const isOwn = ownTools !== this.ownTools ? "tools/list" : undefined
+    this.ownTools = ownTools
     if (before === undefined || isWithdrawn(catalog, this.scope) || this.replicas?.isStreamElsewhere(this) === true)
       return
     for (const [notification, lists] of LIST_CHANGES)
-      if (lists.some((method) => method === isRead || hasChanged(before, view, method))) this.notify(notification)
+      if (lists.some((method) => method === isOwn || hasChanged(before, view, method))) this.notify(notification)
   }
 
   /** Notifies the client of a list that has changed on another replica. */
@@ -281,7 +281,7 @@ export class Session implements Client, SessionMemory, SessionPart {
     this.replicas = gateway.replicas
     this.replicas?.begin(this)
     this.lastView = viewOf(gateway.directory.catalogOf(this), this.scope)
-    this.couldRead = offersReading(this.scope, this.lastView, gateway)
+    this.ownTools = ownEntries(this, this.lastView, gateway).length
     gateway.notifications.setLogLevel(this, this.logLevel)
   }
 

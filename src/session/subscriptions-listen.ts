@@ -3,12 +3,12 @@
  */
 
 import { type Answer, resultAnswer } from "../call/answer.ts"
+import { ownEntries } from "../call/own-tools.ts"
 import type { ClientCall, Listener } from "../call/ports.ts"
 import { viewFor } from "../call/ready.ts"
 import { hasChanged, isWithdrawn, type Route, type View } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import { isWithin } from "../catalog/name.ts"
-import { offersReading } from "../features/results/result-budget.ts"
 import { META_SUBSCRIPTION } from "../wire/era.ts"
 import { isObject, notificationText, type Params } from "../wire/message.ts"
 import { watchTasks } from "./task-watch.ts"
@@ -30,7 +30,7 @@ export function openSubscription(call: ClientCall, opened: View): Promise<Answer
       notificationText(method, { ...params, _meta: { ...(isObject(params._meta) ? params._meta : {}), ...meta } }),
     )
   let view = opened
-  let canRead = offersReading(client.scope, view, gateway)
+  let ownTools = ownEntries(client, view, gateway).length
   const routes: { readonly uri: string; readonly route: Route }[] = []
   const uris: string[] = []
   for (const uri of wantedUris) {
@@ -48,12 +48,12 @@ export function openSubscription(call: ClientCall, opened: View): Promise<Answer
     catalogChanged() {
       const before = view
       view = viewFor(call)
-      const couldRead = canRead
-      canRead = offersReading(client.scope, view, gateway)
+      const had = ownTools
+      ownTools = ownEntries(client, view, gateway).length
       if (isWithdrawn(gateway.directory.catalogOf(client.session), client.scope)) return
-      const isRead = canRead !== couldRead ? "tools/list" : undefined
+      const isOwn = ownTools !== had ? "tools/list" : undefined
       for (const { method, notification } of kinds)
-        if (method.some((list) => list === isRead || hasChanged(before, view, list))) notify(notification, {})
+        if (method.some((list) => list === isOwn || hasChanged(before, view, list))) notify(notification, {})
     },
     listChanged(changed) {
       for (const { method, notification } of kinds) if (method.includes(changed)) notify(notification, {})

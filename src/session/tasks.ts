@@ -8,7 +8,7 @@
  *  3. An id that a backend gives to another client later, for example after its restart, belongs to that client.
  */
 import type { Ownership } from "../agent/task-owners.ts"
-import { type Answer, resultAnswer } from "../call/answer.ts"
+import { type Answer, type Answering, resultAnswer } from "../call/answer.ts"
 import { ownerOf } from "../call/client.ts"
 import type { ClientCall } from "../call/ports.ts"
 import { isOwnProcess, openTaskId } from "../call/task-id.ts"
@@ -18,7 +18,7 @@ import { RequestError, RPC_CODE } from "../lib/errors.ts"
 import { TASKS_EXTENSION } from "../wire/era.ts"
 import { parseRelayed } from "../wire/frame.ts"
 import { asText, isObject, type Params, type Request } from "../wire/message.ts"
-import { type Answering, relay, unknownMethod, unknownName } from "./relay.ts"
+import { relay, unknownMethod, unknownName } from "./relay.ts"
 import { peerFor } from "./server-capabilities.ts"
 
 /** Whether a backend creates tasks for a client. */

@@ -4,6 +4,7 @@ import type { Client } from "../../src/call/client.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import { shortened } from "../../src/catalog/name.ts"
 import { narrow } from "../../src/catalog/scope.ts"
+import { managementTools } from "../../src/features/tools/client-tools.ts"
 import { parseExact } from "../../src/lib/json.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
 import { createAudit } from "../../src/session/audit.ts"
@@ -50,7 +51,7 @@ function logged(secrets: () => readonly string[] = () => [], catalog = catalogOf
   })
   const gateway = fakeGateway({
     directory: { catalogOf: () => catalog },
-    toolbox: () => ({ names: ["mcp_list"] }) as never,
+    ownTools: [managementTools(() => ({ names: ["mcp_list"], entries: [], call: () => undefined }))],
   })
   const call = (
     request: Partial<Request>,

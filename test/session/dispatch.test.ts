@@ -3,6 +3,7 @@ import type { Answer } from "../../src/call/answer.ts"
 import { errorAnswer } from "../../src/call/answer.ts"
 import type { Client } from "../../src/call/client.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
+import { managementTools } from "../../src/features/tools/client-tools.ts"
 import type { Toolbox } from "../../src/features/tools/toolbox.ts"
 import { dispatch } from "../../src/session/dispatch.ts"
 import { textOf } from "../../src/wire/frame.ts"
@@ -128,20 +129,17 @@ describe("an unknown method is refused", () => {
 
 describe("a list", () => {
   const toolbox: Toolbox = { entries: ['{"name":"mcp_list"}'], names: ["mcp_list"], call: () => undefined }
+  const ownTools = [managementTools(() => toolbox)]
   const namesIn = async (answering: Promise<Answer>): Promise<string[]> =>
     JSON.parse(textOf((await answering).frame)).result.tools.map(({ name }: { name: string }) => name)
 
   test("of tools begins with svc's own", async () => {
-    expect(await namesIn(ask("tools/list", {}, { toolbox: () => toolbox }))).toEqual([
-      "mcp_list",
-      "s_svc_read",
-      "s_svc_write",
-    ])
+    expect(await namesIn(ask("tools/list", {}, { ownTools }))).toEqual(["mcp_list", "s_svc_read", "s_svc_write"])
   })
 
   test("of one server has its own names, and none of svc's tools", async () => {
     const client = fakeClient("legacy", AT_SERVER)
-    expect(await namesIn(ask("tools/list", {}, { toolbox: () => toolbox, client }))).toEqual(["read", "write"])
+    expect(await namesIn(ask("tools/list", {}, { ownTools, client }))).toEqual(["read", "write"])
   })
 
   test("of one server that is not connected is an error with the reason", async () => {

@@ -9,6 +9,9 @@ import type { RemoteReplicas } from "../../src/call/ports.ts"
 import { buildCatalog, type Catalog, emptyCatalog, withOwn } from "../../src/catalog/catalog.ts"
 import type { Listing } from "../../src/catalog/listing.ts"
 import { identityOf } from "../../src/catalog/scope.ts"
+import type { ResultsPort } from "../../src/features/results/result-budget.ts"
+import { ResultSizes } from "../../src/features/results/result-sizes.ts"
+import { resultTools } from "../../src/features/results/results.ts"
 import { Session } from "../../src/session/session.ts"
 import { Sessions } from "../../src/session/sessions.ts"
 import { keepKey, openSessionStore, type SessionStore, type StoredSession } from "../../src/store/session-store.ts"
@@ -364,7 +367,10 @@ test("a session is notified of changed tools when the tool that reads stored res
   const spec = fakeSpec()
   const listing = { ...fakePeer("legacy"), tools: [], prompts: [], resources: [], resourceTemplates: [] }
   let catalog = buildCatalog([{ spec, listing }], emptyCatalog())
-  const gateway = fakeGateway({ directory: { catalogOf: () => catalog } })
+  const gateway = fakeGateway({
+    directory: { catalogOf: () => catalog },
+    ownTools: [resultTools({ budget: 0, sizes: new ResultSizes() } as ResultsPort)],
+  })
   const session = sessionOf("p")
   const seen: unknown[] = []
   session.open((text) => seen.push(JSON.parse(text).method) > 0)

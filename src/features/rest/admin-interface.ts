@@ -19,7 +19,17 @@ import type { BeginLogin } from "./issuer-login.ts"
 /** The parts of a running svc that REST uses. */
 type AdminDeps = Pick<
   RestPorts,
-  "agent" | "audit" | "facts" | "gateway" | "mask" | "onbug" | "scopeOf" | "serverLogs" | "streams" | "watchCalls"
+  | "agent"
+  | "audit"
+  | "facts"
+  | "gateway"
+  | "mask"
+  | "onbug"
+  | "scopeOf"
+  | "serverLogs"
+  | "streams"
+  | "toolFinder"
+  | "watchCalls"
 > & {
   readonly sessions: { all(): Iterable<Session> }
   /** Starts the sign-in to a remote server. */

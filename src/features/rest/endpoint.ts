@@ -5,6 +5,8 @@
 import type * as z from "zod"
 import type { Agent } from "../../agent/agent.ts"
 import type { Audit, FinishedCall, Gateway } from "../../call/ports.ts"
+import type { Catalog, View } from "../../catalog/catalog.ts"
+import type { Tool } from "../../catalog/listing.ts"
 import type { Clock } from "../../lib/clock.ts"
 import type { RequestFault } from "../../lib/errors.ts"
 import type { ProcessFacts } from "../../report/health.ts"
@@ -40,6 +42,15 @@ export type RestPorts = {
   readonly endpoint: string | undefined
   /** Returns the scope of a URL's query. */
   readonly scopeOf: ScopeOf
+  /** Opens the search over tools, of a view of a catalog. */
+  toolFinder(): Promise<{
+    find(
+      searchable: { readonly catalog: Catalog; readonly view: View; readonly own: readonly string[] },
+      query: string,
+      limit: number,
+      servers?: readonly string[],
+    ): readonly { readonly tool: Tool; readonly score: number; readonly matched: readonly string[] }[]
+  }>
   sessions(): Iterable<Session>
   facts(): ProcessFacts
   /** Masks credentials; paths and addresses stay, because the reader is the operator. */

@@ -130,10 +130,10 @@ const search = defineEndpoint({
   answer: z.strictObject({ items: z.array(offered) }),
   faults: [],
   async run({ ports, query }) {
-    const { agent, gateway } = ports
+    const { agent, toolFinder } = ports
     const view = viewOf(agent.catalog, ports.scopeOf(""))
     const slugs = query.server === undefined ? undefined : agent.find(query.server).map(({ spec }) => spec.slug)
-    const finder = await gateway.toolFinder()
+    const finder = await toolFinder()
     const found = finder.find({ catalog: agent.catalog, view, own: [] }, query.q, query.limit, slugs)
     const wanted = new Set(found.flatMap(({ tool }) => view.tools.get(tool.name)?.id ?? []))
     const byName = new Map(offeredBy(ports, ({ id }) => wanted.has(id)).map((one) => [one.qualifiedName, one]))

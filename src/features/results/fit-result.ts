@@ -19,7 +19,7 @@ import { JsonNumber, parseExact } from "../../lib/json.ts"
 import { counted, cutText } from "../../lib/text.ts"
 import { textOf } from "../../wire/frame.ts"
 import { isObject, type Params } from "../../wire/message.ts"
-import { offersReading, READ_RESULT, resultOwner, resultUri } from "./result-budget.ts"
+import { offersReading, READ_RESULT, type ResultsPort, resultOwner, resultUri } from "./result-budget.ts"
 import { shortened } from "./result-cut.ts"
 import {
   textOf as edgeOf,
@@ -40,6 +40,7 @@ import { outputSchemaOf } from "./stored-answer.ts"
 export async function fitResult(
   answer: Answer,
   call: ClientCall,
+  results: ResultsPort,
   { spec }: Pick<Target, "spec">,
   tool: string,
   budget: number,
@@ -54,10 +55,9 @@ export async function fitResult(
   const { result } = message
   const isFinished = isObject(result) && !isUnfinished(result)
   if (isWhole && (!isFinished || charactersOf(result, budget) <= budget)) return answer
-  const { results } = call.gateway
   let fitting: Fitting | undefined
   try {
-    fitting = new Fitting(call, await results.store(), tool, budget, values)
+    fitting = new Fitting(call, results, await results.store(), tool, budget, values)
     const fitted = isFinished ? await fitting.fit(result) : undefined
     if (fitted === undefined) {
       if (isFinished)
@@ -111,14 +111,15 @@ class Fitting {
 
   constructor(
     private readonly call: ClientCall,
+    results: ResultsPort,
     private readonly store: ResultStore,
     private readonly tool: string,
     private readonly budget: number,
     private readonly values: TakenValues,
   ) {
-    const { client, gateway } = call
+    const { client } = call
     this.owner = resultOwner(client)
-    this.isReadable = offersReading(client.scope, viewFor(call), gateway)
+    this.isReadable = offersReading(client.scope, viewFor(call), results)
   }
 
   /** Resolves with the shortened result; with undefined if it must stay whole. Rejects with an UnavailableError. */

@@ -7,17 +7,17 @@ import { cutText } from "../../lib/text.ts"
 import { unknownName } from "../../session/relay.ts"
 import { replicaIn } from "../../store/replica-id.ts"
 import { asText, isObject, type Params } from "../../wire/message.ts"
-import { resultOwner, resultUri } from "./result-budget.ts"
+import { type ResultsPort, resultOwner, resultUri } from "./result-budget.ts"
 import { type ResultPart, readPart } from "./result-parts.ts"
 import type { ResultReader } from "./result-store.ts"
 
 /** Answers a call of `read_result`. Answers mistakes of a model with results that say what to do. */
-export async function answerReadResult(call: ClientCall): Promise<Answer> {
+export async function answerReadResult(call: ClientCall, results: ResultsPort): Promise<Answer> {
   const { arguments: written } = call.request.params ?? {}
   const args = isObject(written) ? written : {}
   const named = namedIn(asText(args.id ?? args.uri ?? ""))
   try {
-    const part = await readOf(call, named.id, { ...named.query, ...args })
+    const part = await readOf(call, results, named.id, { ...named.query, ...args })
     if (part === undefined)
       return toolAnswer(
         call,
@@ -27,7 +27,7 @@ export async function answerReadResult(call: ClientCall): Promise<Answer> {
             text:
               named.id === ""
                 ? "id is missing: give the ID in svc://results/<id>."
-                : `No stored result has the ID ${cutText(named.id, 60)}: ${whyMissing(named.id, call)}. Call the tool again.`,
+                : `No stored result has the ID ${cutText(named.id, 60)}: ${whyMissing(named.id, results)}. Call the tool again.`,
           },
         ],
         true,
@@ -46,10 +46,10 @@ export async function answerReadResult(call: ClientCall): Promise<Answer> {
 }
 
 /** Answers the read of a stored result as a resource. Throws a RequestError if the client has none of this URI. */
-export async function answerResultResource(call: ClientCall, uri: string): Promise<Answer> {
+export async function answerResultResource(call: ClientCall, results: ResultsPort, uri: string): Promise<Answer> {
   const { request, client } = call
   const { id, query } = namedIn(uri)
-  const part = await readOf(call, id, query)
+  const part = await readOf(call, results, id, query)
   if (part === undefined) throw unknownName("resource", uri, undefined)
   const { mimeType, note, size, sha256 } = part
   const about = { "svc/part": note, "svc/size": size, "svc/sha256": sha256 }
@@ -71,9 +71,9 @@ function toolAnswer({ request, client }: ClientCall, content: readonly Params[],
 }
 
 /** Returns why a result is missing. A request for a result of another replica arrives here if that replica is gone. */
-function whyMissing(id: string, { gateway }: ClientCall): string {
+function whyMissing(id: string, results: ResultsPort): string {
   const replica = replicaIn(id)
-  return replica === undefined || replica === gateway.replicas?.replica
+  return replica === undefined || replica === results.replica
     ? "it belongs to another client, or has expired"
     : "the replica of svc that stored it is gone"
 }
@@ -86,9 +86,13 @@ const NOTE = 300
 type Read = ResultPart & { readonly mimeType: string; readonly size: number; readonly sha256: string }
 
 /** Reads a part; undefined if the client has no such result. Rejects with a RequestError or an UnavailableError. */
-async function readOf(call: ClientCall, id: string, args: Params): Promise<Read | undefined> {
-  const { client, gateway, exchange } = call
-  const store = await gateway.results.store()
+async function readOf(
+  { client, exchange }: ClientCall,
+  results: ResultsPort,
+  id: string,
+  args: Params,
+): Promise<Read | undefined> {
+  const store = await results.store()
   const reader: ResultReader | undefined = await store.open(id, resultOwner(client))
   if (reader === undefined) return undefined
   try {

@@ -1,19 +1,29 @@
-/**
- * Decides the budget of a result, and who may read stored results. Small, because every session loads it. choice: Large
- * results.
- */
+/** Decides the budget of a result, and who may read stored results. choice: Large results. */
 
 import type { Client } from "../../call/client.ts"
-import type { Gateway } from "../../call/ports.ts"
 import type { View } from "../../catalog/catalog.ts"
 import type { Scope } from "../../catalog/scope.ts"
+import type { ResultBudget } from "../../config/result-budget.ts"
 import type { ServerSpec } from "../../config/server-spec.ts"
 import { sha256 } from "../../lib/digest.ts"
 import { parseExact } from "../../lib/json.ts"
 import { replicaIn } from "../../store/replica-id.ts"
 import { asText, isObject, metaOf, type Params } from "../../wire/message.ts"
-import { objectOf } from "../search/lazy-call.ts"
-import { isWrapper } from "../search/lazy-tools.ts"
+import type { ResultSizes } from "./result-sizes.ts"
+import type { ResultStore } from "./result-store.ts"
+
+/** What the parts of this feature share. */
+export type ResultsPort = {
+  /** The budget if no preset, token or server has one; 0 for none. */
+  readonly budget: ResultBudget
+  readonly sizes: ResultSizes
+  /** Opens the store of large results. Rejects with an UnavailableError if that is not possible. */
+  store(): Promise<ResultStore>
+  /** Logs a text only the first time. */
+  warnOnce(text: string): void
+  /** The id of this replica; undefined for a single svc. */
+  readonly replica: string | undefined
+}
 
 /**
  * Returns how many characters a result of a server may have for a client; undefined for no limit. The first of these that is set
@@ -22,33 +32,32 @@ import { isWrapper } from "../search/lazy-tools.ts"
 export const budgetFor = (
   scope: Scope,
   { tuning }: Pick<ServerSpec, "tuning">,
-  { results }: Pick<Gateway, "results">,
-): number | undefined => (scope.resultBudget ?? tuning.resultBudget ?? results.budget) || undefined
+  { budget }: Pick<ResultsPort, "budget">,
+): number | undefined => (scope.resultBudget ?? tuning.resultBudget ?? budget) || undefined
 
 /** Whether svc offers `read_result` to a client: if any of its servers has a budget. */
-export const offersReading = (scope: Scope, view: View, { results }: Pick<Gateway, "results">): boolean =>
+export const offersReading = (scope: Scope, view: View, { budget }: Pick<ResultsPort, "budget">): boolean =>
   !view.tools.has(READ_RESULT) &&
   (scope.resultBudget !== undefined
     ? scope.resultBudget > 0
-    : Boolean(results.budget) || view.parts.some(({ spec }) => Boolean(spec.tuning.resultBudget)))
+    : Boolean(budget) || view.parts.some(({ spec }) => Boolean(spec.tuning.resultBudget)))
 
 /**
- * Returns the tool entries of a view. The entry of a tool with large results and no budget states their size: otherwise clients
- * would truncate them silently.
+ * Returns the entries of the tools in a view. The entry of a tool with large results and no budget states their size: otherwise
+ * clients would truncate them silently.
  */
 export function withSizes(
+  entries: readonly string[],
+  scope: Scope,
   view: View,
-  { scope, era }: Pick<Client, "scope" | "era">,
-  gateway: Pick<Gateway, "results">,
+  { sizes, budget }: Pick<ResultsPort, "sizes" | "budget">,
 ): readonly string[] {
-  const entries = view.entries("tools/list", era)
-  const { sizes } = gateway.results
   if (sizes.large === 0) return entries
   const specs = new Map(view.parts.map(({ spec }) => [spec.id, spec]))
   const large = [...view.tools].flatMap(([name, route]) => {
     const spec = specs.get(route.id)
     const largest = sizes.largeOf(route.id, route.name)
-    const isStated = largest !== undefined && spec !== undefined && budgetFor(scope, spec, gateway) === undefined
+    const isStated = largest !== undefined && spec !== undefined && budgetFor(scope, spec, { budget }) === undefined
     return isStated ? [{ name, largest, member: `"name":${JSON.stringify(name)}` }] : []
   })
   return entries.map((entry) => {
@@ -72,10 +81,8 @@ export const isResultUri = (uri: unknown): uri is string => typeof uri === "stri
 /** Returns the id of the replica that stored the result in a request; undefined for a single svc and for other requests. */
 export function replicaOfResult(method: unknown, { name, uri, arguments: args }: Params): string | undefined {
   if (method === "resources/read") return isResultUri(uri) ? replicaIn(uri.slice(RESULTS.length)) : undefined
-  if (method !== "tools/call" || (name !== READ_RESULT && !isWrapper(name))) return undefined
-  const given = objectOf(args)
-  const named = name === READ_RESULT ? given : objectOf(given?.arguments)
-  const id = asText(named?.id ?? named?.uri ?? "").trim()
+  if (method !== "tools/call" || name !== READ_RESULT || !isObject(args)) return undefined
+  const id = asText(args.id ?? args.uri ?? "").trim()
   return replicaIn(id.startsWith(RESULTS) ? id.slice(RESULTS.length) : id)
 }
 

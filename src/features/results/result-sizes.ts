@@ -32,7 +32,6 @@ export class ResultSizes implements ReportedSizes {
     return largest > LARGE_BYTES ? largest : undefined
   }
 
-  /** Returns the sizes of all tools, or of one server's, the largest 99th percentile first. */
   report(server?: string): readonly ToolResultSizes[] {
     return [...this.servers]
       .filter(([name]) => server === undefined || name === server)

@@ -15,19 +15,23 @@ import { asBuffer, parseFrame } from "../../wire/frame.ts"
 import { LargeValues } from "../../wire/large-values.ts"
 import { asText, isObject } from "../../wire/message.ts"
 import { JsonStringDecoder } from "./json-string.ts"
-import { resultOwner } from "./result-budget.ts"
+import { type ResultsPort, resultOwner } from "./result-budget.ts"
 import { largestOf, ResultIntake, type TakenValues } from "./result-intake.ts"
 
 /**
  * Returns the storage for the large values of a call's answer; undefined if the answer must be whole: the answer of a tool with an
  * output schema is shortened as a whole, and an answer with a very large budget may fit.
  */
-export function storedAnswer(call: ClientCall, server: string, budget: number): StoredAnswer | undefined {
-  const { client, gateway } = call
+export function storedAnswer(
+  call: ClientCall,
+  results: ResultsPort,
+  server: string,
+  budget: number,
+): StoredAnswer | undefined {
   const most = budget * BYTES_PER_CHARACTER + ENVELOPE_BYTES
   if (most > MOST_BUFFERED || outputSchemaOf(call) !== undefined) return undefined
-  const owner = resultOwner(client)
-  const store = gateway.results.store()
+  const owner = resultOwner(call.client)
+  const store = results.store()
   const take = (encoding: "text" | "base64") => {
     const writer = store.then((opened) => opened.create(owner))
     // A failure is reported by the first write.
@@ -35,7 +39,7 @@ export function storedAnswer(call: ClientCall, server: string, budget: number): 
     return new ResultIntake(writer, encoding)
   }
   return new StoredAnswer(server, most, take, (error) =>
-    gateway.results.warnOnce(
+    results.warnOnce(
       `calls with large results fail, because svc cannot store them: ${messageOf(error)}; correct that, or remove the result budget`,
     ),
   )
@@ -95,6 +99,10 @@ export class StoredAnswer implements AnswerStorage {
         { cause },
       )
     return this.intakes.size === 0 ? undefined : this.intakes
+  }
+
+  async hasTaken(): Promise<boolean> {
+    return (await this.taken()) !== undefined
   }
 
   /** Drops what was stored. */

@@ -28,8 +28,14 @@ export function unwrapCall(call: ClientCall): ClientCall {
   return {
     ...call,
     request: { ...request, params: { ...params, name: inner.name, arguments: inner.args } },
-    wrapper: inner.wrapper,
+    wrapper: inner.wrapper === "call_read_tool" ? "read-only" : "any",
   }
+}
+
+/** Returns the params of the call inside the arguments of a wrapper, as far as they can be read without a view. */
+export function innerParams(args: unknown): Params {
+  const given = objectOf(args) ?? {}
+  return { name: nameAmong(given), arguments: objectOf(given.arguments) }
 }
 
 /** Returns why a call of a wrapper contains no valid call, and the tool that it names, if any. */

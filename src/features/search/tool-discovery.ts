@@ -10,6 +10,7 @@
 
 import { type Answer, resultAnswer } from "../../call/answer.ts"
 import { parametersHint, withArgumentHint } from "../../call/argument-hint.ts"
+import { ownEntries } from "../../call/own-tools.ts"
 import type { ClientCall } from "../../call/ports.ts"
 import { type View, withheldIn } from "../../catalog/catalog.ts"
 import type { Tool } from "../../catalog/listing.ts"
@@ -22,30 +23,36 @@ import { didYouMean } from "../../lib/nearest.ts"
 import { counted, cutText } from "../../lib/text.ts"
 import { notReadOnly, withheldTool } from "../../session/relay.ts"
 import { asText, type Params } from "../../wire/message.ts"
-import { offersReading, READ_RESULT_ENTRY } from "../results/result-budget.ts"
-import type { Toolbox } from "../tools/toolbox.ts"
 import { nameAmong, nameBeside, objectOf, serverAmong, wrapperProblem } from "./lazy-call.ts"
 import { isWrapper } from "./lazy-tools.ts"
-import { type FoundTool, findTool, type Searchable, type ServerTools, serverIn, serversOf } from "./tool-finder.ts"
+import {
+  type FoundTool,
+  findTool,
+  type OpenFinder,
+  type Searchable,
+  type ServerTools,
+  serverIn,
+  serversOf,
+} from "./tool-finder.ts"
 
 /** Answers a call of a tool that searches or describes, or of a wrapper that contains no valid call. */
-export async function answerLazyTool(call: ClientCall, view: View, toolbox: Toolbox | undefined): Promise<Answer> {
+export async function answerLazyTool(call: ClientCall, view: View, open: OpenFinder): Promise<Answer> {
   const { params = {} } = call.request
   const args = objectOf(params.arguments) ?? {}
-  const searchable = searchableOf(call, view, toolbox)
+  const searchable = searchableOf(call, view)
   switch (params.name) {
     case "search_tools":
-      return textAnswer(call, await searchTools(call, searchable, args))
+      return textAnswer(call, await searchTools(call, searchable, args, open))
     case "describe_tool":
     case "get_tool_details":
-      return textAnswer(call, await describeTools(call, searchable, namesIn(args, searchable)))
+      return textAnswer(call, await describeTools(call, searchable, namesIn(args, searchable), open))
     case "tool_list":
       return textAnswer(call, { text: jsonLine(listTools(searchable, args)) })
     case "tool_schema": {
       const name = nameAmong(args)
       const whole = name === undefined ? undefined : nameBeside(name, args.server, view)
       if (typeof whole === "object") return textAnswer(call, { text: whole.problem, isError: true })
-      return textAnswer(call, await describeTools(call, searchable, whole === undefined ? [] : [whole]))
+      return textAnswer(call, await describeTools(call, searchable, whole === undefined ? [] : [whole], open))
     }
     default:
       return textAnswer(call, refusedWrapper(call, searchable))
@@ -56,9 +63,9 @@ export async function answerLazyTool(call: ClientCall, view: View, toolbox: Tool
  * Answers a call of an unknown name with the most similar names. Throws a RequestError unless the call came through a
  * wrapper.
  */
-export async function answerUnknownTool(call: ClientCall, view: View, toolbox: Toolbox | undefined): Promise<Answer> {
+export async function answerUnknownTool(call: ClientCall, view: View, open: OpenFinder): Promise<Answer> {
   const name = asText(call.request.params?.name)
-  const problem = await unknownTool(call, searchableOf(call, view, toolbox), name)
+  const problem = await unknownTool(call, searchableOf(call, view), name, open)
   if (call.wrapper === undefined) throw new RequestError("invalid_params", problem)
   return textAnswer(call, { text: problem, isError: true })
 }
@@ -67,25 +74,21 @@ export async function answerUnknownTool(call: ClientCall, view: View, toolbox: T
  * Returns the refusal of a call through `call_read_tool` to a tool that svc does not know to be read-only; undefined if it is.
  * A server may also run names that it does not list, such as aliases and hidden tools: nobody knows what these do.
  */
-export async function refuseWrites(
-  call: ClientCall,
-  view: View,
-  toolbox: Toolbox | undefined,
-): Promise<Answer | undefined> {
-  if (call.wrapper !== "call_read_tool") return undefined
+export async function refuseWrites(call: ClientCall, view: View, open: OpenFinder): Promise<Answer | undefined> {
+  if (call.wrapper !== "read-only") return undefined
   const name = asText(call.request.params?.name)
-  const tool = findTool(searchableOf(call, view, toolbox), name)
+  const tool = findTool(searchableOf(call, view), name)
   if (tool !== undefined)
     return isReadOnly(tool) ? undefined : textAnswer(call, { text: notReadOnly(name), isError: true })
-  if (view.unlisted("tools", name) === undefined) return answerUnknownTool(call, view, toolbox)
+  if (view.unlisted("tools", name) === undefined) return answerUnknownTool(call, view, open)
   return textAnswer(call, { text: notListed(oneLine(cutText(name, MAX_NAME), MAX_NAME)), isError: true })
 }
 
 /** Returns the answer of a call through a wrapper, with the tool's parameters if the call failed because of its arguments. */
-export function explained(call: ClientCall, view: View, toolbox: Toolbox | undefined, answer: Answer): Answer {
+export function explained(call: ClientCall, view: View, answer: Answer): Answer {
   const { name, arguments: args } = call.request.params ?? {}
   if (call.wrapper === undefined || answer.outcome === "ok" || typeof name !== "string") return answer
-  const tool = findTool(searchableOf(call, view, toolbox), name)
+  const tool = findTool(searchableOf(call, view), name)
   return tool === undefined ? answer : withArgumentHint(answer, tool, args)
 }
 
@@ -122,10 +125,10 @@ const ALL_INSTRUCTIONS_TOKENS = 500
 const LISTED_TOKENS = 60
 const SIMILAR = 3
 
-const searchableOf = ({ gateway, client }: ClientCall, view: View, toolbox: Toolbox | undefined): Searchable => ({
+const searchableOf = ({ gateway, client }: ClientCall, view: View): Searchable => ({
   catalog: gateway.directory.catalogOf(client.session),
   view,
-  own: [...(toolbox?.entries ?? []), ...(offersReading(client.scope, view, gateway) ? [READ_RESULT_ENTRY] : [])],
+  own: ownEntries(client, view, gateway),
 })
 
 function textAnswer({ request, client }: ClientCall, { text, isError }: Text): Answer {
@@ -164,7 +167,7 @@ function definitionOf(tool: Tool): string {
 
 // --- search_tools
 
-async function searchTools(call: ClientCall, searchable: Searchable, args: Params): Promise<Text> {
+async function searchTools(call: ClientCall, searchable: Searchable, args: Params, open: OpenFinder): Promise<Text> {
   const query = queryIn(args)
   const all = serversOf(searchable)
   const wanted = [args.server].flat().filter((one): one is string => typeof one === "string" && one.trim() !== "")
@@ -179,7 +182,7 @@ async function searchTools(call: ClientCall, searchable: Searchable, args: Param
   }
   if (query === "") return wanted.length === 0 ? { text: overview(call, all) } : { text: listed(servers, args, detail) }
   const limit = limitOf(args.limit, DEFAULT_HITS, MAX_HITS)
-  const finder = await call.gateway.toolFinder()
+  const finder = await open()
   const names = wanted.length === 0 ? undefined : servers.map(({ server }) => server)
   const found = finder.find(searchable, query, limit, names)
   if (found.length === 0) return { text: nothingFound(call, query, servers, all) }
@@ -266,7 +269,12 @@ function limitOf(value: unknown, otherwise: number, most: number): number {
 
 // --- describe_tool, tool_schema
 
-async function describeTools(call: ClientCall, searchable: Searchable, names: readonly string[]): Promise<Text> {
+async function describeTools(
+  call: ClientCall,
+  searchable: Searchable,
+  names: readonly string[],
+  open: OpenFinder,
+): Promise<Text> {
   if (names.length === 0) return { text: 'names is missing: {"names": ["<tool>", …]}', isError: true }
   const wanted = [...new Set(names)]
   const lines: string[] = []
@@ -275,7 +283,7 @@ async function describeTools(call: ClientCall, searchable: Searchable, names: re
   let unknown = 0
   for (const name of wanted.slice(0, MAX_NAMES)) {
     const tool = findTool(searchable, name)
-    const line = tool === undefined ? await unknownTool(call, searchable, name, unknown++) : definitionOf(tool)
+    const line = tool === undefined ? await unknownTool(call, searchable, name, open, unknown++) : definitionOf(tool)
     length += line.length + 1
     if (lines.length > 0 && length > ANSWER_CHARACTERS) left.push(name)
     else lines.push(line)
@@ -291,7 +299,13 @@ function namesOf(names: readonly string[]): string {
 }
 
 /** Returns why a name leads to no tool. The first of several unknown names get suggestions. */
-async function unknownTool(call: ClientCall, searchable: Searchable, name: string, before = 0): Promise<string> {
+async function unknownTool(
+  call: ClientCall,
+  searchable: Searchable,
+  name: string,
+  open: OpenFinder,
+  before = 0,
+): Promise<string> {
   const { view } = searchable
   const withheld = withheldIn(view, name)
   if (withheld !== undefined) return withheldTool(name, withheld)
@@ -299,7 +313,7 @@ async function unknownTool(call: ClientCall, searchable: Searchable, name: strin
   const missing = missingServer(call, view, name)
   if (missing !== undefined) return `Unknown tool: ${shown}. The server ${missing}`
   if (before >= (view.tools.size > MANY_TOOLS ? 1 : MAX_SUGGESTED)) return `Unknown tool: ${shown}`
-  const finder = await call.gateway.toolFinder()
+  const finder = await open()
   const similar = finder.similar(searchable, cutText(name, MAX_NAME), SIMILAR)
   const suggestion = similar.length === 0 ? "" : `. Did you mean ${similar.map((one) => oneLine(one, 60)).join(", ")}?`
   return `Unknown tool: ${shown}${suggestion}`

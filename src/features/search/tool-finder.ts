@@ -25,6 +25,9 @@ import { corrections, lettersOf, type Spelling } from "./spelling.ts"
 /** The tools that a client may find: a view of a catalog, and the entries of svc's own tools (JSON texts) if it has them. */
 export type Searchable = { readonly catalog: Catalog; readonly view: View; readonly own: readonly string[] }
 
+/** Returns the search over tools, and loads it at the first use. */
+export type OpenFinder = () => Promise<ToolFinder>
+
 /** A tool under its name in the view. `server` is the server's name in tool names. */
 export type FoundTool = Pick<SearchHit, "score" | "matched"> & { readonly server: string; readonly tool: Tool }
 

@@ -5,8 +5,9 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { ClientCall } from "../../../src/call/ports.ts"
 import { fitResult } from "../../../src/features/results/fit-result.ts"
-import { resultOwner } from "../../../src/features/results/result-budget.ts"
+import { type ResultsPort, resultOwner } from "../../../src/features/results/result-budget.ts"
 import { ResultIntake, type TakenValues } from "../../../src/features/results/result-intake.ts"
+import { ResultSizes } from "../../../src/features/results/result-sizes.ts"
 import { ResultStore } from "../../../src/features/results/result-store.ts"
 import { StoredAnswer } from "../../../src/features/results/stored-answer.ts"
 import { UnavailableError } from "../../../src/lib/errors.ts"
@@ -28,10 +29,27 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 type Block = { type: string; text?: string; uri?: string; _meta?: Record<string, string> }
 type Fitted = { content: Block[]; structuredContent?: unknown; isError?: boolean; [member: string]: unknown }
 
-function callOf(more: Parameters<typeof fakeGateway>[0] = {}): ClientCall {
-  const gateway = fakeGateway({ ...more, results: { budget: BUDGET, store: async () => store, ...more.results } })
+type Stored = ClientCall & { readonly results: ResultsPort }
+
+function callOf(more: Partial<ResultsPort> = {}): Stored {
+  const results: ResultsPort = {
+    budget: BUDGET,
+    sizes: new ResultSizes(),
+    store: async () => store,
+    replica: undefined,
+    warnOnce(text) {
+      throw new Error(text)
+    },
+    ...more,
+  }
   const request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "s_svc_t" } } as const
-  return { request, client: fakeClient("legacy", { id: "session" }), exchange: fakeExchange(), gateway }
+  return {
+    request,
+    client: fakeClient("legacy", { id: "session" }),
+    exchange: fakeExchange(),
+    gateway: fakeGateway(),
+    results,
+  }
 }
 
 async function fit(
@@ -40,7 +58,7 @@ async function fit(
   taken?: TakenValues,
   frame = resultText(1, JSON.stringify(result)),
 ): Promise<Fitted> {
-  const answer = await fitResult({ frame, outcome: "ok" }, call, { spec: fakeSpec() }, "t", BUDGET, taken)
+  const answer = await fitResult({ frame, outcome: "ok" }, call, call.results, { spec: fakeSpec() }, "t", BUDGET, taken)
   return JSON.parse(textOf(answer.frame)).result
 }
 
@@ -196,7 +214,14 @@ describe("a result above its budget", () => {
         1,
         JSON.stringify({ content: [{ type: "text", text: texts[0] }], structuredContent: texts[1] }),
       )
-      const answer = await fitResult({ frame, outcome: "ok" }, call, { spec: fakeSpec() }, "t", 8 * BUDGET)
+      const answer = await fitResult(
+        { frame, outcome: "ok" },
+        call,
+        call.results,
+        { spec: fakeSpec() },
+        "t",
+        8 * BUDGET,
+      )
       const [note, shown = ""] = JSON.parse(textOf(answer.frame)).result.content[2].text.split(/\n\n(.*)/s)
       const whole = JSON.stringify(texts[1])
       const hidden = Number(/(\d+) in the middle are left out/.exec(note)?.[1] ?? 0)
@@ -250,14 +275,14 @@ describe("a result above its budget", () => {
       store: () => Promise.reject(new UnavailableError("the disk is full")),
       warnOnce: (text: string) => void warnings.push(text),
     }
-    expect(await fit(RESULTS.json ?? {}, callOf({ results }))).toEqual(RESULTS.json as Fitted)
+    expect(await fit(RESULTS.json ?? {}, callOf(results))).toEqual(RESULTS.json as Fitted)
     expect(warnings).toEqual(["large results pass whole, because svc cannot store them: the disk is full"])
   })
 })
 
 describe("a result above its budget is answered the same way whether it comes whole or in pieces [results:stream:same]", () => {
   test.each(Object.entries(WRITTEN))("with %s", async (_, text) => {
-    const call = callOf({ results: { warnOnce: () => undefined } })
+    const call = callOf({ warnOnce: () => undefined })
     const whole = await fit(JSON.parse(text), call)
     const stored = () => readdirSync(folder).filter((name) => name.endsWith(".result")).length
     for (const size of [777, 65_536]) {

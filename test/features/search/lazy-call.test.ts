@@ -6,7 +6,10 @@ import { createScope, narrow, type Scope } from "../../../src/catalog/scope.ts"
 import type { ServerSpec } from "../../../src/config/server-spec.ts"
 import { unwrapCall } from "../../../src/features/search/lazy-call.ts"
 import { LAZY_TOOLS } from "../../../src/features/search/lazy-tools.ts"
+import { searchTools } from "../../../src/features/search/search-tools.ts"
 import { explained } from "../../../src/features/search/tool-discovery.ts"
+import { ToolFinder } from "../../../src/features/search/tool-finder.ts"
+import { managementTools } from "../../../src/features/tools/client-tools.ts"
 import type { Toolbox } from "../../../src/features/tools/toolbox.ts"
 import { createAudit } from "../../../src/session/audit.ts"
 import { dispatch } from "../../../src/session/dispatch.ts"
@@ -87,9 +90,18 @@ const auditInto = (lines: string[]) =>
 type Result = { content: { text: string }[]; isError?: boolean; tools?: { name: string }[] }
 type Asked = { scope?: Scope; era?: "legacy" | "modern" } & GatewayParts
 
+const search = () => {
+  const finder = new ToolFinder()
+  return searchTools(async () => finder)
+}
+
 /** One gateway for all requests of a test, as in svc. */
 function connected(parts: GatewayParts = {}) {
-  const gateway = fakeGateway({ ...parts, directory: { catalogOf: () => catalog, ...parts.directory } })
+  const gateway = fakeGateway({
+    ownTools: [search()],
+    ...parts,
+    directory: { catalogOf: () => catalog, ...parts.directory },
+  })
   const send = async (method: string, params: object, { scope = LAZY, era = "legacy" }: Asked = {}) => {
     const answer: Answer = await dispatch({
       request: { jsonrpc: "2.0", id: 1, method, params: { ...params } },
@@ -254,7 +266,7 @@ describe("search_tools", () => {
       names: ["mcp_install"],
       call: async () => ({ content: [{ type: "text", text: "installed" }], structuredContent: {} }),
     }
-    const { send, text } = connected({ toolbox: () => toolbox })
+    const { send, text } = connected({ ownTools: [managementTools(() => toolbox), search()] })
     const { result } = await send("tools/list", {})
     expect(result.tools?.some(({ name }) => name === "mcp_install")).toBe(false)
     expect(await text("search_tools", { query: "install from registry" })).toContain("# svc\n- mcp_install(")
@@ -599,9 +611,9 @@ describe("call_tool", () => {
     const failing = async (args: object, result: object) => {
       const { view, call } = askedFor(args)
       const frame = JSON.stringify({ jsonrpc: "2.0", id: 1, ...result })
-      const { outcome } = explained(call, view, undefined, { frame, outcome: "tool_error" })
+      const { outcome } = explained(call, view, { frame, outcome: "tool_error" })
       expect(outcome).toBe("tool_error")
-      return JSON.parse(textOf(explained(call, view, undefined, { frame, outcome: "tool_error" }).frame))
+      return JSON.parse(textOf(explained(call, view, { frame, outcome: "tool_error" }).frame))
     }
     const wrong = { result: { content: [{ type: "text", text: "no" }], isError: true } }
     const hint = { type: "text", text: "Parameters of files_svc_read_file: path*: str, head?: int" }
@@ -698,6 +710,7 @@ describe("call_tool", () => {
       },
     }
     const gateway = fakeGateway({
+      ownTools: [search()],
       directory: {
         catalogOf: () => shown,
         target: () => target,

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
-import { callInternalTool } from "../../../src/features/tools/client-tools.ts"
+import { viewFor } from "../../../src/call/ready.ts"
+import { managementTools } from "../../../src/features/tools/client-tools.ts"
 import type { Toolbox } from "../../../src/features/tools/toolbox.ts"
 import type { Params } from "../../../src/wire/message.ts"
 import { fakeClient, fakeExchange, fakeGateway } from "../../fakes.ts"
@@ -24,7 +25,9 @@ async function ask(answer: unknown) {
   })
   const client = fakeClient("legacy", { capabilities: { elicitation: {} } })
   const request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "t" } } as const
-  await callInternalTool({ request, client, exchange, gateway: fakeGateway() }, toolbox)
+  const gateway = fakeGateway()
+  const call = { request, client, exchange, gateway }
+  await managementTools(() => toolbox).run(call, viewFor(call))
   return { agreed, form }
 }
 
