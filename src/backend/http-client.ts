@@ -410,6 +410,10 @@ type WrittenHeader = { readonly value: string; readonly name: string; readonly l
 class RequestFormatter {
   /** The headers of earlier requests by name, because most are the same each time. */
   private readonly written = new Map<string, WrittenHeader>()
+  /** The last head up to the length of the body, if it is all ASCII: most requests have the same headers. */
+  private last:
+    | { readonly headers: object; readonly url: URL; readonly method: string; readonly start: string }
+    | undefined
 
   constructor(
     private readonly target: ConnectTarget,
@@ -420,6 +424,11 @@ class RequestFormatter {
   format(url: URL, { method = "GET", headers, body: given }: RemoteRequest): Buffer | string {
     const { proxy, secure } = this.target
     const body = typeof given === "string" || given instanceof Uint8Array ? given : undefined
+    const { last } = this
+    if (typeof body === "string" && last?.headers === headers && last.url === url && last.method === method) {
+      const size = Buffer.byteLength(body)
+      if (size === body.length && this.cookies.isEmpty) return `${last.start}${size}${HEAD_END}${body}`
+    }
     let has = " "
     let lines = ""
     let cookie: string | undefined
@@ -444,9 +453,13 @@ class RequestFormatter {
     if (!has.includes(" accept-encoding ")) lines += "Accept-Encoding: gzip, deflate, br, zstd\r\n"
     if (!has.includes(" host ")) lines += `Host: ${url.host}\r\n`
     const size = body === undefined ? 0 : Buffer.byteLength(body)
-    if (body !== undefined || method === "POST") lines += `Content-Length: ${size}\r\n`
-    const head = `${method} ${isForward ? url.origin + path : path} HTTP/1.1\r\n${lines}Connection: keep-alive\r\n\r\n`
-    if (isAscii && cookie === undefined && typeof body === "string" && size === body.length) return head + body
+    const first = `${method} ${isForward ? url.origin + path : path} HTTP/1.1\r\n`
+    const start = `${first}${lines}Connection: keep-alive\r\nContent-Length: `
+    const isText = isAscii && cookie === undefined && typeof body === "string"
+    if (isText) this.last = { headers, url, method, start }
+    if (isText && size === body.length) return `${start}${size}${HEAD_END}${body}`
+    const hasBody = body !== undefined || method === "POST"
+    const head = hasBody ? `${start}${size}${HEAD_END}` : `${first}${lines}Connection: keep-alive${HEAD_END}`
     const bytes = typeof body === "string" ? Buffer.from(body) : (body ?? NOTHING)
     return Buffer.concat([Buffer.from(head, "latin1"), bytes])
   }
@@ -464,6 +477,7 @@ class RequestFormatter {
   }
 }
 
+const HEAD_END = "\r\n\r\n"
 const MAX_WRITTEN = 200
 const NOTHING = new Uint8Array()
 const USER_AGENT = `User-Agent: ${navigator.userAgent}\r\n`

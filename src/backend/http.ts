@@ -321,7 +321,7 @@ export async function readEvents(
   try {
     await readChunks(response, (chunk) => decoder.push(chunk))
   } finally {
-    decoder.fail(new Error("closed the stream within an answer"))
+    decoder.fail("closed the stream within an answer")
   }
 }
 

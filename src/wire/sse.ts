@@ -115,8 +115,8 @@ export class SseDecoder {
   }
 
   /** Reports to the owner of unfinished data that the stream has failed. */
-  fail(error: Error): void {
-    this.sink?.fail(error)
+  fail(reason: string): void {
+    this.sink?.fail(new Error(reason))
     this.sink = undefined
   }
 

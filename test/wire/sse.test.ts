@@ -115,6 +115,6 @@ test("long data that have not ended are offered, and go to their taker up to the
   ])
   // The stream ends within the event.
   give("data:", long)
-  decoder.fail(new Error("closed"))
+  decoder.fail("closed")
   expect(taken.at(-1)).toBe(`${long}!`)
 })
