@@ -37,32 +37,20 @@ export type ControlDeps = {
 }
 
 /** Returns the dispatch of control methods; methods that change something are audited like calls of clients. */
-export function createControlDispatch({
-  runtime,
-  url,
-  endpoint,
-  demo,
-  tokensProblem,
-  follow,
-  tools,
-  interrupt,
-  admin,
-}: ControlDeps): ControlDispatch {
-  return audited(runtime, async (method, params, gone) => {
-    if (method === "tool") return (await tools()).run(params, gone)
-    if (method === "admin") {
-      if (demo) throw new UnavailableError("the demo has no admin page; stop it and start `svc serve`")
-      if (admin === undefined)
-        throw new UnavailableError("this svc does not serve the admin page: it was started with --no-admin")
-      return admin.invite(endpoint, params.token === true)
+export const createControlDispatch =
+  (deps: ControlDeps): ControlDispatch =>
+  async (method, params, gone) => {
+    const { audited, answer } = methodNamed(method)
+    const end = audited ? deps.runtime.audit?.action(method, params) : undefined
+    try {
+      const result = await answer(deps, params, gone)
+      end?.(isObject(result) && result.isError === true ? "error" : "ok")
+      return result
+    } catch (error) {
+      end?.("error")
+      throw error
     }
-    if (method !== "stop")
-      return answerControl(runtime, { url, endpoint, demo }, { follow, tokensProblem }, method, params)
-    // Stops after the answer, because the control socket closes then.
-    void delay(systemClock, 0).then(() => interrupt("svc stop"))
-    return { pid: process.pid }
-  })
-}
+  }
 
 /** Returns the backends of a server. Throws a typed error with the reason if it has none. */
 export function findBackends({ agent }: Pick<Runtime, "agent">, name: string): readonly [Backend, ...Backend[]] {
@@ -79,106 +67,121 @@ export function findBackends({ agent }: Pick<Runtime, "agent">, name: string): r
 
 // ---
 
-async function answerControl(
-  runtime: Runtime,
-  addresses: Pick<ControlDeps, "url" | "endpoint" | "demo">,
-  { follow, tokensProblem }: Pick<ControlDeps, "follow" | "tokensProblem">,
-  method: string,
-  params: Params,
-): Promise<unknown> {
-  const { agent, instances, redactor } = runtime
-  const sharedState = () => {
-    const found = runtime.cluster?.problem()
-    return found === undefined ? {} : { sharedState: found }
-  }
-  // Masks only credentials: the operator needs paths and addresses.
-  const status = () => {
-    const found = statusOf(agent.snapshot(), systemClock.now(), redactor().maskCredentials)
-    const refused = tokensProblem()
+type AnswerControl = (deps: ControlDeps, params: Params, gone: AbortSignal) => unknown
+
+type ControlMethod = { readonly audited: boolean; readonly answer: AnswerControl }
+
+const plain = (answer: AnswerControl): ControlMethod => ({ audited: false, answer })
+const audited = (answer: AnswerControl): ControlMethod => ({ audited: true, answer })
+
+const METHODS: Readonly<Record<string, ControlMethod>> = {
+  status: plain(statusHere),
+  health: plain(({ runtime }, { level: wanted, path }) => {
+    const level = HEALTH_LEVELS.find((one) => one === wanted) ?? "full"
+    const redactAll = runtime.redactor().maskCredentials
+    const found = reportAt(String(path))?.({ facts: runtime.facts, level, redactAll }, runtime.agent.snapshot())
+    if (found === undefined) throw new RequestError("invalid_params", `there is no health report at ${path}`)
+    return { ok: found.status < 400, body: found.body }
+  }),
+  cluster: audited(({ runtime: { cluster } }) => {
+    if (cluster !== undefined) return cluster.report()
+    throw new UnavailableError("this svc is not part of a cluster; start it with `svc serve --cluster URL`")
+  }),
+  restart: audited(async ({ runtime, follow }, { name }) => {
+    await follow()
+    const wanted = typeof name === "string" ? findBackends(runtime, name) : runtime.agent.all()
+    for (const backend of wanted) runtime.agent.restart(backend)
+    return { restarted: wanted.map(({ spec }) => spec.id) }
+  }),
+  // The reload itself writes an audit entry.
+  reload: plain(async (deps, { names, wait }) => {
+    const { agent, cluster } = deps.runtime
+    const reloaded = await deps.follow()
+    await settled(agent, Array.isArray(names) ? names.map(String) : [], typeof wait === "number" ? wait : 0)
     return {
-      ...withProjects(withResultSizes(found, runtime.resultSizes), (id) => instances.projects(id)),
-      ...(refused === undefined ? {} : { issues: [...found.issues, refused] }),
-      ...sharedState(),
-      pid: process.pid,
-      version,
-      ...addresses,
+      followed: reloaded !== undefined,
+      applied: reloaded?.applied !== undefined,
+      issues: (reloaded?.issues ?? []).map(formatIssue),
+      status: statusHere(deps),
+      away: cluster?.state.connected === false ? cluster.place : undefined,
     }
-  }
-  switch (method) {
-    case "status":
-      return status()
-    case "health": {
-      const level = HEALTH_LEVELS.find((one) => one === params.level) ?? "full"
-      // The reader is the operator, as above.
-      const redactAll = redactor().maskCredentials
-      const found = reportAt(String(params.path))?.({ facts: runtime.facts, level, redactAll }, agent.snapshot())
-      if (found === undefined) throw new RequestError("invalid_params", `there is no health report at ${params.path}`)
-      return { ok: found.status < 400, body: found.body }
+  }),
+  tool: audited(async ({ tools }, params, gone) => (await tools()).run(params, gone)),
+  approve: audited(async ({ runtime }, params) => {
+    const { approveTools } = await import("../report/approvals.ts")
+    const [{ spec }] = findBackends(runtime, String(params.name))
+    const [tool, hash] = [params.tool, params.hash].map((one) => (typeof one === "string" ? one : undefined))
+    return { server: spec.name, approved: approveTools(runtime.agent, spec.name, tool, hash) }
+  }),
+  approvals: plain(async ({ runtime }, { name, tool, from = 0 }) => {
+    const { approvalsOf, pendingChanges } = await import("../report/approvals.ts")
+    const [{ spec }] = findBackends(runtime, String(name))
+    const found = pendingChanges(runtime.agent, spec.name).filter((one) => tool === undefined || one.tool === tool)
+    const approvals = approvalsOf(runtime.agent, found.slice(Number(from)))
+    const next = Number(from) + approvals.length
+    return { approvals, ...(next < found.length ? { next } : {}) }
+  }),
+  tools: plain(({ runtime }, { name, disabledTools }) => {
+    const instances = findBackends(runtime, String(name))
+    const [backend] = instances
+    const { spec, published } = backend
+    if (published === undefined) throw new UnavailableError(`${spec.name} is not connected`)
+    const known = knownTools(published.listing)
+    return {
+      tools: toolRows(spec, known, (tool) => runtime.agent.isQuarantined(backend, tool)),
+      unknownOverrides: unknownOverrides(spec, known),
+      ...(Array.isArray(disabledTools) ? { hidesEveryTool: hidesEveryTool(instances, disabledTools.map(String)) } : {}),
     }
-    case "cluster": {
-      if (runtime.cluster !== undefined) return runtime.cluster.report()
-      throw new UnavailableError("this svc is not part of a cluster; start it with `svc serve --cluster URL`")
+  }),
+  context: plain(({ runtime }, params) => contextOffer(runtime, params, LOADED_MS)),
+  results: plain(({ runtime }, { server }) =>
+    runtime.resultSizes.report(typeof server === "string" ? server : undefined),
+  ),
+  flush: plain(({ runtime }) => runtime.serverLogs.flush()),
+  admin: audited(({ admin, demo, endpoint }, { token }) => {
+    if (demo) throw new UnavailableError("the demo has no admin page; stop it and start `svc serve`")
+    if (admin === undefined)
+      throw new UnavailableError("this svc does not serve the admin page: it was started with --no-admin")
+    return admin.invite(endpoint, token === true)
+  }),
+  stop: audited(({ interrupt }) => {
+    // Stops after the answer, because the control socket closes then.
+    void delay(systemClock, 0).then(() => interrupt("svc stop"))
+    return { pid: process.pid }
+  }),
+}
+
+function methodNamed(name: string): ControlMethod {
+  const method = Object.hasOwn(METHODS, name) ? METHODS[name] : undefined
+  if (method !== undefined) return method
+  if (name.startsWith("auth."))
+    return {
+      audited: name !== "auth.status" && name !== "auth.wait",
+      answer: ({ runtime }, params) => answerOAuthControl(oauthControlDeps(runtime), name, params),
     }
-    case "restart": {
-      await follow()
-      const wanted = typeof params.name === "string" ? findBackends(runtime, params.name) : agent.all()
-      for (const backend of wanted) agent.restart(backend)
-      return { restarted: wanted.map(({ spec }) => spec.id) }
-    }
-    case "reload": {
-      const reloaded = await follow()
-      const names = Array.isArray(params.names) ? params.names.map(String) : []
-      await settled(agent, names, typeof params.wait === "number" ? params.wait : 0)
-      return {
-        followed: reloaded !== undefined,
-        applied: reloaded?.applied !== undefined,
-        issues: (reloaded?.issues ?? []).map(formatIssue),
-        status: status(),
-        away: runtime.cluster?.state.connected === false ? runtime.cluster.place : undefined,
-      }
-    }
-    case "approve": {
-      const { approveTools } = await import("../report/approvals.ts")
-      const [{ spec }] = findBackends(runtime, String(params.name))
-      const [tool, hash] = [params.tool, params.hash].map((one) => (typeof one === "string" ? one : undefined))
-      return { server: spec.name, approved: approveTools(agent, spec.name, tool, hash) }
-    }
-    case "approvals": {
-      const { approvalsOf, pendingChanges } = await import("../report/approvals.ts")
-      const [{ spec }] = findBackends(runtime, String(params.name))
-      const { tool, from = 0 } = params
-      const changes = pendingChanges(agent, spec.name).filter((one) => tool === undefined || one.tool === tool)
-      const approvals = approvalsOf(agent, changes.slice(Number(from)))
-      const next = Number(from) + approvals.length
-      return { approvals, ...(next < changes.length ? { next } : {}) }
-    }
-    case "tools": {
-      const instances = findBackends(runtime, String(params.name))
-      const [backend] = instances
-      const { spec, published } = backend
-      const { disabledTools } = params
-      if (published === undefined) throw new UnavailableError(`${spec.name} is not connected`)
-      const known = knownTools(published.listing)
-      return {
-        tools: toolRows(spec, known, (tool) => agent.isQuarantined(backend, tool)),
-        unknownOverrides: unknownOverrides(spec, known),
-        ...(Array.isArray(disabledTools)
-          ? { hidesEveryTool: hidesEveryTool(instances, disabledTools.map(String)) }
-          : {}),
-      }
-    }
-    case "context":
-      return contextOffer(runtime, params, LOADED_MS)
-    case "results":
-      return runtime.resultSizes.report(typeof params.server === "string" ? params.server : undefined)
-    case "flush":
-      return runtime.serverLogs.flush()
-    default:
-      if (method.startsWith("auth.")) return answerOAuthControl(oauthControlDeps(runtime), method, params)
-      throw new RequestError(
-        "unknown_method",
-        `this svc (version ${version}) does not know ${method}; restart it after an update`,
-      )
+  return audited(() => {
+    throw new RequestError(
+      "unknown_method",
+      `this svc (version ${version}) does not know ${name}; restart it after an update`,
+    )
+  })
+}
+
+/** Masks only credentials: the operator needs paths and addresses. */
+function statusHere({ runtime, url, endpoint, demo, tokensProblem }: ControlDeps) {
+  const { agent, cluster, instances, redactor } = runtime
+  const found = statusOf(agent.snapshot(), systemClock.now(), redactor().maskCredentials)
+  const refused = tokensProblem()
+  const sharedState = cluster?.problem()
+  return {
+    ...withProjects(withResultSizes(found, runtime.resultSizes), (id) => instances.projects(id)),
+    ...(refused === undefined ? {} : { issues: [...found.issues, refused] }),
+    ...(sharedState === undefined ? {} : { sharedState }),
+    pid: process.pid,
+    version,
+    url,
+    endpoint,
+    demo,
   }
 }
 
@@ -202,35 +205,5 @@ const oauthControlDeps = (runtime: Runtime): Parameters<typeof answerOAuthContro
   },
 })
 
-function audited({ audit }: Runtime, answer: ControlDispatch): ControlDispatch {
-  if (audit === undefined) return answer
-  return async (method, params, gone) => {
-    if (READ_ONLY_METHODS.has(method)) return answer(method, params, gone)
-    const end = audit.action(method, params)
-    try {
-      const result = await answer(method, params, gone)
-      end(isObject(result) && result.isError === true ? "error" : "ok")
-      return result
-    } catch (error) {
-      end("error")
-      throw error
-    }
-  }
-}
-
 /** How long the `context` method waits for servers that are starting. */
 const LOADED_MS = 10_000
-
-const READ_ONLY_METHODS: ReadonlySet<string> = new Set([
-  "status",
-  "health",
-  // The reload itself writes an audit entry.
-  "reload",
-  "tools",
-  "approvals",
-  "context",
-  "results",
-  "flush",
-  "auth.status",
-  "auth.wait",
-])

@@ -3,10 +3,11 @@ import { closeSync, constants, openSync } from "node:fs"
 import { dirname } from "node:path"
 import type { Applied } from "../agent/agent.ts"
 import { createReload, type ReloadResult } from "../agent/reload.ts"
+import type { HostEnvironment } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
-import { openControlSocket } from "../serve/control-socket.ts"
+import { type ControlDispatch, openControlSocket } from "../serve/control-socket.ts"
 import { createMissing, documentFiles, readTexts } from "../store/documents.ts"
 import { ownService } from "../store/own-service.ts"
 import type { Paths } from "../store/paths.ts"
@@ -19,137 +20,163 @@ import type { HttpService } from "./http-service.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
 
-/** `close` ends the loop and the control socket; `idle` resolves when no change by a tool is waiting for its outcome. */
-export type ReloadLoop = { close(): void; idle(): Promise<void> }
+/** What the loop needs of the process that runs it. */
+type ReloadHost = { interrupt(reason: string): void; readonly notify: SdNotify | undefined }
+
+type Listened = Pick<HttpService, "url" | "local" | "endpoint" | "followTokens" | "tokensProblem" | "admin">
 
 /**
  * Loads the files, and reloads them when they change or at SIGHUP. If SIGHUP means that the terminal is closed, stops svc.
- * Opens the control socket if svc listens; svc on stdio has none, because several may run in one directory. Throws a
+ * Opens the control socket if svc listens; svc on stdio has none, because several may run in one directory. Rejects with a
  * ConfigError if the first load fails in strict template mode.
  */
 export async function startReloadLoop(
   runtime: Runtime,
   options: ServeOptions,
   paths: Paths,
-  listening: Pick<HttpService, "url" | "local" | "endpoint" | "followTokens" | "tokensProblem" | "admin"> | undefined,
-  { interrupt, notify }: { interrupt(reason: string): void; readonly notify: SdNotify | undefined },
+  listening: Listened | undefined,
+  host: ReloadHost,
 ): Promise<ReloadLoop> {
-  const { agent, audit, cluster, instances, log, metrics, mcp, offerTools, trustedClient } = runtime
   if (await createMissing(paths, systemClock))
-    log.info(`created an empty configuration: ${paths.file}; add a server with \`svc mcp add\`, or edit the file`)
-  const external = options.externalUrl === undefined ? [] : [options.externalUrl]
-  const world = {
-    parent: process.env,
-    platform: process.platform,
-    home: homeDirectory(),
-    folder: dirname(paths.file),
-    own: ownService(paths, [...(listening === undefined ? [] : [listening.url.href]), ...external]),
-  }
-  const apply = createReload({
-    agent,
-    instances,
-    log,
-    paths,
-    read: () => {
-      const texts = readTexts(paths)
-      if (cluster !== undefined) cluster.configured(texts)
-      return texts
-    },
-    world,
-  })
-  let last: ReloadResult = { applied: undefined, issues: [] }
-  const reload = (): ReloadResult => {
-    const reloaded = apply()
-    last = reloaded
-    if (metrics !== undefined) metrics.reloads[reloaded.applied === undefined ? "refused" : "ok"]++
-    return reloaded
-  }
-  const reloadAudited = (): ReloadResult => {
-    const end = audit?.action("reload", {})
-    notify?.reloading()
-    const reloaded = reload()
-    notify?.ready(
-      reloaded.applied === undefined ? "the configuration is invalid; the last valid one is kept" : "reloaded",
+    runtime.log.info(
+      `created an empty configuration: ${paths.file}; add a server with \`svc mcp add\`, or edit the file`,
     )
-    const { applied } = reloaded
-    end?.(applied === undefined ? "error" : "ok")
-    if (applied === undefined) {
-      log.warn("the configuration is invalid; svc keeps using the last valid one")
-      return reloaded
+  const loop = new ReloadLoop(runtime, options, paths, listening, host)
+  await loop.start()
+  return loop
+}
+
+export class ReloadLoop {
+  private readonly world: Omit<HostEnvironment, "dotenv">
+  private readonly apply: () => ReloadResult
+  private last: ReloadResult = { applied: undefined, issues: [] }
+  /** Undefined with `--no-reload`, and until the first load. */
+  private watcher: Watch | undefined
+  private control: { close(): void } | undefined
+  private readonly loaded = Promise.withResolvers<void>()
+  private openedTools: Promise<InternalTools> | undefined
+  private readonly hadTerminal = hasTerminal()
+
+  constructor(
+    private readonly runtime: Runtime,
+    private readonly options: ServeOptions,
+    private readonly paths: Paths,
+    private readonly listening: Listened | undefined,
+    private readonly host: ReloadHost,
+  ) {
+    const { agent, cluster, instances, log } = runtime
+    const addresses = [listening?.url.href, options.externalUrl].filter((address) => address !== undefined)
+    this.world = {
+      parent: process.env,
+      platform: process.platform,
+      home: homeDirectory(),
+      folder: dirname(paths.file),
+      own: ownService(paths, addresses),
     }
-    log.info(`reloaded: ${summaryOf(applied)}`)
-    return reloaded
+    const read = () => {
+      const texts = readTexts(paths)
+      cluster?.configured(texts)
+      return texts
+    }
+    this.apply = createReload({ agent, instances, log, paths, read, world: this.world })
   }
-  let watcher: Watch | undefined
-  const { promise: loaded, resolve: onload } = Promise.withResolvers<void>()
-  const follow = async (): Promise<ReloadResult | undefined> => {
-    await loaded
+
+  async start(): Promise<void> {
+    const { runtime, options, paths, listening } = this
+    const { internalTools, confirmInstalls, confirmEdits, maxResult } = options
+    if (internalTools.length > 0) {
+      const tools = await this.tools()
+      runtime.offerTools(tools.offer(internalTools, { installs: !confirmInstalls, edits: !confirmEdits }))
+    }
+    if (listening === undefined) await this.load()
+    else {
+      const { mcp, trustedClient } = runtime
+      const local = { mcp, trustedClient, maxResult, answer: createCatalogAnswers(runtime) }
+      const dispatch = this.controlDispatch(listening)
+      this.control = await openControlSocket(paths, dispatch, local, listening.url.href, this.load)
+    }
+    // On Windows SIGHUP means that the console window was closed.
+    if (process.platform !== "win32") process.on("SIGHUP", this.onhangup)
+    // Reads tokens that were created before the control socket opened.
     listening?.followTokens()
-    watcher?.check()
-    return watcher === undefined ? undefined : last
+    this.loaded.resolve()
+    const find = (name: string) => findBackends(runtime, name)[0].spec
+    const { tools, follow } = this
+    listening?.admin?.connect({ paths, endpoint: listening.endpoint, tools, find, follow })
   }
-  let opened: Promise<InternalTools> | undefined
-  // Imported at the first call, so that a start without internal tools does not load them.
-  const tools = (): Promise<InternalTools> => {
-    opened ??= openTools(runtime, paths, world, () => {
-      watcher?.acknowledge()
-      return reloadAudited()
-    })
-    return opened
+
+  /** Resolves when no change by a tool is waiting for its outcome. */
+  async idle(): Promise<void> {
+    await (await this.openedTools)?.idle()
   }
-  const { internalTools, confirmInstalls, confirmEdits } = options
-  if (internalTools.length > 0)
-    offerTools((await tools()).offer(internalTools, { installs: !confirmInstalls, edits: !confirmEdits }))
-  const load = async () => {
-    for (const note of await recoverTrials(paths, systemClock)) log.warn(note)
+
+  /** Ends the loop and the control socket. */
+  close(): void {
+    process.off("SIGHUP", this.onhangup)
+    this.watcher?.close()
+    this.control?.close()
+  }
+
+  // ---
+
+  private readonly load = async (): Promise<void> => {
+    const { runtime, options, paths } = this
+    for (const note of await recoverTrials(paths, systemClock)) runtime.log.warn(note)
     // Watches before the first read, so that a change in between is noticed.
-    watcher = options.reload ? watchFiles(documentFiles(paths), systemClock, reloadAudited) : undefined
-    const { applied, issues } = reload()
+    this.watcher = options.reload ? watchFiles(documentFiles(paths), systemClock, this.reloadAudited) : undefined
+    const { applied, issues } = this.reload()
     if (applied === undefined && issues.some(({ code }) => code === "template")) {
-      watcher?.close()
+      this.watcher?.close()
       throw new ConfigError(issues)
     }
   }
-  const control =
-    listening === undefined
-      ? void (await load())
-      : await openControlSocket(
-          paths,
-          createControlDispatch({
-            runtime,
-            url: listening.local,
-            endpoint: listening.endpoint,
-            tokensProblem: listening.tokensProblem,
-            follow,
-            tools,
-            interrupt,
-            admin: listening.admin,
-          }),
-          { mcp, trustedClient, maxResult: options.maxResult, answer: createCatalogAnswers(runtime) },
-          listening.url.href,
-          load,
-        )
-  const hadTerminal = hasTerminal()
-  const onHangup = () => (hadTerminal && !hasTerminal() ? interrupt("the terminal is closed") : reloadAudited())
-  // On Windows SIGHUP means that the console window was closed.
-  if (process.platform !== "win32") process.on("SIGHUP", onHangup)
-  // Reads tokens that were created before the control socket opened.
-  listening?.followTokens()
-  onload()
-  listening?.admin?.connect({
-    paths,
-    endpoint: listening.endpoint,
-    tools,
-    find: (name) => findBackends(runtime, name)[0].spec,
-    follow,
-  })
-  return {
-    idle: async () => (await opened)?.idle(),
-    close() {
-      process.off("SIGHUP", onHangup)
-      watcher?.close()
-      control?.close()
-    },
+
+  private reload(): ReloadResult {
+    const { metrics } = this.runtime
+    this.last = this.apply()
+    if (metrics !== undefined) metrics.reloads[this.last.applied === undefined ? "refused" : "ok"]++
+    return this.last
+  }
+
+  private readonly reloadAudited = (): ReloadResult => {
+    const { audit, log } = this.runtime
+    const { notify } = this.host
+    const end = audit?.action("reload", {})
+    notify?.reloading()
+    const reloaded = this.reload()
+    const { applied } = reloaded
+    notify?.ready(applied === undefined ? "the configuration is invalid; the last valid one is kept" : "reloaded")
+    end?.(applied === undefined ? "error" : "ok")
+    if (applied === undefined) log.warn("the configuration is invalid; svc keeps using the last valid one")
+    else log.info(`reloaded: ${summaryOf(applied)}`)
+    return reloaded
+  }
+
+  private readonly follow = async (): Promise<ReloadResult | undefined> => {
+    await this.loaded.promise
+    this.listening?.followTokens()
+    this.watcher?.check()
+    return this.watcher === undefined ? undefined : this.last
+  }
+
+  /** Opens svc's own tools at the first call, so that a start without them does not load them. */
+  private readonly tools = (): Promise<InternalTools> => {
+    this.openedTools ??= openTools(this.runtime, this.paths, this.world, () => {
+      this.watcher?.acknowledge()
+      return this.reloadAudited()
+    })
+    return this.openedTools
+  }
+
+  private readonly onhangup = (): void => {
+    if (this.hadTerminal && !hasTerminal()) this.host.interrupt("the terminal is closed")
+    else this.reloadAudited()
+  }
+
+  private controlDispatch({ local, endpoint, tokensProblem, admin }: Listened): ControlDispatch {
+    const { runtime, host, follow, tools } = this
+    const { interrupt } = host
+    return createControlDispatch({ runtime, url: local, endpoint, tokensProblem, follow, tools, interrupt, admin })
   }
 }
 
