@@ -24,11 +24,10 @@ const EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
     String.raw`/^"((?:\\"|[^"])*)"[^\S\n]*(?:#.*)?(?:\n|$)/`,
     String.raw`/^'((?:\\'|[^'])*)'[^\S\n]*(?:#.*)?(?:\n|$)/`,
     "/^`((?:\\\\`|[^`])*)`[^\\S\\n]*(?:#.*)?(?:\\n|$)/",
-    String.raw`/^(?:[gmn]?awk|g?sed|lua(?:jit)?|rscript|julia|elixir|groovy|scala|java|mono|tclsh|guile|wasmtime|qemu-\w+)[\d.]*$/`,
-    String.raw`/(?:^|[\\/])(?:mcp-remote|supergateway|mcp-proxy)(?:@[^/]*)?$/`,
+  ],
+  "a text that ends with }, which ends each search for one": [
     String.raw`/(\$?\$\{(?:env:)?(?:[A-Za-z_]\w*|(?:input|command):[^}]*)(?::-[^}]*)?\})|\$(?=[$A-Za-z_])/g`,
     String.raw`/\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*|(?:input|command):[^}]*)(?::-([^}]*))?\})/g`,
-    String.raw`/(\$\{\w*)[^}]*$/`,
   ],
   "a text that svc has written": [
     String.raw`/(?:refers to|names) ([A-Za-z_]\w*), which is not set/`,

@@ -91,7 +91,7 @@ const LAUNCHERS: readonly Launcher[] = [
   },
   {
     kind: "interpreter",
-    name: /^(?:[gmn]?awk|g?sed|lua(?:jit)?|rscript|julia|elixir|groovy|scala|java|mono|tclsh|guile|wasmtime|qemu-\w+)[\d.]*$/,
+    name: /^(?:(?:[gmn]?awk|g?sed|lua(?:jit)?|rscript|julia|elixir|groovy|scala|java|mono|tclsh|guile|wasmtime)[\d.]*|qemu-\w[\w.]*)$/,
     flags: /^-[nefEi]$/,
   },
   {

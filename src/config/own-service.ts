@@ -51,7 +51,7 @@ export function selfProblem(launch: Launch, { urls, program, serves }: OwnServic
 const SERVES_ITSELF = "which would serve itself; remove the server"
 
 /** Programs that offer a remote server over stdio. */
-const BRIDGE = /(?:^|[\\/])(?:mcp-remote|supergateway|mcp-proxy)(?:@[^/]*)?$/
+const BRIDGE = /(?:^|[\\/])(?:mcp-remote|supergateway|mcp-proxy)(?:@[^\\/]*)?$/
 
 const portOf = ({ port, protocol }: URL): string => port || (protocol === "https:" ? "443" : "80")
 

@@ -283,7 +283,8 @@ function problemsOf({ parts, problems }: Expression, path: Path): ExpressionProb
   }
   for (const part of everyPart(parts)) {
     if (part.kind === "text" && field === "launch") {
-      const open = /(\$\{\w*)[^}]*$/.exec(part.text.replaceAll("$$", ""))?.[1]
+      const text = part.text.replaceAll("$$", "")
+      const open = /\$\{\w*/.exec(text.slice(text.lastIndexOf("}") + 1))?.[0]
       if (open !== undefined)
         found.push({
           expression: `${open}…`,
