@@ -34,7 +34,7 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   service: [["svc service install", "show the changes, ask, and install the service"]],
   upgrade: [
     ["svc upgrade --check", "check for a newer release"],
-    ["svc upgrade --version 0.1.0", "install a certain version"],
+    ["svc upgrade --version 0.2.0", "install a certain version"],
     ["svc upgrade --rollback", "restore the previous program"],
   ],
   uninstall: [["svc uninstall --dry-run", "show what would be removed"]],

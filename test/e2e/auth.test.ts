@@ -520,7 +520,7 @@ test("a Unix socket is private to its user, replaces that of a killed svc, and i
   expect(existsSync(unix)).toBe(true)
   await using again = await start()
   expect(await get()).toBe(200)
-  expect((await runSvc(["health", "--url", `unix:${unix}`])).stdout).toContain("(svc 0.1.0): ")
+  expect((await runSvc(["health", "--url", `unix:${unix}`])).stdout).toContain("(svc 0.2.0): ")
   again.signal("SIGTERM")
   expect(await again.exited).toBe(0)
   expect(existsSync(unix)).toBe(false)

@@ -244,7 +244,7 @@ test("health --wait waits until everything is loaded, or says what is missing", 
   const { code, stdout } = await runSvc(["health", "--url", instance.url, "--wait", "10s"])
   expect([code, stdout]).toEqual([0, expect.stringContaining("healthy (svc ")])
   const own = await svcIn(instance.folder)("health", "--wait", "10s")
-  expect(own.stdout).toStartWith(`healthy (svc 0.1.0, process ${instance.pid}): 1 of 1`)
+  expect(own.stdout).toStartWith(`healthy (svc 0.2.0, process ${instance.pid}): 1 of 1`)
   const refused = await runSvc(["health", "--url", "http://127.0.0.1:1", "--wait", "0.2s"])
   expect([refused.code, refused.stderr]).toEqual([
     69,
