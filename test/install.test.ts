@@ -6,26 +6,14 @@ import { join } from "node:path"
 import manifest from "../package.json" with { type: "json" }
 import { factsOf } from "../scripts/release/facts.ts"
 import { stampInstaller } from "../scripts/release/installer.ts"
+import { runProgram } from "./process.ts"
 
 const SCRIPT = readFileSync(join(import.meta.dir, "..", "install.sh"), "utf8")
 const RELEASE = "#!/bin/sh\necho 1.2.3\n"
 
 /** Runs a script as if it were piped from a URL. */
 async function pipe(script: string, cwd: string, args: readonly string[], env: Record<string, string>) {
-  const child = Bun.spawn({
-    cmd: ["sh", "-s", "--", ...args],
-    cwd,
-    env: { PATH: process.env.PATH ?? "", ...env },
-    stdin: Buffer.from(script),
-    stdout: "pipe",
-    stderr: "pipe",
-  })
-  const [stdout, stderr, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { stdout, stderr, code }
+  return runProgram(["sh", "-s", "--", ...args], { cwd, env: { PATH: process.env.PATH ?? "", ...env }, input: script })
 }
 
 /** Runs `use` with the URL of a release that is `program`, and returns the name of the file that was downloaded. */

@@ -15,3 +15,22 @@ export function isAlive(pid: number): boolean {
   const stat = stdout.toString().trim()
   return stat !== "" && !stat.startsWith("Z")
 }
+
+/** Runs a program to its end, with `input` as its stdin, and returns its exit code and what it wrote. */
+export async function runProgram(
+  cmd: readonly string[],
+  options: {
+    readonly cwd?: string
+    readonly env?: Readonly<Record<string, string | undefined>>
+    readonly input?: string
+  },
+): Promise<{ readonly code: number; readonly stdout: string; readonly stderr: string }> {
+  const { input = "", ...rest } = options
+  const child = Bun.spawn([...cmd], { ...rest, stdin: Buffer.from(input), stdout: "pipe", stderr: "pipe" })
+  const [stdout, stderr, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  return { code, stdout, stderr }
+}

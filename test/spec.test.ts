@@ -8,7 +8,7 @@ import { SPEC } from "./spec.ts"
 const cited = new Set<string>()
 for (const file of new Glob("**/*.test.ts").scanSync(import.meta.dir))
   for (const [, title = ""] of readFileSync(join(import.meta.dir, file), "utf8").matchAll(
-    /^\s*(?:test|describe)(?!\.(?:skip|todo|failing)\b)[\w.]*\(\s*(?:\[[\s\S]*?\]\s*(?:as const\s*)?\)\()?\s*"((?:[^"\\]|\\.)*)"/gm,
+    /^\s*(?:test|describe)(?!\.(?:skip|todo|failing)\b)[\w.]*\(\s*(?:(?:\[[\s\S]*?\]\s*(?:as const\s*)?|[A-Z_]+)\)\()?\s*"((?:[^"\\]|\\.)*)"/gm,
   ))
     for (const [, id = ""] of title.matchAll(/\[([a-z0-9-]+(?::[a-z0-9-]+)+)\]/gi)) cited.add(id)
 const ids = Object.keys(SPEC)

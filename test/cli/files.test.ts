@@ -366,3 +366,47 @@ test("a failure under --json is an object on stdout, with the exit code of the f
     expect([failed.code, failed.stderr]).toEqual([exit, ""])
   }
 })
+
+test("a template is shown as it is rendered for a project, without secrets", async () => {
+  const [folder, project] = [freshFolder(), freshFolder({ ".git/HEAD": "ref: refs/heads/main\n" })]
+  const args = ["{{project.path}}", "{{project.git.branch}}", "{{user.username}}"]
+  const fs = { command: "x", args, env: { API_KEY: "${TOKEN}" } }
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpTemplates: { fs } }))
+  const svc = commandsIn(folder, { env: { TOKEN: "hunter2-secret" } })
+  const run = (...words: string[]) => svc("mcp", "render", ...words)
+  const { stdout, code } = await run("fs", "--project", project)
+  expect(code).toBe(0)
+  const [, user = ""] = new RegExp(`\\[${project}, main, (\\S+)\\]`).exec(stdout) ?? []
+  expect(user).not.toBe("")
+  expect(stdout).not.toContain("hunter2")
+  expect((await run("fs", "--project", project, "--show-secrets")).stdout).toContain("hunter2-secret")
+  expect((await run("fss")).stderr).toContain("did you mean fs?")
+  const outside = await run("fs", "--project", folder)
+  expect([outside.code, outside.stdout]).toEqual([0, expect.stringContaining(`, , ${user}]`)])
+  const client = { command: "x", args: ["{{transport.client.name}}", "{{transport.client.version}}"] }
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpTemplates: { client } }))
+  expect((await run("client", "--client", "@scope/app@1.2.3")).stdout).toContain("[@scope/app, 1.2.3]")
+  expect((await run("client", "--client", "app")).stdout).toContain("[app, ]")
+})
+
+test("without a running svc, the commands say how to start it", async () => {
+  const folder = freshFolder()
+  const svc = commandsIn(folder)
+  for (const line of [["inspect"], ["search", "x"], ["instructions"], ["run", "a/b"]])
+    expect(await svc(...line)).toMatchObject({
+      code: 69,
+      stderr: expect.stringContaining("start it with `svc serve`"),
+    })
+  const file = join(folder, "other.json")
+  writeFileSync(file, "{}")
+  const { stderr } = await svc("tokens", "--config", file)
+  expect(stderr).toContain(`start it with \`svc serve --config ${file}\``)
+})
+
+test("a script is printed for four shells, and the right names for any other [cli:completion]", async () => {
+  const wrong = await runCommand(["completion", "fsh"], { home: freshFolder() })
+  expect([wrong.code, wrong.stderr]).toEqual([
+    64,
+    "svc: there is no completion for fsh; the shells are bash, zsh, fish, powershell\n",
+  ])
+})

@@ -209,3 +209,38 @@ test("add-json names the keys that it leaves out, and refuses JSON that is not a
     expect([code, stderr]).toEqual([64, expect.stringContaining(message)])
   }
 })
+
+test("a host is added after its card's headers are shown, and refused if a card must not set them [cards:read]", async () => {
+  const folder = freshFolder()
+  const headers: Record<string, object> = {
+    "/a/server-card": { name: "X-Key", value: "${HOME}", isRequired: true },
+    "/b/server-card": { name: "Host", value: "evil" },
+  }
+  await using server = Object.assign(
+    Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      fetch({ url }) {
+        const { origin, pathname } = new URL(url)
+        const header = headers[pathname]
+        const remotes = [{ type: "streamable-http", url: `${origin}/real/mcp`, headers: [header] }]
+        return header === undefined
+          ? new Response("", { status: 404 })
+          : Response.json({ name: "com.x/y", version: "1", description: "d", remotes })
+      },
+    }),
+    { [Symbol.asyncDispose]: () => server.stop(true) },
+  )
+  const host = `http://127.0.0.1:${server.port}`
+  const add = (path: string) => commandsIn(folder)("mcp", "add", "one", "--url", `${host}${path}`)
+  const added = await add("/a")
+  expect([added.code, added.stderr]).toEqual([
+    0,
+    `found com.x/y (com.x/y) by the server card at ${host}/a/server-card: ${host}/real/mcp\n  with the header X-Key: \${HOME}\n`,
+  ])
+  const refused = await add("/b")
+  expect([refused.code, refused.stderr]).toEqual([
+    64,
+    "svc: com.x/y cannot be used: it sets the header Host, which only svc and HTTP may set\n",
+  ])
+})

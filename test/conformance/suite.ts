@@ -3,6 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { ROOT } from "../e2e/harness.ts"
+import { runProgram } from "../process.ts"
 
 export const REVISIONS = ["2025-11-25", "2026-07-28"] as const
 export type Revision = (typeof REVISIONS)[number]
@@ -92,18 +93,8 @@ type Check = { readonly id: string; readonly status: string; readonly errorMessa
 /** Runs the suite in a folder of its own, because it writes its results where it runs. */
 async function runSuite(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const cwd = mkdtempSync(join(tmpdir(), "svc-suite-"))
-  const child = Bun.spawn({
-    cmd: ["bun", "--preload", join(import.meta.dir, "alias.ts"), PROGRAM, ...args],
-    cwd,
-    env: { ...process.env, ...env },
-    stdout: "pipe",
-    stderr: "pipe",
-  })
-  const [stdout, stderr, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
+  const program = ["bun", "--preload", join(import.meta.dir, "alias.ts"), PROGRAM, ...args]
+  const run = await runProgram(program, { cwd, env: { ...process.env, ...env } })
   rmSync(cwd, { recursive: true, force: true })
-  return { code, stdout, stderr }
+  return run
 }

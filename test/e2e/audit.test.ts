@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test"
 import { existsSync, statSync } from "node:fs"
 import { join } from "node:path"
-import { eventually, freshEnv, freshFolder, modern, ROOT, readIfThere, runSvc, startSvc } from "./harness.ts"
+import { eventually, freshEnv, freshFolder, modern, ROOT, readIfThere, runSvc, startSvc, svcIn } from "./harness.ts"
 
 const echo = (more = {}) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts")], ...more })
 const lines = (file: string): Record<string, unknown>[] =>
@@ -21,7 +21,7 @@ test("each call and each change is a line, and contents are not logged [audit:lo
   await call("a_svc_echo", { m: "my secret" })
   await call("a_svc_none", {})
   await call("mcp_list", {})
-  await runSvc(["mcp", "restart", "a", "--config-dir", folder], freshEnv(folder))
+  await svcIn(folder)("mcp", "restart", "a")
   svc.signal("SIGTERM")
   expect(await svc.exited).toBe(0)
   const written = lines(file)

@@ -485,26 +485,6 @@ test("svc warns of tokens in clear text, unless clients use https or only this m
   }
 }, 20_000)
 
-test("svc warns of a token that grants more than may be intended, and shows how to use a token without repeating it [auth:token:warn]", async () => {
-  const folder = freshFolder()
-  writeFileSync(join(folder, "mcp.json"), JSON.stringify(config))
-  const token = cli(folder)
-  const whole = await token("create")
-  expect(whole.stderr).toContain(
-    "warning: the token grants access to all servers and the management tools, without an expiry;",
-  )
-  expect(whole.stderr).toContain("the token has no name")
-  expect(whole.stderr).toContain('http://127.0.0.1:3050/mcp --header "Authorization: Bearer TOKEN"')
-  expect(whole.stderr).not.toContain(whole.stdout.trim().slice(18))
-  const wrong = await token("create", "ci", "--tags", "wbe,local", "--expires", "30d")
-  expect(wrong.stderr).toContain("warning: no server has the tag wbe; did you mean web?")
-  expect(wrong.stderr.match(/warning/g)).toHaveLength(1)
-  expect((await token("create", "ci", "--name", "other")).code).toBe(64)
-  expect((await token("create", "ci")).stderr).toContain("(ci) already exists")
-  const fine = await token("create", "--name", "fine", "--tags", "web", "--expires", "30d", "--json")
-  expect([JSON.parse(fine.stdout).warnings, fine.stderr]).toEqual([[], ""])
-}, 20_000)
-
 test("a Unix socket is private to its user, replaces that of a killed svc, and is removed at the end", async () => {
   const folder = freshFolder()
   const unix = join(folder, "svc.sock")

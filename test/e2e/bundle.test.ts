@@ -4,7 +4,7 @@ import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { bundleOf, MANIFEST, NODE_SERVER, sha256, type ZipFile, zipOf } from "../fixtures/bundle.ts"
 import { type Registry, type Server, startRegistry } from "../fixtures/registry.ts"
-import { connect1, connect2, connect2Legacy } from "./clients.ts"
+import { CLIENTS, connect2 } from "./clients.ts"
 import {
   documents,
   eventually,
@@ -103,11 +103,7 @@ const folderOf = (folder: string, name: string, file: string) =>
   join(folder, "bundles", name, sha256(BUNDLES[file] as Uint8Array).slice(0, 16))
 const KEY = { api_key: "sekret-of-the-sun" }
 
-test.each([
-  ["SDK 1.x", connect1],
-  ["SDK 2.x, 2025", connect2Legacy],
-  ["SDK 2.x, 2026", connect2],
-] as const)(
+test.each(CLIENTS)(
   "a client of %s installs, updates and uninstalls a bundle [tools:installation]",
   async (_name, connect) => {
     await using store = startStore()

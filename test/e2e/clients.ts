@@ -72,3 +72,10 @@ export const connect2 = async (
 }
 
 export const connect2Legacy = (svc: Instance, person?: Person): Promise<Connected> => connect2(svc, person, "legacy")
+
+/** The clients of both SDKs and eras, by name. */
+export const CLIENTS = [
+  ["SDK 1.x", connect1],
+  ["SDK 2.x, 2025", connect2Legacy],
+  ["SDK 2.x, 2026", connect2],
+] as const

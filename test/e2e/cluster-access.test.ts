@@ -14,6 +14,7 @@ import {
   modern,
   runSvc,
   startSvc,
+  svcIn,
 } from "./harness.ts"
 import { REPLICA_SERVER, startCluster, WanderingClient } from "./replicas.ts"
 
@@ -33,7 +34,7 @@ const statuses = (replicas: readonly Instance[], token: string) =>
     ),
   )
 const replicasOf = async ({ folder }: Instance): Promise<readonly unknown[]> => {
-  const { stdout } = await runSvc(["cluster", "status", "--json", "--config-dir", folder], freshEnv(folder))
+  const { stdout } = await svcIn(folder)("cluster", "status", "--json")
   return JSON.parse(stdout).replicas
 }
 const within = (replicas: readonly Instance[], token: string, status: number) =>
@@ -285,7 +286,7 @@ describe.skipIf(NO_REDIS !== undefined)("a changed tool on three replicas", () =
     const changed = config("Adds with care")
     for (const replica of [one, other]) replica.write(changed)
     await list([one, other], "a_svc_same")
-    const { code } = await runSvc(["mcp", "tools", "approve", "a", "--config-dir", one.folder], freshEnv(one.folder))
+    const { code } = await svcIn(one.folder)("mcp", "tools", "approve", "a")
     expect(code).toBe(0)
     await list([one, other], "a_svc_add,a_svc_same")
     late.write(changed)

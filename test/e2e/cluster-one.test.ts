@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import { NO_REDIS } from "../redis.ts"
 import { connect1, connect2 } from "./clients.ts"
-import { eventually, freshEnv, type Instance, modern, processes, runSvc, startSvc } from "./harness.ts"
+import { eventually, freshEnv, type Instance, modern, processes, runSvc, startSvc, svcIn } from "./harness.ts"
 import { type ClusterUnderTest, REPLICA_SERVER, startCluster, WanderingClient } from "./replicas.ts"
 
 if (NO_REDIS !== undefined) test.skip(`servers that run once: ${NO_REDIS}`, () => {})
@@ -43,7 +43,7 @@ const ownerOf = (pid: string, replicas: readonly Instance[]): Instance => {
 
 /** Expects the commands to show a replica without its shared state, at `place`, and without its only server. */
 async function showsLoss({ folder, url }: Pick<Instance, "folder" | "url">, place: string): Promise<void> {
-  const run = (...words: string[]) => runSvc([...words, "--config-dir", folder], freshEnv(folder))
+  const run = svcIn(folder)
   const { code, stdout } = await eventually(async () => {
     const shown = await run("health")
     return shown.stdout.includes("nothing listens") && shown

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import type { ClusterReport } from "../../src/features/cluster/cluster-report.ts"
 import { NO_REDIS } from "../redis.ts"
-import { eventually, freshEnv, type Instance, runSvc } from "./harness.ts"
+import { eventually, type Instance, svcIn } from "./harness.ts"
 import { eventsOf, listen, REPLICA_SERVER, startCluster, WanderingClient } from "./replicas.ts"
 
 if (NO_REDIS !== undefined) test.skip(`replicas in operation: ${NO_REDIS}`, () => {})
@@ -191,13 +191,13 @@ describe.skipIf(NO_REDIS !== undefined)("replicas in operation", () => {
     expect(gauges.map((gauge) => gauge("svc_replicas"))).toEqual([2, 2])
     expect(gauges.map((gauge) => gauge("svc_shared_state_connected"))).toEqual([1, 1])
     expect(gauges.map((gauge) => gauge("svc_servers_owned")).sort()).toEqual([0, 1])
-    const { stdout } = await runSvc(["cluster", "status", "--config-dir", other.folder], freshEnv(other.folder))
+    const { stdout } = await svcIn(other.folder)("cluster", "status")
     for (const { id } of status.replicas) expect(stdout).toContain(id)
     await client.call(one, "one_svc_release")
   })
 })
 
 async function statusOf({ folder }: Instance): Promise<ClusterReport> {
-  const { stdout } = await runSvc(["cluster", "status", "--json", "--config-dir", folder], freshEnv(folder))
+  const { stdout } = await svcIn(folder)("cluster", "status", "--json")
   return JSON.parse(stdout) as ClusterReport
 }

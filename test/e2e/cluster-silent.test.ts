@@ -1,7 +1,7 @@
 /** Replicas that do not answer: one that hangs, and one at a wrong address. */
 import { describe, expect, test } from "bun:test"
 import { NO_REDIS, startRedis } from "../redis.ts"
-import { fixture, freshEnv, type Instance, modern, runSvc, startSvc } from "./harness.ts"
+import { fixture, type Instance, modern, startSvc, svcIn } from "./harness.ts"
 import { type Event, eventsOf, REPLICA_SERVER, startCluster, WanderingClient } from "./replicas.ts"
 
 if (NO_REDIS !== undefined) test.skip(`a replica that hangs: ${NO_REDIS}`, () => {})
@@ -95,7 +95,7 @@ describe.skipIf(NO_REDIS !== undefined)("a replica at a wrong address", () => {
     )
     await lost.said(/cannot reach this one at the address that it announces: .*--cluster-address/)
     for (const { folder } of [lost, other]) {
-      const { stdout } = await runSvc(["cluster", "status", "--config-dir", folder], freshEnv(folder))
+      const { stdout } = await svcIn(folder)("cluster", "status")
       expect(stdout).toMatch(
         /r[0-9a-f]{8} cannot be reached at http:\/\/127\.0\.0\.1:1 by r[0-9a-f]{8}: start it with --cluster-address/,
       )

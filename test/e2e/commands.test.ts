@@ -4,13 +4,14 @@ import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { JSON_SHAPES } from "../json-shapes.ts"
 import {
+  echo,
   eventually,
+  fixture,
   freshEnv,
   freshFolder,
   type Instance,
   json,
   processes,
-  ROOT,
   readIfThere,
   runSvc,
   SVC,
@@ -18,9 +19,6 @@ import {
   svcIn,
   typeSvc,
 } from "./harness.ts"
-
-const ECHO = join(ROOT, "test/fixtures/echo.ts")
-const echo = (...args: string[]) => ({ command: "bun", args: [ECHO, ...args] })
 
 test("tools of all servers are listed, and several are hidden at once [tools:several]", async () => {
   await using instance = await startSvc({ config: { mcpServers: { a: echo("--tools", "3"), b: echo() } } })
@@ -52,16 +50,14 @@ test("health --wait ends at once when svc has given up on a server [cli:health:g
     },
   }
   await using instance = await startSvc({ config })
-  const from = performance.now()
   // The report over HTTP has only numbers; the one over the control socket has names.
   for (const [flags, why] of [
     [["--url", instance.url], "0 restarting, 1 in a crash loop"],
     [[], "bad is in a crash loop (exited with code 1)"],
   ] as const) {
-    const { code, stderr } = await svcIn(instance.folder)("health", "--wait", "20s", ...flags)
+    const { code, stderr } = await svcIn(instance.folder)("health", "--wait", "10m", ...flags)
     expect([code, stderr]).toEqual([69, expect.stringContaining(why)])
   }
-  expect(performance.now() - from).toBeLessThan(15_000)
 })
 
 test("mcp status shows the running servers and the error while mcp.json is invalid [cli:status]", async () => {
@@ -80,10 +76,9 @@ test("mcp status shows the running servers and the error while mcp.json is inval
 
 test("mcp status says whether the last valid form of a faulty entry runs, or none [cli:status]", async () => {
   const folder = freshFolder()
-  const echo = { command: "bun", args: [join(ROOT, "test/fixtures/echo.ts")] }
-  await using instance = await startSvc({ folder, config: { mcpServers: { a: echo } } })
+  await using instance = await startSvc({ folder, config: { mcpServers: { a: echo() } } })
   await instance.said("a: connected")
-  instance.write({ mcpServers: { a: { ...echo, tags: 5 }, b: { ...echo, tags: 5 } } })
+  instance.write({ mcpServers: { a: { ...echo(), tags: 5 }, b: { ...echo(), tags: 5 } } })
   await instance.said("b is not loaded")
   const issuesOf = async (name: string) => (await json(svcIn(folder)("mcp", "status", name, "--json"))).issues
   const fault = (prefix: string) => expect.stringMatching(new RegExp(`mcp\\.json:\\d+:\\d+: ${prefix}mcpServers`))
@@ -411,7 +406,7 @@ test("metrics count calls by server, tool and outcome", async () => {
 test("logs show the output of a server and svc's lines about it, without secrets", async () => {
   const server = {
     command: "sh",
-    args: ["-c", 'echo "token=$$TOKEN and hello" >&2; exec "$0" "$@"', "bun", ECHO],
+    args: ["-c", 'echo "token=$$TOKEN and hello" >&2; exec "$0" "$@"', "bun", fixture("echo.ts")],
     env: { TOKEN: "sekret-value-1" },
   }
   await using instance = await startSvc({ config: { mcpServers: { talker: server, quiet: echo() } } })

@@ -88,11 +88,3 @@ test("names of tools come from the running svc; a broken configuration completes
   const broken = await runSvc(["complete", "--config-dir", svc.folder, "mcp", "status", ""])
   expect(broken).toEqual({ code: 0, stdout: "none\n", stderr: "" })
 })
-
-test("a script is printed for four shells, and the right names for any other [cli:completion]", async () => {
-  const wrong = await runSvc(["completion", "fsh"])
-  expect([wrong.code, wrong.stderr]).toEqual([
-    64,
-    "svc: there is no completion for fsh; the shells are bash, zsh, fish, powershell\n",
-  ])
-})

@@ -3,9 +3,7 @@ import { expect, test } from "bun:test"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
 import { digest } from "../../src/lib/digest.ts"
-import { eventually, fixture, freshEnv, modern, readIfThere, runSvc, SVC, startSvc } from "./harness.ts"
-
-const echo = (...args: string[]) => ({ command: "bun", args: [fixture("echo.ts"), ...args] })
+import { echo, eventually, modern, readIfThere, runSvc, SVC, startSvc, svcIn } from "./harness.ts"
 
 test("svc warns of what clients cut or refuse, with and without a running svc [context:warnings] [context:characters]", async () => {
   const far = "a-server-with-a-name-that-leaves-little-room-for-tools-in-64"
@@ -15,7 +13,7 @@ test("svc warns of what clients cut or refuse, with and without a running svc [c
   }
   const config = { mcpServers: servers }
   const instance = await startSvc({ config, flags: ["--metrics"] })
-  const svc = (...args: string[]) => runSvc([...args, "--config-dir", instance.folder], freshEnv(instance.folder))
+  const svc = svcIn(instance.folder)
   await eventually(async () => (await svc("mcp", "status", "--json")).stdout.includes("102 tools"))
   const cut = "descriptions over 2048 characters, which clients cut: echo"
   const refused = `names over 64 characters, which clients refuse (--max-tool-name 64 shortens them): ${far}_svc_echo`
@@ -78,7 +76,7 @@ test("svc tokens counts what servers and tools cost, the most expensive first [c
     down: { command: "/nowhere/at/all" },
   }
   const instance = await startSvc({ config: { mcpServers: servers } })
-  const svc = (...args: string[]) => runSvc([...args, "--config-dir", instance.folder], freshEnv(instance.folder))
+  const svc = svcIn(instance.folder)
   expect((await svc("preset", "create", "web", "--filter", "web")).code).toBe(0)
   await eventually(async () => (await svc("tokens", "--json")).stdout.includes("many_svc_echo29"))
   const all = JSON.parse((await svc("tokens", "--json")).stdout)

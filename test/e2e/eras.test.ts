@@ -13,7 +13,7 @@ import {
   ToolListChangedNotificationSchema,
 } from "@modelcontextprotocol/sdk/types.js"
 import { type DualEra, type DualServer, startDual } from "../fixtures/dual.ts"
-import { eventually, fixture, freshEnv, freshFolder, type Instance, modern, runSvc, startSvc } from "./harness.ts"
+import { eventually, fixture, freshFolder, type Instance, modern, startSvc, svcIn } from "./harness.ts"
 
 type Json = Record<string, unknown>
 
@@ -316,7 +316,7 @@ test("a process that was upgraded in place is used in its new era after a restar
   await using first = await startSvc({ config, flags })
   await eventually(async () => (await eraOf(first)) === "legacy")
   writeFileSync(flag, "--modern")
-  expect((await runSvc(["mcp", "restart", "r", "--config-dir", first.folder], freshEnv(first.folder))).code).toBe(0)
+  expect((await svcIn(first.folder)("mcp", "restart", "r")).code).toBe(0)
   await eventually(async () => (await eraOf(first)) === "modern")
   first.signal("SIGTERM")
   await first.exited

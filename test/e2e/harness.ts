@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
+import { runProgram } from "../process.ts"
 
 export const ROOT = join(import.meta.dir, "..", "..")
 export const WINDOWS = process.platform === "win32"
@@ -15,6 +16,9 @@ export const npmServer = (name: string, ...args: string[]) => ({
 })
 
 export const fixture = (name: string): string => join(ROOT, "test", "fixtures", name)
+
+/** A server that answers with the arguments of a call; `args` are options of the fixture. */
+export const echo = (...args: readonly string[]) => ({ command: "bun", args: [fixture("echo.ts"), ...args] })
 
 export type Remote = { readonly url: string; stop(): Promise<void> }
 
@@ -205,21 +209,13 @@ export async function runSvc(
   cwd?: string,
 ): Promise<{ code: number; stdout: string; stderr: string }> {
   const folder = freshFolder()
-  const child = Bun.spawn({
-    cmd: [SVC, ...args],
+  const run = await runProgram([SVC, ...args], {
     cwd: cwd ?? folder,
     env: { ...freshEnv(folder), ...env },
-    stdin: Buffer.from(stdin),
-    stdout: "pipe",
-    stderr: "pipe",
+    input: stdin,
   })
-  const [stdout, stderr, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
   removeFolder(folder)
-  return { code, stdout, stderr }
+  return run
 }
 
 /** Returns a function that runs `svc` for the configuration in `folder`, which is also its home and working directory. */

@@ -1,9 +1,8 @@
 /** Health and status of real servers: hidden tools, restarts, first starts, outages, unanswered pings. */
 import { expect, test } from "bun:test"
-import { eventually, fixture, type Instance, runSvc, startSvc } from "./harness.ts"
+import { echo, eventually, type Instance, runSvc, startSvc } from "./harness.ts"
 
 const FLAGS = ["--health-info-level", "full", "--health-rate-limit", "off", "--internal-tools", "all"]
-const echo = (...args: string[]) => ({ command: "bun", args: [fixture("echo.ts"), ...args] })
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { connect1, connect2, connect2Legacy } from "./clients.ts"
+import { CLIENTS, connect1, connect2 } from "./clients.ts"
 import {
   documents,
   eventually,
@@ -26,12 +26,6 @@ const UNASKED = [...ALL, "--confirm-installs", "off", "--confirm-edits", "off"]
 const start = (flags: readonly string[], config: object = { mcpServers: { here: { command: "bun", args: [ECHO] } } }) =>
   startSvc({ config, flags })
 const written = (svc: Instance) => JSON.parse(readIfThere(join(svc.folder, "mcp.json")) ?? "").mcpServers
-
-const CLIENTS = [
-  ["SDK 1.x", connect1],
-  ["SDK 2.x, 2025", connect2Legacy],
-  ["SDK 2.x, 2026", connect2],
-] as const
 
 describe.each(CLIENTS)("with a client of %s", (_name, connect) => {
   test("a person agrees to the exact command, or nothing happens", async () => {

@@ -445,25 +445,3 @@ test(
   },
   LIMIT_MS,
 )
-
-test("svc auth login reports in plain words what it cannot do", async () => {
-  const folder = freshFolder()
-  await Bun.write(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { files: { command: "true" } } }))
-  const other = await runSvc(["auth", "login", "nobody", "--config-dir", folder], env)
-  expect(other).toMatchObject({ code: 64, stderr: "svc: no server is named nobody\n" })
-  const child = await runSvc(["auth", "login", "files", "--config-dir", folder], env)
-  expect(child).toMatchObject({ code: 64, stderr: expect.stringContaining("only remote servers require a sign-in") })
-  const late = await startAuthority()
-  const resource = startResource(late)
-  await Bun.write(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { web: { url: resource.url } } }))
-  const nobody = await runSvc(
-    ["auth", "login", "web", "--no-browser", "--timeout", "100ms", "--config-dir", folder],
-    env,
-  )
-  expect(nobody).toMatchObject({
-    code: 69,
-    stderr: expect.stringContaining("no sign-in within"),
-  })
-  resource[Symbol.dispose]()
-  await late.stop()
-})

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test"
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { type Fault, type Registry, type Server, startRegistry } from "../fixtures/registry.ts"
-import { connect1, connect2, connect2Legacy } from "./clients.ts"
+import { CLIENTS, connect1, connect2 } from "./clients.ts"
 import {
   eventually,
   freshEnv,
@@ -155,11 +155,7 @@ test("credentials of a registry reach neither clients nor commands, not even whe
 const configured = (registry: Registry) => [{ name: "test", url: registry.url }]
 const document = (svc: Instance) => JSON.parse(readIfThere(join(svc.folder, "mcp.json")) ?? "")
 
-test.each([
-  ["SDK 1.x", connect1],
-  ["SDK 2.x, 2025", connect2Legacy],
-  ["SDK 2.x, 2026", connect2],
-] as const)(
+test.each(CLIENTS)(
   "a client of %s finds, installs and updates a server [tools:discovery] [tools:installation]",
   async (_name, connect) => {
     await using registry = startRegistry(SERVERS)

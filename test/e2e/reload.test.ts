@@ -5,9 +5,7 @@ import { join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
 import { ToolListChangedNotificationSchema } from "@modelcontextprotocol/sdk/types.js"
-import { eventually, fixture, type Instance, processes, ROOT, startSvc } from "./harness.ts"
-
-const echo = (...args: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts"), ...args] })
+import { echo, eventually, fixture, type Instance, processes, startSvc } from "./harness.ts"
 
 async function connect(svc: Instance) {
   const client = new Client({ name: "reload", version: "1" })
@@ -191,7 +189,8 @@ test("two hundred edits in a row disturb no call on a server they do not touch",
   }
   running = false
   await Promise.all(callers)
-  expect(calls).toBeGreaterThan(1000)
+  // On a loaded machine too, each client calls during most of the 200 reloads.
+  expect(calls).toBeGreaterThan(200)
   expect(processes(mark)).toEqual([pid as number])
   const [first] = clients
   await eventually(

@@ -8,7 +8,7 @@ import { Client as Client1 } from "@modelcontextprotocol/sdk/client/index.js"
 import { StdioClientTransport as Stdio1 } from "@modelcontextprotocol/sdk/client/stdio.js"
 import { StreamableHTTPClientTransport as Http1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
 import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js"
-import { eventually, fixture, freshEnv, type Instance, modern, npmServer, runSvc, SVC, startSvc } from "./harness.ts"
+import { eventually, fixture, freshEnv, type Instance, modern, npmServer, SVC, startSvc, svcIn } from "./harness.ts"
 
 type Result = { content: { type: string; text: string }[]; isError?: boolean; structuredContent?: unknown }
 type Json = Record<string, unknown>
@@ -170,7 +170,7 @@ test("svc proxy lists the search tools by its option or by .svcrc, and the optio
 test("the view is chosen by address, preset, token or option, and the address decides [lazy:list]", async () => {
   const config = { mcpServers: { echo: { command: "bun", args: [fixture("echo.ts")] } } }
   await using lazy = await startSvc({ config, flags: ["--tools", "search", "--auth"] })
-  const run = (...args: string[]) => runSvc([...args, "--config-dir", lazy.folder], freshEnv(lazy.folder))
+  const run = svcIn(lazy.folder)
   const token = async (...args: string[]) => (await run("auth", "token", "create", ...args)).stdout.trim()
   const names = async (path: string, bearer: string) => {
     const { body } = await modern(`${lazy.url}${path}`, "tools/list", {}, { authorization: `Bearer ${bearer}` })

@@ -80,28 +80,3 @@ test("a preset that is edited reaches the clients that are connected, and their 
   await expect(list()).rejects.toThrow("no preset is named work")
   await client.close()
 })
-
-test("presets are listed, shown and tried out", async () => {
-  await using svc = await startSvc({ config })
-  const run = (...args: string[]) => runSvc(["preset", ...args, "--config-dir", svc.folder], freshEnv(svc.folder))
-  expect((await run("create", "bad", "--filter", "web and (")).stderr).toContain("column 10")
-  expect((await run("create", "a b", "--filter", "web")).code).toBe(64)
-  expect((await run("create", "p", "--filter", "slow")).code).toBe(0)
-  expect((await run("create", "p", "--filter", "slow")).stderr).toContain("already")
-  expect(JSON.parse((await run("list", "--json")).stdout)).toEqual([{ name: "p", filter: "slow", servers: ["crawl"] }])
-  expect((await run("show", "p")).stdout).toContain("crawl")
-  expect((await run("show", "q")).stderr).toContain("did you mean p?")
-  const tried = await run("test", "web and not sloww")
-  expect(tried.stdout).toBe("shop\ncrawl\n")
-  expect(tried.stderr).toContain("did you mean slow?")
-  expect((await run("edit", "p")).code).toBe(64)
-  const empty = await run("create", "empty", "--filter", "sloww")
-  expect([empty.code, empty.stderr]).toEqual([
-    0,
-    "warning: no server has the tag sloww; did you mean slow?\nwarning: no server matches the filter\n",
-  ])
-  expect((await run("edit", "empty", "--filter", "slow")).stderr).toBe("")
-  expect((await run("edit", "empty", "--filter", "slow and not slow")).stderr).toBe(
-    "warning: no server matches the filter\n",
-  )
-})

@@ -4,20 +4,19 @@ import { chmodSync, mkdirSync, readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import {
   callsRun,
+  echo,
   eventually,
   freePort,
   freshEnv,
   freshFolder,
   modern,
   processes,
-  ROOT,
   readIfThere,
   runSvc,
   SVC,
   startSvc,
+  svcIn,
 } from "./harness.ts"
-
-const echo = (...args: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts"), ...args] })
 
 const toolNames = (result: Record<string, unknown> | undefined) =>
   ((result?.tools ?? []) as { name: string }[]).map(({ name }) => name)
@@ -353,7 +352,7 @@ test("a call waits for a server that is about to reconnect, and fails immediatel
     { error: { message: expect.stringContaining("Unknown tool: soon_svc_nothing") } },
     text(expect.stringMatching(/^late is down: was terminated by SIGKILL; next try in [0-9]+ s$/)),
   ])
-  const { stdout } = await runSvc(["health", "--config-dir", svc.folder], freshEnv(svc.folder))
+  const { stdout } = await svcIn(svc.folder)("health")
   expect(stdout).toMatch(/^soon +connected$/m)
   expect(stdout).toMatch(/^late +restarting +was terminated by SIGKILL/m)
 }, 20_000)

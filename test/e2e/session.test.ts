@@ -1,23 +1,21 @@
 /** Legacy sessions: their owners, their end, and their persistence. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { join } from "node:path"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
 import {
   callsRun,
+  echo,
   eventually,
   fixture,
   type Instance,
   modern,
   npmServer,
   processes,
-  ROOT,
   runSvc,
   SVC,
   startSvc,
 } from "./harness.ts"
 
-const echo = (...args: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts"), ...args] })
 const BOTH = "application/json, text/event-stream"
 
 type Said = { status: number; session: string | null; body: string; type: string }
@@ -345,7 +343,7 @@ test("a call that was lost in a restart of svc is answered with an error when it
 
 test("the end of a session ends its stream, and cancels its running calls at the server", async () => {
   await using svc = await startSvc({
-    config: { mcpServers: { slow: echo("--delay", "5000") } },
+    config: { mcpServers: { slow: echo("--delay", "600000") } },
     flags: ["--metrics"],
   })
   await svc.said("slow: connected")
@@ -354,12 +352,10 @@ test("the end of a session ends its stream, and cancels its running calls at the
   const stream = await fetch(url, { headers: { accept: "text/event-stream", "mcp-session-id": session } })
   const call1 = post(url, call("slow_svc_echo"), session)
   await callsRun(svc)
-  const started = performance.now()
   expect((await fetch(url, { method: "DELETE", headers: { "mcp-session-id": session } })).status).toBe(204)
   // A request that its client has cancelled is not answered.
   expect((await call1).body).toBe("")
   await stream.text()
-  expect(performance.now() - started).toBeLessThan(3000)
 })
 
 test("a batch gets one answer, and a batch with an invalid part is refused before any part is executed", async () => {

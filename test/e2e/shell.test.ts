@@ -285,16 +285,3 @@ test("svc run handles a closed pipe and a full disk [shell:run:output]", async (
   expect(full.exitCode).toBe(74)
   expect(full.stderr.toString().trimEnd().split("\n")).toHaveLength(1)
 })
-
-test("without a running svc, the commands say how to start it", async () => {
-  const folder = freshFolder()
-  for (const line of [["inspect"], ["search", "x"], ["instructions"], ["run", "a/b"]])
-    expect(await svcOf({ folder })(line)).toMatchObject({
-      code: 69,
-      stderr: expect.stringContaining("start it with `svc serve`"),
-    })
-  const file = join(folder, "other.json")
-  writeFileSync(file, "{}")
-  const { stderr } = await svcOf({ folder })(["tokens", "--config", file])
-  expect(stderr).toContain(`start it with \`svc serve --config ${file}\``)
-})

@@ -420,26 +420,3 @@ test("strict refuses what graceful leaves out [template:failure]", async () => {
   expect(await a.tools()).toHaveLength(2)
   for (const path of [folder, project]) removeFolder(path)
 }, 20_000)
-
-test("a template is shown as it is rendered for a project, without secrets", async () => {
-  const [folder, project] = [freshFolder(), repository("main")]
-  const env = { ...freshEnv(folder), TOKEN: "hunter2-secret" }
-  const args = ["{{project.path}}", "{{project.git.branch}}", "{{user.username}}"]
-  const fs = { command: "x", args, env: { API_KEY: "${TOKEN}" } }
-  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpTemplates: { fs } }))
-  const run = (...args: string[]) => runSvc(["mcp", "render", ...args, "--config-dir", folder], env)
-  const { stdout, code } = await run("fs", "--project", project)
-  expect(code).toBe(0)
-  const user = Bun.spawnSync(["id", "-un"]).stdout.toString().trim()
-  expect(stdout).toContain(`[${project}, main, ${user}]`)
-  expect(stdout).not.toContain("hunter2")
-  expect((await run("fs", "--project", project, "--show-secrets")).stdout).toContain("hunter2-secret")
-  expect((await run("fss")).stderr).toContain("did you mean fs?")
-  const outside = await run("fs", "--project", folder)
-  expect([outside.code, outside.stdout]).toEqual([0, expect.stringContaining(`, , ${user}]`)])
-  const client = { command: "x", args: ["{{transport.client.name}}", "{{transport.client.version}}"] }
-  writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpTemplates: { client } }))
-  expect((await run("client", "--client", "@scope/app@1.2.3")).stdout).toContain("[@scope/app, 1.2.3]")
-  expect((await run("client", "--client", "app")).stdout).toContain("[app, ]")
-  for (const path of [folder, project]) removeFolder(path)
-})

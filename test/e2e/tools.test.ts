@@ -3,10 +3,8 @@ import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { Client as Client1 } from "@modelcontextprotocol/sdk/client/index.js"
 import { StreamableHTTPClientTransport as Http1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
-import { connect1, connect2, connect2Legacy } from "./clients.ts"
-import { type Instance, ROOT, readIfThere, runSvc, startSvc } from "./harness.ts"
-
-const echo = (...args: string[]) => ({ command: "bun", args: [join(ROOT, "test/fixtures/echo.ts"), ...args] })
+import { CLIENTS, connect1, connect2 } from "./clients.ts"
+import { echo, type Instance, readIfThere, runSvc, startSvc } from "./harness.ts"
 
 const ALL = ["--internal-tools", "all", "--confirm-installs", "off", "--confirm-edits", "off"]
 const running = async (flags = ALL) =>
@@ -22,11 +20,7 @@ const running = async (flags = ALL) =>
   })
 const written = (svc: Instance) => JSON.parse(readIfThere(join(svc.folder, "mcp.json")) ?? "").mcpServers
 
-test.each([
-  ["SDK 1.x", connect1],
-  ["SDK 2.x, 2025", connect2Legacy],
-  ["SDK 2.x, 2026", connect2],
-] as const)(
+test.each(CLIENTS)(
   "a client of %s manages servers [tools:management]",
   async (_name, connect) => {
     await using svc = await running()

@@ -18,6 +18,7 @@ import { join } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
 import { releaseFile } from "../../src/features/system/release-download.ts"
 import { JSON_SHAPES } from "../json-shapes.ts"
+import { runProgram } from "../process.ts"
 import { freshEnv, freshFolder, SVC } from "./harness.ts"
 
 const FILE = releaseFile(process.platform, process.arch, false)
@@ -30,17 +31,7 @@ function installSvc() {
   mkdirSync(bin, { recursive: true })
   const program = join(bin, "svc")
   linkSync(SVC, program)
-  const run = async (...args: readonly string[]) => {
-    const child = Bun.spawn([program, ...args], {
-      cwd: home,
-      env: freshEnv(home),
-      stdin: "ignore",
-      stdout: "pipe",
-      stderr: "pipe",
-    })
-    const [stdout, stderr] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
-    return { code: await child.exited, stdout, stderr }
-  }
+  const run = (...args: readonly string[]) => runProgram([program, ...args], { cwd: home, env: freshEnv(home) })
   return { home, bin, program, run }
 }
 

@@ -10,6 +10,7 @@ import { Language, Parser } from "web-tree-sitter"
 import manifest from "../../package.json" with { type: "json" }
 import { PLATFORMS } from "../../scripts/release/facts.ts"
 import { verifyMinisign } from "../../src/lib/minisign.ts"
+import { runProgram } from "../process.ts"
 
 const ROOT = join(import.meta.dir, "..", "..")
 const { version } = manifest
@@ -21,21 +22,8 @@ const folder = mkdtempSync(join(tmpdir(), "svc-release-"))
 const programs = join(folder, "programs")
 const out = join(folder, "out")
 
-async function run(cmd: readonly string[], options: { cwd?: string; env?: Record<string, string | undefined> } = {}) {
-  const child = Bun.spawn({
-    cmd: [...cmd],
-    cwd: options.cwd ?? ROOT,
-    env: { ...process.env, ...options.env },
-    stdout: "pipe",
-    stderr: "pipe",
-  })
-  const [stdout, stderr, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  return { stdout, stderr, code }
-}
+const run = (cmd: readonly string[], options: { cwd?: string; env?: Record<string, string | undefined> } = {}) =>
+  runProgram(cmd, { cwd: options.cwd ?? ROOT, env: { ...process.env, ...options.env } })
 
 const release = (args: readonly string[], env: Record<string, string | undefined>) =>
   run([process.execPath, "scripts/release.ts", "--programs", programs, ...args], { env: { PATH, ...env } })

@@ -1,0 +1,31 @@
+/** `svc preset` without a running svc. */
+import { expect, test } from "bun:test"
+import { freshFolder } from "../e2e/harness.ts"
+import { commandsIn } from "../run-command.ts"
+
+test("presets are listed, shown and tried out", async () => {
+  const server = (...tags: string[]) => ({ command: "x", tags })
+  const mcpServers = { shop: server("web"), crawl: server("web", "slow"), files: server("local") }
+  const svc = commandsIn(freshFolder({ "mcp.json": JSON.stringify({ mcpServers }) }))
+  const run = (...words: string[]) => svc("preset", ...words)
+  expect((await run("create", "bad", "--filter", "web and (")).stderr).toContain("column 10")
+  expect((await run("create", "a b", "--filter", "web")).code).toBe(64)
+  expect((await run("create", "p", "--filter", "slow")).code).toBe(0)
+  expect((await run("create", "p", "--filter", "slow")).stderr).toContain("already")
+  expect(JSON.parse((await run("list", "--json")).stdout)).toEqual([{ name: "p", filter: "slow", servers: ["crawl"] }])
+  expect((await run("show", "p")).stdout).toContain("crawl")
+  expect((await run("show", "q")).stderr).toContain("did you mean p?")
+  const tried = await run("test", "web and not sloww")
+  expect(tried.stdout).toBe("shop\ncrawl\n")
+  expect(tried.stderr).toContain("did you mean slow?")
+  expect((await run("edit", "p")).code).toBe(64)
+  const empty = await run("create", "empty", "--filter", "sloww")
+  expect([empty.code, empty.stderr]).toEqual([
+    0,
+    "warning: no server has the tag sloww; did you mean slow?\nwarning: no server matches the filter\n",
+  ])
+  expect((await run("edit", "empty", "--filter", "slow")).stderr).toBe("")
+  expect((await run("edit", "empty", "--filter", "slow and not slow")).stderr).toBe(
+    "warning: no server matches the filter\n",
+  )
+})
