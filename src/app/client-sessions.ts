@@ -154,7 +154,7 @@ export async function openClientSessions(
       silent: new SilentRequests(systemClock),
       forward: cluster?.forward,
       leaving: cluster?.leaving,
-      replicas: cluster && (() => cluster.replicas.all().map(({ id }) => id)),
+      listTasks: cluster && ((request, ask) => cluster.listTasks(request, ask)),
       homes: cluster?.homes(agent, sessions, gateway),
     },
     scopeOf: createScopes(() => agent.presets),

@@ -8,6 +8,7 @@ import { UnavailableError } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
 import { isObject, type Request } from "../wire/message.ts"
 import type { Cancellation } from "./cancellation.ts"
+import { methodOf } from "./methods.ts"
 import type { ClientCall, Gateway } from "./ports.ts"
 
 /**
@@ -112,7 +113,7 @@ function serverOf(call: ClientCall, view: View): string | undefined {
     default: {
       // svc relays an unknown method to the only server of the scope.
       const { scope } = call.client
-      return scope.kind === "server" && !OWN_METHODS.has(method) ? unlessConnected(scope.id, call) : undefined
+      return scope.kind === "server" && methodOf(method).isOwn !== true ? unlessConnected(scope.id, call) : undefined
     }
   }
 }
@@ -136,18 +137,3 @@ const unlessConnected = (id: string, { gateway, request }: ClientCall): string |
 
 const disconnected = (slug: string | undefined, { client, gateway }: ClientCall): string | undefined =>
   gateway.directory.disconnectedId(client.scope, slug)
-
-/** Methods that svc answers without a server. */
-export const OWN_METHODS: ReadonlySet<string> = new Set([
-  "initialize",
-  "ping",
-  "tools/list",
-  "prompts/list",
-  "resources/list",
-  "resources/templates/list",
-  "resources/subscribe",
-  "resources/unsubscribe",
-  "subscriptions/listen",
-  "logging/setLevel",
-  "tasks/list",
-])

@@ -6,6 +6,7 @@
 import { type Answer, errorAnswer } from "../call/answer.ts"
 import { Cancellation } from "../call/cancellation.ts"
 import type { Client, Exchange } from "../call/client.ts"
+import { methodOf } from "../call/methods.ts"
 import { replicaOfOwn } from "../call/own-tools.ts"
 import { identityOfClient, type Refusal, requestClient } from "../call/request-client.ts"
 import { replicaOfListening, replicaOfTask } from "../call/task-id.ts"
@@ -80,13 +81,22 @@ export type McpDeps = EndpointDeps & {
   readonly silent?: SilentRequests | undefined
   /** Forwards a request to the replica that must answer it; undefined for a single svc. */
   readonly forward?: Forward | undefined
-  /** Returns the ids of the live replicas, this one included; undefined for a single svc. */
-  readonly replicas?: (() => readonly string[]) | undefined
+  /** Answers `tasks/list` from the sections of all replicas; undefined for a single svc. */
+  readonly listTasks?: ListTasks | undefined
   /** Finds the replica that runs a session's own processes; undefined for a single svc. */
   readonly homes?: SessionHomes | undefined
   /** How this replica stops; undefined for a single svc. */
   readonly leaving?: Leaving | undefined
 }
+
+/**
+ * Answers `tasks/list`. `ask` has a request for the section of a replica answered, "" for the first section; it returns undefined
+ * for a replica that is gone.
+ */
+type ListTasks = (
+  request: RpcRequest,
+  ask: (section: string, request: RpcRequest) => Promise<Response | undefined> | undefined,
+) => Promise<Response>
 
 /** How a replica that stops treats the requests that it still receives. */
 export type Leaving = {
@@ -223,9 +233,9 @@ function post(value: unknown, body: string, received: Received): Served {
   if (Array.isArray(value) && !value.some((one) => isObject(one) && "id" in one && "method" in one))
     return postHere(value, received)
   // Direct calls of tools come here too, so only a message with this method is parsed.
-  if (deps.replicas !== undefined && !isForwarded(http) && isObject(value) && value.method === "tasks/list") {
+  if (deps.listTasks !== undefined && !isForwarded(http) && isObject(value) && value.method === "tasks/list") {
     const message = asMessage(value)
-    if (isRequest(message)) return postTaskList(message, received, deps.replicas())
+    if (isRequest(message)) return postTaskList(message, received, deps.listTasks)
   }
   const to = replicaOf(value, received)
   if (to === undefined && deps.leaving?.passesOn && received.principal.name !== REPLICA && isWork(value)) {
@@ -287,9 +297,8 @@ function postAtHome(value: unknown, body: string, received: Received, homes: Ses
 }
 
 /** Answers `tasks/list` with the tasks of all replicas. */
-async function postTaskList(request: RpcRequest, received: Received, replicas: readonly string[]): Promise<Response> {
+function postTaskList(request: RpcRequest, received: Received, listTasks: ListTasks): Promise<Response> {
   const { http, deps } = received
-  const { listTasksOfAll } = await import("../features/cluster/task-lists.ts")
   const here = (asked: RpcRequest) =>
     new Promise<Response>((respond, fail) => {
       const served = postHere(asked, { ...received, respond })
@@ -307,7 +316,7 @@ async function postTaskList(request: RpcRequest, received: Received, replicas: r
       ? hereInTurn(asked)
       : // A replica that ends meanwhile takes its tasks with it.
         deps.forward?.(section, http, JSON.stringify(asked))?.catch(() => undefined)
-  return listTasksOfAll(request, { replicas, ask })
+  return listTasks(request, ask)
 }
 
 /** Answers a POST here. Creates a promise only if something is awaited. */
@@ -539,22 +548,13 @@ function headerMismatch(headers: Headers, method: string, params: Params, versio
   const named = headers.get("mcp-method")
   if (named === null) return "Mcp-Method is missing"
   if (named !== method) return `Mcp-Method '${named.slice(0, 80)}' does not match body value '${method.slice(0, 80)}'`
-  const source = NAME_SOURCES[method]
+  const source = methodOf(method).names
   if (source === undefined) return undefined
   const raw = headers.get("mcp-name")
   if (raw === null) return method.startsWith("tasks/") ? undefined : "Mcp-Name is missing"
   return decodeHeader(raw) === params[source]
     ? undefined
     : `Mcp-Name '${raw.slice(0, 80)}' does not match the body's ${source}`
-}
-
-const NAME_SOURCES: Readonly<Record<string, string>> = {
-  "tools/call": "name",
-  "prompts/get": "name",
-  "resources/read": "uri",
-  "tasks/get": "taskId",
-  "tasks/update": "taskId",
-  "tasks/cancel": "taskId",
 }
 
 /** Whether a version is a date not before the first modern revision; older unknown versions are served as legacy. */

@@ -14,9 +14,10 @@ import {
   tailOf,
 } from "../call/answer.ts"
 import type { Told } from "../call/client.ts"
+import { methodOf } from "../call/methods.ts"
 import { listedTools, ownEntries, ownToolOf, unwrapped } from "../call/own-tools.ts"
 import type { ClientCall, Gateway } from "../call/ports.ts"
-import { OWN_METHODS, ready, whenPrepared } from "../call/ready.ts"
+import { ready, whenPrepared } from "../call/ready.ts"
 import { LIST_KEYS, listResult, type Route, type View, withheldIn } from "../catalog/catalog.ts"
 import { instructionsAt } from "../catalog/instructions.ts"
 import { type ListMethod, type Tool, UNANSWERED } from "../catalog/listing.ts"
@@ -27,7 +28,7 @@ import { nearest } from "../lib/nearest.ts"
 import { cutText } from "../lib/text.ts"
 import { isLogLevel } from "../wire/era.ts"
 import { asText, type Id, isObject, type Params } from "../wire/message.ts"
-import { backendFailure, CALLS, relay, unknownMethod, unknownName, withheldTool } from "./relay.ts"
+import { backendFailure, relay, unknownMethod, unknownName, withheldTool } from "./relay.ts"
 import { discoverResult } from "./server-capabilities.ts"
 import { listSkills, refuseWithoutSkills } from "./skills.ts"
 import { listTasks, relayTask } from "./tasks.ts"
@@ -37,7 +38,7 @@ export async function dispatch(given: ClientCall): Promise<Answer> {
   const call = unwrapped(given)
   const { request, gateway } = call
   const { audit, onbug } = gateway.observers
-  const entry = audit !== undefined && CALLS.has(request.method) ? audit.call(call) : undefined
+  const entry = methodOf(request.method).isCall ? audit?.call(call) : undefined
   let answer: Answer
   try {
     answer = await begin(call)
@@ -77,24 +78,14 @@ function refuseUntil(wait: number | undefined): void {
     throw new RequestError("too_many", `Too many calls; try again in ${wait} s`, { retryAfter: wait })
 }
 
-/** Methods of the legacy era that the modern era does not have. */
-const LEGACY_ONLY: ReadonlySet<string> = new Set([
-  "initialize",
-  "ping",
-  "logging/setLevel",
-  "resources/subscribe",
-  "resources/unsubscribe",
-  "tasks/list",
-  "tasks/result",
-])
-
 /** Admits the request, waits for the servers that it needs, and routes it. */
 function begin(call: ClientCall): Answering {
   const { request, client, gateway } = call
   const { method, id } = request
-  if (client.era === "modern" && LEGACY_ONLY.has(method)) throw unknownMethod(method)
+  const { era = client.era, isCall } = methodOf(method)
+  if (era !== client.era) throw unknownMethod(method)
   if (method === "ping") return resultAnswer(id, "{}")
-  const counting = CALLS.has(method)
+  const counting = isCall
     ? enforceSessionRate(gateway, client.principal, client.owner === undefined ? undefined : client.session)
     : undefined
   return counting === undefined ? ready(call, route) : counting.then(() => ready(call, route))
@@ -340,7 +331,7 @@ function relayUnknown(call: ClientCall, params: Params): Answering {
   const { scope } = call.client
   // An unknown method of tasks could name another client's task. Methods that svc itself uses with a server, such as
   // `initialize`, would change the server for all its clients.
-  if (scope.kind === "aggregate" || OWN_METHODS.has(method) || /^(?:tasks|notifications)\//.test(method))
+  if (scope.kind === "aggregate" || methodOf(method).isOwn || /^(?:tasks|notifications)\//.test(method))
     throw unknownMethod(method)
   return relay(call, params, { id: scope.id, slug: scope.id, name: "", mirrored: [] })
 }

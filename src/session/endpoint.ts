@@ -5,6 +5,7 @@
 
 import { type Answer, errorAnswer, failureAnswer, resultAnswer } from "../call/answer.ts"
 import type { Cancellation } from "../call/cancellation.ts"
+import { methodOf } from "../call/methods.ts"
 import type { ClientCall, Gateway } from "../call/ports.ts"
 import { ready, whenConnected, whenLoaded, whenPrepared } from "../call/ready.ts"
 import type { Scope } from "../catalog/scope.ts"
@@ -108,22 +109,13 @@ export function accept(
  * itself.
  */
 export function acceptModern({ method, params = {} }: Notification, scope: Scope, gateway: Gateway): void {
-  if (!KNOWN_NOTIFICATIONS.has(method))
-    gateway.notifications.toBackend({ scope, session: {}, era: "modern" }, method, params)
+  if (!methodOf(method).isOwn) gateway.notifications.toBackend({ scope, session: {}, era: "modern" }, method, params)
 }
 
 // ---
 
 /** Limits the params of `initialize`, which are kept as long as the session. */
 const MAX_PARAMS_CHARS = 65_536
-
-/** Notifications to svc itself, of any era. */
-const KNOWN_NOTIFICATIONS: ReadonlySet<string> = new Set([
-  "notifications/initialized",
-  "notifications/cancelled",
-  "notifications/progress",
-  "notifications/roots/list_changed",
-])
 
 function answerOf(call: ClientCall, suspendedCalls: SuspendedCalls): Promise<Answer | undefined> {
   if (call.client.era === "legacy") return dispatch(call)

@@ -16,11 +16,12 @@ import { type Answer, type Answering, bytesOf, errorAnswer, RelayedResult, resul
 import { type Client, type Exchange, missingCapability, ownerOf, supportsTasks } from "../call/client.ts"
 import { adaptCode, adaptParams } from "../call/era-params.ts"
 import { fulfilInputRequired } from "../call/input-required.ts"
+import { methodOf } from "../call/methods.ts"
 import type { AnswerStorage, ClientCall, Target } from "../call/ports.ts"
 import { continuesCall, viewFor, waitFor, whenPrepared } from "../call/ready.ts"
 import { isOwnProcess, namesFor, openTaskId } from "../call/task-id.ts"
 import { type Route, toolOf, type Withheld } from "../catalog/catalog.ts"
-import { type ListMethod, withoutServerInfo } from "../catalog/listing.ts"
+import { withoutServerInfo } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
 import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
 import { identityOf, scopeIncludes } from "../catalog/scope.ts"
@@ -45,9 +46,6 @@ import {
   type Response,
 } from "../wire/message.ts"
 import { StreamedAnswer } from "./streamed-answer.ts"
-
-/** The methods that call a server: for a tool, a prompt or a resource. */
-export const CALLS: ReadonlySet<string> = new Set(["tools/call", "prompts/get", "resources/read"])
 
 /**
  * Passes a request on with `params`, in which names are already the backend's own, and returns the answer: an error if the server
@@ -104,13 +102,10 @@ function relayToBackend(call: ClientCall, params: Params, route: Route, count: C
   const prepared = shared.peer.era === era ? undefined : whenPrepared(route.id, era, gateway, exchange.cancellation)
   if (prepared !== undefined)
     return prepared.then(() => relayTo(gateway.directory.target(route.id, era), call, params, route, count))
-  const list = LIST_OF[call.request.method]
+  const { list } = methodOf(call.request.method)
   const lacks = list !== undefined && shared.pair?.lacks(era, list, route.name) === true
   return relayTo(lacks ? gateway.directory.target(route.id) : shared, call, params, route, count)
 }
-
-/** The lists of the names that requests name. */
-const LIST_OF: Readonly<Record<string, ListMethod>> = { "tools/call": "tools/list", "prompts/get": "prompts/list" }
 
 /**
  * Returns the session's own process, or the reason why there is none. Rejects with a RequestError if that process does not
@@ -144,7 +139,7 @@ function relayTo(target: Target | string, call: ClientCall, params: Params, rout
   if ((target.pair ?? target.connection).inFlight >= maxInFlight)
     return fail(`has ${maxInFlight} requests in flight already; try again later`)
   const { id, tuning } = target.spec
-  if (tuning.rateLimit !== undefined && CALLS.has(request.method)) {
+  if (tuning.rateLimit !== undefined && methodOf(request.method).isCall) {
     const tooOften = (wait: number) => {
       const error = new BackendError(route.slug, `has reached its rate limit; try again in ${wait} s`)
       return count({ ...backendFailure(error, call), outcome: "rate_limited", retryAfter: wait })
@@ -294,19 +289,13 @@ function brokenOff(error: BackendError, { request: { method } }: ClientCall, { n
 /** Returns the answer that is sent while it arrives; undefined if the client must receive it whole. */
 function streamedAnswer(target: Target, call: ClientCall): StreamedAnswer | undefined {
   const { request, exchange, wrapper } = call
-  if (!STREAMED.has(request.method) || wrapper !== undefined) return undefined
+  if (!methodOf(request.method).isStreamed || wrapper !== undefined) return undefined
   const render = (message: Response) => {
     const finished = rewrite({ kind: "message", message, size: 0 }, target, call)
     return finished.kind === "done" ? finished.answer : undefined
   }
   return new StreamedAnswer(target.spec.name, render, () => exchange.openBody?.())
 }
-
-/** Methods whose answers have large values that svc never changes. */
-const STREAMED: ReadonlySet<string> = new Set(["tools/call", "resources/read"])
-
-/** Methods whose modern results have cache hints, besides the lists that svc answers. server: Caching; extension: Skills. */
-const CACHEABLE: ReadonlySet<string> = new Set(["resources/read", "skills/list", "skills/get"])
 
 const completeMembers = (cacheable: boolean): Uint8Array => (cacheable ? COMPLETE_UNCACHED : COMPLETE)
 
@@ -341,7 +330,7 @@ function unchanged(
   { request, client }: ClientCall,
 ): Answer | undefined {
   const isQualified = client.scope.kind === "aggregate"
-  const cacheable = CACHEABLE.has(request.method)
+  const cacheable = methodOf(request.method).isCacheable === true
   if ((isQualified && contains(frame, NEEDLE_URI)) || contains(frame, NEEDLE_TASK)) return undefined
   const change = eraChange(frame, cacheable, peer.era, client.era)
   if (change === "rewrite" || hasEscapedLetters(frame)) return undefined
@@ -368,7 +357,7 @@ function eraChange(frame: Uint8Array, cacheable: boolean, from: Era, to: Era): "
 function rewrite(outcome: RequestOutcome, target: Target, call: ClientCall): Finish {
   const { request, client } = call
   const { peer, spec } = target
-  const cacheable = CACHEABLE.has(request.method)
+  const cacheable = methodOf(request.method).isCacheable === true
   const isToolCall = request.method === "tools/call"
   const message = parsed(outcome, spec.name)
   const names = namesFor(target, call)
@@ -499,18 +488,13 @@ function elicitationsOf(data: unknown): readonly string[] {
   )
 }
 
-function memberOfName(method: string): string {
-  if (method === "resources/read") return "uri"
-  return method.startsWith("tasks/") ? "taskId" : "name"
-}
-
 /** Returns the headers that repeat params. basic: Streamable HTTP, Standard Request Headers and Custom Headers from Tool Parameters. */
 function mirrorHeaders(
   method: string,
   params: Params,
   mirrored: readonly MirroredHeader[],
 ): Record<string, string> | undefined {
-  const name = params[memberOfName(method)]
+  const name = params[methodOf(method).names ?? "name"]
   if (typeof name !== "string") return undefined
   return { "mcp-name": encodeHeader(name), ...paramHeaders(params.arguments, mirrored) }
 }
@@ -598,7 +582,8 @@ class RelayCaller implements Caller {
     if (missingCapability(client.capabilities, method, params) !== undefined) return "never"
     // patterns: Multi Round-Trip Requests: no other request is answered with `input_required`.
     const isQuestion = !method.startsWith("notifications/")
-    if (isQuestion && client.era === "modern" && request !== undefined && !CALLS.has(request.method)) return "never"
+    if (isQuestion && client.era === "modern" && request !== undefined && !methodOf(request.method).isCall)
+      return "never"
     return this.isConnected() ? "now" : "later"
   }
 

@@ -14,7 +14,7 @@ import type { ClusterFacts } from "../../report/health.ts"
 import type { Gauges } from "../../report/metrics.ts"
 import type { SharedStateProblem } from "../../report/shared-state.ts"
 import type { Forward } from "../../serve/elsewhere.ts"
-import type { Leaving, SessionHomes } from "../../serve/mcp.ts"
+import type { Leaving, McpDeps, SessionHomes } from "../../serve/mcp.ts"
 import type { ServerDeps } from "../../serve/server.ts"
 import type { Session } from "../../session/session.ts"
 import type { Sessions } from "../../session/sessions.ts"
@@ -278,6 +278,12 @@ export class Cluster {
   configured({ config, presets }: Pick<DocumentTexts, "config" | "presets">): void {
     this.config = contentDigest(config)
     this.addSetting("presets.json", contentDigest(presets))
+  }
+
+  /** Answers `tasks/list` from the sections of all replicas. */
+  async listTasks(...[request, ask]: Parameters<NonNullable<McpDeps["listTasks"]>>): Promise<Response> {
+    const { listTasksOfAll } = await import("./task-lists.ts")
+    return listTasksOfAll(request, { replicas: this.replicas.all().map(({ id }) => id), ask })
   }
 
   facts(): ClusterFacts {

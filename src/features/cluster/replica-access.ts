@@ -4,6 +4,7 @@
  * replicas (features/cluster/replica-reach.ts).
  */
 
+import { methodOf } from "../../call/methods.ts"
 import { REPLICA_CONTINUES_HEADER, REPLICA_HEADER } from "../../config/server-spec.ts"
 import { UnavailableError } from "../../lib/errors.ts"
 import { isSameMark, type Marker } from "../../lib/seal.ts"
@@ -12,7 +13,6 @@ import type { Inbound } from "../../serve/inbound.ts"
 import type { Principal } from "../../serve/principal.ts"
 import { errorResponse, noContent } from "../../serve/respond.ts"
 import { REPLICA } from "../../session/dispatch.ts"
-import { CALLS } from "../../session/relay.ts"
 import type { ServerLeases } from "./server-leases.ts"
 
 export type ReplicaAccessDeps = {
@@ -34,7 +34,9 @@ export const createReplicaAccess =
     const slug = SERVER_PATH.exec(path)?.[1]
     // Whoever sends the header elsewhere is no replica, and is treated like any client.
     if (slug === undefined) return undefined
-    const begins = CALLS.has(request.headers.get("mcp-method") ?? "") && !request.headers.has(REPLICA_CONTINUES_HEADER)
+    const begins =
+      methodOf(request.headers.get("mcp-method") ?? "").isCall === true &&
+      !request.headers.has(REPLICA_CONTINUES_HEADER)
     if (leases.admits(percentDecoded(slug), credential, begins)) return OTHER_REPLICA
     return errorResponse(new UnavailableError(NOT_HERE, { retryAfter: 1 }), {
       shape: "jsonrpc",
