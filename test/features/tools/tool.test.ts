@@ -57,6 +57,23 @@ test("arguments are checked: aliases, null for absent, and the nearest name", as
   })
 })
 
+test("arguments of any size are refused before they cost anything", async () => {
+  for (const args of [
+    { serverName: "a".repeat(300_000) },
+    { serverName: "a", list: Array.from({ length: 3000 }, () => 1) },
+    { serverName: "a", nested: { list: Array.from({ length: 300 }, () => ["long".repeat(300)]) } },
+    { serverName: "a", ["k".repeat(300_000)]: 1 },
+  ]) {
+    const { structuredContent } = await invoke(args, echo)
+    expect(structuredContent.error).toMatchObject({
+      code: "invalid_argument",
+      message: expect.stringContaining("more than 2000 values, or 256 KiB of text"),
+    })
+  }
+  const { text } = await invoke({ serverName: "a".repeat(250_000) }, echo)
+  expect(text?.length).toBeGreaterThan(250_000)
+})
+
 test("a result has its warnings in the text, no secrets, and no members that are undefined", async () => {
   const { text, structuredContent, isError } = await invoke({ name: "a" }, () => ({
     data: { warnings: ["a sekret"], absent: undefined },
