@@ -16,7 +16,7 @@
 import type { Socket, SocketHandler } from "bun"
 import { type Clock, withTimeout } from "../lib/clock.ts"
 import { CookieJar } from "./cookie-jar.ts"
-import { type KnownLines, type ResponseHead, ResponseParser } from "./http-response.ts"
+import { createKnownHeads, type KnownHeads, type ResponseHead, ResponseParser } from "./http-response.ts"
 import { type BodySource, RemoteResponse, type TakePart } from "./remote-response.ts"
 
 /** A request to a remote server. */
@@ -86,7 +86,7 @@ export class HttpClient {
   private readonly connections = new Set<HttpConnection>()
   /** Those that wait for their next request, the one that was used last at the end. */
   private readonly idle: HttpConnection[] = []
-  private readonly known: KnownLines = new Map()
+  private readonly known = createKnownHeads()
   /** Connections in use or being opened. */
   private busy = 0
   private readonly urgent = new Set<() => void>()
@@ -505,7 +505,7 @@ class HttpConnection {
 
   constructor(
     private readonly target: ConnectTarget,
-    readonly known: KnownLines,
+    readonly known: KnownHeads,
     private readonly hooks: ConnectionHooks,
   ) {}
 
@@ -676,7 +676,7 @@ class HttpConnection {
 
 /** What an exchange needs of its connection. */
 type ExchangeSocket = {
-  readonly known: KnownLines
+  readonly known: KnownHeads
   /** Stops reading from the connection: the reader of the body is slow. */
   pause(): void
   resume(): void

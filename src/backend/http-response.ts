@@ -19,8 +19,13 @@ export type ResponseHead = {
 
 export type HeaderList = readonly (readonly [name: string, value: string])[]
 
-/** Valid header lines, and what they say. */
-export type KnownLines = Map<string, HeaderList[number]>
+/** The last head and valid header lines of earlier responses, and what they say, because most are the same each time. */
+export type KnownHeads = {
+  last: { readonly bytes: Buffer; readonly head: Head } | undefined
+  readonly lines: Map<string, HeaderList[number]>
+}
+
+export const createKnownHeads = (): KnownHeads => ({ last: undefined, lines: new Map() })
 
 /** Returns the value of a header, joined with commas if it is repeated; undefined if it is absent. */
 export function headerIn(headers: HeaderList, name: string): string | undefined {
@@ -53,14 +58,11 @@ export class ResponseParser {
   private trailerBytes = 0
   private interim = 0
 
-  /**
-   * `onbody` takes each part of the body, which must not change afterwards. `known` are the header lines of earlier responses,
-   * because most are the same each time.
-   */
+  /** `onbody` takes each part of the body, which must not change afterwards. */
   constructor(
     private readonly method: string,
     private readonly onbody: (bytes: Uint8Array) => void,
-    private readonly known: KnownLines = new Map(),
+    private readonly known: KnownHeads = createKnownHeads(),
   ) {}
 
   /** Takes the next bytes. Returns the number of bytes after the end of the response. Throws an InvalidResponseError. */
@@ -95,6 +97,12 @@ export class ResponseParser {
   // ---
 
   private takeHead(chunk: Buffer, at: number): number {
+    const { known } = this
+    const { last } = known
+    if (at === 0 && this.held === undefined && last !== undefined && startsWith(chunk, last.bytes)) {
+      this.begin(last.head)
+      return last.bytes.length
+    }
     const before = this.held?.length ?? 0
     const rest = at === 0 ? chunk : chunk.subarray(at)
     const bytes = this.held === undefined ? rest : Buffer.concat([this.held, rest])
@@ -106,7 +114,9 @@ export class ResponseParser {
       return chunk.length
     }
     this.held = undefined
-    this.begin(parseHead(bytes.toString("latin1", 0, end), this.known))
+    const head = parseHead(bytes.toString("latin1", 0, end), known.lines)
+    known.last = { bytes: Buffer.from(bytes.subarray(0, end)), head }
+    this.begin(head)
     return at + end - before
   }
 
@@ -118,25 +128,17 @@ export class ResponseParser {
       if (++this.interim > MAX_INTERIM) throw new InvalidResponseError("too many interim responses")
       return
     }
-    const { headers } = head
-    const coding = headerIn(headers, "transfer-encoding")?.toLowerCase()
-    const length = lengthIn(headers)
-    let keepsAlive = keepsConnection(head)
+    const { framing } = head
     const isEmpty = this.method === "HEAD" || status === 204 || status === 304
     if (isEmpty || (this.method === "CONNECT" && status < 300)) this.isDone = true
-    else if (coding !== undefined) {
-      if (length !== undefined) throw new InvalidResponseError("a length and a transfer coding")
-      if (coding !== "chunked") throw new InvalidResponseError("an unknown transfer coding")
-      this.state = "size"
-    } else if (length !== undefined) {
+    else if (framing === "length") {
       this.state = "length"
-      this.left = length
-      this.isDone = length === 0
-    } else {
-      this.state = "close"
-      keepsAlive = false
-    }
-    this.head = { status, headers, length: isEmpty ? 0 : length, keepsAlive, idleMs: idleTimeIn(headers) }
+      this.left = head.length ?? 0
+      this.isDone = head.length === 0
+    } else if (framing instanceof InvalidResponseError) throw framing
+    else this.state = framing
+    this.head = isEmpty ? { ...head, length: 0 } : head
+    if (this.state === "close") this.head = { ...this.head, keepsAlive: false }
   }
 
   private takeBody(chunk: Buffer, at: number): number {
@@ -186,7 +188,8 @@ export class ResponseParser {
 
 // ---
 
-type Head = { readonly status: number; readonly isLatest: boolean; readonly headers: HeaderList }
+/** A head, and how its body ends: after `length` bytes, with the last chunk, or with the connection; else why that is unclear. */
+type Head = ResponseHead & { readonly framing: "length" | "size" | "close" | InvalidResponseError }
 
 const CR = 0x0d
 const LF = 0x0a
@@ -211,7 +214,10 @@ function endOfHead(bytes: Buffer, searched: number): number {
   return -1
 }
 
-function parseHead(text: string, known: KnownLines): Head {
+const startsWith = (bytes: Buffer, start: Buffer): boolean =>
+  bytes.length >= start.length && bytes.compare(start, 0, start.length, 0, start.length) === 0
+
+function parseHead(text: string, known: KnownHeads["lines"]): Head {
   const [first, minor, status] = STATUS_LINE.exec(text) ?? []
   if (first === undefined || status === undefined) throw new InvalidResponseError("its first line")
   const headers: HeaderList[number][] = []
@@ -229,7 +235,22 @@ function parseHead(text: string, known: KnownLines): Head {
     headers.push(header)
     at = end + 1
   }
-  return { status: Number(status), isLatest: minor === "1", headers }
+  return framed(Number(status), minor === "1", headers)
+}
+
+function framed(status: number, isLatest: boolean, headers: HeaderList): Head {
+  // An interim response has no body.
+  if (status < 200) return { status, headers, length: undefined, keepsAlive: true, idleMs: undefined, framing: "close" }
+  const length = lengthIn(headers)
+  const keepsAlive = keepsConnection(headers, isLatest)
+  return { status, headers, length, keepsAlive, idleMs: idleTimeIn(headers), framing: framingOf(headers, length) }
+}
+
+function framingOf(headers: HeaderList, length: number | undefined): Head["framing"] {
+  const coding = headerIn(headers, "transfer-encoding")?.toLowerCase()
+  if (coding === undefined) return length === undefined ? "close" : "length"
+  if (length !== undefined) return new InvalidResponseError("a length and a transfer coding")
+  return coding === "chunked" ? "size" : new InvalidResponseError("an unknown transfer coding")
 }
 
 function parseLine(line: string): HeaderList[number] {
@@ -263,7 +284,7 @@ function lengthIn(headers: HeaderList): number | undefined {
   return Number(first)
 }
 
-function keepsConnection({ headers, isLatest }: Head): boolean {
+function keepsConnection(headers: HeaderList, isLatest: boolean): boolean {
   const text = headerIn(headers, "connection")
   if (text === undefined) return isLatest
   const options = text

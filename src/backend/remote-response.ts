@@ -2,7 +2,7 @@
  * The response to a request of svc's HTTP client, whose status, headers and body are read as they arrive. A `Response` is made of
  * it only for what needs one: with its stream, it costs more than the rest of a short exchange.
  */
-import { headerIn, InvalidResponseError, type ResponseHead } from "./http-response.ts"
+import { type HeaderList, headerIn, InvalidResponseError, type ResponseHead } from "./http-response.ts"
 
 /** Takes a part of a body, which does not change afterwards. Returns a promise to get the next part later. */
 export type TakePart = (part: Uint8Array) => Promise<void> | undefined
@@ -20,6 +20,7 @@ export type BodySource = {
 export class RemoteResponse {
   /** The address after a redirect; "" without one. */
   readonly url: string = ""
+  readonly headers: Pick<Headers, "get" | "has">
   private full: Response | undefined
 
   /** Throws an InvalidResponseError for an unknown content coding. */
@@ -27,6 +28,7 @@ export class RemoteResponse {
     private readonly head: ResponseHead,
     private readonly source: BodySource,
   ) {
+    this.headers = new HeaderView(head.headers)
     if (headerIn(head.headers, "content-encoding") !== undefined) this.full = responseOf(head, source)
   }
 
@@ -36,14 +38,6 @@ export class RemoteResponse {
 
   get ok(): boolean {
     return this.head.status >= 200 && this.head.status < 300
-  }
-
-  get headers(): Pick<Headers, "get" | "has"> {
-    const { headers } = this.head
-    return {
-      get: (name) => headerIn(headers, name) ?? null,
-      has: (name) => headerIn(headers, name) !== undefined,
-    }
   }
 
   /** The values of the Set-Cookie headers. */
@@ -91,6 +85,18 @@ export async function readParts({ body }: Pick<Response, "body">, take: TakePart
 }
 
 // ---
+
+class HeaderView implements Pick<Headers, "get" | "has"> {
+  constructor(private readonly headers: HeaderList) {}
+
+  get(name: string): string | null {
+    return headerIn(this.headers, name) ?? null
+  }
+
+  has(name: string): boolean {
+    return headerIn(this.headers, name) !== undefined
+  }
+}
 
 const NO_COOKIES: readonly string[] = []
 /** Bytes of a stream that wait for their reader. */

@@ -1,16 +1,23 @@
 /** The parser of responses: every split of the same bytes is read alike, and what could be read in two ways is refused. */
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { headerIn, InvalidResponseError, MAX_HEAD, ResponseParser } from "../../src/backend/http-response.ts"
+import {
+  createKnownHeads,
+  headerIn,
+  InvalidResponseError,
+  MAX_HEAD,
+  ResponseParser,
+} from "../../src/backend/http-response.ts"
 
 const bytesOf = (text: string) => Buffer.from(text, "latin1")
 
 /** Parses a response that arrives in parts of these sizes, and then the end of the connection. */
-function parse(text: string, sizes: readonly number[] = [], method = "POST") {
+function parse(text: string, sizes: readonly number[] = [], method = "POST", known = createKnownHeads()) {
   let body = ""
-  const parser = new ResponseParser(method, (part) => {
+  const take = (part: Uint8Array) => {
     body += Buffer.from(part).toString("latin1")
-  })
+  }
+  const parser = new ResponseParser(method, take, known)
   let rest = bytesOf(text)
   let excess = 0
   for (let at = 0; rest.length > 0; at++) {
@@ -39,6 +46,19 @@ const WHOLE: readonly (readonly [name: string, text: string, body: string])[] = 
   ["line feeds alone", "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello", "hello"],
   ["no body", "HTTP/1.1 204 No Content\r\n\r\n", ""],
 ]
+
+test("a response is read alike whatever came before it [remote:http]", () => {
+  for (const [, first] of WHOLE)
+    for (const [, second] of WHOLE)
+      for (const sizes of [[], [7]]) {
+        const known = createKnownHeads()
+        for (const text of [first, second, second]) {
+          const alone = parse(text, sizes)
+          expect(parse(text, sizes, "POST", known)).toEqual(alone)
+        }
+        expect(parse(second, sizes, "HEAD", known).head).toEqual(parse(second, sizes, "HEAD").head)
+      }
+})
 
 test.each(WHOLE)("a response with %s is read whole, however it is split", (_name, text, body) => {
   fc.assert(
