@@ -261,6 +261,13 @@ describe("layers", () => {
     expect(wrong.filter((line) => !TO_TURN.includes(line))).toEqual([])
   })
 
+  test("the composition names features in one file", () => {
+    const naming = files.filter(
+      (file) => room(file) === "app" && imports(file).some((target) => isFeature(room(target))),
+    )
+    expect(naming).toEqual(["app/features.ts"])
+  })
+
   test("a pair of features is declared only while one imports the other", () => {
     const used = files.flatMap((file) =>
       imports(file).map((target) => `${room(file)} -> ${room(target)}`.replaceAll("features/", "")),

@@ -2,7 +2,7 @@
 import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { createCallRateLimit } from "../call/call-rate-limit.ts"
-import type { Audit, FinishedCall, Gateway, Observers } from "../call/ports.ts"
+import type { Audit, FinishedCall, Observers } from "../call/ports.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -76,13 +76,8 @@ export async function openClientSessions(
   // A client on stdio ends with svc, so its session needs no store. The start opens it after it listens: that takes 3 ms.
   const ownStore =
     paths !== undefined && persist && transport === "http" ? storeOpener(paths, log, sessionTtl) : () => undefined
-  const shared = cluster?.openSessions(
-    agent,
-    sessionTtl,
-    () => sessions,
-    () => gateway,
-  )
-  const sessions: Sessions = new Sessions(
+  const shared = cluster?.openSessions(agent, sessionTtl)
+  const sessions = new Sessions(
     systemClock,
     { count: MAX_SESSIONS, ttl: sessionTtl },
     (session) => {
@@ -97,26 +92,10 @@ export async function openClientSessions(
   }
   const ownRate = createCallRateLimit(systemClock, onrefuse)
   const callRate = cluster?.rateLimit(ownRate, onrefuse) ?? ownRate
-  const counting = metrics === undefined ? undefined : meterOf(metrics)
-  const watchers = new Set<(call: FinishedCall) => void>()
-  const watching: Observers["meter"] = {
-    now: () => performance.now(),
-    record(server, tool, outcome, seconds) {
-      counting?.record(server, tool, outcome, seconds)
-      for (const watcher of watchers) watcher({ server, tool, outcome, seconds })
-    },
-    passed: (direction, bytes) => counting?.passed(direction, bytes),
-  }
-  const observers: Observers = {
-    get meter() {
-      return watchers.size > 0 ? watching : counting
-    },
-    audit,
-    onbug,
-  }
+  const observers = new CallObservers(metrics, audit, onbug)
   const replica = cluster?.replicas.id
   const { ownTools, fitting, ...features } = openOwnFeatures(options, paths, { agent, log, replica })
-  const gateway: Gateway = createGateway({
+  const gateway = createGateway({
     agent,
     clock: systemClock,
     sessions: () => sessions.all(),
@@ -133,7 +112,6 @@ export async function openClientSessions(
     limits: { maxInFlight, pageSize, instructions: options.instructionsBudget, sessionRate, callRate },
     observers,
   })
-  cluster?.onback((lost) => void sessions.recheck(gateway, lost).catch(() => undefined))
   const streams = new Set<OpenStream>()
   const sealer = cluster?.sealer ?? createSealer(crypto.getRandomValues(new Uint8Array(32)))
   const suspendedCalls = new SuspendedCalls({ clock: systemClock, sealer, replica, newId, onbug })
@@ -155,13 +133,10 @@ export async function openClientSessions(
       forward: cluster?.forward,
       leaving: cluster?.leaving,
       listTasks: cluster && ((request, ask) => cluster.listTasks(request, ask)),
-      homes: cluster?.homes(agent, sessions, gateway),
+      homes: shared?.connect(sessions, gateway),
     },
     scopeOf: createScopes(() => agent.presets),
-    watchCalls(onfinished) {
-      watchers.add(onfinished)
-      return () => void watchers.delete(onfinished)
-    },
+    watchCalls: observers.watch,
     trustedClient,
     ...features,
   }
@@ -172,13 +147,38 @@ export async function openClientSessions(
 /** Returns an unguessable id: besides the client's token it is the only credential of a session. */
 const newId = (): string => crypto.randomUUID().replaceAll("-", "")
 
-const meterOf = (metrics: Metrics) => ({
-  now: () => performance.now(),
-  record: (...call: Parameters<Metrics["record"]>) => metrics.record(...call),
-  passed: (direction: "in" | "out", bytes: number) => {
-    metrics.bytes[direction] += bytes
-  },
-})
+/** Measures calls for the metrics and for watchers; without either, nothing is measured. */
+class CallObservers implements Observers {
+  private readonly watchers = new Set<(call: FinishedCall) => void>()
+  private readonly measuring: NonNullable<Observers["meter"]>
+
+  constructor(
+    private readonly metrics: Metrics | undefined,
+    readonly audit: Audit | undefined,
+    readonly onbug: (error: unknown) => void,
+  ) {
+    const { watchers } = this
+    this.measuring = {
+      now: () => performance.now(),
+      record(server, tool, outcome, seconds) {
+        metrics?.record(server, tool, outcome, seconds)
+        for (const watcher of watchers) watcher({ server, tool, outcome, seconds })
+      },
+      passed(direction, bytes) {
+        if (metrics !== undefined) metrics.bytes[direction] += bytes
+      },
+    }
+  }
+
+  get meter(): Observers["meter"] {
+    return this.metrics === undefined && this.watchers.size === 0 ? undefined : this.measuring
+  }
+
+  readonly watch: ClientSessions["watchCalls"] = (onfinished) => {
+    this.watchers.add(onfinished)
+    return () => void this.watchers.delete(onfinished)
+  }
+}
 
 /** Returns the key that authenticates the owners of tasks; a new one, with a warning, if it cannot be stored. */
 function markKey(paths: Paths | undefined, log: Log): Uint8Array {

@@ -11,8 +11,10 @@ import type { OAuth } from "../features/oauth/oauth.ts"
 import { answerOAuthControl, openUpstreamOAuth } from "../features/oauth/upstream-oauth.ts"
 import type { AdminInterface } from "../features/rest/admin-interface.ts"
 import { openResults } from "../features/results/results.ts"
+import { OWN } from "../features/search/lazy-tools.ts"
+import type { SearchHit } from "../features/search/search.ts"
 import { openFinder, searchTools } from "../features/search/search-tools.ts"
-import type { OpenFinder } from "../features/search/tool-finder.ts"
+import type { OpenFinder, Searchable } from "../features/search/tool-finder.ts"
 import { fileLimitWarning } from "../features/system/file-limit.ts"
 import { takeSdEnvironment } from "../features/system/sd-environment.ts"
 import type { SdNotify } from "../features/system/sd-notify.ts"
@@ -27,8 +29,8 @@ import { ownName, type Paths } from "../store/paths.ts"
 import type { Logging } from "./logging.ts"
 import { type ServeOptions, sharedOptions } from "./serve-options.ts"
 
-export type { AdminInterface, Cluster, InternalTools, OAuth, SdNotify }
-export { answerOAuthControl, fileLimitWarning, openUpstreamOAuth }
+export type { AdminInterface, Cluster, InternalTools, OAuth, SdNotify, Searchable, SearchHit }
+export { answerOAuthControl, fileLimitWarning, OWN, openUpstreamOAuth }
 
 /** Joins the cluster of `--cluster`; undefined without it. Rejects with a RequestError (usage) if its Redis cannot be used. */
 export async function openCluster(options: ServeOptions, logging: Logging): Promise<Cluster | undefined> {

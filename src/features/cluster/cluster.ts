@@ -66,6 +66,8 @@ export type ClusterSessions = {
   readonly store: SessionStore
   readonly replicas: RemoteReplicas
   readonly changes: ChangeExchange
+  /** Connects this replica's own sessions, and returns the homes of all: call it at once. */
+  connect(sessions: Sessions, gateway: Gateway): SessionHomes
 }
 
 /**
@@ -192,8 +194,13 @@ export class Cluster {
   }
 
   /** Opens the sessions of clients that the replicas share; they end after `ttl` milliseconds without requests. */
-  openSessions(agent: Agent, ttl: number, sessions: () => Sessions, gateway: () => Gateway): ClusterSessions {
+  openSessions(agent: Agent, ttl: number): ClusterSessions {
     const { state, replicas, log, checkLoss } = this
+    let here: { readonly sessions: Sessions; readonly gateway: Gateway } | undefined
+    const connected = () => {
+      if (here === undefined) throw new Error("the sessions of this replica are not connected yet")
+      return here
+    }
     const store = createSharedSessions({
       state,
       ttl,
@@ -206,11 +213,16 @@ export class Cluster {
             resolve,
           ),
         ),
-      onended: (id) => sessions().remove(id, "was ended"),
+      onended: (id) => connected().sessions.remove(id, "was ended"),
     })
     return {
       store,
-      replicas: new SessionReplicas({ replicas, clock: systemClock, sessions, gateway }),
+      replicas: new SessionReplicas({
+        replicas,
+        clock: systemClock,
+        sessions: () => connected().sessions,
+        gateway: () => connected().gateway,
+      }),
       changes: new ServerChanges({
         replicas,
         state,
@@ -221,29 +233,10 @@ export class Cluster {
             "clients of this replica exceed the limit of subscriptions that replicas exchange: for the excess, they are notified only of updates by server processes of this replica",
           ),
       }),
-    }
-  }
-
-  /**
-   * Returns the homes of sessions, the replicas with their own processes. Only sessions that see a server with `isolation:
-   * "session"` have one.
-   */
-  homes(agent: Agent, sessions: Sessions, gateway: Gateway): SessionHomes {
-    const { id } = this.replicas
-    const isIsolated = ({ scope }: Session, { id: server, tuning }: ServerSpec): boolean =>
-      tuning.isolation === "session" && (scope.kind === "server" ? scope.id === server : scope.selects(tuning.tags))
-    const homeOf = (session: Session) =>
-      session.home !== id && agent.all().some(({ spec }) => isIsolated(session, spec)) ? session.home : undefined
-    return {
-      of: homeOf,
-      async adopt(session) {
-        if (!(await sessions.adopt(session, id, gateway))) return homeOf(session)
-        const lost = agent.all().filter(({ spec }) => isIsolated(session, spec))
-        agent.dedicated.noteLost(
-          lost.map(({ spec }) => spec.id),
-          session,
-        )
-        return undefined
+      connect: (sessions, gateway) => {
+        here = { sessions, gateway }
+        this.keys.onback((lost) => void sessions.recheck(gateway, lost).catch(() => undefined))
+        return this.homes(agent, sessions, gateway)
       },
     }
   }
@@ -266,12 +259,7 @@ export class Cluster {
     return this.leases && createReplicaAccess({ leases: this.leases, replica: this.replicas.id, mark: this.mark })
   }
 
-  /** Calls `listener` when the shared state is back after it was away; `lost`: its content is gone. */
-  onback(listener: (lost: boolean) => void): void {
-    this.keys.onback(listener)
-  }
-
-  /** Calls the listeners of `onback` if the shared state has lost everything. Rejects with an UnavailableError. */
+  /** Checks the sessions again if the shared state has lost everything. Rejects with an UnavailableError. */
   readonly checkLoss = (): Promise<void> => this.keys.checkLoss()
 
   /** Records the files that this replica applies, to compare them with those of other replicas. */
@@ -368,6 +356,30 @@ export class Cluster {
 
   private addSetting(name: string, value: string): void {
     this.settings = { ...this.settings, [name]: value }
+  }
+
+  /**
+   * Returns the homes of sessions, the replicas with their own processes. Only sessions that see a server with `isolation:
+   * "session"` have one.
+   */
+  private homes(agent: Agent, sessions: Sessions, gateway: Gateway): SessionHomes {
+    const { id } = this.replicas
+    const isIsolated = ({ scope }: Session, { id: server, tuning }: ServerSpec): boolean =>
+      tuning.isolation === "session" && (scope.kind === "server" ? scope.id === server : scope.selects(tuning.tags))
+    const homeOf = (session: Session) =>
+      session.home !== id && agent.all().some(({ spec }) => isIsolated(session, spec)) ? session.home : undefined
+    return {
+      of: homeOf,
+      async adopt(session) {
+        if (!(await sessions.adopt(session, id, gateway))) return homeOf(session)
+        const lost = agent.all().filter(({ spec }) => isIsolated(session, spec))
+        agent.dedicated.noteLost(
+          lost.map(({ spec }) => spec.id),
+          session,
+        )
+        return undefined
+      },
+    }
   }
 
   /** Returns the other replicas that serve new work. */
