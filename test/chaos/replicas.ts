@@ -17,6 +17,7 @@ import {
   freshEnv,
   freshFolder,
   type Instance,
+  modernRequest,
   removeFolder,
   runSvc,
   startHttp,
@@ -611,24 +612,10 @@ function postModern(
   signal: AbortSignal | undefined,
 ): Promise<Response> {
   const _meta = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientInfo": { name: "ledger", version: "1" },
     "io.modelcontextprotocol/clientCapabilities": { elicitation: {} },
     ...(params._meta as object | undefined),
   }
-  return fetch(`${url}/mcp`, {
-    method: "POST",
-    headers: {
-      "content-type": "application/json",
-      accept: "application/json, text/event-stream",
-      "mcp-protocol-version": "2026-07-28",
-      "mcp-method": method,
-      "mcp-name": String(params.name ?? ""),
-      ...headers,
-    },
-    body: JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, _meta } }),
-    signal: signal ?? null,
-  })
+  return fetch(`${url}/mcp`, { ...modernRequest(method, { ...params, _meta }, headers, id), signal: signal ?? null })
 }
 
 /** Kills, stops and suspends replicas, kills Redis, and starts all again. */

@@ -12,26 +12,12 @@ import {
   writeFileSync,
 } from "node:fs"
 import { join } from "node:path"
-import { freshFolder, readIfThere } from "../e2e/harness.ts"
+import { readIfThere } from "../e2e/harness.ts"
+import { CURSOR, clientHome } from "../fixtures/client-home.ts"
 import { commandsIn } from "../run-command.ts"
 
-const CURSOR = `{
-  // mine
-  "mcpServers": {
-    "files": { "command": "npx", "args": ["-y", "fs"], "env": { "API_KEY": "abcdef123456" } }, // served
-    "other": { "command": "npx", "args": ["-y", "other"] },
-  },
-}
-`
-const served = {
-  mcpServers: { fs: { command: "npx", args: ["-y", "fs"], env: { API_KEY: "${KEY}" }, disabled: false } },
-}
-
-const home = (files: Readonly<Record<string, string>>): string =>
-  freshFolder({ "mcp.json": JSON.stringify(served), ".env": "KEY=abcdef123456\n", ...files })
-
 test("a file that belongs to both the user and the project is listed once [cli:table]", async () => {
-  const folder = home({ ".cursor/mcp.json": CURSOR })
+  const folder = clientHome({ ".cursor/mcp.json": CURSOR })
   const { stdout } = await commandsIn(folder, { env: { COLUMNS: "80" } })("connect", "--list")
   expect(stdout.match(/^cursor .* ~\/\.cursor\/mcp\.json$/gm)?.length).toBe(1)
   for (const line of stdout.split("\n")) expect(line.length).toBeLessThanOrEqual(80)
@@ -42,7 +28,7 @@ test("the change of a file on one long line is shown formatted, and written on o
     history: ["x".repeat(300)],
     mcpServers: { other: { url: "https://other.example/mcp" } },
   })
-  const folder = home({ ".cursor/mcp.json": line })
+  const folder = clientHome({ ".cursor/mcp.json": line })
   const { stdout } = await commandsIn(folder)("connect", "cursor", "--dry-run", "--url", "http://127.0.0.1:1/mcp")
   const changed = stdout.split("\n").filter((one) => /^[-+]/.test(one))
   expect(changed).toContain('+       "url": "http://127.0.0.1:1/mcp"')
@@ -51,7 +37,7 @@ test("the change of a file on one long line is shown formatted, and written on o
 })
 
 test("connect shows the change, writes it with a backup, and undoes it byte for byte [connect:shown] [connect:undo] [connect:replace]", async () => {
-  const folder = home({ ".cursor/mcp.json": CURSOR })
+  const folder = clientHome({ ".cursor/mcp.json": CURSOR })
   const file = join(folder, ".cursor/mcp.json")
   const svc = commandsIn(folder)
   const dry = await svc("connect", "cursor", "--replace", "--dry-run")
@@ -99,7 +85,7 @@ test("connect shows the change, writes it with a backup, and undoes it byte for 
 })
 
 test("an undo keeps later edits elsewhere, and refuses where svc wrote [connect:undo]", async () => {
-  const folder = home({ ".cursor/mcp.json": CURSOR })
+  const folder = clientHome({ ".cursor/mcp.json": CURSOR })
   const file = join(folder, ".cursor/mcp.json")
   const svc = commandsIn(folder)
   await svc("connect", "cursor", "--replace", "--yes")
@@ -119,7 +105,7 @@ test("an undo keeps later edits elsewhere, and refuses where svc wrote [connect:
 
 test("an undo brings servers back in their order, also after the client has written its file anew [connect:undo]", async () => {
   const own = Object.fromEntries(["one", "two", "three"].map((name) => [name, { command: `${name}-mcp` }]))
-  const folder = home({
+  const folder = clientHome({
     "mcp.json": JSON.stringify({ mcpServers: own }),
     ".cursor/mcp.json": JSON.stringify({ mcpServers: own }),
   })
@@ -133,7 +119,7 @@ test("an undo brings servers back in their order, also after the client has writ
 })
 
 test("a file that did not exist is created for its user alone, and removed by the undo; a link stays one [connect:undo]", async () => {
-  const folder = home({ "dotfiles/settings.json": "{}\n" })
+  const folder = clientHome({ "dotfiles/settings.json": "{}\n" })
   mkdirSync(join(folder, ".gemini"))
   symlinkSync(join(folder, "dotfiles/settings.json"), join(folder, ".gemini/settings.json"))
   const svc = commandsIn(folder)
@@ -162,7 +148,11 @@ test("a file that did not exist is created for its user alone, and removed by th
 })
 
 test("a link of a project is named with its target, in the question and in the answers [connect:link]", async () => {
-  const folder = home({ "outside/other.json": "{}\n", "project/.vscode/note": "", "project/inner/real.json": "{}\n" })
+  const folder = clientHome({
+    "outside/other.json": "{}\n",
+    "project/.vscode/note": "",
+    "project/inner/real.json": "{}\n",
+  })
   const project = join(folder, "project")
   const target = join(folder, "outside/other.json")
   const svc = commandsIn(folder, { cwd: project })
@@ -198,7 +188,7 @@ test("a link of a project is named with its target, in the question and in the a
 test.skipIf(process.platform === "win32")(
   "a device or a pipe in place of a client's file is not opened [files:regular]",
   async () => {
-    const folder = home({ ".cursor/mcp.json": CURSOR })
+    const folder = clientHome({ ".cursor/mcp.json": CURSOR })
     const project = join(folder, "project")
     mkdirSync(join(project, ".vscode"), { recursive: true })
     mkdirSync(join(project, ".gemini"))
@@ -226,7 +216,7 @@ test.skipIf(process.platform === "win32")(
 
 test("no undo writes a backup that was changed since, cut off or replaced over a client's file [connect:undo]", async () => {
   for (const change of ["", "\n", "{}", '{"mcpServers":{"other":{"command":"x"}}}', undefined]) {
-    const folder = home({ ".cursor/mcp.json": CURSOR })
+    const folder = clientHome({ ".cursor/mcp.json": CURSOR })
     const [file, svc] = [join(folder, ".cursor/mcp.json"), commandsIn(folder)]
     const done = await svc("connect", "cursor", "--replace", "--yes", "--json")
     const { backup } = JSON.parse(done.stdout)
@@ -245,7 +235,7 @@ test("no undo writes a backup that was changed since, cut off or replaced over a
 })
 
 test("a client's file that is malformed, or has another server with the name, is not changed [connect:untouched]", async () => {
-  const folder = home({
+  const folder = clientHome({
     ".cursor/mcp.json": '{\n  "mcpServers": {,\n}',
     ".codex/config.toml": "[mcp_servers.svc]\ncommand = 'x'\n",
     ".config/opencode/opencode.json": '{"mcp":[{"mine":1}]}',
@@ -269,7 +259,7 @@ test("a client's file that is malformed, or has another server with the name, is
 })
 
 test("svc uses the client's own command if nothing can be lost, and checks the file to see whether it worked [connect:own-command]", async () => {
-  const folder = home({ "bin/codex": '#!/bin/sh\nmkdir -p "$HOME/.codex"\necho "$@" >>"$HOME/ran"\n' })
+  const folder = clientHome({ "bin/codex": '#!/bin/sh\nmkdir -p "$HOME/.codex"\necho "$@" >>"$HOME/ran"\n' })
   chmodSync(join(folder, "bin/codex"), 0o755)
   const svc = commandsIn(folder, { env: { PATH: `${join(folder, "bin")}:${process.env.PATH}` } })
   // This one succeeds without writing anything.

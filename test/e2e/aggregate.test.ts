@@ -15,7 +15,16 @@ import {
   LoggingMessageNotificationSchema,
   ResourceUpdatedNotificationSchema,
 } from "@modelcontextprotocol/sdk/types.js"
-import { eventually, fixture, type Instance, modern, type Remote, startHttp, startSvc } from "./harness.ts"
+import {
+  eventually,
+  fixture,
+  type Instance,
+  modern,
+  modernRequest,
+  type Remote,
+  startHttp,
+  startSvc,
+} from "./harness.ts"
 
 type Json = Record<string, unknown>
 
@@ -442,28 +451,10 @@ test("a client that subscribes while servers are still starting gets updates of 
   const slow = { command: "sh", args: ["-c", `sleep 1; exec bun ${fixture("everything-2x.ts")}`] }
   await using starting = await startSvc({ config: { mcpServers: { slow } }, flags: ["--startup-wait", "20s"] })
   const uri = "svc://slow/test://watched-resource"
-  const method = "subscriptions/listen"
-  const _meta = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientInfo": { name: "t", version: "1" },
-    "io.modelcontextprotocol/clientCapabilities": {},
-  }
   const enough = new AbortController()
   const stream = await fetch(`${starting.url}/mcp`, {
+    ...modernRequest("subscriptions/listen", { notifications: { resourceSubscriptions: [uri] } }),
     signal: enough.signal,
-    method: "POST",
-    headers: {
-      "content-type": "application/json",
-      accept: "application/json, text/event-stream",
-      "mcp-protocol-version": "2026-07-28",
-      "mcp-method": method,
-    },
-    body: JSON.stringify({
-      jsonrpc: "2.0",
-      id: 1,
-      method,
-      params: { notifications: { resourceSubscriptions: [uri] }, _meta },
-    }),
   })
   const reader = stream.body?.getReader()
   const first = new TextDecoder().decode((await reader?.read())?.value)

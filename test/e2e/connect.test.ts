@@ -2,25 +2,11 @@
 import { expect, test } from "bun:test"
 import { chmodSync, existsSync, readFileSync, utimesSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { CURSOR, clientHome } from "../fixtures/client-home.ts"
 import { eventually, freshEnv, freshFolder, readIfThere, startSvc, svcIn } from "./harness.ts"
 
-const CURSOR = `{
-  // mine
-  "mcpServers": {
-    "files": { "command": "npx", "args": ["-y", "fs"], "env": { "API_KEY": "abcdef123456" } }, // served
-    "other": { "command": "npx", "args": ["-y", "other"] },
-  },
-}
-`
-const served = {
-  mcpServers: { fs: { command: "npx", args: ["-y", "fs"], env: { API_KEY: "${KEY}" }, disabled: false } },
-}
-
-const home = (files: Readonly<Record<string, string>>): string =>
-  freshFolder({ "mcp.json": JSON.stringify(served), ".env": "KEY=abcdef123456\n", ...files })
-
 test("what a killed connect left is undone, and removed by the next connect, serve and doctor --fix [connect:leftovers]", async () => {
-  const folder = home({ ".cursor/mcp.json": CURSOR })
+  const folder = clientHome({ ".cursor/mcp.json": CURSOR })
   const [file, svc] = [join(folder, ".cursor/mcp.json"), svcIn(folder)]
   const left = [".cursor/.mcp.json.0123456789ab.tmp", "backups/clients/.cursor-mcp.json.0123456789ab.tmp"]
   const leave = () => {
@@ -57,7 +43,7 @@ test("what a killed connect left is undone, and removed by the next connect, ser
 })
 
 test("a client that only starts commands, and --stdio, get svc proxy for this configuration [connect:formats]", async () => {
-  const folder = home({})
+  const folder = clientHome({})
   const svc = svcIn(folder)
   const { command } = JSON.parse((await svc("connect", "claude-desktop", "--yes", "--json")).stdout)
   expect(command.slice(1)).toEqual(["proxy", "--start", "--config-dir", folder])

@@ -289,15 +289,21 @@ export async function eventually<T>(
 export const callsRun = ({ url }: Pick<Instance, "url">, count = 1): Promise<true> =>
   eventually(async () => (await (await fetch(`${url}/metrics`)).text()).includes(`\nsvc_calls_in_flight ${count}\n`))
 
-/** Sends one JSON-RPC request as a modern client. */
-export async function modern(
-  url: string,
+/** Returns the HTTP request of a modern client. `_meta` of the parameters and `headers` come in place of its own. */
+export function modernRequest(
   method: string,
-  params: Record<string, unknown> = {},
-  headers: Record<string, string> = {},
-) {
+  params: Readonly<Record<string, unknown>> = {},
+  headers: Readonly<Record<string, string>> = {},
+  id: number | string = 1,
+): RequestInit {
   const name = params.name ?? params.uri
-  const response = await fetch(url, {
+  const _meta = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },
+    "io.modelcontextprotocol/clientCapabilities": {},
+    ...(params._meta as Record<string, unknown> | undefined),
+  }
+  return {
     method: "POST",
     headers: {
       "content-type": "application/json",
@@ -307,21 +313,18 @@ export async function modern(
       ...(typeof name === "string" ? { "mcp-name": name } : {}),
       ...headers,
     },
-    body: JSON.stringify({
-      jsonrpc: "2.0",
-      id: 1,
-      method,
-      params: {
-        ...params,
-        _meta: {
-          "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-          "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },
-          "io.modelcontextprotocol/clientCapabilities": {},
-          ...(params._meta as Record<string, unknown> | undefined),
-        },
-      },
-    }),
-  })
+    body: JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, _meta } }),
+  }
+}
+
+/** Sends one JSON-RPC request as a modern client. */
+export async function modern(
+  url: string,
+  method: string,
+  params: Record<string, unknown> = {},
+  headers: Record<string, string> = {},
+) {
+  const response = await fetch(url, modernRequest(method, params, headers))
   const text = await response.text()
   return {
     status: response.status,

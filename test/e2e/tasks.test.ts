@@ -19,6 +19,7 @@ import {
   freshFolder,
   type Instance,
   modern,
+  modernRequest,
   npmServer,
   runSvc,
   startHttp,
@@ -281,24 +282,11 @@ describe("the tasks extension of 2026-07-28", () => {
 
   test("notifies listening clients of the progress of a task until it is done [protocol:task:listen]", async () => {
     const task = await make("m_svc_work", { ask: true })
-    const method = "subscriptions/listen"
-    const _meta = { ...MODERN_META, ...capable }
     const enough = new AbortController()
+    const params = { notifications: { taskIds: [task, "nobody_svc_t1", 7] }, _meta: { ...MODERN_META, ...capable } }
     const stream = await fetch(`${svc.url}/mcp`, {
-      method: "POST",
+      ...modernRequest("subscriptions/listen", params, {}, "l"),
       signal: enough.signal,
-      headers: {
-        "content-type": "application/json",
-        accept: "application/json, text/event-stream",
-        "mcp-protocol-version": "2026-07-28",
-        "mcp-method": method,
-      },
-      body: JSON.stringify({
-        jsonrpc: "2.0",
-        id: "l",
-        method,
-        params: { notifications: { taskIds: [task, "nobody_svc_t1", 7] }, _meta },
-      }),
     })
     const heard: Json[] = []
     let text = ""
@@ -327,7 +315,7 @@ describe("the tasks extension of 2026-07-28", () => {
       },
     ])
     expect(heard[1]?.params).not.toHaveProperty("resultType")
-    const refused = await modern(`${svc.url}/mcp`, method, { notifications: { taskIds: [task] } })
+    const refused = await modern(`${svc.url}/mcp`, "subscriptions/listen", { notifications: { taskIds: [task] } })
     expect([refused.status, refused.body.error]).toMatchObject([
       400,
       { code: -32021, data: { requiredCapabilities: { extensions: { "io.modelcontextprotocol/tasks": {} } } } },

@@ -15,6 +15,7 @@ import {
 } from "../../../src/features/cluster/server-lease.ts"
 import type { Lease } from "../../../src/features/cluster/shared-state.ts"
 import { LeaseTable } from "../../memory-network.ts"
+import { randomFrom } from "../../random.ts"
 
 const leaseOf = (token: number): Lease => ({
   kind: "own",
@@ -358,15 +359,4 @@ type Walker = {
   /** Whether it cannot reach the state. */
   isAway: boolean
   readonly late: (() => void)[]
-}
-
-/** Returns numbers from 0 to 1 that depend on the seed alone (mulberry32). */
-function randomFrom(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
 }
