@@ -19,6 +19,8 @@ export type CommandResult = { readonly code: number; readonly stdout: string; re
 /**
  * Runs a command to its end, with what svc writes on both streams. Commands read the state of their process (environment, working
  * directory, streams), so it is exchanged until the command ends: await one command before the next.
+ *
+ * Not for commands that start programs by name, such as `svc service`: Bun finds them with the PATH of the test, not with that of `world`.
  */
 export async function runCommand(words: readonly string[], world: CommandWorld): Promise<CommandResult> {
   const written = { stdout: "", stderr: "" }
