@@ -920,7 +920,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   "names:slug": {
     says: "in names of tools and addresses, all but letters, digits, _ and - of a server's name becomes -, and a name of which nothing readable would remain becomes a short hash; the former names stay callable (with dots) and valid in settings for one release",
     from: "choice",
-    why: "the APIs of models refuse a conversation with a name that has a dot",
+    why: "model APIs refuse a conversation with a name that has a dot",
   },
   "names:taken": {
     says: "svc does not load a server whose name has the form of another server's in names of tools, or ends in _svc or begins with svc_; it warns of names that differ only in - and _ in this form",
@@ -928,9 +928,9 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a call must never reach another server",
   },
   "names:characters": {
-    says: "names with other characters than letters, digits, _ and - are warned of; with --max-tool-name, svc replaces these characters and appends a hash of the whole name, and calls may use the whole name too",
+    says: "names with characters other than letters, digits, _ and - are warned of; with --max-tool-name, svc replaces these characters and appends a hash of the whole name, and calls may use the whole name too",
     from: "choice",
-    why: "the APIs of models refuse such names, and with them all tools",
+    why: "model APIs refuse such names, and with them all tools",
   },
   "names:shortened": {
     says: "with --max-tool-name, a longer <server>_svc_<name> of a tool or prompt is listed shortened: the part of the server is cut first, and a hash of the whole name is appended; calls may use the whole name too, and settings use only this one",

@@ -114,7 +114,7 @@ export class HttpClient {
   readonly fetch = async (text: string, init: RemoteRequest): Promise<RemoteResponse> => {
     const url = text === this.last.href ? this.last : new URL(text)
     this.last = url
-    if (url.origin !== this.origin) throw new TypeError("the address is of another origin")
+    if (url.origin !== this.origin) throw new TypeError("the address has another origin")
     const { isUrgent = false, method = "GET" } = init
     const signal = init.signal ?? undefined
     signal?.throwIfAborted()

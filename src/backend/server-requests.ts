@@ -216,7 +216,7 @@ const AMBIGUOUS_MS = 60_000
 
 const NO_CALL = "no client call is in flight that this request could belong to"
 const ENDED = "the call that this request belongs to has ended"
-const SEVERAL_CLIENTS = `several clients have calls in flight, or cancelled calls that may go on, and ${DOUBT_MS / 1000} s have not shown which client this request is for; let the clients call in turn, or set "isolation": "session" on the server, which gives each client of 2025-11-25 and earlier a process of its own; clients of 2026-07-28 have no session and share one`
+const SEVERAL_CLIENTS = `several clients have calls in flight, or cancelled calls that may still be running, and after ${DOUBT_MS / 1000} s it is still unclear which client this request is for; let the clients call one after the other, or set "isolation": "session" on the server: each client of 2025-11-25 and earlier then gets its own process, while clients of 2026-07-28 have no session and share one`
 
 /** The caller of a message that could belong to several clients, and must reach none. */
 const UNKNOWN_CALLER: Caller = {

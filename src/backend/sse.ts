@@ -100,7 +100,7 @@ export class SseTransport implements ClientTransport {
       this.acceptsPings = true
     } catch (error) {
       if (isStatusRefusal(error))
-        this.lose(`refuses all requests, as if it has forgotten the session: ${messageOf(error)}`)
+        this.lose(`refuses all requests, as if it had forgotten the session: ${messageOf(error)}`)
     }
     clock.after(CHECK_MS, () => {
       this.isChecking = false

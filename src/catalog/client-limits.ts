@@ -7,9 +7,9 @@ import type { Tool } from "./listing.ts"
 
 /** The limit of a description, in characters, that common clients show to a model. */
 export const MAX_DESCRIPTION = 2048
-/** The limit of a tool's name, in characters, that the APIs of models accept. */
+/** The limit of a tool's name, in characters, that model APIs accept. */
 const MAX_NAME = 64
-/** Keywords of alternatives: some APIs of models take them only below the top of a schema. */
+/** Keywords of alternatives: some model APIs accept them only below the top of a schema. */
 const CHOICES = ["anyOf", "oneOf", "allOf"]
 /** The most tools that common clients take from all servers together. */
 const MAX_LISTED = 100
@@ -32,7 +32,7 @@ export function limitWarnings(tools: readonly Tool[], names: readonly string[]):
         isObject(inputSchema) && CHOICES.some((keyword) => keyword in inputSchema) ? [name] : [],
       ),
       (examples) =>
-        `tools with ${CHOICES.join(", ")} at the top of their input schema, which some APIs of models refuse: ${examples}`,
+        `tools with ${CHOICES.join(", ")} at the top of their input schema, which some model APIs refuse: ${examples}`,
     ),
   ]
 }
@@ -51,7 +51,7 @@ export const nameWarnings = (names: readonly string[]): readonly string[] => [
   ...warningAbout(
     names.filter((name) => /[^A-Za-z0-9_-]/.test(name)),
     (examples) =>
-      `names with other characters than letters, digits, _ and -, which APIs of models refuse (--max-tool-name ${MAX_NAME} replaces them): ${examples}`,
+      `names with characters other than letters, digits, _ and -, which model APIs refuse (--max-tool-name ${MAX_NAME} replaces them): ${examples}`,
   ),
 ]
 

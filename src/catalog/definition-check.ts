@@ -33,7 +33,7 @@ export function checkEntry(method: ListMethod, era: Era, entry: unknown, place: 
   const notes = new Notes(kind, cutText(typeof given === "string" ? given : `no. ${place}`, MAX_NAME), era)
   if (!isObject(entry)) notes.add("", "is not an object: left out")
   else if (typeof given !== "string")
-    notes.add(key, `${given === undefined ? "is missing" : "is not a text"}: the ${kind} is left out`)
+    notes.add(key, `${given === undefined ? "is missing" : "is not a string"}: the ${kind} is left out`)
   const checked = typeof given === "string" ? rule(entry, "", notes) : undefined
   return { entry: isObject(checked) ? checked : undefined, issues: notes.issues, steps: notes.steps }
 }
@@ -117,7 +117,7 @@ export function definitionTexts(issues: readonly DefinitionIssue[]): readonly st
     return `${kind}${names.size === 1 ? "" : "s"} ${shown}${more > 0 ? ` and ${more} more` : ""}: ${text}`
   })
   const more = texts.length - MAX_TEXTS
-  return more > 0 ? [...texts.slice(0, MAX_TEXTS), `${more} more findings of other kinds in its definitions`] : texts
+  return more > 0 ? [...texts.slice(0, MAX_TEXTS), `${more} more findings in its definitions`] : texts
 }
 
 // ---
@@ -167,7 +167,7 @@ const only =
     return undefined
   }
 
-const text = only((value) => typeof value === "string", "a text")
+const text = only((value) => typeof value === "string", "a string")
 const flag = only((value) => typeof value === "boolean", "true or false")
 const number = only((value) => Number.isFinite(numberOf(value)), "a number")
 const oneOf = (...words: readonly string[]): Rule =>
@@ -261,7 +261,7 @@ function withoutEndless(value: unknown, path: string, notes: Notes): unknown {
   if (isObject(value))
     return changed(value, Object.keys(value), (key, member) => withoutEndless(member, joined(path, key), notes))
   if (Number.isFinite(numberOf(value) ?? 0)) return value
-  notes.add(path, "is beyond the range of numbers: left out")
+  notes.add(path, "is a number that is too large: left out")
   return undefined
 }
 
@@ -324,7 +324,7 @@ const named =
     if (!isObject(value) || typeof value.name === "string") return rule(value, path, notes)
     notes.add(
       "name",
-      `${value.name === undefined ? "is missing" : "is not a text"}: the ${key === "uri" ? "URI" : "template"} stands for it`,
+      `${value.name === undefined ? "is missing" : "is not a string"}: the ${key === "uri" ? "URI" : "template"} is used as the name`,
     )
     return rule({ ...value, name: value[key] }, path, notes)
   }
@@ -412,7 +412,7 @@ function inputSchema(value: unknown, notes: Notes): Params | undefined {
   notes.steps += steps
   for (const repair of repairs) notes.add(joined(path, repair.path), repair.reason)
   if (problem?.isMalformed === true)
-    notes.add(joined(path, problem.path), `${problem.reason}: kept, but APIs of models may refuse it`)
+    notes.add(joined(path, problem.path), `${problem.reason}: kept, but model APIs may refuse it`)
   return schema
 }
 
@@ -442,7 +442,7 @@ function withObjectType(schema: Params, path: string, notes: Notes): Params | un
   const isOpen =
     type === undefined || type === null || (Array.isArray(type) && (type.length === 0 || type.includes("object")))
   if (!isOpen && !(typeof type === "string" && type.toLowerCase() === "object")) return undefined
-  notes.add(joined(path, "type"), `${type === undefined ? "is missing" : "is not the text object"}: read as object`)
+  notes.add(joined(path, "type"), `${type === undefined ? "is missing" : "is not the word object"}: read as object`)
   return "type" in schema ? withMembers(schema, new Map([["type", "object"]])) : { type: "object", ...schema }
 }
 
@@ -462,7 +462,7 @@ function withObjects(schema: Params, path: string, notes: Notes): Params {
     if (notes.era === "legacy" || typeof property !== "boolean")
       notes.add(
         joined(at, key),
-        `${typeof property === "boolean" ? `is ${property}` : "is not a schema"}: read as ${isFalse ? "a schema of nothing" : "any value"}`,
+        `${typeof property === "boolean" ? `is ${property}` : "is not a schema"}: read as ${isFalse ? "a schema that nothing matches" : "any value"}`,
       )
     else return property
     return isFalse ? { not: {} } : {}

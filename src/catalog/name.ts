@@ -5,7 +5,7 @@
  *   resources        svc://<slug>/<original URI>      also templates: a URI template keeps its braces
  *   MCP Apps         ui://<slug>_svc_<rest>           hosts render only `ui://`, so the scheme stays
  *
- * With `--max-tool-name`, a longer name is cut, first the server's part, and characters that the APIs of models refuse become
+ * With `--max-tool-name`, a longer name is cut, first the server's part, and characters that model APIs refuse become
  * `-`. Such a name ends in `_` and a hash of the whole name, so that the short form depends only on the name.
  * The endpoint of one server (`/servers/<server>/mcp`) has the server's own names.
  */

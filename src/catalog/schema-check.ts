@@ -202,7 +202,7 @@ class Walk {
       let next: string | undefined = ref
       for (let hop = 0; next !== undefined; hop++) {
         if (hop > MAX_HOPS) {
-          refuse("refers to a schema that refers on, without an end")
+          refuse("refers to itself through other references")
           return
         }
         const target: unknown = this.target(root, next)
@@ -320,12 +320,12 @@ class Walk {
         return value
       case "anchor":
         if (typeof value !== "string" || !/^[A-Za-z_][-\w.]*$/.test(value)) break
-        if (this.anchors.has(value)) this.fail("names two schemas alike")
+        if (this.anchors.has(value)) this.fail("gives two schemas the same name")
         this.anchors.add(value)
         return value
       case "identifier":
         // Compilers keep the ids of all schemas in one table, where those of two tools can be in each other's way.
-        if (depth > 0) this.refuse("stands in a part of the schema, which clients mix up with those of other tools")
+        if (depth > 0) this.refuse("is an id inside the schema, which clients confuse with ids of other tools")
         if (typeof value !== "string" || !/^[A-Za-z][-\w.:/~]*$/.test(value)) break
         this.root = value
         return value
@@ -360,7 +360,7 @@ class Walk {
       if (this.isSpent()) return
       const member = value[key]
       if (["$id", "$anchor", "$dynamicAnchor"].includes(key) && typeof member === "string")
-        this.refuse("stands in an unknown keyword")
+        this.refuse("is inside an unknown keyword")
       for (const inner of Array.isArray(member) ? member : [member])
         if (isObject(inner) && !this.isSpent()) this.unknown(inner, depth + 1)
     }
@@ -461,14 +461,14 @@ const WRONG: Readonly<Record<Exclude<Kind, "note" | "unsupported">, string>> = {
   lists: "is not an object of lists",
   number: "is not a number",
   flag: "is neither true nor false",
-  text: "is not a text",
-  texts: "is not a list of texts",
+  text: "is not a string",
+  texts: "is not a list of strings",
   expression: "is not an expression",
   reference: "is not a reference",
   anchor: "is not a name",
   identifier: "is not an id",
-  dialect: "is not a text",
-  type: "names no type of JSON",
+  dialect: "is not a string",
+  type: "is not a type of JSON Schema",
   enum: "is not a list of values",
 }
 

@@ -110,7 +110,7 @@ const shared = lazy(() => ({
   unresponsiveTimeout: milliseconds()
     .optional()
     .describe(
-      "Milliseconds that requests may wait while the server sends nothing at all, after which svc treats the server as lost and ends its process (default 0: off; svc reconnects to a remote server after 60000)",
+      "Milliseconds that requests may wait while the server sends nothing at all; svc then ends its process and treats the server as lost (default 0: never; svc reopens the connection to a remote server after 60000)",
     ),
   oauth: oauthSchema().optional().describe("OAuth for remote servers"),
   headers: z.record(z.string(), z.string()).optional().describe("HTTP headers for remote servers"),

@@ -167,7 +167,7 @@ export const isCalled = ({ name, slug, id }: Pick<ServerSpec, "name" | "slug" | 
   given === name || given === slug || given === id
 
 /**
- * Returns the form of a server's name in tool names and URLs, which the APIs of models accept: other characters become `-`. A
+ * Returns the form of a server's name in tool names and URLs, which model APIs accept: other characters become `-`. A
  * name of which nothing readable would remain, such as one in Chinese, becomes a hash.
  */
 export function slugOf(name: string): string {

@@ -17,8 +17,8 @@ test("long and missing descriptions, long names and long lists are warned of, a 
   ])
   const choices = { type: "object", anyOf: [{ required: ["a"] }] }
   expect(limitWarnings([{ ...fine, inputSchema: choices }], ["s_svc_a.b", "s_svc_día"])).toEqual([
-    "names with other characters than letters, digits, _ and -, which APIs of models refuse (--max-tool-name 64 replaces them): s_svc_a.b, s_svc_día",
-    "tools with anyOf, oneOf, allOf at the top of their input schema, which some APIs of models refuse: fine",
+    "names with characters other than letters, digits, _ and -, which model APIs refuse (--max-tool-name 64 replaces them): s_svc_a.b, s_svc_día",
+    "tools with anyOf, oneOf, allOf at the top of their input schema, which some model APIs refuse: fine",
   ])
   const many = ["a", "b", "c", "d", "e"].map((name) => ({ name }))
   expect(limitWarnings(many, [])).toEqual([

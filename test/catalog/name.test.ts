@@ -17,7 +17,7 @@ test("an app's resource stays under ui://", () => {
   expect(qualifyUri("web", "ui://app/main")).toBe("ui://web_svc_app/main")
 })
 
-test("characters that APIs of models refuse are replaced, with a hash of the whole [names:characters]", () => {
+test("characters that model APIs refuse are replaced, with a hash of the whole [names:characters]", () => {
   expect(shortened("s_svc_calendar.list", 64)).toMatch(/^s_svc_calendar-list_[0-9a-f]{8}$/)
   expect(shortened("s_svc_calendar.list", 64)).not.toBe(shortened("s_svc_calendar/list", 64))
   expect(shortened("s_svc_calendar-list", 64)).toBe("s_svc_calendar-list")

@@ -230,7 +230,7 @@ export class Cluster {
         clock: systemClock,
         onfull: () =>
           log.warn(
-            "clients of this replica exceed the limit of subscriptions that replicas exchange: for the excess, they are notified only of updates by server processes of this replica",
+            "clients of this replica have more subscriptions than replicas exchange: for the rest, they are notified only of updates from server processes of this replica",
           ),
       }),
       connect: (sessions, gateway) => {

@@ -201,7 +201,8 @@ class Fitting {
     const { stored, kind } = await intake.finish(this.budget, undefined)
     const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
     const reader = await this.store.open(stored.id, this.owner)
-    if (reader === undefined) throw new UnavailableError("cannot find what it has stored of it; call the tool again")
+    if (reader === undefined)
+      throw new UnavailableError("cannot find the stored part of the result; call the tool again")
     try {
       for (let at = 0; at < stored.size; at += PIECE_BYTES) {
         const bytes = await reader.read(at, at + PIECE_BYTES)
