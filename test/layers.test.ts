@@ -67,6 +67,7 @@ const WORLD = [
   "cli/health.ts",
   "cli/help.ts",
   "cli/logs.ts",
+  "cli/mcp-add-json.ts",
   "cli/mcp-add.ts",
   "cli/mcp-render.ts",
   "cli/proxy.ts",

@@ -1,5 +1,5 @@
-/** `svc mcp add`, `add-json` and `edit`: write servers to mcp.json, from typed or pasted input. */
-import { type CommandDef, parseArgs } from "citty"
+/** `svc mcp add` and `edit`: write servers to mcp.json. */
+import { parseArgs } from "citty"
 import { CONTEXT_ARGS, repeated, SCOPE_ARGS, SCOPE_NOTE, TAG_ARGS, tagsOf } from "../commands/command-context.ts"
 import { editServers } from "../commands/edit-servers.ts"
 import { START_ARGS } from "../commands/follow.ts"
@@ -8,12 +8,10 @@ import { addServer, type Edit, patchServer, renameServer, writtenName, writtenSe
 import { serverSchema } from "../config/schema.ts"
 import { SUBSTITUTED_KEYS } from "../config/server-keys.ts"
 import { escapeTyped, referencesIn } from "../config/substitution.ts"
-import { readForeignServers } from "../features/connect/import.ts"
 import { addressOf, describeEndpoint, describeFound, findServer, planFound } from "../features/tools/find-server.ts"
 import { type ProgramCommand, readOptions, usageError } from "../lib/command-line.ts"
-import { messageOf, RequestError } from "../lib/errors.ts"
+import { messageOf } from "../lib/errors.ts"
 import { mapStrings } from "../lib/json.ts"
-import { visible } from "../lib/log.ts"
 import { didYouMean } from "../lib/nearest.ts"
 import { say } from "../lib/output.ts"
 import { isInteractive, promptLine } from "../lib/prompt.ts"
@@ -40,7 +38,7 @@ const SETTINGS = {
   ...TAG_ARGS,
 } as const
 
-const FORCE = { type: "boolean", description: "Replace an existing server of this name" } as const
+export const FORCE = { type: "boolean", description: "Replace an existing server of this name" } as const
 
 export const add: ProgramCommand = {
   addressFlag: "url",
@@ -99,34 +97,6 @@ export const add: ProgramCommand = {
       ...(tags.length > 0 ? { tags } : {}),
     }
     return editServers(args, addServer(name, server, args.force === true), `added ${name}`, [name])
-  },
-}
-
-export const addJson: CommandDef = {
-  meta: {
-    name: "add-json",
-    description: "Add servers from the JSON of svc or another client: `svc mcp add-json NAME JSON`",
-  },
-  args: {
-    name: { type: "positional", required: true, description: "Name of the server; left out if the JSON has names" },
-    text: { type: "positional", required: false, description: 'A server, or {"mcpServers": {…}}; - reads stdin' },
-    ...CONTEXT_ARGS,
-    ...SCOPE_ARGS,
-    force: FORCE,
-    ...START_ARGS,
-  },
-  async run({ args }) {
-    const isNamed = typeof args.text === "string"
-    const [name, given] = [isNamed ? String(args.name) : undefined, String(isNamed ? args.text : args.name)]
-    const servers = serversIn(parseObject(given === "-" ? await Bun.stdin.text() : given, "the JSON"), name)
-    for (const { name, notes } of servers)
-      for (const note of notes) say(`warning: ${visible(`${name}: ${note}${hintFor(note)}`)}`)
-    const names = servers.map(({ name }) => name)
-    const entries = servers.map(({ name, server }) => [name, typed(server)] as const)
-    const all: Edit = (text) =>
-      entries.reduce((changed, [name, server]) => addServer(name, server, args.force === true)(changed), text)
-    if (args.scope !== undefined) say(SCOPE_NOTE)
-    return editServers(args, all, `added ${names.join(", ")}`, names)
   },
 }
 
@@ -257,7 +227,7 @@ const programSettings = (command: string, args: readonly string[]): Params => ({
  * unless it begins a reference; a note says which it is, without the value. Throws a RequestError (usage) for an address as
  * the program.
  */
-function typed<T extends Params>(settings: T): T {
+export function typed<T extends Params>(settings: T): T {
   const { command } = settings
   if (typeof command === "string" && /^(?!file:)[a-z][a-z0-9+.-]+:\/\//i.test(command))
     throw usageError(
@@ -310,32 +280,12 @@ async function remoteOf(
 }
 
 /** Returns the end of a note about a dropped key: a suggestion of the key in svc. */
-function hintFor(note: string): string {
+export function hintFor(note: string): string {
   const [, key] = /^(\S+) is not imported$/.exec(note) ?? []
   if (key === undefined) return ""
   if (/^timeout/i.test(key)) return "; requestTimeout and connectionTimeout are in milliseconds"
   // The most similar key may mean the opposite.
   return /^enable/i.test(key) ? "" : didYouMean(key, Object.keys(serverSchema().shape))
-}
-
-type AddedServer = { readonly name: string; readonly server: Params; readonly notes: readonly string[] }
-
-/** Returns the servers in a value: one server, under `name` or its own name, or all servers of a configuration. */
-function serversIn(value: Params, name: string | undefined): readonly [AddedServer, ...AddedServer[]] {
-  const { name: own, ...server } = value
-  const isServer = ["command", "url", "httpUrl", "serverUrl"].some((key) => key in value)
-  const single = name ?? own
-  if (isServer && typeof single !== "string")
-    throw usageError("the JSON has no name for the server: svc mcp add-json NAME JSON")
-  const whole = isServer ? { mcpServers: { [String(single)]: server } } : value
-  const [first, ...others] = readForeignServers(JSON.stringify(whole), "the JSON")
-  if (first === undefined) throw usageError("the JSON has no server: it needs a command, a url or mcpServers")
-  if (name !== undefined && others.length > 0)
-    throw usageError("the JSON has several servers, each with its own name; leave out NAME")
-  const all: readonly [typeof first, ...(typeof first)[]] = [{ ...first, name: name ?? first.name }, ...others]
-  for (const { name, problem } of all)
-    if (problem !== undefined) throw new RequestError("invalid_params", `${name}: ${problem}`)
-  return all
 }
 
 /** Returns the patch for variables and headers, in the form that the server's entry already uses; null removes a value. */
@@ -370,7 +320,7 @@ function parsePatch(text: string): Params {
   return parseObject(text, "the patch")
 }
 
-function parseObject(text: string, what: string): Params {
+export function parseObject(text: string, what: string): Params {
   try {
     return parseDocument(text, what).value
   } catch (error) {

@@ -74,7 +74,7 @@ export const mcp: CommandGroup = {
     list,
     status,
     add: () => import("./mcp-add.ts").then(({ add }) => add),
-    "add-json": () => import("./mcp-add.ts").then(({ addJson }) => addJson),
+    "add-json": () => import("./mcp-add-json.ts").then(({ addJson }) => addJson),
     edit: () => import("./mcp-add.ts").then(({ edit }) => edit),
     remove,
     enable,
