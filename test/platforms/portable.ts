@@ -54,7 +54,5 @@ export const UNPORTABLE: readonly Unportable[] = [
   { title: "health of this configuration is shown at any level", windows: SHELL },
   { title: "logs show the output of a server", windows: SHELL },
   { title: "a command whose reader closes the pipe", windows: SHELL },
-  { title: "config restore shows the change at a terminal", windows: NO_TERMINAL },
-  { title: "servers of a project are imported", windows: NO_TERMINAL },
   { title: "the last tool of a server is hidden only after", windows: NO_TERMINAL },
 ]
