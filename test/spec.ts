@@ -737,12 +737,12 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a 2026-era client over HTTP has no session, and its parallel calls must not block each other's questions; the operator gives a credential to one client, and an open loopback port trusts every program on the machine anyway",
   },
   "protocol:whose:held": {
-    says: "a question that may belong to several clients waits for up to 30 seconds, and goes to its client as soon as all calls of the others that may have caused it are answered",
+    says: "a question that may belong to several clients waits for up to 30 seconds, and goes to its client as soon as all calls of the others that may have caused it are answered, or their sessions have ended",
     from: "choice",
     why: "clients whose calls only overlap need no process of their own",
   },
   "protocol:whose:gone": {
-    says: "a cancelled call counts for 30 seconds, unless it is answered: a question that comes in this time reaches no other client while the call has no result; a client that was asked and has gone away makes room for others after a minute",
+    says: "a cancelled call counts for 30 seconds, unless it is answered or its client ends its session: a question that comes in this time reaches no other client while the call has no result; a client that was asked and has gone away makes room for others after a minute",
     from: "choice",
     why: "the cancelled call may still ask a question, and neither may block the questions of the other clients forever",
   },

@@ -7,14 +7,15 @@
  *     is: "none". Of several calls of that client, the oldest that reaches the client now gets the message; a log message goes
  *     out once on each way back to the client.
  *  3. A call is at work while it is in flight, and for DOUBT_MS after it was cancelled, because the backend may go on with it.
- *     Its answer ends this at once. A timeout, and a client that disconnects or ends its session, cancel a call too.
+ *     Its answer ends this at once, and so does the end of its client's session. A timeout, and a client that disconnects,
+ *     cancel a call too.
  *  4. A server request of "several" clients waits (server-requests.ts). Only a call that was at work when it came can have sent
  *     it, and a call that waits for the answer is not answered itself. So once all other clients' calls of that time are
  *     answered, the request is for the client that is left. Neither the end of DOUBT_MS nor the error of a cancelled call shows
  *     anything of a request that came before: the call may have asked before it was stopped.
  *
- * One case remains: a backend goes on with a cancelled call for longer than DOUBT_MS, and then sends a server request while one
- * other client has calls in flight. `isolation: "session"` prevents the case.
+ * Two cases remain: a backend goes on with a cancelled call for longer than DOUBT_MS, or after its client has ended its session,
+ * and then sends a server request while one other client has calls in flight. `isolation: "session"` prevents both.
  *
  * Deterministic: no clock, no timer, no I/O. Times are parameters, in milliseconds since the epoch.
  */
@@ -35,7 +36,7 @@ export class CallEndedError extends Error {
 /** The client of a call, as the connection to a backend sees it. */
 export type Caller = {
   /** The same object for all calls that share the way back to their client. */
-  readonly session: object
+  readonly session: ClientSession
   /** The same text for all calls of a client that has no session. Optional; absent means that the session is the client. */
   readonly identity?: string | undefined
   /** Sends the client a notification that belongs to the call. URIs and names are the backend's own. */
@@ -94,8 +95,17 @@ export type MessageOrigin = {
  */
 export type Verdict = Caller | "several" | "unknown" | "none" | "incapable"
 
+/** The session of a client, or an object that stands for a client without one. */
+type ClientSession = {
+  /** Whether the client has ended the session: nobody is left whom a message could be for. */
+  readonly hasEnded?: boolean
+}
+
 /** Identifies a client: equal for all of its calls. */
-export type ClientKey = object | string
+export type ClientKey = ClientSession | string
+
+/** Whether a client has ended its session. */
+export const hasEnded = (client: ClientKey): boolean => typeof client !== "string" && client.hasEnded === true
 
 export const clientOf = ({ identity, session }: Caller): ClientKey => identity ?? session
 
@@ -146,7 +156,8 @@ export class Attribution {
   /** Returns the calls that may be at work at the backend, by number, with their clients. */
   atWork(pending: PendingCalls, now: number): Map<number, ClientKey> {
     const calls = new Map<number, ClientKey>()
-    for (const [number, { client, until }] of this.cancelled) if (now < until) calls.set(number, client)
+    for (const [number, { client, until }] of this.cancelled)
+      if (now < until && !hasEnded(client)) calls.set(number, client)
     // A message of a task names the task.
     for (const [number, { caller, method }] of pending.entries())
       if (caller !== undefined && method !== "tasks/result") calls.set(number, clientOf(caller))

@@ -474,7 +474,7 @@ export class Connection {
       const { serverRequests } = this
       for (const [number, pending] of this.pending.overdue(now, (client) => serverRequests.isAsking(client)))
         this.timeOut(number, pending)
-      this.serverRequests.refuseOverdue(now)
+      this.serverRequests.settleHeld(now)
       this.serverRequests.giveUpStale(now)
       if (this.pending.size > 0 || this.serverRequests.isHolding) this.armSweep()
     })

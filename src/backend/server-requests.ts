@@ -2,7 +2,7 @@
  * The backend's requests that wait: for a client's answer, or until it is known which client they are for.
  *
  *  1. A request that may be for several clients is held. It goes to its client as soon as all calls of other clients that may
- *     have sent it are answered, and is refused if some are not after DOUBT_MS.
+ *     have sent it are answered or their sessions have ended, and is refused if some are not after DOUBT_MS.
  *  2. If the call that carries a request ends before its client has seen the request, another call of the client carries it.
  *  3. If a client has been disconnected for long while a request waits for it, its call is given up, so that other clients are
  *     unblocked.
@@ -26,6 +26,7 @@ import {
   type ClientKey,
   clientOf,
   DOUBT_MS,
+  hasEnded,
   type PendingCalls,
   type Verdict,
 } from "./attribution.ts"
@@ -116,19 +117,12 @@ export class ServerRequests {
 
   /** Notes that a call waits for no server request: it was answered. Sends its client each held request that is now certain. */
   noteAnswered(number: number): void {
-    if (this.held.size === 0) return
-    const { attribution, pending } = this.port
-    for (const [key, { request, suspects }] of this.held) {
-      if (!suspects.delete(number)) continue
-      const client = onlyClient(suspects)
-      if (client === undefined) continue
-      this.held.delete(key)
-      void this.ask(request, recipientOf(attribution.callerOf(client, request, pending) ?? "unknown"))
-    }
+    this.clear((suspect) => suspect === number)
   }
 
-  /** Refuses the requests that were held for long enough. */
-  refuseOverdue(now: number): void {
+  /** Sends the requests that are certain now that clients have ended their sessions, and refuses those that waited for long enough. */
+  settleHeld(now: number): void {
+    this.clear((_, client) => hasEnded(client))
     for (const [key, { request, until }] of this.held) {
       if (now < until) continue
       this.held.delete(key)
@@ -148,6 +142,19 @@ export class ServerRequests {
   }
 
   // ---
+
+  /** Drops calls that no longer count from the suspects of held requests, and sends the requests that are certain then. */
+  private clear(isCleared: (number: number, client: ClientKey) => boolean): void {
+    const { attribution, pending } = this.port
+    for (const [key, { request, suspects }] of this.held) {
+      const before = suspects.size
+      for (const [number, client] of suspects) if (isCleared(number, client)) suspects.delete(number)
+      const client = suspects.size === before ? undefined : onlyClient(suspects)
+      if (client === undefined) continue
+      this.held.delete(key)
+      void this.ask(request, recipientOf(attribution.callerOf(client, request, pending) ?? "unknown"))
+    }
+  }
 
   private hold(request: Request): void {
     const { attribution, pending, clock } = this.port

@@ -49,6 +49,8 @@ export class Session implements Client, SessionMemory, SessionPart {
   /** Whether that stream was ended because svc stops; the client cannot open another one here. */
   isStreamDrained = false
   streamAt: string | undefined
+  /** Whether the session has ended: no server request can be for its client any more. */
+  hasEnded = false
   /** The replica that runs its own processes; undefined for a single svc. */
   home: string | undefined
   /** The running requests of the client. */
@@ -287,6 +289,7 @@ export class Session implements Client, SessionMemory, SessionPart {
 
   /** Ends the session: cancels running requests, rejects open server requests. */
   end(reason: string): void {
+    this.hasEnded = true
     this.replicas?.end(this)
     this.outlet = undefined
     if (this.standalone !== undefined) this.log?.drop(this.standalone)

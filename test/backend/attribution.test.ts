@@ -109,8 +109,8 @@ const message = (method: string) => ({
 })
 
 describe("a cancelled call", () => {
-  const callerOf = (name: string): Caller => ({
-    session: { name },
+  const callerOf = (_name: string): Caller => ({
+    session: {},
     notify() {},
     ask: () => Promise.reject(new Error("asked")),
   })
@@ -216,8 +216,8 @@ test("attribution keeps its invariants in any order of events [protocol:whose]",
     const next = randomFrom(seed)
     const pick = <T>(from: readonly T[]): T | undefined => from[Math.floor(next() * from.length)]
     const clients = ["ann", "bob", "cat"].map(
-      (name): Caller => ({
-        session: { name },
+      (_): Caller => ({
+        session: {},
         notify() {},
         ask: () => Promise.reject(new Error("not asked here")),
       }),

@@ -37,7 +37,7 @@ const person = (name: string) => {
   const asked: unknown[] = []
   const told: Params[] = []
   const caller: Caller = {
-    session: { name },
+    session: {},
     notify: (_method, params) => void told.push(params),
     async ask(_method, params) {
       asked.push(params)
@@ -195,6 +195,31 @@ describe("a server request that could be of two clients", () => {
     expect([ann.asked, bob.asked, connection.isAsking]).toEqual([[], [], true])
     await clock.pass(1000)
     expect(sent.at(-1)?.error?.message).toContain("several clients")
+  })
+
+  test("goes to the one that is left when the other has ended its session, before and after it came [protocol:whose:held]", async () => {
+    let hasEnded = false
+    const gone = {
+      caller: {
+        ...ann.caller,
+        session: {
+          get hasEnded() {
+            return hasEnded
+          },
+        },
+      },
+    }
+    const first = call(gone)
+    call(bob)
+    await ask()
+    connection.cancel(first, new Error("its session ended"))
+    await clock.pass(1000)
+    expect(bob.asked).toEqual([])
+    hasEnded = true
+    await clock.pass(1000)
+    expect(sent.at(-1)).toMatchObject({ id: "e", result: { by: "bob" } })
+    expect(await ask()).toMatchObject({ id: "e", result: { by: "bob" } })
+    expect(ann.asked).toEqual([])
   })
 
   test("is refused if the one that is left has cancelled its call", async () => {
