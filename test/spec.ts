@@ -112,12 +112,12 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a connection may have been open for hours without use, and failures before a reconnect or a success are over",
   },
   "health:pings": {
-    says: "svc pings a server that has sent nothing for 30 s, also while requests wait; any answer is life, except one that says that the session is gone; a server that has never answered a ping is not judged by pings",
+    says: "svc pings a server that has sent nothing for 30 s, even while requests wait; any answer shows that it is alive, except one that says that the session is gone; pings say nothing about a server that has never answered one",
     from: "choice",
     why: "the use of a server must not conceal that it hangs, and some servers have no ping",
   },
   "health:alive": {
-    says: "no living process is ended for its silence, unless requests wait in silence for its unresponsiveTimeout; a remote connection is opened anew after two pings without an answer, or if requests wait in silence as long",
+    says: "svc does not end a running process because it is silent, unless requests wait for its unresponsiveTimeout and nothing is received; a remote connection is opened anew after two unanswered pings, or if requests wait as long and nothing is received",
     from: "choice",
     why: "a server that is busy or lacks pings must not end in a crash loop, and a dead connection must not stay",
   },
@@ -142,12 +142,12 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "an error code of the runtime or a page of HTML does not tell what to fix",
   },
   "remote:media-type": {
-    says: "svc reads the media type of a remote server's response in any case, and if the header names it twice",
+    says: "svc understands the media type of a remote server's response in upper and lower case, and if the header repeats it",
     from: "choice",
     why: "media types are case-insensitive (RFC 9110), and some proxies add the header again",
   },
   "remote:redirect": {
-    says: "no request with configured headers leaves the origin of its url; a GET follows any redirect within the origin, a POST only 307 and 308, and the refusal of another says what differs",
+    says: "svc sends configured headers only to the origin of the server's url; a GET follows any redirect within the origin, a POST only 307 and 308; the error for any other redirect says how its address differs",
     from: "choice",
     why: "headers may be secrets, and a POST that becomes a GET is another request",
   },
@@ -157,12 +157,12 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "calls that hang at one server must not silence another, and must not wait for what could end them",
   },
   "remote:keep-alive": {
-    says: "svc uses an idle connection to a remote server again for a second less than the server announces or has been seen to keep it, and for 4 s if it announces nothing",
+    says: "svc reuses an idle connection to a remote server until one second before the server closes it, as announced or as observed, and for 4 s if the server announces nothing",
     from: "choice",
     why: "a request on a connection that the server is just closing fails, and many servers close theirs after 5 s",
   },
   "remote:repeat": {
-    says: "if a connection to a remote server ends without a byte of the response, svc sends the request once more on a new connection if it only reads or says the same again: pings, lists, reads, prompts, completions, and calls of tools with readOnlyHint or idempotentHint. The failure of any other says that the server may have executed it",
+    says: "if a connection to a remote server ends before the first byte of the response, svc repeats the request once, on a new connection, if executing it twice does no harm: pings, lists, reads, prompts, completions, and calls of tools with readOnlyHint or idempotentHint. The error for any other request says that the server may have executed it",
     from: "choice",
     why: "HTTP allows it (RFC 9110, 9.2.2), and a healthy server must not be lost for a closed connection; some servers count the idle time of a new connection from its start",
   },
@@ -242,12 +242,12 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a client takes an empty list for a server without tools",
   },
   "definitions:contained": {
-    says: "odd, unusable or hostile definitions of one server cost no client anything of the other servers: clients of both SDK generations list and call the tools of the others, and the sound tools of that server; the check is linear and bounded",
+    says: "odd, unusable or hostile definitions of one server never hide anything from other servers: clients of both SDK generations can list and call the tools of the others, and the valid tools of that server; the check is linear and bounded",
     from: "choice",
     why: "clients on the official SDKs refuse a whole list because of one member of one entry",
   },
   "definitions:repaired": {
-    says: "svc repairs what has one meaning in a definition (a null member is absent, a missing type of an input schema is object, an empty list in place of an object is an empty object), and leaves out an optional member of a wrong type",
+    says: "svc repairs what can only mean one thing in a definition (a null member is absent, a missing type of an input schema is object, an empty list in place of an object is an empty object), and leaves out an optional member of a wrong type",
     from: "choice",
     why: "servers in PHP and Python write absent members and empty objects like this",
   },
@@ -661,12 +661,12 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "some servers replace the id, and the SDKs follow them",
   },
   "backend:stream:again": {
-    says: "the stream for a server's own messages is opened again after every refusal but 405, 404 and 401 if it has worked",
+    says: "once the stream for a server's own messages has worked, svc reopens it after every refusal except 401, 404 and 405",
     from: "choice",
     why: "without it, changes and requests of the server are lost silently",
   },
   "protocol:mode:unclean": {
-    says: "in auto, initialize decides within the attempt after any answer to the probe but that of a modern server, and after none; 401 to both requires authorization; the error of a server that did not survive the probe names protocolVersion",
+    says: "in auto, unless the answer to the probe comes from a modern server, svc sends initialize within the same attempt, and its answer decides; if both are answered with 401, the server needs authorization; the error for a server that did not survive the probe names protocolVersion",
     from: "choice",
     why: "gateways and old servers refuse an unknown method in every possible way",
   },
@@ -918,17 +918,17 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "the control socket is trusted, and a template has no instance outside of a project",
   },
   "names:slug": {
-    says: "in names of tools and addresses, all but letters, digits, _ and - of a server's name becomes -, and a name of which nothing readable would remain becomes a short hash; the former names stay callable (with dots) and valid in settings for one release",
+    says: "in names of tools and in addresses, svc replaces characters of a server's name other than letters, digits, _ and - with -, and uses a short hash if nothing readable would remain; for one release, the former names can still be called (with dots), and remain valid in settings",
     from: "choice",
     why: "model APIs refuse a conversation with a name that has a dot",
   },
   "names:taken": {
-    says: "svc does not load a server whose name has the form of another server's in names of tools, or ends in _svc or begins with svc_; it warns of names that differ only in - and _ in this form",
+    says: "svc does not load a server whose name is written like another server's in names of tools, ends with _svc or begins with svc_; it warns about names that then differ only in - and _",
     from: "choice",
     why: "a call must never reach another server",
   },
   "names:characters": {
-    says: "names with characters other than letters, digits, _ and - are warned of; with --max-tool-name, svc replaces these characters and appends a hash of the whole name, and calls may use the whole name too",
+    says: "svc warns about names with characters other than letters, digits, _ and -; with --max-tool-name, it replaces these characters and appends a hash of the full name, and clients can still call the tool by its full name",
     from: "choice",
     why: "model APIs refuse such names, and with them all tools",
   },
@@ -1188,12 +1188,12 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a probe of /health does not understand JSON-RPC, and an MCP client understands nothing else",
   },
   "auth:tags:streams": {
-    says: "when a server loses the tag of a token, the token's open streams get nothing more of it, at every address, except the progress and the answers of calls that are running then",
+    says: "when a server loses the tag of a token, the token's open streams receive nothing more from it, at every address, except the progress and the answers of calls that are already running",
     from: "choice",
     why: "a stream that outlives a right would give it for as long as the client keeps the stream",
   },
   "connect:link": {
-    says: "if links lead from a client's file to another one, svc connect names that one in the question and the answer, and says if it is outside of the project",
+    says: "if a client's file is a symbolic link, or is behind one, svc connect names the target when it asks and when it reports, and says whether it is outside the project",
     from: "choice",
     why: "a repository can contain a link to any file of the person who works in it",
   },
@@ -1213,17 +1213,17 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "people and programs write addresses with and without it, and many clients follow no redirect of a POST",
   },
   "session:unknown": {
-    says: "a session that svc does not have gets 404, with the code -32001 and the id of the request; null for a notification and a batch",
+    says: "a request in an unknown session is answered with 404, the code -32001 and the id of the request, or null for a notification or a batch",
     from: "choice",
     why: "clients open a new session only at the answer that the official servers send",
   },
   "protocol:silent": {
-    says: "a request without an answer for 15 s gets its status and an event stream with comments, if its client accepts event streams; the answer, or the error, is the last event",
+    says: "if a request is not answered within 15 s and its client accepts event streams, svc sends the status and an event stream with comments; the last event is the answer or the error",
     from: "choice",
     why: "proxies close connections after a minute of silence, and some clients after five",
   },
   "protocol:event": {
-    says: "each event with a message of MCP is named message",
+    says: "each event with an MCP message is named message",
     from: "choice",
     why: "some clients ignore events without a name",
   },
@@ -1448,7 +1448,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a name must mean one token, in the audit log and in svc auth token revoke",
   },
   "disk:full": {
-    says: "a full disk refuses only what needs the disk: sessions go on, and sessions and pins that could not be written are written as soon as they can be",
+    says: "a full disk affects only what needs the disk: sessions go on, and svc writes sessions and pins as soon as it can",
     from: "choice",
     why: "a disk that is full for an hour must cost nothing afterwards",
   },
@@ -1764,7 +1764,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "programs must not read the reason out of a sentence",
   },
   "cli:retired": {
-    says: "a command that a release retires works for one more release, and its warning on stderr names the successor",
+    says: "the old name of a command works for one more release, and a warning on stderr names the new one",
     from: "choice",
     why: "scripts need time to change",
   },

@@ -499,7 +499,7 @@ export class Backend {
     this.changed()
   }
 
-  /** Loses a connection that is dead. A process that lives is none, unless its operator has set how long it may be silent. */
+  /** Loses a dead connection. A running process is not dead, unless its operator has set how long it may be silent. */
   private loseIfDead(epoch: number, open: EstablishedConnection): boolean {
     open.pair?.loseSecondIfSilent(this.longestSilence)
     const { silentFor } = open

@@ -179,8 +179,8 @@ export function reasonWithoutName(server: string, error: unknown): string {
 }
 
 /**
- * Whether the text of an error says that the server has forgotten the session between svc and the server. No proof: a tool may
- * have sessions of its own.
+ * Whether the text of an error says that the server has forgotten the session between svc and the server. This is no proof:
+ * a tool may have sessions of its own.
  */
 export const saysSessionIsGone = (text: string): boolean =>
   /\bsession|\b(?:not|un|never)[ -]?(?:been )?initiali[sz]ed|\b(?:re-?)?initiali[sz](?:e|ation) (?:first|again|required)|before initiali[sz]/i.test(

@@ -251,7 +251,7 @@ export class ConnectionAttempt {
     }
   }
 
-  /** Whether the server says of the tool that a request calls that it only reads, or does the same if it is called again. */
+  /** Whether the server marks the tool that a request calls as read-only or idempotent. */
   private isSafeCall(number: number): boolean {
     const name = this.connection.nameOf(number)
     const tool = this.lister?.listing.tools.find((other) => other.name === name)

@@ -269,7 +269,7 @@ export class Connection {
   }
 
   /**
-   * Returns for how many milliseconds requests have waited while nothing was received; undefined if none waits, or if the backend
+   * Returns how many milliseconds requests have waited while nothing was received; undefined if none waits, or if the backend
    * itself waits: for a client's answer, or until a client has read more of a large answer.
    */
   get silentFor(): number | undefined {

@@ -30,7 +30,7 @@ export type EstablishedConnection = {
   ping(timeout: number): Promise<void>
   /** When the backend last sent anything, in milliseconds since the epoch. */
   readonly lastReceived: number
-  /** For how many milliseconds requests have waited while nothing was received; undefined if none waits. */
+  /** How many milliseconds requests have waited while nothing was received; undefined if none waits. */
   readonly silentFor: number | undefined
   /** Resolves when no client's request is in flight. */
   drained(): Promise<void>

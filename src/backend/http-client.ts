@@ -323,7 +323,7 @@ export function proxyFor(url: URL, env: HttpClientOptions["env"]): URL | undefin
 
 /** How long opening a connection may take, with the TLS handshake. */
 const CONNECT_MS = 30_000
-/** Idle connections that end sooner say more about a restart than about the server's settings. */
+/** Idle connections that end sooner indicate a restart rather than the server's settings. */
 const MIN_SEEN_IDLE_MS = 500
 /** How long the server has to close its side of a connection that svc has closed. */
 const END_SECONDS = 5
@@ -370,7 +370,7 @@ function basicOf({ username, password }: URL): string | undefined {
   return `Basic ${Buffer.from(text).toString("base64")}`
 }
 
-/** Whether `NO_PROXY` excludes an address: by a host, a domain with its hosts, either with a port, or `*` for all. */
+/** Whether `NO_PROXY` excludes an address: it lists hosts and domains, each with or without a port, or `*` for all. */
 function isExcluded(url: URL, list: string): boolean {
   return list.split(",").some((entry) => {
     const name = entry

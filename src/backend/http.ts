@@ -54,7 +54,7 @@ export type RemoteEvents = TransportEvents & {
   onsuspect?(): void
   /** The server rejected a request with 400, 404 or 405, as a server of another era does. */
   onrejected?(): void
-  /** Whether the tool that a request calls only reads, or does the same if it is called again. */
+  /** Whether the tool that a request calls is read-only or idempotent. */
   isSafeCall?(number: number): boolean
   /** The server refused the stream for its own messages with a 401. */
   onrefused?(error: UnauthorizedError): void

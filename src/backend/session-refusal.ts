@@ -1,6 +1,6 @@
 /**
- * Whether a refusal of a request means that a remote server has forgotten the session. Servers say it in every way: with any
- * status, with an error in an answer, in any words. Hence a ping decides: a server that refuses it too knows the session no more.
+ * Whether a refusal of a request means that a remote server has forgotten the session. Servers say it in many ways: with any
+ * status, with an error in an answer, in any words. Hence a ping decides: a server that refuses it too no longer knows the session.
  */
 import { RPC_CODE } from "../lib/errors.ts"
 import { decode } from "../wire/frame.ts"
@@ -86,7 +86,7 @@ export function wasNotExecuted({ status, error, text }: ServerRefusal, ping: Ser
   return status >= 400 && status < 500 && (error?.id == null || isAboutSession(error.code))
 }
 
-/** Whether a status is about the moment, whatever the request: Request Timeout, Too Early, Too Many Requests. */
+/** Whether a status is temporary and says nothing about the request: Request Timeout, Too Early, Too Many Requests. */
 export const isTemporary = (status: number): boolean => status === 408 || status === 425 || status === 429
 
 /** Whether an error is a 401 for any reason but a scope that one request needs. */
@@ -105,7 +105,7 @@ export function errorIn(body: Uint8Array): RefusalError | undefined {
 const ERROR = '"error"'
 const MAX_REFUSAL_BYTES = 16 * 1024
 
-/** Whether an error concerns the request whatever the session: its method, its parameters, a resource, an address to open. */
+/** Whether an error concerns the request rather than the session: its method, its parameters, a resource, an address to open. */
 const concernsRequest = (code: unknown): boolean =>
   code === RPC_CODE.methodNotFound || code === RPC_CODE.invalidParams || code === -32002 || code === -32042
 

@@ -1,9 +1,9 @@
 /**
- * Checks what a backend states of itself and its tools, prompts and resources, once, when it arrives. Clients on the official
+ * Checks what a backend says about itself and its tools, prompts and resources, once, when it arrives. Clients on the official
  * SDKs refuse a whole list, or the whole handshake, because of one member that they do not understand: through svc, one entry
  * of one server would cost a client the entries of all servers.
  *
- *  1. What has one meaning is repaired: a null member is absent, an empty list in place of an object is an empty object, the
+ *  1. Repairs what can only mean one thing: a null member is absent, an empty list in place of an object is an empty object, the
  *     type of arguments is `object`.
  *  2. An optional member of another type is left out. An entry without a usable required member is left out.
  *  3. An output schema that clients cannot compile is left out: the tool works without it.
@@ -96,7 +96,7 @@ export function legacyTool<T extends Params>(tool: T): T {
 }
 
 /**
- * Returns the issues of a server as texts, alike ones together, those of entries that are left out first: `tools a, b, c and 2
+ * Returns the issues of a server as texts, similar ones in one text, entries that are left out first: `tools a, b, c and 2
  * more: title is null: left out`.
  */
 export function definitionTexts(issues: readonly DefinitionIssue[]): readonly string[] {

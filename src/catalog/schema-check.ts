@@ -27,7 +27,7 @@ type SchemaProblem = SchemaNote & {
 }
 
 /**
- * Repairs what has one meaning (a keyword that is null is absent, an empty list for an object is an empty object) and finds the
+ * Repairs what can only mean one thing (a null keyword is absent, an empty list for an object is an empty object) and finds the
  * first problem. With `forClients`, also leaves out keywords that JSON Schema ignores and SDK 1 refuses.
  */
 export function checkSchema(schema: Params, forClients: boolean): CheckedSchema {

@@ -1,4 +1,4 @@
-/** What the commands that work on clients' files share: their arguments, and the options with which svc would start here. */
+/** Shared by the commands that work on clients' files: their arguments, and the options with which svc would start here. */
 import { readServeOptions } from "../app/serve-options.ts"
 import type { ConfiguredOptions } from "../features/connect/client-endpoint.ts"
 import { CLIENTS } from "../features/connect/clients.ts"

@@ -1,4 +1,4 @@
-/** Finds out for `svc doctor` whether svc is signed in to a remote server, and whether it could be. */
+/** Determines for `svc doctor` whether svc is signed in to a remote server, or could sign in. */
 
 import type { SignIn } from "../features/doctor/doctor-remotes.ts"
 import { openUpstreamOAuth } from "../features/oauth/upstream-oauth.ts"

@@ -1,4 +1,4 @@
-/** Bounds of work: what a walk over a value of others may still do, in steps. Tests count the steps of a walk with them. */
+/** Bounds the work on values from outside: the steps that a walk may still take. Tests count the steps of a walk with them. */
 
 /** The steps that are left. */
 export type Steps = { left: number }

@@ -53,7 +53,7 @@ export const createHealthLimit =
 /** Counts a request of an address, separately for each kind of sender there. */
 export type AddressLimiter = (address: string, sender?: Sender) => RateVerdict
 
-/** The sender of a request: a page of another origin, someone who is logged in, or anyone else. */
+/** The sender of a request: a page of another origin, a client with a login, or any other client. */
 type Sender = "page" | "login" | ""
 
 /** Counts a request in the window that replicas share for an address. Rejects while the shared state cannot be reached. */

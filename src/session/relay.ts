@@ -564,7 +564,7 @@ class RelayCaller implements Caller {
     return isObject(reply) ? openTask(reply, this.target, this.context) : reply
   }
 
-  /** Whether this is the client outside of its calls, and it may no longer see the server. Running calls come to their end. */
+  /** Whether this is the client outside of its calls, and it may no longer see the server. Running calls finish. */
   private isWithdrawn(): boolean {
     const { client, exchange, gateway } = this.context
     if (exchange !== client.owner) return false

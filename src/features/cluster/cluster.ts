@@ -124,7 +124,7 @@ export class Cluster {
     private readonly watched: WatchedState,
     private readonly keys: ClusterKeys,
     readonly replicas: Replicas,
-    /** A clock that never goes back, as that of the machine may: for leases, and to detect that a replica or the state is gone. */
+    /** A clock that never goes back, unlike that of the machine: for leases, and to detect that a replica or the state is gone. */
     readonly clock: Clock,
     private readonly log: Log,
     flags: Readonly<Record<string, unknown>>,

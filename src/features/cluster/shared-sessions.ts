@@ -42,7 +42,7 @@ export const createSharedSessions = (deps: SharedSessionsDeps): SessionStore => 
 
 // ---
 
-/** What is known of the record of a session: nothing, what the state has, or what it had before it lost everything. */
+/** What this replica knows of a session's record: nothing, what the state has, or what the state had before it lost everything. */
 type Stored =
   | { readonly kind: "new" }
   | { readonly kind: "stored"; readonly record: SharedRecord }

@@ -38,7 +38,7 @@ function errorOf(fault: ToolFault, message: string, data: Params): Error {
     case "registry_unavailable":
       return new UnavailableError(message)
     case "internal":
-      // Also what the tool could not do, such as to write a file. Only the message of a bug says nothing.
+      // This includes what the tool could not do, such as write a file. Only the message of a bug is generic.
       return message === publicMessage(undefined) ? new Error(message) : new UnavailableError(message)
   }
 }

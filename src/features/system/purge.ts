@@ -81,7 +81,7 @@ const MADE_ANEW = new RegExp(
 /** Whether a path is a symbolic link. */
 export const isLink = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true
 
-/** Whether a name in the directory stands for nothing: an empty folder, a configuration without servers, no connections. */
+/** Whether a name in the directory has no content to keep: an empty folder, a configuration without servers, no connections. */
 function isEmpty(directory: string, name: string): boolean {
   const path = join(directory, name)
   const found = lstatSync(path, { throwIfNoEntry: false })
