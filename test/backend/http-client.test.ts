@@ -116,7 +116,7 @@ test.each([
 
 test("a request to another origin is refused", async () => {
   const { client } = clientOf("http://127.0.0.1:1/mcp")
-  await expect(client.fetch("http://127.0.0.1:2/mcp", { headers: {} })).rejects.toThrow("of another origin")
+  await expect(client.fetch("http://127.0.0.1:2/mcp", { headers: {} })).rejects.toThrow("has another origin")
 })
 
 test.each([
