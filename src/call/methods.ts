@@ -1,6 +1,7 @@
 /** What svc knows of each method of a client: one table, which all code on the way of a request reads. */
 import type { ListMethod } from "../catalog/listing.ts"
 import type { Era } from "../wire/era.ts"
+import type { Request } from "../wire/message.ts"
 
 export type Method = {
   /** The list with the name that its params name. */
@@ -21,6 +22,10 @@ export type Method = {
 
 /** Returns what svc knows of a method; nothing of a method that it relays unchanged. */
 export const methodOf = (method: string): Method => METHODS.get(method) ?? UNKNOWN
+
+/** Whether a request continues a call or a task that a server already has, rather than begin one. */
+export const continuesCall = ({ method, params }: Pick<Request, "method" | "params">): boolean =>
+  typeof params?.requestState === "string" || method.startsWith("tasks/")
 
 // ---
 

@@ -33,7 +33,25 @@ export type ClientCall = {
    * marked read-only.
    */
   readonly wrapper?: "any" | "read-only"
+  /** Where the request goes, once that is decided. */
+  destination?: Decided | undefined
 }
+
+/** Where a request goes: to svc itself, to a server, to nobody, or where it will go when a server (its id) is there. */
+export type Destination = Decided | { readonly kind: "waiting"; readonly for: string }
+
+export type Decided =
+  /** Without `run`, the request is for svc itself and not for a feature. */
+  | { readonly kind: "own"; run?(call: ClientCall, view: View): Answering }
+  /** `params` have the server's own names. */
+  | { readonly kind: "server"; readonly route: Route; readonly params: Params }
+  /** `unlisted`: the server that has not answered the list with the name. */
+  | {
+      readonly kind: "refused"
+      readonly what: "tool" | "prompt" | "resource" | "task"
+      readonly name: unknown
+      readonly unlisted?: UnlistedServer
+    }
 
 export type Gateway = {
   readonly version: string
@@ -206,8 +224,8 @@ export type OwnTools = {
   list(listed: readonly string[], client: Viewer, view: View): readonly string[]
   /** Runs a tool that the client has. Throws or rejects with a RequestError for a request that it cannot read. */
   run(call: ClientCall, view: View): Answering
-  /** Reads a resource of the feature; returns undefined for any other URI. */
-  read?(call: ClientCall, uri: unknown): Answering | undefined
+  /** Returns the function that reads a resource of the feature; undefined for any other URI. */
+  read?(uri: unknown): ((call: ClientCall) => Answering) | undefined
   /** Returns capabilities that a client needs for these tools, beside those of the servers. */
   capabilities?(client: Viewer, view: View): Params
   /** Returns the replica that has what a request needs, as far as its params show it. */

@@ -12,12 +12,14 @@
  *
  * In a cluster, the id of the replica that created the task follows the mark.
  */
+import type { Route, View } from "../catalog/catalog.ts"
+import { splitName } from "../catalog/name.ts"
 import { type Names, qualifiedNames } from "../catalog/rewrite.ts"
 import { isSameMark, MARK_CHARS } from "../lib/seal.ts"
 import { replicaIn } from "../store/replica-id.ts"
 import type { Era } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import type { Client } from "./client.ts"
+import { type Client, ownerOf } from "./client.ts"
 import type { ClientCall, Target } from "./ports.ts"
 
 type About = Pick<ClientCall, "gateway" | "client">
@@ -64,6 +66,24 @@ export function replicaOfListening({ notifications }: Params): string | undefine
   return Array.isArray(ids) ? ids.map(replicaOfTask).find((replica) => replica !== undefined) : undefined
 }
 
+/** Returns the route of a client's task; undefined for another client's task and for an unknown one. */
+export function routeOfTask(
+  taskId: unknown,
+  view: View,
+  about: Pick<ClientCall, "gateway" | "client">,
+): Route | undefined {
+  const route = typeof taskId === "string" ? (view.task(taskId) ?? disconnectedTask(taskId, about)) : undefined
+  if (route === undefined) return undefined
+  const { gateway, client } = about
+  const target = gateway.directory.target(route.id)
+  const opened = openTaskId(route.name, route.id, target, about)
+  if (opened === undefined) return undefined
+  const { task, era } = opened
+  const owner = gateway.tasks.owners.find("task", route.id, era, task)?.owner
+  const isOwn = typeof target !== "string" && isOwnProcess(target.spec, client)
+  return owner === undefined || owner === ownerOf(client) || isOwn ? { ...route, name: task, era } : undefined
+}
+
 // ---
 
 type MarkedTask = {
@@ -103,3 +123,14 @@ export const isOwnProcess = ({ tuning }: Target["spec"], { owner }: Client): boo
 /** Legacy tasks belong to their session, modern tasks to the principal, because modern clients have no session. */
 const ownerTexts = ({ era, principal, id }: Client): readonly string[] =>
   id === undefined ? [era, principal] : [era, principal, id]
+
+/** Returns the route to a server that is not connected, from the id of one of its tasks. */
+function disconnectedTask(
+  taskId: string,
+  { gateway, client }: Pick<ClientCall, "gateway" | "client">,
+): Route | undefined {
+  const { scope } = client
+  const split = scope.kind === "server" ? { slug: scope.id, name: taskId } : splitName(taskId)
+  const id = split === undefined ? undefined : gateway.directory.disconnectedId(scope, split.slug)
+  return id === undefined || split === undefined ? undefined : { id, ...split, mirrored: [] }
+}

@@ -6,9 +6,7 @@
 import type { Answer } from "../call/answer.ts"
 import { Cancellation } from "../call/cancellation.ts"
 import type { Client, Exchange } from "../call/client.ts"
-import { ownToolOf } from "../call/own-tools.ts"
-import type { Gateway } from "../call/ports.ts"
-import { viewOf } from "../catalog/catalog.ts"
+import type { ClientCall, Gateway } from "../call/ports.ts"
 import { type Scope, withoutBudget } from "../catalog/scope.ts"
 import { HTTP_STATUS, RequestError, RPC_CODE, statusOfFault } from "../lib/errors.ts"
 import { parseExact } from "../lib/json.ts"
@@ -76,14 +74,14 @@ export async function invokeTool(
   signal.addEventListener("abort", abort)
   if (signal.aborted) abort()
   const request: Request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: tool, arguments: args } }
-  const answer = await dispatch({ request, client, exchange, gateway, address })
+  const call: ClientCall = { request, client, exchange, gateway, address }
+  const answer = await dispatch(call)
   signal.removeEventListener("abort", abort)
   const { result, error } = parseExact(textOf(answer.frame)) as Params
   if (answer.code === undefined) return { kind: "result", result }
   const message = isObject(error) ? error.message : textOfResult(result)
   const code = isObject(error) ? error.code : answer.code
-  const isKnown = knows(tool, client, gateway)
-  const status = gateway.directory.stopping ? HTTP_STATUS.unavailable : statusOf(answer, isKnown)
+  const status = gateway.directory.stopping ? HTTP_STATUS.unavailable : statusOf(answer, isKnown(call))
   return { kind: "error", code, message, status, retryAfter: answer.retryAfter }
 }
 
@@ -106,9 +104,10 @@ const sessionlessClient = (scope: Scope, principal: string): Client => ({
   logLevel: undefined,
 })
 
-function knows(tool: string, client: Client, gateway: Gateway): boolean {
-  const view = viewOf(gateway.directory.catalogOf(client.session), client.scope)
-  return view.tools.has(tool) || ownToolOf(tool, { client }, view, gateway) !== undefined
+/** Whether a call named a tool that its client has. */
+function isKnown({ destination }: ClientCall): boolean {
+  if (destination?.kind === "server") return destination.route.unlisted !== true
+  return destination?.kind !== "refused"
 }
 
 /** Returns the status of a failed call. An error result with a code reports a failure of the backend, not of the tool. */

@@ -6,16 +6,16 @@
 
 import { type Answer, bytesOf } from "../call/answer.ts"
 import type { Client } from "../call/client.ts"
-import { ownToolOf } from "../call/own-tools.ts"
+import { destinationOf } from "../call/destination.ts"
 import type { Audit, AuditedCall, ClientCall } from "../call/ports.ts"
 import { viewFor } from "../call/ready.ts"
-import type { Route, View } from "../catalog/catalog.ts"
+import type { View } from "../catalog/catalog.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
 import type { Clock } from "../lib/clock.ts"
 import type { JournalLine } from "../lib/journal.ts"
 import { escaped } from "../lib/log.ts"
 import type { Era } from "../wire/era.ts"
-import { isObject, type Params, type Request } from "../wire/message.ts"
+import type { Params, Request } from "../wire/message.ts"
 import { type Mask, maskAndCut, maskArguments } from "./masked-arguments.ts"
 
 export type AuditOptions = {
@@ -267,11 +267,6 @@ function sizeOf(value: unknown): number | undefined {
   }
 }
 
-function routeOf(method: string, name: string, view: View): Route | undefined {
-  if (method === "tools/call") return view.tools.get(name)
-  return method === "prompts/get" ? view.prompts.get(name) : view.resource(name)
-}
-
 /**
  * A server, and its own name for the tool, prompt or resource: a route if there is one. svc itself is `svc`. `isDenied`: the
  * client's token does not include the server.
@@ -281,13 +276,14 @@ type CallTarget = { readonly id: string | undefined; readonly name: unknown; rea
 const UNKNOWN_TARGET: CallTarget = { id: undefined, name: undefined }
 
 function targetOf(call: ClientCall): CallTarget {
-  const { request, gateway } = call
-  const params = isObject(request.params) ? request.params : {}
-  const name = request.method === "resources/read" ? params.uri : params.name
+  const { method, params = {} } = call.request
+  const name = method === "resources/read" ? params.uri : params.name
   if (typeof name !== "string") return { id: undefined, name }
-  const view = viewFor(call)
-  if (request.method === "tools/call" && ownToolOf(name, call, view, gateway) !== undefined) return { id: "svc", name }
-  return routeOf(request.method, name, view) ?? deniedTarget(call, name, view) ?? { id: undefined, name }
+  // A call that is refused before, for example by a rate limit, has no destination yet.
+  const destination = call.destination ?? destinationOf(call, viewFor(call), true)
+  if (destination.kind === "server") return destination.route
+  if (destination.kind === "own") return { id: method === "tools/call" ? "svc" : undefined, name }
+  return deniedTarget(call, name, viewFor(call)) ?? { id: undefined, name }
 }
 
 /**

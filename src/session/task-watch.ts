@@ -7,6 +7,7 @@ import { Cancellation } from "../call/cancellation.ts"
 import { type Client, type Exchange, supportsTasks } from "../call/client.ts"
 import type { ClientCall } from "../call/ports.ts"
 import type { Refusal } from "../call/request-client.ts"
+import { routeOfTask } from "../call/task-id.ts"
 import type { Route, View } from "../catalog/catalog.ts"
 import { scopeIncludes } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
@@ -16,7 +17,6 @@ import { MISSING_CLIENT_CAPABILITY, TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { isObject, isTerminal, metaOf, type Params, type Request } from "../wire/message.ts"
 import { relay } from "./relay.ts"
-import { routeOfTask } from "./tasks.ts"
 
 /** Returns why a client may not listen to the tasks in its request; undefined if it may. */
 export function refuseListen(request: Request, client: Client): Refusal | undefined {

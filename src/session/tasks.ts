@@ -8,12 +8,10 @@
  *  3. An id that a backend gives to another client later, for example after its restart, belongs to that client.
  */
 import type { Ownership } from "../agent/task-owners.ts"
-import { type Answer, type Answering, resultAnswer } from "../call/answer.ts"
+import { type Answer, resultAnswer } from "../call/answer.ts"
 import { ownerOf } from "../call/client.ts"
 import type { ClientCall } from "../call/ports.ts"
-import { isOwnProcess, openTaskId } from "../call/task-id.ts"
-import type { Route, View } from "../catalog/catalog.ts"
-import { splitName } from "../catalog/name.ts"
+import type { View } from "../catalog/catalog.ts"
 import { RequestError, RPC_CODE } from "../lib/errors.ts"
 import { TASKS_EXTENSION } from "../wire/era.ts"
 import { parseRelayed } from "../wire/frame.ts"
@@ -30,35 +28,11 @@ function hasTasks(part: View["parts"][number], about: Pick<ClientCall, "gateway"
     : isObject(capabilities.extensions) && capabilities.extensions[TASKS_EXTENSION] !== undefined
 }
 
-/** Relays `tasks/get`, `tasks/result`, `tasks/update` and `tasks/cancel`. */
-export function relayTask(call: ClientCall, view: View): Answering {
-  const { method, params = {} } = call.request
-  const { taskId } = params
-  const route = routeOfTask(taskId, view, call)
-  if (route === undefined) {
-    if (!view.parts.some((part) => hasTasks(part, call))) throw unknownMethod(method)
-    throw unknownName("task", taskId, undefined)
-  }
-  return relay(call, { ...params, taskId: route.name }, route)
-}
-
-/** Returns the route of a client's task; undefined for another client's task and for an unknown one. */
-export function routeOfTask(
-  taskId: unknown,
-  view: View,
-  about: Pick<ClientCall, "gateway" | "client">,
-): Route | undefined {
-  const route = typeof taskId === "string" ? (view.task(taskId) ?? disconnectedTask(taskId, about)) : undefined
-  if (route === undefined) return undefined
-  const { gateway, client } = about
-  const target = gateway.directory.target(route.id)
-  const opened = openTaskId(route.name, route.id, target, about)
-  if (opened === undefined) return undefined
-  const { task, era } = opened
-  const owner = gateway.tasks.owners.find("task", route.id, era, task)?.owner
-  const isOwn = typeof target !== "string" && isOwnProcess(target.spec, client)
-  return owner === undefined || owner === ownerOf(client) || isOwn ? { ...route, name: task, era } : undefined
-}
+/** Returns the error for a task that the client does not have, or for servers that have no tasks for it. */
+export const unknownTask = (call: ClientCall, view: View): RequestError =>
+  view.parts.some((part) => hasTasks(part, call))
+    ? unknownName("task", call.request.params?.taskId, undefined)
+    : unknownMethod(call.request.method)
 
 /**
  * Answers `tasks/list`. A backend's own list contains the tasks of all clients, so svc requests each task of this client by its id.
@@ -126,15 +100,4 @@ function isInSection({ caller, madeAt }: Ownership, section: string, { replicas 
   if (replicas === undefined) return true
   if (section !== "") return caller !== undefined
   return caller === undefined && (madeAt === undefined || !replicas.lives(madeAt))
-}
-
-/** Returns the route to a server that is not connected, from the id of one of its tasks. */
-function disconnectedTask(
-  taskId: string,
-  { gateway, client }: Pick<ClientCall, "gateway" | "client">,
-): Route | undefined {
-  const { scope } = client
-  const split = scope.kind === "server" ? { slug: scope.id, name: taskId } : splitName(taskId)
-  const id = split === undefined ? undefined : gateway.directory.disconnectedId(scope, split.slug)
-  return id === undefined || split === undefined ? undefined : { id, ...split, mirrored: [] }
 }

@@ -68,8 +68,10 @@ export function resultTools(port: ResultsPort): OwnTools {
       return offersReading(scope, view, port) ? withReading(sized) : sized
     },
     run: (call) => loaded().then(({ answerReadResult }) => answerReadResult(call, port)),
-    read: (call, uri) =>
-      isResultUri(uri) ? loaded().then(({ answerResultResource }) => answerResultResource(call, port, uri)) : undefined,
+    read: (uri) =>
+      isResultUri(uri)
+        ? (call) => loaded().then(({ answerResultResource }) => answerResultResource(call, port, uri))
+        : undefined,
     capabilities: ({ scope }, view) => (offersReading(scope, view, port) ? { resources: {} } : {}),
     replicaOf: replicaOfResult,
   }
