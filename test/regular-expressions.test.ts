@@ -135,11 +135,11 @@ describe("regular expressions", () => {
     }, 600_000)
   }
 
-  test("each exception is one of the program's expressions", () => {
+  test("each exception is an expression of the program", () => {
     expect([...excepted].filter((key) => !judged.some(([known]) => known === key))).toEqual([])
   })
 
-  test("those put together from texts are in the files listed here", () => {
+  test("expressions composed of texts are in the files listed here", () => {
     expect([...composed].sort()).toEqual([...COMPOSED].sort())
   })
 

@@ -170,7 +170,7 @@ describe("one cancelled call a second", () => {
     }
   }, 60_000)
 
-  test("sends no server request of a call that continues to another client, however long that waits [protocol:whose:gone]", async () => {
+  test("sends no server request of a call that continues to another client, however long that client's call waits [protocol:whose:gone]", async () => {
     for (const cancelled of ["silent", "answered"] as const)
       for (const theirs of [["ask", "work"], ["long"]]) {
         const tools: Readonly<Record<string, Tool>> = {
@@ -184,7 +184,7 @@ describe("one cancelled call a second", () => {
       }
   }, 60_000)
 
-  test("sends none to a client whose calls keep step with the server requests of cancelled ones", async () => {
+  test("sends none to a client whose calls run in step with the server requests of cancelled calls", async () => {
     for (const seed of [130, 216, 230, 267]) {
       const clock = manualClock()
       const next = randomFrom(seed)

@@ -444,7 +444,7 @@ async function pinged(spec = specOf()) {
   return { backend, clock, connected, last, ...rest }
 }
 
-test("a server that sends nothing for 30 s is pinged, also while requests wait; one that sends something is not [health:pings]", async () => {
+test("a server that sends nothing for 30 s is pinged, even while requests wait; one that sends something is not [health:pings]", async () => {
   const { clock, connected } = await pinged()
   connected.silentFor = 0
   await clock.pass(30_000)
@@ -512,7 +512,7 @@ test("an error answers a ping, unless it says that the session is gone [health:p
   expect(backend.facts.responsive).toBe(false)
 })
 
-test("a remote connection is opened anew after two pings without an answer, or if requests wait in silence as long [health:alive]", async () => {
+test("a remote connection is opened anew after two unanswered pings, or if requests wait as long and nothing is received [health:alive]", async () => {
   const idle = await pinged(specOf({ kind: "reconnect" }, HTTP))
   idle.connected.answers = "no"
   await idle.clock.pass(60_000)
@@ -531,7 +531,7 @@ test("a remote connection is opened anew after two pings without an answer, or i
   expect([busy.closing, backend.facts.lastError]).toEqual([true, "sent nothing for 1 min while requests waited"])
 })
 
-test("unresponsiveTimeout ends a process that lets requests wait in silence, and no other [health:alive]", async () => {
+test("unresponsiveTimeout ends a process that sends nothing while requests wait, and no other [health:alive]", async () => {
   const { backend, clock, connected, attempts } = await pinged(specOf({}, STDIO, { unresponsiveTimeout: 8000 }))
   connected.answers = "no"
   await clock.pass(120_000)

@@ -642,7 +642,7 @@ describe("silence is measured by what is received", () => {
   })
 })
 
-test("a success is reported once after the transport failed a request; the answer to a ping is none [health:healthy:server]", () => {
+test("after a request failed in transport, a success is reported once; the answer to a ping does not count [health:healthy:server]", () => {
   let recovered = 0
   const ids = createRequestIds("x")
   connection = new Connection("s", ids, clock, {

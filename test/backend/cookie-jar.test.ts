@@ -59,7 +59,7 @@ test("a cookie is not sent after its end [remote:cookies]", async () => {
   expect(jar.headerFor(MCP, undefined)).toBe("b=2")
 })
 
-test("a configured cookie comes first, and takes the place of one with its name [remote:cookies]", () => {
+test("a configured cookie comes first, and replaces one with the same name [remote:cookies]", () => {
   expect(sent(["a=1", "b=2"], MCP, "b=own; c=own")).toBe("b=own; c=own; a=1")
 })
 

@@ -80,7 +80,7 @@ const response = (body: string, headers = "") =>
   `HTTP/1.1 200 OK\r\n${headers}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
 const answerOk = ({ socket, connection }: Got) => void socket.write(response(`on ${connection}`))
 
-test("a request arrives with its headers and body, and those of the connection are svc's own", async () => {
+test("a request arrives with its headers and body, and with svc's own headers of the connection", async () => {
   const server = listen(answerOk)
   const { said } = clientOf(`${server.url}?a=b`)
   const headers = { "X-One": "1", Connection: "close", "Content-Length": "9", "Transfer-Encoding": "chunked" }
@@ -139,7 +139,7 @@ test.each([
   },
 )
 
-test("a connection that the server closes sooner is used again for a shorter time from then on [remote:keep-alive]", async () => {
+test("if the server closes a connection sooner, later ones are reused for a shorter time [remote:keep-alive]", async () => {
   const clock = manualClock()
   const server = listen(answerOk)
   const { said, client } = clientOf(server.url, { clock })
@@ -182,7 +182,7 @@ const closeReused = () => {
   })
 }
 
-test("a request that may be repeated is sent again on a new connection if a used one ends without an answer [remote:repeat]", async () => {
+test("a request that may be repeated is sent again on a new connection if a reused one ends without an answer [remote:repeat]", async () => {
   const server = closeReused()
   const { said } = clientOf(server.url)
   expect(await said()).toBe("on 1")
@@ -352,7 +352,7 @@ test("a body that breaks off is read up to there, and its reader waits in betwee
   expect(parts).toEqual(["begin"])
 })
 
-test("bytes after a response, or before a request, end the connection and are no response [remote:http]", async () => {
+test("bytes after a response, or before a request, end the connection and count as no response [remote:http]", async () => {
   const forged = response("forged")
   const server = listen((one) => {
     if (one.connection === 1) one.socket.write(response("first") + forged)
@@ -425,7 +425,7 @@ test.each([
   expect(await said({ body: "parts" })).toBe("compressed")
 })
 
-test("a body that ends too soon, in an unknown coding or with an invalid chunk is no body [remote:http]", async () => {
+test("a body that ends too soon, has an unknown coding or an invalid chunk is refused [remote:http]", async () => {
   const zipped = gzipSync("compressed").subarray(0, 15)
   const whole = (head: string, body: Uint8Array | string) =>
     Buffer.concat([Buffer.from(`HTTP/1.1 200 OK\r\n${head}\r\n\r\n`), Buffer.from(body as string)])
@@ -453,7 +453,7 @@ test("a failure to connect has a code, and frees its place", async () => {
   await expect(unknown.post()).rejects.toMatchObject({ code: "ENOTFOUND" })
 })
 
-test("a server that does not speak HTTP is named so [remote:http]", async () => {
+test("the error for a server that does not speak HTTP says so [remote:http]", async () => {
   const server = listen(({ socket }) => void socket.write("220 mail.example.com ESMTP\r\n\r\n"))
   const failure: unknown = await clientOf(server.url)
     .post()

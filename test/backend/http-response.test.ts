@@ -47,7 +47,7 @@ const WHOLE: readonly (readonly [name: string, text: string, body: string])[] = 
   ["no body", "HTTP/1.1 204 No Content\r\n\r\n", ""],
 ]
 
-test("a response is read alike whatever came before it [remote:http]", () => {
+test("a response is read in the same way whatever came before it [remote:http]", () => {
   for (const [, first] of WHOLE)
     for (const [, second] of WHOLE)
       for (const sizes of [[], [7]]) {
@@ -70,7 +70,7 @@ test.each(WHOLE)("a response with %s is read whole, however it is split", (_name
   expect(parse(text, [1])).toMatchObject({ body, excess: 0, wasDone: true })
 })
 
-test("a response that ends with the connection is complete only then, and one that is cut is not", () => {
+test("a response that ends with the connection is complete when the connection ends properly, and not if it is cut off", () => {
   expect(parse(`${OK}\r\nhello`)).toMatchObject({ body: "hello", wasDone: false, isDone: true })
   for (const [, text] of WHOLE)
     for (let length = 0; length < text.length; length++) expect(parse(text.slice(0, length)).isDone).toBe(false)

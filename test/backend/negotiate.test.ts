@@ -97,7 +97,7 @@ describe("negotiation", () => {
     expect(await negotiate(connection, { ...options, probeTimeout: 1 })).toMatchObject({ era: "modern" })
   })
 
-  test("a remembered era skips the probe, unless the server does not speak it any more", async () => {
+  test("a remembered era skips the probe, unless the server no longer speaks it", async () => {
     const { connection, asked } = connect(legacy)
     await negotiate(connection, { ...options, remembered: "legacy" })
     expect(asked).toEqual(["initialize"])

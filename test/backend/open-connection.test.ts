@@ -373,7 +373,7 @@ test("a 401 to probe and initialize requires authorization [protocol:mode:unclea
   expect(await open().catch((error: unknown) => error)).toBeInstanceOf(UnauthorizedError)
 })
 
-test("the error of a server that did not survive the probe names the setting that spares it [protocol:mode:unclean]", async () => {
+test("the error for a server that did not survive the probe names the setting that avoids the probe [protocol:mode:unclean]", async () => {
   const { open } = remote({ "server/discover": reply("", "text/event-stream"), initialize: "reset" }, AUTO)
   await expect(open()).rejects.toThrow('set "protocolVersion": "legacy"')
 })

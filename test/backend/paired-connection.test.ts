@@ -117,7 +117,7 @@ test("a lost second connection leaves the first, and is opened again at need [pr
   expect(pair.prepare("legacy")).toBeDefined()
 })
 
-test("a second connection on which requests wait in silence is lost alone, and says that they may have run [health:alive]", async () => {
+test("a second connection that is silent while requests wait is lost alone, and its requests fail with a note that they may have run [health:alive]", async () => {
   const { clock, first, attempts, problems, pair } = pairOf()
   const wait = pair.prepare("legacy")
   const second = fakeConnection("legacy", [])

@@ -313,7 +313,7 @@ describe("the stream for the server's own messages", () => {
     },
   )
 
-  test("is not opened again after 405, nor after a refusal if it has never worked, unless that is of the moment", async () => {
+  test("is not opened again after 405, nor after a refusal if it has never worked, unless the refusal is temporary", async () => {
     expect(await listen([stream, plain(405, ""), stream])).toBe(2)
     for (const status of [400, 403, 405, 406]) expect(await listen([plain(status, ""), stream])).toBe(1)
     for (const status of [409, 429, 503]) expect(await listen([plain(status, ""), stream])).toBe(3)

@@ -119,7 +119,7 @@ describe("of a definition, svc", () => {
     })
   })
 
-  test("reads an empty list as an empty object, and the other way round [definitions:repaired]", () => {
+  test("reads an empty list as an empty object, and vice versa [definitions:repaired]", () => {
     expect(tool({ _meta: [], annotations: [] }).entry).toEqual({ ...good, _meta: {}, annotations: {} })
     expect(tool({ inputSchema: { type: "object", properties: [], required: {} } }).entry?.inputSchema).toEqual({
       type: "object",
@@ -133,7 +133,7 @@ describe("of a definition, svc", () => {
     })
   })
 
-  test("reads the schema of arguments as one of an object, or leaves the tool out [definitions:repaired]", () => {
+  test("reads the schema of arguments as that of an object, or leaves the tool out [definitions:repaired]", () => {
     for (const inputSchema of [undefined, null, {}, [], true, { type: null }, { type: ["object", "null"] }])
       expect([inputSchema, tool({ inputSchema }).entry?.inputSchema]).toEqual([inputSchema, { type: "object" }])
     const properties = { a: { type: "string" } }
@@ -255,7 +255,7 @@ test("both SDKs accept each handshake after its check [definitions:handshake]", 
   expect(capabilities).toEqual({ tools: {}, resources: {} })
 })
 
-test("alike issues are one text, with the first names, and entries that are left out come first", () => {
+test("similar issues become one text with the first names, and entries that are left out come first", () => {
   const issue = { kind: "tool", member: "title", reason: "is null: left out" } as const
   expect(definitionTexts(["a", "b", "c", "d", "e"].map((name) => ({ ...issue, name })))).toEqual([
     "tools a, b, c and 2 more: title is null: left out",

@@ -79,7 +79,7 @@ test("with --auth everything but the health checks of load balancers requires a 
   expect((await token("revoke", "all")).code).toBe(64)
 }, 20_000)
 
-test("open streams of a token get nothing of a server that has lost the tag, at every address [auth:tags:streams]", async () => {
+test("open streams of a token receive nothing from a server that has lost the tag, at every address [auth:tags:streams]", async () => {
   const withTags = (...tags: string[]) => ({
     mcpServers: { x: { command: "bun", args: [join(ROOT, "test/fixtures/replica.ts")], tags } },
   })

@@ -70,7 +70,7 @@ async function ask(url: string, method: string): Promise<string> {
   return (await send({ id: 2, method }, { "mcp-session-id": session })).text()
 }
 
-test("odd definitions of one server cost clients of both SDKs nothing of the others [definitions:contained] [definitions:issues]", async () => {
+test("odd definitions of one server never hide the tools of others from clients of both SDKs [definitions:contained] [definitions:issues]", async () => {
   for (const seed of [1, 2, 3]) {
     const mcpServers = {
       odd: server({ seed, odd: 0.15 }),

@@ -66,7 +66,7 @@ describe("a session", () => {
     expect((await post(url, { id: 1, method: "tools/list" }, session)).status).toBe(404)
   })
 
-  test("that svc does not have is refused with -32001 and the request's id, however it is named [session:unknown]", async () => {
+  test("that svc does not know is refused with -32001 and the request's id, however it is named [session:unknown]", async () => {
     await using svc = await startSvc({ flags: ["--demo"] })
     const url = `${svc.url}/mcp`
     const mine = await initialize(url)
@@ -188,7 +188,7 @@ test("a slash at the end of an address changes nothing, for clients of each tran
   expect([opened.status, page.pathname]).toEqual([303, "/admin/"])
 })
 
-test("a call that is silent for long gets an open stream, whose last event is its answer or its error [protocol:silent]", async () => {
+test("a call that is silent for a long time gets an open stream, whose last event is its answer or its error [protocol:silent]", async () => {
   const replica = { command: "bun", args: [fixture("replica.ts")] }
   await using svc = await startSvc({ config: { mcpServers: { x: replica, y: { ...replica, resultBudget: 8000 } } } })
   for (const name of ["x", "y"]) await svc.said(`${name}: connected`)

@@ -42,7 +42,7 @@ test("decodes events with any line ending, cut into chunks at any byte", () => {
   }
 })
 
-test("reports comments, which are no events: a server that sends them lives", () => {
+test("reports comments, which are no events: a server that sends them is alive", () => {
   let comments = 0
   const decoder = new SseDecoder({
     onevent: () => expect.unreachable(),

@@ -74,7 +74,7 @@ describe.skipIf(NO_REDIS !== undefined)("shared state in Redis", () => {
     state.close()
   })
 
-  test("stays with a Redis whose memory is full, and says when it takes changes again [cluster:refusing]", async () => {
+  test("stays with a Redis whose memory is full, and says when it accepts changes again [cluster:refusing]", async () => {
     await using own = await startRedis()
     const state = open(own.url)
     await connected(state)
@@ -99,7 +99,7 @@ describe.skipIf(NO_REDIS !== undefined)("shared state in Redis", () => {
     state.close()
   })
 
-  test("leaves a Redis that has become a read-only replica, until it is none [cluster:refusing]", async () => {
+  test("leaves a Redis that has become a read-only replica, until it is one no longer [cluster:refusing]", async () => {
     await using own = await startRedis()
     const state = open(own.url)
     await connected(state)

@@ -118,7 +118,7 @@ describe("a document that replicas share", () => {
     expect([await all.stored(), one.document.hasUnwritten]).toEqual([{ a: "101" }, false])
   })
 
-  test("leaves fields that it cannot use, unless they are over", async () => {
+  test("leaves fields that it cannot use, unless they have expired", async () => {
     let over: readonly string[] = []
     await using all = await cluster({ over: () => over })
     await all.state.write("numbers", { a: "1", b: "two" })

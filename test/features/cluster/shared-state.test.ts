@@ -31,7 +31,7 @@ describe.each(kinds)("replicas that share a state %s", (_, openNetwork) => {
     expect(await both.other.read(name)).toBeUndefined()
   })
 
-  test("some fields of a record are read alone, and a record without them is told from none [cluster:state]", async () => {
+  test("single fields of a record can be read, and a record without them is distinguished from no record [cluster:state]", async () => {
     await using both = await pair()
     const name = key()
     expect(await both.one.read(name, ["a"])).toBeUndefined()
