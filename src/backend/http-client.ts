@@ -450,7 +450,8 @@ class RequestFormatter {
     if (authorization !== undefined && !has.includes(" authorization ")) lines += `Authorization: ${authorization}\r\n`
     if (!has.includes(" user-agent ")) lines += USER_AGENT
     if (!has.includes(" accept ")) lines += "Accept: */*\r\n"
-    if (!has.includes(" accept-encoding ")) lines += "Accept-Encoding: gzip, deflate, br, zstd\r\n"
+    // Not `deflate`: some servers send it without its header, so that two formats have the name.
+    if (!has.includes(" accept-encoding ")) lines += "Accept-Encoding: gzip, br, zstd\r\n"
     if (!has.includes(" host ")) lines += `Host: ${url.host}\r\n`
     const size = body === undefined ? 0 : Buffer.byteLength(body)
     const first = `${method} ${isForward ? url.origin + path : path} HTTP/1.1\r\n`

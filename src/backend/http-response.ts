@@ -226,6 +226,14 @@ function parseHead(text: string, known: KnownHeads["lines"]): Head {
     const line = text.slice(at, end)
     // The empty line is the last one.
     if (line === "\r" || line === "") break
+    at = end + 1
+    const last = headers.at(-1)
+    // A value that goes on in the next line is obsolete. From: RFC 9112, 5.2.
+    if (last !== undefined && isBlank(line.charCodeAt(0))) {
+      const more = valueIn(line, 0)
+      headers[headers.length - 1] = [last[0], last[1] === "" || more === "" ? last[1] + more : `${last[1]} ${more}`]
+      continue
+    }
     let header = known.get(line)
     if (header === undefined) {
       header = parseLine(line)
@@ -233,7 +241,6 @@ function parseHead(text: string, known: KnownHeads["lines"]): Head {
       if (line.length <= MAX_KNOWN_LENGTH) known.set(line, header)
     }
     headers.push(header)
-    at = end + 1
   }
   return framed(Number(status), minor === "1", headers)
 }
@@ -257,9 +264,14 @@ function parseLine(line: string): HeaderList[number] {
   const colon = line.indexOf(":")
   const name = line.slice(0, Math.max(0, colon))
   if (!NAME.test(name)) throw new InvalidResponseError("the name of a header")
-  const value = trimmed(line, colon + 1, line.endsWith("\r") ? line.length - 1 : line.length)
+  return [name.toLowerCase(), valueIn(line, colon + 1)]
+}
+
+/** Returns the value that begins at `from` in a line. */
+function valueIn(line: string, from: number): string {
+  const value = trimmed(line, from, line.endsWith("\r") ? line.length - 1 : line.length)
   if (CONTROLS.test(value)) throw new InvalidResponseError("the value of a header")
-  return [name.toLowerCase(), value]
+  return value
 }
 
 /** Returns a part of a text without the spaces and tabs around it. */

@@ -182,13 +182,14 @@ export async function fetchInOrigin<R extends AnyResponse>(
     if (headers.dpop !== undefined) await deps.credentials?.noteNonce(asResponse(response))
     const { status } = response
     const location = response.headers.get("location")
-    const isMoved = [301, 302, 303].includes(status) && location !== null
-    if (!isMoved && status !== 307 && status !== 308) {
+    const isMoved = [301, 302, 303].includes(status)
+    // Without a location there is nothing to follow: the same request again could run a call again.
+    if (location === null || !(isMoved || status === 307 || status === 308)) {
       if (hops > 0) Object.defineProperty(response, "url", { value: target })
       return response
     }
     await response.body?.cancel()
-    const next = URL.parse(location ?? "", target)
+    const next = URL.parse(location, target)
     if (next === null) throw new HttpStatusError(status, "redirects to an invalid address")
     // These make a GET of a POST.
     if (isMoved && method !== "GET") throw movedError(status, new URL(target), next)

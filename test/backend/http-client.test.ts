@@ -89,7 +89,7 @@ test("a request arrives with its headers and body, and with svc's own headers of
   const [first, ...lines] = head.split("\r\n")
   expect(first).toBe("POST /mcp?a=b HTTP/1.1")
   expect(lines.toSorted()).toEqual([
-    "Accept-Encoding: gzip, deflate, br, zstd",
+    "Accept-Encoding: gzip, br, zstd",
     "Accept: */*",
     "Connection: keep-alive",
     "Content-Length: 5",

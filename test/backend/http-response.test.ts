@@ -44,6 +44,7 @@ const WHOLE: readonly (readonly [name: string, text: string, body: string])[] = 
   ],
   ["no reason", "HTTP/1.1 200\r\nContent-Length: 5\r\n\r\nhello", "hello"],
   ["line feeds alone", "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello", "hello"],
+  ["values over several lines", `${OK}A: b;\r\n\tc\r\nContent-Length:\r\n 5\r\n \r\n\r\nhello`, "hello"],
   ["no body", "HTTP/1.1 204 No Content\r\n\r\n", ""],
 ]
 
@@ -86,7 +87,7 @@ test.each([
   ["a length with a sign", `${OK}Content-Length: +5\r\n\r\nhello`],
   ["a length and a transfer coding", `${OK}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],
   ["two transfer codings", `${OK}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`],
-  ["a folded header", `${OK}A: b\r\n c\r\n\r\n`],
+  ["a folded header without a name", `${OK} a: b\r\n\r\n`],
   ["a space before the colon", `${OK}Content-Length : 5\r\n\r\nhello`],
   ["a line without a colon", `${OK}A\r\nB: c\r\n\r\n`],
   ["a last line without a colon", `${OK}A: b\r\nC\r\n\r\n`],
@@ -138,4 +139,6 @@ test("headers are found in any case, and joined if they are repeated", () => {
   expect(headerIn(head?.headers ?? [], "x-a")).toBe("b, c")
   expect(headerIn(head?.headers ?? [], "empty")).toBe("")
   expect(headerIn(head?.headers ?? [], "x-b")).toBeUndefined()
+  const folded = parse(`${OK}X-A: b;\r\n\t c\r\n \r\n d\r\nX-B:\r\n e\r\nContent-Length: 0\r\n\r\n`).head
+  expect(["x-a", "x-b"].map((name) => headerIn(folded?.headers ?? [], name))).toEqual(["b; c d", "e"])
 })

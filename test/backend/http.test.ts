@@ -107,11 +107,13 @@ test.each([
 })
 
 /** Sends a request to a server that redirects `/mcp`. Returns the final address, or the reason of the refusal, and who saw the key. */
-async function redirected(method: string, status: number, location: string) {
+async function redirected(method: string, status: number, location?: string) {
   const saw: string[] = []
   const fetch = async (url: string, { headers }: RequestInit): Promise<Response> => {
     if (new Headers(headers).has("x-api-key")) saw.push(url)
-    return url === "http://server/mcp" ? new Response(null, { status, headers: { location } }) : new Response("ok")
+    return url === "http://server/mcp"
+      ? new Response(null, { status, headers: location === undefined ? {} : { location } })
+      : new Response("ok")
   }
   const sent = fetchInOrigin(
     "http://server/mcp",
@@ -142,6 +144,10 @@ test.each([301, 302, 303, 307, 308])(
       }
   },
 )
+
+test.each([301, 307, 308])("a redirect (%d) to nowhere is the response, and sends nothing again", async (status) => {
+  for (const method of ["GET", "POST"]) expect(await redirected(method, status)).toEqual({ said: "", saw: [] })
+})
 
 test.each([
   ["/mcp/", "redirects to the same path with a slash at its end: add the slash to url"],
