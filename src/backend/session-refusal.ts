@@ -74,7 +74,10 @@ export function meansLost(
   if (answersPings || saysSessionIsGone(ping.text)) return true
   // The server may lack pings.
   if (method === "ping" || ping.status !== refusal.status) return false
-  return ping.status !== 200 || (ping.error?.code === refusal.error?.code && isAboutSession(ping.error?.code))
+  if (ping.status !== 200) return true
+  // A server without pings says so in an answer: one that answers both with no message at all has left the session.
+  const code = ping.error?.code
+  return code === refusal.error?.code && (code === undefined || isAboutSession(code))
 }
 
 /**

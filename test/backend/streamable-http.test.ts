@@ -143,6 +143,9 @@ const REFUSALS: readonly (readonly [string, (asked: Message) => Response, boolea
   ["503, -32603 session", failure(-32603, "the session is gone", { status: 503 }), true],
   ["500, no text", plain(500, ""), false],
   ["502, a page", plain(502, "<html></html>"), false],
+  ["200, a page", () => new Response("<html></html>", { headers: { "content-type": "text/html" } }), false],
+  ["204", () => new Response(null, { status: 204 }), false],
+  ["200, an empty stream", () => new Response("", { headers: { "content-type": "text/event-stream" } }), false],
 ]
 
 describe("a session that the server has forgotten, in any words [backend:session:lost]", () => {
