@@ -60,6 +60,8 @@ import {
   wasNotExecuted,
 } from "./session-refusal.ts"
 
+type Exchanged = { readonly response: AnyResponse; readonly used: string | undefined; readonly isAgain: boolean }
+
 /** Connects with the first frame, and reports failures through `events`. */
 export class StreamableHttpTransport implements ClientTransport {
   readonly pid = undefined
@@ -307,32 +309,30 @@ export class StreamableHttpTransport implements ClientTransport {
   }
 
   /**
-   * Posts one frame, in a new session if the server has forgotten the old one. Returns the response, and the session in which
-   * the frame was posted last.
+   * Posts one frame, and once more in a new session if the server has forgotten the old one. Returns the response, the session
+   * in which the frame was posted last, and whether it was posted again.
    */
-  private async exchange(
-    frame: Uint8Array | string,
-    about: Outgoing,
-    signal: AbortSignal,
-  ): Promise<{ readonly response: AnyResponse; readonly used: string | undefined }> {
+  private async exchange(frame: Uint8Array | string, about: Outgoing, signal: AbortSignal): Promise<Exchanged> {
     if (about.method === "initialize") {
       this.initializeFrame = frame
       const response = await this.post(frame, about, signal)
       this.enterSession(response)
-      return { response, used: undefined }
+      return { response, used: undefined, isAgain: false }
     }
     await this.renewal
     let used = this.session
+    let isAgain = false
     let response = await this.post(frame, about, signal)
     if (used !== undefined && this.mayRenew(used, about.method) && (await isForgotten(response))) {
       await response.body?.cancel()
       await this.renew(used)
       used = this.session
+      isAgain = true
       response = await this.post(frame, about, signal)
       this.noteRenewal(about.method, await isForgotten(response))
     }
     if (about.method === "notifications/initialized" && response.ok) void this.listen()
-    return { response, used }
+    return { response, used, isAgain }
   }
 
   /** Sends a request and handles its answer. A refusal in a session is passed on once the session is known to live. */
@@ -345,8 +345,10 @@ export class StreamableHttpTransport implements ClientTransport {
     const isLegacy = this.negotiated?.era === "legacy"
     let used: string | undefined
     let refusal: ServerRefusal | undefined
+    let isAgain = false
     try {
       const sent = await this.exchange(frame, about, signal)
+      isAgain = sent.isAgain
       used = isLegacy ? sent.used : undefined
       refusal = await this.receive(sent.response, { number, signal, inSession: used !== undefined })
     } catch (error) {
@@ -357,9 +359,9 @@ export class StreamableHttpTransport implements ClientTransport {
     if (method === "ping" && refusal === undefined) this.answersPings = true
     if (refusal === undefined || used === undefined) return
     const isRenewed = await this.renewIfLost(used, refusal, method)
-    if (!isRenewed || !wasNotExecuted(refusal, this.refusedPing)) return refusal.passOn()
-    const again = await this.exchange(frame, about, signal)
-    await this.receive(again.response, { number, signal, inSession: false })
+    if (!isRenewed || isAgain || !wasNotExecuted(refusal, this.refusedPing)) return refusal.passOn()
+    const response = await this.post(frame, about, signal)
+    await this.receive(response, { number, signal, inSession: false })
   }
 
   /**

@@ -91,6 +91,22 @@ describe("a session that the server has forgotten", () => {
       }
     })
 
+  test("is opened again for a request that is refused in the new session too, which is sent twice at most", async () => {
+    const server = forgetful(() => new Response(null, { status: 404 }))
+    let calls = 0
+    const ask = await open({
+      fetch(url, init) {
+        if (!String(init.body).includes('"tools/call"')) return server.fetch(url, init)
+        calls++
+        server.forget()
+        return Promise.resolve(new Response(null, { status: 404 }))
+      },
+    })
+    expect(await ask("tools/call")).toContain("404")
+    expect(calls).toBe(2)
+    expect(await ask("ping")).toContain('"in":"s')
+  })
+
   test("is opened by the next request if opening it failed", async () => {
     const server = forgetful(() => new Response(null, { status: 404 }))
     const refused = { now: false }
