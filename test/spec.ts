@@ -247,7 +247,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "clients on the official SDKs refuse a whole list because of one member of one entry",
   },
   "definitions:repaired": {
-    says: "svc repairs what can only mean one thing in a definition (a null member is absent, a missing type of an input schema is object, an empty list in place of an object is an empty object), and leaves out an optional member of a wrong type",
+    says: "svc repairs what can only mean one thing in a definition (a null member is absent, a missing type of an input schema is object, an empty list in place of an object is an empty object), and leaves out an optional member of a wrong type, and a number beyond the range of doubles",
     from: "choice",
     why: "servers in PHP and Python write absent members and empty objects like this",
   },
@@ -835,7 +835,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a client can get only one answer, and must not wait for ever",
   },
   "relay:numbers": {
-    says: "numbers pass in both directions as they are written (9007199254740993, 1.0, -0, 1e400); ids are equal if they are written the same",
+    says: "numbers pass in both directions as they are written (9007199254740993, 1.0, -0, 1e400), except that a definition has no numbers beyond the range of doubles; ids are equal if they are written the same",
     from: "choice",
     why: "clients and servers in other languages have numbers that a double cannot represent, and a call whose id changes never returns",
   },

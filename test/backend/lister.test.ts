@@ -121,7 +121,11 @@ test("a listing keeps its numbers as written, and its freshness is a safe intege
   const ids = createRequestIds("x")
   const hooks = { owner: undefined, onprotocolerror() {}, onnotification() {} }
   const connection = new Connection("s", ids, clock, hooks)
-  const tool = `"inputSchema":{"type":"object","properties":{"n":{"enum":[${ODD_NUMBERS}]}}}`
+  const written = (numbers: readonly string[]) =>
+    `"inputSchema":{"type":"object","properties":{"n":{"enum":[${numbers}]}}}`
+  const tool = written(ODD_NUMBERS)
+  // Clients take no infinite number in a definition.
+  const listed = written(ODD_NUMBERS.filter((number) => Number.isFinite(Number(number))))
   connection.attach({
     pid: undefined,
     buffered: 0,
@@ -155,7 +159,7 @@ test("a listing keeps its numbers as written, and its freshness is a safe intege
     ],
   ] as const)
     expect(viewOf(catalog, scope).list("tools/list", "modern")).toBe(
-      `{"resultType":"complete","tools":[{"name":"${name}",${tool}}],"ttlMs":9007199254740991,"cacheScope":"public"}`,
+      `{"resultType":"complete","tools":[{"name":"${name}",${listed}}],"ttlMs":9007199254740991,"cacheScope":"public"}`,
     )
 })
 
