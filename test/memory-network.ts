@@ -1,5 +1,5 @@
 /**
- * Shared state in memory, with the rules of the one in Redis (store/shared-state.test.ts runs the same tests on both), and a
+ * Shared state in memory, with the rules of the one in Redis (features/cluster/shared-state.test.ts runs the same tests on both), and a
  * network to it that a test can cut. What replicas decide is tested with it: no Redis is needed.
  */
 

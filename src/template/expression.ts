@@ -219,7 +219,7 @@ function insert(
     default:
       return {
         wrong:
-          value === undefined || value === null ? "has no value here: set it in .svcrc" : "is not a text or a number",
+          value === undefined || value === null ? "has no value here: set it in .svcrc" : "is not a string or a number",
       }
   }
 }

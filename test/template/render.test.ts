@@ -102,7 +102,7 @@ describe("a template", () => {
 
   test("rejects objects and lists as values", () => {
     for (const name of ["project.custom", "project.custom.flags", "project.custom.deep"])
-      expect(text(`{{${name}}}`)).toEqual([`template web: note: {{${name}}}: is not a text or a number`])
+      expect(text(`{{${name}}}`)).toEqual([`template web: note: {{${name}}}: is not a string or a number`])
   })
 
   test("treats a missing argument as false [template:missing]", () => {
