@@ -136,7 +136,7 @@ export async function negotiate(connection: Connection, options: NegotiateOption
   const first = await firstOf(probe, connection, options)
   if (first === "silent") return eitherOf(probe, connection, options)
   if (!("error" in first)) return first
-  if (first.error instanceof EraError || classify(first.error) === "modern") throw first.error
+  if (isFromModern(first.error)) throw first.error
   if (saysNothingLasting(first.error)) options.ondoubt?.()
   return initialize(connection, options).catch((error: unknown) => {
     throw withAdvice(connection, error, first.error)
@@ -163,7 +163,9 @@ async function discover(connection: Connection, options: NegotiateOptions, retri
   } catch (error) {
     if (!(error instanceof PeerError) || error.code !== UNSUPPORTED_VERSION || retried) throw error
     // The error lists the server's revisions. If svc's revision is among them, the server must answer.
-    checkVersions(connection, supportedIn(error), options)
+    const supported = supportedIn(error)
+    checkVersions(connection, supported, options)
+    if (supported.length === 0) throw error
     return discover(connection, options, true)
   }
   const supported = Array.isArray(result.supportedVersions) ? result.supportedVersions : []
@@ -189,9 +191,17 @@ function checkVersions(
   )
 }
 
-/** Returns the revisions in a refusal. basic: Versioning and Compatibility. */
+/** Returns the revisions in a refusal: what looks like a date. basic: Versioning and Compatibility. */
 const supportedIn = ({ data }: PeerError): readonly unknown[] =>
-  isObject(data) && Array.isArray(data.supported) ? data.supported : []
+  isObject(data) && Array.isArray(data.supported)
+    ? data.supported.filter((version) => typeof version === "string" && /\d{4}-\d{2}/.test(version))
+    : []
+
+/** Whether only a modern server fails the probe like this: a refusal of svc's revision without the server's revisions is no sign. */
+const isFromModern = (error: unknown): boolean =>
+  error instanceof EraError ||
+  (classify(error) === "modern" &&
+    !(error instanceof PeerError && error.code === UNSUPPORTED_VERSION && supportedIn(error).length === 0))
 
 /** Whether a server with these revisions speaks a legacy revision, and not svc's modern revision. */
 const isLegacyOnly = (supported: readonly unknown[]): boolean =>

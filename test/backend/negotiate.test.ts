@@ -115,6 +115,14 @@ describe("negotiation", () => {
     ["text", { result: "ok" }, false],
     ["result and error", { result: {}, error: { code: 1, message: "" } }, false],
     ["revisions as text", { result: { supportedVersions: "2026-07-28" } }, false],
+    ["an unsupported revision without others", { error: { code: -32022, message: "no" } }, false],
+    ["unsupported, and no revisions", { error: { code: -32022, message: "no", data: { supported: [] } } }, false],
+    ["unsupported, and text", { error: { code: -32022, message: "no", data: { supported: "2026-07-28" } } }, false],
+    [
+      "unsupported, and no dates",
+      { error: { code: -32022, message: "no", data: { supported: [null, 3, ""] } } },
+      false,
+    ],
     ["unknown code", { error: { code: 401, message: "no" } }, false],
   ]
   test.each(odd)(
@@ -131,9 +139,10 @@ describe("negotiation", () => {
   )
 
   test("a modern server that refuses svc is not asked in the legacy era [protocol:mode:unclean]", async () => {
-    for (const code of [-32020, -32021, -32022]) {
+    const data = { supported: ["2026-07-28"] }
+    for (const error of [{ code: -32020 }, { code: -32021 }, { code: -32022, data }]) {
       const { connection, asked } = connect(({ method }) =>
-        method === "initialize" ? hello : { error: { code, message: "no" } },
+        method === "initialize" ? hello : { error: { ...error, message: "no" } },
       )
       await expect(negotiate(connection, options)).rejects.toThrow("no")
       expect(asked).not.toContain("initialize")
