@@ -260,6 +260,18 @@ describe("changes", () => {
     expect(written().extra).toBeUndefined()
   })
 
+  test("a server of any size is refused before it is checked [rest:edits]", async () => {
+    const server = { ...DEMO, headers: Object.fromEntries(Array.from({ length: 100_000 }, (_, at) => [`h${at}`, "a"])) }
+    for (const [method, path, body] of [
+      ["POST", "/servers", { name: "large", server }],
+      ["PATCH", "/servers/demo", { patch: server }],
+      ["PUT", "/config/servers/demo", { server }],
+    ] as const) {
+      const { status, body: problem } = await api(method, path, body, { "if-match": "*" })
+      expect([path, status, problem.detail]).toEqual([path, 400, expect.stringContaining("more than 2000 values")])
+    }
+  })
+
   test("tools are hidden and described in bulk, beside the server's own text [rest:descriptions]", async () => {
     const change = { server: "every", tool: "echo", disabled: true, description: "<b>Says it again</b>" }
     const changed = await api("PATCH", "/tools", {

@@ -15,6 +15,7 @@ import { isSecretName } from "../../lib/secret-names.ts"
 import { isObject, type Params } from "../../wire/message.ts"
 import { applyEdit, reloadSchema, warningsOf } from "../tools/apply-change.ts"
 import { resolveServerName, validateChange } from "../tools/plan-change.ts"
+import { requireModest } from "../tools/tool.ts"
 import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
 import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
 import { describeAll } from "./servers.ts"
@@ -91,6 +92,7 @@ const replace = defineEndpoint({
     const expected = request.headers.get("if-match")
     if (expected === null)
       throw new RequestError("precondition_required", "If-Match is missing; send the ETag of the server that you read")
+    requireModest(body.server)
     const name = resolveServerName(ports.editor.read().config, params.name ?? "")
     let warnings: readonly string[] = []
     const { outcome, reload } = await applyEdit(ports, name, (written) => {

@@ -14,6 +14,7 @@ import { mcpEnable } from "../tools/enable.ts"
 import { validateChange } from "../tools/plan-change.ts"
 import { mcpReload } from "../tools/reload.ts"
 import { runningOf, type ServerDetails, type ServersContext, serversOf } from "../tools/servers.ts"
+import { requireModest } from "../tools/tool.ts"
 import { mcpUninstall } from "../tools/uninstall.ts"
 import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
 import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
@@ -73,6 +74,7 @@ const add = defineEndpoint({
   answer: z.strictObject({ server: listedServer, reload: reloadSchema, warnings: z.array(z.string()) }),
   faults: ["conflict"],
   async run({ ports, body: { name, server } }) {
+    requireModest(server)
     let warnings: readonly string[] = []
     const { outcome, reload } = await applyEdit(ports, name, (written) => {
       const next = { ...written, config: addServer(name, server)(written.config) }

@@ -176,6 +176,26 @@ export async function invokeTool(
   }
 }
 
+/** Throws a ToolError (invalid_argument) for arguments, or a body, that are too large for a change. */
+export function requireModest(args: Params): void {
+  let [values, characters] = [0, 0]
+  const count = (value: unknown): void => {
+    values++
+    if (typeof value === "string") characters += value.length
+    if (values > MAX_VALUES || characters > MAX_CHARACTERS)
+      throw new ToolError(
+        "invalid_argument",
+        `The input has more than ${MAX_VALUES} values, or ${MAX_CHARACTERS / 1024} KiB of text; make the change in several steps, or edit mcp.json`,
+      )
+    if (typeof value !== "object" || value === null) return
+    for (const [key, member] of Object.entries(value)) {
+      characters += key.length
+      count(member)
+    }
+  }
+  count(args)
+}
+
 /** Returns a tool's entry in `tools/list`, as JSON text. */
 export function toolEntry({ name, title, description, annotations, input, output }: InternalTool): string {
   return JSON.stringify({
@@ -207,29 +227,9 @@ export const READS: ToolAnnotations = {
 
 // ---
 
-/** The most values in a tool's arguments, and characters in their texts: an edit is checked and shown in one turn. */
+/** The most values in the input of a change, and characters in their texts: an edit is checked and shown in one turn. */
 const MAX_VALUES = 2000
 const MAX_CHARACTERS = 256 * 1024
-
-/** Throws a ToolError for arguments that are too large. */
-function requireModest(args: Params): void {
-  let [values, characters] = [0, 0]
-  const count = (value: unknown): void => {
-    values++
-    if (typeof value === "string") characters += value.length
-    if (values > MAX_VALUES || characters > MAX_CHARACTERS)
-      throw new ToolError(
-        "invalid_argument",
-        `The arguments have more than ${MAX_VALUES} values, or ${MAX_CHARACTERS / 1024} KiB of text; make the change in several steps, or edit mcp.json`,
-      )
-    if (typeof value !== "object" || value === null) return
-    for (const [key, member] of Object.entries(value)) {
-      characters += key.length
-      count(member)
-    }
-  }
-  count(args)
-}
 
 /** Returns the code of an error, and the message that a caller may see. */
 function toolFailure(error: unknown): {
