@@ -107,7 +107,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a health check must not hang because a backend hangs",
   },
   "health:healthy:server": {
-    says: "a server is healthy if it is connected, answers pings, and had no transport failure in the last 60 s on its current connection since its last success",
+    says: "a server is healthy if it is connected, answers pings, and had no transport failure in the last 60 s on its current connection since its last success; a status from 400 to 499 for one request is an answer, except 401, 407 and 408",
     from: "choice",
     why: "a connection may have been open for hours without use, and failures before a reconnect or a success are over",
   },

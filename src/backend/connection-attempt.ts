@@ -28,7 +28,14 @@ import {
 import { Connection, withoutSubscription } from "./connection.ts"
 import type { EraCache } from "./era-cache.ts"
 import { type EstablishedConnection, ListedConnection } from "./established-connection.ts"
-import { BrokenResponseError, type Credentials, NotAcceptedError, type RemoteDeps, type RemoteEvents } from "./http.ts"
+import {
+  BrokenResponseError,
+  type Credentials,
+  NotAcceptedError,
+  PINGS,
+  type RemoteDeps,
+  type RemoteEvents,
+} from "./http.ts"
 import { Lister, type ListerHooks } from "./lister.ts"
 import { classify, HttpStatusError, negotiate, type Peer, refusesEra } from "./negotiate.ts"
 import { SseTransport } from "./sse.ts"
@@ -262,7 +269,8 @@ export class ConnectionAttempt {
   private failRequest(number: number, error: Error): void {
     if (error instanceof BrokenResponseError && error.detail !== undefined)
       this.logProtocolError(`${error.message}: ${error.detail}`)
-    this.hooks.onfailure(error)
+    // A server that refuses one request lives. If it refuses every request, it refuses the pings too.
+    if (!isRefusedRequest(error) || PINGS.has(this.connection.methodOf(number))) this.hooks.onfailure(error)
     this.connection.fail(number, this.opened ? this.clientError(error) : openingError(error, this.spec.name))
   }
 
@@ -419,6 +427,14 @@ const openingError = (error: Error, server: string): Error =>
   error instanceof BackendError || error instanceof UnauthorizedError || error instanceof HttpStatusError
     ? error
     : new BackendError(server, messageOf(error), { cause: error })
+
+/** Whether a server has answered a request with a status of a fault of the client. From proxies: 407; about time: 408. */
+const isRefusedRequest = (error: Error): boolean =>
+  error instanceof HttpStatusError &&
+  error.status >= 400 &&
+  error.status < 500 &&
+  error.status !== 407 &&
+  error.status !== 408
 
 const PROBE_MS = 5000
 /** Longer than it takes to report an exit. */

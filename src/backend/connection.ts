@@ -256,6 +256,11 @@ export class Connection {
     return this.pending.get(number)?.name
   }
 
+  /** Returns the method of a request that waits for its response. */
+  methodOf(number: number): string | undefined {
+    return this.pending.get(number)?.method
+  }
+
   /** Fails one request, because the transport did. */
   fail(number: number, error: Error): void {
     this.hasFailed = true

@@ -237,6 +237,28 @@ test("a request that failed counts until the server answers another [health:heal
   await opened.close()
 })
 
+test.each([
+  [403, []],
+  [404, []],
+  [429, []],
+  [408, ["answered 408: no"]],
+  [503, ["answered 503: no"]],
+])(
+  "a call that is answered with %d counts as a failed transport: %j [health:healthy:server]",
+  async (status, noted) => {
+    const { faults, open } = remote({})
+    const failures: string[] = []
+    const opened = await open(undefined, { onfailure: ({ message }) => void failures.push(message) })
+    faults["tools/call"] = status
+    await expect(opened.connection.ask("tools/call", {}, 1000)).rejects.toThrow(`answered ${status}: no`)
+    expect(failures).toEqual(noted)
+    faults.ping = status
+    await opened.ping(1000).catch(() => undefined)
+    expect(failures).toEqual([...noted, `answered ${status}: no`])
+    await opened.close()
+  },
+)
+
 test("a connection offers what the one before listed until it has listed that itself", async () => {
   const { clock, faults, open } = remote({})
   const before = await open()
