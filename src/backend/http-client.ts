@@ -15,6 +15,7 @@
  */
 import type { Socket, SocketHandler } from "bun"
 import { type Clock, withTimeout } from "../lib/clock.ts"
+import { isConnectionRefused, ProxyUnreachableError } from "../lib/network-error.ts"
 import { CookieJar } from "./cookie-jar.ts"
 import { createKnownHeads, type KnownHeads, type ResponseHead, ResponseParser } from "./http-response.ts"
 import { type BodySource, RemoteResponse, type TakePart } from "./remote-response.ts"
@@ -50,10 +51,16 @@ export type RemoteClient = {
 
 /** Returns the client for the origin of an address. */
 export function openRemoteClient(url: string, options: HttpClientOptions): RemoteClient {
+  const proxy = proxyFor(new URL(url), options.env)
+  if (proxy?.protocol !== "https:") return new HttpClient(url, options)
   // Only fetch can put a TLS connection into one to the proxy.
-  return proxyFor(new URL(url), options.env)?.protocol === "https:"
-    ? { fetch: (target, init) => fetch(target, { ...init, timeout: false } as RequestInit), close() {} }
-    : new HttpClient(url, options)
+  return {
+    fetch: (target, init) =>
+      fetch(target, { ...init, timeout: false } as RequestInit).catch((error: unknown) => {
+        throw isConnectionRefused(error) ? new ProxyUnreachableError(proxy.origin, error) : error
+      }),
+    close() {},
+  }
 }
 
 /** The most connections to one server. */
@@ -339,7 +346,9 @@ type ConnectTarget = {
   /** The name that the certificate must be for; undefined without TLS. */
   readonly secure: string | undefined
   readonly rejectUnauthorized: boolean
-  readonly proxy: { readonly authorization: string | undefined; readonly tunnelTo: string | undefined } | undefined
+  readonly proxy:
+    | { readonly origin: string; readonly authorization: string | undefined; readonly tunnelTo: string | undefined }
+    | undefined
 }
 
 function targetOf(url: URL, env: HttpClientOptions["env"]): ConnectTarget {
@@ -356,7 +365,7 @@ function targetOf(url: URL, env: HttpClientOptions["env"]): ConnectTarget {
     port: portOf(proxy),
     secure,
     rejectUnauthorized,
-    proxy: { authorization, tunnelTo },
+    proxy: { origin: proxy.origin, authorization, tunnelTo },
   }
 }
 
@@ -520,6 +529,8 @@ class HttpConnection {
       isUpgraded = true
       this.upgrade(socket, secure)
     }
+    const unreachable = (error: unknown) =>
+      this.closed(proxy === undefined ? error : new ProxyUnreachableError(proxy.origin, error))
     this.opening.promise.catch(() => undefined)
     const handler: SocketHandler<undefined> = {
       open: (socket) => {
@@ -548,10 +559,10 @@ class HttpConnection {
       error: (_socket, error) => this.closed(error),
       close: (_socket, error) => this.closed(error),
       timeout: (socket) => socket.terminate(),
-      connectError: (_socket, error) => this.closed(error),
+      connectError: (_socket, error) => unreachable(error),
     }
     // connectError has the reason.
-    await Bun.connect<undefined>({ hostname, port, socket: handler }).catch((error: unknown) => this.closed(error))
+    await Bun.connect<undefined>({ hostname, port, socket: handler }).catch(unreachable)
     return this.opening.promise
   }
 

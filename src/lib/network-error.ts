@@ -1,12 +1,27 @@
 /** Describes failed connections for people: the host, and the cause. */
 import { messageOf } from "./errors.ts"
 
+/** The proxy of an address cannot be reached. It has the code of the cause. */
+export class ProxyUnreachableError extends Error {
+  readonly code: string | undefined
+  constructor(
+    /** The proxy's address without credentials. */
+    readonly proxy: string,
+    cause: unknown,
+  ) {
+    super(messageOf(cause), { cause })
+    this.code = codeOf(cause)
+  }
+}
+
 /**
  * Returns why a request to an address got no response, such as `cannot reach mcp.example.com (no such host)`. Names the host
  * alone: paths, queries and user names of an address may be secret.
  */
 export function networkReason(url: string, cause: unknown): string {
   const { host, hostname, port, protocol } = new URL(url)
+  if (cause instanceof ProxyUnreachableError)
+    return `${networkReason(cause.proxy, cause.cause)}; it is the proxy that ${protocol === "https:" ? "HTTPS_PROXY" : "HTTP_PROXY"} names`
   const code = codeOf(cause)
   switch (code) {
     case "ECONNREFUSED":

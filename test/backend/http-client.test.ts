@@ -8,7 +8,7 @@ import type { Socket } from "bun"
 import { HttpClient, type HttpClientOptions, MAX_WAITING, proxyFor } from "../../src/backend/http-client.ts"
 import { type Clock, systemClock } from "../../src/lib/clock.ts"
 import { messageOf } from "../../src/lib/errors.ts"
-import { networkReason } from "../../src/lib/network-error.ts"
+import { isConnectionRefused, networkReason } from "../../src/lib/network-error.ts"
 import { manualClock } from "../clock.ts"
 
 /** One request as the server got it, with the number of its connection, from 1 on. */
@@ -547,6 +547,21 @@ test("a proxy gets the whole address of a request over http, with its own creden
   expect(proxy.got[0]?.text).toStartWith("POST http://far.example/mcp?a=b HTTP/1.1\r\n")
   expect(proxy.got[0]?.text).toContain(`\r\nProxy-Authorization: Basic ${btoa("us@er:word")}\r\n`)
   expect(proxy.got[0]?.text).toContain("\r\nHost: far.example\r\n")
+})
+
+test.each(["http", "https"])("a proxy of %s that cannot be reached is named, without its password", async (scheme) => {
+  const gone = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } })
+  const at = `127.0.0.1:${gone.port}`
+  gone.stop(true)
+  const url = `${scheme}://far.example/mcp`
+  const env = { [`${scheme}_proxy`]: `http://user:hunter2@${at}` }
+  const error: unknown = await clientOf(url, { env })
+    .post()
+    .catch((failure: unknown) => failure)
+  expect(networkReason(url, error)).toBe(
+    `nothing listens at ${at}; it is the proxy that ${scheme.toUpperCase()}_PROXY names`,
+  )
+  expect([isConnectionRefused(error), Bun.inspect(error).includes("hunter2")]).toEqual([true, false])
 })
 
 test("a proxy that refuses a tunnel is named as the cause", async () => {
