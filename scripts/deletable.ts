@@ -32,6 +32,7 @@ const FEATURES: Readonly<Record<string, readonly string[]>> = {
     "commands/client-commands.ts",
   ],
   doctor: ["cli/doctor.ts", "commands/remote-sign-in.ts"],
+  rest: [],
 }
 
 const CORE = "lib wire config template store catalog backend agent report call session serve".split(" ")

@@ -32,6 +32,17 @@ const FEATURE_PAIRS: Readonly<Record<string, string>> = {
   "rest -> tools": "REST runs the management tools",
 }
 
+/** The tests of the core that do not compile without a feature: such a feature cannot be deleted. */
+const TESTS_WITH_FEATURES = [
+  "store/contract.test.ts",
+  "report/metrics.test.ts",
+  "call/destination.test.ts",
+  "session/audit.test.ts",
+  "session/dispatch.test.ts",
+  "session/sessions.test.ts",
+  "serve/session-stream.test.ts",
+]
+
 /** Files that may use the clock, processes, the disk, the network or randomness. All other files get these as parameters. */
 const WORLD = [
   "app/client-sessions.ts",
@@ -257,6 +268,14 @@ describe("layers", () => {
         .map((target) => `${file} -> ${target}`),
     )
     expect(wrong).toEqual([])
+  })
+
+  test("the tests of the core import no feature, except those listed here", () => {
+    const naming = CORE.flatMap((folder) => {
+      const tests = [...new Glob(`${folder}/**/*.{ts,tsx}`).scanSync(import.meta.dir)].sort()
+      return tests.filter((file) => /"[./]+\/src\/features\//.test(readFileSync(join(import.meta.dir, file), "utf8")))
+    })
+    expect(naming).toEqual(TESTS_WITH_FEATURES)
   })
 
   test("the composition names features in one file", () => {

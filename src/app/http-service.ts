@@ -32,7 +32,7 @@ import { readTls, watchTls } from "./tls.ts"
 
 export type HttpService = Listening & {
   /** REST and its login; undefined with `--no-admin`. */
-  readonly admin: AdminInterface | undefined
+  readonly admin?: AdminInterface | undefined
   /** The address for clients on this machine: `url`, but with 127.0.0.1 for 0.0.0.0. */
   readonly local: string
   /** The address of MCP for clients; undefined for a Unix socket. */
@@ -61,11 +61,22 @@ export async function startHttp(
   const gate = createGate()
   const admin = options.admin ? await openAdmin(adminDeps(runtime, options), options) : undefined
   const auth = options.auth
-    ? await (await import("./inbound-auth.ts")).openInboundAuth(runtime, options, paths, place.base, admin?.tokenOf)
+    ? await (await import("./inbound-auth.ts")).openInboundAuth(runtime, options, paths, {
+        base: place.base,
+        tokenOf: admin?.tokenOf,
+      })
     : undefined
   if (unix !== undefined) await clearSocket(unix)
-  const middleware = middlewareOf(runtime, options, { place, gate, auth, admin })
-  const listening = await listen(options, paths, serverDeps(runtime, options, { middleware, admin, base: place.base }))
+  const middleware = middlewareOf(runtime, options, {
+    gate,
+    auth,
+    redirectUrls: () => admin?.redirectUrls(place.base()),
+  })
+  const listening = await listen(
+    options,
+    paths,
+    serverDeps(runtime, options, { middleware, api: admin?.serve, base: place.base }),
+  )
   place.listensAt(listening.url)
   cluster?.join(listening.url, () => ({
     calls: agent.inFlight,
@@ -138,13 +149,13 @@ function createGate(): Gate {
 
 /** The parts that the middleware of a running svc serves. */
 type Served = {
-  readonly place: Place
   readonly gate: Gate
   readonly auth: InboundAuth | undefined
-  readonly admin: AdminInterface | undefined
+  /** Returns the addresses to which the issuer redirects after a login to the admin page. */
+  readonly redirectUrls?: () => readonly string[] | undefined
 }
 
-function middlewareOf(runtime: Runtime, options: ServeOptions, { place, gate, auth, admin }: Served): MiddlewareTable {
+function middlewareOf(runtime: Runtime, options: ServeOptions, { gate, auth, redirectUrls }: Served): MiddlewareTable {
   const { agent, cluster, facts, metrics, oauth, redactor } = runtime
   const { allowedOrigin, externalUrl } = options
   return {
@@ -161,7 +172,7 @@ function middlewareOf(runtime: Runtime, options: ServeOptions, { place, gate, au
     oauthCallback: createCallback({
       finish: (answer) => oauth.finish(answer),
       hide: (text) => redactor().maskKnown(text),
-      client: () => oauth.description(admin?.redirectUrls(place.base()) ?? []),
+      client: () => oauth.description(redirectUrls?.() ?? []),
       forward: cluster?.forward,
     }),
     metrics: metrics && createMetricsEndpoint(() => exposition(metrics, agent.snapshot(), gaugesOf(runtime))),
@@ -208,7 +219,7 @@ function gaugesOf({ agent, cluster, facts, resultSizes, sessions, streams }: Run
 function serverDeps(
   { agent, audit, cluster, mcp, scopeOf }: Runtime,
   { admin: hasAdmin, auth, externalUrl, loopback, tools, trustProxy }: ServeOptions,
-  { middleware, admin, base }: Pick<ServerDeps, "middleware" | "base"> & Pick<Served, "admin">,
+  served: Pick<ServerDeps, "middleware" | "api" | "base">,
 ): ServerDeps {
   return {
     agent,
@@ -217,7 +228,7 @@ function serverDeps(
     pipes: new Map(),
     scopeOf,
     tools,
-    middleware,
+    ...served,
     admitReplica: cluster?.admission(),
     // Reading the address takes a twentieth of a call. It says nothing if all clients are on this machine.
     clientOf:
@@ -225,13 +236,11 @@ function serverDeps(
         ? (socket, { headers }) => clientAddress(socket, headers.get("x-forwarded-for"), trustProxy) || UNIX_SOCKET
         : undefined,
     endsConnections: cluster && (() => cluster.leaving.endsConnections),
-    api: admin?.serve,
     // Imported at the first request: few clients open this page.
     async frontPage(request) {
       const { serveFrontPage } = await import("../serve/front-page.ts")
       return serveFrontPage(request, { externalUrl, auth, rest: hasAdmin })
     },
-    base,
   }
 }
 

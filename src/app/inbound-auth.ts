@@ -43,8 +43,7 @@ export async function openInboundAuth(
   { agent, audit, cluster, log, mcp, metrics, nameHolders, streams }: Runtime,
   { auth, authIssuer, authAudience, authScopes, healthInfoLevel, trustProxy }: ServeOptions,
   paths: Paths | undefined,
-  base: () => string,
-  tokenOf: AuthOptions["tokenOf"],
+  { base, tokenOf }: Pick<AuthOptions, "base" | "tokenOf">,
 ): Promise<InboundAuth | undefined> {
   if (!auth) return undefined
   // Closes all streams: clients reconnect, and svc refuses those with a revoked token.

@@ -23,8 +23,6 @@ import type { ServeOptions } from "./serve-options.ts"
 /** What the loop needs of the process that runs it. */
 type ReloadHost = { interrupt(reason: string): void; readonly notify: SdNotify | undefined }
 
-type Listened = Pick<HttpService, "url" | "local" | "endpoint" | "followTokens" | "tokensProblem" | "admin">
-
 /**
  * Loads the files, and reloads them when they change or at SIGHUP. If SIGHUP means that the terminal is closed, stops svc.
  * Opens the control socket if svc listens; svc on stdio has none, because several may run in one directory. Rejects with a
@@ -34,7 +32,7 @@ export async function startReloadLoop(
   runtime: Runtime,
   options: ServeOptions,
   paths: Paths,
-  listening: Listened | undefined,
+  listening: HttpService | undefined,
   host: ReloadHost,
 ): Promise<ReloadLoop> {
   if (await createMissing(paths, systemClock))
@@ -61,7 +59,7 @@ export class ReloadLoop {
     private readonly runtime: Runtime,
     private readonly options: ServeOptions,
     private readonly paths: Paths,
-    private readonly listening: Listened | undefined,
+    private readonly listening: HttpService | undefined,
     private readonly host: ReloadHost,
   ) {
     const { agent, cluster, instances, log } = runtime
@@ -173,7 +171,7 @@ export class ReloadLoop {
     else this.reloadAudited()
   }
 
-  private controlDispatch({ local, endpoint, tokensProblem, admin }: Listened): ControlDispatch {
+  private controlDispatch({ local, endpoint, tokensProblem, admin }: HttpService): ControlDispatch {
     const { runtime, host, follow, tools } = this
     const { interrupt } = host
     return createControlDispatch({ runtime, url: local, endpoint, tokensProblem, follow, tools, interrupt, admin })

@@ -82,7 +82,7 @@ export type ServerDeps = {
   /** Whether each connection ends with its next response; MCP requests follow `mcp.leaving`. */
   readonly endsConnections?: (() => boolean) | undefined
   /** Serves REST and the admin page; undefined with `--no-admin`. */
-  readonly api: ((request: ApiRequest) => Promise<Response>) | undefined
+  readonly api?: ((request: ApiRequest) => Promise<Response>) | undefined
   /** Answers `GET /`. */
   frontPage(request: Request): Promise<Response>
   /** Returns the public address of svc, without a trailing slash. */

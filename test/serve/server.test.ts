@@ -93,7 +93,6 @@ function listener(changes: Partial<MiddlewareTable> = {}) {
       return { kind: "server", id: "none" }
     },
     middleware,
-    api: undefined,
     frontPage: async () => new Response("front"),
     base,
   })
