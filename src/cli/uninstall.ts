@@ -9,7 +9,7 @@ import { existsSync } from "node:fs"
 import { join } from "node:path"
 import type { CommandDef } from "citty"
 import { openContext } from "../commands/command-context.ts"
-import { type FileUndo, planUndo, planUndoOfAll, undo } from "../features/connect/client-connection.ts"
+import { type FileUndo, placeOf, planUndo, planUndoOfAll, undo } from "../features/connect/client-connection.ts"
 import { CLIENTS, clientRow } from "../features/connect/clients.ts"
 import { readBackup } from "../features/connect/connections.ts"
 import type { ForeignServer } from "../features/connect/import.ts"
@@ -155,6 +155,9 @@ const titleOf = (client: string): string => {
   return known === undefined ? client : clientRow(known).title
 }
 
+/** Returns a file with the path that links lead to, whichever project it is in. */
+const shown = (file: string): string => placeOf({ file, scope: "user" })
+
 /** Returns lines that announce the undo of a file. */
 function undoLines(one: FileUndo): readonly string[] {
   const { client, file, changes, now, after, problem } = one
@@ -166,7 +169,9 @@ function undoLines(one: FileUndo): readonly string[] {
     ...(back.length === 0 ? [] : [`with ${back.join(", ")} again`]),
   ]
   return [
-    ...(changes.length === 0 ? [] : [`restore ${file} (${titleOf(client)}): ${effects.join(", ") || "as it was"}`]),
+    ...(changes.length === 0
+      ? []
+      : [`restore ${shown(file)} (${titleOf(client)}): ${effects.join(", ") || "as it was"}`]),
     ...(problem === undefined ? [] : [leftText(one)]),
   ]
 }
@@ -176,7 +181,7 @@ const leftText = ({ client, file, problem, backup, isGone }: FileUndo): string =
   const copy = backup === undefined ? "" : `; as it was before svc, it is in ${backup}`
   return isGone
     ? `${titleOf(client)}: ${problem}${copy}`
-    : `${titleOf(client)} still refers to svc in ${file}, which cannot be restored: ${problem}${copy}`
+    : `${titleOf(client)} still refers to svc in ${shown(file)}, which cannot be restored: ${problem}${copy}`
 }
 
 /** The files that users create by the instructions of `svc completion`. */

@@ -172,9 +172,12 @@ test("svc uninstall first gives the clients their own servers back, and --purge 
   mkdirSync(join(folder, "logs"))
   writeFileSync(join(folder, "logs", "files.log"), "")
   writeFileSync(join(folder, "server.py"), "mine")
+  const target = join(home, "cursor.json")
+  renameSync(cursor, target)
+  symlinkSync(target, cursor)
   const dry = await run("uninstall", "--purge", "--dry-run")
   for (const [file, title] of [
-    [cursor, "Cursor"],
+    [`${cursor}, a link to ${target}`, "Cursor"],
     [gemini, "Gemini CLI"],
   ] as const)
     expect(dry.stdout).toContain(`restore ${file} (${title}): without svc, with github, files again\n`)
