@@ -117,7 +117,8 @@ export class ServerRequests {
 
   /** Notes that a call waits for no server request: it was answered. Sends its client each held request that is now certain. */
   noteAnswered(number: number): void {
-    this.clear((suspect) => suspect === number)
+    // Runs for every answer, and almost always none waits.
+    if (this.held.size > 0) this.clear((suspect) => suspect === number)
   }
 
   /** Sends the requests that are certain now that clients have ended their sessions, and refuses those that waited for long enough. */

@@ -182,12 +182,13 @@ const withoutByteOrderMark = (line: Uint8Array): Uint8Array =>
 /** Drops white space before a message, which is part of JSON text. RFC 8259, 2. */
 function trimmedStart(line: Uint8Array): Uint8Array {
   let start = 0
-  while (BLANKS.includes(line[start] as number)) start++
+  while (isBlank(line[start])) start++
   return start === 0 ? line : line.subarray(start)
 }
 
-/** Space, tab and carriage return; a line contains no line feed. */
-const BLANKS = [0x20, 0x09, 0x0d]
+/** Whether a byte is a space, a tab or a carriage return; a line contains no line feed. */
+const isBlank = (byte: number | undefined): boolean => byte === 0x20 || byte === 0x09 || byte === 0x0d
+
 const BRACE = 0x7b
 const BRACKET = 0x5b
 /** The most time between the end of stdout and the exit. */
