@@ -6,6 +6,7 @@ import { RPC_CODE } from "../lib/errors.ts"
 import { decode } from "../wire/frame.ts"
 import { isObject } from "../wire/message.ts"
 import { InsufficientScopeError, saysSessionIsGone, UnauthorizedError } from "./client-transport.ts"
+import { HttpStatusError } from "./negotiate.ts"
 
 /** A refusal of a request that was sent in a session. */
 export type ServerRefusal = {
@@ -92,9 +93,16 @@ export function wasNotExecuted({ status, error, text }: ServerRefusal, ping: Ser
 /** Whether a status is temporary and says nothing about the request: Request Timeout, Too Early, Too Many Requests. */
 export const isTemporary = (status: number): boolean => status === 408 || status === 425 || status === 429
 
-/** Whether an error is a 401 for any reason but a scope that one request needs. */
-export const isPlainUnauthorized = (error: unknown): boolean =>
-  error instanceof UnauthorizedError && !(error instanceof InsufficientScopeError)
+/**
+ * Returns the refusal in the failure of a request if it may concern the session: a 401 for any reason but a scope that one request
+ * needs, or a redirect that svc does not follow, such as to a login.
+ */
+export function refusalInFailure(error: unknown): ServerRefusal | undefined {
+  if (error instanceof UnauthorizedError)
+    return error instanceof InsufficientScopeError ? undefined : otherRefusal(error, "", 401)
+  const isRedirect = error instanceof HttpStatusError && error.status >= 300 && error.status < 400
+  return isRedirect ? otherRefusal(error, "", error.status) : undefined
+}
 
 /** Returns the JSON-RPC error in a body, or undefined. */
 export function errorIn(body: Uint8Array): RefusalError | undefined {

@@ -49,11 +49,11 @@ import { classify } from "./negotiate.ts"
 import {
   errorIn,
   isAnswer,
-  isPlainUnauthorized,
   isTemporary,
   meansLost,
   otherRefusal,
   refusalIn,
+  refusalInFailure,
   type ServerRefusal,
   statusRefusal,
   verdictOf,
@@ -353,8 +353,8 @@ export class StreamableHttpTransport implements ClientTransport {
       refusal = await this.receive(sent.response, { number, signal, inSession: used !== undefined })
     } catch (error) {
       used = isLegacy ? this.session : undefined
-      if (used === undefined || !isPlainUnauthorized(error)) throw error
-      refusal = otherRefusal(error, "", 401)
+      refusal = used === undefined ? undefined : refusalInFailure(error)
+      if (refusal === undefined) throw error
     }
     if (method === "ping" && refusal === undefined) this.answersPings = true
     if (refusal === undefined || used === undefined) return
@@ -526,7 +526,7 @@ export class StreamableHttpTransport implements ClientTransport {
       const response = await this.post(frame, { number: undefined, method: "ping" }, controller.signal)
       return await readVerdict(response, limit)
     } catch (error) {
-      return isPlainUnauthorized(error) ? otherRefusal(error, "", 401) : "silent"
+      return refusalInFailure(error) ?? "silent"
     } finally {
       cancel()
       this.stopped.signal.removeEventListener("abort", end)
@@ -575,12 +575,10 @@ export class StreamableHttpTransport implements ClientTransport {
       } catch (error) {
         if (this.closed || signal.aborted) return
         if (error instanceof NetworkError) this.suspect("", error)
-        if (error instanceof UnauthorizedError) {
-          const mayBeLost = worked && used !== undefined && isPlainUnauthorized(error)
-          const isRenewed =
-            mayBeLost && (await this.renewIfLost(used, otherRefusal(error, "", 401), "GET").catch(() => false))
-          if (!isRenewed) return events.onrefused?.(error)
-        }
+        const refusal = worked ? refusalInFailure(error) : undefined
+        const mayBeLost = used !== undefined && refusal !== undefined
+        const isRenewed = mayBeLost && (await this.renewIfLost(used, refusal, "GET").catch(() => false))
+        if (!isRenewed && error instanceof UnauthorizedError) return events.onrefused?.(error)
       }
       await delay(deps.clock, backoff.next(), signal)
     }

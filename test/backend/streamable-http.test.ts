@@ -131,6 +131,7 @@ const failure =
   (asked: Message) =>
     Response.json({ jsonrpc: "2.0", id: id === null ? null : asked.id, error: { code, message } }, { status })
 const plain = (status: number, text: string) => () => new Response(text, { status })
+const redirect = (status: number, location: string) => () => new Response(null, { status, headers: { location } })
 const streamed =
   (code: number, message: string) =>
   ({ id }: Message) =>
@@ -151,6 +152,8 @@ const REFUSALS: readonly (readonly [string, (asked: Message) => Response, boolea
   ["400, -32600 with an id", failure(-32600, "Invalid Request: Session not found", { status: 400 }), true],
   ["400, text", plain(400, "no such thing"), true],
   ["401, text", plain(401, "Unauthorized: Session not found"), true],
+  ["302", redirect(302, "/login"), false],
+  ["307, another origin", redirect(307, "https://login.example/"), false],
   ["403, text", plain(403, "who are you?"), true],
   ["409, no text", plain(409, ""), true],
   ["410, no text", plain(410, ""), true],
