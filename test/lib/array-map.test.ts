@@ -37,3 +37,21 @@ test("entries may be removed while they are walked", () => {
   expect(map.entries().map(([key]) => map.take(key))).toEqual(["value 1", "value 2", "value 3"])
   expect(map.size).toBe(0)
 })
+
+test("an array map keeps its entries while thousands come and go", () => {
+  const known = new Map<number, string>()
+  const map = new ArrayMap<number, string>()
+  for (let key = 0; key < 3000; key++) {
+    known.set(key, `value ${key}`)
+    map.set(key, `value ${key}`)
+    // Mostly the oldest goes, sometimes a younger one.
+    const gone = [...known.keys()][key % 5 === 0 ? 3 : 0]
+    if (known.size <= 10 || gone === undefined) continue
+    expect(map.take(gone)).toBe(known.get(gone) as string)
+    known.delete(gone)
+    expect(map.entries()).toEqual([...known])
+    expect(map.get(gone)).toBeUndefined()
+    expect(map.get(key)).toBe(`value ${key}`)
+  }
+  expect(map.size).toBe(10)
+})
