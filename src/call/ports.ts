@@ -241,14 +241,17 @@ export type OwnTools = {
 }
 
 /** Returns what happens to the result of a tool call. Returns a promise only if code must be loaded first. */
-export type FitResults = (call: ClientCall, target: Target, route: Route) => ResultFit | Promise<ResultFit>
+export type FitResults = (call: ClientCall, target: Target) => ResultFit | Promise<ResultFit>
 
 /** What happens to the result of one tool call. */
-type ResultFit = {
+export type ResultFit = {
   /** Begins to store a large answer while it arrives; undefined if it passes whole. Absent if it may be sent while it arrives. */
   readonly store?: (() => AnswerStorage | undefined) | undefined
-  /** Returns the answer as the client receives it, from the one that arrived with `size` bytes. Rejects with a BackendError. */
-  fit(answer: Answer, size: number): Answering
+  /**
+   * Returns the answer as the client receives it, from the one that arrived over a route with `size` bytes. Rejects with a
+   * BackendError.
+   */
+  fit(answer: Answer, size: number, route: Route): Answering
   /** Drops what is stored incompletely. */
   close?(): Promise<void>
 }

@@ -188,7 +188,7 @@ async function callBackend(
   // A legacy backend has made no state, and svc's own state never comes this far.
   if (client.era === "modern" && peer.era === "legacy" && params.requestState !== undefined) throw foreignState()
   const caller = new RelayCaller(target, call)
-  const fitting = method === "tools/call" ? gateway.fitting?.(call, target, route) : undefined
+  const fitting = method === "tools/call" ? gateway.fitting?.(call, target) : undefined
   const result = fitting instanceof Promise ? await fitting : fitting
   let streamed: StreamedAnswer | undefined
   let stored: AnswerStorage | undefined
@@ -244,7 +244,7 @@ async function callBackend(
       if (finished.kind !== "done" || result === undefined) return count(answer)
       const size =
         stored !== undefined && outcome.kind === "message" ? outcome.size : (answer.sent ?? answer.frame.length)
-      const fitted = result.fit(answer, size)
+      const fitted = result.fit(answer, size, route)
       return count(fitted instanceof Promise ? await fitted : fitted)
     }
   } catch (error) {

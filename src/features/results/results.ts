@@ -4,7 +4,8 @@
  */
 
 import { appending } from "../../call/own-tools.ts"
-import type { FitResults, OwnTools } from "../../call/ports.ts"
+import type { FitResults, OwnTools, ResultFit } from "../../call/ports.ts"
+import type { Route } from "../../catalog/catalog.ts"
 import type { ResultBudget } from "../../config/result-budget.ts"
 import {
   budgetFor,
@@ -85,18 +86,19 @@ const MAX_WARNINGS = 1000
 function fittingResults(port: ResultsPort): FitResults {
   const { sizes } = port
   let storing: typeof import("./stored-answer.ts").storedAnswer | undefined
-  return (call, { spec }, route) => {
+  const count = (size: number, route: Route) => {
+    if (route.unlisted === undefined) sizes.record(route.id, route.name, size)
+  }
+  // The same for all calls: it runs for each.
+  const counted: ResultFit = {
+    fit(answer, size, route) {
+      count(size, route)
+      return answer
+    },
+  }
+  return (call, { spec }) => {
     const budget = budgetFor(call.client.scope, spec, port)
-    const count = (size: number) => {
-      if (route.unlisted === undefined) sizes.record(route.id, route.name, size)
-    }
-    if (budget === undefined)
-      return {
-        fit(answer, size) {
-          count(size)
-          return answer
-        },
-      }
+    if (budget === undefined) return counted
     const fitting = (begin: NonNullable<typeof storing>): ReturnType<FitResults> => {
       let stored: StoredAnswer | undefined
       return {
@@ -104,12 +106,13 @@ function fittingResults(port: ResultsPort): FitResults {
           stored = begin(call, port, spec.name, budget)
           return stored
         },
-        async fit(answer, size) {
-          count(size)
+        fit(answer, size, route) {
+          count(size, route)
           // The length alone shows that most answers fit.
           if (size <= budget || answer.code !== undefined) return answer
-          const { fitResult } = await import("./fit-result.ts")
-          return fitResult(answer, call, port, { spec }, route.name, budget, await stored?.taken())
+          return import("./fit-result.ts").then(async ({ fitResult }) =>
+            fitResult(answer, call, port, { spec }, route.name, budget, await stored?.taken()),
+          )
         },
         close: async () => stored?.abort(),
       }
