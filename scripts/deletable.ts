@@ -32,6 +32,7 @@ const FEATURES: Readonly<Record<string, readonly string[]>> = {
     "commands/client-commands.ts",
   ],
   doctor: ["cli/doctor.ts", "commands/remote-sign-in.ts"],
+  oauth: ["cli/auth-login.ts", "commands/remote-sign-in.ts"],
   rest: [],
 }
 

@@ -74,6 +74,22 @@ type ControlMethod = { readonly audited: boolean; readonly answer: AnswerControl
 const plain = (answer: AnswerControl): ControlMethod => ({ audited: false, answer })
 const audited = (answer: AnswerControl): ControlMethod => ({ audited: true, answer })
 
+/** Returns the methods of `svc auth`, which `answer` answers by their names. */
+function signInMethods(
+  answer: (deps: ControlDeps, name: string, params: Params) => unknown,
+): Readonly<Record<string, ControlMethod>> {
+  const named =
+    (name: string): AnswerControl =>
+    (deps, params) =>
+      answer(deps, name, params)
+  return {
+    ...Object.fromEntries(["auth.status", "auth.wait"].map((name) => [name, plain(named(name))])),
+    ...Object.fromEntries(
+      ["auth.begin", "auth.callback", "auth.finish", "auth.logout"].map((name) => [name, audited(named(name))]),
+    ),
+  }
+}
+
 const METHODS: Readonly<Record<string, ControlMethod>> = {
   status: plain(statusHere),
   health: plain(({ runtime }, { level: wanted, path }) => {
@@ -144,16 +160,12 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
     void delay(systemClock, 0).then(() => interrupt("svc stop"))
     return { pid: process.pid }
   }),
+  ...signInMethods(({ runtime }, name, params) => answerOAuthControl(oauthControlDeps(runtime), name, params)),
 }
 
 function methodNamed(name: string): ControlMethod {
   const method = Object.hasOwn(METHODS, name) ? METHODS[name] : undefined
   if (method !== undefined) return method
-  if (name.startsWith("auth."))
-    return {
-      audited: name !== "auth.status" && name !== "auth.wait",
-      answer: ({ runtime }, params) => answerOAuthControl(oauthControlDeps(runtime), name, params),
-    }
   return audited(() => {
     throw new RequestError(
       "unknown_method",

@@ -77,7 +77,8 @@ export type OpenDeps = {
   openChild(launch: StdioLaunch, events: TransportEvents, spec: ServerSpec): ClientTransport | Promise<ClientTransport>
   /** Opens a client for the requests to one remote server. */
   openClient(url: string): Required<Pick<RemoteDeps, "fetch" | "close">>
-  credentials(spec: ServerSpec, launch: RemoteLaunch): Credentials | undefined
+  /** Returns what signs requests to a remote server; without it, svc sends only the configured headers. */
+  credentials?(spec: ServerSpec, launch: RemoteLaunch): Credentials | undefined
   readonly ids: RequestIds
   readonly clock: Clock
   readonly log: Log
@@ -219,7 +220,7 @@ export class ConnectionAttempt {
     const events = this.transportEvents()
     if (launch.transport === "stdio") return deps.openChild(launch, events, spec)
     const { clock, ids, limit } = deps
-    const credentials = deps.credentials(spec, launch)
+    const credentials = deps.credentials?.(spec, launch)
     this.credentials = credentials
     const client = deps.openClient(launch.url)
     const remote: RemoteDeps = {

@@ -29,7 +29,7 @@ export const doctor: CommandDef = {
     const asJson = args.json === true
     // A missing file is a finding, not an error.
     const context = openContext(args, "allowed")
-    const checks = checksWith([clientsCheck], remoteSignIn)
+    const checks = checksWith({ checks: [clientsCheck], signIn: remoteSignIn })
     const installation = await readInstallation(context, systemClock)
     const onslow = (subject: string) => (asJson ? undefined : say(`still checking ${subject} …`))
     const found = await diagnose(installation, checks, onslow)

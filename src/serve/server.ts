@@ -50,8 +50,12 @@ const MIDDLEWARE_ORDER = [
   "serverCards",
 ] as const
 
-/** The middleware by name; undefined if it is turned off. */
-export type MiddlewareTable = { readonly [name in (typeof MIDDLEWARE_ORDER)[number]]: Middleware | undefined }
+type MiddlewareName = (typeof MIDDLEWARE_ORDER)[number]
+
+/** The middleware by name; undefined if it is turned off. That of a feature may be missing. */
+export type MiddlewareTable = {
+  readonly [name in Exclude<MiddlewareName, "oauthCallback">]: Middleware | undefined
+} & { readonly oauthCallback?: Middleware | undefined }
 
 export type ServerOptions = {
   readonly address: { readonly hostname: string; readonly port: number } | { readonly unix: string }

@@ -54,8 +54,11 @@ export async function diagnose(
     .map((finding) => ({ ...finding, what: maskKnown(finding.what) }))
 }
 
-/** Returns the checks in the order of their findings. `others` are those of other features; without `signIn`, svc signs in nowhere. */
-export function checksWith(others: readonly DoctorCheck[], signIn?: SignIn): readonly DoctorCheck[] {
+/** What other features add: checks of their own, and the sign-in to remote servers, without which svc signs in nowhere. */
+type Additions = { readonly checks: readonly DoctorCheck[]; readonly signIn?: SignIn }
+
+/** Returns the checks in the order of their findings. */
+export function checksWith({ checks, signIn }: Additions): readonly DoctorCheck[] {
   return [
     { id: "configuration", subject: "the configuration", run: checkConfiguration },
     { id: "limits", subject: "the limits of clients", run: checkLimits },
@@ -66,7 +69,7 @@ export function checksWith(others: readonly DoctorCheck[], signIn?: SignIn): rea
     { id: "shared-state", subject: "the shared state of the cluster", run: checkSharedState },
     { id: "port", subject: "the port", run: checkPort },
     { id: "permissions", subject: "the permissions of files", run: checkPermissions },
-    ...others,
+    ...checks,
     { id: "leftovers", subject: "the files of earlier processes", run: checkLeftovers },
     { id: "version", subject: "the version of the running svc", run: checkVersion },
   ]

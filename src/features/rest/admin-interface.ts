@@ -33,11 +33,11 @@ type AdminDeps = Pick<
 > & {
   readonly sessions: { all(): Iterable<Session> }
   /** Starts the sign-in to a remote server. */
-  authorize(spec: ServerSpec): ReturnType<RestPorts["authorize"]>
+  authorize?(spec: ServerSpec): ReturnType<RestPorts["authorize"]>
   /** Counts the logins of an address on all replicas; undefined for a single svc. */
   readonly countLogins: CountShared | undefined
   /** Returns the function that logs people in at the issuer. */
-  issuerClient(): Promise<BeginLogin>
+  issuerClient?(): Promise<BeginLogin>
 }
 
 /** The options of `svc serve` that REST follows. */
@@ -140,7 +140,7 @@ export class AdminInterface {
     const { authIssuer = "", authAudience: audience } = this.options
     const [{ createIssuerLogin }, authorize] = await Promise.all([
       import("./issuer-login.ts"),
-      this.deps.issuerClient(),
+      (this.deps.issuerClient ?? refuseSignIn)(),
     ])
     const base = () => (this.connection?.endpoint ?? "").replace(/\/mcp$/, "")
     return createIssuerLogin({ issuer: authIssuer, audience, clock: systemClock, authorize, newSecret, base })
@@ -163,7 +163,7 @@ export class AdminInterface {
       endpoint,
       sessions: () => deps.sessions.all(),
       runTool: (tool, args, agreed, signal) => run({ tool, arguments: args, agreed }, signal),
-      authorize: async (name) => deps.authorize(find(name)),
+      authorize: async (name) => (deps.authorize ?? refuseSignIn)(find(name)),
       follow,
       editPresets: (change) => editPresets(paths, change, systemClock),
     }
@@ -177,3 +177,7 @@ const PAGE_PATH = /^\/admin(?:\/(?!login$)|$)/
 
 /** Returns 256 random bits. */
 const newSecret = (): string => randomText(32)
+
+const refuseSignIn = async (): Promise<never> => {
+  throw new UnavailableError("this svc was built without sign-in to remote servers")
+}
