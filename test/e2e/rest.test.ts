@@ -297,6 +297,22 @@ describe("changes", () => {
     expect(called.body.result).toEqual({ content: [{ type: "text", text: "Echo: x" }] })
   })
 
+  test("many changes of tools leave time for other requests [rest:descriptions]", async () => {
+    const change = (disabled: boolean) =>
+      Array.from({ length: 600 }, (_, at) => ({ server: "demo", tool: `none${at}`, disabled }))
+    let answered = 0
+    let isDone = false
+    const changing = api("PATCH", "/tools", { changes: change(true) }).finally(() => {
+      isDone = true
+    })
+    while (!isDone) {
+      expect((await api("GET", "/presets")).status).toBe(200)
+      answered++
+    }
+    expect([(await changing).status, answered > 20]).toEqual([200, true])
+    expect((await api("PATCH", "/tools", { changes: change(false) })).status).toBe(200)
+  })
+
   test("hiding the last tool answers 409 unless it is confirmed [rest:zero-tools]", async () => {
     const before = written()
     const all = names((await api("GET", "/tools?server=demo&limit=1000")).body).map((name) =>

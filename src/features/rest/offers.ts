@@ -4,6 +4,7 @@ import { viewOf } from "../../catalog/catalog.ts"
 import { qualify } from "../../catalog/name.ts"
 import { type Edit, setToolDescription, setToolDisabled } from "../../config/edit.ts"
 import { isCalled } from "../../config/server-spec.ts"
+import { type Clock, delay } from "../../lib/clock.ts"
 import { RequestError, statusOfFault, UnavailableError } from "../../lib/errors.ts"
 import { unknownNameError } from "../../lib/nearest.ts"
 import { type OfferedTool, offeredTools } from "../../report/offered-tools.ts"
@@ -83,10 +84,12 @@ const edit = defineEndpoint({
   async run({ ports, body }) {
     const { editor } = ports
     const whole: Edit = (text) => body.changes.reduce((changed, one) => editOf(changed, one)(changed), text)
+    const before = editor.read().config
+    const after = await changedInTurns(before, body.changes, ports.clock)
     let warnings: readonly string[] = []
     let isChanged = false
     const { done, reloaded } = await editor.change((written) => {
-      const next = { ...written, config: whole(written.config) }
+      const next = { ...written, config: written.config === before ? after : whole(written.config) }
       const names = new Set(body.changes.map(({ server }) => resolveServerName(written.config, server)))
       const servers = [...names].map((name) => [name, writtenServer(next.config, name)] as const)
       requireTools(ports, servers, body.confirmZeroTools)
@@ -260,6 +263,23 @@ function invocationProblem({ message, status, retryAfter }: InvocationOutcome & 
 }
 
 const CALLER_FAULTS = ["not_found", "invalid_params", "too_many"] as const
+
+/** The most changes in one turn: each parses the text. */
+const CHANGES_PER_TURN = 8
+
+/** Returns a text with changes of tools; other requests are served meanwhile. */
+async function changedInTurns(
+  text: string,
+  changes: readonly z.output<typeof change>[],
+  clock: Clock,
+): Promise<string> {
+  let changed = text
+  for (const [at, one] of changes.entries()) {
+    changed = editOf(changed, one)(changed)
+    if (at % CHANGES_PER_TURN === CHANGES_PER_TURN - 1) await delay(clock, 0)
+  }
+  return changed
+}
 
 function editOf(text: string, { server, tool, disabled, description }: z.output<typeof change>): Edit {
   const name = resolveServerName(text, server)
