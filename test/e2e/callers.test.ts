@@ -55,7 +55,7 @@ test.concurrent("questions of parallel calls of one client are asked, those of c
   const held = await own("ask", "first")
   const refused = await Promise.all(others.map((other) => other("ask", "second")))
   for (const { content } of refused)
-    expect(content?.[0]?.text).toMatch(/several clients.*call in turn.*clients of 2026-07-28 have no session/)
+    expect(content?.[0]?.text).toMatch(/several clients.*one after the other.*clients of 2026-07-28 have no session/)
   await own("ask", "first", answersTo(held))
 }, 90_000)
 
