@@ -12,6 +12,7 @@
  *     that it was not executed (session-refusal.ts).
  */
 import { REPLICA_HEADER, type RemoteLaunch } from "../config/server-spec.ts"
+import { ArrayMap } from "../lib/array-map.ts"
 import { Backoff } from "../lib/backoff.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
 import { delay } from "../lib/clock.ts"
@@ -67,7 +68,7 @@ export class StreamableHttpTransport implements ClientTransport {
   readonly pid = undefined
   readonly buffered = 0
   /** The controllers that abort the requests in flight. */
-  private readonly requests = new Map<number, AbortController>()
+  private readonly requests = new ArrayMap<number, AbortController>()
   private readonly stopped = new AbortController()
   /** The `Mcp-Session-Id` that the server assigned. */
   private session: string | undefined
@@ -109,8 +110,7 @@ export class StreamableHttpTransport implements ClientTransport {
   }
 
   abandon(number: number): void {
-    const controller = this.requests.get(number)
-    this.requests.delete(number)
+    const controller = this.requests.take(number)
     // Closing the stream cancels a modern request; a legacy server needs a notification.
     if (this.negotiated?.era !== "modern" && controller !== undefined) {
       const id = JSON.stringify(this.deps.ids.text(number))
@@ -285,7 +285,7 @@ export class StreamableHttpTransport implements ClientTransport {
     } catch (error) {
       if (!controller.signal.aborted) this.failed(about, error)
     } finally {
-      if (number !== undefined) this.requests.delete(number)
+      if (number !== undefined) this.requests.take(number)
     }
   }
 
