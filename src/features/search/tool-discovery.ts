@@ -108,7 +108,7 @@ const MAX_NAMES = 50
 /** The most queries of one search, and their characters. */
 const MAX_QUERIES = 1000
 const MAX_QUERY = 2000
-/** The most names of servers in one search. */
+/** The most names of servers in one search, and of tools that are compared in one description. */
 const MAX_WANTED = 1000
 /** The most unknown names of one call that get suggestions, which are expensive to find. */
 const MAX_SUGGESTED = 5
@@ -276,9 +276,10 @@ async function describeTools(
   open: OpenFinder,
 ): Promise<Text> {
   if (names.length === 0) return { text: 'names is missing: {"names": ["<tool>", …]}', isError: true }
-  const wanted = [...new Set(names)]
+  // Names that are left out anyway are not compared.
+  const wanted = [...new Set(names.slice(0, MAX_WANTED))]
   const lines: string[] = []
-  const left = wanted.slice(MAX_NAMES)
+  const left = [...wanted.slice(MAX_NAMES), ...names.slice(MAX_WANTED)]
   let length = 0
   let unknown = 0
   for (const name of wanted.slice(0, MAX_NAMES)) {
