@@ -139,6 +139,8 @@ export async function negotiate(connection: Connection, options: NegotiateOption
   if (isFromModern(first.error)) throw first.error
   if (saysNothingLasting(first.error)) options.ondoubt?.()
   return initialize(connection, options).catch((error: unknown) => {
+    // A modern server that asks for a sign-in refuses `initialize` for another reason.
+    if (first.error instanceof UnauthorizedError && refusesEra(error)) throw first.error
     throw withAdvice(connection, error, first.error)
   })
 }

@@ -390,6 +390,14 @@ test("a server at which nothing listens is not asked twice within an attempt", a
   expect(counts.initialize).toBeUndefined()
 })
 
+test.each([400, 404, 405])(
+  "a 401 to the probe and %d to initialize require authorization [protocol:mode:unclean]",
+  async (status) => {
+    const { open } = remote({ "server/discover": 401, initialize: status }, AUTO)
+    await expect(open()).rejects.toBeInstanceOf(UnauthorizedError)
+  },
+)
+
 test("a 401 to probe and initialize requires authorization [protocol:mode:unclean]", async () => {
   const { open } = remote({ "server/discover": 401, initialize: 401 }, AUTO)
   expect(await open().catch((error: unknown) => error)).toBeInstanceOf(UnauthorizedError)
