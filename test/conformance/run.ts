@@ -38,6 +38,12 @@ const argument = (name: string) => {
   const at = process.argv.indexOf(name)
   return at < 0 ? undefined : process.argv[at + 1]
 }
+/**
+ * The scenario whose outcome at a shared legacy server changes with the calls that other scenarios leave open, because svc holds
+ * the server's question meanwhile. It counts as failed, which differences.ts explains.
+ */
+const UNSTEADY = "input-required-result-capability-check"
+
 const all = process.argv.includes("--all")
 const only = argument("--only")
 const jobs = Number(argument("--jobs") ?? 2)
@@ -226,6 +232,7 @@ async function measure(
     for (const [name, passes] of await serverOutcome(url, row.revision, [scenario], { alias, scenario }))
       outcome.set(name, passes)
   }
+  outcome.set(UNSTEADY, false)
   return outcome
 }
 
