@@ -139,9 +139,7 @@ export async function negotiate(connection: Connection, options: NegotiateOption
   if (isFromModern(first.error)) throw first.error
   if (saysNothingLasting(first.error)) options.ondoubt?.()
   return initialize(connection, options).catch((error: unknown) => {
-    // A modern server that asks for a sign-in refuses `initialize` for another reason.
-    if (first.error instanceof UnauthorizedError && refusesEra(error)) throw first.error
-    throw withAdvice(connection, error, first.error)
+    throw wantsSignIn(first.error, error) ? first.error : withAdvice(connection, error, first.error)
   })
 }
 
@@ -261,7 +259,9 @@ function firstOf(
 /** Sends `initialize` to a server that has not answered the probe: a legacy server may ignore it. A late answer still counts. */
 async function eitherOf(probe: Promise<Peer>, connection: Connection, options: NegotiateOptions): Promise<Peer> {
   const first = await Promise.any([probe, initialize(connection, options)]).catch((error: unknown) => {
-    throw error instanceof AggregateError ? error.errors.at(-1) : error
+    if (!(error instanceof AggregateError)) throw error
+    const [asked, refused] = error.errors
+    throw wantsSignIn(asked, refused) ? asked : refused
   })
   if (first.era === "modern") return first
   // A slow server of both eras answers both at about the same time.
@@ -282,6 +282,10 @@ async function eitherOf(probe: Promise<Peer>, connection: Connection, options: N
 const saysNothingLasting = (error: unknown): boolean =>
   (error instanceof PeerError && error.code === RPC_CODE.internalError) ||
   (error instanceof HttpStatusError && error.status >= 500)
+
+/** Whether a modern server asked for a sign-in at the probe: it refuses `initialize` for another reason. */
+const wantsSignIn = (probe: unknown, initialize: unknown): boolean =>
+  probe instanceof UnauthorizedError && refusesEra(initialize)
 
 /** Adds advice to the failure of an `initialize` without an answer: the probe may have broken the server. */
 function withAdvice({ server }: Connection, error: unknown, probe: unknown): unknown {

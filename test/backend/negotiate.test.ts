@@ -97,6 +97,17 @@ describe("negotiation", () => {
     expect(await negotiate(connection, { ...options, probeTimeout: 1 })).toMatchObject({ era: "modern" })
   })
 
+  test("a 401 to a slow probe counts for more than the refusal of initialize [protocol:mode:unclean]", async () => {
+    const { connection } = connect(({ method }) => {
+      if (method !== "initialize") return undefined
+      // The probe is the first request.
+      queueMicrotask(() => connection.fail(1, new UnauthorizedError("401")))
+      return unknown
+    })
+    const negotiating = negotiate(connection, { ...options, probeTimeout: 1 })
+    expect(await negotiating.catch((error: unknown) => error)).toBeInstanceOf(UnauthorizedError)
+  })
+
   test("a remembered era skips the probe, unless the server no longer speaks it", async () => {
     const { connection, asked } = connect(legacy)
     await negotiate(connection, { ...options, remembered: "legacy" })
