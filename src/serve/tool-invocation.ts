@@ -12,9 +12,9 @@ import { HTTP_STATUS, RequestError, RPC_CODE, statusOfFault } from "../lib/error
 import { parseExact } from "../lib/json.ts"
 import { dispatch } from "../session/dispatch.ts"
 import { LEGACY_VERSIONS } from "../wire/era.ts"
-import { textOf } from "../wire/frame.ts"
+import { resultIn, textOf } from "../wire/frame.ts"
 import { isObject, type Params, type Request } from "../wire/message.ts"
-import { errorResponse, jsonResponse, retryHeaders } from "./respond.ts"
+import { errorResponse, JSON_HEADERS, jsonResponse, retryHeaders } from "./respond.ts"
 
 export type ToolInvocation = { readonly tool: unknown; readonly arguments: unknown }
 
@@ -33,7 +33,7 @@ export async function serveToolInvocation(
   if (typeof tool !== "string") return refuse("tool must be the name of a tool")
   if (!isObject(args)) return refuse("arguments must be an object")
   const outcome = await invokeTool(tool, args, caller, gateway)
-  if (outcome.kind === "result") return jsonResponse({ result: outcome.result })
+  if (outcome.kind === "result") return resultResponse(outcome.result, {})
   const { code, message, status, retryAfter } = outcome
   return jsonResponse({ error: { code, message } }, status, retryHeaders(retryAfter))
 }
@@ -45,9 +45,9 @@ export type InvocationCaller = {
   readonly address?: string | undefined
 }
 
-/** How a call without the envelope of JSON-RPC ended: with a tool's result, or an error and its HTTP status. */
+/** How a call without the envelope of JSON-RPC ended: with a tool's result as JSON, or an error and its HTTP status. */
 export type InvocationOutcome =
-  | { readonly kind: "result"; readonly result: unknown }
+  | { readonly kind: "result"; readonly result: Uint8Array }
   | {
       readonly kind: "error"
       readonly code: unknown
@@ -77,12 +77,21 @@ export async function invokeTool(
   const call: ClientCall = { request, client, exchange, gateway, address }
   const answer = await dispatch(call)
   signal.removeEventListener("abort", abort)
+  const found = answer.code === undefined ? resultIn(answer.frame) : undefined
+  if (found !== undefined) return { kind: "result", result: found }
   const { result, error } = parseExact(textOf(answer.frame)) as Params
-  if (answer.code === undefined) return { kind: "result", result }
   const message = isObject(error) ? error.message : textOfResult(result)
   const code = isObject(error) ? error.code : answer.code
   const status = gateway.directory.stopping ? HTTP_STATUS.unavailable : statusOf(answer, isKnown(call))
   return { kind: "error", code, message, status, retryAfter: answer.retryAfter }
+}
+
+/** Returns the response with a result, unparsed because it may be large, and with further members. */
+export function resultResponse(result: Uint8Array, members: Params): Response {
+  const rest = Object.entries(members).map(([name, value]) => `,${JSON.stringify(name)}:${JSON.stringify(value)}`)
+  return new Response(Buffer.concat([Buffer.from('{"result":'), result, Buffer.from(`${rest.join("")}}`)]), {
+    headers: JSON_HEADERS,
+  })
 }
 
 // ---

@@ -11,7 +11,7 @@
  *  2. Any other shape is parsed (the slow path), which rejects the same frames. Both paths produce the same JSON.
  */
 import { complexityOf, MAX_DEPTH, parseExact } from "../lib/json.ts"
-import { elementsOf, endOfValue, memberNamesOf, skipSpace } from "./grammar.ts"
+import { elementsOf, endOfValue, memberNamesOf, membersOf, skipSpace } from "./grammar.ts"
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
@@ -241,6 +241,14 @@ export function parseFrame(frame: Uint8Array): unknown {
 export function parseRelayed(frame: Uint8Array | string): unknown {
   const text = frame.length > MAX_PARSED ? undefined : textOf(frame)
   return text === undefined || complexityOf(text) !== undefined ? undefined : parseExact(text)
+}
+
+/** Returns the bytes of the result in a response, which must be valid; undefined if it has none. */
+export function resultIn(frame: Uint8Array | string): Uint8Array | undefined {
+  const bytes = typeof frame === "string" ? encode(frame) : frame
+  for (const { name, start, end } of membersOf(bytes, startOf(bytes)))
+    if (JSON.parse(decode(name)) === "result") return bytes.subarray(start, end)
+  return undefined
 }
 
 /**

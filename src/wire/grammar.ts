@@ -74,8 +74,8 @@ export function* memberNamesOf(bytes: Uint8Array, at: number): Generator<Uint8Ar
   for (const { name } of membersOf(bytes, at)) yield name
 }
 
-/** Yields the members of the object at `at`: the name as written, and the byte range of the value. */
-function* membersOf(
+/** Yields the members of the object at `at`, which must be valid JSON: the name as written, and the byte range of the value. */
+export function* membersOf(
   bytes: Uint8Array,
   at: number,
 ): Generator<{ readonly name: Uint8Array; readonly start: number; readonly end: number }> {

@@ -17,6 +17,8 @@ type Turns = {
   /** Posts an MCP request of a method with parameters as JSON text. Resolves with the text of the answer. */
   rpc(params: string, method?: string, path?: string): Promise<string>
   get(path: string): Promise<string>
+  /** Calls a tool without the envelope of JSON-RPC. Resolves with the text of the answer. */
+  invoke(tool: string): Promise<string>
   /** Runs a command of svc. Resolves with what it prints. */
   command(...args: readonly string[]): Promise<string>
   /** Calls a tool, and resolves with the id of its stored result. */
@@ -89,6 +91,7 @@ const INPUTS: Readonly<Record<string, (svc: Turns) => Promise<unknown>>> = {
   "95,000 numbers that are kept as written": ({ rpc }) =>
     rpc(`{"name":"hostile_svc_letters","arguments":{"a":[${"1.0,".repeat(95_000)}1]}}`),
   "an error of 15 MB of objects": ({ rpc }) => rpc('{"name":"hostile_svc_fail","arguments":{}}'),
+  "a result of 60 MB of objects for a script": ({ invoke }) => invoke("hostile_svc_objects"),
   "a batch of 100 requests of 40 KB": ({ rpc }) =>
     rpc(JSON.stringify(Array(100).fill({ a: "x".repeat(40_000) })), "ping"),
   "the changes of 100 definitions of 9,000 lines": ({ command }) =>
@@ -136,6 +139,11 @@ export async function measureTurns(
       await fetch(`${base}${path}`, { method: "POST", headers, body, signal: AbortSignal.timeout(INPUT_MS) })
     ).text()
   }
+  const invoke = async (tool: string) => {
+    const headers = { "content-type": "application/json" }
+    const signal = AbortSignal.timeout(INPUT_MS)
+    return (await fetch(`${base}/mcp`, { method: "POST", headers, body: JSON.stringify({ tool }), signal })).text()
+  }
   const command = (...args: readonly string[]) =>
     new Response(
       Bun.spawn({ cmd: [SVC, ...args, "--config-dir", svc.folder], env: { HOME: svc.folder } }).stdout,
@@ -164,7 +172,7 @@ export async function measureTurns(
   for (const [name, run] of Object.entries(INPUTS)) {
     if (!name.includes(wanted)) continue
     const begun = performance.now()
-    await run({ rpc, get, command, stored }).catch(() => undefined)
+    await run({ rpc, get, invoke, command, stored }).catch(() => undefined)
     prober.stdin.write("\n")
     prober.stdin.flush()
     const gap = Number((await gaps.next()).value)

@@ -7,6 +7,7 @@ import {
   messagesIn,
   parseFrame,
   repeatsMember,
+  resultIn,
   withResponseId,
 } from "../../src/wire/frame.ts"
 
@@ -149,6 +150,27 @@ test("a repeated member of the envelope is found in any spelling, and no other m
     ["7", false],
   ] as const)
     expect([text, repeatsMember(encode(text))]).toEqual([text, repeats])
+})
+
+test("the result of a response keeps its bytes, wherever it stands and however its name is written", () => {
+  fc.assert(
+    fc.property(
+      fc.json({ maxDepth: 4 }),
+      fc.dictionary(fc.string({ minLength: 1 }), fc.jsonValue()),
+      fc.constantFrom('"result"', '"\\u0072esult"'),
+      fc.constantFrom("", " ", "\n\t"),
+      (result, others, name, space) => {
+        delete others.result
+        const members = Object.entries(others).map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`)
+        for (let at = 0; at <= members.length; at++) {
+          const written = members.toSpliced(at, 0, `${name}${space}:${space}${result}${space}`)
+          const found = resultIn(encode(`${space}{${space}${written.join(`,${space}`)}}`))
+          expect(found && decode(found)).toBe(result)
+        }
+      },
+    ),
+  )
+  expect(resultIn('{"jsonrpc":"2.0","id":1,"error":{"code":1,"result":{}}}')).toBeUndefined()
 })
 
 test("the messages of a batch keep their bytes", () => {

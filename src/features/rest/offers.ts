@@ -6,11 +6,13 @@ import { type Edit, setToolDescription, setToolDisabled } from "../../config/edi
 import { isCalled } from "../../config/server-spec.ts"
 import { type Clock, delay } from "../../lib/clock.ts"
 import { RequestError, statusOfFault, UnavailableError } from "../../lib/errors.ts"
+import { parseExact } from "../../lib/json.ts"
 import { unknownNameError } from "../../lib/nearest.ts"
 import { type OfferedTool, offeredTools } from "../../report/offered-tools.ts"
 import { worstOf } from "../../report/status.ts"
 import { errorResponse } from "../../serve/respond.ts"
 import { type InvocationOutcome, invokeTool } from "../../serve/tool-invocation.ts"
+import { decode } from "../../wire/frame.ts"
 import { isObject } from "../../wire/message.ts"
 import { reloadReport, reloadSchema } from "../tools/apply-change.ts"
 import { resolveServerName, validateChange, writtenServer } from "../tools/plan-change.ts"
@@ -115,9 +117,9 @@ const call = defineEndpoint({
     const started = ports.clock.now()
     const caller = { scope: ports.scopeOf(""), principal: principal.name, signal: request.signal }
     const outcome = await invokeTool(params.name ?? "", body.arguments, caller, ports.gateway)
-    if (outcome.kind === "result")
-      return { result: isObject(outcome.result) ? outcome.result : {}, ms: ports.clock.now() - started }
-    return invocationProblem(outcome)
+    if (outcome.kind !== "result") return invocationProblem(outcome)
+    const result = parseExact(decode(outcome.result))
+    return { result: isObject(result) ? result : {}, ms: ports.clock.now() - started }
   },
 })
 

@@ -12,7 +12,7 @@ import { stateOf } from "../../report/server-state.ts"
 import { readJson } from "../../serve/request-body.ts"
 import { errorResponse, jsonResponse, retryHeaders } from "../../serve/respond.ts"
 import type { ApiRequest } from "../../serve/server.ts"
-import { invokeTool } from "../../serve/tool-invocation.ts"
+import { invokeTool, resultResponse } from "../../serve/tool-invocation.ts"
 import { aggregateInstructionsFor } from "../../session/server-capabilities.ts"
 import { isObject, type Params } from "../../wire/message.ts"
 import type { RestPorts } from "./endpoint.ts"
@@ -115,7 +115,7 @@ async function invoke(rest: ApiRequest, ports: RestPorts, maxBody: number): Prom
     throw new RequestError("not_found", `${server.name} offers no tool named ${name.slice(0, MAX_NAME)}`)
   const caller = { scope, principal: principal.name, signal: request.signal }
   const outcome = await invokeTool(qualified ?? `${server.slug}_svc_${name}`, args, caller, ports.gateway)
-  if (outcome.kind === "result") return jsonResponse({ result: outcome.result, server: server.name, tool: name })
+  if (outcome.kind === "result") return resultResponse(outcome.result, { server: server.name, tool: name })
   const { message, status, retryAfter } = outcome
   const isDown = ports.agent.find(server.name).every(({ published }) => published === undefined)
   const shown = isDown ? HTTP_STATUS.unavailable : status
