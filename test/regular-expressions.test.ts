@@ -25,10 +25,6 @@ const EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
     String.raw`/^'((?:\\'|[^'])*)'[^\S\n]*(?:#.*)?(?:\n|$)/`,
     "/^`((?:\\\\`|[^`])*)`[^\\S\\n]*(?:#.*)?(?:\\n|$)/",
   ],
-  "a text that ends with }, which ends each search for one": [
-    String.raw`/(\$?\$\{(?:env:)?(?:[A-Za-z_]\w*|(?:input|command):[^}]*)(?::-[^}]*)?\})|\$(?=[$A-Za-z_])/g`,
-    String.raw`/\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*|(?:input|command):[^}]*)(?::-([^}]*))?\})/g`,
-  ],
   "a text that svc has written": [
     String.raw`/(?:refers to|names) ([A-Za-z_]\w*), which is not set/`,
     "/, [a-z]+ '.*'$/s",

@@ -523,6 +523,21 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "Cursor and VS Code write it in this form, and svc reads their files unchanged",
   },
+  "env:substitute:nested": {
+    says: "a default may contain references, which count only where the default is used",
+    from: "choice",
+    why: "as in a shell: half a default would become part of a path",
+  },
+  "env:substitute:own": {
+    says: "a name in the server's own env is replaced by that value in its other settings, and in env itself if it is set nowhere else",
+    from: "choice",
+    why: "guides of servers write a key once in env and refer to it in args",
+  },
+  "env:substitute:lookalike": {
+    says: "a ${…} that is no reference stays as written, with a warning that names its place",
+    from: "choice",
+    why: "a server would get text that its author meant as a variable",
+  },
   "env:substitute:places": {
     says: "references are replaced only in command, args, cwd, env values, url, header values and oauth",
     from: "Environment substitution",
@@ -545,6 +560,10 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "Environment substitution",
   },
   "env:dotenv:broken": { says: "a malformed .env is refused; svc keeps the last working environment", from: "Errors" },
+  "env:dotenv:control": {
+    says: "a .env with a control character other than a tab or a line break is malformed",
+    from: "Errors",
+  },
   "env:dotenv:unreadable": {
     says: "a .env that is not UTF-8 or cannot be read is refused, and the error names .env; svc keeps the last working environment",
     from: "Errors",

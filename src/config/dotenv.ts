@@ -34,7 +34,10 @@ export function parseDotenv(text: string, file: string): Readonly<Record<string,
           ? `the value of ${name} has no closing ${after[0]}`
           : `unexpected text after the closing ${after[0]} of ${name}`,
       )
-    values[name] = quote === undefined ? value.trim() : unquoted(value, after[0])
+    const text = quote === undefined ? value.trim() : unquoted(value, after[0])
+    // No process takes a NUL, and a terminal obeys the others.
+    if (CONTROL.test(text)) throw malformed(`the value of ${name} contains a control character`)
+    values[name] = text
     rest = after.slice(whole.length)
   }
   return values
@@ -74,6 +77,9 @@ function quoted(name: string, value: string): string {
   )
 }
 
+/** Control characters, except tabs and line breaks: keys in PEM form have several lines. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches them
+export const CONTROL = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/
 const HEAD = /^[^\S\n]*(?:export[^\S\n]+)?([A-Za-z_][A-Za-z0-9_.-]*)(?:[^\S\n]*=|:(?=\s))[^\S\n]*/
 const BARE = /^([^#\n]*)(?:#.*)?(?:\n|$)/
 /** An escaped quote closes the value only if no other quote does. */

@@ -8,7 +8,7 @@ import { isSecretName } from "../lib/secret-names.ts"
 import { isObject } from "../wire/message.ts"
 import { applyDefaults, type ValueOrigin } from "./defaults.ts"
 import type { Document } from "./document.ts"
-import { lookUpVariable } from "./environment.ts"
+import { lookUpVariable, schemeOf } from "./environment.ts"
 import { isSecretSetting } from "./oauth-settings.ts"
 import { builtInSettings, type HostEnvironment } from "./plan.ts"
 import type { DefaultsConfig, ServerConfig } from "./schema.ts"
@@ -16,11 +16,14 @@ import { readSections } from "./sections.ts"
 import { REMOTE_ONLY, STDIO_ONLY, SUBSTITUTED_KEYS, transportOf } from "./server-keys.ts"
 import { substitute } from "./substitution.ts"
 
+/** Where a value comes from. */
+type ValueSource = ValueOrigin | "env" | ".env" | "keychain" | "file" | "cmd"
+
 /** One effective value: a dotted key, its value with its type, and all of its sources. */
 export type EffectiveValue = {
   readonly key: string
   readonly value: unknown
-  readonly from: readonly (ValueOrigin | "env" | ".env")[]
+  readonly from: readonly ValueSource[]
   /** Set if the value has no effect: on this kind of server, or because another value overrides it. */
   readonly ignored?: true
 }
@@ -117,7 +120,7 @@ type Item = {
 }
 
 function rowOf({ key, name, value, from }: Item, world: HostEnvironment, showSecrets: boolean): EffectiveValue {
-  const row = (display: unknown, more: readonly ("env" | ".env")[] = []) => ({
+  const row = (display: unknown, more: readonly ValueSource[] = []) => ({
     key: name === undefined ? key : `${key}.${name}`,
     value: display,
     from: [...new Set([...from, ...more])],
@@ -130,12 +133,18 @@ function rowOf({ key, name, value, from }: Item, world: HostEnvironment, showSec
     return Array.isArray(value) ? values : values[0]
   }
   if (!SUBSTITUTED_KEYS.includes(key)) return row(value)
-  const sources: ("env" | ".env")[] = []
+  const sources: ValueSource[] = []
   const resolved = texts.map(
     (text) =>
       substitute(text, (variable) => {
+        const scheme = schemeOf(variable)
+        if (scheme !== undefined) {
+          sources.push(scheme)
+          // The reference says more than a mark, and has no secret.
+          return `\${${variable}}`
+        }
         const found = lookUpVariable(variable, world)
-        if (found === undefined) return undefined
+        if (found === undefined) return `\${${variable}}`
         sources.push(found.from)
         return showSecrets ? found.value : HIDDEN
       }).text,
@@ -146,7 +155,7 @@ function rowOf({ key, name, value, from }: Item, world: HostEnvironment, showSec
     const flag = /^--?\w/.test(texts[index - 1] ?? "") && isSecretName(texts[index - 1] ?? "")
     if (!secret && !flag) return mask(text)
     // Of a secret, only the scheme before a reference stays readable.
-    return /^(\w+ )?•••$/.test(text) ? text : HIDDEN
+    return /^(\w+ )?(•••|\$\{(?:keychain|file|cmd):[^}]*\})$/.test(text) ? text : HIDDEN
   })
   return row(typed(hidden), sources)
 }

@@ -37,8 +37,21 @@ const SAFE_WINDOWS = [
   "TMP",
 ] as const
 
+/** The value of a reference with a scheme, or why it has none: a clause that follows "refers to …, ". Shows no value. */
+type ResolvedReference = { readonly value: string } | { readonly problem: string }
+
 /** The sources that variables are looked up in. */
-export type EnvironmentSources = Pick<EnvironmentOptions, "platform" | "parent" | "dotenv">
+export type EnvironmentSources = Pick<EnvironmentOptions, "platform" | "parent" | "dotenv"> & {
+  /** Returns the value of a reference such as `keychain:NAME`. Without it, or if it returns undefined, the reference stays as written. */
+  readonly references?: ((reference: string) => ResolvedReference | undefined) | undefined
+}
+
+/** A reference that is resolved outside of the environment. */
+const RESOLVED = /^(keychain|file|cmd):/
+
+/** Where the value of a reference with a scheme comes from; undefined for the name of a variable. */
+export const schemeOf = (reference: string): "keychain" | "file" | "cmd" | undefined =>
+  RESOLVED.exec(reference)?.[1] as "keychain" | "file" | "cmd" | undefined
 
 /** Looks up a variable and its source: the parent's value wins over `.env`. Names ignore case on Windows. */
 export function lookUpVariable(

@@ -5,6 +5,7 @@
 
 import { posix, win32 } from "node:path"
 import type { Issue } from "../lib/errors.ts"
+import { mapStrings } from "../lib/json.ts"
 import { visible } from "../lib/log.ts"
 import { createRedactor } from "../lib/redact.ts"
 import { isSecretName } from "../lib/secret-names.ts"
@@ -12,13 +13,14 @@ import { isObject } from "../wire/message.ts"
 import { headerCredentials, urlCredentials } from "./credentials.ts"
 import { applyDefaults } from "./defaults.ts"
 import { type Document, issueAt, type Path } from "./document.ts"
-import { childEnvironment, type EnvironmentSources, idleFilterReason, lookUpVariable } from "./environment.ts"
+import { CONTROL } from "./dotenv.ts"
+import { childEnvironment, type EnvironmentSources, idleFilterReason, lookUpVariable, schemeOf } from "./environment.ts"
 import { isSecretSetting, settingsProblems } from "./oauth-settings.ts"
 import { type OwnService, selfProblem } from "./own-service.ts"
 import { parseResultBudget } from "./result-budget.ts"
 import type { DefaultsConfig, ServerConfig } from "./schema.ts"
 import { type NamedServer, readSections } from "./sections.ts"
-import { transportOf } from "./server-keys.ts"
+import { SUBSTITUTED_KEYS, transportOf } from "./server-keys.ts"
 import {
   type IdleServer,
   type Launch,
@@ -30,7 +32,7 @@ import {
   slugOf,
   type Tuning,
 } from "./server-spec.ts"
-import { substitute } from "./substitution.ts"
+import { foreignReferences, substitute } from "./substitution.ts"
 
 /** The inputs of a plan besides the documents. */
 export type HostEnvironment = EnvironmentSources & {
@@ -180,13 +182,36 @@ export function planServer(
   const { config } = applyDefaults(written, defaults, transport)
   const problems: string[] = []
   const secrets = new Set<string>()
+  const lookUp = (variable: string): string | undefined => {
+    const found = lookUpVariable(variable, world)?.value
+    if (found !== undefined && !isReadable(variable, found)) secrets.add(found)
+    return found
+  }
+  const resolved = (reference: string, where: string): string => {
+    const found = world.references?.(reference)
+    if (found === undefined) return `\${${reference}}`
+    if ("value" in found) secrets.add(found.value)
+    else problems.push(`${where} refers to \${${reference}}, ${found.problem}`)
+    return "value" in found ? found.value : ""
+  }
+  const own = isObject(config.env) ? config.env : {}
+  /** Looks up a name in the server's own `env`; within it, only if it is set nowhere else. `open`: the names that are being looked up. */
+  const lookUpOwn = (name: string, where: string, open: readonly string[]): string | undefined => {
+    const written = Object.hasOwn(own, name) && !open.includes(name) ? own[name] : undefined
+    if (written === undefined) return undefined
+    const { text, missing } = substitute(String(written), (inner) => lookUpAny(inner, where, [...open, name]))
+    return missing.length > 0 ? undefined : text
+  }
+  const lookUpAny = (name: string, where: string, open: readonly string[]): string | undefined => {
+    if (schemeOf(name) !== undefined) return resolved(name, where)
+    return open.length > 0
+      ? (lookUp(name) ?? lookUpOwn(name, where, open))
+      : (lookUpOwn(name, where, open) ?? lookUp(name))
+  }
   const resolve: Resolve = (text, where, refused = NUL) => {
-    const { text: value, missing } = substitute(text, (variable) => {
-      const found = lookUpVariable(variable, world)?.value
-      if (found !== undefined && !isReadable(variable, found)) secrets.add(found)
-      return found
-    })
-    for (const variable of missing) problems.push(`${where} refers to ${variable}${UNSET}`)
+    const variable = where.startsWith("env.") ? [where.slice(4)] : []
+    const { text: value, missing } = substitute(text, (name) => lookUpAny(name, where, variable))
+    for (const name of missing) problems.push(`${where} refers to ${name}${UNSET}`)
     for (const secret of urlCredentials(value)) secrets.add(secret)
     if (refused.test(value)) problems.push(`${where} contains a control character that is not allowed there`)
     return value
@@ -262,7 +287,7 @@ export function builtInSettings(
 
 // ---
 
-/** Returns warnings about settings that have no effect: `timeout` beside a default that wins, and filters that let nothing in. */
+/** Returns warnings about text that only looks like a reference, and settings that have no effect: `timeout` beside a default that wins, and filters that let nothing in. */
 function settingWarnings(
   document: Document,
   entries: readonly NamedServer[],
@@ -279,6 +304,16 @@ function settingWarnings(
   // Defaults that only exclude, or match nothing, may be useful to servers with patterns of their own.
   if (defaults.inheritParentEnv === false) warnIdleFilter(defaults, ["serverDefaults"])
   for (const { name, config, path } of entries) {
+    for (const key of SUBSTITUTED_KEYS)
+      mapStrings(config?.[key as keyof ServerConfig], (text, within) => {
+        for (const foreign of foreignReferences(text)) {
+          const place = `${key}${within.map((part) => (typeof part === "number" ? `[${part}]` : `.${part}`)).join("")}`
+          const shown = foreign === "${" ? `"\${" is` : `"${visible(foreign.slice(0, 60))}" is`
+          const message = `${place}: ${shown} no reference, and reaches the server as written; write \${NAME} or \${NAME:-default} for a variable, and $\${ for the text itself`
+          issues.push(issueAt(document, "warning", "reference", [...path, key, ...within], message, name))
+        }
+        return text
+      })
     for (const key of ["connectionTimeout", "requestTimeout"] as const) {
       if (config?.timeout === undefined || config[key] !== undefined || defaults[key] === undefined) continue
       const message = `timeout has no effect as ${key}: serverDefaults.${key} wins; write ${key} here`
@@ -344,9 +379,6 @@ type Resolve = (text: string, where: string, refused?: RegExp) => string
 
 const NUL = /\0/
 const BREAKS = /[\0\r\n]/
-/** Control characters, except tabs and line breaks: keys in PEM form have several lines. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches them
-const NOT_IN_ENV = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]/
 /** Characters outside of a field value (RFC 9110, 5.5). */
 const NOT_IN_HEADER = /[^\t\x20-\x7e\x80-\xff]/
 
@@ -386,7 +418,7 @@ function planChild(
   if (Array.isArray(config.env)) {
     for (const entry of config.env) {
       const at = entry.indexOf("=")
-      if (at >= 0) declare(entry.slice(0, at), resolve(entry.slice(at + 1), "env", NOT_IN_ENV))
+      if (at >= 0) declare(entry.slice(0, at), resolve(entry.slice(at + 1), "env", CONTROL))
       else {
         const found = lookUpVariable(entry, world)
         if (found === undefined) problems.push(`env names ${entry}${UNSET}`)
@@ -398,7 +430,7 @@ function planChild(
     }
   } else
     for (const [name, value] of Object.entries(config.env ?? {}))
-      declare(name, resolve(String(value), `env.${name}`, NOT_IN_ENV))
+      declare(name, resolve(String(value), `env.${name}`, CONTROL))
   const cwd = config.cwd === undefined ? undefined : absolute(resolve(config.cwd, "cwd"), world)
   const env = childEnvironment({
     platform: world.platform,

@@ -4,7 +4,7 @@ import { createRedactor } from "../lib/redact.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { headerCredentials, urlCredentials } from "./credentials.ts"
 import { type Document, issueAt } from "./document.ts"
-import { type EnvironmentSources, lookUpVariable } from "./environment.ts"
+import { type EnvironmentSources, lookUpVariable, schemeOf } from "./environment.ts"
 import { schemas } from "./lazy-schema.ts"
 import { substitute } from "./substitution.ts"
 
@@ -47,7 +47,12 @@ export function readRegistries(document: Document, sources: EnvironmentSources):
       url,
       headers: Object.fromEntries(
         Object.entries(headers).map(([header, value]) => {
-          const { text, missing } = substitute(value, (variable) => lookUpVariable(variable, sources)?.value)
+          const { text, missing } = substitute(value, (variable) => {
+            if (schemeOf(variable) === undefined) return lookUpVariable(variable, sources)?.value
+            const found = sources.references?.(variable) ?? { problem: "which only a running svc resolves" }
+            if ("problem" in found) throw problem(`registry ${name} refers to \${${variable}}, ${found.problem}`)
+            return found.value
+          })
           if (missing.length > 0) throw problem(`registry ${name} refers to ${missing.join(", ")}, which is not set`)
           return [header, text]
         }),

@@ -1,5 +1,6 @@
 /**
- * Substitutes variables in configured text: `$NAME`, `${NAME}`, and `${env:NAME}` as Cursor and VS Code write it.
+ * Substitutes references in configured text: `$NAME`, `${NAME}`, `${env:NAME}` as Cursor and VS Code write it, and those with a scheme,
+ * such as `${keychain:NAME}`.
  * spec: Environment substitution; choice: `$$`, `${NAME:-default}`.
  */
 export type Substituted = {
@@ -10,31 +11,47 @@ export type Substituted = {
   readonly values: readonly string[]
 }
 
-/** Replaces the references in `text` once: references in values stay. Any other `$` stays. */
+/** A reference as written: `name` is that of a variable, or `scheme:rest`. */
+type Reference = { readonly name: string; readonly fallback: string | undefined }
+
+/** A piece of a text. */
+export type TextPart =
+  /** `foreign`: it begins with a `${` that is no reference. */
+  | { readonly kind: "text"; readonly text: string; readonly foreign?: boolean }
+  /** `$$`, which stands for one `$`. */
+  | { readonly kind: "dollar" }
+  | ({ readonly kind: "reference"; readonly text: string } & Reference)
+
+/**
+ * Replaces the references in `text` once: references in values stay. Any other `$` stays. A default may contain references; they are
+ * looked up only where the default is used.
+ */
 export function substitute(text: string, lookup: (name: string) => string | undefined): Substituted {
   if (!text.includes("$")) return { text, missing: [], values: [] }
   const missing: string[] = []
   const values: string[] = []
-  const resolved = (name: string, fallback: string | undefined): string => {
+  const resolved = ({ name, fallback }: Reference, depth: number): string => {
     const found = lookup(name)
     // As in a shell, `:-` also stands in for an empty value.
-    const value = fallback !== undefined && (found === undefined || found === "") ? fallback : found
-    if (value === undefined) {
+    if (fallback !== undefined && (found === undefined || found === "")) return written(fallback, depth + 1)
+    if (found === undefined) {
       missing.push(name)
       return ""
     }
-    if (value !== "" && value !== fallback) values.push(value)
-    return value
+    if (found !== "" && found !== fallback) values.push(found)
+    return found
   }
-  const { closed, rest } = atLastBrace(text)
-  const replaced =
-    closed.replace(REFERENCE, (_whole, escaped?: string, bare?: string, braced?: string, fallback?: string) =>
-      escaped === undefined ? resolved(bare ?? braced ?? "", fallback) : "$",
-    ) +
-    rest.replace(BARE_REFERENCE, (_whole, escaped?: string, bare?: string) =>
-      escaped === undefined ? resolved(bare ?? "", undefined) : "$",
-    )
-  return { text: replaced, missing, values }
+  const textOf = (part: TextPart, depth: number): string => {
+    if (part.kind === "reference") return resolved(part, depth)
+    return part.kind === "dollar" ? "$" : part.text
+  }
+  const written = (inner: string, depth: number): string =>
+    depth > MAX_DEPTH
+      ? inner
+      : partsOf(inner)
+          .map((part) => textOf(part, depth))
+          .join("")
+  return { text: written(text, 0), missing, values }
 }
 
 /**
@@ -43,12 +60,23 @@ export function substitute(text: string, lookup: (name: string) => string | unde
  */
 export function escapeTyped(text: string): string {
   if (WHOLE_NAME.test(text)) return text
-  const { closed, rest } = atLastBrace(text)
-  return (
-    closed.replace(TYPED, (dollar, kept?: string) => (kept === undefined ? "$$" : dollar)) +
-    rest.replace(BARE_DOLLAR, () => "$$")
-  )
+  let at = 0
+  return partsOf(text)
+    .map((part) => {
+      const written = part.kind === "dollar" ? "$$" : part.text
+      at += written.length
+      if (part.kind === "text" || written.startsWith("${")) return written
+      if (part.kind === "reference") return `$${written}`
+      const next = text[at] ?? ""
+      if (next === "{") return written
+      return /[$A-Za-z_]/.test(next) ? "$$$$" : "$$$"
+    })
+    .join("")
 }
+
+/** Returns each `${…` of a text that is neither a reference nor escaped, up to its `}`: it stays as written. */
+export const foreignReferences = (text: string): readonly string[] =>
+  partsOf(text).flatMap((part) => (part.kind === "text" && part.foreign ? [part.text] : []))
 
 /** Returns the names of the variables that a text refers to. */
 export function referencesIn(text: string): readonly string[] {
@@ -60,23 +88,63 @@ export function referencesIn(text: string): readonly string[] {
   return names
 }
 
-// ---
-
-/** Cuts a text after its last `}`: in the rest, the search for the end of a reference would take quadratic time. */
-function atLastBrace(text: string): { readonly closed: string; readonly rest: string } {
-  const end = text.lastIndexOf("}") + 1
-  return { closed: text.slice(0, end), rest: text.slice(end) }
+/** Cuts a text into references and the text between them, in linear time. */
+export function partsOf(text: string): readonly TextPart[] {
+  const ends = bracesOf(text)
+  const parts: TextPart[] = []
+  let from = 0
+  const add = (part: TextPart, at: number, end: number) => {
+    if (at > from) parts.push({ kind: "text", text: text.slice(from, at) })
+    parts.push(part)
+    from = end
+  }
+  for (let at = text.indexOf("$"); at >= 0; at = text.indexOf("$", Math.max(from, at + 1))) {
+    const next = text[at + 1]
+    if (next === "$") add({ kind: "dollar" }, at, at + 2)
+    else if (next === "{") {
+      const end = ends.get(at)
+      if (end === undefined) continue
+      const inside = text.slice(at + 2, end)
+      const [, name, fallback] = INSIDE.exec(inside) ?? SCHEME.exec(inside) ?? []
+      const whole = text.slice(at, end + 1)
+      if (name !== undefined) add({ kind: "reference", text: whole, name, fallback }, at, end + 1)
+      // References within it are references.
+      else if (inside.includes("$")) add({ kind: "text", text: "${", foreign: true }, at, at + 2)
+      else add({ kind: "text", text: whole, foreign: true }, at, end + 1)
+    } else {
+      BARE.lastIndex = at + 1
+      const name = BARE.exec(text)?.[0]
+      if (name !== undefined)
+        add({ kind: "reference", text: `$${name}`, name, fallback: undefined }, at, at + 1 + name.length)
+    }
+  }
+  if (from < text.length) parts.push({ kind: "text", text: text.slice(from) })
+  return parts
 }
 
+// ---
+
+/** Defaults within defaults. */
+const MAX_DEPTH = 16
 const WHOLE_NAME = /^\$[A-Za-z_]\w*$/
-/** Matches `$${` and references in braces, which stay, and every other `$` that `substitute` would replace. */
-const TYPED = /(\$?\$\{(?:env:)?(?:[A-Za-z_]\w*|(?:input|command):[^}]*)(?::-[^}]*)?\})|\$(?=[$A-Za-z_])/g
+const BARE = /[A-Za-z_]\w*/y
+/** The inside of `${…}`. VS Code's prompts (`${input:…}`) count as missing, rather than reach a server literally. */
+const INSIDE = /^(?:env:)?([A-Za-z_]\w*)(?::-([\s\S]*))?$/
+const SCHEME = /^((?:input|command|keychain|file|cmd):[\s\S]+)$/
 
-/** The same in a text without `}`. */
-const BARE_DOLLAR = /\$(?=[$A-Za-z_])/g
-
-/** Matches VS Code's prompts (`${input:…}`) too: they count as missing, rather than reach a server literally. */
-const REFERENCE =
-  /\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*|(?:input|command):[^}]*)(?::-([^}]*))?\})/g
-/** The same in a text without `}`. */
-const BARE_REFERENCE = /\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*))/g
+/** Returns the place of the `}` that closes each `${`. Other braces do not nest, as in a shell. */
+function bracesOf(text: string): ReadonlyMap<number, number> {
+  const ends = new Map<number, number>()
+  const open: number[] = []
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at]
+    if (char === "$") {
+      if (text[at + 1] === "{") open.push(at++)
+      else if (text[at + 1] === "$") at++
+    } else if (char === "}") {
+      const start = open.pop()
+      if (start !== undefined) ends.set(start, at)
+    }
+  }
+  return ends
+}

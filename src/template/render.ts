@@ -15,6 +15,7 @@ import type { Path } from "../config/document.ts"
 import { launchWords } from "../config/launch-words.ts"
 import { OPTION_NAME } from "../config/plan.ts"
 import { programWords } from "../config/program-words.ts"
+import { partsOf } from "../config/substitution.ts"
 import { mapStrings } from "../lib/json.ts"
 import type { Params } from "../wire/message.ts"
 import type { TemplateContext } from "./context-schema.ts"
@@ -134,10 +135,13 @@ const OUTPUT_RULES: Readonly<Record<Field, OutputRules>> = {
   launch: {
     // Puts names in braces, so that the text that follows cannot extend them; escapes any other `$`.
     literalText: (text) =>
-      text.replace(REFERENCE, (whole, name: string | undefined) => {
-        if (name !== undefined) return `\${${name}}`
-        return whole === "$" ? "$$" : whole
-      }),
+      partsOf(text)
+        .map((part) => {
+          if (part.kind === "text") return part.text.replaceAll("$", "$$$$")
+          if (part.kind === "dollar") return "$$"
+          return part.text.startsWith("${") ? part.text : `\${${part.name}}`
+        })
+        .join(""),
     insertValue: (text) =>
       // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches them
       /[\u0000\r\n]/.test(text)
@@ -147,9 +151,6 @@ const OUTPUT_RULES: Readonly<Record<Field, OutputRules>> = {
   filter: { literalText: (text) => text, insertValue: unchanged },
   label: { literalText: (text) => text, insertValue: unchanged },
 }
-
-/** Matches `$$`, `${NAME}`, `${NAME:-…}`, `$NAME` (with its name) and any other `$`, as substitution.ts does. */
-const REFERENCE = /\$(?:\$|\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}|([A-Za-z_][A-Za-z0-9_]*))?/g
 
 /** Returns the output rules of a field, including rule 4. */
 function outputRulesOf(path: Path): OutputRules {
@@ -208,9 +209,9 @@ const SEARCHED =
 /** Whether the scheme, the host and the port of a url are complete, so that what follows is its path, query or fragment. */
 function isAfterAuthority(before: string): boolean {
   // A reference is the operator's text. URL parsers accept any number of slashes and backslashes after the scheme of http.
-  const rest = before
-    .trimStart()
-    .replace(REFERENCE, "r")
+  const rest = partsOf(before.trimStart())
+    .map((part) => (part.kind === "text" ? part.text : "r"))
+    .join("")
     .replace(/^[^/?#\\]*:[/\\]*/, "")
   return /^[^/?#\\]+[/?#\\]/.test(rest)
 }

@@ -105,3 +105,11 @@ test("a well-formed text has the values that util.parseEnv reads", () => {
   )
   expect(accepted).toBeGreaterThan(300)
 })
+
+test.each(["A=a\0b", 'A="a\u001bb"', "A='\u007f'"])(
+  "a control character makes the file malformed: %j [env:dotenv:control]",
+  (line) => {
+    expect(() => parseDotenv(`OK=1\n${line}\n`, ".env")).toThrow("the value of A contains a control character")
+    expect({ ...parseDotenv('A="a\tb\nc"', ".env") }).toEqual({ A: "a\tb\nc" })
+  },
+)

@@ -500,6 +500,60 @@ describe("references", () => {
     ])
   })
 
+  test("find a name in the server's own env [env:substitute:own]", () => {
+    const { args, env } = child(
+      server({
+        args: ["--header", "Authorization: Bearer ${PAT}", "${OTHER}"],
+        env: {
+          PAT: "key-${TOKEN}",
+          OTHER: "own",
+          PATH: "/x:${PATH}",
+          A: "${B}",
+          B: "b",
+          LOOP: "${LOOP2:-end}",
+          LOOP2: "$LOOP",
+        },
+      }),
+    )
+    expect(args).toEqual(["--header", "Authorization: Bearer key-from-parent", "own"])
+    expect(env).toMatchObject({ PATH: "/x:/bin", A: "b", LOOP: "end" })
+    expect(remote(web({ env: { PAT: "p" }, headers: { authorization: "Bearer ${PAT}" } })).headers).toEqual({
+      authorization: "Bearer p",
+    })
+    expect(problems(server({ args: ["$X"], env: { X: "${Y}", Y: "${X}" } }))).toContainEqual(
+      expect.stringContaining("args[0] refers to X, which is not set"),
+    )
+  })
+
+  test("that are none are named with their place [env:substitute:lookalike]", () => {
+    expect(problems(server({ args: ["ok", "${X:?}"], env: { K: "${{ secrets.X }}" }, tags: ["${X-d}"] }))).toEqual([
+      expect.stringMatching(/^warning \d+ args\[1\]: "\$\{X:\?\}" is no reference/),
+      expect.stringMatching(/^warning \d+ env\.K: "\$\{\{ secrets\.X \}" is no reference/),
+    ])
+  })
+
+  test("with a scheme have the value of their source, which is secret; without a source they stay as written", () => {
+    const document = server({ args: ["${file:/run/k}"], env: { A: "${keychain:a}", B: "${OFF:-${cmd:op read x}}" } })
+    expect(child(document)).toMatchObject({
+      args: ["${file:/run/k}"],
+      env: { A: "${keychain:a}", B: "${cmd:op read x}" },
+    })
+    const known: Readonly<Record<string, string>> = {
+      "file:/run/k": "from a file",
+      "keychain:a": "from the keychain",
+      "cmd:op read x": "from a command",
+    }
+    const references = (reference: string) => ({ value: known[reference] ?? "" })
+    const { launch, secrets } = single(document, { references })
+    expect(launch).toMatchObject({ args: ["from a file"], env: { A: "from the keychain", B: "from a command" } })
+    expect([...secrets].sort()).toEqual(Object.values(known).sort())
+    const failing = planned(document, { references: () => ({ problem: "which does not exist" }) })
+    expect(failing.specs).toEqual([])
+    expect(failing.issues.map(({ message }) => message)).toContain(
+      "a is not loaded: args[0] refers to ${file:/run/k}, which does not exist",
+    )
+  })
+
   test("prefer the value of the parent to that of .env [env:dotenv:parent-wins]", () => {
     const { env } = child(server({ env: { A: "$TOKEN", B: "$LOCAL" } }), {
       dotenv: { TOKEN: "from-file", LOCAL: "local" },
