@@ -538,6 +538,46 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server would get text that its author meant as a variable",
   },
+  "secrets:reference": {
+    says: "${keychain:NAME}, ${file:PATH} and ${cmd:COMMAND} are replaced by the values of their sources, which svc asks only for servers that are on",
+    from: "choice",
+    why: "a secret should not have to be in a file that people share",
+  },
+  "secrets:refresh": {
+    says: "a reload and svc secret refresh read the values again, and restart exactly the servers whose values have changed",
+    from: "choice",
+    why: "secrets are rotated",
+  },
+  "secrets:commands": {
+    says: "commands run without a shell, and only if mcp.json of the configuration directory or --allow-commands allows it",
+    from: "choice",
+    why: "a file that comes with a project must not run programs when it is read",
+  },
+  "secrets:failure": {
+    says: "a reference without a value is an issue of its server, which names the reason and the remedy; other servers run",
+    from: "choice",
+    why: "one missing secret must not stop the other servers",
+  },
+  "secrets:slow": {
+    says: "a source delays the start for two seconds at most, and is given up after a minute",
+    from: "choice",
+    why: "a source may ask a person for a fingerprint",
+  },
+  "secrets:retry": {
+    says: "svc asks every minute for a value that it could not get",
+    from: "choice",
+    why: "svc may start before the keychain is unlocked",
+  },
+  "secrets:moved": {
+    says: "svc offers to move what looks like a key from mcp.json to .env or to the keychain, whatever way it came in",
+    from: "choice",
+    why: "keys come in settings, arguments and addresses",
+  },
+  "secrets:hidden": {
+    says: "the value of a reference is only in the environment, the arguments or the headers of its server",
+    from: "choice",
+    why: "logs, reports and errors are shared",
+  },
   "env:substitute:places": {
     says: "references are replaced only in command, args, cwd, env values, url, header values and oauth",
     from: "Environment substitution",

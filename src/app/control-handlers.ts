@@ -27,8 +27,11 @@ export type ControlDeps = {
   readonly demo?: true | undefined
   /** Returns why svc refuses all tokens of clients now; undefined if it does not. */
   tokensProblem(): string | undefined
-  /** Applies the current content of the files, and returns the outcome of the last reload; undefined with --no-reload. */
-  follow(): Promise<ReloadResult | undefined>
+  /**
+   * Applies the current content of the files, and returns the outcome of the last reload; undefined with --no-reload. `fresh` reloads in
+   * any case, and asks for the values of all references anew.
+   */
+  follow(fresh?: boolean): Promise<ReloadResult | undefined>
   tools(): Promise<InternalTools>
   /** Stops svc as a signal does. */
   interrupt(reason: string): void
@@ -110,9 +113,9 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
     return { restarted: wanted.map(({ spec }) => spec.id) }
   }),
   // The reload itself writes an audit entry.
-  reload: plain(async (deps, { names, wait }) => {
+  reload: plain(async (deps, { names, wait, fresh }) => {
     const { agent, cluster } = deps.runtime
-    const reloaded = await deps.follow()
+    const reloaded = await deps.follow(fresh === true)
     await settled(agent, Array.isArray(names) ? names.map(String) : [], typeof wait === "number" ? wait : 0)
     return {
       followed: reloaded !== undefined,

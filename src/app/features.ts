@@ -15,6 +15,7 @@ import { OWN } from "../features/search/lazy-tools.ts"
 import type { SearchHit } from "../features/search/search.ts"
 import { openFinder, searchTools } from "../features/search/search-tools.ts"
 import type { OpenFinder, Searchable } from "../features/search/tool-finder.ts"
+import { ConfiguredReferences } from "../features/secrets/configured-references.ts"
 import { fileLimitWarning } from "../features/system/file-limit.ts"
 import { takeSdEnvironment } from "../features/system/sd-environment.ts"
 import type { SdNotify } from "../features/system/sd-notify.ts"
@@ -30,7 +31,7 @@ import type { Logging } from "./logging.ts"
 import { type ServeOptions, sharedOptions } from "./serve-options.ts"
 
 export type { AdminInterface, Cluster, InternalTools, OAuth, SdNotify, Searchable, SearchHit }
-export { answerOAuthControl, fileLimitWarning, OWN, openUpstreamOAuth }
+export { answerOAuthControl, ConfiguredReferences, fileLimitWarning, OWN, openUpstreamOAuth }
 
 /** Joins the cluster of `--cluster`; undefined without it. Rejects with a RequestError (usage) if its Redis cannot be used. */
 export async function openCluster(options: ServeOptions, logging: Logging): Promise<Cluster | undefined> {

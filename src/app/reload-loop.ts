@@ -15,7 +15,7 @@ import { recoverTrials } from "../store/transaction.ts"
 import { type Watch, watchFiles } from "../store/watch.ts"
 import { createCatalogAnswers } from "./catalog-answers.ts"
 import { createControlDispatch, findBackends } from "./control-handlers.ts"
-import { type InternalTools, openTools, type SdNotify } from "./features.ts"
+import { ConfiguredReferences, type InternalTools, openTools, type SdNotify } from "./features.ts"
 import type { HttpService } from "./http-service.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
@@ -46,6 +46,9 @@ export async function startReloadLoop(
 
 export class ReloadLoop {
   private readonly world: Omit<HostEnvironment, "dotenv">
+  private readonly references: ConfiguredReferences
+  /** Ends with the last reload: reloads never overlap. */
+  private reloads: Promise<unknown> = Promise.resolve()
   private readonly apply: () => ReloadResult
   private last: ReloadResult = { applied: undefined, issues: [] }
   /** Undefined with `--no-reload`, and until the first load. */
@@ -70,7 +73,10 @@ export class ReloadLoop {
       home: homeDirectory(),
       folder: dirname(paths.file),
       own: ownService(paths, addresses),
+      references: (reference) => this.references.lookUp(reference),
     }
+    const onlate = () => void this.reloadAudited("known")
+    this.references = new ConfiguredReferences(paths, this.world, options.allowCommands, onlate)
     const read = () => {
       const texts = readTexts(paths)
       cluster?.configured(texts)
@@ -113,6 +119,7 @@ export class ReloadLoop {
     process.off("SIGHUP", this.onhangup)
     this.watcher?.close()
     this.control?.close()
+    this.references.close()
   }
 
   // ---
@@ -121,40 +128,54 @@ export class ReloadLoop {
     const { runtime, options, paths } = this
     for (const note of await recoverTrials(paths, systemClock)) runtime.log.warn(note)
     // Watches before the first read, so that a change in between is noticed.
-    this.watcher = options.reload ? watchFiles(documentFiles(paths), systemClock, this.reloadAudited) : undefined
-    const { applied, issues } = this.reload()
+    this.watcher = options.reload
+      ? watchFiles(documentFiles(paths), systemClock, () => void this.reloadAudited())
+      : undefined
+    const { applied, issues } = await this.inTurn(() => this.reload())
     if (applied === undefined && issues.some(({ code }) => code === "template")) {
       this.watcher?.close()
       throw new ConfigError(issues)
     }
   }
 
-  private reload(): ReloadResult {
+  /** Runs one reload after the other. */
+  private inTurn<T>(run: () => Promise<T>): Promise<T> {
+    const next = this.reloads.then(run)
+    this.reloads = next.catch(() => undefined)
+    return next
+  }
+
+  /** Reloads. `values`: whether to ask for the values of references; `fresh` also runs commands again that have run lately. */
+  private async reload(values: "known" | "current" | "fresh" = "current"): Promise<ReloadResult> {
     const { metrics } = this.runtime
+    if (values !== "known") await this.references.load(values === "fresh")
     this.last = this.apply()
     if (metrics !== undefined) metrics.reloads[this.last.applied === undefined ? "refused" : "ok"]++
     return this.last
   }
 
-  private readonly reloadAudited = (): ReloadResult => {
-    const { audit, log } = this.runtime
-    const { notify } = this.host
-    const end = audit?.action("reload", {})
-    notify?.reloading()
-    const reloaded = this.reload()
-    const { applied } = reloaded
-    notify?.ready(applied === undefined ? "the configuration is invalid; the last valid one is kept" : "reloaded")
-    end?.(applied === undefined ? "error" : "ok")
-    if (applied === undefined) log.warn("the configuration is invalid; svc keeps using the last valid one")
-    else log.info(`reloaded: ${summaryOf(applied)}`)
-    return reloaded
-  }
+  private readonly reloadAudited = (values: "known" | "current" | "fresh" = "current"): Promise<ReloadResult> =>
+    this.inTurn(async () => {
+      const { audit, log } = this.runtime
+      const { notify } = this.host
+      const end = audit?.action("reload", {})
+      notify?.reloading()
+      const reloaded = await this.reload(values)
+      const { applied } = reloaded
+      notify?.ready(applied === undefined ? "the configuration is invalid; the last valid one is kept" : "reloaded")
+      end?.(applied === undefined ? "error" : "ok")
+      if (applied === undefined) log.warn("the configuration is invalid; svc keeps using the last valid one")
+      else log.info(`reloaded: ${summaryOf(applied)}`)
+      return reloaded
+    })
 
-  private readonly follow = async (): Promise<ReloadResult | undefined> => {
+  private readonly follow = async (fresh = false): Promise<ReloadResult | undefined> => {
     await this.loaded.promise
     this.listening?.followTokens()
+    if (fresh) void this.reloadAudited("fresh")
     this.watcher?.check()
-    return this.watcher === undefined ? undefined : this.last
+    await this.reloads
+    return this.watcher === undefined && !fresh ? undefined : this.last
   }
 
   /** Opens svc's own tools at the first call, so that a start without them does not load them. */
@@ -168,7 +189,7 @@ export class ReloadLoop {
 
   private readonly onhangup = (): void => {
     if (this.hadTerminal && !hasTerminal()) this.host.interrupt("the terminal is closed")
-    else this.reloadAudited()
+    else void this.reloadAudited()
   }
 
   private controlDispatch({ local, endpoint, tokensProblem, admin }: HttpService): ControlDispatch {

@@ -111,6 +111,7 @@ export const SERVE_OPTIONS = {
     },
     json: { type: "boolean", description: "With --background, print JSON (no environment variable)" },
     demo: option(flag(), "Serve a small built-in MCP server, without a configuration", COMMON),
+    "allow-commands": option(flag(), "Run the commands of ${cmd:…} references in the configuration"),
     filter: option(text(readFilter), 'Run only servers whose tags match, such as "web and not slow"', {
       ...COMMON,
       ...SHARED,

@@ -68,6 +68,18 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
     ['svc mcp add-json memory \'{"command": "npx", "args": ["-y", "some-server"]}\'', "one server"],
     ["svc mcp add-json - < servers.json", "all servers of a file"],
   ],
+  secret: [
+    ["svc secret set github", "store a secret in the keychain; mcp.json refers to it as ${keychain:github}"],
+    ["svc secret list", "show the references and the servers that use them"],
+  ],
+  "secret set": [
+    ["svc secret set github", "ask for the value"],
+    ["svc secret set GITHUB_TOKEN --to .env < token.txt", "take the value from a file, and store it in .env"],
+  ],
+  "secret list": [["svc secret list", "show the references and the servers that use them"]],
+  "secret rm": [["svc secret rm github", "remove it from the keychain"]],
+  "secret refresh": [["svc secret refresh", "after a secret has been rotated"]],
+  "secret import": [["svc secret import --dry-run", "show which keys are in mcp.json"]],
   "mcp edit": [
     ['svc mcp edit web \'{"requestTimeout": 5000, "cwd": null}\'', "set one value, and remove another"],
     ["svc mcp edit web --header 'X-Key: ${KEY}'", "use the flags of `svc mcp add`"],

@@ -10,7 +10,7 @@ import { RequestError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
 import { say } from "../lib/output.ts"
 import type { Params } from "../wire/message.ts"
-import { FORCE, hintFor, parseObject, typed } from "./mcp-add.ts"
+import { FORCE, hintFor, parseObject, typed, YES } from "./mcp-add.ts"
 
 export const addJson: CommandDef = {
   meta: {
@@ -23,6 +23,7 @@ export const addJson: CommandDef = {
     ...CONTEXT_ARGS,
     ...SCOPE_ARGS,
     force: FORCE,
+    yes: YES,
     ...START_ARGS,
   },
   async run({ args }) {

@@ -38,6 +38,11 @@ const SETTINGS = {
   ...TAG_ARGS,
 } as const
 
+export const YES = {
+  type: "boolean",
+  alias: "y",
+  description: "Do not ask: move what looks like a key to .env",
+} as const
 export const FORCE = { type: "boolean", description: "Replace an existing server of this name" } as const
 
 export const add: ProgramCommand = {
@@ -63,6 +68,7 @@ export const add: ProgramCommand = {
     },
     ...SCOPE_ARGS,
     force: FORCE,
+    yes: YES,
     ...START_ARGS,
   },
   async run({ args, rawArgs }) {
@@ -115,6 +121,7 @@ const EDIT_ARGS = {
   "unset-env": { type: "string", description: "Variable to remove; may be repeated" },
   "unset-header": { type: "string", description: "Header to remove; may be repeated" },
   rename: { type: "string", description: "New name" },
+  yes: YES,
   ...START_ARGS,
 } as const
 

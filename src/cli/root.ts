@@ -25,6 +25,7 @@ export const root: CommandGroup = {
       },
     },
     config: () => import("./config.ts").then(({ config }) => config),
+    secret: () => import("./secret.ts").then(({ secret }) => secret),
     preset: () => import("./preset.ts").then(({ preset }) => preset),
     registry: () => import("./registry.ts").then(({ registry }) => registry),
     inspect: () => import("./inspect.ts").then(({ inspect }) => inspect),

@@ -1,12 +1,16 @@
 /** Edits mcp.json for a command, and waits until a running instance has applied the edit. */
-import type { Edit } from "../config/edit.ts"
+import { addVariables } from "../config/dotenv.ts"
+import { type Edit, writtenServers } from "../config/edit.ts"
+import { keyPlaces, moveKeys } from "../config/externalize-secrets.ts"
+import { keysIn, keyText } from "../config/found-keys.ts"
 import { plan } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { say } from "../lib/output.ts"
-import { commandProblem, variableFix } from "../serve/local-configuration.ts"
-import { createMissing } from "../store/documents.ts"
-import { changeDocuments } from "../store/transaction.ts"
+import { isInteractive, promptYesNo } from "../lib/prompt.ts"
+import { commandProblem, type LocalConfiguration, variableFix } from "../serve/local-configuration.ts"
+import { createMissing, readTexts } from "../store/documents.ts"
+import { changeDocuments, type WrittenDocuments } from "../store/transaction.ts"
 import { judgeEdit } from "../template/edit-judgement.ts"
 import { openContext } from "./command-context.ts"
 import { finishChange } from "./follow.ts"
@@ -24,10 +28,13 @@ export async function editServers(
   const context = openContext(args)
   await createMissing(context.paths, systemClock)
   let introduced: readonly Issue[] = []
+  const open = newKeys(readTexts(context.paths).config() ?? "{}", edit, servers)
+  const moves = open.length > 0 && (args.yes === true || (isInteractive() && (await offerMove(open))))
   const { before, after, keep } = await changeDocuments(
     context.paths,
     (written) => {
-      const next = { ...written, config: edit(written.config) }
+      const edited = { ...written, config: edit(written.config) }
+      const next = moves ? withoutKeys(edited, servers, context) : edited
       const { refused, warnings } = judgeEdit(written, next, context.worldOf)
       if (refused.length > 0) throw new ConfigError(refused)
       introduced = warnings
@@ -38,13 +45,43 @@ export async function editServers(
   keep()
   const changed = after.config !== before.config
   const { file } = context.paths
-  const result = { changed, file }
+  const result = { changed, file, ...(moves ? { moved: open } : {}) }
   if (!changed) return finishChange(context, args, { result, done: "nothing to change" })
   const written = servers.length === 0 ? [] : plan(context.document(), context.world()).specs
   const missing = written.flatMap((spec) => (servers.includes(spec.name) ? (commandProblem(spec) ?? []) : []))
-  const warnings = [...introduced.map(({ message }) => message), ...missing]
+  const inClear = open.map(
+    (place) => `${place} looks like a key, and mcp.json has it in clear; \`svc secret import\` moves it to .env`,
+  )
+  const warnings = [...(moves ? [] : inClear), ...introduced.map(({ message }) => message), ...missing]
   const code = await finishChange(context, args, { result, done, file, servers, warnings })
   const fixes = introduced.flatMap(({ message }) => variableFix(message, context.paths) ?? [])
   for (const fix of new Set(fixes)) say(fix)
   return code
+}
+
+// ---
+
+/** Returns the settings of `servers` that look like keys after an edit, and were not there before. */
+function newKeys(text: string, edit: Edit, servers: readonly string[]): readonly string[] {
+  const known = JSON.stringify([...writtenServers(text).values()])
+  return [...writtenServers(edit(text))].flatMap(([name, { server }]) =>
+    servers.includes(name) && keysIn(server).some((key) => !known.includes(JSON.stringify(keyText(server, key))))
+      ? keyPlaces(name, server)
+      : [],
+  )
+}
+
+const offerMove = (places: readonly string[]): Promise<boolean> => {
+  for (const place of places) say(`${place} looks like a key: •••`)
+  return promptYesNo("move to .env, and write a reference in mcp.json?")
+}
+
+/** Moves keys to `.env`. */
+function withoutKeys(
+  { config, dotenv }: WrittenDocuments,
+  servers: readonly string[],
+  { paths, worldOf }: LocalConfiguration,
+): WrittenDocuments {
+  const moved = moveKeys(config, servers, worldOf(dotenv))
+  return { config: moved.config, dotenv: addVariables(dotenv, moved.variables, paths.dotenv) }
 }

@@ -46,7 +46,7 @@ type FollowingContext = Pick<LocalConfiguration, "ask" | "tellNeighbors">
 /**
  * Waits until the running svc has applied the change, and until each of `servers` has connected or failed, at most `--timeout`.
  * A running svc of another configuration in the same directory shares the tokens and presets, and also applies the change.
- * Undefined if no svc runs for the configuration, or the command has `--no-wait`. `done` describes the change in the error for
+ * Undefined if no svc runs for the configuration, or the command has `--no-wait`. With `fresh` values, it asks for all secrets anew. `done` describes the change in the error for
  * an svc that does not answer.
  */
 export async function followChange(
@@ -54,6 +54,7 @@ export async function followChange(
   args: Readonly<Record<string, unknown>>,
   done: string,
   servers: readonly string[] = [],
+  values: "current" | "fresh" = "current",
 ): Promise<Followed | undefined> {
   if (args.wait === false) return undefined
   const wait = readOptions({ timeout: args.timeout }, {}).duration("timeout", CONNECT_MS)
@@ -64,7 +65,7 @@ export async function followChange(
     })
   try {
     const [answer] = await Promise.all([
-      ask("reload", { names: servers, wait }, wait + ANSWER_MS),
+      ask("reload", { names: servers, wait, ...(values === "fresh" ? { fresh: true } : {}) }, wait + ANSWER_MS),
       tellNeighbors(ANSWER_MS),
     ])
     return isObject(answer) && isObject(answer.status) ? (answer as Followed) : undefined
@@ -96,8 +97,9 @@ export async function finishChange(
   context: FollowingContext,
   args: Readonly<Record<string, unknown>>,
   { result, done, file, servers = [], warnings = [] }: WrittenChange,
+  values: "current" | "fresh" = "current",
 ): Promise<number> {
-  const answer = await followChange(context, args, done, servers)
+  const answer = await followChange(context, args, done, servers, values)
   const followed = answer?.followed === true ? answer : undefined
   const outcomes = followed === undefined ? [] : servers.map((name) => outcomeOf(name, followed.status))
   const isShown = (warning: string) =>

@@ -1,6 +1,7 @@
 /** Runs one of svc's own tools for a command: in the running instance of the configuration, or in this process if none runs. */
 import { isDeepStrictEqual } from "node:util"
 import { createReload } from "../agent/reload.ts"
+import { ConfiguredReferences } from "../app/features.ts"
 import { openLogging } from "../app/logging.ts"
 import { readServeOptions } from "../app/serve-options.ts"
 import { openUpstream } from "../app/upstream.ts"
@@ -106,23 +107,33 @@ async function runOnce(
 ): Promise<unknown> {
   const logging = openLogging({ logLevel: "error", logFormat: "text" }, paths)
   const upstream = await openUpstream(readServeOptions({}, {}, ""), paths, logging)
-  const before = new Map<string, Launch>(specsOf(document(), fullWorld()).map(({ id, launch }) => [id, launch]))
+  const references = new ConfiguredReferences(paths, world, false, () => undefined)
+  await references.load()
+  const { lookUp } = references
+  const before = new Map<string, Launch>(
+    specsOf(document(), { ...fullWorld(), references: lookUp }).map(({ id, launch }) => [id, launch]),
+  )
   const onlyNew = (planned: Plan): Plan => ({
     ...planned,
     specs: planned.specs.filter(({ id, launch }) => !isDeepStrictEqual(before.get(id), launch)),
   })
-  const reload = createReload({
+  const apply = createReload({
     agent: upstream.agent,
     instances: { update: (planned, templates) => upstream.instances.update(onlyNew(planned), templates) },
     log: logging.log,
     paths,
     read: () => readTexts(paths),
-    world,
+    world: { ...world, references: lookUp },
   })
+  const reload = async () => {
+    await references.load()
+    return apply()
+  }
   try {
     const tools = openInternalTools({ ...upstream, ...logging }, paths, world, reload, bundles)
     return await tools.run(call, signal, say)
   } finally {
+    references.close()
     await upstream.agent.close()
     logging.serverLogs.flush()
   }

@@ -11,7 +11,47 @@ import { ConfigError, RequestError } from "../lib/errors.ts"
  */
 export function parseDotenv(text: string, file: string): Readonly<Record<string, string>> {
   const values: Record<string, string> = Object.create(null)
-  const source = text.replace(/^\ufeff/, "").replace(/\r\n?/g, "\n")
+  for (const { name, value } of entriesOf(text.replace(/^\ufeff/, "").replace(/\r\n?/g, "\n"), file))
+    values[name] = value
+  return values
+}
+
+/**
+ * Appends variables to a `.env` text, quoted so that they read back unchanged. Throws a ConfigError if the text is
+ * malformed, and a RequestError if a value cannot be written in any quotes.
+ */
+export function addVariables(text: string, values: Readonly<Record<string, string>>, file: string): string {
+  const eol = text.includes("\r\n") ? "\r\n" : "\n"
+  let added = text === "" || text.endsWith("\n") ? text : `${text}${eol}`
+  for (const [name, value] of Object.entries(values)) added += `${name}=${quoted(name, value)}${eol}`
+  const read = parseDotenv(added, file)
+  for (const [name, value] of Object.entries(values))
+    if (read[name] !== value) throw new RequestError("invalid_params", `the value of ${name} cannot be written to .env`)
+  return added
+}
+
+/**
+ * Returns a `.env` text without the entries of a variable; other entries and comments stay. Throws a ConfigError if the text is
+ * malformed.
+ */
+export function withoutVariable(text: string, name: string, file: string): string {
+  const eol = text.includes("\r\n") ? "\r\n" : "\n"
+  const source = text.replace(/\r\n?/g, "\n")
+  const mark = source.startsWith("\ufeff") ? "\ufeff" : ""
+  let rest = source.slice(mark.length)
+  for (const entry of [...entriesOf(rest, file)].reverse())
+    if (entry.name === name) rest = rest.slice(0, entry.start) + rest.slice(entry.end)
+  return (mark + rest).replaceAll("\n", eol)
+}
+
+// ---
+
+/** An entry of a `.env`, with its place in the text. */
+type Entry = { readonly name: string; readonly value: string; readonly start: number; readonly end: number }
+
+/** Returns the entries of a text whose lines end in `\n`. Throws a ConfigError with the line of a malformed entry. */
+function entriesOf(source: string, file: string): readonly Entry[] {
+  const entries: Entry[] = []
   let rest = source
   const malformed = (message: string) => {
     const line = source.slice(0, source.length - rest.length).split("\n").length
@@ -37,27 +77,16 @@ export function parseDotenv(text: string, file: string): Readonly<Record<string,
     const text = quote === undefined ? value.trim() : unquoted(value, after[0])
     // No process takes a NUL, and a terminal obeys the others.
     if (CONTROL.test(text)) throw malformed(`the value of ${name} contains a control character`)
-    values[name] = text
+    entries.push({
+      name,
+      value: text,
+      start: source.length - rest.length,
+      end: source.length - rest.length + head.length + whole.length,
+    })
     rest = after.slice(whole.length)
   }
-  return values
+  return entries
 }
-
-/**
- * Appends variables to a `.env` text, quoted so that they read back unchanged. Throws a ConfigError if the text is
- * malformed, and a RequestError if a value cannot be written in any quotes.
- */
-export function addVariables(text: string, values: Readonly<Record<string, string>>, file: string): string {
-  const eol = text.includes("\r\n") ? "\r\n" : "\n"
-  let added = text === "" || text.endsWith("\n") ? text : `${text}${eol}`
-  for (const [name, value] of Object.entries(values)) added += `${name}=${quoted(name, value)}${eol}`
-  const read = parseDotenv(added, file)
-  for (const [name, value] of Object.entries(values))
-    if (read[name] !== value) throw new RequestError("invalid_params", `the value of ${name} cannot be written to .env`)
-  return added
-}
-
-// ---
 
 /** Returns the first spelling of a value that reads back unchanged; an empty text if there is none. */
 function quoted(name: string, value: string): string {

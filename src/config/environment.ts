@@ -38,7 +38,7 @@ const SAFE_WINDOWS = [
 ] as const
 
 /** The value of a reference with a scheme, or why it has none: a clause that follows "refers to …, ". Shows no value. */
-type ResolvedReference = { readonly value: string } | { readonly problem: string }
+export type ResolvedReference = { readonly value: string } | { readonly problem: string }
 
 /** The sources that variables are looked up in. */
 export type EnvironmentSources = Pick<EnvironmentOptions, "platform" | "parent" | "dotenv"> & {

@@ -107,6 +107,8 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
     const issue = issues[at]
     if (issue !== undefined) issues[at] = { ...issue, message: `${name} is not loaded: ${issue.message}` }
   }
+  // The values of references are not needed: their sources may ask a person.
+  const closed = { ...world, references: undefined }
   issues.push(...settingWarnings(document, [...templates, ...servers], defaults, world))
   for (const template of templates) {
     const { name } = template
@@ -117,7 +119,7 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
     }
     // The type may be an expression; command and url show the transport.
     const { type: _expression, ...typeless } = config
-    const written = secretsOf(planServer(name, name, typeless, defaults, world))
+    const written = secretsOf(planServer(name, name, typeless, defaults, isDisabled(config) ? closed : world))
     idleSecrets.push(...written.filter((secret) => !EXPRESSION.test(secret)))
     const problem = nameProblem(name)
     if (problem !== undefined) reject(template, "server", problem)
@@ -141,7 +143,7 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
       else if (claim(server)) specs.push(kept)
       continue
     }
-    const planned = planServer(name, name, config, defaults, world)
+    const planned = planServer(name, name, config, defaults, isDisabled(config) ? closed : world)
     if (isDisabled(config)) disabled.push(name)
     else if ("problems" in planned) {
       const kept = planned.problems.some(isUnset) ? undefined : keep(server, last.servers)

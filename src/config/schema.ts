@@ -325,6 +325,12 @@ export function jsonSchema(): Params {
     mcpTemplates: z.record(z.string(), template).optional().describe("Servers rendered per project and client"),
     templateSettings: templateSettingsSchema().optional().describe("How templates are processed"),
     registries: registriesSchema().optional().describe("Registries to search and install from, in this order"),
+    allowCommands: z
+      .boolean()
+      .optional()
+      .describe(
+        "true: svc may run the commands of ${cmd:…} references; only in mcp.json of the configuration directory (default false)",
+      ),
   })
   return { title: "svc configuration", ...z.toJSONSchema(document, { target: "draft-2020-12", io: "input" }) } as Params
 }

@@ -43,6 +43,9 @@ export function readSections(document: Document): Sections {
       ?.issues ?? [])
       issues.push(issueOf(problem, ["registries"]))
 
+  if (value.allowCommands !== undefined && typeof value.allowCommands !== "boolean")
+    issues.push(issueAt(document, "error", "type", ["allowCommands"], "allowCommands must be true or false"))
+
   /** Reads a section; a document without it needs no schema. */
   const section = <T extends object>(
     key: string,
@@ -147,6 +150,7 @@ const TOP_LEVEL = [
   "templateSettings",
   "inputs",
   "registries",
+  "allowCommands",
 ]
 
 /** Returns the keys that have no effect with the server's transport, except those with empty values. */

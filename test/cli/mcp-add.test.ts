@@ -78,7 +78,10 @@ test("svc accepts the OAuth flags and scopes of other clients, and removes sever
   const added = await svc("add", "it", "https://it.example/mcp", ...flags)
   expect([added.code, added.stderr]).toEqual([
     0,
-    "--callback-port has no effect: svc receives the sign-in at its own address, or at oauth.redirectUrl\n",
+    [
+      "--callback-port has no effect: svc receives the sign-in at its own address, or at oauth.redirectUrl\n",
+      "warning: it: oauth.clientSecret looks like a key, and mcp.json has it in clear; `svc secret import` moves it to .env\n",
+    ].join(""),
   ])
   expect(JSON.parse(readIfThere(join(folder, "mcp.json")) ?? "").mcpServers).toEqual({
     it: { url: "https://it.example/mcp", oauth: { clientId: "me", clientSecret: "s3c$$ret" } },

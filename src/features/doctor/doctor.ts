@@ -6,6 +6,7 @@
  *  3. A finding names no secret: it shows names of variables, hosts and paths.
  */
 import { statSync } from "node:fs"
+import { keysIn } from "../../config/found-keys.ts"
 import { type Issue, messageOf } from "../../lib/errors.ts"
 import { createRedactor } from "../../lib/redact.ts"
 import { counted } from "../../lib/text.ts"
@@ -63,6 +64,7 @@ export function checksWith({ checks, signIn }: Additions): readonly DoctorCheck[
     { id: "configuration", subject: "the configuration", run: checkConfiguration },
     { id: "limits", subject: "the limits of clients", run: checkLimits },
     { id: "commands", subject: "the commands of the servers", run: checkCommands },
+    { id: "arguments", subject: "the arguments of the servers", run: checkArguments },
     { id: "node", subject: "the version of Node.js", run: checkNode },
     { id: "servers", subject: "the running servers", run: checkServers },
     { id: "remotes", subject: "the remote servers", run: (installation) => checkRemotes(installation, signIn) },
@@ -132,6 +134,29 @@ async function checkLimits({ context }: Installation): Promise<readonly Finding[
           ? "list only the search tools with `svc serve --tools search`, offer fewer servers with `svc preset create`, or hide tools with `svc mcp tools disable`"
           : "hide tools with `svc mcp tools disable`, offer fewer servers with `svc preset create`, or rename the server",
     }
+  })
+}
+
+/** Finds secrets that every user of this machine can read in the list of processes. */
+function checkArguments({ specs }: Installation): readonly Finding[] {
+  return specs.flatMap(({ name, launch, secrets }): readonly Finding[] => {
+    if (launch.transport !== "stdio") return []
+    const { args } = launch
+    const found = new Set(keysIn({ args }).map(({ path: [, index] }) => index))
+    return args.flatMap((arg, index) =>
+      found.has(index) || secrets.some((secret) => arg.includes(secret)) || /\$\{(?:keychain|file|cmd):/.test(arg)
+        ? [
+            {
+              check: "arguments",
+              severity: "warning",
+              subject: name,
+              what: `${name}: args[${index}] contains a secret`,
+              why: "other users of this machine can see the arguments of programs in the list of processes",
+              fix: "pass it in env, if the server also reads it there",
+            } as const,
+          ]
+        : [],
+    )
   })
 }
 

@@ -150,13 +150,13 @@ export async function applyChange(
   try {
     await done.undo(reverse(done))
   } catch (error) {
-    editor.reload()
+    await editor.reload()
     throw new ToolError(
       "internal",
       `${reason}. svc could not undo the change (${publicMessage(error)}): the file still contains it`,
     )
   }
-  editor.reload()
+  await editor.reload()
   await agent.whenStopped(name)
   const again = await connectOutcome(agent, name)
   const still =

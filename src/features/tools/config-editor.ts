@@ -27,7 +27,7 @@ export type ConfigEditor = {
     change: DocumentChange,
     trial?: string,
   ): Promise<{ readonly done: AppliedChange; readonly reloaded: ReloadResult }>
-  reload(): ReloadResult
+  reload(): Promise<ReloadResult>
   /** Runs functions one after the other; a rejection does not block the next one. */
   exclusive<T>(run: () => Promise<T>): Promise<T>
 }
@@ -36,7 +36,7 @@ export type ConfigEditorDeps = {
   readonly paths: Paths
   readonly clock: Clock
   readonly world: Omit<HostEnvironment, "dotenv">
-  reload(): ReloadResult
+  reload(): Promise<ReloadResult>
 }
 
 export function createConfigEditor({ paths, clock, world, reload }: ConfigEditorDeps): ConfigEditor {
@@ -47,7 +47,7 @@ export function createConfigEditor({ paths, clock, world, reload }: ConfigEditor
     world: (dotenv) => ({ ...world, dotenv: parseDotenv(dotenv, paths.dotenv) }),
     async change(change, trial) {
       const done = await changeDocuments(paths, change, clock, trial)
-      return { done, reloaded: reload() }
+      return { done, reloaded: await reload() }
     },
     reload,
     exclusive(run) {

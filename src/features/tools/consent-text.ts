@@ -16,6 +16,12 @@ import { isDeepStrictEqual } from "node:util"
 import { applyDefaults } from "../../config/defaults.ts"
 import { parseDocument } from "../../config/document.ts"
 import { HIDDEN } from "../../config/effective.ts"
+import {
+  fillPlaceholders,
+  maskPlaceholders,
+  NO_SECRETS,
+  type SecretLocations,
+} from "../../config/externalize-secrets.ts"
 import { isSecretSetting } from "../../config/oauth-settings.ts"
 import { OPTION_NAME } from "../../config/plan.ts"
 import type { ServerConfig } from "../../config/schema.ts"
@@ -25,7 +31,6 @@ import { type ValueSection, valuesIn, writtenValues } from "../../config/written
 import { visible } from "../../lib/log.ts"
 import { isSecretName } from "../../lib/secret-names.ts"
 import { isObject, type Params } from "../../wire/message.ts"
-import { fillPlaceholders, maskPlaceholders, NO_SECRETS, type SecretLocations } from "./externalize-secrets.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
 
 /** The question to a person about a server, and its text for the result. */

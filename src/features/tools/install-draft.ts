@@ -1,5 +1,13 @@
 /** Drafts an installation: the server as mcp.json would contain it, and the missing values. Writes nothing. */
 import * as z from "zod"
+import {
+  escapeReferences,
+  isReference,
+  literals,
+  NO_SECRETS,
+  placeholder,
+  type SecretLocations,
+} from "../../config/externalize-secrets.ts"
 import { compact } from "../../lib/json.ts"
 import { isObject, type Params } from "../../wire/message.ts"
 import type { Bundle } from "../registry/bundle.ts"
@@ -9,14 +17,6 @@ import { deepSecrets, type InputValues, type Installable, type RequestedInput } 
 import { runnerOfType } from "../registry/package-runner.ts"
 import { bundleText, planEntry } from "./bundle.ts"
 import { quoted, quotedAddress } from "./consent-text.ts"
-import {
-  escapeReferences,
-  isReference,
-  literals,
-  NO_SECRETS,
-  placeholder,
-  type SecretLocations,
-} from "./externalize-secrets.ts"
 import { type FoundServer, planFound } from "./find-server.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
 

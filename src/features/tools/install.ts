@@ -5,6 +5,7 @@
 import { isDeepStrictEqual } from "node:util"
 import * as z from "zod"
 import { addServer, removeServer, writtenServers } from "../../config/edit.ts"
+import { literals, maskPlaceholders } from "../../config/externalize-secrets.ts"
 import { isDisabled, nameProblem } from "../../config/plan.ts"
 import { withAliases } from "../../config/sections.ts"
 import { writtenValues } from "../../config/written-values.ts"
@@ -16,7 +17,6 @@ import { applyInstallation, reloadSchema } from "./apply-change.ts"
 import { openBundle } from "./bundle.ts"
 import { confirm } from "./consent.ts"
 import { audienceOf, commandFor, inheritedText, type Proposal, questionOn, quoted, settingsOf } from "./consent-text.ts"
-import { literals, maskPlaceholders } from "./externalize-secrets.ts"
 import { findServer } from "./find-server.ts"
 import {
   type CustomServer,

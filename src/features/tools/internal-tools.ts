@@ -43,7 +43,7 @@ export function openInternalTools(
   { agent, serverLogs, redactor, followSecrets, onbug }: InternalToolsDeps,
   paths: Paths,
   world: Omit<HostEnvironment, "dotenv">,
-  reload: () => ReloadResult,
+  reload: () => Promise<ReloadResult>,
   bundles: Bundles = createBundles({ clock: systemClock, fetch }),
 ): InternalTools {
   const editor = createConfigEditor({ paths, clock: systemClock, world, reload })

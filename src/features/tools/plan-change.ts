@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from "node:util"
 import { parseDocument } from "../../config/document.ts"
 import { addVariables } from "../../config/dotenv.ts"
 import { type Edit, writtenServers } from "../../config/edit.ts"
+import { externalizeSecrets, fillPlaceholders, type SecretLocations } from "../../config/externalize-secrets.ts"
 import { isUnset } from "../../config/plan.ts"
 import { slugOf } from "../../config/server-spec.ts"
 import { sha256 } from "../../lib/digest.ts"
@@ -15,7 +16,6 @@ import type { AppliedChange, DocumentChange, WrittenDocuments } from "../../stor
 import { judgeEdit } from "../../template/edit-judgement.ts"
 import { isObject, type Params } from "../../wire/message.ts"
 import type { Bundle } from "../registry/bundle.ts"
-import { externalizeSecrets, fillPlaceholders, type SecretLocations } from "./externalize-secrets.ts"
 import { type ToolContext, ToolError } from "./tool.ts"
 
 /** The part of the context that planning needs. */

@@ -24,8 +24,8 @@ export const mcpReload = defineTool({
 
 // ---
 
-function reload({ editor }: ToolContext) {
-  const report = reloadReport(editor.reload())
+async function reload({ editor }: ToolContext) {
+  const report = reloadReport(await editor.reload())
   const { added, removed, replaced, retuned } = report
   if (!report.applied)
     return {

@@ -4,6 +4,7 @@
  */
 import { isDeepStrictEqual } from "node:util"
 import { patchServer } from "../../config/edit.ts"
+import { literals } from "../../config/externalize-secrets.ts"
 import { isDisabled } from "../../config/plan.ts"
 import { writtenValues } from "../../config/written-values.ts"
 import type { AppliedChange, DocumentChange, WrittenDocuments } from "../../store/transaction.ts"
@@ -28,7 +29,6 @@ import {
   questionOn,
   quoted,
 } from "./consent-text.ts"
-import { literals } from "./externalize-secrets.ts"
 import { originFor, registryLabel, withPlaceholders } from "./install-draft.ts"
 import { digestOf, mergePatchOf, planWrite, requireUnchanged, reverseWrite, writtenServer } from "./plan-change.ts"
 import { originOf, type ServerOrigin } from "./registry-entries.ts"

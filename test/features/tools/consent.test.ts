@@ -1,5 +1,6 @@
 /** Tests the question that a person sees before something new runs, or before texts that models read change. */
 import { expect, test } from "bun:test"
+import { placeholder } from "../../../src/config/externalize-secrets.ts"
 import { writtenValues } from "../../../src/config/written-values.ts"
 import { confirm } from "../../../src/features/tools/consent.ts"
 import {
@@ -10,7 +11,6 @@ import {
   inheritedText,
   questionOn,
 } from "../../../src/features/tools/consent-text.ts"
-import { placeholder } from "../../../src/features/tools/externalize-secrets.ts"
 import type { Params } from "../../../src/wire/message.ts"
 
 const NOBODY = { person: undefined, preapproved: { installs: false, edits: false } }

@@ -62,7 +62,7 @@ export function stage({
   const world = { parent: {}, platform: "linux", home: WORLD.home, folder: directory }
   const instances = { update: agent.apply.bind(agent) }
   const reload = createReload({ agent, instances, log, paths, read: () => readTexts(paths), world })
-  const editor = createConfigEditor({ paths, clock, world, reload })
+  const editor = createConfigEditor({ paths, clock, world, reload: async () => reload() })
   const asked: string[] = []
   const reports: string[] = []
   const find = (name: string, version: string) => {

@@ -1,5 +1,4 @@
 import { expect, test } from "bun:test"
-import type { HostEnvironment } from "../../../src/config/plan.ts"
 import {
   escapeReferences,
   externalizeSecrets,
@@ -7,7 +6,8 @@ import {
   maskPlaceholders,
   NO_SECRETS,
   placeholder,
-} from "../../../src/features/tools/externalize-secrets.ts"
+} from "../../src/config/externalize-secrets.ts"
+import type { HostEnvironment } from "../../src/config/plan.ts"
 
 const world = (parent: Record<string, string> = {}, dotenv: Record<string, string> = {}): HostEnvironment => ({
   platform: "linux",

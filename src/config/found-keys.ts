@@ -1,0 +1,109 @@
+/** Finds what looks like a key in the settings of a server: by the name before it, by its form, or by its place in a URL. Pure. */
+import { createRedactor } from "../lib/redact.ts"
+import { isSecretName } from "../lib/secret-names.ts"
+import { isObject, type Params } from "../wire/message.ts"
+import type { Path } from "./document.ts"
+import { isSecretSetting } from "./oauth-settings.ts"
+
+/** A part of a setting that looks like a key. */
+export type FoundKey = {
+  /** Where the setting is, in the server. */
+  readonly path: Path
+  /** The key within the setting's text: its first character, and the one after its last. */
+  readonly start: number
+  readonly end: number
+  /** What it is called there, such as `API_KEY` or `--api-key`; undefined if nothing names it. */
+  readonly name: string | undefined
+}
+
+/**
+ * Returns what looks like a key in `env`, `headers`, `oauth`, `args`, `command` and `url` of a server, in the order of the settings.
+ * References and placeholders are none, and neither are settings about keys: `AUTH_TYPE`, `--key-file`, `MAX_TOKENS`. What stands under
+ * one of `names` in `env` or `headers` is a key, whatever it looks like.
+ */
+export function keysIn(server: Params, names: ReadonlySet<string> = new Set()): readonly FoundKey[] {
+  const found: FoundKey[] = []
+  const within = (path: Path, text: string, from = 0) => {
+    for (const { start, end, name } of spansIn(text.slice(from)))
+      found.push({ path, start: start + from, end: end + from, name })
+  }
+  const named = (path: Path, name: string, text: string, from = 0) => {
+    if (names.has(name) ? isOpen(text.slice(from)) : isKey(name, text.slice(from)))
+      found.push({ path, start: from, end: text.length, name })
+    else within(path, text, from)
+  }
+  for (const section of ["env", "headers"] as const) {
+    const values = server[section]
+    if (Array.isArray(values))
+      for (const [index, entry] of values.entries()) {
+        const [whole, name = ""] = /^([^=]*)=/.exec(String(entry)) ?? []
+        if (whole !== undefined) named([section, index], name, String(entry), whole.length)
+      }
+    else
+      for (const [name, value] of Object.entries(isObject(values) ? values : {}))
+        named([section, name], name, String(value))
+  }
+  for (const [name, value] of Object.entries(isObject(server.oauth) ? server.oauth : {}))
+    if (isSecretSetting(name) && typeof value === "string" && isOpen(value))
+      found.push({ path: ["oauth", name], start: 0, end: value.length, name })
+  if (Array.isArray(server.args)) {
+    const words = server.args.map(String)
+    for (const [index, word] of words.entries()) {
+      const flag = words[index - 1] ?? ""
+      const isValue = /^--?[a-z]/i.test(flag) && !flag.includes("=") && !word.startsWith("-")
+      if (isValue && isKey(flag, word)) found.push({ path: ["args", index], start: 0, end: word.length, name: flag })
+      else within(["args", index], word)
+    }
+  }
+  for (const key of ["command", "url"] as const) if (typeof server[key] === "string") within([key], server[key])
+  return found
+}
+
+/** Returns a key that was found in a server. */
+export function keyText(server: Params, { path: [section = "", member], start, end }: FoundKey): string {
+  const value = server[section]
+  if (member === undefined) return String(value).slice(start, end)
+  const members = Array.isArray(value) || isObject(value) ? (value as Params) : {}
+  return String(members[member]).slice(start, end)
+}
+
+// ---
+
+const HIDDEN = "[REDACTED]"
+
+/** Whether the value under a name is a key, by the name. */
+const isKey = (name: string, value: string): boolean =>
+  isSecretName(name) && !ABOUT.test(name) && isOpen(value) && !HARMLESS.test(value.trim())
+
+/** Names of settings about keys. */
+const ABOUT =
+  /(?:^|[_-])(?:types?|endpoints?|ur[il]s?|methods?|names?|ttl|expiry|expires|count|limit|length|size|enabled|disabled|required|mode|status|issuer|servers?|providers?|files?|paths?|dir|version|alg|algorithm|level|format|scheme|header|audience|scopes?|realm|region|host|port|timeout|policy|strategy|prefix|domain|tenant|username|user|cmd|command|socket|sock)$/i
+
+/** Values that are no keys: switches, small numbers, words for nothing, files, addresses without credentials, placeholders. */
+const HARMLESS =
+  /^(?:|true|false|yes|no|on|off|none|null|auto|default|enabled|disabled|optional|required|oauth2?|bearer|basic|\d{1,5}|~?\.{0,2}[\\/][^\s]*|[a-z]:[\\/][^\s]*|https?:\/\/[^\s@?]*|<[^>]*>|\[[^\]]*\]|(?:your|my|the)[-_ ][\w -]*|[x*.•…]+|\$\$\{[^}]*\}|\{\{.*\}\})$/i
+
+/** Whether a text has no reference, and is not empty. */
+const isOpen = (text: string): boolean => text !== "" && !/(?<!\$)(?:\$\$)*\$(?:[A-Za-z_]|\{)/.test(text)
+
+/** Returns the keys within a text, which redaction would hide. */
+function spansIn(text: string): readonly Pick<FoundKey, "start" | "end" | "name">[] {
+  const [first = "", ...others] = createRedactor([]).maskCredentials(text).split(HIDDEN)
+  if (others.length === 0 || !text.startsWith(first)) return []
+  const spans: Pick<FoundKey, "start" | "end" | "name">[] = []
+  let start = first.length
+  for (const [index, piece] of others.entries()) {
+    const isLast = index === others.length - 1
+    const end = isLast ? text.length - piece.length : text.indexOf(piece, start + 1)
+    if (end <= start) return spans
+    const value = text.slice(start, end)
+    const name = NAMED.exec(text.slice(0, start))?.[1]
+    if (isOpen(value) && !HARMLESS.test(value) && !(name !== undefined && ABOUT.test(name)))
+      spans.push({ start, end, name })
+    start = end + piece.length
+  }
+  return spans
+}
+
+/** The name before a value: `--api-key=`, `?api_key=`, `Authorization: Bearer `. */
+const NAMED = /([A-Za-z][\w-]{0,63})["']?\s{0,4}[=:]\s{0,4}["']?(?:(?:bearer|basic|token)\s{1,4})?$/i

@@ -1,0 +1,270 @@
+/**
+ * The values of references: `${keychain:NAME}`, `${file:PATH}` and `${cmd:COMMAND}`. A load of the configuration asks for those that
+ * running servers need, a bounded number at a time. A source may take long, because it asks a person: what waits for it goes on
+ * without its value, and `onlate` says when it is there.
+ */
+import { isAbsolute, join } from "node:path"
+import { type Document, parseDocument } from "../../config/document.ts"
+import { parseDotenv } from "../../config/dotenv.ts"
+import type { ResolvedReference } from "../../config/environment.ts"
+import { type HostEnvironment, plan } from "../../config/plan.ts"
+import { readRegistries } from "../../config/registries.ts"
+import { type Clock, delay } from "../../lib/clock.ts"
+import { ConfigError, messageOf } from "../../lib/errors.ts"
+import { createRedactor } from "../../lib/redact.ts"
+import { commandWords } from "./command-words.ts"
+
+/** The sources outside of svc. */
+export type SecretSources = {
+  /** Returns a secret of the keychain, or null. Rejects if there is no keychain, or it is locked. */
+  keychain(name: string): Promise<string | null>
+  /** Returns the bytes of a regular file. Throws an error with the reason. */
+  file(path: string): Uint8Array
+  /** Runs a program to its end, with no more than MAX_BYTES of output. Rejects if it cannot start; ends it with the signal. */
+  command(words: readonly string[], signal: AbortSignal): Promise<CommandOutcome>
+}
+
+export type CommandOutcome = { readonly exitCode: number; readonly stdout: string; readonly stderr: string }
+
+type ReferencesDeps = {
+  readonly sources: SecretSources
+  readonly clock: Clock
+  /** What plans depend on besides the documents. */
+  readonly world: Omit<HostEnvironment, "dotenv">
+  /** Whether `svc serve --allow-commands` was given. */
+  readonly allowCommands: boolean
+  /** Whether mcp.json is that of the configuration directory: only there, `allowCommands` has an effect. */
+  readonly isDefaultFile: boolean
+  /** A value has changed since the last load that asked for it. */
+  onlate(): void
+}
+
+/** The longest value. */
+export const MAX_BYTES = 64 * 1024
+
+/** The values of the references of one configuration. */
+export class References {
+  private readonly known = new Map<string, Known>()
+  private readonly ended = new AbortController()
+  /** Counts loads: a late value of an earlier one is not told. */
+  private round = 0
+  private cancelRetry: (() => void) | undefined
+
+  constructor(private readonly deps: ReferencesDeps) {}
+
+  /** Returns the value of a reference that the last load asked for. */
+  readonly lookUp = (reference: string): ResolvedReference | undefined => this.known.get(reference)?.outcome
+
+  /**
+   * Asks for the values of the references in these texts. Resolves when all are there, or after PATIENCE_MS. Files and the keychain
+   * are read at each load, a command runs again after COMMAND_MS, or with `fresh`. Texts that are invalid need none.
+   */
+  async load(config: string, dotenv: string, fresh: boolean): Promise<void> {
+    const { clock, world } = this.deps
+    const document = this.documentOf(config)
+    const wanted = document === undefined ? [] : referencesOf(document, { ...world, dotenv: variablesOf(dotenv) })
+    for (const reference of this.known.keys()) if (!wanted.includes(reference)) this.known.delete(reference)
+    const allowed = this.deps.allowCommands || (this.deps.isDefaultFile && document?.value.allowCommands === true)
+    const round = ++this.round
+    this.cancelRetry?.()
+    const stale = wanted.filter((reference) => fresh || !this.isFresh(reference, allowed))
+    const work = this.ask(stale, allowed)
+    const patience = new AbortController()
+    void work.then(() => patience.abort())
+    const late = await Promise.race([
+      work.then(() => false),
+      delay(clock, PATIENCE_MS, patience.signal).then(() => true),
+    ])
+    if (late)
+      void work.then((changed) => {
+        if (changed && round === this.round && !this.ended.signal.aborted) this.deps.onlate()
+      })
+    void work.then(() => this.retryLater(round, allowed))
+  }
+
+  /** Ends what runs. */
+  close(): void {
+    this.ended.abort()
+    this.cancelRetry?.()
+  }
+
+  // ---
+
+  private documentOf(config: string): Document | undefined {
+    try {
+      return parseDocument(config, "mcp.json")
+    } catch (error) {
+      // The load itself reports it.
+      if (error instanceof ConfigError) return undefined
+      throw error
+    }
+  }
+
+  private isFresh(reference: string, allowed: boolean): boolean {
+    const known = this.known.get(reference)
+    if (known === undefined || !reference.startsWith("cmd:")) return false
+    return allowed && "value" in known.outcome && this.deps.clock.now() - known.at < COMMAND_MS
+  }
+
+  /** Asks for values. Resolves to whether one of them has changed. */
+  private async ask(references: readonly string[], allowed: boolean): Promise<boolean> {
+    const left = [...references]
+    let changed = false
+    const worker = async () => {
+      for (let reference = left.shift(); reference !== undefined; reference = left.shift()) {
+        const outcome = await this.outcomeOf(reference, allowed)
+        const before = this.known.get(reference)?.outcome
+        changed ||= JSON.stringify(before) !== JSON.stringify(outcome)
+        this.known.set(reference, { outcome, at: this.deps.clock.now() })
+      }
+    }
+    for (const reference of references)
+      if (!this.known.has(reference)) this.known.set(reference, { outcome: PENDING, at: this.deps.clock.now() })
+    await Promise.all(Array.from({ length: AT_ONCE }, worker))
+    return changed
+  }
+
+  /** Asks again for values that could not be had: a keychain may be locked while the system starts. */
+  private retryLater(round: number, allowed: boolean): void {
+    const failed = [...this.known].filter(([, { outcome }]) => "problem" in outcome).map(([reference]) => reference)
+    if (failed.length === 0 || round !== this.round || this.ended.signal.aborted) return
+    this.cancelRetry = this.deps.clock.after(RETRY_MS, async () => {
+      const changed = await this.ask(failed, allowed)
+      if (round !== this.round || this.ended.signal.aborted) return
+      if (changed) this.deps.onlate()
+      this.retryLater(round, allowed)
+    })
+  }
+
+  private async outcomeOf(reference: string, allowed: boolean): Promise<ResolvedReference> {
+    const colon = reference.indexOf(":")
+    const [scheme, rest] = [reference.slice(0, colon), reference.slice(colon + 1)]
+    const over = new AbortController()
+    const end = () => over.abort()
+    const cancel = this.deps.clock.after(TIMEOUT_MS, end)
+    this.ended.signal.addEventListener("abort", end)
+    const overdue = new Promise<ResolvedReference>((resolve) => {
+      over.signal.addEventListener("abort", () => resolve(OVERDUE))
+    })
+    try {
+      return await Promise.race([this.valueOf(scheme, rest, allowed, over.signal), overdue])
+    } finally {
+      cancel()
+      this.ended.signal.removeEventListener("abort", end)
+    }
+  }
+
+  private valueOf(scheme: string, rest: string, allowed: boolean, signal: AbortSignal): Promise<ResolvedReference> {
+    if (scheme === "keychain") return this.keychain(rest)
+    return scheme === "file" ? this.file(rest) : this.command(rest, allowed, signal)
+  }
+
+  private async keychain(name: string): Promise<ResolvedReference> {
+    try {
+      const value = await this.deps.sources.keychain(name)
+      return value === null
+        ? { problem: `which the keychain does not have; \`svc secret set ${name}\` stores it` }
+        : { value }
+    } catch (error) {
+      return {
+        problem: `and the keychain cannot be read: ${messageOf(error)}; unlock it, then run \`svc secret refresh\``,
+      }
+    }
+  }
+
+  private async file(written: string): Promise<ResolvedReference> {
+    const { home, folder } = this.deps.world
+    const expanded = /^~[\\/]/.test(written) ? join(home, written.slice(2)) : written
+    const path = isAbsolute(expanded) ? expanded : join(folder, expanded)
+    try {
+      const bytes = this.deps.sources.file(path)
+      if (bytes.length > MAX_BYTES)
+        return { problem: `and the file is longer than ${MAX_BYTES} bytes; a secret is shorter` }
+      return { value: new TextDecoder("utf-8", { fatal: true }).decode(bytes).replace(/\r?\n$/, "") }
+    } catch (error) {
+      const { code = "" } = error as NodeJS.ErrnoException
+      const reason =
+        error instanceof TypeError ? "the file is not UTF-8 text" : (FILE_PROBLEMS[code] ?? messageOf(error))
+      return {
+        problem: `and ${path} cannot be read: ${reason}; correct the file or the path, then run \`svc secret refresh\``,
+      }
+    }
+  }
+
+  private async command(line: string, allowed: boolean, signal: AbortSignal): Promise<ResolvedReference> {
+    if (!allowed) return { problem: COMMANDS_OFF }
+    const words = commandWords(line)
+    const [program] = words ?? []
+    if (words === undefined || program === undefined)
+      return { problem: "which is no command line: a quote is not closed, or it is empty" }
+    try {
+      const { exitCode, stdout, stderr } = await this.deps.sources.command(words, signal)
+      if (exitCode === 0) {
+        const value = stdout.replace(/\r?\n$/, "")
+        return value === "" ? { problem: `and ${program} printed nothing; run the command by hand` } : { value }
+      }
+      const last = createRedactor([]).maskCredentials(
+        stderr.trim().split("\n").at(-1)?.trim().slice(0, SHOWN_CHARS) ?? "",
+      )
+      return {
+        problem: `and ${program} ended with exit code ${exitCode}${last === "" ? "" : `: ${last}`}; run the command by hand, then \`svc secret refresh\``,
+      }
+    } catch (error) {
+      return { problem: `and ${program} cannot run: ${messageOf(error)}; install it, or write its full path` }
+    }
+  }
+}
+
+// ---
+
+/** A value, and when it was asked for. */
+type Known = { readonly outcome: ResolvedReference; readonly at: number }
+
+/** How long a load waits for its values. */
+const PATIENCE_MS = 2000
+/** How long a source may take: it may ask a person for a fingerprint or a password. */
+const TIMEOUT_MS = 60_000
+/** How long the value of a command is used. */
+const COMMAND_MS = 60 * 60_000
+const RETRY_MS = 60_000
+const AT_ONCE = 8
+const FILE_PROBLEMS: Readonly<Record<string, string>> = {
+  ENOENT: "it does not exist",
+  ENOTDIR: "it does not exist",
+  EACCES: "this user may not read it",
+  EPERM: "this user may not read it",
+}
+const SHOWN_CHARS = 200
+
+const OVERDUE: ResolvedReference = {
+  problem: `and its source has not answered within ${TIMEOUT_MS / 1000} s; \`svc secret refresh\` asks again`,
+}
+const PENDING: ResolvedReference = { problem: "whose value svc is still waiting for" }
+const COMMANDS_OFF =
+  'and commands are off; write "allowCommands": true at the top level of mcp.json in the configuration directory, or start svc with --allow-commands'
+
+/** Returns the references that a configuration needs now, each once: those of its servers and registries that are on. */
+function referencesOf(document: Document, world: HostEnvironment): readonly string[] {
+  const found = new Set<string>()
+  const references = (reference: string) => {
+    found.add(reference)
+    return { value: "" }
+  }
+  for (const read of [plan, readRegistries])
+    try {
+      read(document, { ...world, references })
+    } catch (error) {
+      // The load itself reports it.
+      if (!(error instanceof ConfigError)) throw error
+    }
+  return [...found]
+}
+
+/** Returns the variables of a `.env`; none if it is malformed, which the load itself reports. */
+function variablesOf(text: string): Readonly<Record<string, string>> {
+  try {
+    return parseDotenv(text, ".env")
+  } catch {
+    return {}
+  }
+}

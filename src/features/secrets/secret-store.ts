@@ -1,0 +1,59 @@
+/** Secrets that `svc secret` stores: in the keychain, with their names in a file, because a keychain cannot be listed. */
+import { join } from "node:path"
+import { messageOf, UnavailableError } from "../../lib/errors.ts"
+import { readState, replaceState } from "../../store/files.ts"
+import type { Paths } from "../../store/paths.ts"
+import { KEYCHAIN_SERVICE } from "./system-sources.ts"
+
+/** The keychain of the system. */
+export type SystemKeychain = Pick<typeof Bun.secrets, "get" | "set" | "delete">
+
+/** Stores a secret. Throws an UnavailableError if the keychain cannot be used. */
+export async function storeSecret(keychain: SystemKeychain, paths: Paths, name: string, value: string): Promise<void> {
+  await withKeychain(() => keychain.set({ service: KEYCHAIN_SERVICE, name, value }))
+  writeNames(paths, [...storedNames(paths), name])
+}
+
+/** Removes a secret. Resolves to whether the keychain had it. */
+export async function removeSecret(keychain: SystemKeychain, paths: Paths, name: string): Promise<boolean> {
+  const had = await withKeychain(() => keychain.delete({ service: KEYCHAIN_SERVICE, name }))
+  writeNames(
+    paths,
+    storedNames(paths).filter((one) => one !== name),
+  )
+  return had
+}
+
+/** Whether the keychain has a secret; undefined if it cannot be used. */
+export async function hasSecret(keychain: SystemKeychain, name: string): Promise<boolean | undefined> {
+  try {
+    return (await keychain.get({ service: KEYCHAIN_SERVICE, name })) !== null
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns the names of the secrets that `svc secret set` has stored for this configuration. */
+export function storedNames(paths: Paths): readonly string[] {
+  const names: unknown = readState(namesFile(paths))?.names
+  return Array.isArray(names) ? names.filter((name) => typeof name === "string") : []
+}
+
+// ---
+
+const namesFile = ({ directory }: Paths): string => join(directory, "secret-names.json")
+
+const writeNames = (paths: Paths, names: readonly string[]): void => {
+  replaceState(namesFile(paths), `${JSON.stringify({ names: [...new Set(names)].sort() }, null, 2)}\n`)
+}
+
+async function withKeychain<T>(use: () => Promise<T>): Promise<T> {
+  try {
+    return await use()
+  } catch (cause) {
+    throw new UnavailableError(
+      `the keychain of this system cannot be used (${messageOf(cause)}); unlock it, or use .env: --to .env`,
+      { cause },
+    )
+  }
+}
