@@ -538,6 +538,56 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server would get text that its author meant as a variable",
   },
+  "views:rules": {
+    says: "a preset selects by tags, servers, allow, deny and readOnly: globs over server/tool, server/prompt:NAME and server/resource:URI, and deny wins",
+    from: "choice",
+    why: "clients need some tools of a server, not all of them",
+  },
+  "views:old": {
+    says: "a preset with a filter alone means what it meant; one that selects nothing is refused",
+    from: "choice",
+    why: "files of users stay valid",
+  },
+  "views:union": {
+    says: "several presets are evaluated alone, and what they include is united",
+    from: "choice",
+    why: "roles add up",
+  },
+  "views:names": {
+    says: "names, prefix and separator name tools in a view; a renamed tool is known by its new name alone",
+    from: "choice",
+    why: "prompts and habits of a team name tools",
+  },
+  "views:collisions": {
+    says: "entries whose names collide keep their qualified names",
+    from: "choice",
+    why: "a call must not reach another tool than its client means",
+  },
+  "views:resources": {
+    says: "the URI to which a resource template expands is checked when it is read",
+    from: "choice",
+    why: "a template stands for resources that no list has",
+  },
+  "views:quiet": {
+    says: "a change of what a view leaves out sends no notification to its clients",
+    from: "choice",
+    why: "a notification would tell that there is more",
+  },
+  "views:indistinguishable": {
+    says: "lists, calls, search, prompts, suggestions and errors of a view are those of servers that have only its entries",
+    from: "choice",
+    why: "what a client must not use it should not know of",
+  },
+  "views:credentials": {
+    says: "a token may be bound to presets: its view is what both they and the address include, under the names of the address",
+    from: "choice",
+    why: "an address is a wish, a credential a right",
+  },
+  "views:shown": {
+    says: "svc preset show and why name what a preset selects, the names, the tokens, and the rule that leaves an entry out",
+    from: "choice",
+    why: "rules are easy to get wrong",
+  },
   "secrets:reference": {
     says: "${keychain:NAME}, ${file:PATH} and ${cmd:COMMAND} are replaced by the values of their sources, which svc asks only for servers that are on",
     from: "choice",

@@ -4,7 +4,7 @@
  */
 import type { BackendSnapshot, ListedFacts } from "../agent/snapshot.ts"
 import type { Backend } from "../backend/backend.ts"
-import { nameIn, viewOf } from "../catalog/catalog.ts"
+import { countEntries, viewOf } from "../catalog/catalog.ts"
 import type { Listing, Tool } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
 import { type Scope, scopeIncludes } from "../catalog/scope.ts"
@@ -74,7 +74,15 @@ function summaries(runtime: Runtime, scope: Scope): readonly OfferSummary[] {
   const own = ownOffer(runtime, scope)
   const backends = runtime.agent.snapshot().backends.filter(({ spec }) => scopeIncludes(scope, spec))
   const ofOwn = own === undefined ? [] : [{ server: own.server, state: own.state, counts: own.counts }]
-  return [...backends.map(summaryOf), ...ofOwn]
+  const { parts } = viewOf(runtime.agent.catalog, scope)
+  const shaped = new Map(parts.flatMap((part) => (part.isShaped ? [[part.spec.id, part] as const] : [])))
+  return [
+    ...backends.map((backend) => {
+      const part = shaped.get(backend.spec.id)
+      return part === undefined ? summaryOf(backend) : { ...summaryOf(backend), counts: countEntries(part) }
+    }),
+    ...ofOwn,
+  ]
 }
 
 function summaryOf(backend: BackendSnapshot): OfferSummary {
@@ -96,7 +104,9 @@ async function describeTarget(
 ): Promise<{ readonly server: ServerOffer } | { readonly tool: OfferedTool }> {
   const found = await findTarget(runtime, scope, name)
   const offer =
-    found.backend === undefined ? ownOffer(runtime, scope) : offerOf(runtime, await connected(runtime, found.backend))
+    found.backend === undefined
+      ? ownOffer(runtime, scope)
+      : offerOf(runtime, await connected(runtime, found.backend, scope), scope)
   if (offer === undefined) throw new UnavailableError("svc no longer offers its own tools")
   if (found.tool === undefined) return { server: offer }
   const tool = offer.tools.find((one) => one.name === found.tool && one.definition !== undefined)
@@ -153,21 +163,30 @@ async function refuseTarget(runtime: Runtime, scope: Scope, name: string, server
  * Returns the listing of a server; first waits for a connection that is about to open. Throws an UnavailableError with the
  * reason if there is none.
  */
-async function connected({ agent, mcp: { gateway } }: Runtime, backend: Backend): Promise<Connected> {
+async function connected({ agent, mcp: { gateway } }: Runtime, backend: Backend, scope: Scope): Promise<Connected> {
   const { id, name } = backend.spec
   if (backend.published === undefined) await gateway.directory.whenBack(id)
   const { published } = agent.backend(id) ?? {}
-  if (published !== undefined) return { backend, listing: published.listing }
+  const part = viewOf(agent.catalog, scope).parts.find(({ spec }) => spec.id === id)
+  if (published !== undefined) return { backend, listing: part?.isShaped ? part.listing : published.listing }
   throw new UnavailableError(`${name} ${gateway.directory.target(id)}`)
 }
 
-function offerOf({ agent }: Runtime, { backend, listing }: Connected): ServerOffer {
+function offerOf({ agent }: Runtime, { backend, listing }: Connected, scope: Scope): ServerOffer {
+  const { nameOf, parts } = viewOf(agent.catalog, scope)
+  const part = parts.find((one) => one.spec.id === backend.spec.id)
   const { spec } = backend
   const { serverInfo, protocolVersion, instructions, prompts, resources, resourceTemplates } = listing
-  const tools = offeredTools(spec, listing, (tool) => agent.isQuarantined(backend, tool))
+  const tools = offeredTools(
+    spec,
+    listing,
+    (tool) => agent.isQuarantined(backend, tool),
+    (tool) => nameOf(spec, tool),
+  )
   const snapshot = agent.snapshot().backends.find((one) => one.spec.id === spec.id)
   return {
     ...(snapshot === undefined ? { server: spec.name, state: "connected" } : summaryOf(snapshot)),
+    ...(part?.isShaped ? { counts: countEntries(part) } : {}),
     serverInfo,
     protocolVersion,
     instructions,
@@ -220,7 +239,7 @@ async function similarTools(
 ): Promise<readonly string[]> {
   const finder = await runtime.toolFinder()
   const searchable = searchableOf(runtime, scope)
-  const wanted = (backend === undefined ? name : nameIn("qualified", backend.spec, name)).slice(0, MAX_NAME)
+  const wanted = (backend === undefined ? name : searchable.view.nameOf(backend.spec, name)).slice(0, MAX_NAME)
   const similar = finder.similar(searchable, wanted, SIMILAR).map((one) => {
     const route = searchable.view.tools.get(one)
     return { id: route?.id, name: `${runtime.agent.backend(route?.id ?? "")?.spec.name ?? OWN}/${route?.name ?? one}` }
@@ -238,7 +257,7 @@ async function searchOffers(runtime: Runtime, scope: Scope, params: Params): Pro
   const parts = view.parts.filter(({ spec }) => wanted === undefined || spec.slug === wanted)
   if (wanted !== undefined && wanted !== OWN && parts.length === 0) {
     const { backend } = await findTarget(runtime, scope, String(server))
-    if (backend !== undefined) await connected(runtime, backend)
+    if (backend !== undefined) await connected(runtime, backend, scope)
   }
   const most = Math.min(Math.max(1, Number(limit) || 1), MAX_HITS)
   const found = finder.find(searchable, String(query), most, wanted === undefined ? undefined : [wanted])
@@ -276,7 +295,7 @@ async function instructionsOf(runtime: Runtime, scope: Scope, server: unknown): 
   const found = await findTarget(runtime, scope, server)
   if (found.backend === undefined || found.tool !== undefined)
     throw new RequestError("not_found", `${server} is not a server`)
-  const { listing } = await connected(runtime, found.backend)
+  const { listing } = await connected(runtime, found.backend, scope)
   return { server: found.backend.spec.name, instructions: listing.instructions ?? "" }
 }
 

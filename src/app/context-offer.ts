@@ -1,6 +1,6 @@
 /** Returns the texts that clients of a scope receive, so that `svc tokens` can count them. */
 import { listedTools, ownEntries } from "../call/own-tools.ts"
-import { viewOf } from "../catalog/catalog.ts"
+import { partTools, viewOf } from "../catalog/catalog.ts"
 import { scopeIncludes } from "../catalog/scope.ts"
 import type { ToolListing } from "../config/tool-listing.ts"
 import { aggregateInstructionsFor } from "../session/server-capabilities.ts"
@@ -46,10 +46,10 @@ export async function contextOffer(
   return {
     servers: [
       ...(own.length === 0 ? [] : [{ name: "svc", tools: own, instructions: "" }]),
-      ...view.parts.map(({ spec, listing, qualified }) => ({
-        name: spec.name,
-        tools: qualified.entries["tools/list"],
-        instructions: listing.instructions ?? "",
+      ...view.parts.map((part) => ({
+        name: part.spec.name,
+        tools: partTools(part, view).map((tool) => JSON.stringify(tool)),
+        instructions: part.listing.instructions ?? "",
       })),
     ],
     instructions,

@@ -2,6 +2,7 @@
 import type { ReloadResult } from "../agent/reload.ts"
 import type { Backend } from "../backend/backend.ts"
 import { knownTools } from "../catalog/listing.ts"
+import { presetsOf } from "../catalog/selection.ts"
 import { hidesEveryTool, toolRows, unknownOverrides } from "../catalog/tool-settings.ts"
 import { slugOf } from "../config/server-spec.ts"
 import { delay, systemClock, withTimeout } from "../lib/clock.ts"
@@ -151,6 +152,14 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
       unknownOverrides: unknownOverrides(spec, known),
       ...(Array.isArray(disabledTools) ? { hidesEveryTool: hidesEveryTool(instances, disabledTools.map(String)) } : {}),
     }
+  }),
+  preset: plain(async ({ runtime }, { preset }) => {
+    const { presetReport } = await import("../report/preset-report.ts")
+    const { agent, scopeOf } = runtime
+    await agent.whenLoaded(undefined, LOADED_MS)
+    const names = String(preset)
+    const scope = scopeOf(`?tools=all&preset=${encodeURIComponent(names)}`)
+    return presetReport(agent.catalog, scope, presetsOf(names, agent.presets))
   }),
   context: plain(({ runtime }, params) => contextOffer(runtime, params, LOADED_MS)),
   results: plain(({ runtime }, { server }) =>

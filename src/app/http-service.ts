@@ -177,6 +177,7 @@ function middlewareOf(runtime: Runtime, options: ServeOptions, { gate, auth, red
     }),
     metrics: metrics && createMetricsEndpoint(() => exposition(metrics, agent.snapshot(), gaugesOf(runtime))),
     health: createHealth({
+      presets: () => agent.presets,
       snapshot: () => agent.snapshot(),
       now: () => systemClock.now(),
       facts,

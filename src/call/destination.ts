@@ -5,6 +5,7 @@
 import type { Route, View } from "../catalog/catalog.ts"
 import { instructionsAt } from "../catalog/instructions.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
+import { ownNameOf } from "../catalog/view-rules.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { continuesCall, methodOf } from "./methods.ts"
 import { ownToolOf } from "./own-tools.ts"
@@ -41,7 +42,7 @@ export function destinationOf(call: ClientCall, view: View, settled = false): De
       return located({ ...asked, settled: true }, params.uri, (uri) => ({ ...params, uri }))
     case "skills/get":
     case "resources/directory/read":
-      return scope.kind === "server"
+      return scope.kind === "server" && scope.shape === undefined
         ? whole(asked, scope.id)
         : located(asked, params.uri, (uri) => ({ ...params, uri }))
     case "completion/complete": {
@@ -103,7 +104,8 @@ function named(
   const route = text === undefined ? undefined : view[`${what}s`].get(text)
   if (route !== undefined)
     return at(asked, route, route.name === name ? (call.request.params ?? {}) : withName(route.name))
-  const split = text === undefined ? undefined : splitName(text)
+  const naming = scope.kind === "server" ? undefined : scope.shape?.naming
+  const split = text === undefined ? undefined : ((naming && ownNameOf(naming, text)) ?? splitName(text))
   if (!settled && text !== undefined) {
     const waiting = absentServer(asked, `${what}s`, split?.slug)
     if (waiting !== undefined) return waiting

@@ -26,6 +26,7 @@ import { qualify, qualifyUri, shortened, splitName, splitUri } from "./name.ts"
 import { rewriteTool } from "./rewrite.ts"
 import { identityOf, type Scope, scopeIncludes } from "./scope.ts"
 import { isAlwaysVisible, isHidden, withOverrides } from "./tool-settings.ts"
+import { type Naming, nameKey, namesIn, type RuledEntry, type Shape, shapeAllows } from "./view-rules.ts"
 
 /** A connected backend, its listing, and the names of its tools that svc withholds because they changed. */
 export type CatalogSource = {
@@ -46,6 +47,10 @@ export type ServerPart = CatalogSource & {
   readonly plain: EntryTexts
   /** Warnings about entries that svc repaired or left out, and about those that clients cut or refuse. */
   readonly warnings: readonly string[]
+  /** The part as views with shapes have it, by the key of the shape: a listing that does not change keeps its identity. */
+  readonly shaped: Map<string, ServerPart>
+  /** Set if this is what a shape includes of a server. */
+  readonly isShaped?: true
 }
 
 export type Catalog = {
@@ -80,6 +85,12 @@ export type Route = {
 export type View = {
   readonly parts: readonly ServerPart[]
   readonly naming: "qualified" | "plain"
+  /** Whether its presets name tools otherwise than `naming` does. */
+  readonly isRenamed: boolean
+  /** Wanted names that two entries share, which therefore keep their qualified names. */
+  readonly collisions: readonly string[]
+  /** Returns the full name of a tool or prompt, which is valid even if the list has a shortened name. */
+  nameOf(spec: Pick<ServerSpec, "id" | "slug">, local: string): string
   /** The limit of a name in its lists, in characters. */
   readonly maxName: number
   /** Whether its list of tools has only the always visible tools. Clients can still call all tools. */
@@ -162,10 +173,12 @@ export function viewOf(catalog: Catalog, scope: Scope): View {
   if (!isSame) catalog.viewKeys.set(scope, { key, tools, alwaysVisible, text })
   const known = catalog.views.get(text)
   if (known !== undefined) return known
+  const { shape } = scope
+  const parts = catalog.parts.filter((part) => scopeIncludes(scope, part.spec))
   const view = createView(
-    catalog.parts.filter((part) => scopeIncludes(scope, part.spec)),
+    shape === undefined ? parts : parts.map((part) => shapedPart(part, shape, catalog.maxName)),
     scope.kind === "server" ? "plain" : "qualified",
-    { maxName: catalog.maxName, lazily: scope.tools === "search" ? { alwaysVisible } : undefined },
+    { maxName: catalog.maxName, lazily: scope.tools === "search" ? { alwaysVisible } : undefined, shape },
   )
   catalog.views.set(text, view)
   return view
@@ -182,7 +195,9 @@ export const isWithdrawn = ({ parts }: Catalog, scope: Scope): boolean =>
 export function hasChanged(before: View, after: View, method: ListMethod): boolean {
   if (before === after) return false
   const { parts } = after
-  if (after.lazy && method === "tools/list") return before.list(method, "legacy") !== after.list(method, "legacy")
+  // What a lazy view does not list, or a shape leaves out, changes nothing for its client.
+  if ((after.lazy && method === "tools/list") || parts.some(({ isShaped }) => isShaped))
+    return before.list(method, "legacy") !== after.list(method, "legacy")
   // A listing of another process is not a new listing of this process. Each connection has its own capabilities object.
   const isRelisted = ({ listing }: ServerPart, now: ServerPart | undefined) =>
     listing[LIST_KEYS[method]] !== now?.listing[LIST_KEYS[method]] && listing.capabilities === now?.listing.capabilities
@@ -206,22 +221,33 @@ function offeredTools({ spec, listing, quarantined }: CatalogSource): readonly T
 }
 
 /** Returns a tool as clients of a view see it, by its name in the view; undefined if the view does not offer it. */
-export function toolOf({ parts, tools, naming, maxName }: View, name: string): Tool | undefined {
-  const route = tools.get(name)
-  const part = route && parts.find(({ spec }) => spec.id === route.id)
+export function toolOf(view: View, name: string): Tool | undefined {
+  const route = view.tools.get(name)
+  const part = route && view.parts.find(({ spec }) => spec.id === route.id)
   const tool = route && part?.offered.get(route.name)
-  return part === undefined || tool === undefined ? undefined : clientTool(part, tool, naming, maxName)
+  return part === undefined || tool === undefined ? undefined : toolIn(view, part, tool)
 }
 
+/** Returns a tool of a part as clients of a view see it. */
+const toolIn = ({ naming, maxName, nameOf }: NamingView, part: ServerPart, tool: Tool): Tool =>
+  clientTool(
+    part,
+    tool,
+    naming,
+    shortened(nameOf(part.spec, tool.name), naming === "plain" ? Number.POSITIVE_INFINITY : maxName),
+  )
+
 /** Returns why svc withholds the tool of a name in a view from clients; undefined if it does not. */
-export function withheldIn({ parts, naming, maxName }: View, name: unknown): Withheld | undefined {
+export function withheldIn({ parts, naming, maxName, nameOf }: View, name: unknown): Withheld | undefined {
   for (const { spec, listing, quarantined } of parts) {
     const { disabledTools } = spec.tuning
     if (disabledTools.length === 0 && (quarantined?.size ?? 0) === 0) continue
     const found = listing.tools.find(
       (tool) =>
         (isHidden(spec, tool.name) || quarantined?.has(tool.name) === true) &&
-        (nameIn(naming, spec, tool.name) === name || shortenedIn(naming, spec, tool.name, maxName) === name),
+        [nameOf(spec, tool.name), naming === "plain" ? "" : shortened(nameOf(spec, tool.name), maxName)].includes(
+          String(name),
+        ),
     )
     if (found !== undefined) return isHidden(spec, found.name) ? "disabled" : "changed"
   }
@@ -231,15 +257,25 @@ export function withheldIn({ parts, naming, maxName }: View, name: unknown): Wit
 export type Withheld = "disabled" | "changed"
 
 /** Returns the offered tools of a part as clients of a view see them. */
-export const partTools = (part: ServerPart, { naming, maxName }: Pick<View, "naming" | "maxName">): readonly Tool[] =>
-  [...part.offered.values()].map((tool) => clientTool(part, tool, naming, maxName))
+export const partTools = (part: ServerPart, view: NamingView): readonly Tool[] =>
+  [...part.offered.values()].map((tool) => toolIn(view, part, tool))
 
-/** Returns the full name of a tool or prompt in a view, which is valid even if the list has a shortened name. */
+/** What decides the names in a view. */
+export type NamingView = Pick<View, "naming" | "maxName" | "nameOf">
+
+/** The names of the servers themselves, without a view. */
+export const OWN_NAMES: NamingView = {
+  naming: "plain",
+  maxName: Number.POSITIVE_INFINITY,
+  nameOf: (_spec, local) => local,
+}
+
+/** Returns the full name of a tool or prompt under a naming. */
 export const nameIn = (naming: View["naming"], { slug }: Pick<ServerSpec, "slug">, local: string): string =>
   naming === "plain" ? local : qualify(slug, local)
 
-const shortenedIn = (naming: View["naming"], spec: ServerSpec, local: string, maxName: number): string =>
-  naming === "plain" ? local : shortened(nameIn(naming, spec, local), maxName)
+const qualifiedName = (spec: ServerSpec, maxName: number) => (local: string) =>
+  shortened(qualify(spec.slug, local), maxName)
 
 /** Counts the tools of a source: those that svc offers to clients, and those that it withholds. */
 export function countTools(source: CatalogSource): ToolCounts {
@@ -247,6 +283,20 @@ export function countTools(source: CatalogSource): ToolCounts {
   return { tools, hiddenTools: uniqueByName(source.listing.tools).length - tools }
 }
 export type ToolCounts = { readonly tools: number; readonly hiddenTools: number }
+
+/** Counts the entries that a part offers to the clients of its view. */
+export const countEntries = ({ offered, listing }: ServerPart): EntryCounts => ({
+  tools: offered.size,
+  hiddenTools: 0,
+  prompts: uniqueByName(listing.prompts).length,
+  resources: listing.resources.length,
+  resourceTemplates: listing.resourceTemplates.length,
+})
+type EntryCounts = ToolCounts & {
+  readonly prompts: number
+  readonly resources: number
+  readonly resourceTemplates: number
+}
 
 /** Counts the characters that a server adds to the context of a client. */
 export const countCharacters = ({ qualified, listing }: ServerPart): ContextCharacters => ({
@@ -299,12 +349,13 @@ function partOf(source: CatalogSource, old: ServerPart | undefined, maxName: num
 
 function createPart(source: CatalogSource, maxName: number): ServerPart {
   const tools = offeredTools(source)
-  const qualified = createEntryTexts(source, tools, "qualified", maxName)
+  const qualified = createEntryTexts(source, tools, "qualified", qualifiedName(source.spec, maxName))
   return {
     ...source,
+    shaped: new BoundedMap(MAX_VIEWS),
     offered: new Map(tools.map((tool) => [tool.name, tool])),
     qualified,
-    plain: createEntryTexts(source, tools, "plain", Number.POSITIVE_INFINITY),
+    plain: createEntryTexts(source, tools, "plain", (local) => local),
     warnings: [
       ...definitionTexts(definitionIssues(source.listing)),
       ...limitWarnings(
@@ -315,14 +366,45 @@ function createPart(source: CatalogSource, maxName: number): ServerPart {
   }
 }
 
+/** Returns what a shape includes of a server. */
+function shapedPart(part: ServerPart, shape: Shape, maxName: number): ServerPart {
+  const known = part.shaped.get(shape.key)
+  if (known !== undefined) return known
+  const { spec, listing } = part
+  const allows = (entry: RuledEntry) => shapeAllows(shape, spec, entry)
+  const shaped: Listing = {
+    ...listing,
+    tools: listing.tools.filter((tool) => allows({ kind: "tool", tool })),
+    prompts: listing.prompts.filter(({ name }) => allows({ kind: "prompt", name })),
+    resources: listing.resources.filter(({ uri }) => allows({ kind: "resource", name: uri })),
+    resourceTemplates: listing.resourceTemplates.filter(({ uriTemplate }) =>
+      allows({ kind: "resource", name: uriTemplate }),
+    ),
+  }
+  const made: ServerPart = {
+    ...createPart(
+      {
+        spec,
+        listing: shaped,
+        ...(part.quarantined === undefined ? {} : { quarantined: part.quarantined }),
+        ...(part.own === undefined ? {} : { own: part.own }),
+        ...(part.sharedIds === undefined ? {} : { sharedIds: part.sharedIds }),
+      },
+      maxName,
+    ),
+    isShaped: true,
+  }
+  part.shaped.set(shape.key, made)
+  return made
+}
+
 function createEntryTexts(
   source: CatalogSource,
   tools: readonly Tool[],
   naming: View["naming"],
-  maxName: number,
+  name: (local: string) => string,
 ): EntryTexts {
   const { spec, listing } = source
-  const name = (local: string) => shortenedIn(naming, spec, local, maxName)
   const uri = (local: string) => (naming === "plain" ? local : qualifyUri(spec.slug, local))
   const { id, slug } = spec
   const routes = new Map<string, Route>()
@@ -331,7 +413,7 @@ function createEntryTexts(
     routes.set(name(tool.name), { id, slug, name: tool.name, mirrored: typeof mirrored === "string" ? [] : mirrored })
   }
   const prompts = uniqueByName(listing.prompts)
-  const clientTools = tools.map((tool) => clientTool(source, tool, naming, maxName))
+  const clientTools = tools.map((tool) => clientTool(source, tool, naming, name(tool.name)))
   const toolTexts = clientTools.map((tool) => JSON.stringify(tool))
   const legacyTools = clientTools.map((tool) => (listing.era === "modern" ? legacyTool(tool) : tool))
   const isSame = legacyTools.every((tool, at) => tool === clientTools[at])
@@ -350,11 +432,11 @@ function createEntryTexts(
   }
 }
 
-function clientTool({ spec, sharedIds }: CatalogSource, tool: Tool, naming: View["naming"], maxName: number): Tool {
+function clientTool({ spec, sharedIds }: CatalogSource, tool: Tool, naming: View["naming"], name: string): Tool {
   const overridden = withOverrides(spec, tool)
   const client: Tool = {
     ...(naming === "plain" ? overridden : rewriteTool(overridden, spec.slug)),
-    name: shortenedIn(naming, spec, tool.name, maxName),
+    name,
   }
   if (naming === "plain" || sharedIds?.has(idOf(client.outputSchema) ?? "") !== true) return client
   const { outputSchema: _schema, ...rest } = client
@@ -390,12 +472,12 @@ const mayWithhold = ({ spec, listing }: CatalogSource, name: string): boolean =>
 /** Returns the texts of the always visible tools of a part. Routes and texts have the same order. */
 function alwaysVisibleTexts(
   part: ServerPart,
-  naming: View["naming"],
+  texts: EntryTexts,
   alwaysVisible: readonly string[],
   era: Era,
 ): readonly string[] {
-  const routes = [...part[naming].tools]
-  return textsOf(part[naming], "tools/list", era).filter((_text, at) => {
+  const routes = [...texts.tools]
+  return textsOf(texts, "tools/list", era).filter((_text, at) => {
     const [, route] = routes[at] ?? []
     return isAlwaysVisible(part.spec, route?.name ?? "", alwaysVisible)
   })
@@ -411,12 +493,36 @@ function createView(
   {
     maxName,
     lazily,
-  }: { readonly maxName: number; readonly lazily: { readonly alwaysVisible: readonly string[] } | undefined },
+    shape,
+  }: {
+    readonly maxName: number
+    readonly lazily: { readonly alwaysVisible: readonly string[] } | undefined
+    readonly shape: Shape | undefined
+  },
 ): View {
+  const renamed = shape?.naming === undefined || naming === "plain" ? undefined : namesOf(parts, shape.naming)
+  const nameOf: View["nameOf"] = (spec, local) =>
+    renamed?.names.get(nameKey(spec.id, local)) ?? (naming === "plain" ? local : qualify(spec.slug, local))
+  const textsIn = new Map(
+    parts.map((part) => [
+      part,
+      renamed === undefined
+        ? part[naming]
+        : createEntryTexts(part, [...part.offered.values()], naming, (local) =>
+            shortened(nameOf(part.spec, local), maxName),
+          ),
+    ]),
+  )
+  const entryTexts = (part: ServerPart): EntryTexts => textsIn.get(part) ?? part[naming]
   const routes = (kind: "tools" | "prompts") => {
     const map = new Routes(naming, maxName)
-    for (const part of parts) for (const [name, route] of part[naming][kind]) map.set(name, route)
+    for (const part of parts) for (const [name, route] of entryTexts(part)[kind]) map.set(name, route)
     return map
+  }
+  const located = (route: Route | undefined): Route | undefined => {
+    if (route === undefined || shape === undefined) return route
+    const { spec } = parts.find((part) => part.spec.id === route.id) ?? {}
+    return spec !== undefined && shapeAllows(shape, spec, { kind: "resource", name: route.name }) ? route : undefined
   }
   const bySlug = new Map(parts.map((part) => [part.spec.slug, part]))
   const texts = new Map<string, string>()
@@ -427,8 +533,8 @@ function createView(
       known.get(key) ??
       parts.flatMap((part) =>
         lazily !== undefined && method === "tools/list"
-          ? alwaysVisibleTexts(part, naming, lazily.alwaysVisible, era)
-          : textsOf(part[naming], method, era),
+          ? alwaysVisibleTexts(part, entryTexts(part), lazily.alwaysVisible, era)
+          : textsOf(entryTexts(part), method, era),
       )
     known.set(key, found)
     return found
@@ -438,19 +544,27 @@ function createView(
   return {
     parts,
     naming,
+    isRenamed: renamed !== undefined,
+    collisions: renamed?.collisions ?? [],
+    nameOf,
     maxName,
     lazy: lazily !== undefined,
     tools: routes("tools"),
     prompts: routes("prompts"),
     unlisted(kind, name) {
       const [part] = parts
-      if (part === undefined || naming === "qualified" || (kind === "tools" && mayWithhold(part, name)))
+      if (
+        part === undefined ||
+        naming === "qualified" ||
+        shape !== undefined ||
+        (kind === "tools" && mayWithhold(part, name))
+      )
         return undefined
       return { id: part.spec.id, slug: part.spec.slug, name, mirrored: [], unlisted: true }
     },
     resource(uri) {
       const split = naming === "plain" ? undefined : splitUri(uri)
-      return naming === "plain" ? routeTo(parts[0], uri) : routeTo(bySlug.get(split?.slug ?? ""), split?.uri)
+      return located(naming === "plain" ? routeTo(parts[0], uri) : routeTo(bySlug.get(split?.slug ?? ""), split?.uri))
     },
     task(id) {
       const split = naming === "plain" ? undefined : splitName(id)
@@ -472,6 +586,21 @@ function createView(
       undefined,
   }
 }
+
+/** Returns the names of tools and prompts under a naming. Tools and prompts may have the same name; tools of svc itself may not. */
+function namesOf(parts: readonly ServerPart[], naming: Naming): ReturnType<typeof namesIn> {
+  const all = parts.map(({ spec, offered, listing }) => ({
+    spec,
+    names: [...new Set([...offered.keys(), ...listing.prompts.map(({ name }) => name)])],
+  }))
+  return namesIn(naming, all, isReserved)
+}
+
+/** Whether svc's own tools have the name, or may get it. */
+const isReserved = (name: string): boolean =>
+  /^(?:search_tools|describe_tool|get_tool_details|tool_list|tool_schema|call_tool|call_read_tool|read_result|mcp_\w+)$/.test(
+    name,
+  )
 
 /**
  * The routes by the names that clients see. The full form of a shortened name is valid, too: users and settings write it. So is

@@ -7,18 +7,18 @@
  *  3. The text depends only on the servers' own texts. Whole instructions are the resource `svc:instructions/<server>`.
  */
 import { counted, cutText } from "../lib/text.ts"
-import type { Route, ServerPart } from "./catalog.ts"
+import type { Route, ServerPart, View } from "./catalog.ts"
 import { qualify } from "./name.ts"
 
 /** A server of the scope that is not connected, and its state in a word. */
 export type UnavailableServer = { readonly slug: string; readonly state: string }
 
 /**
- * Returns the instructions of these servers, `budget` characters at most; undefined without servers. `lead`, which tells how to
+ * Returns the instructions of the servers of a view, `budget` characters at most; undefined without servers. `lead`, which tells how to
  * find tools, comes before them.
  */
 export function aggregateInstructions(
-  parts: readonly ServerPart[],
+  { parts, isRenamed }: Pick<View, "parts" | "isRenamed">,
   unavailable: readonly UnavailableServer[],
   budget: number,
   lead?: string,
@@ -30,7 +30,10 @@ export function aggregateInstructions(
     .join(", ")
   const shortens = parts.some(({ qualified }) => [...qualified.tools].some(([name, route]) => isShortened(name, route)))
   const notes = [shortens ? SHORTENED : undefined, lead].filter((note) => note !== undefined).join("\n") || undefined
-  const head = essential(servers, down === "" ? "" : `\nNot available now: ${cut(down, MAX_DOWN)}`, budget, notes)
+  const head = essential(servers, down === "" ? "" : `\nNot available now: ${cut(down, MAX_DOWN)}`, budget, {
+    notes,
+    isRenamed,
+  })
   // Does not repeat instructions that are already in the server's line.
   const described = servers.filter(({ text, purpose }) => text !== "" && oneLine(text) !== purpose)
   const left = budget - head.length - POINTER.length
@@ -88,8 +91,14 @@ function summaryOf({ spec, listing, plain }: ServerPart): Summary {
 const MAX_TOOLS = 8
 
 /** Returns the essential part, with the longest purposes that fit, or else with the names that fit. */
-function essential(servers: readonly Summary[], down: string, budget: number, lead: string | undefined): string {
-  const named = `Tools of ${counted(servers.length, "MCP server")}, each named <server>_svc_<tool>.`
+function essential(
+  servers: readonly Summary[],
+  down: string,
+  budget: number,
+  { notes: lead, isRenamed }: { readonly notes: string | undefined; readonly isRenamed: boolean },
+): string {
+  const naming = isRenamed ? "." : ", each named <server>_svc_<tool>."
+  const named = `Tools of ${counted(servers.length, "MCP server")}${naming}`
   const intro = servers.length === 0 ? "No MCP server is available." : named
   const start = lead === undefined ? intro : `${intro}\n${lead}`
   const texts = PURPOSE_LENGTHS.map((length) => start + servers.map((one) => lineOf(one, length)).join("") + down)

@@ -8,6 +8,7 @@ import type { ServerSpec } from "../config/server-spec.ts"
 import type { ToolListing } from "../config/tool-listing.ts"
 import { messageOf } from "../lib/errors.ts"
 import { type Selection, type ServerQuery, selectServers } from "./selection.ts"
+import { bothOf, type Shape, shapeIncludes } from "./view-rules.ts"
 
 export type Scope =
   | {
@@ -29,6 +30,8 @@ export type Scope =
       readonly alwaysVisible: readonly string[]
       /** The limit of results for this client; undefined for the limits of the servers. */
       readonly resultBudget?: ResultBudget | undefined
+      /** What the client sees within servers, and under which names; undefined for whole servers under their usual names. */
+      readonly shape?: Shape | undefined
     }
   /** One backend under its own names. `tools` selects the listed tools; undefined means all, as above. */
   | {
@@ -40,6 +43,8 @@ export type Scope =
       selects?(tags: readonly string[]): boolean
       readonly tools?: ToolListing | undefined
       readonly resultBudget?: ResultBudget | undefined
+      /** What the client sees within the server, under its own names. */
+      readonly shape?: Shape | undefined
     }
 
 /** Returns the identity of a scope, which stays the same while its client lives. */
@@ -51,8 +56,62 @@ export const identityOf = (scope: Scope): string =>
 /** Whether a scope includes a backend. */
 export const scopeIncludes = (scope: Scope, spec: ServerSpec): boolean =>
   scope.kind === "server"
-    ? scope.id === spec.id && scope.selects?.(spec.tuning.tags) !== false
-    : (spec.id === spec.name || scope.instances.has(spec.id)) && scope.selects(spec.tuning.tags)
+    ? scope.id === spec.id &&
+      scope.selects?.(spec.tuning.tags) !== false &&
+      (scope.shape === undefined || shapeIncludes(scope.shape, spec))
+    : (spec.id === spec.name || scope.instances.has(spec.id)) &&
+      scope.selects(spec.tuning.tags) &&
+      (scope.shape === undefined || shapeIncludes(scope.shape, spec))
+
+/**
+ * Returns the part of a scope that presets, which a credential names, also include, without svc's own tools. The names, the listing and
+ * the budget of the scope itself win. Presets that do not exist include nothing.
+ */
+export function withinPresets(scope: Scope, names: string, presets: () => ReadonlyMap<string, Preset>): Scope {
+  const queries = [{ preset: names }]
+  let known = { presets: presets(), selection: selectOrNothing(queries, presets()) }
+  const bound = (): Selection => {
+    if (known.presets !== presets()) known = { presets: presets(), selection: selectOrNothing(queries, presets()) }
+    return known.selection
+  }
+  if (scope.kind === "server")
+    return {
+      ...scope,
+      get key() {
+        return `${scope.key ?? ""} within ${names}: ${bound().key}`
+      },
+      selects: (tags) => bound().includes(tags) && scope.selects?.(tags) !== false,
+      get shape() {
+        return bothOf(scope.shape, bound().shape)
+      },
+    }
+  return {
+    kind: "aggregate",
+    name: `${scope.name} within ${names}`,
+    get key() {
+      return `${scope.key} within ${bound().key}`
+    },
+    selects: (tags) => bound().includes(tags) && scope.selects(tags),
+    withholds: (tags) => !bound().includes(tags) && scope.selects(tags),
+    get instances() {
+      return scope.instances
+    },
+    restricted: true,
+    get tools() {
+      return scope.tools ?? bound().tools
+    },
+    get alwaysVisible() {
+      // The same list each time: views are cached under it.
+      return bound().alwaysVisible.length === 0 ? scope.alwaysVisible : bound().alwaysVisible
+    },
+    get resultBudget() {
+      return scope.resultBudget ?? bound().resultBudget
+    },
+    get shape() {
+      return bothOf(scope.shape, bound().shape)
+    },
+  }
+}
 
 /**
  * Returns the scope of all servers that match every query. Throws a RequestError for a query that is invalid now; if a
@@ -88,6 +147,9 @@ export function createScope(queries: () => readonly ServerQuery[], presets: () =
     get resultBudget() {
       return current().resultBudget
     },
+    get shape() {
+      return current().shape
+    },
   }
 }
 
@@ -114,6 +176,9 @@ export function withInstances(scope: Scope, instances: () => ReadonlySet<string>
     },
     get resultBudget() {
       return scope.resultBudget
+    },
+    get shape() {
+      return scope.shape
     },
   }
 }
@@ -142,6 +207,9 @@ export function withTools(scope: Scope, tools: ToolListing, resultBudget?: Resul
     },
     get resultBudget() {
       return scope.resultBudget ?? resultBudget
+    },
+    get shape() {
+      return scope.shape
     },
   }
 }
@@ -177,6 +245,9 @@ export function narrow(scope: Scope, key: string, selects: (tags: readonly strin
     get resultBudget() {
       return scope.resultBudget
     },
+    get shape() {
+      return scope.shape
+    },
   }
 }
 
@@ -196,6 +267,7 @@ function selectOrNothing(queries: readonly ServerQuery[], presets: ReadonlyMap<s
       tools: undefined,
       alwaysVisible: [],
       resultBudget: undefined,
+      shape: undefined,
     }
   }
 }

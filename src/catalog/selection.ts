@@ -16,6 +16,7 @@ import {
 import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
 import { RequestError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
+import { type Shape, shapeOf } from "./view-rules.ts"
 
 /** A query as written, which is evaluated again when a preset changes. */
 export type ServerQuery = {
@@ -23,7 +24,7 @@ export type ServerQuery = {
   readonly tags?: readonly string[]
   /** `tag-filter=`: an expression. */
   readonly filter?: string
-  /** `preset=`: a name. */
+  /** `preset=`: a name, or several, separated by commas: what one of them includes is selected. */
   readonly preset?: string
   /** `tools=`: the listed tools. */
   readonly tools?: ToolListing
@@ -41,6 +42,8 @@ export type Selection = {
   readonly alwaysVisible: readonly string[]
   /** The budget of the first preset that has one. */
   readonly resultBudget: ResultBudget | undefined
+  /** What the presets select within servers, and their names; undefined for whole servers under their usual names. */
+  readonly shape: Shape | undefined
 }
 
 /** Reads the query of a URL: `tags`, `tag-filter`, `preset` and `tools`. Throws a RequestError for an invalid value. */
@@ -78,15 +81,17 @@ export function readTools(parameters: URLSearchParams): ToolListing | undefined 
  */
 export function selectServers(queries: readonly ServerQuery[], presets: ReadonlyMap<string, Preset>): Selection {
   const filter = allOf(queries.flatMap((query) => filtersOf(query, presets)))
-  const key = printFilter(filter)
-  const used = queries.flatMap(({ preset }) => (preset === undefined ? [] : [presetOf(preset, presets)]))
+  const groups = queries.flatMap(({ preset }) => (preset === undefined ? [] : [presetsOf(preset, presets)]))
+  const used = groups.flat()
+  const shape = shapeOf(groups)
   return {
-    key,
+    key: shape === undefined ? printFilter(filter) : `${printFilter(filter)} as ${shape.key}`,
     tags: tagsOf(filter),
     includes: (tags) => matchesFilter(filter, tags),
     tools: [...queries, ...used].find(({ tools }) => tools !== undefined)?.tools,
     alwaysVisible: used.flatMap(({ alwaysVisible }) => alwaysVisible ?? []),
     resultBudget: used.find(({ resultBudget }) => resultBudget !== undefined)?.resultBudget,
+    shape,
   }
 }
 
@@ -108,9 +113,16 @@ function filtersOf({ tags, filter, preset }: ServerQuery, presets: ReadonlyMap<s
     if ("problem" in parsed) throw new RequestError("invalid_params", formatFilterProblem("tag-filter", parsed.problem))
     filters.push(parsed.filter)
   }
-  if (preset !== undefined) filters.push(presetOf(preset, presets).filter)
+  if (preset !== undefined) {
+    const [first, ...others] = presetsOf(preset, presets).map((one) => one.filter)
+    if (first !== undefined) filters.push(others.length === 0 ? first : { kind: "or", of: [first, ...others] })
+  }
   return filters
 }
+
+/** Returns the presets that a query names. Throws a RequestError for an unknown name. */
+export const presetsOf = (names: string, presets: ReadonlyMap<string, Preset>): readonly Preset[] =>
+  [...new Set(names.split(",").map((name) => name.trim()))].map((name) => presetOf(name, presets))
 
 function presetOf(name: string, presets: ReadonlyMap<string, Preset>): Preset {
   const found = presets.get(name)

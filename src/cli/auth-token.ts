@@ -2,8 +2,11 @@
 import type { CommandDef } from "citty"
 import { tokensFile } from "../app/inbound-auth.ts"
 import { readResultBudget } from "../app/serve-options.ts"
+import { presetsOf } from "../catalog/selection.ts"
 import { CONTEXT_ARGS, openContext, TAG_ARGS, tagsOf } from "../commands/command-context.ts"
 import { FOLLOW_ARGS, followChange } from "../commands/follow.ts"
+import { parseDocument } from "../config/document.ts"
+import { readPresets } from "../config/presets.ts"
 import { readSections } from "../config/sections.ts"
 import { TOOL_LISTINGS } from "../config/tool-listing.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -22,7 +25,7 @@ import {
   readTokens,
   replaceTokens,
 } from "../store/client-tokens.ts"
-import { editTokens } from "../store/documents.ts"
+import { editTokens, readTexts } from "../store/documents.ts"
 
 export const token: CommandDef = {
   meta: { name: "token", description: "Manage the tokens of clients" },
@@ -38,6 +41,11 @@ export const token: CommandDef = {
         tag: {
           type: "string",
           description: "Limit to servers with one of these tags, comma-separated (default: all servers)",
+        },
+        preset: {
+          type: "string",
+          description: "Bind to this preset, whatever the address says; several are separated by commas",
+          valueHint: "preset",
         },
         "metrics-only": { type: "boolean", description: "Limit to reading /metrics" },
         tools: {
@@ -63,6 +71,9 @@ export const token: CommandDef = {
         const metricsOnly = args["metrics-only"] === true || undefined
         if (metricsOnly && tags !== undefined)
           throw usageError("a token for the metrics gives access to no server: leave out --tags or --metrics-only")
+        const presets = presetsFor(context, option.text("preset"))
+        if (metricsOnly && presets !== undefined)
+          throw usageError("a token for the metrics gives access to no tool: leave out --preset or --metrics-only")
         const tools = option.text("tools") === undefined ? undefined : option.choice("tools", TOOL_LISTINGS, "all")
         const budget = option.text("result-budget")
         const resultBudget = budget === undefined ? undefined : readResultBudget(budget)
@@ -71,7 +82,15 @@ export const token: CommandDef = {
         if (named !== undefined && args.user !== undefined)
           throw usageError("give the token one name: as USER, or with --name")
         const name = named ?? option.text("user") ?? ""
-        const { token: made, text } = createToken(name, { tags, metricsOnly, tools, resultBudget, expires, now })
+        const { token: made, text } = createToken(name, {
+          tags,
+          presets,
+          metricsOnly,
+          tools,
+          resultBudget,
+          expires,
+          now,
+        })
         await changeTokens(context, (tokens) => {
           const named = new Set(name === "" ? [] : [...tokens.values()].filter((token) => token.name === name))
           const [other] = named
@@ -110,14 +129,8 @@ export const token: CommandDef = {
           rows.length === 0
             ? "no tokens yet; create one with `svc auth token create`"
             : table(
-                ["id", "name", "tags", "created", "expires"],
-                rows.map((row) => [
-                  row.id,
-                  row.name,
-                  row.metricsOnly === true ? "none: only /metrics" : (row.tags?.join(", ") ?? "all servers"),
-                  row.created,
-                  until(row.expires),
-                ]),
+                ["id", "name", "tags or preset", "created", "expires"],
+                rows.map((row) => [row.id, row.name, rightsOf(row), row.created, until(row.expires)]),
               ),
         )
         return 0
@@ -154,16 +167,40 @@ export const token: CommandDef = {
 /** Returns the tokens by id. Throws an UnavailableError if their file is malformed or readable by others. */
 export const tokensOf = ({ paths }: LocalConfiguration) => readTokens(tokensFile(paths), process.platform).tokens
 
+/** Returns what a token gives access to, for a table. */
+function rightsOf({ metricsOnly, tags, presets }: Omit<ClientToken, "hash">): string {
+  if (metricsOnly === true) return "none: only /metrics"
+  const bound = presets === undefined ? [] : [`preset ${presets.join(", ")}`]
+  return (
+    [...(tags === undefined || (bound.length > 0 && tags.length === 0) ? [] : [tags.join(", ")]), ...bound].join(
+      "; ",
+    ) || "all servers"
+  )
+}
+
+/** Returns the presets that a flag names. Throws a RequestError (usage) for an unknown one. */
+function presetsFor({ paths }: LocalConfiguration, names: string | undefined): readonly string[] | undefined {
+  if (names === undefined) return undefined
+  const { presets } = readPresets(parseDocument(readTexts(paths).presets() ?? "{}", paths.presets))
+  presetsOf(names, presets)
+  return names.split(",").map((name) => name.trim())
+}
+
 /** Warns about a token that may not be intended: without a name, without limits, or for tags that no server has. */
 function warningsAbout(
   context: LocalConfiguration,
-  { name, tags, metricsOnly, expires }: ClientToken,
+  { name, tags: written, presets, metricsOnly, expires }: ClientToken,
 ): readonly string[] {
   const known = knownTags(context)
+  const tags = presets !== undefined && written?.length === 0 ? undefined : written
   const unknown = (tags ?? []).filter((tag) => known !== undefined && !known.includes(tag))
-  const bounds = [...(tags === undefined ? ["--tags"] : []), ...(expires === undefined ? ["--expires"] : [])]
+  const bounds = [
+    ...(tags === undefined && presets === undefined ? ["--tags"] : []),
+    ...(expires === undefined ? ["--expires"] : []),
+  ]
   const granted = metricsOnly === true ? "the metrics" : "its servers"
-  const scope = tags === undefined ? "all servers and the management tools" : granted
+  const whole = presets === undefined ? "all servers and the management tools" : `preset ${presets.join(", ")}`
+  const scope = tags === undefined ? whole : granted
   const time = expires === undefined ? ", without an expiry" : ""
   return [
     ...unknown.map(

@@ -1,22 +1,38 @@
-/** `svc preset`: manages named selections of servers in presets.json. */
-import type { CommandDef } from "citty"
+/** `svc preset`: manages presets.json, named views of servers and tools. */
+import type { ArgDef, CommandDef } from "citty"
+import type { ContextOffer } from "../app/context-offer.ts"
 import { readResultBudget } from "../app/serve-options.ts"
 import { selectServers } from "../catalog/selection.ts"
-import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
+import { presetIncludes } from "../catalog/view-rules.ts"
+import { CONTEXT_ARGS, notRunning, openContext, repeated } from "../commands/command-context.ts"
 import { FOLLOW_ARGS, finishChange } from "../commands/follow.ts"
 import { parseDocument } from "../config/document.ts"
 import type { Edit } from "../config/edit.ts"
-import { createPreset, deletePreset, editPreset, type Presets, readPresets } from "../config/presets.ts"
+import {
+  createPreset,
+  deletePreset,
+  editPreset,
+  isEmptyMember,
+  type Preset,
+  type Presets,
+  readPresets,
+} from "../config/presets.ts"
+import type { PresetConfig } from "../config/schema.ts"
 import { readSections } from "../config/sections.ts"
+import { slugOf } from "../config/server-spec.ts"
 import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
+import { compact } from "../lib/json.ts"
 import { didYouMean, unknownNameError } from "../lib/nearest.ts"
-import { print, say, table } from "../lib/output.ts"
+import { facts, print, say, table } from "../lib/output.ts"
+import type { PresetReport } from "../report/preset-report.ts"
 import { defaultAddress } from "../serve/default-address.ts"
 import { type LocalConfiguration, runningStatus } from "../serve/local-configuration.ts"
 import { editPresets, readTexts } from "../store/documents.ts"
+import { isObject } from "../wire/message.ts"
+import { tokensOf } from "./tokens.ts"
 
 const NAME = { type: "positional", required: true, description: "Name of the preset", valueHint: "preset" } as const
 const FILTER = {
@@ -35,19 +51,72 @@ const BUDGET = {
 } as const
 const DESCRIPTION = { type: "string", description: "Description of the preset" } as const
 
+const LIST = (description: string) => ({ type: "string", description: `${description}; may be repeated` }) as const
+/** The flags of a preset's members. */
+const MEMBERS = {
+  filter: FILTER,
+  servers: LIST("Servers by name or glob, comma-separated, such as github,web-*"),
+  allow: LIST('What to include, as globs over server/tool, such as "github/get_*" (default: everything)'),
+  deny: LIST('What to leave out, such as "*/delete_*"; wins over --allow'),
+  "read-only": { type: "boolean", description: "Include only tools that are marked read-only" },
+  name: LIST("New name of a tool, server/tool=name"),
+  prefix: {
+    type: "string",
+    description: "What stands before the names of tools: server (default), none, or a text",
+    valueHint: "server|none|text",
+  },
+  separator: { type: "string", description: "Text between the prefix and the name of a tool (default _svc_)" },
+  tools: TOOLS,
+  "result-budget": BUDGET,
+  description: DESCRIPTION,
+} as const
+
+/** Returns the members that the flags of a command state. */
+function membersOf(args: Readonly<Record<string, unknown>>, rawArgs: readonly string[]): Partial<PresetConfig> {
+  const list = (flag: string): readonly string[] | undefined => {
+    const given = repeated(rawArgs, flag)
+    return given.length === 0
+      ? undefined
+      : given.flatMap((one) =>
+          one
+            .split(",")
+            .map((part) => part.trim())
+            .filter(Boolean),
+        )
+  }
+  const pairs = repeated(rawArgs, "name").map((one) => {
+    const at = one.lastIndexOf("=")
+    if (at <= 0) throw usageError(`--name must be server/tool=name, not ${one}`)
+    return [one.slice(0, at), one.slice(at + 1)] as const
+  })
+  return compact({
+    filter: text(args.filter),
+    servers: list("servers"),
+    allow: list("allow"),
+    deny: list("deny"),
+    readOnly: args["read-only"] === undefined ? undefined : args["read-only"] === true,
+    names: pairs.length === 0 ? undefined : Object.fromEntries(pairs),
+    prefix: text(args.prefix),
+    separator: text(args.separator),
+    tools: toolsOf(args),
+    resultBudget: budgetOf(args),
+    description: text(args.description),
+  }) as Partial<PresetConfig>
+}
+
 const change = (
   name: string,
   about: string,
-  args: Record<string, typeof FILTER | typeof DESCRIPTION | typeof TOOLS | typeof BUDGET>,
-  edit: (preset: string, args: Readonly<Record<string, unknown>>) => Edit,
+  args: Record<string, ArgDef>,
+  edit: (preset: string, args: Readonly<Record<string, unknown>>, rawArgs: readonly string[]) => Edit,
   done: string,
 ): CommandDef => ({
   meta: { name, description: about },
-  args: { name: NAME, ...args, ...CONTEXT_ARGS, ...FOLLOW_ARGS },
-  async run({ args }) {
+  args: { preset: NAME, ...args, ...CONTEXT_ARGS, ...FOLLOW_ARGS },
+  async run({ args, rawArgs }) {
     const context = openContext(args)
-    const preset = String(args.name)
-    const changed = await editPresets(context.paths, edit(preset, args), systemClock)
+    const preset = String(args.preset)
+    const changed = await editPresets(context.paths, edit(preset, args, rawArgs), systemClock)
     for (const warning of filterWarnings(context, text(args.filter))) say(`warning: ${warning}`)
     return finishChange(context, args, { result: { preset, changed }, done: `${done} ${preset}` })
   },
@@ -65,36 +134,32 @@ const budgetOf = (args: Readonly<Record<string, unknown>>): string | undefined =
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined)
 
 export const preset: CommandDef = {
-  meta: { name: "preset", description: "Manage presets: named selections of servers" },
+  meta: { name: "preset", description: "Manage presets: named views of your servers and tools" },
   subCommands: {
     create: change(
       "create",
       "Create a preset",
-      { filter: FILTER, tools: TOOLS, "result-budget": BUDGET, description: DESCRIPTION },
-      (name, { filter, description, ...args }) => {
-        const tools = toolsOf(args)
-        const resultBudget = budgetOf(args)
-        if (text(filter) === undefined)
-          throw usageError('--filter is missing; give an expression over tags, such as --filter "web and not slow"')
-        return createPreset(name, {
-          filter: String(filter),
-          ...(description ? { description: String(description) } : {}),
-          ...(tools === undefined ? {} : { tools }),
-          ...(resultBudget === undefined ? {} : { resultBudget }),
-        })
+      MEMBERS,
+      (name, args, rawArgs) => {
+        const given = Object.entries(membersOf(args, rawArgs))
+        const members: Partial<PresetConfig> = Object.fromEntries(given.filter(([, value]) => !isEmptyMember(value)))
+        if (!["filter", "servers", "allow", "deny", "readOnly", "names", "prefix"].some((key) => key in members))
+          throw usageError(
+            'say what it selects: --filter "web and not slow", --servers github, --allow "github/get_*", --deny "*/delete_*" or --read-only',
+          )
+        return createPreset(name, members)
       },
       "created",
     ),
     edit: change(
       "edit",
       "Change a preset; connected clients are updated",
-      { filter: FILTER, tools: TOOLS, "result-budget": BUDGET, description: DESCRIPTION },
-      (name, { filter, description, ...args }) => {
-        const tools = toolsOf(args)
-        const resultBudget = budgetOf(args)
-        if ([text(filter), text(description), tools, resultBudget].every((value) => value === undefined))
-          throw usageError("give --filter, --tools, --result-budget or --description")
-        return editPreset(name, { filter: text(filter), description: text(description), tools, resultBudget })
+      MEMBERS,
+      (name, args, rawArgs) => {
+        const members = membersOf(args, rawArgs)
+        if (Object.keys(members).length === 0)
+          throw usageError("give a flag for each member to change; --help lists them")
+        return editPreset(name, members)
       },
       "changed",
     ),
@@ -105,11 +170,11 @@ export const preset: CommandDef = {
       run({ args }) {
         const context = openContext(args)
         const servers = serversOf(context)
-        const rows = [...presetsOf(context).presets].map(([name, { text: filter, description }]) => ({
+        const rows = [...presetsOf(context).presets].map(([name, preset]) => ({
           name,
-          filter,
-          ...(description === undefined ? {} : { description }),
-          servers: matching(servers, filter),
+          filter: preset.text,
+          ...(preset.description === undefined ? {} : { description: preset.description }),
+          servers: selected(servers, preset),
         }))
         print(args.json === true, rows, () =>
           rows.length === 0
@@ -123,26 +188,27 @@ export const preset: CommandDef = {
       },
     },
     show: {
-      meta: { name: "show", description: "Show a preset and the servers it selects" },
-      args: { name: NAME, ...CONTEXT_ARGS },
-      run({ args }) {
-        const context = openContext(args)
-        const { text: filter, description, tools, alwaysVisible, resultBudget } = find(context, String(args.name))
-        const servers = matching(serversOf(context), filter)
-        print(
-          args.json === true,
-          { name: args.name, filter, description, tools, alwaysVisible, resultBudget, servers },
-          () =>
-            [
-              `filter       ${filter}`,
-              ...(description === undefined ? [] : [`description  ${description}`]),
-              ...(tools === undefined ? [] : [`tools        ${tools}`]),
-              ...(resultBudget === undefined ? [] : [`results      ${resultBudget} characters`]),
-              `servers      ${servers.length === 0 ? "none" : servers.join(", ")}`,
-            ].join("\n"),
-        )
-        return 0
+      meta: { name: "show", description: "Show a preset: what it selects, under which names, and what it leaves out" },
+      args: {
+        preset: { ...NAME, description: "Name of the preset, or several, separated by commas" },
+        diff: { type: "string", description: "Show instead how another preset differs", valueHint: "preset" },
+        ...CONTEXT_ARGS,
       },
+      run: ({ args }) => show(openContext(args), String(args.preset), args),
+    },
+    why: {
+      meta: { name: "why", description: "Show whether a preset includes a tool, and by which rule it does not" },
+      args: {
+        preset: { ...NAME, description: "Name of the preset, or several, separated by commas" },
+        entry: {
+          type: "positional",
+          required: true,
+          description: "server/tool, server/prompt:NAME or server/resource:URI",
+          valueHint: "server/tool",
+        },
+        ...CONTEXT_ARGS,
+      },
+      run: ({ args }) => why(openContext(args), String(args.preset), String(args.entry), args.json === true),
     },
     test: {
       meta: { name: "test", description: "Show which servers an expression matches" },
@@ -160,10 +226,10 @@ export const preset: CommandDef = {
     },
     url: {
       meta: { name: "url", description: "Print the URL of a preset for clients" },
-      args: { name: NAME, ...CONTEXT_ARGS },
+      args: { preset: NAME, ...CONTEXT_ARGS },
       async run({ args }) {
         const context = openContext(args)
-        const name = String(args.name)
+        const name = String(args.preset)
         find(context, name)
         const status = await runningStatus(context)
         const url = new URL(status?.endpoint ?? `${defaultAddress()}mcp`)
@@ -180,6 +246,156 @@ export const preset: CommandDef = {
 
 type Tagged = { readonly name: string; readonly tags: readonly string[] }
 
+async function show(
+  context: LocalConfiguration,
+  names: string,
+  args: Readonly<Record<string, unknown>>,
+): Promise<number> {
+  const presets = names.split(",").map((name) => [name.trim(), find(context, name.trim())] as const)
+  const report = await reportOf(context, names)
+  const other = text(args.diff)
+  if (other !== undefined) {
+    find(context, other)
+    return showDifference(context, [names, other], [report, await reportOf(context, other)], args.json === true)
+  }
+  const servers = [...new Set(presets.flatMap(([, preset]) => selected(serversOf(context), preset)))]
+  const tokens = report && tokensOf((await context.ask("context", { preset: names }, ANSWER_MS)) as ContextOffer)
+  const [[, first] = []] = presets
+  const single = presets.length === 1 && first !== undefined ? membersText(first) : []
+  const members = presets.map(([name, { filter: _filter, text: filter, ...preset }]) => ({ name, filter, ...preset }))
+  const [only] = members
+  const whole = presets.length === 1 ? { ...only, servers: undefined } : { presets: members }
+  print(
+    args.json === true,
+    compact({
+      ...whole,
+      // The globs of the preset are `matches`: `servers` are those that it selects.
+      matches: presets.length === 1 ? first?.servers : undefined,
+      servers,
+      ...(report === undefined ? {} : { entries: report.servers, collisions: report.collisions, tokens }),
+    }),
+    () =>
+      [
+        facts([
+          ...single,
+          ["servers", servers.length === 0 ? "none" : servers.join(", ")],
+          ...(tokens === undefined ? [] : [["tokens", tokens.toLocaleString("en")] as const]),
+        ]),
+        ...(report === undefined ? [] : reportLines(report)),
+      ].join("\n"),
+  )
+  if (report === undefined) say("svc is not running for this configuration: its tools are not known")
+  for (const name of report?.collisions ?? [])
+    say(
+      `warning: ${context.paths.presets}: two tools would be named ${name}, so both keep their qualified names; give one a name of its own in "names"`,
+    )
+  return 0
+}
+
+const ANSWER_MS = 60_000
+
+/** Returns what presets select in the running svc; undefined if none runs. */
+async function reportOf({ ask }: LocalConfiguration, preset: string): Promise<PresetReport | undefined> {
+  const answer = await ask("preset", { preset }, ANSWER_MS)
+  return isObject(answer) ? (answer as PresetReport) : undefined
+}
+
+const membersText = ({ text: filter, servers, allow, deny, readOnly, names, prefix, separator, ...rest }: Preset) =>
+  (
+    [
+      ["filter", filter || undefined],
+      ["matches", servers?.join(", ")],
+      ["allow", allow?.join(", ")],
+      ["deny", deny?.join(", ")],
+      ["read-only", readOnly === true ? "yes" : undefined],
+      [
+        "names",
+        names &&
+          Object.entries(names)
+            .map(([tool, name]) => `${tool}=${name}`)
+            .join(", "),
+      ],
+      ["prefix", prefix],
+      ["separator", separator],
+      ["description", rest.description],
+      ["tools", rest.tools],
+      ["results", rest.resultBudget === undefined ? undefined : `${rest.resultBudget} characters`],
+    ] as const
+  ).flatMap(([label, value]) => (value === undefined ? [] : [[label, value] as const]))
+
+const reportLines = ({ servers }: PresetReport): readonly string[] => {
+  const included = servers.flatMap((server) => server.included)
+  // Most rules leave out whole servers.
+  const left = servers.flatMap(({ server, included: some, left: all }) => {
+    const rules = new Set(all.map((one) => one.rules?.join("; ")))
+    if (some.length > 0 || all.length < 2 || rules.size !== 1) return all
+    return [{ entry: `${server}/* (${all.length} entries)`, rules: [...rules].map(String) }]
+  })
+  return [
+    "",
+    included.length === 0
+      ? "it includes nothing"
+      : table(
+          ["included", "name for clients"],
+          included.map(({ entry, name = "" }) => [entry, name]),
+        ),
+    ...(left.length === 0
+      ? []
+      : [
+          "",
+          table(
+            ["left out", { title: "by", fit: "wrap" }],
+            left.map(({ entry, rules = [] }) => [entry, rules.join("; ")]),
+          ),
+        ]),
+  ]
+}
+
+function showDifference(
+  { paths }: LocalConfiguration,
+  [name, other]: readonly [string, string],
+  [report, compared]: readonly [PresetReport | undefined, PresetReport | undefined],
+  asJson: boolean,
+): number {
+  if (report === undefined || compared === undefined) throw notRunning(paths)
+  const namesIn = ({ servers }: PresetReport) =>
+    new Map(servers.flatMap(({ included }) => included.map((one) => [one.entry, one.name ?? ""] as const)))
+  const [before, after] = [namesIn(report), namesIn(compared)]
+  const rows = [...new Set([...before.keys(), ...after.keys()])]
+    .filter((entry) => before.get(entry) !== after.get(entry))
+    .map((entry) => ({ entry, [name]: before.get(entry) ?? null, [other]: after.get(entry) ?? null }))
+  print(asJson, rows, () =>
+    rows.length === 0
+      ? "both select the same, under the same names"
+      : table(
+          ["entry", name, other],
+          rows.map((row) => [row.entry ?? "", row[name] ?? "-", row[other] ?? "-"]),
+        ),
+  )
+  return 0
+}
+
+async function why(context: LocalConfiguration, names: string, wanted: string, asJson: boolean): Promise<number> {
+  for (const name of names.split(",")) find(context, name.trim())
+  const report = await reportOf(context, names)
+  if (report === undefined) throw notRunning(context.paths)
+  const all = report.servers.flatMap(({ included, left }) => [...included, ...left])
+  const found = all.find(({ entry, name }) => entry === wanted || name === wanted)
+  if (found === undefined)
+    throw unknownNameError(
+      "entry",
+      wanted,
+      all.map(({ entry }) => entry),
+    )
+  const { entry, name, rules = [] } = found
+  print(
+    asJson,
+    compact({ entry, included: name !== undefined, name, rules: name === undefined ? rules : undefined }),
+    () => (name === undefined ? `${entry} is left out: ${rules.join("; ")}` : `${entry} is included as ${name}`),
+  )
+  return 0
+}
+
 /** Returns the valid servers and templates with their tags. */
 function serversOf(context: LocalConfiguration): readonly Tagged[] {
   const { servers, templates } = readSections(context.document())
@@ -189,6 +405,10 @@ function serversOf(context: LocalConfiguration): readonly Tagged[] {
     tags: config?.tags ?? [],
   }))
 }
+
+/** Returns the names of the servers of which a preset may include something. */
+const selected = (servers: readonly Tagged[], preset: Preset): readonly string[] =>
+  servers.filter(({ name, tags }) => presetIncludes(preset, { name, slug: slugOf(name) }, tags)).map(({ name }) => name)
 
 function matching(servers: readonly Tagged[], filter: string): readonly string[] {
   const { includes } = selectServers([{ filter }], new Map())

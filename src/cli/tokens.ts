@@ -77,6 +77,13 @@ export const tokens: CommandDef = {
   },
 }
 
+/** Returns the tokens of everything that svc lists to one client. */
+export function tokensOf({ servers, instructions }: ContextOffer): number {
+  const count = createCounter()
+  const tools = servers.flatMap((server) => costOf(server, count).tools)
+  return totalOf(tools, instructions, count).tokens
+}
+
 // ---
 
 /** Prints the sizes of the results of all servers, or of one. */

@@ -1,4 +1,4 @@
-/** `presets.json`: named filters over tags. choice: Configuration, `{presets: {name: {filter, description?}}}`. */
+/** `presets.json`: named views of the catalog. choice: Configuration, `{presets: {name: {filter?, servers?, allow?, …}}}`. */
 import { ConfigError, type Issue, RequestError } from "../lib/errors.ts"
 import { unknownNameError } from "../lib/nearest.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
@@ -8,13 +8,26 @@ import { type Edit, setAt } from "./edit.ts"
 import { schemas } from "./lazy-schema.ts"
 import { parseResultBudget, type ResultBudget } from "./result-budget.ts"
 import type { PresetConfig } from "./schema.ts"
-import { formatFilterProblem, parseFilter, type TagFilter } from "./tag-filter.ts"
+import { allOf, formatFilterProblem, parseFilter, type TagFilter } from "./tag-filter.ts"
 import type { ToolListing } from "./tool-listing.ts"
 
 export type Preset = {
-  /** The expression as written. */
+  /** The expression over tags as written; empty for all servers. */
   readonly text: string
   readonly filter: TagFilter
+  /** Names or globs of servers; undefined for all. */
+  readonly servers?: readonly string[] | undefined
+  /** Globs over `server/tool`, `server/prompt:NAME` and `server/resource:URI`; undefined for all. */
+  readonly allow?: readonly string[] | undefined
+  /** Such globs of what is left out; they win. */
+  readonly deny?: readonly string[] | undefined
+  /** Whether only tools that are marked read-only are included. */
+  readonly readOnly?: boolean | undefined
+  /** New names of tools, by `server/tool`. */
+  readonly names?: Readonly<Record<string, string>> | undefined
+  /** What stands before the names of tools and prompts: `server`, `none`, or a text. */
+  readonly prefix?: string | undefined
+  readonly separator?: string | undefined
   readonly description: string | undefined
   readonly tools?: ToolListing | undefined
   /** Names and patterns of tools that a lazy view lists too. */
@@ -51,13 +64,18 @@ export function readPresets(document: Document): Presets {
       continue
     }
     issues.push(...unknownKeys(document, value, Object.keys(schemas().presetSchema().shape), path))
-    const { filter: text, description, tools, alwaysVisible, resultBudget: written } = parsed.data
+    const { filter: text = "", resultBudget: written, ...rest } = parsed.data
     const resultBudget = written === undefined ? undefined : parseResultBudget(written)
-    const read = parseFilter(text)
+    if (text === "" && !SELECTING.some((key) => rest[key] !== undefined)) {
+      const message = `preset ${name} is not loaded: it selects nothing; write "filter", "servers", "allow", "deny", "readOnly", "names" or "prefix"`
+      issues.push(issueAt(document, "error", "type", path, message))
+      continue
+    }
+    const read = text === "" ? { filter: allOf([]) } : parseFilter(text)
     if ("problem" in read) {
       const message = `preset ${name} is not loaded: ${formatFilterProblem("its filter", read.problem)}`
       issues.push(issueAt(document, "error", "filter", [...path, "filter"], message))
-    } else presets.set(name, { text, filter: read.filter, description, tools, alwaysVisible, resultBudget })
+    } else presets.set(name, { ...rest, text, filter: read.filter, description: rest.description, resultBudget })
   }
   return { presets, issues }
 }
@@ -72,34 +90,24 @@ export const createPreset =
         "The name of a preset must be 1 to 64 letters, digits, dots, dashes or underscores",
       )
     if (writtenIn(text).includes(name)) throw new RequestError("conflict", `there is already a preset named ${name}`)
-    checkFilter(preset.filter)
-    return setAt(text, ["presets", name], preset, FILE)
+    if (preset.filter !== undefined) checkFilter(preset.filter)
+    return checked(setAt(text, ["presets", name], preset, FILE), name)
   }
 
-/** Changes the given members of a preset; an empty description removes it. Throws a RequestError. */
+/** Changes the given members of a preset; null, or an empty text or list, removes one. Throws a RequestError. */
 export const editPreset =
-  (
-    name: string,
-    patch: {
-      readonly filter?: string | undefined
-      readonly description?: string | undefined
-      readonly tools?: ToolListing | undefined
-      readonly resultBudget?: string | undefined
-    },
-  ): Edit =>
+  (name: string, patch: { readonly [Key in keyof PresetConfig]?: PresetConfig[Key] | null | undefined }): Edit =>
   (text) => {
     checkExists(text, name)
-    let changed = text
-    if (patch.filter !== undefined) {
-      checkFilter(patch.filter)
-      changed = setAt(changed, ["presets", name, "filter"], patch.filter, FILE)
-    }
-    if (patch.tools !== undefined) changed = setAt(changed, ["presets", name, "tools"], patch.tools, FILE)
-    if (patch.resultBudget !== undefined)
-      changed = setAt(changed, ["presets", name, "resultBudget"], patch.resultBudget, FILE)
-    if (patch.description !== undefined)
-      changed = setAt(changed, ["presets", name, "description"], patch.description || undefined, FILE)
-    return changed
+    if (typeof patch.filter === "string" && patch.filter !== "") checkFilter(patch.filter)
+    const changed = Object.entries(patch).reduce(
+      (before, [key, value]) =>
+        value === undefined
+          ? before
+          : setAt(before, ["presets", name, key], isEmptyMember(value) ? undefined : value, FILE),
+      text,
+    )
+    return checked(changed, name)
   }
 
 /** Removes a preset. Throws a RequestError if there is none of this name. */
@@ -110,9 +118,24 @@ export const deletePreset =
     return setAt(text, ["presets", name], undefined, FILE)
   }
 
+/** Whether a member of a preset has no value: null, or an empty text, list or object. */
+export const isEmptyMember = (value: unknown): boolean =>
+  value === null || value === "" || (typeof value === "object" && Object.keys(value).length === 0)
+
 // ---
 
 const FILE = "presets.json"
+/** The members of which a preset needs one. */
+const SELECTING = ["servers", "allow", "deny", "readOnly", "names", "prefix"] as const
+
+/** Returns a text whose preset of this name is valid. Throws a RequestError with the problem. */
+function checked(text: string, name: string): string {
+  const { presets, issues } = readPresets(parseDocument(text, FILE))
+  const problem = issues.find(({ path }) => path?.[1] === name)
+  if (presets.has(name) || problem === undefined) return text
+  throw new RequestError("invalid_params", problem.message.replace(`preset ${name} is not loaded: `, ""))
+}
+
 const NAME = /^[\w.-]{1,64}$/
 
 function writtenIn(text: string): readonly string[] {

@@ -280,11 +280,31 @@ export const registriesSchema = lazy(() =>
   ),
 )
 
+const glob = lazy(() => z.string().min(1, "must not be empty").max(1000))
+
 /** A preset of presets.json. */
 export const presetSchema = lazy(() =>
   z.object({
-    filter: z.string(),
+    filter: z.string().optional(),
     description: z.string().optional(),
+    servers: z.array(glob()).optional(),
+    allow: z.array(glob()).optional(),
+    deny: z.array(glob()).optional(),
+    readOnly: z.boolean().optional(),
+    names: z
+      .record(
+        z.string().regex(/^[^/]+\/[^/]/, 'must be "server/tool"'),
+        z.string().regex(/^[A-Za-z0-9_.-]{1,128}$/, "must be 1 to 128 letters, digits, dots, dashes or underscores"),
+      )
+      .optional(),
+    prefix: z
+      .string()
+      .regex(/^[A-Za-z0-9_.-]{1,64}$/, 'must be "server", "none", or letters, digits, dots, dashes and underscores')
+      .optional(),
+    separator: z
+      .string()
+      .regex(/^[A-Za-z0-9_.-]{1,16}$/, "must be letters, digits, dots, dashes or underscores")
+      .optional(),
     tools: z.enum(TOOL_LISTINGS).optional(),
     alwaysVisible: z.array(z.string()).optional(),
     resultBudget: resultBudgetSchema().optional(),

@@ -18,6 +18,7 @@ export function offeredTools(
   spec: ServerSpec,
   listing: Listing | undefined,
   isHeld: (tool: string) => boolean,
+  nameOf = (tool: string): string => nameIn("qualified", spec, tool),
 ): readonly OfferedTool[] {
   const known = listing && knownTools(listing)
   const byName = new Map(uniqueByName(known ?? []).map((tool) => [tool.name, tool]))
@@ -26,7 +27,7 @@ export function offeredTools(
     return {
       server: spec.name,
       ...row,
-      qualifiedName: nameIn("qualified", spec, row.name),
+      qualifiedName: nameOf(row.name),
       ...(own === undefined ? {} : { definition: withOverrides(spec, own) }),
     }
   })

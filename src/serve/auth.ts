@@ -19,7 +19,7 @@
  */
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { type ClientToken, describeToken, findToken, tokenId } from "../store/client-tokens.ts"
-import { ADMIN_SCOPE, type ChallengeCode, challenge, METADATA_PATH, TAG_SCOPE } from "./challenge.ts"
+import { ADMIN_SCOPE, type ChallengeCode, challenge, METADATA_PATH, PRESET_SCOPE, TAG_SCOPE } from "./challenge.ts"
 import type { Inbound, Middleware } from "./inbound.ts"
 import type { Principal } from "./principal.ts"
 import { errorResponse, jsonResponse, shapeOf } from "./respond.ts"
@@ -203,24 +203,39 @@ function needsToken(path: string, detailed: boolean): boolean {
   return !path.startsWith("/.well-known/") && !path.startsWith("/oauth/") && !isPublicDocument(path)
 }
 
-const principalOfToken = ({ id, tags, metricsOnly, tools, resultBudget, expires }: ClientToken): Principal => ({
+const principalOfToken = ({
+  id,
+  tags,
+  presets,
+  metricsOnly,
+  tools,
+  resultBudget,
+  expires,
+}: ClientToken): Principal => ({
   name: `token ${id}`,
   // Tags that are added to the file have no effect.
-  tags: metricsOnly === true ? [] : tags,
+  tags: metricsOnly === true ? [] : tagsBeside(presets, tags),
+  ...(presets === undefined ? {} : { presets }),
   metricsOnly,
   untagged: false,
-  admin: tags === undefined && metricsOnly !== true,
+  admin: tags === undefined && presets === undefined && metricsOnly !== true,
   scoped: false,
   until: expires === undefined ? undefined : Date.parse(expires),
   tools,
   resultBudget,
 })
 
+/** Returns the tags of a token. One with presets and no tags is stored with empty tags, so that an older svc gives it access to no server. */
+const tagsBeside = (presets: ClientToken["presets"], tags: ClientToken["tags"]): ClientToken["tags"] =>
+  presets !== undefined && tags?.length === 0 ? undefined : tags
+
 /** Returns the principal of an issuer's token. More scopes never show less, because a client chooses which it requests. */
 function principalOfClaims({ holder, scopes, until }: TokenClaims, issuer: string, byScope: boolean): Principal {
   const admin = scopes.includes(ADMIN_SCOPE)
   const tags = scopes.flatMap((scope) => (scope.startsWith(TAG_SCOPE) ? [scope.slice(TAG_SCOPE.length)] : []))
+  const presets = scopes.flatMap((scope) => (scope.startsWith(PRESET_SCOPE) ? [scope.slice(PRESET_SCOPE.length)] : []))
   return {
+    ...(admin || presets.length === 0 ? {} : { presets }),
     name: `${holder.kind} ${holder.id} of ${issuer.replace(/\/$/, "")}`,
     tags: admin || !byScope ? undefined : tags,
     untagged: true,

@@ -16,6 +16,8 @@ export const isScope = (text: string): boolean => /^[\x21\x23-\x5b\x5d-\x7e]{1,2
 
 /** The prefix of the scope that grants the servers with a tag. */
 export const TAG_SCOPE = "tag:"
+/** Begins the scope that binds a token to a preset. */
+export const PRESET_SCOPE = "preset:"
 
 /** The scope that grants all servers, svc's own tools and REST. */
 export const ADMIN_SCOPE = "svc:admin"

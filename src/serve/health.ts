@@ -4,6 +4,7 @@
  */
 
 import type { Snapshot } from "../agent/snapshot.ts"
+import type { Preset } from "../config/presets.ts"
 import { codesOf, HTTP_STATUS, messageOf, RequestError, statusOfFault } from "../lib/errors.ts"
 import { percentDecoded } from "../lib/text.ts"
 import {
@@ -18,7 +19,7 @@ import {
 } from "../report/health.ts"
 import { type LoadingVerdict, loadingReport, type ServerVerdict, serverReport } from "../report/loading.ts"
 import type { Middleware } from "./inbound.ts"
-import { maySee, type Principal } from "./principal.ts"
+import { isLimited, mayEnter, type Principal } from "./principal.ts"
 import { errorResponse, jsonResponse, shapeOf } from "./respond.ts"
 
 export type HealthDeps = ReportOptions & {
@@ -26,6 +27,8 @@ export type HealthDeps = ReportOptions & {
   /** Milliseconds since the epoch. */
   now(): number
   facts(): ProcessFacts
+  /** The presets to which principals may be bound. */
+  presets(): ReadonlyMap<string, Preset>
 }
 
 /** A report as an HTTP response. */
@@ -45,7 +48,7 @@ export function createHealth(deps: HealthDeps): Middleware {
   /** Renders a report at most once per snapshot and FRESH_MS, so that many pollers cost no more than one. */
   const renderOnce = (path: string, find: FindReport, principal: Principal): RenderedReport => {
     const snapshot = deps.snapshot()
-    if (principal.tags !== undefined) return render(find, visibleTo(principal, snapshot))
+    if (isLimited(principal)) return render(find, visibleTo(principal, snapshot, deps.presets()))
     const known = cached.get(path)
     if (known !== undefined && known.snapshot === snapshot && deps.now() < known.until) return known.response
     const response = render(find, snapshot)
@@ -148,9 +151,9 @@ function showServer(...request: Parameters<typeof serverReport>): HealthResponse
 }
 
 /** Returns the snapshot as a principal may see it: only its servers, without the names of others. */
-const visibleTo = (principal: Principal, snapshot: Snapshot): Snapshot => ({
+const visibleTo = (principal: Principal, snapshot: Snapshot, presets: ReadonlyMap<string, Preset>): Snapshot => ({
   ...snapshot,
-  backends: snapshot.backends.filter(({ spec }) => maySee(principal, spec.tuning.tags)),
+  backends: snapshot.backends.filter(({ spec }) => mayEnter(principal, spec, presets)),
   templates: [],
   disabled: [],
   issues: [],

@@ -1,6 +1,8 @@
 /** `GET /metrics`: svc's metrics for Prometheus. */
+
 import { RequestError } from "../lib/errors.ts"
 import type { Middleware } from "./inbound.ts"
+import { isLimited } from "./principal.ts"
 import { errorResponse, shapeOf } from "./respond.ts"
 
 /** Returns middleware that answers `/metrics` with the text of `exposition`. Metrics name all servers. */
@@ -14,9 +16,12 @@ export const createMetricsEndpoint =
         shape: shapeOf(path),
         headers: { allow: "GET, HEAD" },
       })
-    if (principal.tags !== undefined && principal.metricsOnly !== true)
+    if (isLimited(principal) && principal.metricsOnly !== true)
       return errorResponse(
-        new RequestError("forbidden", "/metrics reports on all servers, but this token is limited to some tags"),
+        new RequestError(
+          "forbidden",
+          "/metrics reports on all servers, but this token is limited to some tags or presets",
+        ),
         { shape: shapeOf(path) },
       )
     return new Response(exposition(), { headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" } })

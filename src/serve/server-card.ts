@@ -22,11 +22,11 @@ import { percentDecoded } from "../lib/text.ts"
 import { LEGACY_VERSIONS, MODERN_VERSIONS } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Inbound, Middleware } from "./inbound.ts"
-import { maySee } from "./principal.ts"
+import { mayEnter } from "./principal.ts"
 import { errorResponse, noContent, shapeOf } from "./respond.ts"
 
 export type ServerCardOptions = {
-  readonly agent: Pick<Agent, "all" | "find">
+  readonly agent: Pick<Agent, "all" | "find" | "presets">
   readonly version: string
   /** The public address of svc, without a trailing slash; undefined if it has none. */
   readonly externalUrl: string | undefined
@@ -115,7 +115,7 @@ function documentResponse(document: Params, type: string, caching: string, reque
 function findServer(encoded: string, { principal }: Inbound, { agent }: ServerCardOptions): Backend | undefined {
   const name = percentDecoded(encoded)
   const backend = agent.find(name).find(({ spec }) => spec.id === spec.name)
-  return backend !== undefined && maySee(principal, backend.spec.tuning.tags) ? backend : undefined
+  return backend !== undefined && mayEnter(principal, backend.spec, agent.presets) ? backend : undefined
 }
 
 const cardOf = (base: string, path: string, name: string, about: Params, options: ServerCardOptions): Params => ({

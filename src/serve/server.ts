@@ -22,7 +22,7 @@ import { insufficientScope, isScope, TAG_SCOPE } from "./challenge.ts"
 import { type OpenStream, type OpenStreams, SSE_HEADERS } from "./http-exchange.ts"
 import { compose, createInbound, type Inbound, type Middleware, type Respond } from "./inbound.ts"
 import { type McpDeps, serveMcp } from "./mcp.ts"
-import { createScopeNarrowing, maySee, type NarrowScope, type Principal } from "./principal.ts"
+import { createScopeNarrowing, mayEnter, maySee, type NarrowScope, type Principal } from "./principal.ts"
 import type { ScopeOf } from "./query-scope.ts"
 import { endsConnection, errorResponse, shapeOf } from "./respond.ts"
 import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
@@ -191,7 +191,7 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
 /** Returns the function that answers requests: the middleware in its order, then the routes. */
 export function createRoute(deps: ServerDeps): Respond {
   const list = MIDDLEWARE_ORDER.map((name) => deps.middleware[name]).filter((middleware) => middleware !== undefined)
-  const narrowScope = createScopeNarrowing(deps.tools)
+  const narrowScope = createScopeNarrowing(deps.tools, () => deps.agent.presets)
   const serve: Respond = (inbound) => serveRoute(inbound, deps, narrowScope)
   const serveClient = compose(list, serve)
   const { admitReplica } = deps
@@ -283,12 +283,13 @@ function serveBackend(
   const backend = agent.find(name).find(({ spec }) => spec.id === spec.name)
   if (backend !== undefined) {
     const { id, tuning } = backend.spec
-    if (maySee(principal, tuning.tags)) {
+    if (mayEnter(principal, backend.spec, agent.presets)) {
       const tools = search === "" ? undefined : readTools(new URLSearchParams(search))
       return serveMcp(request, narrowScope({ kind: "server", id, tools }, principal), principal, mcp)
     }
     const tag = tuning.tags.find(isScope)
-    if (principal.scoped && tag !== undefined) return insufficientScope([`${TAG_SCOPE}${tag}`], inbound, base())
+    if (principal.scoped && tag !== undefined && !maySee(principal, tuning.tags))
+      return insufficientScope([`${TAG_SCOPE}${tag}`], inbound, base())
   }
   throw new RequestError("not_found", `No server is named ${name.slice(0, 100)}`)
 }

@@ -7,6 +7,7 @@ import { LIST_KEYS } from "../catalog/catalog.ts"
 import { UNANSWERED } from "../catalog/listing.ts"
 import { qualifiedNames, rewriteNotification } from "../catalog/rewrite.ts"
 import { type Scope, scopeIncludes } from "../catalog/scope.ts"
+import { shapeAllows } from "../catalog/view-rules.ts"
 import { runsElsewhere, type ServerSpec } from "../config/server-spec.ts"
 import { type Clock, delay, formatDuration } from "../lib/clock.ts"
 import type { Marker } from "../lib/seal.ts"
@@ -235,15 +236,16 @@ function createObserver(
     for (const session of only === "modern" ? [] : sessions()) {
       if (!scopeIncludes(session.scope, spec)) continue
       if (method === "notifications/message" && !wantsLog(session, params.level)) continue
-      if (subscribed?.has(session) === false) continue
+      if (subscribed?.has(session) === false || !mayLocate(session.scope, spec, method, params)) continue
       // The replica with the stream is also subscribed.
       if (updated && replicas?.isStreamElsewhere(session) === true) continue
       session.notify(notificationText(method, shownIn(session.scope, spec, method, params)))
     }
     if (!updated || only === "legacy") return
     for (const listener of listeners) {
-      if (!scopeIncludes(listener.client.scope, spec)) continue
-      const shown = shownIn(listener.client.scope, spec, method, params)
+      const { scope } = listener.client
+      if (!scopeIncludes(scope, spec) || !mayLocate(scope, spec, method, params)) continue
+      const shown = shownIn(scope, spec, method, params)
       listener.updated(asText(shown.uri), shown)
     }
   }
@@ -278,6 +280,12 @@ function createObserver(
 const MAX_CAUSE = 300
 
 const presentOf = <T>(value: T | undefined): readonly T[] => (value === undefined ? [] : [value])
+
+/** Whether a client may know the resource of a notification, which may lie below the one that it is subscribed to. */
+const mayLocate = (scope: Scope, spec: ServerSpec, method: string, { uri }: Params): boolean =>
+  method !== "notifications/resources/updated" ||
+  scope.shape === undefined ||
+  shapeAllows(scope.shape, spec, { kind: "resource", name: asText(uri) })
 
 /** Returns a notification's params with the names that a scope uses. */
 const shownIn = (scope: Scope, spec: ServerSpec, method: string, params: Params): Params =>

@@ -61,7 +61,7 @@ export const aggregateInstructionsFor = (
   view: View,
   { directory, limits }: Gateway,
 ): string | undefined =>
-  aggregateInstructions(view.parts, directory.unavailable(scope), limits.instructions, view.instructions)
+  aggregateInstructions(view, directory.unavailable(scope), limits.instructions, view.instructions)
 
 type BackendCapabilities = { readonly era: Era; readonly capabilities: Params }
 

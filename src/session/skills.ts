@@ -14,7 +14,9 @@ import type { Exchange } from "../call/client.ts"
 import type { ClientCall } from "../call/ports.ts"
 import { leastHint, listResult, type Route, type View } from "../catalog/catalog.ts"
 import type { CacheHint, ListingEntry } from "../catalog/listing.ts"
+import { splitUri } from "../catalog/name.ts"
 import { pageOf } from "../catalog/pagination.ts"
+import { shapeAllows } from "../catalog/view-rules.ts"
 import { isBug, RequestError } from "../lib/errors.ts"
 import { numberOf } from "../lib/json.ts"
 import { SKILLS_EXTENSION } from "../wire/era.ts"
@@ -82,6 +84,13 @@ async function listOf(id: string, slug: string, call: ClientCall): Promise<Skill
 }
 
 async function pagesOf(route: Route, call: ClientCall): Promise<SkillList> {
+  const { shape } = call.client.scope
+  const { spec } =
+    call.gateway.directory.catalogOf(call.client.session).parts.find((part) => part.spec.id === route.id) ?? {}
+  // The relay has qualified the URIs of the skills.
+  const isAllowed = (uri: string) =>
+    shape === undefined ||
+    (spec !== undefined && shapeAllows(shape, spec, { kind: "resource", name: splitUri(uri)?.uri ?? uri }))
   const skills: string[] = []
   const hints: (CacheHint | undefined)[] = []
   // Removes the client's progress token, because several servers would report progress with it.
@@ -93,7 +102,7 @@ async function pagesOf(route: Route, call: ClientCall): Promise<SkillList> {
     hints.push(result && hintOf(result))
     if (!Array.isArray(result?.skills)) break
     for (const skill of result.skills)
-      if (isObject(skill) && typeof skill.uri === "string") skills.push(JSON.stringify(skill))
+      if (isObject(skill) && typeof skill.uri === "string" && isAllowed(skill.uri)) skills.push(JSON.stringify(skill))
     if (typeof result.nextCursor !== "string" || result.nextCursor === cursor) break
     cursor = result.nextCursor
   }

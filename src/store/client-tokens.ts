@@ -20,6 +20,8 @@ export type ClientToken = {
   readonly name: string
   /** Tags of the servers that it gives access to; undefined for all. */
   readonly tags?: readonly string[] | undefined
+  /** The presets to which its holder is bound. Its tags are empty if none are given, so that an older svc gives it access to no server. */
+  readonly presets?: readonly string[] | undefined
   /** Whether it gives access only to `/metrics`. Its tags are empty, so that an older svc gives it access to no server. */
   readonly metricsOnly?: true | undefined
   /** The tools that views list to the token's holder, unless the address states it. */
@@ -50,12 +52,13 @@ export function createToken(
   name: string,
   {
     tags,
+    presets,
     metricsOnly,
     tools,
     resultBudget,
     expires,
     now,
-  }: Pick<ClientToken, "tags" | "metricsOnly" | "tools" | "resultBudget"> & {
+  }: Pick<ClientToken, "tags" | "presets" | "metricsOnly" | "tools" | "resultBudget"> & {
     expires?: number | undefined
     now: number
   },
@@ -67,7 +70,8 @@ export function createToken(
     token: {
       id,
       name,
-      ...(tags === undefined ? {} : { tags }),
+      ...(tags === undefined && presets === undefined ? {} : { tags: tags ?? [] }),
+      ...(presets === undefined ? {} : { presets }),
       ...(metricsOnly === undefined ? {} : { tags: [], metricsOnly }),
       ...(tools === undefined ? {} : { tools }),
       ...(resultBudget === undefined ? {} : { resultBudget }),
@@ -193,6 +197,7 @@ const tokenSchema = lazy(() =>
     id: z.string().regex(ID),
     name: z.string(),
     tags: z.array(z.string()).optional(),
+    presets: z.array(z.string()).min(1).optional(),
     metricsOnly: z.literal(true).optional(),
     tools: z.enum(TOOL_LISTINGS).optional(),
     resultBudget: z

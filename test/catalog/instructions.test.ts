@@ -20,6 +20,8 @@ const partsOf = (servers: Readonly<Record<string, Stated>>, maxName?: number) =>
     maxName,
   ).parts
 
+const shown = (parts: ReturnType<typeof partsOf>) => ({ parts, isRenamed: false })
+
 test("servers are named with their tools and what they are for, and those that are not available with their states [instructions:budget] [instructions:unavailable]", () => {
   const parts = partsOf({
     files: { instructions: "# Files\n\nReads and writes\nfiles. Paths are absolute.", tools: 12 },
@@ -27,7 +29,7 @@ test("servers are named with their tools and what they are for, and those that a
     described: { serverInfo: { title: "T", description: "Describes itself" } },
     plain: { tools: 2 },
   })
-  expect(aggregateInstructions(parts, [{ slug: "linear", state: "sign-in needed" }], 2048)).toBe(`\
+  expect(aggregateInstructions(shown(parts), [{ slug: "linear", state: "sign-in needed" }], 2048)).toBe(`\
 Tools of 4 MCP servers, each named <server>_svc_<tool>.
 - files (12 tools): Reads and writes files.
 - memory (1 tool): A graph
@@ -41,28 +43,28 @@ Not available now: linear (sign-in needed)
 
 Reads and writes
 files. Paths are absolute.`)
-  expect(aggregateInstructions([], [], 2048)).toBeUndefined()
-  expect(aggregateInstructions([], [{ slug: "a", state: "starting" }], 2048)).toBe(
+  expect(aggregateInstructions(shown([]), [], 2048)).toBeUndefined()
+  expect(aggregateInstructions(shown([]), [{ slug: "a", state: "starting" }], 2048)).toBe(
     "No MCP server is available.\nNot available now: a (still starting)",
   )
-  expect(aggregateInstructions(partsOf({ a: { instructions: "Adds." } }), [], 2048, "Find them.")).toBe(
+  expect(aggregateInstructions(shown(partsOf({ a: { instructions: "Adds." } })), [], 2048, "Find them.")).toBe(
     "Tools of 1 MCP server, each named <server>_svc_<tool>.\nFind them.\n- a (1 tool): Adds.",
   )
 })
 
 test("instructions say that names are shortened, if any is [names:shortened]", () => {
   const stated = { "a-server-with-a-rather-long-name": {}, b: {} }
-  expect(aggregateInstructions(partsOf(stated, 40), [], 2048)).toStartWith(
+  expect(aggregateInstructions(shown(partsOf(stated, 40)), [], 2048)).toStartWith(
     "Tools of 2 MCP servers, each named <server>_svc_<tool>.\nLong names are shortened in the list and end with a hash.\n- a-",
   )
-  expect(aggregateInstructions(partsOf(stated, 64), [], 2048)).not.toContain("hash")
+  expect(aggregateInstructions(shown(partsOf(stated, 64)), [], 2048)).not.toContain("hash")
 })
 
 test("instructions keep the budget, and the essential its 512 characters [instructions:budget]", () => {
   const long = (index: number) => `${`Server ${index} does many things of one kind. `.repeat(100)}`.trim()
   const named = (count: number) =>
     partsOf(Object.fromEntries(Array.from({ length: count }, (_, at) => [`server-${at}`, { instructions: long(at) }])))
-  const eight = aggregateInstructions(named(8), [], 2048) ?? ""
+  const eight = aggregateInstructions(shown(named(8)), [], 2048) ?? ""
   expect(eight.length).toBeLessThanOrEqual(2048)
   expect(eight.length).toBeGreaterThan(1500)
   expect(eight.lastIndexOf("- server-7 (1 tool): Server 7")).toBeLessThan(512)
@@ -74,16 +76,16 @@ test("instructions keep the budget, and the essential its 512 characters [instru
     [300, 2048],
     [1, 60],
   ] as const) {
-    const text = aggregateInstructions(named(count), [{ slug: "d".repeat(500), state: "failed" }], budget) ?? ""
+    const text = aggregateInstructions(shown(named(count)), [{ slug: "d".repeat(500), state: "failed" }], budget) ?? ""
     expect([count, text.length <= budget]).toEqual([count, true])
     expect(text).toStartWith(count === 1 ? "Tools of 1 MCP" : `Tools of ${count} MCP servers`)
   }
-  const whole = aggregateInstructions(named(8), [], Number.POSITIVE_INFINITY) ?? ""
+  const whole = aggregateInstructions(shown(named(8)), [], Number.POSITIVE_INFINITY) ?? ""
   expect(whole).toContain(long(3))
   expect(whole).not.toContain("svc:instructions")
   // A short text leaves its share to the others.
   const uneven = aggregateInstructions(
-    partsOf({ a: { instructions: "One. Two." }, b: { instructions: long(1) } }),
+    shown(partsOf({ a: { instructions: "One. Two." }, b: { instructions: long(1) } })),
     [],
     1024,
   )

@@ -13,6 +13,7 @@ const depsOf = (shown: Snapshot, level: HealthLevel = "minimal"): HealthDeps => 
   facts: () => facts,
   redactAll: (text) => text.replace("away", "•"),
   snapshot: () => shown,
+  presets: () => new Map(),
 })
 
 /** Answers one request; 418 means that it was passed on. */

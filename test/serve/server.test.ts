@@ -74,6 +74,7 @@ function listener(changes: Partial<MiddlewareTable> = {}) {
       now: clock.now,
       facts: () => facts,
       redactAll: (text) => text,
+      presets: () => new Map(),
       snapshot() {
         reached.reports++
         return snapshot([])
@@ -200,7 +201,7 @@ describe("the shapes of errors [inbound:errors]", () => {
         "GET",
         bearer(team),
         403,
-        { error: "/metrics reports on all servers, but this token is limited to some tags" },
+        { error: "/metrics reports on all servers, but this token is limited to some tags or presets" },
       ],
       ["/mcp", "PUT", full, 405, rpc("Method not allowed")],
       ["/sse", "POST", full, 405, rpc("Method not allowed")],

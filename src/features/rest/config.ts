@@ -2,15 +2,17 @@
 import { isDeepStrictEqual } from "node:util"
 import * as z from "zod"
 import { selectServers } from "../../catalog/selection.ts"
+import { presetIncludes } from "../../catalog/view-rules.ts"
 import { addServer, writtenServers } from "../../config/edit.ts"
 import { HIDDEN } from "../../config/effective.ts"
 import { isSecretSetting } from "../../config/oauth-settings.ts"
-import { createPreset, deletePreset, editPreset } from "../../config/presets.ts"
+import { createPreset, deletePreset, editPreset, type Preset } from "../../config/presets.ts"
 import { jsonSchema } from "../../config/schema.ts"
+import { slugOf } from "../../config/server-spec.ts"
 import { TOOL_LISTINGS } from "../../config/tool-listing.ts"
 import { digest } from "../../lib/digest.ts"
 import { ConfigError, RequestError } from "../../lib/errors.ts"
-import { mapStrings } from "../../lib/json.ts"
+import { compact, mapStrings } from "../../lib/json.ts"
 import { isSecretName } from "../../lib/secret-names.ts"
 import { isObject, type Params } from "../../wire/message.ts"
 import { applyEdit, reloadSchema, warningsOf } from "../tools/apply-change.ts"
@@ -117,6 +119,13 @@ const replace = defineEndpoint({
 
 const presetBody = {
   filter: z.string().describe("A filter over tags, such as `web and not slow`"),
+  matches: z.array(z.string()).describe("Servers by name or glob; `servers` in presets.json"),
+  allow: z.array(z.string()).describe("Globs over `server/tool`, `server/prompt:NAME` and `server/resource:URI`"),
+  deny: z.array(z.string()).describe("Such globs of what is left out; they win"),
+  readOnly: z.boolean().describe("Whether only tools that are marked read-only are included"),
+  names: z.record(z.string(), z.string()).describe("New names of tools, by `server/tool`"),
+  prefix: z.string().describe("`server`, `none`, or a text before the names of tools and prompts"),
+  separator: z.string().describe("Text between the prefix and the name"),
   description: z.string(),
   tools: z.enum(TOOL_LISTINGS).describe("Which tools svc lists to clients"),
 }
@@ -129,15 +138,24 @@ const presets = defineEndpoint({
   answer: pageSchema(presetSchema),
   faults: [],
   run({ ports, query }) {
-    const all = [...ports.agent.presets].map(([name, { text: filter, description }]) => ({
-      name,
-      filter,
-      ...(description === undefined ? {} : { description }),
-      servers: matching(ports, filter).servers,
-    }))
+    const all = [...ports.agent.presets].map(([name, preset]) => shownPreset(ports, name, preset))
     return pageBy(all, ({ name }) => name, query)
   },
 })
+
+/** Returns a preset with the servers that it selects. */
+function shownPreset(ports: RestPorts, name: string, preset: Preset) {
+  const { text: filter, description, servers, allow, deny, readOnly, names, prefix, separator } = preset
+  return {
+    name,
+    filter,
+    ...(description === undefined ? {} : { description }),
+    ...compact({ matches: servers, allow, deny, readOnly, names, prefix, separator }),
+    servers: describeAll(ports).flatMap(({ name, tags }) =>
+      presetIncludes(preset, { name, slug: slugOf(name) }, tags) ? [name] : [],
+    ),
+  }
+}
 
 const preview = defineEndpoint({
   method: "GET",
@@ -156,22 +174,18 @@ const writePreset = defineEndpoint({
   method: "PUT",
   path: "/presets/{name}",
   summary: "Create or change a preset",
-  body: z.strictObject(presetBody).partial().required({ filter: true }),
+  body: z.strictObject(presetBody).partial(),
   answer: presetSchema,
   faults: [],
   async run({ ports, params, body }) {
     const name = params.name ?? ""
-    const { filter, ...rest } = body
-    const isNew = !ports.agent.presets.has(name)
-    const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined))
-    await ports.editPresets(isNew ? createPreset(name, { filter, ...given }) : editPreset(name, { filter, ...given }))
+    const { matches: servers, ...rest } = body
+    const given = compact({ ...rest, servers })
+    await ports.editPresets(ports.agent.presets.has(name) ? editPreset(name, given) : createPreset(name, given))
     await ports.follow()
-    return {
-      name,
-      filter,
-      ...(body.description ? { description: body.description } : {}),
-      servers: matching(ports, filter).servers,
-    }
+    const written = ports.agent.presets.get(name)
+    if (written === undefined) throw new RequestError("conflict", `${name} was changed meanwhile; read it again`)
+    return shownPreset(ports, name, written)
   },
 })
 

@@ -41,6 +41,13 @@ export const presetSchema = z.strictObject({
   name: z.string(),
   filter: z.string(),
   description: z.string().optional(),
+  matches: strings.optional().describe("Servers by name or glob, as `servers` in presets.json states them"),
+  allow: strings.optional(),
+  deny: strings.optional(),
+  readOnly: z.boolean().optional(),
+  names: z.record(z.string(), z.string()).optional(),
+  prefix: z.string().optional(),
+  separator: z.string().optional(),
   servers: strings.describe("The servers that the preset currently selects"),
 })
 

@@ -4,8 +4,9 @@
  */
 
 import { STATUS_BY_STATE } from "../../backend/supervision.ts"
-import { viewOf } from "../../catalog/catalog.ts"
+import { countEntries, viewOf } from "../../catalog/catalog.ts"
 import { type Scope, scopeIncludes } from "../../catalog/scope.ts"
+import { nameKey } from "../../catalog/view-rules.ts"
 import { HTTP_STATUS, RequestError } from "../../lib/errors.ts"
 import { unknownNameError } from "../../lib/nearest.ts"
 import { stateOf } from "../../report/server-state.ts"
@@ -45,11 +46,16 @@ const VIEWS: Readonly<Record<string, ApiView>> = {
 }
 
 function serversIn({ agent, clock }: RestPorts, scope: Scope) {
+  const shaped = new Map(
+    viewOf(agent.catalog, scope).parts.flatMap((part) => (part.isShaped ? [[part.spec.id, part] as const] : [])),
+  )
   return agent
     .snapshot()
     .backends.filter(({ spec }) => scopeIncludes(scope, spec))
     .map((backend) => {
-      const { spec, state, listed } = backend
+      const { spec, state } = backend
+      const part = shaped.get(spec.id)
+      const listed = part === undefined ? backend.listed : countEntries(part)
       return {
         name: spec.name,
         slug: spec.slug,
@@ -64,11 +70,12 @@ function serversIn({ agent, clock }: RestPorts, scope: Scope) {
 
 /** Returns all tools that a scope offers, with the names of their servers, even if a lazy view lists only a few. */
 function toolsIn({ agent }: RestPorts, scope: Scope) {
-  return viewOf(agent.catalog, scope).parts.flatMap(({ spec, plain, qualified }) => {
-    const names = [...qualified.tools.keys()]
-    return plain.entries["tools/list"].map((text, at) => {
+  const view = viewOf(agent.catalog, scope)
+  const names = new Map([...view.tools].map(([name, route]) => [nameKey(route.id, route.name), name]))
+  return view.parts.flatMap(({ spec, plain }) => {
+    return plain.entries["tools/list"].map((text) => {
       const { name, ...tool } = JSON.parse(text) as Params & { readonly name: string }
-      return { server: spec.name, tool: name, name: names[at], ...tool }
+      return { server: spec.name, tool: name, name: names.get(nameKey(spec.id, name)), ...tool }
     })
   })
 }

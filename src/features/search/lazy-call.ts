@@ -62,6 +62,7 @@ export function nameBeside(name: string, server: unknown, view: View): string | 
   const part = view.parts.find(({ spec }) => isNamed(spec.slug))
   if (part === undefined && server.trim() === OWN && !view.tools.has(name)) return name
   const slug = part?.spec.slug ?? slugOf(server.trim())
+  if (part?.offered.has(name) === true) return view.nameOf(part.spec, name)
   const whole = nameIn("qualified", { slug }, name)
   const isWhole = view.tools.get(name)?.slug === slug || name.startsWith(nameIn("qualified", { slug }, ""))
   return isWhole && !view.tools.has(whole) ? name : whole

@@ -6,7 +6,7 @@
  * Callers import this file with `await import`, because it loads the vocabulary of the search.
  */
 
-import { type Catalog, nameIn, partTools, toolOf, type View } from "../../catalog/catalog.ts"
+import { type Catalog, OWN_NAMES, partTools, toolOf, type View } from "../../catalog/catalog.ts"
 import type { Listing, Tool } from "../../catalog/listing.ts"
 import { splitName } from "../../catalog/name.ts"
 import { nearest } from "../../lib/nearest.ts"
@@ -42,7 +42,6 @@ export type ServerTools = {
 
 /** The id for svc's own tools; no server's id ends in a space. */
 const OWN_ID = "svc "
-const OWN_NAMES = { naming: "plain", maxName: Number.POSITIVE_INFINITY } as const
 /** The most listings of one server in the index. */
 const MAX_LISTINGS = 5
 
@@ -101,7 +100,7 @@ export class ToolFinder {
         if (server === ownKey)
           return ownTools(own).flatMap((one) => (one.name === tool ? [{ ...hit, server: OWN, tool: one }] : []))
         const spec = parts.get(server)?.spec
-        const found = spec && toolOf(view, nameIn(view.naming, spec, tool))
+        const found = spec && toolOf(view, view.nameOf(spec, tool))
         return spec === undefined || found === undefined ? [] : [{ ...hit, server: spec.slug, tool: found }]
       },
     )
@@ -147,7 +146,7 @@ export class ToolFinder {
   }
 
   /** Indexes the changes of a catalog and of svc's own tools, and removes missing servers. Returns the index keys by id. */
-  private update({ catalog, own }: Searchable): ReadonlyMap<string, string> {
+  private update({ catalog, view, own }: Searchable): ReadonlyMap<string, string> {
     const ids = new Set([OWN_ID, ...catalog.parts.map(({ spec }) => spec.id)])
     for (const [id, listings] of this.indexed)
       if (!ids.has(id)) {
@@ -163,6 +162,16 @@ export class ToolFinder {
         this.keyOf(spec.id, plain.entries["tools/list"], isOwn, server, () => partTools(part, OWN_NAMES)),
       ]
     })
+    // What a shape leaves out must not count: the part has a listing of its own in the index.
+    for (const part of view.parts)
+      if (part.isShaped) {
+        const { spec, listing, plain } = part
+        const tools = () => partTools(part, OWN_NAMES)
+        keys.push([
+          spec.id,
+          this.keyOf(spec.id, plain.entries["tools/list"], true, serverOf(spec.slug, listing), tools),
+        ])
+      }
     // A client without svc's own tools must not remove them for the others.
     if (own.length === 0) return new Map(keys)
     return new Map([...keys, [OWN_ID, this.keyOf(OWN_ID, own, false, { name: OWN }, () => ownTools(own))]])

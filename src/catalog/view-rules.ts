@@ -1,0 +1,183 @@
+/**
+ * The rules of presets: which entries of which servers a client sees, and under which names. Pure. A client has one or several groups of
+ * rules (its address, its `.svcrc`, its credential): an entry is visible if each group has a rule that allows it.
+ */
+import type { Preset } from "../config/presets.ts"
+import { SEPARATOR, type ServerSpec, slugOf } from "../config/server-spec.ts"
+import { matchesFilter } from "../config/tag-filter.ts"
+import type { Tool } from "./listing.ts"
+import { isReadOnly } from "./signature.ts"
+import { matchesPattern, withOverrides } from "./tool-settings.ts"
+
+/** A server as rules see it. */
+type RuledServer = Pick<ServerSpec, "name" | "slug" | "tuning">
+
+/** An entry of a server: a resource by its URI or URI template. */
+export type RuledEntry =
+  | { readonly kind: "tool"; readonly tool: Tool }
+  | { readonly kind: "prompt" | "resource"; readonly name: string }
+
+/** How tools and prompts are named in a view. */
+export type Naming = {
+  /** New names of tools, by `server/tool`. */
+  readonly names: ReadonlyMap<string, string>
+  /** `server`: the name of the server; `none`: nothing; any other text: that text. */
+  readonly prefix: string
+  readonly separator: string
+}
+
+/** The part of a catalog that presets select, finer than servers. */
+export type Shape = {
+  /** Equal for equal shapes. */
+  readonly key: string
+  readonly groups: readonly (readonly Preset[])[]
+  /** Undefined: the names that all clients see. */
+  readonly naming: Naming | undefined
+}
+
+/** Returns the shape of groups of presets; undefined if they select whole servers under their usual names. The first preset that states names, a prefix or a separator wins. */
+export function shapeOf(groups: readonly (readonly Preset[])[]): Shape | undefined {
+  const all = groups.flat()
+  const isFiner = all.some(({ servers, allow, deny, readOnly }) => servers ?? allow ?? deny ?? readOnly)
+  const naming = namingOf(all)
+  if (!isFiner && naming === undefined) return undefined
+  const key = JSON.stringify([
+    groups.map((group) =>
+      group.map(({ text, servers, allow, deny, readOnly }) => [text, servers, allow, deny, readOnly === true]),
+    ),
+    naming && [[...naming.names], naming.prefix, naming.separator],
+  ])
+  return { key, groups, naming }
+}
+
+/** Returns the shape that has only what both have, under the names of the first that states them. */
+export function bothOf(one: Shape | undefined, other: Shape | undefined): Shape | undefined {
+  if (one === undefined || other === undefined) return one ?? other
+  return {
+    key: JSON.stringify([one.key, other.key]),
+    groups: [...one.groups, ...other.groups],
+    naming: one.naming ?? other.naming,
+  }
+}
+
+/** Whether a shape may include entries of a server. */
+export const shapeIncludes = ({ groups }: Shape, server: RuledServer): boolean =>
+  groups.every((group) => group.some((preset) => serverReason(preset, server) === undefined))
+
+/** Whether a shape includes an entry. */
+export const shapeAllows = ({ groups }: Shape, server: RuledServer, entry: RuledEntry): boolean =>
+  groups.every((group) => group.some((preset) => excludedBy(preset, server, entry) === undefined))
+
+/** Returns the rule of a preset that leaves an entry out, in words; undefined if the preset includes it. */
+export function excludedBy(preset: Preset, server: RuledServer, entry: RuledEntry): string | undefined {
+  const reason = serverReason(preset, server)
+  if (reason !== undefined) return reason
+  const { allow, deny = [], readOnly } = preset
+  const denied = deny.find((pattern) => matchesEntry(pattern, server, entry))
+  if (denied !== undefined) return `deny: ${denied}`
+  if (allow?.some((pattern) => matchesEntry(pattern, server, entry)) === false) return "allow names it nowhere"
+  if (readOnly === true && entry.kind === "tool" && !isReadOnly(withOverrides(server, entry.tool)))
+    return "readOnly: it is not marked read-only"
+  return undefined
+}
+
+/**
+ * Returns the names of tools and prompts in a view, by the server's id and the own name; wanted names that two entries share, or that
+ * `reserved` holds, are left out: such an entry keeps its qualified name.
+ */
+export function namesIn(
+  naming: Naming,
+  servers: readonly { readonly spec: ServerSpec; readonly names: readonly string[] }[],
+  reserved: (name: string) => boolean,
+): { readonly names: ReadonlyMap<string, string>; readonly collisions: readonly string[] } {
+  const wanted = servers.flatMap(({ spec, names }) =>
+    names.map((name) => ({
+      key: nameKey(spec.id, name),
+      name: wantedName(naming, spec, name),
+      full: `${spec.slug}${SEPARATOR}${name}`,
+    })),
+  )
+  const holders = new Map<string, number>()
+  for (const { name } of wanted) holders.set(name, (holders.get(name) ?? 0) + 1)
+  const qualified = new Map(wanted.map(({ full, key }) => [full, key]))
+  const isTaken = ({ name, key }: (typeof wanted)[number]) =>
+    (holders.get(name) ?? 0) > 1 || reserved(name) || ![undefined, key].includes(qualified.get(name))
+  return {
+    names: new Map(wanted.map((one) => [one.key, isTaken(one) ? one.full : one.name])),
+    collisions: [...new Set(wanted.filter((one) => isTaken(one) && one.name !== one.full).map(({ name }) => name))],
+  }
+}
+
+/** Returns the server and the own name that a name in a view stands for, although the server may not be connected; undefined if the naming does not tell. */
+export function ownNameOf(
+  { names, prefix, separator }: Naming,
+  name: string,
+): { readonly slug: string; readonly name: string } | undefined {
+  const [given] = [...names].find(([, one]) => one === name) ?? []
+  if (given !== undefined) {
+    const slash = given.indexOf("/")
+    return { slug: slugOf(given.slice(0, slash)), name: given.slice(slash + 1) }
+  }
+  const at = prefix === "server" ? name.indexOf(separator) : -1
+  return at <= 0 ? undefined : { slug: slugOf(name.slice(0, at)), name: name.slice(at + separator.length) }
+}
+
+/** The key of an entry in the names of a view. */
+export const nameKey = (id: string, name: string): string => `${id}\0${name}`
+
+/** Whether a pattern of `servers` matches a server. */
+const matchesServer = (pattern: string, { name, slug }: Pick<RuledServer, "name" | "slug">): boolean =>
+  matchesSegments(name, pattern) || matchesSegments(slug, pattern)
+
+/** Whether a preset may include entries of a server with these tags. */
+export const presetIncludes = (
+  { filter, servers }: Preset,
+  server: Pick<RuledServer, "name" | "slug">,
+  tags: readonly string[],
+): boolean => matchesFilter(filter, tags) && servers?.some((pattern) => matchesServer(pattern, server)) !== false
+
+// ---
+
+function namingOf(presets: readonly Preset[]): Naming | undefined {
+  const first = presets.find(
+    ({ names, prefix, separator }) => names !== undefined || prefix !== undefined || separator !== undefined,
+  )
+  if (first === undefined) return undefined
+  const { names = {}, prefix = "server", separator = SEPARATOR } = first
+  return { names: new Map(Object.entries(names)), prefix, separator }
+}
+
+function wantedName({ names, prefix, separator }: Naming, { name: server, slug }: RuledServer, name: string): string {
+  const given = names.get(`${server}/${name}`) ?? names.get(`${slug}/${name}`)
+  if (given !== undefined) return given
+  if (prefix === "none") return name
+  return `${prefix === "server" ? slug : prefix}${separator}${name}`
+}
+
+/** Returns why a preset leaves a whole server out; undefined if it does not. */
+function serverReason({ filter, text, servers }: Preset, server: RuledServer): string | undefined {
+  if (!matchesFilter(filter, server.tuning.tags)) return `filter: ${text}`
+  if (servers?.some((pattern) => matchesServer(pattern, server)) === false) return "servers names its server nowhere"
+  return undefined
+}
+
+const KINDS = { prompt: "prompt:", resource: "resource:" } as const
+
+/** Whether a pattern of `allow` or `deny` matches an entry: `server/tool`, `server/prompt:NAME`, `server/resource:URI`, or `server/*` for all of them. */
+function matchesEntry(pattern: string, server: RuledServer, entry: RuledEntry): boolean {
+  const slash = pattern.indexOf("/")
+  const rest = slash < 0 ? "*" : pattern.slice(slash + 1)
+  if (!matchesServer(slash < 0 ? pattern : pattern.slice(0, slash), server)) return false
+  if (rest === "*") return true
+  const kind = Object.values(KINDS).find((one) => rest.startsWith(one))
+  if (entry.kind === "tool") return kind === undefined && matchesSegments(entry.tool.name, rest)
+  if (kind !== KINDS[entry.kind]) return false
+  const inner = rest.slice(kind.length)
+  return entry.kind === "resource" ? matchesPattern(entry.name, inner) : matchesSegments(entry.name, inner)
+}
+
+/** Whether a glob matches a text; `*` stands for any characters but `/`. */
+function matchesSegments(text: string, pattern: string): boolean {
+  const [texts, patterns] = [text.split("/"), pattern.split("/")]
+  return texts.length === patterns.length && texts.every((one, at) => matchesPattern(one, patterns[at] ?? ""))
+}
