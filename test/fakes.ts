@@ -69,6 +69,7 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
       disconnectedId: () => undefined,
       unavailable: () => [],
       unlisted: () => undefined,
+      isAsleep: () => false,
       takesCalls(id) {
         return typeof this.target(id) !== "string"
       },

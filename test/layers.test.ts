@@ -145,6 +145,7 @@ const WORLD = [
   "store/documents.ts",
   "store/files.ts",
   "store/gone-configurations.ts",
+  "store/listings.ts",
   "store/lock.ts",
   "store/paths.ts",
   "store/running.ts",

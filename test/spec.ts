@@ -538,6 +538,46 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server would get text that its author meant as a variable",
   },
+  "sleep:machine": {
+    says: "a server that is asleep or waking counts as connected, and keeps its listing until it fails to wake",
+    from: "choice",
+    why: "health must not blink at each wake",
+  },
+  "sleep:idle": {
+    says: "a stdio server with idleTimeout has no process after that time without a call; a call starts it again",
+    from: "choice",
+    why: "people configure thirty servers and use three a day",
+  },
+  "sleep:needed": {
+    says: "a server never sleeps while it has calls, requests, tasks or subscriptions, nor without idleTimeout, with stateful or with processes of sessions",
+    from: "choice",
+    why: "what the process knows would be lost",
+  },
+  "sleep:lazy": {
+    says: "a lazy server is started once to list what it offers, and then only when a client needs it, also after a restart of svc",
+    from: "choice",
+    why: "fifty servers should cost nothing until they are used",
+  },
+  "sleep:listing": {
+    says: "what a server lists when it wakes replaces the listing that svc has stored",
+    from: "choice",
+    why: "a server may have been updated meanwhile",
+  },
+  "sleep:failed": {
+    says: "a server that fails to wake is reported as any server that fails to start",
+    from: "choice",
+    why: "its tools cannot be used",
+  },
+  "sleep:retuned": {
+    says: "a server that may no longer sleep is started",
+    from: "choice",
+    why: "changes of the configuration apply at once",
+  },
+  "sleep:stored": {
+    says: "a stored listing counts only for the launch that it comes from; a damaged file counts as none",
+    from: "choice",
+    why: "another program offers other tools",
+  },
   "views:rules": {
     says: "a preset selects by tags, servers, allow, deny and readOnly: globs over server/tool, server/prompt:NAME and server/resource:URI, and deny wins",
     from: "choice",

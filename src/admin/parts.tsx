@@ -9,6 +9,7 @@ export type Tone = "good" | "notice" | "bad" | "faint"
 const TONES: StateTones = {
   starting: "notice",
   connected: "good",
+  asleep: "good",
   degraded: "notice",
   reconnecting: "notice",
   restarting: "notice",

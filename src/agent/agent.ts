@@ -8,20 +8,22 @@ import { Backend, type BackendDeps } from "../backend/backend.ts"
 import { type OpenDeps, OWNER_LOST } from "../backend/connection-attempt.ts"
 import { openConnection } from "../backend/open-connection.ts"
 import type { Catalog } from "../catalog/catalog.ts"
-import type { ListingEntry, Tool } from "../catalog/listing.ts"
+import { isListing, type ListingEntry, type Tool } from "../catalog/listing.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import type { Preset } from "../config/presets.ts"
 import { type IdleServer, type Plan, runsElsewhere, type ServerSpec } from "../config/server-spec.ts"
-import { type Clock, withTimeout } from "../lib/clock.ts"
+import { type Clock, formatDuration, withTimeout } from "../lib/clock.ts"
 import type { Issue } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import { counted } from "../lib/text.ts"
+import type { ListingStore } from "../store/listings.ts"
 import type { ToolPins } from "../store/tool-pins.ts"
 import type { Era } from "../wire/era.ts"
 import { asText, type Params } from "../wire/message.ts"
 import { CatalogBuilder } from "./catalog-builder.ts"
 import { Readiness } from "./readiness.ts"
 import { SessionBackends } from "./session-backends.ts"
+import { Sleepers } from "./sleepers.ts"
 import { describeBackend, describeListing, type ListedFacts, offersNothing, type Snapshot } from "./snapshot.ts"
 import { Subscriptions } from "./subscriptions.ts"
 import { type Ownership, TaskOwners } from "./task-owners.ts"
@@ -42,6 +44,8 @@ export type AgentDeps = OpenDeps & {
   readonly log: Log
   readonly startedAt: number
   readonly pins: ToolPins
+  /** The last listings of servers that may sleep; undefined to store none. */
+  readonly listings?: ListingStore | undefined
   /** The longest name of a tool or prompt in the aggregate, in characters; undefined for no limit. */
   readonly maxToolName?: number | undefined
 }
@@ -71,6 +75,7 @@ export class Agent {
   private readonly observers = new Set<Observer>()
   private readonly catalogs: CatalogBuilder
   private readonly toolPinning: ToolPinning
+  private readonly sleepers: Sleepers
   /** Shutdowns of removed backends that are under way, by backend id; a new backend may already have the same id. */
   private readonly ending = new Map<string, Promise<void>>()
   /** Replaced remote backends that still finish their running calls. */
@@ -87,8 +92,8 @@ export class Agent {
     this.catalogs = new CatalogBuilder({
       connected: () =>
         (this.plan?.specs ?? []).flatMap(({ id }) => {
-          const { spec, published } = this.backends.get(id) ?? {}
-          return spec === undefined || published === undefined ? [] : [{ spec, listing: published.listing }]
+          const { spec, listing } = this.backends.get(id) ?? {}
+          return spec === undefined || listing === undefined ? [] : [{ spec, listing }]
         }),
       quarantined: (spec, listing) => this.toolPinning.inspect(spec, listing).quarantined,
       maxName: deps.maxToolName ?? Number.POSITIVE_INFINITY,
@@ -96,6 +101,12 @@ export class Agent {
         this.currentSnapshot = undefined
         this.selectionChanged()
       },
+    })
+    this.sleepers = new Sleepers({
+      clock: deps.clock,
+      listings: deps.listings,
+      isNeeded: (id) => this.subscriptions.uris(id).length > 0 || this.taskOwners.hasTasks(id),
+      onsleep: ({ name }, ms) => deps.log.info(`asleep after ${formatDuration(ms)} without a call`, { server: name }),
     })
     this.subscriptions = new Subscriptions({
       onsubscriptions: (id, session, isShared) => {
@@ -263,8 +274,8 @@ export class Agent {
   }
 
   /** Returns the tools of a backend whose definition is not the approved one. */
-  changedTools({ spec, published }: Backend): readonly Tool[] {
-    return published === undefined ? [] : this.toolPinning.changes(spec, published.listing)
+  changedTools({ spec, listing }: Backend): readonly Tool[] {
+    return listing === undefined ? [] : this.toolPinning.changes(spec, listing)
   }
 
   /** Returns the approved or first seen definitions, by the ids of their servers and by tool, as far as svc has stored them. */
@@ -312,7 +323,7 @@ export class Agent {
    * connected by then, it continues until one is, for `maxMs` milliseconds in all.
    */
   awaitInitialLoad(ms: number, maxMs = ms): void {
-    const isUsable = () => this.all().some(({ published }) => published !== undefined)
+    const isUsable = () => this.all().some(({ listing }) => listing !== undefined)
     const load = async () => {
       await this.whenLoaded(undefined, ms)
       if (maxMs > ms && this.loaded && !isUsable()) await this.whenLoaded(undefined, maxMs - ms, isUsable)
@@ -340,6 +351,9 @@ export class Agent {
    */
   whenBack(id: string, ms: number): Promise<void> | undefined {
     const backend = this.backends.get(id)
+    backend?.wake()
+    // A call that wakes a server waits for it as long as the server may take.
+    if (backend?.state.kind === "waking") return this.readiness.whenBack(backend, backend.spec.tuning.connectionTimeout)
     if (ms <= 0) return undefined
     const until = this.deps.clock.now() + ms
     const again = () => this.whenBack(id, until - this.deps.clock.now())
@@ -369,6 +383,7 @@ export class Agent {
   /** Stops every backend. Resolves when no process is left. */
   async close(): Promise<void> {
     this.isClosed = true
+    this.sleepers.close()
     this.readiness.endFirstAttempts([], () => undefined)
     for (const [id, backend] of [...this.backends].reverse()) this.remove(id, backend)
     // Ends the running calls of replaced backends.
@@ -396,6 +411,9 @@ export class Agent {
     }
     if (isDeepStrictEqual(backend.spec, spec)) return undefined
     backend.retune(spec)
+    // A server that may no longer sleep is started.
+    if (spec.tuning.lazy !== true && spec.tuning.sleepAfter === undefined) backend.wake()
+    this.sleepers.changed(backend)
     this.dedicated.retune(spec.id)
     return "retuned"
   }
@@ -416,7 +434,7 @@ export class Agent {
     const backend = this.create(spec, undefined, this.ending.get(spec.id), (changed) => {
       this.currentSnapshot = undefined
       this.statusChanged("server")
-      const next = changed.published?.listing
+      const next = changed.listing
       const before = listing
       listing = next
       const isRetuned = this.catalog.parts.some(({ spec: old }) => old.id === spec.id && old !== changed.spec)
@@ -424,10 +442,13 @@ export class Agent {
         this.changed()
         offer = this.logOffer(changed, before === undefined, offer)
       }
+      this.sleepers.changed(changed)
       this.checkFirstAttempts()
     })
     this.backends.set(spec.id, backend)
-    backend.start()
+    const known = spec.tuning.lazy === true ? this.deps.listings?.read(spec) : undefined
+    if (isListing(known)) backend.rest(known)
+    else backend.start()
   }
 
   /** Creates a session's own process of a server, without starting it. */
@@ -437,7 +458,7 @@ export class Agent {
     const { session } = owner
     return this.create(shared.spec, { caller: owner, capabilities }, undefined, (backend) => {
       if (backend.published === undefined) {
-        this.catalogs.dropOwnIfSame(session, id, this.backends.get(id)?.published?.listing)
+        this.catalogs.dropOwnIfSame(session, id, this.backends.get(id)?.listing)
         return
       }
       if (this.dedicated.find(id, session) !== backend) return
@@ -490,9 +511,9 @@ export class Agent {
    * are hidden, and about overrides that match none of its tools. Returns what the server offers.
    */
   private logOffer(backend: Backend, isNew: boolean, before: ListedFacts | undefined): ListedFacts | undefined {
-    const { spec, published } = backend
-    if (published === undefined) return before
-    const listed = describeListing(spec, published.listing, this.findings(backend))
+    const { spec, listing } = backend
+    if (listing === undefined) return before
+    const listed = describeListing(spec, listing, this.findings(backend))
     const { tools, hiddenTools, prompts, resources, protocolVersion, unknownOverrides } = listed
     const server = spec.name
     // The lister logs lists that fail.
@@ -504,13 +525,15 @@ export class Agent {
     ].join(", ")
     if (isEmpty && (isNew || before === undefined || !offersNothing(before)))
       this.deps.log.warn(`connected, but offers no tools${hiddenNote(hiddenTools)}, prompts or resources`, { server })
-    if (isNew && !isEmpty) this.deps.log.info(`connected: ${counts} (MCP ${protocolVersion})`, { server })
+    const state = backend.state.kind === "asleep" ? "asleep" : "connected"
+    if (isNew && !isEmpty) this.deps.log.info(`${state}: ${counts} (MCP ${protocolVersion})`, { server })
     if (unknownOverrides.length > 0 && !isDeepStrictEqual(unknownOverrides, before?.unknownOverrides))
       this.deps.log.warn(unknownOverridesText(unknownOverrides), { server })
     return listed
   }
 
   private remove(id: string, backend: Backend): void {
+    this.sleepers.forget(backend)
     this.backends.delete(id)
     this.stopDedicated({ id })
     const before = this.ending.get(id) ?? Promise.resolve()
@@ -525,6 +548,7 @@ export class Agent {
    * for that.
    */
   private retire(id: string, backend: Backend): void {
+    this.sleepers.forget(backend)
     this.backends.delete(id)
     this.stopDedicated({ id })
     this.retired.add(backend)
@@ -593,8 +617,8 @@ export class Agent {
     this.catalogs.invalidate()
   }
 
-  private findings({ spec, published }: Backend): PinningFindings | undefined {
-    return published === undefined ? undefined : this.toolPinning.inspect(spec, published.listing)
+  private findings({ spec, listing }: Backend): PinningFindings | undefined {
+    return listing === undefined ? undefined : this.toolPinning.inspect(spec, listing)
   }
 
   private takeSnapshot(): Snapshot {

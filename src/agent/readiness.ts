@@ -112,4 +112,5 @@ type FirstAttemptWait = { readonly ids: ReadonlySet<string> | undefined; isEnoug
 /** The number of calls that may wait for one backend at once. */
 const MAX_WAITING = 1000
 
-const isOpening = ({ state }: Backend): boolean => state.kind === "starting" || state.kind === "recovering"
+const isOpening = ({ state: { kind } }: Backend): boolean =>
+  kind === "starting" || kind === "recovering" || kind === "waking"

@@ -46,7 +46,7 @@ export type BackendSnapshot = {
   readonly changedTools: readonly string[]
   /** Names of tools whose descriptions contain invisible characters. */
   readonly suspiciousTools: readonly string[]
-  /** Present while connected. */
+  /** Present while connected or asleep. */
   readonly listed: ListedFacts | undefined
   /** The size of its part of the catalog, and warnings about that part; undefined while the backend is not connected. */
   readonly offer:
@@ -108,13 +108,12 @@ export function rejectedServers({ backends, templates, disabled, issues }: Snaps
 
 /** Describes a backend at this moment. */
 export function describeBackend(
-  { spec, state, facts, published }: Backend,
+  { spec, state, facts, listing }: Backend,
   findings: PinningFindings | undefined,
   part: ServerPart | undefined,
 ): BackendSnapshot {
   const { lastConnected, lastError, lastExit, restartCount, authorizationUrl } = facts
   const { lastTransportFailure, lastPing, responsive } = facts
-  const listing = published?.listing
   return {
     spec,
     state,

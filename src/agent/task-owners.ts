@@ -60,6 +60,13 @@ export class TaskOwners {
     return [...(this.byOwner.get(owner)?.values() ?? [])].filter((ownership) => ownership.kind === kind)
   }
 
+  /** Whether a shared process of a server has given out tasks whose owners are still there. */
+  hasTasks(backend: string): boolean {
+    for (const ownership of this.shared.values())
+      if (ownership.backend === backend && ownership.kind === "task") return true
+    return false
+  }
+
   drop(ownership: Ownership): void {
     const name = nameOf(ownership)
     const own = this.byOwner.get(ownership.owner)

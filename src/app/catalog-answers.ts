@@ -165,10 +165,10 @@ async function refuseTarget(runtime: Runtime, scope: Scope, name: string, server
  */
 async function connected({ agent, mcp: { gateway } }: Runtime, backend: Backend, scope: Scope): Promise<Connected> {
   const { id, name } = backend.spec
-  if (backend.published === undefined) await gateway.directory.whenBack(id)
-  const { published } = agent.backend(id) ?? {}
+  if (backend.listing === undefined) await gateway.directory.whenBack(id)
+  const { listing } = agent.backend(id) ?? {}
   const part = viewOf(agent.catalog, scope).parts.find(({ spec }) => spec.id === id)
-  if (published !== undefined) return { backend, listing: part?.isShaped ? part.listing : published.listing }
+  if (listing !== undefined) return { backend, listing: part?.isShaped ? part.listing : listing }
   throw new UnavailableError(`${name} ${gateway.directory.target(id)}`)
 }
 

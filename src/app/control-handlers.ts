@@ -1,6 +1,7 @@
 /** The requests that svc's own commands may send to a running svc over the control socket. */
 import type { ReloadResult } from "../agent/reload.ts"
 import type { Backend } from "../backend/backend.ts"
+import { isDozing } from "../backend/supervision.ts"
 import { knownTools } from "../catalog/listing.ts"
 import { presetsOf } from "../catalog/selection.ts"
 import { hidesEveryTool, toolRows, unknownOverrides } from "../catalog/tool-settings.ts"
@@ -113,6 +114,34 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
     for (const backend of wanted) runtime.agent.restart(backend)
     return { restarted: wanted.map(({ spec }) => spec.id) }
   }),
+  wake: audited(async ({ runtime, follow }, { name }) => {
+    await follow()
+    const { agent } = runtime
+    const wanted = findBackends(runtime, String(name))
+    for (const backend of wanted)
+      if (backend.state.kind === "failed" || backend.state.kind === "crashed") agent.restart(backend)
+      else backend.wake()
+    await Promise.all(wanted.map((backend) => agent.readiness.whenSettled(backend)))
+    return { started: wanted.map(({ spec }) => spec.id) }
+  }),
+  sleep: audited(({ runtime }, { name }) => {
+    const wanted = findBackends(runtime, String(name))
+    for (const backend of wanted) {
+      const { spec, published, state } = backend
+      if (spec.launch.transport !== "stdio")
+        throw new RequestError("invalid_params", `${spec.name} is a remote server: svc runs no process of it`)
+      if (spec.tuning.isolation === "session")
+        throw new RequestError("invalid_params", `${spec.name} has a process for each session, which ends with it`)
+      if (published !== undefined && published.open.inFlight > 0)
+        throw new RequestError(
+          "conflict",
+          `${spec.name} is working on ${published.open.inFlight} calls; try again later`,
+        )
+      if (published === undefined && !isDozing(state)) throw new UnavailableError(`${spec.name} is not connected`)
+      backend.sleep()
+    }
+    return { asleep: wanted.map(({ spec }) => spec.id) }
+  }),
   // The reload itself writes an audit entry.
   reload: plain(async (deps, { names, wait, fresh }) => {
     const { agent, cluster } = deps.runtime
@@ -144,9 +173,9 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
   tools: plain(({ runtime }, { name, disabledTools }) => {
     const instances = findBackends(runtime, String(name))
     const [backend] = instances
-    const { spec, published } = backend
-    if (published === undefined) throw new UnavailableError(`${spec.name} is not connected`)
-    const known = knownTools(published.listing)
+    const { spec, listing } = backend
+    if (listing === undefined) throw new UnavailableError(`${spec.name} is not connected`)
+    const known = knownTools(listing)
     return {
       tools: toolRows(spec, known, (tool) => runtime.agent.isQuarantined(backend, tool)),
       unknownOverrides: unknownOverrides(spec, known),

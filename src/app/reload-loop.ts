@@ -73,6 +73,7 @@ export class ReloadLoop {
       home: homeDirectory(),
       folder: dirname(paths.file),
       own: ownService(paths, addresses),
+      sleep: { lazy: options.lazyStart, idleTimeout: options.idleTimeout },
       references: (reference) => this.references.lookUp(reference),
     }
     const onlate = () => void this.reloadAudited("known")

@@ -176,6 +176,14 @@ export const SERVE_OPTIONS = {
     ),
   }),
   ...group("times and limits", {
+    "lazy-start": option(
+      flag(),
+      "Start stdio servers only when a client needs them, unless their configuration says otherwise",
+    ),
+    "idle-timeout": option(
+      kind((given, name) => (given.text(name) === undefined ? undefined : given.duration(name, "0")), "never"),
+      "How long a stdio server may be without a call before its process ends until the next call, such as 10m",
+    ),
     "startup-wait": option(duration("5s"), "How long lists and calls wait for servers that are starting"),
     "shutdown-grace": option(duration("10s"), "How long running calls may take to finish on shutdown"),
     "drain-delay": option(

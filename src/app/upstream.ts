@@ -11,6 +11,7 @@ import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { version } from "../lib/version.ts"
 import { CALLBACK_PATH, clientMetadataUrl } from "../serve/oauth-callback.ts"
+import { openListings } from "../store/listings.ts"
 import type { Paths } from "../store/paths.ts"
 import { createToolPins, toolPinFiles } from "../store/tool-pins.ts"
 import { createRequestIds } from "../wire/frame.ts"
@@ -73,6 +74,7 @@ export async function openUpstream(
     version,
     eras: createEraCache(),
     pins,
+    listings: paths && openListings(paths),
     credentials: (spec, launch) => oauth.credentials(spec, launch),
     openClient(url) {
       const client = openRemoteClient(url, { clock: systemClock, env: process.env })

@@ -31,6 +31,7 @@ import {
   type BackendEvent,
   type BackendState,
   INITIAL_STATE,
+  isDozing,
   type ProcessExit,
   step,
 } from "./supervision.ts"
@@ -103,7 +104,7 @@ export class Backend {
     refusal: "sign-in needed",
     noisy: false,
   }
-  /** The connection and its listing, exactly while the state is connected. */
+  /** The connection and its listing, exactly while it has a connection. */
   published: { readonly open: EstablishedConnection; readonly listing: Listing } | undefined
   /** The last published listing, for the next connection. */
   private lastListing: Listing | undefined
@@ -140,6 +141,30 @@ export class Backend {
   /** Opens the backend for the first time. */
   start(): void {
     this.send({ kind: "start", now: this.deps.clock.now() })
+  }
+
+  /** Begins asleep, with the listing of an earlier process. */
+  rest(listing: Listing): void {
+    const now = this.deps.clock.now()
+    this.lastListing = listing
+    this.facts.loadingStartedAt ??= now
+    this.facts.loadingEndedAt ??= now
+    this.send({ kind: "rest", now })
+  }
+
+  /** Ends the process of a connected server until it is needed. */
+  sleep(): void {
+    this.send({ kind: "sleep", now: this.deps.clock.now() })
+  }
+
+  /** Starts a server that is asleep. */
+  wake(): void {
+    this.send({ kind: "wake", now: this.deps.clock.now() })
+  }
+
+  /** What the server offers: also while it is asleep or waking. */
+  get listing(): Listing | undefined {
+    return this.published?.listing ?? (isDozing(this.state) ? this.lastListing : undefined)
   }
 
   /** Stops the backend. Resolves when its process is observed dead. */

@@ -89,6 +89,8 @@ export class Connection {
   lastReceived: number
   /** When a client's request last went out or was answered, milliseconds since the epoch. */
   lastUsed: number
+  /** Whether a client's request has gone out. */
+  isUsed = false
   /** svc's requests that wait for their answers, by number. */
   private readonly pending: PendingRequests
   private readonly attribution = new Attribution()
@@ -173,7 +175,10 @@ export class Connection {
       }
       const now = this.clock.now()
       const { method, caller, progressToken, timeout, onlarge } = call
-      if (caller !== undefined) this.lastUsed = now
+      if (caller !== undefined) {
+        this.lastUsed = now
+        this.isUsed = true
+      }
       // Lists the members: a spread would copy them one by one.
       const pending: PendingRequest = {
         method,

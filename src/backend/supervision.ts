@@ -8,6 +8,8 @@
  *                       ▼                 ▼    │
  *                       └───▶ waiting ─due─▶ recovering ─lost─▶ waiting | crashed
  *
+ *   stopped ─rest─▶ asleep ─wake─▶ waking ─opened─▶ connected ─sleep─▶ asleep; waking ─lost─▶ as above
+ *
  *   Lost: failed to open, exited, or stopped answering. Refused: a loss that another attempt will not repair, such as a wrong
  *   address; attempts become rarer. Policy `never`: lost ─▶ failed. Policy `supervised` with its attempts used up:
  *   lost ─▶ crashed. Policy `reconnect` has no limit. From any state: stop ─▶ stopped, restart ─▶ recovering with fresh
@@ -16,7 +18,7 @@
  *  1. All changes of state are in this file. It has no clock, no timer and no I/O: time arrives in events.
  *  2. Reports and timers carry the epoch of their effect. The first line of `step` drops stale events; no other code checks.
  *  3. The machine is total: every state handles every event, if only with no change and no effects.
- *  4. There is at most one process and one timer. The listing is published exactly while connected. `close` precedes the
+ *  4. There is at most one process and one timer. The listing is published exactly while connected, asleep or waking. `close` precedes the
  *     next `open`, and the driver finishes the one before it begins the other.
  *
  * spec: Supervised backend.
@@ -40,6 +42,10 @@ export type BackendState =
       readonly pid: number | undefined
       readonly attempt: number
     }
+  /** Without a process, because nobody needs it; its last listing stays published. */
+  | { readonly kind: "asleep"; readonly epoch: number; readonly since: number }
+  /** Starts because a call needs it. Counts as connected, and keeps the listing, until it fails. */
+  | { readonly kind: "waking"; readonly epoch: number; readonly since: number }
   | { readonly kind: "waiting"; readonly epoch: number; readonly attempt: number; readonly retryAt: number }
   | { readonly kind: "recovering"; readonly epoch: number; readonly attempt: number; readonly since: number }
   | { readonly kind: "crashed"; readonly epoch: number; readonly attempt: number; readonly at: number }
@@ -48,7 +54,8 @@ export type BackendState =
 
 /** `now` is milliseconds since the epoch, and never goes back. */
 export type BackendEvent =
-  | { readonly kind: "start" | "stop" | "restart"; readonly now: number }
+  /** `rest`: start without a process; `sleep`: end the process, and start it when it is needed; `wake`: it is needed. */
+  | { readonly kind: "start" | "rest" | "sleep" | "wake" | "stop" | "restart"; readonly now: number }
   | { readonly kind: "opened"; readonly epoch: number; readonly now: number; readonly pid: number | undefined }
   | {
       readonly kind: "lost" | "refused" | "unauthorized" | "due" | "stable"
@@ -80,12 +87,20 @@ export function step(
       return state.kind === "stopped"
         ? begin({ kind: "starting", epoch: state.epoch + 1, since: now }, [])
         : [state, []]
+    case "rest":
+      return state.kind === "stopped" ? [{ kind: "asleep", epoch: state.epoch + 1, since: now }, []] : [state, []]
+    case "sleep":
+      return state.kind === "connected"
+        ? [{ kind: "asleep", epoch: state.epoch + 1, since: now }, leave(state)]
+        : [state, []]
+    case "wake":
+      return state.kind === "asleep" ? begin({ kind: "waking", epoch: state.epoch + 1, since: now }, []) : [state, []]
     case "stop":
       return state.kind === "stopped" ? [state, []] : [{ kind: "stopped", epoch: state.epoch + 1 }, leave(state)]
     case "restart":
       return begin({ kind: "recovering", epoch: state.epoch + 1, attempt: 0, since: now }, leave(state))
     case "opened": {
-      if (state.kind !== "starting" && state.kind !== "recovering") return [state, []]
+      if (state.kind !== "starting" && state.kind !== "recovering" && state.kind !== "waking") return [state, []]
       const attempt = state.kind === "recovering" ? state.attempt : 0
       const { epoch } = state
       const stable: BackendEffect[] = attempt > 0 ? [{ kind: "wait", event: "stable", epoch, ms: STABLE_MS }] : []
@@ -123,6 +138,8 @@ export const STATUS_BY_STATE: Readonly<Record<BackendState["kind"], StateStatus>
   stopped: { status: "disconnected", aggregate: "stopped", holdsReady: false },
   starting: { status: "disconnected", aggregate: "stopped", holdsReady: false },
   connected: { status: "connected", aggregate: "connected", holdsReady: false },
+  asleep: { status: "connected", aggregate: "connected", holdsReady: false },
+  waking: { status: "connected", aggregate: "connected", holdsReady: false },
   waiting: { status: "disconnected", aggregate: "restarting", holdsReady: true },
   recovering: { status: "disconnected", aggregate: "restarting", holdsReady: true },
   crashed: { status: "error", aggregate: "crashLoop", holdsReady: true },
@@ -130,11 +147,14 @@ export const STATUS_BY_STATE: Readonly<Record<BackendState["kind"], StateStatus>
   unauthorized: { status: "awaiting_oauth", aggregate: "stopped", holdsReady: false },
 }
 
+/** Whether a server has no process, or is getting one, while its last listing stays published. */
+export const isDozing = ({ kind }: BackendState): boolean => kind === "asleep" || kind === "waking"
+
 // ---
 
 /** Whether a process or connection exists or is being opened. */
 const isOpen = (state: BackendState): boolean =>
-  state.kind === "starting" || state.kind === "connected" || state.kind === "recovering"
+  state.kind === "starting" || state.kind === "connected" || state.kind === "recovering" || state.kind === "waking"
 
 function begin<S extends BackendState>(
   state: S,
@@ -154,10 +174,12 @@ function leave(state: BackendState): readonly BackendEffect[] {
       ]
     case "starting":
     case "recovering":
+    case "waking":
       return [{ kind: "close" }]
     case "waiting":
       return [{ kind: "cancelTimer" }]
     case "stopped":
+    case "asleep":
     case "crashed":
     case "failed":
     case "unauthorized":

@@ -39,7 +39,11 @@ export function destinationOf(call: ClientCall, view: View, settled = false): De
     }
     case "resources/subscribe":
     case "resources/unsubscribe":
-      return located({ ...asked, settled: true }, params.uri, (uri) => ({ ...params, uri }))
+      // A subscription outlasts a restart of its server, but needs the process of one that is asleep.
+      return located({ ...asked, settled: settled || !isAsleep(asked, params.uri) }, params.uri, (uri) => ({
+        ...params,
+        uri,
+      }))
     case "skills/get":
     case "resources/directory/read":
       return scope.kind === "server" && scope.shape === undefined
@@ -76,6 +80,12 @@ function at({ call, settled }: Deciding, route: Route, params: Params): Destinat
   if (!settled && !gateway.directory.takesCalls(route.id, !continuesCall(request)))
     return { kind: "waiting", for: route.id }
   return { kind: "server", route, params }
+}
+
+/** Whether the server of a resource is asleep. */
+function isAsleep({ call, view }: Deciding, uri: unknown): boolean {
+  const route = typeof uri === "string" ? view.resource(uri) : undefined
+  return route !== undefined && call.gateway.directory.isAsleep(route.id)
 }
 
 /** Returns the wait for a server of this name that is not connected, or has not answered a list. */

@@ -165,6 +165,8 @@ export type Directory = {
    * stops.
    */
   takesCalls(id: string, begins: boolean): boolean
+  /** Whether a server is asleep or waking: it is listed, and a request for it waits for its process. */
+  isAsleep(id: string): boolean
   /** Whether this replica may run a server with `"replicas": "one"`. */
   mayRun(id: string): boolean
   /**

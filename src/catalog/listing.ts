@@ -55,6 +55,18 @@ export type Listing = {
   readonly hints?: Partial<Readonly<Record<ListMethod, CacheHint>>>
 }
 
+/** Whether a value that svc has stored is a listing of this version. */
+export const isListing = (value: unknown): value is Listing =>
+  isObject(value) &&
+  (value.era === "legacy" || value.era === "modern") &&
+  typeof value.protocolVersion === "string" &&
+  isObject(value.serverInfo) &&
+  isObject(value.capabilities) &&
+  ["tools", "prompts", "resources", "resourceTemplates"].every((key) => {
+    const entries = value[key]
+    return Array.isArray(entries) && entries.every(isObject)
+  })
+
 /** Returns the unknown members of a result, and `_meta`; undefined if it has none. */
 export function unknownMembers(result: Params, known: readonly string[]): Params | undefined {
   const unknown = Object.entries(result).filter(([name]) => !known.includes(name) && !MODERN_MEMBERS.includes(name))

@@ -151,10 +151,10 @@ export function toolRows(
 /** Returns " (2 hidden)" for texts that follow a count of tools; "" if none is hidden. */
 export const hiddenNote = (hiddenTools = 0): string => (hiddenTools === 0 ? "" : ` (${hiddenTools} hidden)`)
 
-/** An instance of a server; `published` is undefined until it has a listing. */
+/** An instance of a server; `listing` is undefined until it has one. */
 type ToolSource = {
   readonly spec: SettingsOf<"disabledTools">
-  readonly published: { readonly listing: { readonly tools: readonly { readonly name: string }[] } } | undefined
+  readonly listing: { readonly tools: readonly { readonly name: string }[] } | undefined
 }
 
 /**
@@ -162,8 +162,8 @@ type ToolSource = {
  * with different tools: true if it would hide all tools of any instance.
  */
 export function hidesEveryTool(instances: readonly ToolSource[], disabledTools: readonly string[]): boolean {
-  return instances.some(({ spec, published }) => {
-    const enabled = (published?.listing.tools ?? []).filter(({ name }) => !isHidden(spec, name))
+  return instances.some(({ spec, listing }) => {
+    const enabled = (listing?.tools ?? []).filter(({ name }) => !isHidden(spec, name))
     const changed = { ...spec, tuning: { disabledTools } }
     return enabled.length > 0 && enabled.every(({ name }) => isHidden(changed, name))
   })

@@ -88,6 +88,8 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   "mcp remove": [["svc mcp remove memory", "remove a server; svc keeps a backup of the file"]],
   "mcp enable": [["svc mcp enable memory", "start it again"]],
   "mcp disable": [["svc mcp disable memory", "stop it, but keep it in mcp.json"]],
+  "mcp start": [["svc mcp start memory", "start it before the first call"]],
+  "mcp sleep": [["svc mcp sleep memory", "free its memory until the next call"]],
   "mcp restart": [["svc mcp restart memory", "start it again after a crash loop"]],
   "mcp render": [["svc mcp render project --project ~/work/site", "show how it would start in that folder"]],
   "mcp tools": [["svc mcp tools list memory", "list the tools of a server"]],

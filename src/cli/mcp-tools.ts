@@ -153,7 +153,7 @@ async function findTools(
   return {
     tools: toolRows(spec, tools, () => false),
     unknownOverrides: unknownOverrides(spec, tools),
-    hidesEveryTool: tools && hidesEveryTool([{ spec, published: { listing: { tools } } }], hiddenThen()),
+    hidesEveryTool: tools && hidesEveryTool([{ spec, listing: { tools } }], hiddenThen()),
     offline,
   }
 }

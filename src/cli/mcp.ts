@@ -12,7 +12,7 @@ import { editServers } from "../commands/edit-servers.ts"
 import { FOLLOW_ARGS, finishChange, START_ARGS } from "../commands/follow.ts"
 import { type Edit, removeServer, setDisabled } from "../config/edit.ts"
 import type { CommandGroup, VariadicCommand } from "../lib/command-line.ts"
-import { say } from "../lib/output.ts"
+import { print, say } from "../lib/output.ts"
 import { isObject } from "../wire/message.ts"
 import { list, status } from "./mcp-status.ts"
 
@@ -65,6 +65,34 @@ const restart: CommandDef = {
   },
 }
 
+const start: CommandDef = {
+  meta: { name: "start", description: "Start a server that is asleep, or that has failed, without waiting for a call" },
+  args: { name: NAME, ...CONTEXT_ARGS, ...START_ARGS },
+  async run({ args }) {
+    const context = openContext(args)
+    const answer = await context.ask("wake", { name: String(args.name) }, START_MS)
+    if (answer === undefined) throw notRunning(context.paths)
+    const started = isObject(answer) && Array.isArray(answer.started) ? answer.started.map(String) : []
+    return finishChange(context, args, { result: { started }, done: `started ${started.join(", ")}`, servers: started })
+  },
+}
+
+const sleep: CommandDef = {
+  meta: { name: "sleep", description: "End the process of a server until a call needs it; its tools stay listed" },
+  args: { name: NAME, ...CONTEXT_ARGS },
+  async run({ args }) {
+    const context = openContext(args)
+    const answer = await context.ask("sleep", { name: String(args.name) })
+    if (answer === undefined) throw notRunning(context.paths)
+    const asleep = isObject(answer) && Array.isArray(answer.asleep) ? answer.asleep.map(String) : []
+    print(args.json === true, { asleep }, () => `${asleep.join(", ")} sleeps until a call needs it`)
+    return 0
+  },
+}
+
+/** Longer than most servers take to start; `svc mcp status` shows the others. */
+const START_MS = 5 * 60_000
+
 export const mcp: CommandGroup = {
   meta: {
     name: "mcp",
@@ -80,6 +108,8 @@ export const mcp: CommandGroup = {
     enable,
     disable,
     restart,
+    start,
+    sleep,
     render: () => import("./mcp-render.ts").then(({ render }) => render),
     tools: () => import("./mcp-tools.ts").then(({ tools }) => tools),
     install: () => import("./mcp-install.ts").then(({ install }) => install),
@@ -93,7 +123,6 @@ export const mcp: CommandGroup = {
     show: ["status", "--verbose"],
     rm: ["remove"],
     delete: ["remove"],
-    start: "`svc mcp enable NAME` starts a disabled server, and `svc mcp restart NAME` a failed one",
     stop: "`svc mcp disable NAME` stops a server until `svc mcp enable NAME`",
     logs: "see `svc logs NAME`",
     login: "see `svc auth login NAME`",

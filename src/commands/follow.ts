@@ -147,6 +147,7 @@ export function outcomeOf(name: string, status: Status): ServerOutcome {
   const outcome = { name, state, ...(tools === undefined ? {} : { tools }) }
   switch (state) {
     case "connected":
+    case "asleep":
     case "degraded":
       return { ...outcome, text: `: ${state}, ${counted(tools ?? 0, "tool")}` }
     case "sign-in needed":

@@ -61,6 +61,8 @@ const USUAL: Readonly<Record<string, Check>> = {
   rateLimit: isPositive,
   maxProcesses: isPositive,
   idleTimeout: isPositive,
+  start: isOneOf("eager", "lazy"),
+  stateful: isBoolean,
   protocolVersion: isOneOf("legacy", "2026-07-28", "auto"),
   isolation: isOneOf("shared", "session"),
   replicas: isOneOf("all", "one"),

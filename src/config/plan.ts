@@ -39,6 +39,8 @@ export type HostEnvironment = EnvironmentSources & {
   readonly home: string
   /** The folder of the configuration file. */
   readonly folder: string
+  /** How servers sleep whose configuration does not say it. */
+  readonly sleep?: { readonly lazy: boolean; readonly idleTimeout: number | undefined } | undefined
   /** This svc, which must not serve itself; undefined to skip the check. */
   readonly own?: OwnService | undefined
 }
@@ -237,7 +239,7 @@ export function planServer(
       name,
       slug: slugOf(name),
       launch,
-      tuning: planTuning(config, transport),
+      tuning: planTuning(config, transport, world.sleep),
       secrets: known,
     },
   }
@@ -503,8 +505,11 @@ function planRemote(
   }
 }
 
-function planTuning(config: ServerConfig, transport: Launch["transport"]): Tuning {
+function planTuning(config: ServerConfig, transport: Launch["transport"], sleep?: HostEnvironment["sleep"]): Tuning {
   const stdio = transport === "stdio"
+  // A process of one session ends with it. A server of one replica keeps its process, which shows that it has the lease.
+  const maySleep = stdio && config.isolation !== "session" && config.replicas !== "one"
+  const sleepAfter = config.idleTimeout ?? sleep?.idleTimeout ?? 0
   return {
     tags: config.tags ?? [],
     disabledTools: config.disabledTools ?? [],
@@ -525,6 +530,10 @@ function planTuning(config: ServerConfig, transport: Launch["transport"]): Tunin
     isolation: config.isolation ?? "shared",
     ...(config.replicas === "one" ? { replicas: "one" as const } : {}),
     idleTimeout: config.idleTimeout ?? IDLE_MS,
+    ...(maySleep && (config.start ?? (sleep?.lazy === true ? "lazy" : "eager")) === "lazy"
+      ? { lazy: true as const }
+      : {}),
+    ...(maySleep && sleepAfter > 0 && config.stateful !== true ? { sleepAfter } : {}),
     maxProcesses: config.maxProcesses ?? MAX_PROCESSES,
     ...(config.rateLimit === undefined ? {} : { rateLimit: config.rateLimit }),
     ...(config.resultBudget === undefined ? {} : { resultBudget: parseResultBudget(config.resultBudget) }),

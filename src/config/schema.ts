@@ -140,7 +140,19 @@ const shared = lazy(() => ({
     ),
   idleTimeout: milliseconds()
     .optional()
-    .describe('With isolation "session": milliseconds after which svc ends an idle process (default 600000; 0: never)'),
+    .describe(
+      'Milliseconds without a call after which svc ends the process of a stdio server; the next call starts it again (0: never). With isolation "session", the process of a session (default 600000); otherwise only if it is set',
+    ),
+  start: z
+    .enum(["eager", "lazy"])
+    .optional()
+    .describe(
+      "When svc starts a stdio server: eager (default) at once; lazy when a client needs it, and once before to list what it offers",
+    ),
+  stateful: z
+    .boolean()
+    .optional()
+    .describe("true: the process keeps state between calls, so svc never ends it for being idle"),
   maxProcesses: z
     .number()
     .int()

@@ -39,4 +39,4 @@ export function transportOf(config: {
 }
 
 /** Keys whose values are a fixed set. In a template the value may be an expression, and is checked when it is rendered. */
-export const ENUM_KEYS = ["type", "stderr", "protocolVersion", "isolation", "replicas", "toolPinning"] as const
+export const ENUM_KEYS = ["type", "stderr", "protocolVersion", "isolation", "start", "replicas", "toolPinning"] as const

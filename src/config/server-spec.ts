@@ -105,6 +105,10 @@ export type Tuning = {
   readonly replicas?: "one" | undefined
   /** Milliseconds without a call after which a session's dedicated process ends; 0 for never. */
   readonly idleTimeout: number
+  /** Whether svc starts the server only when a client needs it. */
+  readonly lazy?: true | undefined
+  /** Milliseconds without a call after which the process that all clients share ends until it is needed; undefined for never. */
+  readonly sleepAfter?: number | undefined
   /** Limit of dedicated processes at the same time. */
   readonly maxProcesses: number
   /** Calls per minute; undefined for no limit. */

@@ -156,6 +156,8 @@ function loadingState({ state, loading }: BackendSnapshot): LoadingState {
     case "starting":
       return "loading"
     case "connected":
+    case "asleep":
+    case "waking":
       return "ready"
     case "waiting":
     case "recovering":

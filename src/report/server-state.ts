@@ -11,6 +11,8 @@ import { healthOf } from "./health.ts"
 const RUNNING = {
   starting: "notice",
   connected: "good",
+  /** Without a process until a call needs it; its tools are listed. */
+  asleep: "good",
   /** Connected, but a list fails, pings are unanswered, or its transport has failed in the last minute. */
   degraded: "notice",
   /** A remote server whose connection is lost. */
@@ -56,6 +58,9 @@ export function stateOf(backend: BackendSnapshot, now: number): keyof typeof RUN
   switch (state.kind) {
     case "connected":
       return (listed?.failing.length ?? 0) > 0 || !healthOf(backend, now).healthy ? "degraded" : "connected"
+    case "asleep":
+    case "waking":
+      return "asleep"
     case "waiting":
     case "recovering":
       return spec.tuning.restart.kind === "reconnect" ? "reconnecting" : "restarting"

@@ -1,7 +1,7 @@
 /** The status report for commands and assistants: one projection of the snapshot. */
 
 import { type BackendSnapshot, offersNothing, rejectedServers, type Snapshot } from "../agent/snapshot.ts"
-import { STATUS_BY_STATE, type StateStatus } from "../backend/supervision.ts"
+import { isDozing, STATUS_BY_STATE, type StateStatus } from "../backend/supervision.ts"
 import { UNRESPONSIVE } from "../backend/unresponsive.ts"
 import type { ContextCharacters } from "../catalog/catalog.ts"
 import { longList } from "../catalog/client-limits.ts"
@@ -149,6 +149,7 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
         state: stateOf(backend, now),
         status: STATUS_BY_STATE[state.kind].status,
         healthy: health.healthy,
+        ...(isDozing(state) ? { asleep: true as const } : {}),
         tags: spec.tuning.tags,
         restarts: restartCount,
         ...(state.kind === "connected" && state.pid !== undefined ? { pid: state.pid } : {}),

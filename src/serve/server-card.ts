@@ -62,7 +62,7 @@ export function createServerCards(options: ServerCardOptions): Middleware {
     const backend = findServer(server, inbound, options)
     if (backend === undefined) return refuse(new RequestError("not_found", NO_SERVER), path)
     // The version of a server that is not connected is not known yet.
-    const isLasting = externalUrl !== undefined && options.auth === "none" && backend.published !== undefined
+    const isLasting = externalUrl !== undefined && options.auth === "none" && backend.listing !== undefined
     const caching = isLasting ? PUBLIC : UNSHARED
     return documentResponse(serverCard(base, backend, options), CARD_TYPE, caching, request)
   }
@@ -152,8 +152,8 @@ const aggregateCard = (base: string, options: ServerCardOptions): Params =>
   )
 
 /** Describes a server with the facts that it states itself at `initialize`. */
-function serverCard(base: string, { spec, published }: Backend, options: ServerCardOptions): Params {
-  const info = published?.listing.serverInfo ?? {}
+function serverCard(base: string, { spec, listing }: Backend, options: ServerCardOptions): Params {
+  const info = listing?.serverInfo ?? {}
   const { description, websiteUrl, icons } = info
   const text = (value: unknown, max: number) =>
     typeof value === "string" && value !== "" ? value.slice(0, max) : undefined

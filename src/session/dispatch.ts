@@ -212,7 +212,8 @@ function list(call: ClientCall, method: ListMethod, view: View): Answer {
   const { pageSize } = gateway.limits
   if (client.scope.kind === "server") {
     const target = gateway.directory.target(client.scope.id)
-    if (typeof target === "string") throw new BackendError(client.scope.id, target)
+    if (typeof target === "string" && !gateway.directory.isAsleep(client.scope.id))
+      throw new BackendError(client.scope.id, target)
     refuseUnlisted(call, method, view)
   }
   const { era } = client

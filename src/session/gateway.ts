@@ -1,7 +1,9 @@
 /** Connects the ports of the call path to the agent, and passes the agent's notifications to sessions. */
+
 import type { Agent } from "../agent/agent.ts"
 import type { Backend } from "../backend/backend.ts"
 import { TAKEN_OVER } from "../backend/client-transport.ts"
+import { isDozing } from "../backend/supervision.ts"
 import type { Directory, Gateway, Listener, Notifications, Target } from "../call/ports.ts"
 import { LIST_KEYS } from "../catalog/catalog.ts"
 import { UNANSWERED } from "../catalog/listing.ts"
@@ -90,6 +92,9 @@ export function absenceReason(
       return `is down${cause}; see \`svc mcp status\``
     case "unauthorized":
       return facts.refusal === "sign-in needed" ? "needs a sign-in; see `svc mcp status`" : (facts.lastError ?? "")
+    case "asleep":
+    case "waking":
+      return "is being started; try again in a moment"
     case "stopped":
     case "connected":
       return "is stopped"
@@ -137,8 +142,8 @@ function createDirectory({ agent, clock, startupWaitMs, leases, redact, hide }: 
       const found = agent
         .all()
         .find(
-          ({ published, spec }) =>
-            published === undefined && scopeIncludes(scope, spec) && (scope.kind === "server" || spec.slug === slug),
+          ({ listing, spec }) =>
+            listing === undefined && scopeIncludes(scope, spec) && (scope.kind === "server" || spec.slug === slug),
         )
       const idle = idleIn(scope).find((one) => scope.kind === "server" || one.slug === slug)
       return found?.spec.id ?? idle?.name
@@ -146,7 +151,9 @@ function createDirectory({ agent, clock, startupWaitMs, leases, redact, hide }: 
     unavailable: (scope) => [
       ...agent
         .snapshot()
-        .backends.filter(({ spec, state }) => state.kind !== "connected" && scopeIncludes(scope, spec))
+        .backends.filter(
+          ({ spec, state }) => state.kind !== "connected" && !isDozing(state) && scopeIncludes(scope, spec),
+        )
         .map((backend) => ({ slug: backend.spec.slug, state: stateOf(backend, clock.now()) })),
       ...idleIn(scope),
     ],
@@ -167,6 +174,10 @@ function createDirectory({ agent, clock, startupWaitMs, leases, redact, hide }: 
         if (begins && leases.isHandingOver(id)) return false
       }
       return agent.backend(id)?.published !== undefined
+    },
+    isAsleep(id) {
+      const backend = agent.backend(id)
+      return backend !== undefined && isDozing(backend.state)
     },
     mayRun: (id) => leases?.check(id) !== false,
     whenBack(id) {

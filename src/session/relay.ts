@@ -18,7 +18,7 @@ import { adaptCode, adaptParams } from "../call/era-params.ts"
 import { fulfilInputRequired } from "../call/input-required.ts"
 import { continuesCall, methodOf } from "../call/methods.ts"
 import type { AnswerStorage, ClientCall, Target } from "../call/ports.ts"
-import { viewFor, waitFor, whenPrepared } from "../call/ready.ts"
+import { viewFor, waitFor, whenConnected, whenPrepared } from "../call/ready.ts"
 import { isOwnProcess, namesFor, openTaskId } from "../call/task-id.ts"
 import { type Route, toolOf, type Withheld } from "../catalog/catalog.ts"
 import { withoutServerInfo } from "../catalog/listing.ts"
@@ -95,7 +95,14 @@ function relayToBackend(call: ClientCall, params: Params, route: Route, count: C
   const { client, gateway, exchange } = call
   const era = route.era ?? client.era
   const shared = gateway.directory.target(route.id, era)
-  if (typeof shared === "string") return relayTo(shared, call, params, route, count)
+  if (typeof shared === "string") {
+    // The server may have fallen asleep since the request was routed.
+    const woken = gateway.directory.isAsleep(route.id)
+      ? whenConnected(route.id, gateway, exchange.cancellation)
+      : undefined
+    if (woken === undefined) return relayTo(shared, call, params, route, count)
+    return woken.then(() => relayTo(gateway.directory.target(route.id, era), call, params, route, count))
+  }
   const { owner } = client
   if (owner !== undefined && isOwnProcess(shared.spec, client))
     return dedicatedTarget(shared, owner, call).then((target) => relayTo(target, call, params, route, count))

@@ -12,6 +12,7 @@ import { type Answer, resultAnswer } from "../call/answer.ts"
 import { Cancellation } from "../call/cancellation.ts"
 import type { Exchange } from "../call/client.ts"
 import type { ClientCall } from "../call/ports.ts"
+import { whenConnected } from "../call/ready.ts"
 import { leastHint, listResult, type Route, type View } from "../catalog/catalog.ts"
 import type { CacheHint, ListingEntry } from "../catalog/listing.ts"
 import { splitUri } from "../catalog/name.ts"
@@ -69,6 +70,7 @@ const skillsOf = ({ extensions }: ListingEntry): Params | undefined => {
 
 /** Requests all pages of a server's list, until the client cancels or the time limit is reached. */
 async function listOf(id: string, slug: string, call: ClientCall): Promise<SkillList> {
+  await whenConnected(id, call.gateway, call.exchange.cancellation)
   const target = call.gateway.directory.target(id)
   if (typeof target === "string") return { skills: [], hints: [undefined] }
   const cancellation = new Cancellation()

@@ -5,6 +5,7 @@ import { parseDocument } from "../../src/config/document.ts"
 import { type HostEnvironment, plan } from "../../src/config/plan.ts"
 import type { ServerSpec, StdioLaunch } from "../../src/config/server-spec.ts"
 import { BackendError } from "../../src/lib/errors.ts"
+import type { ListingStore } from "../../src/store/listings.ts"
 import { createToolPins } from "../../src/store/tool-pins.ts"
 import { createRequestIds, encode } from "../../src/wire/frame.ts"
 import { manualClock, settle } from "../clock.ts"
@@ -25,6 +26,7 @@ export const tool = (name: string, description = "Does it"): object => ({
 export function createMemoryAgent(
   toolsOf: ToolsOf = () => undefined,
   fetch: (url: string, init: RequestInit) => Promise<Response> = () => Promise.reject(new Error("no network")),
+  listings?: ListingStore,
 ) {
   const clock = manualClock()
   const logged: string[] = []
@@ -41,6 +43,7 @@ export function createMemoryAgent(
     version: "1",
     eras: createEraCache(),
     pins: createToolPins(undefined, clock),
+    listings,
     credentials: () => undefined,
     openClient: () => ({ fetch, close() {} }),
     openChild(launch, events, spec) {

@@ -17,11 +17,14 @@ const UNSUPERVISED: RestartPolicy = { kind: "never", limit: 5, delay: 1000 }
 const RECONNECT: RestartPolicy = { kind: "reconnect", limit: 5, delay: 1000 }
 
 type Report = "opened" | "lost" | "refused" | "unauthorized" | "due" | "stable"
-type Word = "start" | "stop" | "restart" | Report
+type Word = "start" | "rest" | "sleep" | "wake" | "stop" | "restart" | Report
 
 function eventOf(word: Word, epoch: number, now: number): BackendEvent {
   switch (word) {
     case "start":
+    case "rest":
+    case "sleep":
+    case "wake":
     case "stop":
     case "restart":
       return { kind: word, now }
@@ -148,6 +151,8 @@ test("pin: the reported status of each state", () => {
     stopped: { status: "disconnected", aggregate: "stopped", holdsReady: false },
     starting: { status: "disconnected", aggregate: "stopped", holdsReady: false },
     connected: { status: "connected", aggregate: "connected", holdsReady: false },
+    asleep: { status: "connected", aggregate: "connected", holdsReady: false },
+    waking: { status: "connected", aggregate: "connected", holdsReady: false },
     waiting: { status: "disconnected", aggregate: "restarting", holdsReady: true },
     recovering: { status: "disconnected", aggregate: "restarting", holdsReady: true },
     crashed: { status: "error", aggregate: "crashLoop", holdsReady: true },
@@ -156,8 +161,37 @@ test("pin: the reported status of each state", () => {
   })
 })
 
+test("a server that sleeps counts as connected until it fails to wake [sleep:machine]", () => {
+  const status = (...words: Word[]) => {
+    const [state] = run(SUPERVISED, ...words)
+    return [state.kind, STATUS_BY_STATE[state.kind].status, STATUS_BY_STATE[state.kind].holdsReady]
+  }
+  expect(status("rest")).toEqual(["asleep", "connected", false])
+  expect(status("start", "opened", "sleep")).toEqual(["asleep", "connected", false])
+  expect(status("rest", "wake")).toEqual(["waking", "connected", false])
+  expect(status("rest", "wake", "opened")).toEqual(["connected", "connected", false])
+  expect(status("rest", "wake", "lost")).toEqual(["waiting", "disconnected", true])
+  expect(status("rest", "stop")).toEqual(["stopped", "disconnected", false])
+  expect(status("rest", "sleep", "start", "lost")).toEqual(["asleep", "connected", false])
+  expect(run(SUPERVISED, "start", "opened", "sleep")[1]).toEqual([{ kind: "unpublish" }, { kind: "close" }])
+})
+
 test("any walk has at most one process and one timer, and is published exactly while connected", () => {
-  const word = fc.constantFrom<Word>("start", "stop", "restart", "opened", "lost", "unauthorized", "due", "stable")
+  const word = fc.constantFrom<Word>(
+    ...([
+      "start",
+      "rest",
+      "sleep",
+      "wake",
+      "stop",
+      "restart",
+      "opened",
+      "lost",
+      "unauthorized",
+      "due",
+      "stable",
+    ] as const),
+  )
   // Mostly of this epoch, so that walks get somewhere; sometimes stale, or of an epoch that is not yet.
   const lag = fc.oneof(
     { weight: 6, arbitrary: fc.constant(0) },
@@ -214,7 +248,7 @@ test("any walk has at most one process and one timer, and is published exactly w
           }
         expect(next.epoch).toBeGreaterThanOrEqual(before.epoch)
         expect(published).toBe(next.kind === "connected")
-        expect(processes).toBe(["starting", "connected", "recovering"].includes(next.kind) ? 1 : 0)
+        expect(processes).toBe(["starting", "connected", "recovering", "waking"].includes(next.kind) ? 1 : 0)
         const awaitsStability = next.kind === "connected" && next.attempt > 0
         if (next.kind === "waiting") expect(timer).toBe("due")
         else expect(timer).toBe(awaitsStability ? "stable" : undefined)

@@ -104,7 +104,7 @@ test("rows of tools have both descriptions, and the hidden names that are of no 
 
 const instance = (tools: readonly string[] | undefined, disabledTools: readonly string[] = []) => ({
   spec: { name: "A b", slug: "a-b", tuning: { disabledTools } },
-  published: tools === undefined ? undefined : { listing: { tools: tools.map((name) => ({ name })) } },
+  listing: tools === undefined ? undefined : { tools: tools.map((name) => ({ name })) },
 })
 
 test("the last enabled tool of any instance is known by each of its names [tools:zero]", () => {

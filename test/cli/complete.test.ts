@@ -14,12 +14,12 @@ const offered = async (line: string): Promise<readonly string[]> =>
 
 test.each([
   ["sto", ["stop"]],
-  ["mcp st", ["status"]],
-  ["--config-dir d mcp st", ["status"]],
+  ["mcp st", ["status", "start"]],
+  ["--config-dir d mcp st", ["status", "start"]],
   ["auth tok", ["token"]],
   ["auth token rev", ["revoke"]],
   // Command names of other programs lead to the same commands.
-  ["servers st", ["status"]],
+  ["servers st", ["status", "start"]],
   ["demo", ["demo-server"]],
   ["complet", ["completion"]],
   ["nonsense ", []],

@@ -3,7 +3,7 @@ import fc from "fast-check"
 import { isPlainServer } from "../../src/config/plain-server.ts"
 import { serverSchema } from "../../src/config/schema.ts"
 
-const text = fc.constantFrom("", "npx", "stdio", "http", "legacy", "session", "one", "pipe", "strict")
+const text = fc.constantFrom("", "npx", "stdio", "http", "legacy", "session", "one", "pipe", "strict", "lazy")
 const texts = fc.dictionary(fc.constantFrom("A", "name"), text)
 const origin = fc.record(
   { registry: text, name: text, version: text, package: text, values: texts, more: text },

@@ -42,6 +42,7 @@ test("the words are these [states:words]", () => {
   expect(Object.keys(TONE_BY_STATE)).toEqual([
     "starting",
     "connected",
+    "asleep",
     "degraded",
     "reconnecting",
     "restarting",

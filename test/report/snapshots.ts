@@ -21,6 +21,8 @@ export const STATES: Record<BackendState["kind"], BackendState> = {
   stopped: { kind: "stopped", epoch: 1 },
   starting: { kind: "starting", epoch: 1, since: NOW },
   connected: { kind: "connected", epoch: 1, since: NOW - 1000, pid: 7, attempt: 0 },
+  asleep: { kind: "asleep", epoch: 1, since: NOW - 1000 },
+  waking: { kind: "waking", epoch: 1, since: NOW },
   waiting: { kind: "waiting", epoch: 1, attempt: 2, retryAt: NOW + 2000 },
   recovering: { kind: "recovering", epoch: 1, attempt: 2, since: NOW },
   crashed: { kind: "crashed", epoch: 1, attempt: 5, at: NOW },

@@ -165,9 +165,9 @@ const listed = (
     answer: pageSchema(entry),
     faults: [],
     run({ ports, query }) {
-      const all = ports.agent.all().flatMap(({ spec, published }) =>
+      const all = ports.agent.all().flatMap(({ spec, listing }) =>
         query.server === undefined || isCalled(spec, query.server)
-          ? (published?.listing[key] ?? []).map((one, at) => ({
+          ? (listing?.[key] ?? []).map((one, at) => ({
               at,
               id: spec.id,
               entry: { ...one, server: spec.id },
@@ -229,10 +229,10 @@ const hasTag = ({ tuning }: Spec, tag: string | undefined): boolean => tag === u
 function offeredBy({ agent }: RestPorts, selects: (spec: Spec) => boolean) {
   const chosen = agent.all().filter(({ spec }) => selects(spec))
   return [...Map.groupBy(chosen, ({ spec }) => spec.name).values()].flatMap((instances) => {
-    const backend = instances.find(({ published }) => published !== undefined) ?? instances[0]
+    const backend = instances.find(({ listing }) => listing !== undefined) ?? instances[0]
     if (backend === undefined) return []
-    const { spec, published } = backend
-    return offeredTools(spec, published?.listing, (name) => agent.isQuarantined(backend, name))
+    const { spec, listing } = backend
+    return offeredTools(spec, listing, (name) => agent.isQuarantined(backend, name))
   })
 }
 

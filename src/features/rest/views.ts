@@ -124,7 +124,7 @@ async function invoke(rest: ApiRequest, ports: RestPorts, maxBody: number): Prom
   const outcome = await invokeTool(qualified ?? `${server.slug}_svc_${name}`, args, caller, ports.gateway)
   if (outcome.kind === "result") return resultResponse(outcome.result, { server: server.name, tool: name })
   const { message, status, retryAfter } = outcome
-  const isDown = ports.agent.find(server.name).every(({ published }) => published === undefined)
+  const isDown = ports.agent.find(server.name).every(({ listing }) => listing === undefined)
   const shown = isDown ? HTTP_STATUS.unavailable : status
   return jsonResponse({ error: message, server: server.name, tool: name }, shown, retryHeaders(retryAfter))
 }

@@ -78,10 +78,10 @@ export async function connectOutcome(agent: Agent, name: string): Promise<Connec
   await agent.readiness.whenSettled(backend)
   // A server counts as connected before it has answered slow lists; its offer is known after them.
   await agent.readiness.whenListed(backend, backend.spec.tuning.connectionTimeout)
-  const { state, facts, published } = backend
-  if (published !== undefined) {
-    const { tools, prompts, resources, resourceTemplates } = published.listing
-    const failing = failuresOf(published.listing)
+  const { state, facts, listing } = backend
+  if (listing !== undefined) {
+    const { tools, prompts, resources, resourceTemplates } = listing
+    const failing = failuresOf(listing)
     const isEmpty = tools.length + prompts.length + resources.length + resourceTemplates.length === 0
     // A server that could list nothing may be unusable.
     if (isEmpty && failing.length > 0) return { kind: "error", reason: failing.join("; ") }

@@ -1,0 +1,55 @@
+/**
+ * The last listings of servers that may sleep, as files: svc offers them before the servers have started. A listing belongs to one
+ * launch: to a command with its arguments, its folder and its environment.
+ */
+import { existsSync, readdirSync, unlinkSync } from "node:fs"
+import { join } from "node:path"
+import type { ServerSpec } from "../config/server-spec.ts"
+import { digest } from "../lib/digest.ts"
+import { makePrivateFolder, readState, replaceState } from "./files.ts"
+import { ownName, type Paths } from "./paths.ts"
+
+export type ListingStore = {
+  /** Returns the last listing of a server with this launch, as it was stored; undefined if there is none. */
+  read(spec: ServerSpec): unknown
+  /** Stores a listing. A failure is ignored: the server is then started once to list. */
+  write(spec: ServerSpec, listing: object): void
+}
+
+/** Opens the listings of a configuration. */
+export function openListings(paths: Paths): ListingStore {
+  const folder = join(paths.directory, ownName("listings", paths))
+  const fileOf = ({ id }: ServerSpec) => join(folder, `${digest(id, 16)}.json`)
+  return {
+    read(spec) {
+      const { launch, listing } = readState(fileOf(spec)) ?? {}
+      return launch === launchOf(spec) ? listing : undefined
+    },
+    write(spec, listing) {
+      try {
+        const text = `${JSON.stringify({ launch: launchOf(spec), listing })}\n`
+        if (text.length > MAX_CHARS) return
+        makePrivateFolder(folder)
+        const isNew = !existsSync(fileOf(spec))
+        replaceState(fileOf(spec), text)
+        if (isNew) removeOldest(folder)
+      } catch {
+        // A full disk must not stop a server.
+      }
+    },
+  }
+}
+
+// ---
+
+const MAX_CHARS = 8_000_000
+const MAX_FILES = 1000
+
+/** Identifies a launch. Its environment may have secrets, so it is not stored itself. */
+const launchOf = ({ launch }: ServerSpec): string => digest(JSON.stringify(launch), 32)
+
+/** Keeps the folder bounded: instances of templates come and go. */
+function removeOldest(folder: string): void {
+  const files = readdirSync(folder)
+  for (const file of files.slice(0, files.length - MAX_FILES)) unlinkSync(join(folder, file))
+}

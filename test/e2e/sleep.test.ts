@@ -1,0 +1,104 @@
+/** Servers without processes: nobody notices, and no call is lost or doubled. */
+import { expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { randomFrom } from "../random.ts"
+import { echo, eventually, fixture, freshFolder, modern, processes, runSvc, startSvc } from "./harness.ts"
+
+const SECONDS = Number(process.env.SVC_TEST_SECONDS ?? 4)
+
+type Line = { readonly what: string; readonly nonce?: string }
+
+test("calls at random moments of servers that keep falling asleep: none is lost, none doubled, and health never blinks [sleep:idle]", async () => {
+  const folder = freshFolder()
+  const names = ["a", "b", "c"] as const
+  const marks = names.map(() => `svc-mark-${crypto.randomUUID()}`)
+  const journal = (name: string) => join(folder, `${name}.journal`)
+  const config = {
+    mcpServers: Object.fromEntries(
+      names.map((name, at) => [
+        name,
+        {
+          command: "bun",
+          args: [fixture("journal.ts"), "--journal", journal(name), "--name", name, marks[at] as string],
+          idleTimeout: 60,
+          start: name === "c" ? "lazy" : "eager",
+        },
+      ]),
+    ),
+  }
+  await using svc = await startSvc({ folder, config, flags: ["--health-rate-limit", "off"] })
+  const listed = async () => {
+    const { body } = await modern(`${svc.url}/mcp`, "tools/list")
+    return ((body.result?.tools ?? []) as readonly { name: string }[]).map(({ name }) => name).sort()
+  }
+  await eventually(
+    async () => (await listed()).length > 0 && new Set((await listed()).map((name) => name[0])).size === 3,
+  )
+  const all = await listed()
+  const random = randomFrom(3)
+  const sent = new Map<string, boolean>()
+  const problems: string[] = []
+  const until = Date.now() + SECONDS * 1000
+  const caller = async (name: string) => {
+    while (Date.now() < until) {
+      const nonce = crypto.randomUUID()
+      const { body } = await modern(`${svc.url}/mcp`, "tools/call", {
+        name: `${name}_svc_work`,
+        arguments: { nonce, by: "x", ms: Math.floor(random() * 20) },
+      })
+      const isDone = JSON.stringify(body).includes(nonce) && body.result?.isError !== true
+      sent.set(nonce, isDone)
+      if (!isDone) problems.push(JSON.stringify(body).slice(0, 300))
+      await Bun.sleep(random() < 0.5 ? 50 + random() * 30 : random() * 200)
+    }
+  }
+  const watcher = async () => {
+    while (Date.now() < until) {
+      const { status } = await fetch(`${svc.url}/health`)
+      if (status !== 200) problems.push(`health ${status}`)
+      await Bun.sleep(15)
+    }
+  }
+  await Promise.all([...names, ...names].map(caller).concat(watcher()))
+  expect(problems).toEqual([])
+  const runs = names.flatMap((name) =>
+    readFileSync(journal(name), "utf8")
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Line)
+      .flatMap(({ what, nonce }) => (what === "run" && nonce !== undefined ? [nonce] : [])),
+  )
+  expect(runs.length).toBe(new Set(runs).size)
+  expect(new Set(runs)).toEqual(new Set(sent.keys()))
+  expect(await listed()).toEqual(all)
+  await eventually(() => marks.every((mark) => processes(mark).length === 0))
+}, 60_000)
+
+test("after a restart of svc, a lazy server is listed without a process, and its first call starts it [sleep:lazy]", async () => {
+  const folder = freshFolder()
+  const mark = `svc-mark-${crypto.randomUUID()}`
+  const config = { mcpServers: { a: { ...echo(mark), start: "lazy" } } }
+  const tools = async (url: string) =>
+    ((await modern(`${url}/mcp`, "tools/list")).body.result?.tools ?? []) as readonly unknown[]
+  const first = await startSvc({ folder, config })
+  await eventually(async () => (await tools(first.url)).length === 1)
+  await eventually(() => processes(mark).length === 0)
+  first.signal("SIGTERM")
+  await first.exited
+  await using svc = await startSvc({ folder, config })
+  expect(await tools(svc.url)).toHaveLength(1)
+  expect(processes(mark)).toEqual([])
+  expect(await (await fetch(`${svc.url}/health`)).json()).toMatchObject({ status: "healthy", servers: { healthy: 1 } })
+  const { body } = await modern(`${svc.url}/mcp`, "tools/call", { name: "a_svc_echo", arguments: { m: "awake" } })
+  expect(body.result).toMatchObject({ content: [{ text: "awake" }] })
+  expect(processes(mark)).toHaveLength(1)
+  const slept = await runSvc(["mcp", "sleep", "a", "--config-dir", folder])
+  expect([slept.code, slept.stdout]).toEqual([0, "a sleeps until a call needs it\n"])
+  await eventually(() => processes(mark).length === 0)
+  expect((await runSvc(["mcp", "status", "--config-dir", folder])).stdout).toMatch(/^a +asleep/m)
+  const started = await runSvc(["mcp", "start", "a", "--config-dir", folder])
+  expect(started.stdout).toContain("started a: connected, 1 tool")
+  const atAddress = await modern(`${svc.url}/servers/a/mcp`, "tools/call", { name: "echo", arguments: { m: "here" } })
+  expect(atAddress.body.result).toMatchObject({ content: [{ text: "here" }] })
+}, 60_000)
