@@ -20,7 +20,6 @@ const EXCEPTIONS: Readonly<Record<string, readonly string[]>> = {
     String.raw`/(\\*)"/g`,
     String.raw`/(\\+)$/`,
     String.raw`/[\\/]goose[\\/].*\.ya?ml$/`,
-    String.raw`/\$\{(?:workspaceFolder|userHome|command)[^{}]*\}/`,
     String.raw`/^"((?:\\"|[^"])*)"[^\S\n]*(?:#.*)?(?:\n|$)/`,
     String.raw`/^'((?:\\'|[^'])*)'[^\S\n]*(?:#.*)?(?:\n|$)/`,
     "/^`((?:\\\\`|[^`])*)`[^\\S\\n]*(?:#.*)?(?:\\n|$)/",

@@ -538,6 +538,21 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server would get text that its author meant as a variable",
   },
+  "import:notations": {
+    says: "an import translates the notations of clients, and names each setting that it could not keep",
+    from: "choice",
+    why: "a setting that vanishes without a word makes a server that works elsewhere fail here",
+  },
+  "import:project-paths": {
+    says: "relative paths of a project's server are those of its folder",
+    from: "choice",
+    why: "svc does not run in that folder",
+  },
+  "import:workspace": {
+    says: "${workspaceFolder} is the folder of the project, or makes the server a template",
+    from: "choice",
+    why: "a client knows its project, and svc serves many",
+  },
   "sleep:machine": {
     says: "a server that is asleep or waking counts as connected, and keeps its listing until it fails to wake",
     from: "choice",

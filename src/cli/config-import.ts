@@ -7,8 +7,8 @@
  *  3. It reads the files of a project, which the project's repository controls, only with `--project`.
  */
 
-import { existsSync, readFileSync } from "node:fs"
-import { isAbsolute, join, resolve } from "node:path"
+import { existsSync, readdirSync, readFileSync } from "node:fs"
+import { dirname, isAbsolute, join, resolve } from "node:path"
 import type { CommandDef } from "citty"
 import { configuredOptions } from "../commands/client-commands.ts"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
@@ -23,7 +23,7 @@ import { clientHost } from "../features/connect/client-connection.ts"
 import { readClientDocument } from "../features/connect/client-edit.ts"
 import { svcAddresses } from "../features/connect/client-endpoint.ts"
 import { CLIENTS, type ClientFile, type ClientName, clientFiles } from "../features/connect/clients.ts"
-import { type ForeignServer, isSameServer, isSvc, readForeignServers } from "../features/connect/import.ts"
+import { type ForeignServer, isSameServer, isSvc, placed, readForeignServers } from "../features/connect/import.ts"
 import { commandText, hidesSecrets, settingsOf } from "../features/tools/consent-text.ts"
 import { isLoopback } from "../lib/address.ts"
 import { systemClock } from "../lib/clock.ts"
@@ -65,7 +65,11 @@ export const importServers: CommandDef = {
     const addresses = await svcAddresses(context, configuredOptions)
     const files = sources(args.from, args.project === true)
     const found = files.flatMap((from) =>
-      serversIn(from.file, args.from === undefined).map((server) => ({ ...server, from })),
+      serversIn(from.file, args.from === undefined).map((one): Found => {
+        const folder = one.project ?? from.folder
+        const { server, isTemplate, note } = placed(one.server, folder, existsSync)
+        return { ...one, server, isTemplate, notes: note === undefined ? one.notes : [...one.notes, note], from }
+      }),
     )
     const rows = await compare(context, found, addresses)
     const added = rows.filter(({ outcome }) => outcome.kind === "added")
@@ -121,7 +125,7 @@ export const importServers: CommandDef = {
 
 /** The origin of servers. `client`: undefined if the file is not of a known client. `folder`: the project of a project's file. */
 type From = ClientFile & { readonly client: ClientName | undefined; readonly folder?: string }
-type Found = ForeignServer & { readonly from: From }
+type Found = ForeignServer & { readonly from: From; readonly isTemplate: boolean }
 /** What the import does with a found server. `same`: svc already has it. */
 type Outcome = { readonly kind: "added" } | { readonly kind: "same" | "skipped"; readonly why: string }
 type Row = Found & { readonly outcome: Outcome }
@@ -185,14 +189,14 @@ async function answersAsSvc({ url }: Params): Promise<boolean> {
 }
 
 /** A server to write, and the variables that it needs in addition to its secrets. */
-type Ready = { readonly name: string; readonly server: Params; readonly variables: Readonly<Record<string, string>> }
+type Ready = Pick<Row, "name" | "server" | "isTemplate"> & { readonly variables: Readonly<Record<string, string>> }
 
 /** Asks for the values of `${input:…}` that no variable has yet. Without a terminal, names the variables to set. */
 async function askInputs(context: LocalConfiguration, rows: readonly Row[]): Promise<readonly Ready[]> {
   const world = context.world()
   const answers = new Map<string, string>()
   const ready: Ready[] = []
-  for (const { name, server, from } of rows) {
+  for (const { name, server, from, isTemplate } of rows) {
     const variables: Record<string, string> = {}
     for (const id of inputsOf(server)) {
       const variable = inputVariable(name, id)
@@ -204,7 +208,7 @@ async function askInputs(context: LocalConfiguration, rows: readonly Row[]): Pro
       if (answer !== "") variables[variable] = answer
       else say(`warning: ${name} needs ${variable}: set it in .env or in the environment`)
     }
-    ready.push({ name, server: withVariables(server, name), variables })
+    ready.push({ name, server: withVariables(server, name), isTemplate, variables })
   }
   return ready
 }
@@ -231,13 +235,13 @@ function write(
   servers: readonly Ready[],
   written: WrittenDocuments,
 ): WrittenDocuments {
-  return servers.reduce(({ config, dotenv }, { name, server, variables: inputs }) => {
+  return servers.reduce(({ config, dotenv }, { name, server, isTemplate, variables: inputs }) => {
     const world = worldOf(dotenv)
     const { server: safe, variables } = externalizeSecrets(server, slugOf(name).toUpperCase(), NO_SECRETS, world)
     const all = { ...variables, ...inputs }
     const isNew = Object.keys(all).length > 0
     return {
-      config: addServer(name, safe)(config),
+      config: addServer(name, safe, false, isTemplate)(config),
       dotenv: isNew ? addVariables(dotenv, all, paths.dotenv) : dotenv,
     }
   }, written)
@@ -289,7 +293,7 @@ function sources(from: unknown, withProject: boolean): readonly From[] {
       }),
     ),
   )
-  const all = [...known, ...known.flatMap(projectFiles)]
+  const all = [...known, ...known.flatMap(projectFiles), ...known.flatMap(otherFiles)]
   const application = CLIENTS.find((one) => one === from)
   if (typeof from === "string" && application === undefined) {
     const file = resolve(from)
@@ -308,8 +312,21 @@ function sources(from: unknown, withProject: boolean): readonly From[] {
       `not read: ${skipped.map(({ file }) => visible(file)).join(", ")} (from the repositories of projects); --project also imports them`,
     )
   if (application !== undefined && there.length === 0)
-    throw new RequestError("not_found", `${wanted.map(({ file }) => file).join(" or ")} does not exist`)
+    throw new RequestError("not_found", `${[...new Set(wanted.map(({ file }) => file))].join(" or ")} does not exist`)
   return there.filter((one) => !skipped.includes(one))
+}
+
+/** Returns the other files in which a client keeps servers, beside the one that `svc connect` writes. */
+function otherFiles(own: From): readonly From[] {
+  const beside = (...names: readonly string[]) => names.map((file): From => ({ ...own, file }))
+  if (own.client === "opencode") return beside(`${own.file}c`)
+  if (own.client !== "continue") return []
+  const servers = dirname(own.file)
+  const names = existsSync(servers) ? readdirSync(servers).filter((name) => /\.(?:json|ya?ml)$/.test(name)) : []
+  return beside(
+    ...["config.yaml", "config.json"].map((name) => join(dirname(servers), name)),
+    ...names.slice(0, MAX_PROJECTS).map((name) => join(servers, name)),
+  ).filter(({ file }) => file !== own.file)
 }
 
 /** Returns the `.mcp.json` files of the projects in the user's file of Claude Code: it stores its scope `project` there. */

@@ -4,7 +4,7 @@ import { CONTEXT_ARGS, SCOPE_ARGS, SCOPE_NOTE } from "../commands/command-contex
 import { editServers } from "../commands/edit-servers.ts"
 import { START_ARGS } from "../commands/follow.ts"
 import { addServer, type Edit } from "../config/edit.ts"
-import { readForeignServers } from "../features/connect/import.ts"
+import { placed, readForeignServers } from "../features/connect/import.ts"
 import { usageError } from "../lib/command-line.ts"
 import { RequestError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
@@ -29,19 +29,29 @@ export const addJson: CommandDef = {
   async run({ args }) {
     const isNamed = typeof args.text === "string"
     const [name, given] = [isNamed ? String(args.name) : undefined, String(isNamed ? args.text : args.name)]
-    const servers = serversIn(parseObject(given === "-" ? await Bun.stdin.text() : given, "the JSON"), name)
+    const servers = serversIn(parseObject(inBraces(given === "-" ? await Bun.stdin.text() : given), "the JSON"), name)
     for (const { name, notes } of servers)
       for (const note of notes) say(`warning: ${visible(`${name}: ${note}${hintFor(note)}`)}`)
     const names = servers.map(({ name }) => name)
-    const entries = servers.map(({ name, server }) => [name, typed(server)] as const)
+    const entries = servers.map(({ name, server: written }) => {
+      const { server, isTemplate, note } = placed(written, undefined, () => false)
+      if (note !== undefined) say(`note: ${visible(name)} ${note}`)
+      return { name, server: typed(server), isTemplate }
+    })
     const all: Edit = (text) =>
-      entries.reduce((changed, [name, server]) => addServer(name, server, args.force === true)(changed), text)
+      entries.reduce(
+        (changed, { name, server, isTemplate }) => addServer(name, server, args.force === true, isTemplate)(changed),
+        text,
+      )
     if (args.scope !== undefined) say(SCOPE_NOTE)
     return editServers(args, all, `added ${names.join(", ")}`, names)
   },
 }
 
 // ---
+
+/** Returns a fragment of a document, as guides print it, in the braces that it lacks. */
+const inBraces = (text: string): string => (/^\s*"/.test(text) ? `{${text.trim().replace(/,$/, "")}}` : text)
 
 type AddedServer = { readonly name: string; readonly server: Params; readonly notes: readonly string[] }
 

@@ -18,7 +18,7 @@ export const CLIENT_ARGS = {
     description: "Which file of the client: user or project (default user)",
     valueHint: "user|project",
   },
-  name: { type: "string", description: "Name of the entry in the client (default svc)" },
+  name: { type: "string", alias: "as", description: "Name of the entry in the client (default svc)" },
   "dry-run": { type: "boolean", description: "Only show what would change" },
   undo: { type: "boolean", description: "Undo the last change of the client's file" },
   yes: { type: "boolean", alias: "y", description: "Do not ask for confirmation" },

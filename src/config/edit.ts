@@ -12,15 +12,15 @@ import { slugOf, toolNames, toolPrefixes } from "./server-spec.ts"
 
 export type Edit = (text: string) => string
 
-/** Adds a server. Throws if the name is taken, unless `replace`. */
+/** Adds a server, or a template. Throws if the name is taken, unless `replace`. */
 export const addServer =
-  (name: string, server: Params, replace = false): Edit =>
+  (name: string, server: Params, replace = false, isTemplate = false): Edit =>
   (text) => {
     const path = serverPath(text, name)
     if (path === undefined) checkName(text, name)
     else if (!replace)
       throw new RequestError("conflict", `there is already a server named ${name}; \`svc mcp edit ${name}\` changes it`)
-    return setAt(text, path ?? [serversKey(text), name], server)
+    return setAt(text, path ?? [isTemplate ? "mcpTemplates" : serversKey(text), name], server)
   }
 
 /** Removes a server from every section: a shadowed server must not start when its template is removed. */

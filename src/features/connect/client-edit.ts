@@ -42,10 +42,10 @@ export const editClientDocument = (text: string, file: string, edits: readonly C
 
 /** Returns the value at a path, or undefined. */
 export function valueIn(document: unknown, path: Path): unknown {
-  return path.reduce<unknown>(
-    (value, key) => (isObject(value) && Object.hasOwn(value, key) ? value[String(key)] : undefined),
-    document,
-  )
+  return path.reduce<unknown>((value, key) => {
+    if (Array.isArray(value)) return value[Number(key)]
+    return isObject(value) && Object.hasOwn(value, key) ? value[String(key)] : undefined
+  }, document)
 }
 
 /**

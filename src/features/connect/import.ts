@@ -1,13 +1,15 @@
 /** Imports servers from the configuration of other applications. Pure: paths and texts in, entries of mcp.json out. */
+import { dirname, join, resolve } from "node:path"
 import { isDeepStrictEqual } from "node:util"
 import type { Path } from "../../config/document.ts"
 import { writtenServers } from "../../config/edit.ts"
 import { isAddressOf, isSvcCommand } from "../../config/own-service.ts"
 import { type HostEnvironment, isDisabled, nameProblem, planServer } from "../../config/plan.ts"
-import { serverSchema } from "../../config/schema.ts"
+import { oauthSchema, serverSchema } from "../../config/schema.ts"
 import { IGNORED_KEYS } from "../../config/sections.ts"
 import { SUBSTITUTED_KEYS } from "../../config/server-keys.ts"
 import { SEPARATOR } from "../../config/server-spec.ts"
+import { mapStrings } from "../../lib/json.ts"
 import { lazy } from "../../lib/lazy.ts"
 import { schemaProblem } from "../../lib/schema-problem.ts"
 import { isObject, type Params } from "../../wire/message.ts"
@@ -33,17 +35,53 @@ export function readForeignServers(text: string, file: string): readonly Foreign
   const value = readClientDocument(text, file)
   const projects = Object.entries(isObject(value.projects) ? value.projects : {})
   const sections: readonly Section[] = [
-    ...SECTIONS.map((key) => ({ path: [key], project: undefined })),
+    ...SECTIONS.flatMap((path) => sectionsAt(value, path)),
     ...projects.map(([folder]) => ({ path: ["projects", folder, "mcpServers"], project: folder })),
   ]
-  return sections.flatMap(({ path, project }) => {
-    const section = valueIn(value, path)
-    return Object.entries(isObject(section) ? section : {}).flatMap(([name, entry]): readonly ForeignServer[] =>
-      isObject(entry) && !BUILT_IN.includes(String(entry.type))
-        ? [{ ...convert(name, entry, dollarsIn(file), unitIn(file)), project, path: [...path, name] }]
+  // A file that is only a section: its members are servers.
+  const all = sections.some(({ path }) => valueIn(value, path) !== undefined)
+    ? sections
+    : [{ path: [], project: undefined }]
+  return all.flatMap(({ path, project }) =>
+    entriesOf(valueIn(value, path)).flatMap(([key, name, entry]): readonly ForeignServer[] =>
+      isObject(entry) && !BUILT_IN.includes(String(entry.type)) && (path.length > 0 || isServer(entry))
+        ? [{ ...convert(name, entry, formOf(file)), project, path: [...path, key] }]
         : [],
-    )
-  })
+    ),
+  )
+}
+
+/** A server at its place: in a project's folder, or as a template of each project. */
+export type PlacedServer = { readonly server: Params; readonly isTemplate: boolean; readonly note?: string }
+
+/**
+ * Returns a server with the folder of its project in place of `${workspaceFolder}` and of relative paths. Without such a folder it becomes
+ * a template, which is rendered for the project of each client. `exists` tells whether the folder has a file.
+ */
+export function placed(server: Params, folder: string | undefined, exists: (file: string) => boolean): PlacedServer {
+  const uses = (pattern: RegExp) => pattern.test(JSON.stringify(server))
+  if (folder === undefined) {
+    if (!uses(WORKSPACE)) return { server, isTemplate: false }
+    if (uses(/\{\{/))
+      return { server, isTemplate: false, note: "svc does not know ${workspaceFolder}: write the folder in its place" }
+    const template = mapStrings(server, (text) => text.replace(ALL_WORKSPACES, "{{project.path}}")) as Params
+    return {
+      server: template,
+      isTemplate: true,
+      note: "becomes a template: ${workspaceFolder} is the project of each client",
+    }
+  }
+  const here = mapStrings(server, (text) => text.replace(ALL_WORKSPACES, () => folder)) as Params
+  const { command, args, cwd } = here
+  if (command === undefined) return { server: here, isTemplate: false }
+  if (typeof cwd === "string" && cwd !== "" && !/^(?:[\\/~$]|[a-z]:)/i.test(cwd))
+    return { server: { ...here, cwd: join(folder, cwd) }, isTemplate: false }
+  const words = [command, ...(Array.isArray(args) ? args : [])].map(String)
+  const isRelative = (word: string, at: number) =>
+    /^\.{1,2}(?:[\\/]|$)/.test(word) ||
+    // A file of the project, such as `src/server.mjs`; an option, an address or the name of a package is none.
+    (at > 0 && /^[\w@]/.test(word) && /[\\/.]/.test(word) && !/[:\s]/.test(word) && exists(join(folder, word)))
+  return { server: cwd === undefined && words.some(isRelative) ? { ...here, cwd: folder } : here, isTemplate: false }
 }
 
 /** Whether an entry points to svc itself, which clients reach at `addresses`: svc must not offer its own tools twice. */
@@ -71,7 +109,9 @@ export function servedEntries(
   const served = [...writtenServers(config).values()].filter(
     ({ section, server }) => section !== "mcpTemplates" && !isDisabled(server) && includes(tagsOf(server)),
   )
-  return entries.filter((entry) => served.some(({ server }) => isSameServer(entry.server, server, world)))
+  // svc does not edit lists.
+  const named = entries.filter(({ path }) => path.every((key) => typeof key === "string"))
+  return named.filter((entry) => served.some(({ server }) => isSameServer(entry.server, server, world)))
 }
 
 // ---
@@ -88,23 +128,74 @@ function launchOf(server: Params, world: HostEnvironment): unknown {
 
 type Section = { readonly path: Path; readonly project: string | undefined }
 
-/** The members in which clients keep their servers. */
-const SECTIONS = ["mcpServers", "servers", "mcp_servers", "context_servers", "mcp", "extensions"] as const
+/** The members in which clients keep their servers. Some have dots in their names. */
+const SECTIONS: readonly (readonly string[])[] = [
+  ["mcpServers"],
+  ["servers"],
+  ["mcp_servers"],
+  ["context_servers"],
+  ["mcp"],
+  ["extensions"],
+  ["amp.mcpServers"],
+  ["cody.mcpServers"],
+  ["mcp.servers"],
+  ["experimental", "modelContextProtocolServers"],
+  ["augment.advanced", "mcpServers"],
+]
+/** Members of a section that are sections themselves: `mcp: {servers: …}`. */
+const NESTED: readonly string[] = ["servers", "mcpServers"]
+
+/** Returns the sections at a path: the section itself, or those within it. */
+function sectionsAt(value: Params, path: readonly string[]): readonly Section[] {
+  const section = valueIn(value, path)
+  const nested = NESTED.filter((key) => isObject(section) && isSection(section[key]))
+  return [path, ...nested.map((key) => [...path, key])].map((at) => ({ path: at, project: undefined }))
+}
+
+/** Whether a value is a section rather than a server of that name. */
+const isSection = (value: unknown): boolean =>
+  Array.isArray(value) || (isObject(value) && !isServer(value) && Object.values(value).every(isObject))
+
+/** Whether an object is a server, in the words of any client. */
+const isServer = (value: Params): boolean =>
+  ["command", "url", "httpUrl", "serverUrl", "cmd", "uri", "transport"].some((key) => value[key] !== undefined)
+
+/** Returns the entries of a section, an object or a list: the key, the name and the value of each. */
+function entriesOf(section: unknown): readonly (readonly [key: string | number, name: string, entry: unknown])[] {
+  if (!Array.isArray(section))
+    return Object.entries(isObject(section) ? section : {}).flatMap(([key, entry]) =>
+      NESTED.includes(key) && isSection(entry) ? [] : [[key, key, entry] as const],
+    )
+  return section.map((entry: unknown, index) => {
+    const { name, id, key, title } = isObject(entry) ? entry : {}
+    const given = [name, id, key, title].find((one) => typeof one === "string" && one !== "")
+    return [index, typeof given === "string" ? given : `server-${index + 1}`, entry]
+  })
+}
 
 /** Types of entries of goose that are not MCP servers. */
 const BUILT_IN: readonly string[] = ["builtin", "platform", "frontend", "inline_python"]
 
-/** Which `$` in a value refer to the environment in an application: none, those before braces, or all. */
-type Dollars = "literal" | "braces" | "references"
+/** How a file is read. */
+type Form = {
+  /** Which `$` in a value refer to the environment in an application: none, those before braces, or all. */
+  readonly dollars: "literal" | "braces" | "references"
+  /** The unit of `timeout` in milliseconds, in files of clients in which it limits requests; undefined in others. */
+  readonly unit: number | undefined
+  /** The folder of the file, from which it names other files. */
+  readonly folder: string
+}
 
-function dollarsIn(file: string): Dollars {
+const formOf = (file: string): Form => ({ dollars: dollarsIn(file), unit: unitIn(file), folder: dirname(file) })
+
+function dollarsIn(file: string): Form["dollars"] {
+  if (/[\\/](?:goose[\\/]config|librechat)\.ya?ml$/i.test(file)) return "braces"
   if (/claude_desktop_config\.json$|\.(?:toml|ya?ml)$|[\\/]\.?zed[\\/]settings\.json$/i.test(file)) return "literal"
   return /(?:\.claude|[\\/]\.mcp|[\\/](?:\.cursor|\.vscode|User)[\\/]mcp|mcp_config)\.json$/.test(file)
     ? "braces"
     : "references"
 }
 
-/** Returns the unit of `timeout` in milliseconds, for files of clients in which it limits requests; undefined for others. */
 function unitIn(file: string): number | undefined {
   if (/[\\/]\.(?:gemini|qwen)[\\/]settings\.json$/.test(file)) return 1
   return /[\\/]goose[\\/].*\.ya?ml$/.test(file) ? 1000 : undefined
@@ -118,62 +209,92 @@ const FOREIGN_TYPES: ReadonlyMap<string, string> = new Map([
   ["remote", "http"],
 ])
 /** Keys that are renamed, or have no meaning for svc and can be dropped without a note. */
-const FOREIGN = [
-  "httpUrl",
-  "serverUrl",
-  "enabled",
-  "bearer_token_env_var",
-  "http_headers",
-  "env_http_headers",
-  "env_vars",
-  "disabled_tools",
-  "excludeTools",
-  "startup_timeout_sec",
-  "tool_timeout_sec",
-  "trust",
-  "source",
-  "gallery",
-  "tools",
-  "uri",
-  "cmd",
-  "envs",
-  "env_keys",
-  "environment",
-  "bundled",
-  "available_tools",
-  "display_name",
-  "version",
+const FOREIGN: readonly string[] = [
+  ...["httpUrl", "serverUrl", "uri", "cmd", "envs", "env_keys", "environment", "env_vars", "transport"],
+  ...["enabled", "isActive", "active", "isEnabled"],
+  ...["bearer_token_env_var", "http_headers", "env_http_headers", "disabled_tools", "excludeTools"],
+  ...["startup_timeout_sec", "tool_timeout_sec", "trust", "source", "gallery", "bundled", "display_name", "version"],
+  ...["name", "id", "key", "title"],
 ]
+/** Keys that list the only tools that a client offers. */
+const ALLOW_LISTS: readonly string[] = ["tools", "available_tools", "enabled_tools", "includeTools", "allowedTools"]
 
-function convert(
-  name: string,
-  entry: Params,
-  dollars: Dollars,
-  unit: number | undefined,
-): Omit<ForeignServer, "project" | "path"> {
+function convert(name: string, entry: Params, form: Form): Omit<ForeignServer, "project" | "path"> {
   const notes: string[] = []
-  // Old versions of Zed write the command as an object.
-  const nested = isObject(entry.command) ? { ...entry.command, command: entry.command.path } : wordsOf(entry.command)
-  const source: Params = { ...entry, ...nested, ...renamed(entry) }
+  // Continue writes the launch as an object; so do old versions of Zed with the command.
+  const flat = isObject(entry.transport) ? { ...entry, ...entry.transport, transport: undefined } : entry
+  const nested = isObject(flat.command) ? { ...flat.command, command: flat.command.path } : wordsOf(flat.command)
+  const source: Params = withoutBlank({ ...flat, ...nested, ...renamed(flat) })
   const server: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(source)) {
     if (value === undefined || value === null) continue
-    if (keptKeys().includes(key))
-      server[key] = SUBSTITUTED_KEYS.includes(key) ? translate(value, dollars, notes) : value
-    else if (key === "timeout" && unit !== undefined && typeof value === "number") server.requestTimeout = value * unit
+    if (key === "oauth") Object.assign(server, oauthOf(value, form, notes))
+    else if (ALLOW_LISTS.includes(key)) notes.push(...allowNote(name, key, value))
+    else if (keptKeys().includes(key))
+      server[key] = SUBSTITUTED_KEYS.includes(key) ? translate(withoutNull(key, value, notes), form, notes) : value
+    else if (key === "timeout" && form.unit !== undefined && typeof value === "number")
+      server.requestTimeout = value * form.unit
     else if (!FOREIGN.includes(key) && !IGNORED_KEYS.includes(key) && !isEmpty(value) && !(key in nested))
       notes.push(`${key} is not imported`)
   }
-  const headers = { ...map(entry.http_headers, (text) => translate(text, dollars, notes)), ...references(entry) }
+  const headers = { ...map(flat.http_headers, (text) => translate(text, form, notes)), ...references(flat) }
   if (Object.keys(headers).length > 0)
     server.headers = { ...(isObject(server.headers) ? server.headers : {}), ...headers }
-  if (Array.isArray(entry.env_vars))
+  const variables = [flat.env_vars, flat.env_keys].flatMap((names) => (Array.isArray(names) ? names : []))
+  if (variables.length > 0)
     server.env = {
-      ...Object.fromEntries(entry.env_vars.map((variable: unknown) => [String(variable), `\${${variable}}`])),
+      ...Object.fromEntries(variables.map(variableName).map((variable) => [variable, `\${${variable}}`])),
       ...(isObject(server.env) ? server.env : {}),
     }
   const ownName = name.replaceAll(SEPARATOR, "-")
   return { name: ownName, server, notes: [...new Set(notes)], problem: problemOf(ownName, server) }
+}
+
+/** Returns the name of a variable that a client lists, as a text or as an object with a name. */
+const variableName = (variable: unknown): string => String(isObject(variable) ? variable.name : variable)
+
+/** Removes an empty command beside an address, and the reverse. */
+function withoutBlank(source: Params): Params {
+  const { command, url, ...rest } = source
+  const has = (value: unknown) => value !== undefined && value !== null && value !== ""
+  if (has(command) === has(url)) return source
+  return has(command) ? { ...rest, command } : { ...rest, url }
+}
+
+/** Removes members that are null, each with a note. */
+function withoutNull(key: string, value: unknown, notes: string[]): unknown {
+  if (!isObject(value)) return value
+  const kept = Object.entries(value).filter(([name, item]) => {
+    if (item === null) notes.push(`${key}.${name} has no value: set it`)
+    return item !== null
+  })
+  return Object.fromEntries(kept)
+}
+
+/** Returns the note about a list of the only tools that a client offers; none if it has all. */
+const allowNote = (name: string, key: string, value: unknown): readonly string[] =>
+  !Array.isArray(value) || value.length === 0 || value.includes("*")
+    ? []
+    : [
+        `${key} is not imported; \`svc preset create NAME --allow "${value.map((tool) => `${name}/${String(tool)}`).join(",")}"\` limits the tools`,
+      ]
+
+/** Returns the settings for OAuth under svc's names. */
+function oauthOf(value: unknown, form: Form, notes: string[]): Params {
+  if (!isObject(value)) return {}
+  const { scope, redirectUri, ...rest } = value
+  const known = Object.keys(oauthSchema().shape)
+  const given: Params = {
+    ...(typeof scope === "string" && scope !== "" ? { scopes: scope.split(/\s+/) } : {}),
+    ...(typeof redirectUri === "string" ? { redirectUrl: redirectUri } : {}),
+    ...rest,
+  }
+  const kept = Object.entries(given).flatMap(([key, item]): (readonly [string, unknown])[] => {
+    if (known.includes(key) && item !== null) return [[key, translate(item, form, notes)]]
+    if (!isEmpty(item) && item !== null && key !== "enabled") notes.push(`oauth.${key} is not imported`)
+    return []
+  })
+  return kept.length === 0 ? {} : { oauth: Object.fromEntries(kept) }
 }
 
 /** Returns the command and the arguments of a command in one list, as OpenCode writes it. */
@@ -183,6 +304,9 @@ function wordsOf(command: unknown): Params {
   return { command: program, args }
 }
 
+/** Names of the switch that turns a server off when it is false. */
+const SWITCHES = ["enabled", "isActive", "active", "isEnabled"] as const
+
 /** Returns settings under svc's names and in its units. */
 function renamed(entry: Params): Params {
   const milliseconds = (seconds: unknown) => (typeof seconds === "number" ? seconds * 1000 : undefined)
@@ -191,7 +315,7 @@ function renamed(entry: Params): Params {
     ...(entry.cmd === undefined ? {} : { command: entry.cmd }),
     ...(entry.environment === undefined && entry.envs === undefined ? {} : { env: entry.environment ?? entry.envs }),
     ...(FOREIGN_TYPES.has(String(entry.type)) ? { type: FOREIGN_TYPES.get(String(entry.type)) } : {}),
-    disabled: entry.enabled === false ? true : entry.disabled,
+    disabled: SWITCHES.some((key) => entry[key] === false) ? true : entry.disabled,
     disabledTools: entry.disabledTools ?? entry.disabled_tools ?? entry.excludeTools,
     connectionTimeout: entry.connectionTimeout ?? milliseconds(entry.startup_timeout_sec),
     requestTimeout: entry.requestTimeout ?? milliseconds(entry.tool_timeout_sec),
@@ -222,12 +346,43 @@ function problemOf(name: string, server: Params): string | undefined {
   return nameProblem(name)
 }
 
-function translate(value: unknown, dollars: Dollars, notes: string[]): unknown {
-  if (Array.isArray(value)) return value.map((item: unknown) => translate(item, dollars, notes))
-  if (isObject(value)) return map(value, (item) => translate(item, dollars, notes))
+/** Returns a value in the syntax of mcp.json. */
+function translate(value: unknown, form: Form, notes: string[]): unknown {
+  if (Array.isArray(value)) return value.map((item: unknown) => translate(item, form, notes))
+  if (isObject(value)) return map(value, (item) => translate(item, form, notes))
   if (typeof value !== "string") return value
-  if (dollars === "literal") return value.replaceAll("$", "$$$$")
-  const unknown = /\$\{(?:workspaceFolder|userHome|command)[^{}]*\}/.exec(value)?.[0]
-  if (unknown !== undefined) notes.push(`svc does not know ${unknown}: write the value in its place`)
-  return dollars === "braces" ? value.replace(/\$(?!\{)/g, "$$$$") : value
+  const foreign = value.match(FOREIGN_REFERENCE) ?? []
+  const pieces = value.split(FOREIGN_REFERENCE)
+  return pieces.map((piece, at) => translated(piece, form, notes) + referenceTo(foreign[at], form)).join("")
 }
+
+/** References in the words of other programs: `{env:X}` and `{file:x}` of OpenCode, `${{ secrets.X }}` of Continue. */
+const FOREIGN_REFERENCE = /(?<!\$)\{(?:env|file):[^{}\s]{1,1000}\}|\$\{\{ {0,4}(?:secrets|inputs)\.\w{1,200} {0,4}\}\}/g
+
+/** Returns svc's reference for one of another program. A file is named from the folder of the document. */
+function referenceTo(foreign: string | undefined, { folder }: Form): string {
+  if (foreign === undefined) return ""
+  const secret = /\.(\w+) *\}\}$/.exec(foreign)?.[1]
+  if (secret !== undefined) return `\${${secret}}`
+  const name = foreign.slice(foreign.indexOf(":") + 1, -1)
+  if (foreign.startsWith("{env:")) return `\${${name}}`
+  return `\${file:${/^~[\\/]/.test(name) ? name : resolve(folder, name)}}`
+}
+
+/** Returns text between such references. A text of another program never reads files, the keychain or the output of commands. */
+function translated(text: string, { dollars }: Form, notes: string[]): string {
+  if (dollars === "literal") return text.replaceAll("$", "$$$$")
+  const dollarsOnly = dollars === "braces" ? text.replace(/\$(?!\{)/g, "$$$$") : text
+  const closed = dollarsOnly.replace(OUTSIDE, "$1$$$${")
+  if (closed !== dollarsOnly) notes.push("svc does not read files, the keychain or commands for an imported server")
+  const unknown = UNKNOWN.exec(text)?.[0]
+  if (unknown !== undefined) notes.push(`svc does not know ${unknown}: write the value in its place`)
+  return closed
+}
+
+/** Matches the beginning of a reference with a scheme of svc that is not escaped. */
+const OUTSIDE = /(?<!\$)((?:\$\$)*)\$\{(?=(?:keychain|file|cmd):)/g
+const WORKSPACE = /\$\{workspaceFolder(?::[^{}]{0,200})?\}/
+const ALL_WORKSPACES = /\$\{workspaceFolder(?::[^{}]{0,200})?\}/g
+/** Variables of editors, and placeholders for the user of a server, that svc cannot fill in. */
+const UNKNOWN = /\$\{(?:userHome|command|config|pathSeparator|\/)[^{}]{0,200}\}|\{\{[A-Z][A-Z0-9_]{2,64}\}\}/

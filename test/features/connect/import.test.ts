@@ -58,7 +58,7 @@ test("each application's servers become entries of mcp.json", () => {
     {
       name: "v",
       server: { command: "x", env: { T: "${env:TOKEN}", W: "${workspaceFolder}/x" } },
-      notes: ["svc does not know ${workspaceFolder}: write the value in its place"],
+      notes: [],
       problem: undefined,
     },
   ])
@@ -131,7 +131,7 @@ env_http_headers = { X-B = "B_TOKEN" }
         connectionTimeout: 20_000,
         requestTimeout: 1500,
       },
-      notes: ["enabled_tools is not imported"],
+      notes: ['enabled_tools is not imported; `svc preset create NAME --allow "c/ls"` limits the tools'],
       problem: undefined,
     },
     {
