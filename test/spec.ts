@@ -538,6 +538,26 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server would get text that its author meant as a variable",
   },
+  "shell:once": {
+    says: "svc run --once starts only the server of its call, and stops it, unless svc is running",
+    from: "choice",
+    why: "a script needs one call, not a service",
+  },
+  "serve:wait": {
+    says: "svc serve --background --wait returns when the servers are connected, and exits with 69 if one is not in time",
+    from: "choice",
+    why: "a pipeline must not go on without its tools",
+  },
+  "cli:add:fails": {
+    says: "a command that adds or changes a server exits with 69 if the running svc cannot start it",
+    from: "choice",
+    why: "a script must notice it",
+  },
+  "connect:several": {
+    says: "svc connect connects several clients, or all that are there, one after the other",
+    from: "choice",
+    why: "most people have more than one client",
+  },
   "import:notations": {
     says: "an import translates the notations of clients, and names each setting that it could not keep",
     from: "choice",

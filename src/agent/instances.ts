@@ -21,7 +21,7 @@ export type InstancesDeps = {
   /** Milliseconds that an instance outlives its last client. */
   readonly linger: number
   /** Whether `serve --filter` lets this svc run servers with these tags. */
-  selects(tags: readonly string[]): boolean
+  selects(spec: ServerSpec): boolean
   /** Returns the plan as this replica of a cluster runs it. */
   place?(plan: Plan): Plan
 }
@@ -148,7 +148,7 @@ export class Instances {
     const sorted = [...this.base.specs, ...specs.values()].sort((one, other) => rank(one) - rank(other))
     const plan: Plan = {
       ...this.base,
-      specs: sorted.filter(({ tuning }) => this.deps.selects(tuning.tags)),
+      specs: sorted.filter((spec) => this.deps.selects(spec)),
       issues: [...this.base.issues, ...[...problems].slice(0, MAX_PROBLEMS).map(issueOf)],
     }
     return this.deps.agent.apply(this.deps.place?.(plan) ?? plan)

@@ -110,12 +110,20 @@ export const SERVE_OPTIONS = {
       ...COMMON,
     },
     json: { type: "boolean", description: "With --background, print JSON (no environment variable)" },
+    wait: {
+      type: "string",
+      description:
+        "With --background, return when the servers are connected, at most after this time; exit 69 if one is not (no environment variable)",
+      valueHint: "time",
+    },
+    quiet: { type: "boolean", description: "With --background, print nothing but problems (no environment variable)" },
     demo: option(flag(), "Serve a small built-in MCP server, without a configuration", COMMON),
     "allow-commands": option(flag(), "Run the commands of ${cmd:…} references in the configuration"),
     filter: option(text(readFilter), 'Run only servers whose tags match, such as "web and not slow"', {
       ...COMMON,
       ...SHARED,
     }),
+    servers: option(NAMES, "Run only these servers, by name, comma-separated", SHARED),
     reload: option(flag(true), "Apply changes to mcp.json and .env while running (default; --no-reload turns it off)"),
     persist: option(
       flag(true),

@@ -32,7 +32,7 @@ export type OpenReaper = (onfail: (reason: string) => void) => Reaper | Promise<
 
 /** Builds the upstream side, and starts no server. Without `paths`, nothing is kept on disk. */
 export async function openUpstream(
-  options: Pick<ServeOptions, "externalUrl" | "maxResult" | "maxToolName" | "templateLinger" | "filter">,
+  options: Pick<ServeOptions, "externalUrl" | "maxResult" | "maxToolName" | "templateLinger" | "filter" | "servers">,
   paths: Paths | undefined,
   { log, redactor, followSecrets }: Logging,
   cluster?: Cluster,
@@ -109,7 +109,9 @@ export async function openUpstream(
     clock: systemClock,
     log,
     linger: options.templateLinger,
-    selects: (tags) => matchesFilter(options.filter, tags),
+    selects: ({ name, slug, tuning }) =>
+      matchesFilter(options.filter, tuning.tags) &&
+      (options.servers.length === 0 || options.servers.some((one) => one === name || one === slug)),
     ...(leases === undefined ? {} : { place: (plan) => leases.place(plan) }),
   })
   return {

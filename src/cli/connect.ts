@@ -6,8 +6,7 @@
  *  3. It does not change a file that it cannot read.
  */
 
-import { statSync } from "node:fs"
-import type { CommandDef } from "citty"
+import { existsSync, statSync } from "node:fs"
 import { CLIENT_ARGS, configuredOptions } from "../commands/client-commands.ts"
 import { openContext } from "../commands/command-context.ts"
 import { secretsOf } from "../config/written-values.ts"
@@ -29,14 +28,15 @@ import { endpointOf, needsToken, selectionOf, svcAddresses } from "../features/c
 import {
   CLIENTS,
   type ClientEndpoint,
+  type ClientName,
   clientEntry,
   clientFiles,
   clientRow,
   entryPath,
 } from "../features/connect/clients.ts"
 import { type ForeignServer, servedEntries } from "../features/connect/import.ts"
-import { readOptions, usageError } from "../lib/command-line.ts"
-import { messageOf, RequestError } from "../lib/errors.ts"
+import { readOptions, usageError, type VariadicCommand } from "../lib/command-line.ts"
+import { ConfigError, codesOf, messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { print, say, stdoutLook, table } from "../lib/output.ts"
 import { wrap } from "../lib/table.ts"
@@ -47,10 +47,12 @@ import type { Paths } from "../store/paths.ts"
 import { clientTokenName, createClientToken, isAccepted, tokenIn } from "./client-token.ts"
 import { undoLast } from "./disconnect.ts"
 
-export const connect: CommandDef = {
-  meta: { name: "connect", description: "Connect an MCP client to svc: write svc into the client's configuration" },
+export const connect: VariadicCommand = {
+  rest: "CLIENT",
+  meta: { name: "connect", description: "Connect MCP clients to svc: write svc into the configuration of each" },
   args: {
     ...CLIENT_ARGS,
+    all: { type: "boolean", description: "Connect every client that has a configuration file on this machine" },
     list: { type: "boolean", description: "List the clients, their files, and whether they are connected" },
     replace: { type: "boolean", description: "Remove the client's own entries for servers that svc serves" },
     preset: { type: "string", description: "Offer only the servers of this preset" },
@@ -70,64 +72,94 @@ export const connect: CommandDef = {
   async run({ args }) {
     const context = openContext(args)
     if (args.list === true) return listClients(context, args.json === true)
-    const target = targetOf(args)
-    if (args.undo === true) return undoLast(context, target, args)
-    const planned = await planConnection(context, target, args)
-    const { endpoint, name, found, replaced, token, wantsToken } = planned
-    const isNew = wantsToken && token === undefined
-    const diff = formatEdits(found?.text ?? "", target.file, editsOf(target, planned, isNew ? NEW_TOKEN : token), [
-      ...secretsOf(found?.entries ?? []),
-      ...(token === undefined ? [] : [token]),
-    ])
-    const about = {
-      client: target.client,
-      scope: target.scope,
-      file: target.file,
-      target: linkOf(target)?.target,
-      name,
-      ...(endpoint.kind === "http" ? { url: endpoint.url } : { command: [endpoint.command, ...endpoint.args] }),
-      replaced: replaced.map((entry) => entry.name),
-      token: wantsToken,
+    const found = args.all === true ? presentClients() : args._
+    if (args.all === true && found.length === 0)
+      throw new RequestError(
+        "not_found",
+        "found no configuration file of a known client; name one, or `svc connect --list`",
+      )
+    if (found.length < 2) return connectOne(context, { ...args, client: found[0] ?? args.client })
+    if (args.json === true) throw usageError("--json shows one client: name one")
+    let worst = 0
+    for (const client of found) {
+      try {
+        worst = Math.max(worst, await connectOne(context, { ...args, client }))
+      } catch (error) {
+        // A file that cannot be written must not keep the other clients apart.
+        if (!(error instanceof RequestError || error instanceof UnavailableError || error instanceof ConfigError))
+          throw error
+        say(`svc: ${client}: ${messageOf(error)}`)
+        worst = Math.max(worst, codesOf(error).exit)
+      }
     }
-    const title = clientRow(target.client).title
-    // Before the change: a file that is written may be a link no more.
-    const place = placeOf(target)
-    if (diff === "") {
-      print(args.json === true, { ...about, changed: false }, () => `${title} is already connected (${place})`)
-      return 0
-    }
-    const notes = isNew
-      ? [
-          `svc creates a token named ${clientTokenName(context, target.client)} and writes it into the file${readersOf(target.file)}`,
-        ]
-      : []
-    if (!(await agreed(args, target, diff, notes, `connect ${title} to svc?`))) {
-      if (args.json === true) print(true, { ...about, changed: false, diff }, () => "")
-      return 0
-    }
-    const written = isNew ? await createClientToken(context, target.client, args) : token
-    const command = written === undefined ? clientCommand(target, planned) : undefined
-    const edits = editsOf(target, planned, written)
-    const backup = await writeEdits(context.paths, target, edits, () => runClientCommand(command))
-    print(args.json === true, { ...about, changed: true, backup }, () =>
-      [
-        `connected ${title}: ${name} in ${place}`,
-        ...(replaced.length === 0
-          ? []
-          : [`removed ${replaced.map((entry) => entry.name).join(", ")}, which svc serves`]),
-        ...(backup === null ? [] : [`backup: ${backup}`]),
-        `undo: svc connect ${target.client}${target.scope === "user" ? "" : " --scope project"} --undo`,
-        ...(clientRow(target.client).next === undefined ? [] : [`next: ${clientRow(target.client).next}`]),
-      ].join("\n"),
-    )
-    // A client with a command in its entry starts svc itself.
-    if (endpoint.kind === "http" && args.url === undefined && (await runningUrl(context)) === undefined)
-      say("svc is not running, so the client cannot reach it yet: start it with `svc serve --background`")
-    return 0
+    return worst
   },
 }
 
 // ---
+
+/** Returns the clients whose user's file is there. */
+const presentClients = (): readonly ClientName[] =>
+  CLIENTS.filter((client) => {
+    const [{ file }] = clientFiles(client, clientHost())
+    return existsSync(file)
+  })
+
+/** Connects one client, or undoes the last change of its file. Returns the exit code. */
+async function connectOne(context: LocalConfiguration, args: Readonly<Record<string, unknown>>): Promise<number> {
+  const target = targetOf(args)
+  if (args.undo === true) return undoLast(context, target, args)
+  const planned = await planConnection(context, target, args)
+  const { endpoint, name, found, replaced, token, wantsToken } = planned
+  const isNew = wantsToken && token === undefined
+  const diff = formatEdits(found?.text ?? "", target.file, editsOf(target, planned, isNew ? NEW_TOKEN : token), [
+    ...secretsOf(found?.entries ?? []),
+    ...(token === undefined ? [] : [token]),
+  ])
+  const about = {
+    client: target.client,
+    scope: target.scope,
+    file: target.file,
+    target: linkOf(target)?.target,
+    name,
+    ...(endpoint.kind === "http" ? { url: endpoint.url } : { command: [endpoint.command, ...endpoint.args] }),
+    replaced: replaced.map((entry) => entry.name),
+    token: wantsToken,
+  }
+  const title = clientRow(target.client).title
+  // Before the change: a file that is written may be a link no more.
+  const place = placeOf(target)
+  if (diff === "") {
+    print(args.json === true, { ...about, changed: false }, () => `${title} is already connected (${place})`)
+    return 0
+  }
+  const notes = isNew
+    ? [
+        `svc creates a token named ${clientTokenName(context, target.client)} and writes it into the file${readersOf(target.file)}`,
+      ]
+    : []
+  if (!(await agreed(args, target, diff, notes, `connect ${title} to svc?`))) {
+    if (args.json === true) print(true, { ...about, changed: false, diff }, () => "")
+    return 0
+  }
+  const written = isNew ? await createClientToken(context, target.client, args) : token
+  const command = written === undefined ? clientCommand(target, planned) : undefined
+  const edits = editsOf(target, planned, written)
+  const backup = await writeEdits(context.paths, target, edits, () => runClientCommand(command))
+  print(args.json === true, { ...about, changed: true, backup }, () =>
+    [
+      `connected ${title}: ${name} in ${place}`,
+      ...(replaced.length === 0 ? [] : [`removed ${replaced.map((entry) => entry.name).join(", ")}, which svc serves`]),
+      ...(backup === null ? [] : [`backup: ${backup}`]),
+      `undo: svc connect ${target.client}${target.scope === "user" ? "" : " --scope project"} --undo`,
+      ...(clientRow(target.client).next === undefined ? [] : [`next: ${clientRow(target.client).next}`]),
+    ].join("\n"),
+  )
+  // A client with a command in its entry starts svc itself.
+  if (endpoint.kind === "http" && args.url === undefined && (await runningUrl(context)) === undefined)
+    say("svc is not running, so the client cannot reach it yet: start it with `svc serve --background`")
+  return 0
+}
 
 /** Placeholder in the shown change for a token that does not exist yet. */
 const NEW_TOKEN = "(a new token)"

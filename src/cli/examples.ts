@@ -19,7 +19,10 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
     ["svc admin", "log the browser in to REST"],
     ["svc admin --token", "print a token for REST"],
   ],
-  stop: [["svc stop --timeout 5s", "kill it if it takes longer"]],
+  stop: [
+    ["svc stop --all", "stop every svc of this user"],
+    ["svc stop --timeout 5s", "kill it if it takes longer"],
+  ],
   ps: [["svc ps --json", "print JSON for a script"]],
   cluster: [["svc cluster status", "show the replicas, and where servers that run once are"]],
   "cluster status": [["svc cluster status --json", "print JSON for a script"]],

@@ -1,15 +1,18 @@
 /** `svc logs`: shows recent output of the servers and what svc logged about them, from files in the configuration directory. */
 import { existsSync, readdirSync } from "node:fs"
 import type { CommandDef } from "citty"
-import { CONTEXT_ARGS, ONE_SERVER_ARG, openContext } from "../commands/command-context.ts"
+import { CONTEXT_ARGS, notRunning, ONE_SERVER_ARG, openContext } from "../commands/command-context.ts"
 import { slugOf } from "../config/server-spec.ts"
 import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { RequestError } from "../lib/errors.ts"
+import { homeDirectory } from "../lib/home-directory.ts"
 import { escaped, LOG_LEVELS, lineHead } from "../lib/log.ts"
 import { didYouMean } from "../lib/nearest.ts"
 import { stdoutLook } from "../lib/output.ts"
+import type { LocalConfiguration } from "../serve/local-configuration.ts"
 import { logsFolder } from "../store/paths.ts"
+import { listRunning, runningFolder } from "../store/running.ts"
 import { type LogLine, openLogFiles } from "../store/server-logs.ts"
 
 export const logs: CommandDef = {
@@ -19,7 +22,10 @@ export const logs: CommandDef = {
     ...CONTEXT_ARGS,
     follow: { type: "boolean", alias: "f", description: "Keep printing new lines" },
     lines: { type: "string", alias: ["n", "tail"], description: "Number of lines to show, from the end" },
-    since: { type: "string", description: "Show only lines that are newer than this, such as 10m" },
+    since: {
+      type: "string",
+      description: "Show only lines that are newer than this, such as 10m, or since svc was started: start",
+    },
     level: {
       type: "string",
       description: "Least severe level to show: debug, info, warn or error (default debug)",
@@ -33,7 +39,7 @@ export const logs: CommandDef = {
     const known = () =>
       existsSync(folder) ? readdirSync(folder).flatMap((name) => /^(.+)\.log$/.exec(name)?.[1] ?? []) : []
     const wanted = typeof args.name === "string" ? slugOf(args.name) : undefined
-    const isShown = lineFilter(args)
+    const isShown = lineFilter(args.since === "start" ? { ...args, since: await sinceStart(context) } : args)
     const last = readOptions(args, {}).integer("lines", Number.POSITIVE_INFINITY, 0, 1_000_000)
     await context.ask("flush")
     if (wanted !== undefined && !known().includes(wanted)) {
@@ -69,6 +75,15 @@ export const logs: CommandDef = {
 }
 
 // ---
+
+/** Returns how long the running svc has been up, as `--since` takes it. Throws an UnavailableError if none runs. */
+async function sinceStart({ paths }: LocalConfiguration): Promise<string> {
+  const home = homeDirectory()
+  const running = listRunning(runningFolder(home, process.env.APPDATA, process.platform))
+  const own = running.find(({ file }) => file === paths.file)
+  if (own === undefined) throw notRunning(paths)
+  return `${systemClock.now() - Date.parse(own.startedAt)}ms`
+}
 
 /** Returns a line as `svc serve --log-format json` writes it. */
 const jsonLine = ({ at, level, slug, text }: LogLine) => ({

@@ -1,8 +1,12 @@
 /** `svc run`: calls a tool from the shell. The result goes to stdout; progress, log messages and questions to stderr. */
 import { writeFileSync } from "node:fs"
+import { join } from "node:path"
 import type { ServerOffer } from "../app/catalog-answers.ts"
+import { splitName } from "../catalog/name.ts"
+import { openContext } from "../commands/command-context.ts"
 import { answerElicitation } from "../commands/elicitation.ts"
 import { SHELL_ARGS, type ShellClient, type ShellEvents, withShellClient } from "../commands/shell-client.ts"
+import { startSvc } from "../commands/start-svc.ts"
 import { numberedPath, resultFiles, resultText } from "../commands/tool-result.ts"
 import { readArguments } from "../features/search/tool-arguments.ts"
 import { formatDuration, systemClock } from "../lib/clock.ts"
@@ -15,6 +19,8 @@ import { print, say, terminalLook } from "../lib/output.ts"
 import { cut } from "../lib/table.ts"
 import { createLiveOutput } from "../lib/terminal.ts"
 import type { OfferedTool } from "../report/offered-tools.ts"
+import { instancePid } from "../serve/control-socket.ts"
+import type { LocalConfiguration } from "../serve/local-configuration.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
 
 export const run: VariadicCommand = {
@@ -34,6 +40,10 @@ export const run: VariadicCommand = {
       valueHint: "path",
     },
     timeout: { type: "string", description: "Cancel the call after this time, such as 30s", valueHint: "time" },
+    once: {
+      type: "boolean",
+      description: "Start what the call needs, and stop it afterwards, unless svc is running",
+    },
     ...SHELL_ARGS,
   },
   async run({ args }) {
@@ -48,12 +58,31 @@ export const run: VariadicCommand = {
     const { events, ended } = showEvents(target)
     const client = (one: ShellClient) =>
       callTool(one, target, words[0], (tool) => whole ?? argumentsFor(tool, words), timeout)
-    const result = await withShellClient(args, client, events).finally(ended)
+    const call = () => withShellClient(args, client, events).finally(ended)
+    const result = args.once === true ? await withServer(openContext(args), target, call) : await call()
     return show(result, args.json === true, output)
   },
 }
 
 // ---
+
+/** Runs a call in an svc that has only the server of its target, unless svc is running. */
+async function withServer<T>({ paths }: LocalConfiguration, target: string, call: () => Promise<T>): Promise<T> {
+  if ((await instancePid(paths)) !== undefined) return call()
+  const server = splitName(target)?.slug ?? target.split("/")[0] ?? target
+  const configured = paths.file === join(paths.directory, "mcp.json") ? [] : ["--config", paths.file]
+  const words = [...configured, "--config-dir", paths.directory, "--port", "0", "--servers", server, "--no-admin"]
+  const svc = await startSvc(paths, [...words, "--no-reload", "--startup-wait", ONCE_WAIT], "program")
+  for (const issue of svc.issues.filter((one) => one.includes(server))) say(issue)
+  try {
+    return await call()
+  } finally {
+    await svc.end()
+  }
+}
+
+/** How long the call waits for its server, which may have to be downloaded. */
+const ONCE_WAIT = "5m"
 
 function parseArguments(text: string): Params {
   let value: unknown

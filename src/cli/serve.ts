@@ -3,11 +3,13 @@ import type { CommandDef } from "citty"
 import { findPaths } from "../app/config-paths.ts"
 import { readServeOptions, SERVE_OPTIONS, type ServeOptions } from "../app/serve-options.ts"
 import { runService } from "../app/service.ts"
-import { STARTER_VARIABLE, startInBackground } from "../features/system/background.ts"
-import { delay, systemClock } from "../lib/clock.ts"
+import { outcomeOf } from "../commands/follow.ts"
+import { startSvc } from "../commands/start-svc.ts"
+import { STARTER_VARIABLE } from "../features/system/background.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
-import { ConfigError, codesOf, UnavailableError } from "../lib/errors.ts"
+import { codesOf, UnavailableError } from "../lib/errors.ts"
 import { facts, isTerminal, print, say } from "../lib/output.ts"
+import type { Status } from "../report/status.ts"
 import { callControl } from "../serve/control-socket.ts"
 import type { Paths } from "../store/paths.ts"
 import { starterOf } from "../store/running.ts"
@@ -28,7 +30,8 @@ export const serve: CommandDef = {
       return typeof value === "string" ? [`--${flag}`, value] : []
     })
     const paths = findPaths(args, mayCreate ? "allowed" : "refused")
-    if (args.background === true) return serveInBackground(options, paths, rawArgs, configFlags, args.json === true)
+    if (args.background === true) return serveInBackground(options, paths, rawArgs, configFlags, args)
+    if (args.quiet === true || args.wait !== undefined) throw usageError("--quiet and --wait need --background")
     const startedBy = options.demo
       ? "demo"
       : starterOf(process.env[STARTER_VARIABLE] ?? (isTerminal() ? "terminal" : "program"))
@@ -38,66 +41,54 @@ export const serve: CommandDef = {
 
 // ---
 
-const READY_MS = 60_000
-const POLL_MS = 50
-const CONFIG_EXIT = codesOf(new ConfigError([])).exit
-
-const notLoaded = (issues: readonly string[]): ConfigError =>
-  new ConfigError(
-    issues.map((issue) => ({ code: "document", severity: "error", message: `svc did not start: ${issue}` })),
-  )
-
 /**
- * Starts svc in the background, and returns when it serves. If it does not start, rejects with an UnavailableError with the
- * reason. If it cannot load the configuration, stops it and rejects with a ConfigError.
+ * Starts svc in the background, and returns when it serves, or with `--wait` when its servers are connected. Rejects as `startSvc` does.
+ * Returns 69 if a server is not connected in time.
  */
 async function serveInBackground(
   options: ServeOptions,
   paths: Paths,
   words: readonly string[],
   configFlags: readonly string[],
-  asJson: boolean,
+  args: Readonly<Record<string, unknown>>,
 ): Promise<number> {
   if (options.demo) throw usageError("--demo cannot run in the background: leave out --demo or --background")
   if (options.transport === "stdio")
     throw usageError("svc on stdio belongs to the client that starts it: leave out --background or --transport stdio")
-  const serving = words.filter((word) => !/^--(?:no-)?(?:background|json)(?:=|$)/.test(word))
-  const child = startInBackground(paths, serving, { startedBy: "background", logFile: options.logFile })
-  let failure: Awaited<typeof child.failed> | undefined
-  void child.failed.then((found) => {
-    failure = found
-  })
-  const until = systemClock.now() + READY_MS
-  for (;;) {
-    // svc answers once the configuration is loaded.
-    const answer = await callControl(paths, "reload", {}, READY_MS).catch(() => undefined)
-    const status = isObject(answer) && isObject(answer.status) ? answer.status : undefined
-    if (status?.pid === child.pid) {
-      const issues = Array.isArray(status.issues) ? status.issues.map(String) : []
-      if (status.loaded === false) {
-        await child.end()
-        throw notLoaded(issues)
-      }
-      for (const issue of issues) say(issue)
-      const address = String(status.endpoint ?? status.url)
-      print(asJson, { pid: child.pid, address, log: child.log }, () =>
-        facts([
-          ["running", `process ${child.pid}`],
-          ["address", address],
-          ["log", child.log],
-          ["stop", ["svc stop", ...configFlags].join(" ")],
-        ]),
-      )
-      return 0
-    }
-    if (failure?.code === CONFIG_EXIT) throw notLoaded([failure.reason])
-    if (failure !== undefined) throw new UnavailableError(`svc did not start: ${failure.reason}`)
-    if (systemClock.now() > until) {
-      await child.end()
-      throw new UnavailableError(
-        `svc was not ready after ${READY_MS / 1000} s and was stopped; see its log ${child.log}`,
-      )
-    }
-    await delay(systemClock, POLL_MS)
-  }
+  const wait = readOptions({ wait: args.wait }, {}).duration("wait", 0)
+  const serving = words.filter(
+    (word, at) => !/^--(?:no-)?(?:background|json|quiet|wait)(?:=|$)/.test(word) && words[at - 1] !== "--wait",
+  )
+  const { pid, address, log, issues } = await startSvc(paths, serving, "background", options.logFile)
+  for (const issue of issues) say(issue)
+  const missing = wait === 0 ? [] : await missingAfter(paths, wait)
+  if (args.quiet !== true)
+    print(args.json === true, { pid, address, log, ...(wait === 0 ? {} : { notConnected: missing }) }, () =>
+      facts([
+        ["running", `process ${pid}`],
+        ["address", address],
+        ["log", log],
+        ["stop", ["svc stop", ...configFlags].join(" ")],
+      ]),
+    )
+  for (const problem of missing) say(`svc: ${problem}`)
+  return missing.length === 0 ? 0 : UNAVAILABLE_EXIT
 }
+
+const UNAVAILABLE_EXIT = codesOf(new UnavailableError("")).exit
+
+/** Waits until all servers of the running svc are connected, at most `ms` milliseconds. Returns what is wrong with the others. */
+async function missingAfter(paths: Paths, ms: number): Promise<readonly string[]> {
+  const status = await callControl(paths, "status", {}, ANSWER_MS)
+  const servers = isObject(status) && Array.isArray(status.servers) ? status.servers : []
+  const names = servers.map((one) => String(one.id))
+  const answer = await callControl(paths, "reload", { names, wait: ms }, ms + ANSWER_MS)
+  if (!isObject(answer) || !isObject(answer.status)) throw new UnavailableError("svc does not answer; see its log")
+  const now = answer.status as Status
+  return [...names, ...Object.keys(now.invalid)]
+    .map((name) => outcomeOf(name, now))
+    .filter(({ state }) => !["connected", "asleep", "degraded", "disabled", "not in use"].includes(state))
+    .map(({ name, text }) => `${name}${text}`)
+}
+
+const ANSWER_MS = 60_000

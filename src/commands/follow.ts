@@ -91,7 +91,7 @@ export type WrittenChange = {
 
 /**
  * Waits for a change to be applied, prints the outcome, and returns the exit code: 78 if the running svc refuses the
- * configuration.
+ * configuration, 69 if a server of the change does not start.
  */
 export async function finishChange(
   context: FollowingContext,
@@ -123,7 +123,8 @@ export async function finishChange(
         ? "the running svc serves the demo; stop it and start `svc serve` to use your servers"
         : "the running svc has --no-reload: it applies the change when it starts again",
     )
-  if (followed === undefined || followed.applied) return 0
+  if (followed === undefined || followed.applied)
+    return outcomes.some(({ state }) => NOT_STARTED.has(state)) ? UNAVAILABLE_EXIT : 0
   say("the change is written, but the running svc refuses the configuration and keeps the last valid one:")
   for (const issue of followed.issues) say(`  ${issue}`)
   return CONFIG_EXIT
@@ -194,4 +195,7 @@ const CONNECT_MS = 10_000
 /** How long svc may take to answer, in addition to the wait for servers. */
 const ANSWER_MS = 60_000
 const REPORT_AFTER_MS = 1000
+/** The states of a server that does not start, and that no further wait or sign-in helps. */
+const NOT_STARTED: ReadonlySet<ServerState> = new Set(["restarting", "reconnecting", "crash-loop", "failed", "invalid"])
+const UNAVAILABLE_EXIT = codesOf(new UnavailableError("")).exit
 const CONFIG_EXIT = codesOf(new ConfigError([])).exit

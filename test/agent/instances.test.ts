@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { Instances } from "../../src/agent/instances.ts"
 import { parseDocument } from "../../src/config/document.ts"
+import type { ServerSpec } from "../../src/config/server-spec.ts"
 import { matchesFilter, parseFilter } from "../../src/config/tag-filter.ts"
 import type { TemplateContext } from "../../src/template/context-schema.ts"
 import { planDocument } from "../../src/template/instance.ts"
@@ -18,7 +19,7 @@ function stage(filter = "not none") {
   const { agent, clock, log, logged } = createMemoryAgent()
   const parsed = parseFilter(filter)
   if ("problem" in parsed) throw new Error(parsed.problem.message)
-  const selects = (tags: readonly string[]) => matchesFilter(parsed.filter, tags)
+  const selects = ({ tuning }: ServerSpec) => matchesFilter(parsed.filter, tuning.tags)
   const instances = new Instances({ agent, clock, log, linger: 30_000, selects })
   const update = (document: object) => {
     const read = parseDocument(JSON.stringify(document), "mcp.json")
