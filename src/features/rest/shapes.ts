@@ -48,7 +48,27 @@ export const presetSchema = z.strictObject({
   names: z.record(z.string(), z.string()).optional(),
   prefix: z.string().optional(),
   separator: z.string().optional(),
+  tools: z.enum(["all", "search"]).optional(),
+  alwaysVisible: strings.optional(),
+  resultBudget: z.number().optional().describe("Characters"),
   servers: strings.describe("The servers that the preset currently selects"),
+  tokens: z
+    .number()
+    .optional()
+    .describe("What its tools and instructions take; only from `show` of a running svc, as the next two"),
+  collisions: strings
+    .optional()
+    .describe("Names that two entries would share, which therefore keep their qualified names"),
+  entries: z
+    .array(
+      z.strictObject({
+        server: z.string(),
+        included: z.array(z.strictObject({ entry: z.string(), name: z.string() })),
+        left: z.array(z.strictObject({ entry: z.string(), rules: strings })),
+      }),
+    )
+    .optional()
+    .describe("What it includes of each server, under its name for clients, and what it leaves out, by which rules"),
 })
 
 export const lineSchema = z.strictObject({
