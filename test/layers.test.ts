@@ -45,6 +45,7 @@ const TESTS_WITH_FEATURES = [
 
 /** Files that may use the clock, processes, the disk, the network or randomness. All other files get these as parameters. */
 const WORLD = [
+  "app/access-log.ts",
   "app/client-sessions.ts",
   "app/config-paths.ts",
   "app/control-handlers.ts",

@@ -538,6 +538,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server would get text that its author meant as a variable",
   },
+  "access:log": {
+    says: "--access-log writes a line of JSON for each HTTP request, with client, principal, path, status and duration, and without queries, bodies and secret headers",
+    from: "choice",
+    why: "operators read such logs with the tools that they have",
+  },
   "shell:once": {
     says: "svc run --once starts only the server of its call, and stops it, unless svc is running",
     from: "choice",

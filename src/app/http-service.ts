@@ -23,6 +23,7 @@ import { describePortInUse } from "../serve/port-in-use.ts"
 import { type Listening, listenHttp, type MiddlewareTable, type ServerDeps } from "../serve/server.ts"
 import { createServerCards, isPublicDocument, type ServerCardOptions } from "../serve/server-card.ts"
 import type { Paths } from "../store/paths.ts"
+import type { OpenAccessLog } from "./access-log.ts"
 import { type AdminInterface, openAdmin, openIssuerClient } from "./features.ts"
 import type { InboundAuth } from "./inbound-auth.ts"
 import { UNIX_SOCKET } from "./refused-logins.ts"
@@ -46,6 +47,8 @@ export type HttpService = Listening & {
   /** Returns why svc refuses all tokens of clients now; undefined if it does not. */
   tokensProblem(): string | undefined
   close(): void
+  /** Writes the remaining lines of the access log. */
+  closeAccessLog(): Promise<void>
 }
 
 /** Listens for clients. Throws an UnavailableError that names the address if it is taken. */
@@ -67,7 +70,12 @@ export async function startHttp(
       })
     : undefined
   if (unix !== undefined) await clearSocket(unix)
+  const accessLog =
+    options.accessLog === undefined
+      ? undefined
+      : await (await import("./access-log.ts")).openAccessLog(options.accessLog, runtime, clientOf(options))
   const middleware = middlewareOf(runtime, options, {
+    accessLog,
     gate,
     auth,
     redirectUrls: () => admin?.redirectUrls(place.base()),
@@ -94,6 +102,7 @@ export async function startHttp(
     announce: () => announce(log, options, listening.url, place.endpoint),
     followTokens: () => auth?.follow(),
     tokensProblem: () => auth?.problem(),
+    closeAccessLog: async () => accessLog?.close(),
     close() {
       auth?.close()
       certificate?.close()
@@ -149,16 +158,23 @@ function createGate(): Gate {
 
 /** The parts that the middleware of a running svc serves. */
 type Served = {
+  readonly accessLog?: OpenAccessLog | undefined
   readonly gate: Gate
   readonly auth: InboundAuth | undefined
   /** Returns the addresses to which the issuer redirects after a login to the admin page. */
   readonly redirectUrls?: () => readonly string[] | undefined
 }
 
-function middlewareOf(runtime: Runtime, options: ServeOptions, { gate, auth, redirectUrls }: Served): MiddlewareTable {
+function middlewareOf(
+  runtime: Runtime,
+  options: ServeOptions,
+  { accessLog, gate, auth, redirectUrls }: Served,
+): MiddlewareTable {
   const { agent, cluster, facts, metrics, oauth, redactor } = runtime
   const { allowedOrigin, externalUrl } = options
   return {
+    accessLog: accessLog?.around,
+    accessPrincipal: accessLog?.authenticated,
     cors: createCors(allowedOrigin),
     hostCheck: createHostCheck({
       ...options,
@@ -217,6 +233,12 @@ function gaugesOf({ agent, cluster, facts, resultSizes, sessions, streams }: Run
   }
 }
 
+/** Returns the function that finds the address of a client. */
+const clientOf =
+  ({ trustProxy }: Pick<ServeOptions, "trustProxy">) =>
+  (socket: string, { headers }: Request): string =>
+    clientAddress(socket, headers.get("x-forwarded-for"), trustProxy) || UNIX_SOCKET
+
 function serverDeps(
   { agent, audit, cluster, mcp, scopeOf }: Runtime,
   { admin: hasAdmin, auth, externalUrl, loopback, tools, trustProxy }: ServeOptions,
@@ -232,10 +254,7 @@ function serverDeps(
     ...served,
     admitReplica: cluster?.admission(),
     // Reading the address takes a twentieth of a call. It says nothing if all clients are on this machine.
-    clientOf:
-      audit && (!loopback || trustProxy !== TRUST_NO_PROXY)
-        ? (socket, { headers }) => clientAddress(socket, headers.get("x-forwarded-for"), trustProxy) || UNIX_SOCKET
-        : undefined,
+    clientOf: audit && (!loopback || trustProxy !== TRUST_NO_PROXY) ? clientOf({ trustProxy }) : undefined,
     endsConnections: cluster && (() => cluster.leaving.endsConnections),
     // Imported at the first request: few clients open this page.
     async frontPage(request) {

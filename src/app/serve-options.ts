@@ -262,6 +262,7 @@ export const SERVE_OPTIONS = {
     "log-format": option(choice(["text", "json"], "text"), "Format of the log: text or json"),
     "log-file": option(PATH, "File to which svc writes its log instead of stderr, rotated by size"),
     "audit-log": option(PATH, "File to which svc appends a line for each call and change"),
+    "access-log": option(PATH, "File to which svc appends a line of JSON for each HTTP request; - is stdout"),
     "audit-arguments": option(flag(), "Include the arguments of tool calls in the audit log, with secrets redacted"),
   }),
 } as const

@@ -158,5 +158,6 @@ async function serveUntil(
   void listening?.stop()
   serverLogs.flush()
   await runtime.closeAudit()
+  await listening?.closeAccessLog()
   return 0
 }

@@ -35,12 +35,15 @@ import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
  *  3. `authenticate` comes before every part that shows data.
  *  4. `firstLoad` holds requests until the configuration is read, except `/health/live`, which does not need it.
  *  5. `healthLimit` counts requests before a report is rendered.
+ *     `accessLog` surrounds all others, so that it also has what they refuse; `accessPrincipal` tells it who asked.
  *  6. The others answer their own paths: `resourceMetadata`, `oauthCallback`, `metrics`, `health`, `serverCards`.
  */
 const MIDDLEWARE_ORDER = [
+  "accessLog",
   "cors",
   "hostCheck",
   "authenticate",
+  "accessPrincipal",
   "firstLoad",
   "healthLimit",
   "resourceMetadata",
@@ -54,8 +57,11 @@ type MiddlewareName = (typeof MIDDLEWARE_ORDER)[number]
 
 /** The middleware by name; undefined if it is turned off. That of a feature may be missing. */
 export type MiddlewareTable = {
-  readonly [name in Exclude<MiddlewareName, "oauthCallback">]: Middleware | undefined
-} & { readonly oauthCallback?: Middleware | undefined }
+  readonly [name in Exclude<MiddlewareName, Optional>]: Middleware | undefined
+} & { readonly [name in Optional]?: Middleware | undefined }
+
+/** Middleware that is off by default, or of a feature. */
+type Optional = "oauthCallback" | "accessLog" | "accessPrincipal"
 
 export type ServerOptions = {
   readonly address: { readonly hostname: string; readonly port: number } | { readonly unix: string }
