@@ -130,6 +130,7 @@ function metrics(): string {
     replica: { id: "", connected: true, count: 1, owned: 0 },
     uptimeSeconds: 0,
     version: "",
+    usage: new Map([[0, { memory: 0, cpu: 0 }]]),
     results: new ResultSizes(),
   })
   const rows = [...lines.matchAll(/^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)$/gm)].map(([, name, help, type]) => [

@@ -47,6 +47,8 @@ export const JSON_SHAPES = {
     version: z.string().optional().describe("Absent if the process does not answer, as are the members below"),
     address: z.string().optional().describe("The address for clients, or `unix:` followed by the path of the socket"),
     servers: z.strictObject({ total: z.int(), ready: z.int() }).optional(),
+    memory: z.int().optional().describe("Bytes of resident memory of svc and its servers, where the system tells"),
+    cpu: z.int().optional().describe("Milliseconds of processor time of svc and its servers, where the system tells"),
   }),
   started: z.strictObject({
     pid: z.int(),

@@ -129,6 +129,7 @@ const WORLD = [
   "lib/minisign.ts",
   "lib/output.ts",
   "lib/own-command.ts",
+  "lib/process-usage.ts",
   "lib/prompt.ts",
   "lib/seal.ts",
   "lib/table.ts",

@@ -538,6 +538,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server would get text that its author meant as a variable",
   },
+  "usage:tree": {
+    says: "svc mcp status, svc ps and the metrics show the memory and the processor time of each server's process tree, where the system tells",
+    from: "choice",
+    why: "people ask which server costs what",
+  },
   "access:log": {
     says: "--access-log writes a line of JSON for each HTTP request, with client, principal, path, status and duration, and without queries, bodies and secret headers",
     from: "choice",

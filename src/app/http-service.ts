@@ -1,9 +1,11 @@
 /** Serves clients over HTTP: the listener with its routes, authentication, certificate and socket. */
 import { existsSync, lstatSync, unlinkSync } from "node:fs"
+import type { Snapshot } from "../agent/snapshot.ts"
 import { localUrl } from "../lib/address.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
+import { usageOf } from "../lib/process-usage.ts"
 import { exposition, type Gauges } from "../report/metrics.ts"
 import {
   clientAddress,
@@ -230,8 +232,13 @@ function gaugesOf({ agent, cluster, facts, resultSizes, sessions, streams }: Run
     uptimeSeconds,
     version,
     results: resultSizes,
+    // Other systems have to run a program, which is too much for each scrape.
+    usage: process.platform === "linux" ? usageOf(pidsOf(agent.snapshot())) : new Map(),
   }
 }
+
+const pidsOf = ({ backends }: Snapshot): readonly number[] =>
+  backends.flatMap(({ state }) => (state.kind === "connected" ? (state.pid ?? []) : []))
 
 /** Returns the function that finds the address of a client. */
 const clientOf =

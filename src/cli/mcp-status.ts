@@ -8,6 +8,7 @@ import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, type Issue, UnavailableError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { ago, facts, issueLines, print, say, table } from "../lib/output.ts"
+import { memoryText, type ProcessUsage, usageOf } from "../lib/process-usage.ts"
 import type { Cell } from "../lib/table.ts"
 import { counted, shortPath, times } from "../lib/text.ts"
 import { idleStateOf, stateCell, TONE_BY_STATE } from "../report/server-state.ts"
@@ -58,6 +59,7 @@ export const status: CommandDef = {
       return { document: context.document(), world: context.world(), known: writtenServers(config) }
     })
     const written = used?.known ?? runningOf(live)
+    const usage = usageOf((live?.servers ?? []).flatMap(({ pid }) => pid ?? []))
     const wanted = typeof args.name === "string" ? writtenName(args.name, [...written.keys()]) : undefined
     const servers = describeServers(written, live).flatMap((server) => {
       if (wanted !== undefined && server.name !== wanted) return []
@@ -65,7 +67,8 @@ export const status: CommandDef = {
         args.verbose === true && used !== undefined
           ? effectiveOf(used.document, server.name, used.world, args["show-secrets"] === true)
           : undefined
-      return [{ ...server, ...(effective === undefined ? {} : { effective }) }]
+      const instances = server.instances.map((one) => ({ ...one, ...usedBy(usage, one.pid) }))
+      return [{ ...server, instances, ...(effective === undefined ? {} : { effective }) }]
     })
     const found = () => findIssues(context, () => readTexts(context.paths))
     const issues =
@@ -87,7 +90,10 @@ export const status: CommandDef = {
         const rows = servers.flatMap(({ name, instances }) =>
           instances.length === 0 ? [rowWithoutInstance(name, live)] : instances.map(rowOf),
         )
-        parts.push(table(["name", "state", "since", "tools", { title: "note", fit: "wrap" }], rows))
+        const hasUsage = usage.size > 0
+        const shown = rows.map((row) => (hasUsage ? row : row.filter((_cell, at) => at !== MEMORY_COLUMN)))
+        const memory = hasUsage ? ["memory"] : []
+        parts.push(table(["name", "state", "since", "tools", ...memory, { title: "note", fit: "wrap" }], shown))
       }
       for (const { name, effective } of servers)
         if (effective !== undefined) parts.push(`${name}\n${effectiveTable(effective)}`)
@@ -160,15 +166,27 @@ const toolCount = ({ tools, hiddenTools }: { tools?: number | undefined; hiddenT
   tools === undefined ? "" : `${tools}${hiddenNote(hiddenTools)}`
 
 /** Returns the row of a process or connection. */
-function rowOf(one: ServerStatus): Cell[] {
+/** A server with what its process tree uses: memory in bytes, processor time in milliseconds. */
+type MeasuredServer = ServerStatus & Partial<ProcessUsage>
+
+function rowOf(one: MeasuredServer): Cell[] {
   const signIn = one.authorizationUrl === undefined ? [] : [`run \`svc auth login ${one.name}\``]
   return [
     one.projects === undefined ? one.id : `${one.name} (${projectsText(one.projects)})`,
     stateCell(one.state),
     one.since === undefined ? "" : elapsed(one.since),
     toolCount(one),
+    one.memory === undefined ? "" : memoryText(one.memory),
     [...signIn, ...notesOf(one)].join("; "),
   ]
+}
+
+/** The column of `rowOf` that is left out on a system that does not tell the memory. */
+const MEMORY_COLUMN = 4
+
+/** Returns the members of a server about its process tree; none if it has no process, or the system does not tell. */
+function usedBy(usage: ReadonlyMap<number, ProcessUsage>, pid: number | undefined): Partial<ProcessUsage> {
+  return (pid === undefined ? undefined : usage.get(pid)) ?? {}
 }
 
 const projectsText = (projects: readonly string[]): string =>
@@ -203,7 +221,7 @@ const resultsText = ({ tool, count, p50, p99, cut }: ToolResultSizes): string =>
 
 /** Returns the detail view of a server: everything that is known about it, in full. */
 function detailsOf(
-  { name, instances }: { readonly name: string; readonly instances: readonly ServerStatus[] },
+  { name, instances }: { readonly name: string; readonly instances: readonly MeasuredServer[] },
   live: Status,
 ): readonly string[] {
   if (instances.length === 0)
@@ -222,6 +240,8 @@ function detailsOf(
       ["project", projectsText(one.projects ?? [])],
       ["type", one.type],
       ["process", count(one.pid)],
+      ["memory", one.memory === undefined ? "" : `${memoryText(one.memory)}, with the processes that it has started`],
+      ["processor", one.cpu === undefined ? "" : `${(one.cpu / 1000).toFixed(1)} s since its start`],
       ["MCP", mcp],
       ["tools", toolCount(one)],
       ["prompts", count(one.prompts)],

@@ -3,6 +3,7 @@ import type { CommandDef } from "citty"
 import { systemClock } from "../lib/clock.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { ago, print, table } from "../lib/output.ts"
+import { memoryText, usageOf } from "../lib/process-usage.ts"
 import { shortPath } from "../lib/text.ts"
 import { callControl } from "../serve/control-socket.ts"
 import {
@@ -20,20 +21,23 @@ export const ps: CommandDef = {
   args: { json: { type: "boolean", description: "Print JSON" } },
   async run({ args }) {
     const folder = runningFolder(homeDirectory(), process.env.APPDATA, process.platform)
-    const found = (await Promise.all(listRunning(folder).map((one) => examine(folder, one)))).flat()
+    const examined = (await Promise.all(listRunning(folder).map((one) => examine(folder, one)))).flat()
+    const usage = usageOf(examined.map(({ pid }) => pid))
+    const found = examined.map((one) => ({ ...one, ...usage.get(one.pid) }))
     const [now, home] = [systemClock.now(), homeDirectory()]
     print(args.json === true, { running: found }, () =>
       found.length === 0
         ? "no svc is running; `svc serve --background` starts one"
         : table(
-            ["pid", "configuration", { title: "address", fit: "whole" }, "up", "ready", "started by"],
-            found.map(({ pid, file, address, startedAt, servers, startedBy }) => [
+            ["pid", "configuration", { title: "address", fit: "whole" }, "up", "ready", "memory", "started by"],
+            found.map(({ pid, file, address, startedAt, servers, startedBy, memory }) => [
               String(pid),
               // The demo uses the control socket of a configuration, but does not read the configuration.
               startedBy === "demo" ? "none" : shortPath(file, home),
               address ?? "does not answer",
               ago(now - Date.parse(startedAt)),
               servers === undefined ? "" : `${servers.ready} of ${servers.total}`,
+              memory === undefined ? "" : memoryText(memory),
               STARTER_TEXTS[startedBy],
             ]),
           ),

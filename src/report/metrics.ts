@@ -4,7 +4,8 @@
  */
 
 import type { Snapshot } from "../agent/snapshot.ts"
-import { STATUS_BY_STATE } from "../backend/supervision.ts"
+import { isDozing, STATUS_BY_STATE } from "../backend/supervision.ts"
+import type { ProcessUsage } from "../lib/process-usage.ts"
 import type { ReportedSizes } from "./status.ts"
 
 const OUTCOMES = ["ok", "tool_error", "error", "rate_limited"] as const
@@ -70,6 +71,8 @@ export type Gauges = {
   readonly uptimeSeconds: number
   readonly version: string
   readonly results: ReportedSizes
+  /** What processes use, by their ids: that of svc, and those of servers with their descendants; empty where the system does not tell. */
+  readonly usage: ReadonlyMap<number, ProcessUsage>
 }
 
 /** Writes all metrics in the text exposition format, version 0.0.4. */
@@ -145,6 +148,27 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
       ),
     ),
   )
+  const used = snapshot.backends.flatMap(({ spec, state }) => {
+    const usage = state.kind === "connected" && state.pid !== undefined ? gauges.usage.get(state.pid) : undefined
+    return usage === undefined ? [] : [{ server: quote(spec.id), ...usage }]
+  })
+  if (gauges.usage.size > 0) {
+    family(
+      "svc_server_memory_bytes",
+      "gauge",
+      "Resident memory of the process of each server, with the processes that it has started.",
+      used.map(({ server, memory }) => `svc_server_memory_bytes{server=${server}} ${memory}`),
+    )
+    family(
+      "svc_server_cpu_seconds_total",
+      "counter",
+      "Processor time of the process of each server, with the processes that it has started.",
+      used.map(({ server, cpu }) => `svc_server_cpu_seconds_total{server=${server}} ${cpu / 1000}`),
+    )
+  }
+  family("svc_servers_asleep", "gauge", "Servers that have no process until a call needs it.", [
+    `svc_servers_asleep ${snapshot.backends.filter(({ state }) => isDozing(state)).length}`,
+  ])
   family(
     "svc_configuration_issues",
     "gauge",

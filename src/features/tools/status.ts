@@ -23,6 +23,15 @@ export const instanceSchema = z.object({
     .boolean()
     .describe("Whether the server is connected and answers pings, and no request has failed in transport recently"),
   pid: z.number().optional(),
+  asleep: z.literal(true).optional().describe("It has no process until a call needs it"),
+  memory: z
+    .number()
+    .optional()
+    .describe("Bytes of resident memory of its processes; only from commands, where the system tells"),
+  cpu: z
+    .number()
+    .optional()
+    .describe("Milliseconds of processor time of its processes; only from commands, where the system tells"),
   since: z.string().optional().describe("When the server connected, or began to start"),
   attempt: z.number().optional().describe("Consecutive failed attempts"),
   nextRetryAt: z.string().optional(),
