@@ -92,7 +92,7 @@ export const status: CommandDef = {
         )
         const hasUsage = usage.size > 0
         const shown = rows.map((row) => (hasUsage ? row : row.filter((_cell, at) => at !== MEMORY_COLUMN)))
-        const memory = hasUsage ? ["memory"] : []
+        const memory = hasUsage ? [{ title: "memory", fit: "whole" } as const] : []
         parts.push(table(["name", "state", "since", "tools", ...memory, { title: "note", fit: "wrap" }], shown))
       }
       for (const { name, effective } of servers)
@@ -156,7 +156,7 @@ const runningOf = (status: Status | undefined) => (status === undefined ? new Ma
 /** Returns the row of a configured server without a process or connection, with the reason if svc cannot run it. */
 function rowWithoutInstance(name: string, live: Status): Cell[] {
   const state = idleStateOf(name, live)
-  return [name, stateCell(state), "", "", reasonOf(name, live)]
+  return [name, stateCell(state), "", "", "", reasonOf(name, live)]
 }
 
 const reasonOf = (name: string, { invalid, unowned }: Status): string => invalid[name] ?? unowned?.[name] ?? ""
@@ -165,10 +165,10 @@ const reasonOf = (name: string, { invalid, unowned }: Status): string => invalid
 const toolCount = ({ tools, hiddenTools }: { tools?: number | undefined; hiddenTools?: number | undefined }): string =>
   tools === undefined ? "" : `${tools}${hiddenNote(hiddenTools)}`
 
-/** Returns the row of a process or connection. */
 /** A server with what its process tree uses: memory in bytes, processor time in milliseconds. */
 type MeasuredServer = ServerStatus & Partial<ProcessUsage>
 
+/** Returns the row of a process or connection. */
 function rowOf(one: MeasuredServer): Cell[] {
   const signIn = one.authorizationUrl === undefined ? [] : [`run \`svc auth login ${one.name}\``]
   return [

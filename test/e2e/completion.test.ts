@@ -30,7 +30,7 @@ const SHELLS = [
 
 /** What is typed, and what the line holds after Tab. */
 const LINES = [
-  ["svc mcp sta", "svc mcp status "],
+  ["svc mcp stat", "svc mcp status "],
   ["svc mcp status al", "svc mcp status alpha "],
   ["svc mcp status bet", "svc mcp status beta\\ two "],
   ["svc preset show w", "svc preset show work "],

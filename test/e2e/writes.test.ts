@@ -89,12 +89,12 @@ test("a command reports the state of the server, also under --json [cli:writes:o
   await using instance = await startSvc({ config: {} })
   const svc = commandsOf(instance)
   expect(await svc("mcp", "add", "bad", "--", "/no/such/program")).toMatchObject({
-    code: 0,
+    code: 69,
     stdout: expect.stringMatching(/^added bad; it does not start: no program at \/no\/such\/program/),
   })
   const invalid = await svc("mcp", "add", "unset", "--env", "A=$NOWHERE", "--", "x")
   const remedy = `add NOWHERE=… to ${join(instance.folder, ".env")}`
-  expect([invalid.code, invalid.stderr]).toEqual([0, `note: env.A refers to the variable NOWHERE\n${remedy}\n`])
+  expect([invalid.code, invalid.stderr]).toEqual([69, `note: env.A refers to the variable NOWHERE\n${remedy}\n`])
   expect(invalid.stdout).toStartWith("added unset; unset is not loaded: env.A refers to NOWHERE")
   expect(
     JSON.parse((await svc("mcp", "add", "sleepy", "--timeout", "0.1s", "--json", "--", "sleep", "60")).stdout),

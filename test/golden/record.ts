@@ -112,6 +112,7 @@ function tidyScreen(text: string, home: string, port: string, columns: number): 
       })
       .replace(/(process\s+)\d+/g, "$14242")
       .replace(/\b\d s\b/g, "2 s")
+      .replace(/\b\d\d MB\b/g, "43 MB")
       .replace(/(?<!\d)\d\d:\d\d:\d\d/g, "09:41:00")
       .replace(/\(svc [\d.]+/g, "(svc 1.0.0")
       .trimEnd()
