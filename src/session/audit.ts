@@ -94,6 +94,8 @@ class CallEntry implements AuditedCall, CallOrigin {
   private readonly request: Request
   private readonly address: string | undefined
   private target: CallTarget = UNKNOWN_TARGET
+  /** The name in the client's view, if presets give one. */
+  private calledAs: unknown
   private outcome: Answer["outcome"] | "denied" = "ok"
   private micros = 0
   private sent = 0
@@ -119,6 +121,7 @@ class CallEntry implements AuditedCall, CallOrigin {
     const { call, deps, started } = this
     if (call === undefined) return
     this.target = targetOf(call)
+    this.calledAs = nameInView(call, this.target)
     this.call = undefined
     this.outcome = this.target.isDenied === true ? "denied" : answer.outcome
     this.micros = microsSince(started, deps)
@@ -132,11 +135,12 @@ class CallEntry implements AuditedCall, CallOrigin {
     const { method, params, id } = request
     const who = texts.who(this)
     const what = texts.what(method, this.target)
+    const calledAs = member("calledAs", texts.shortQuoted(this.calledAs))
     const idText = typeof id === "string" ? texts.shortQuoted(id) : JSON.stringify(id)
     const args = deps.withArguments ? params?.arguments : undefined
     const rest = args === undefined ? "" : `,"arguments":${json(maskArguments(args, texts.mask))}`
     const from = member("address", texts.shortQuoted(this.address))
-    return `{"time":"${deps.timeText(this.time)}"${who}${from}${what},"outcome":"${outcome}","ms":${deps.millis(this.micros)},"sent":${sent}${member("received", sizeOf(params ?? {}))}${member("id", idText)}${rest}}`
+    return `{"time":"${deps.timeText(this.time)}"${who}${from}${what}${calledAs},"outcome":"${outcome}","ms":${deps.millis(this.micros)},"sent":${sent}${member("received", sizeOf(params ?? {}))}${member("id", idText)}${rest}}`
   }
 }
 
@@ -284,6 +288,12 @@ function targetOf(call: ClientCall): CallTarget {
   if (destination.kind === "server") return destination.route
   if (destination.kind === "own") return { id: method === "tools/call" ? "svc" : undefined, name }
   return deniedTarget(call, name, viewFor(call)) ?? { id: undefined, name }
+}
+
+/** Returns the name of a server's tool in the view of its client; undefined if presets give it none of its own. */
+function nameInView({ client: { scope }, request }: ClientCall, { id, name }: CallTarget): unknown {
+  const isNamed = scope.kind === "aggregate" && scope.shape?.naming !== undefined && request.method === "tools/call"
+  return isNamed && id !== undefined && request.params?.name !== name ? request.params?.name : undefined
 }
 
 /**

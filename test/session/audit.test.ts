@@ -3,7 +3,7 @@ import type { Answer } from "../../src/call/answer.ts"
 import type { Client } from "../../src/call/client.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import { shortened } from "../../src/catalog/name.ts"
-import { narrow } from "../../src/catalog/scope.ts"
+import { createScope, narrow } from "../../src/catalog/scope.ts"
 import { managementTools } from "../../src/features/tools/client-tools.ts"
 import { parseExact } from "../../src/lib/json.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
@@ -141,3 +141,22 @@ test("after the secrets change, texts are masked again", () => {
   ask()
   expect(lines.map((line) => line.split("hunter2-hunter2").length - 1)).toEqual([2, 0])
 })
+
+test("a tool that a preset renames has both names in its line, and any other only its own [views:names]", () => {
+  const { lines, call } = logged()
+  const preset = { ...NO_RULES, names: { "s/x": "short" } }
+  const presets = new Map([["v", preset]])
+  const scope = createScope(
+    () => QUERIES,
+    () => presets,
+  )
+  call({ params: { name: "short" } }, { scope })
+  call({ params: { name: "s_svc_x" } })
+  const [renamed, usual] = lines.map((line) => JSON.parse(line))
+  expect(renamed).toMatchObject({ server: "s", tool: "x", calledAs: "short" })
+  expect(usual).toMatchObject({ server: "s", tool: "x" })
+  expect(usual.calledAs).toBeUndefined()
+})
+
+const QUERIES = [{ preset: "v" }]
+const NO_RULES = { filter: { kind: "and", of: [] }, text: "", description: undefined, resultBudget: undefined } as const
