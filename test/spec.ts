@@ -573,6 +573,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a setting that vanishes without a word makes a server that works elsewhere fail here",
   },
+  "import:foreign-references": {
+    says: "an imported text refers to variables only, never to a file, the keychain or a command",
+    from: "choice",
+    why: "the file of a repository must not make svc read what belongs to the person",
+  },
   "import:project-paths": {
     says: "relative paths of a project's server are those of its folder",
     from: "choice",

@@ -67,7 +67,8 @@ export const importServers: CommandDef = {
     const found = files.flatMap((from) =>
       serversIn(from.file, args.from === undefined).map((one): Found => {
         const folder = one.project ?? from.folder
-        const { server, isTemplate, note } = placed(one.server, folder, existsSync)
+        const { server: written, isTemplate, note } = placed(one.server, folder, existsSync)
+        const server = from.off?.includes(one.name) ? { ...written, disabled: true } : written
         return { ...one, server, isTemplate, notes: note === undefined ? one.notes : [...one.notes, note], from }
       }),
     )
@@ -123,8 +124,14 @@ export const importServers: CommandDef = {
 
 // ---
 
-/** The origin of servers. `client`: undefined if the file is not of a known client. `folder`: the project of a project's file. */
-type From = ClientFile & { readonly client: ClientName | undefined; readonly folder?: string }
+/** The origin of servers. `client`: undefined if the file is not of a known client. */
+type From = ClientFile & {
+  readonly client: ClientName | undefined
+  /** The project of a project's file. */
+  readonly folder?: string
+  /** The servers of the file that the client keeps switched off elsewhere. */
+  readonly off?: readonly string[]
+}
 type Found = ForeignServer & { readonly from: From; readonly isTemplate: boolean }
 /** What the import does with a found server. `same`: svc already has it. */
 type Outcome = { readonly kind: "added" } | { readonly kind: "same" | "skipped"; readonly why: string }
@@ -293,7 +300,7 @@ function sources(from: unknown, withProject: boolean): readonly From[] {
       }),
     ),
   )
-  const all = [...known, ...known.flatMap(projectFiles), ...known.flatMap(otherFiles)]
+  const all = [...known.flatMap(projectFiles), ...known, ...known.flatMap(otherFiles)]
   const application = CLIENTS.find((one) => one === from)
   if (typeof from === "string" && application === undefined) {
     const file = resolve(from)
@@ -329,15 +336,26 @@ function otherFiles(own: From): readonly From[] {
   ).filter(({ file }) => file !== own.file)
 }
 
+/** The lists in which Claude Code keeps the servers that are off in a project. */
+const DISABLED = ["disabledMcpServers", "disabledMcpjsonServers"] as const
+const textsOf = (value: unknown): readonly string[] =>
+  Array.isArray(value) ? value.filter((one) => typeof one === "string") : []
+
 /** Returns the `.mcp.json` files of the projects in the user's file of Claude Code: it stores its scope `project` there. */
 function projectFiles(own: From): readonly From[] {
   if (own.client !== "claude-code" || own.scope !== "user") return []
   try {
     const { projects } = readClientDocument(decodeText(readRegularFile(own.file)), own.file)
-    return Object.keys(isObject(projects) ? projects : {})
-      .filter(isAbsolute)
+    return Object.entries(isObject(projects) ? projects : {})
+      .filter(([folder]) => isAbsolute(folder))
       .slice(0, MAX_PROJECTS)
-      .map((folder) => ({ file: join(folder, ".mcp.json"), scope: "project", client: own.client, folder }))
+      .map(([folder, settings]) => ({
+        file: join(folder, ".mcp.json"),
+        scope: "project",
+        client: own.client,
+        folder,
+        off: isObject(settings) ? DISABLED.flatMap((key) => textsOf(settings[key])) : [],
+      }))
   } catch {
     // A missing or malformed file is reported when its servers are read.
     return []

@@ -1,5 +1,5 @@
 /** Imports servers from the configuration of other applications. Pure: paths and texts in, entries of mcp.json out. */
-import { dirname, join, resolve } from "node:path"
+import { join } from "node:path"
 import { isDeepStrictEqual } from "node:util"
 import type { Path } from "../../config/document.ts"
 import { writtenServers } from "../../config/edit.ts"
@@ -34,6 +34,7 @@ export type ForeignServer = {
 export function readForeignServers(text: string, file: string): readonly ForeignServer[] {
   const value = readClientDocument(text, file)
   const projects = Object.entries(isObject(value.projects) ? value.projects : {})
+  const off = switchedOff(value)
   const sections: readonly Section[] = [
     ...SECTIONS.flatMap((path) => sectionsAt(value, path)),
     ...projects.map(([folder]) => ({ path: ["projects", folder, "mcpServers"], project: folder })),
@@ -43,11 +44,17 @@ export function readForeignServers(text: string, file: string): readonly Foreign
     ? sections
     : [{ path: [], project: undefined }]
   return all.flatMap(({ path, project }) =>
-    entriesOf(valueIn(value, path)).flatMap(([key, name, entry]): readonly ForeignServer[] =>
-      isObject(entry) && !BUILT_IN.includes(String(entry.type)) && (path.length > 0 || isServer(entry))
-        ? [{ ...convert(name, entry, formOf(file)), project, path: [...path, key] }]
-        : [],
-    ),
+    entriesOf(valueIn(value, path)).flatMap(([key, name, entry]): readonly ForeignServer[] => {
+      const place = { project, path: [...path, key] }
+      if (!isObject(entry)) {
+        const only = OF_SERVERS.includes(String(path.at(-1)))
+        return only ? [{ name, ...place, server: {}, notes: [], problem: "it must be an object" }] : []
+      }
+      if (BUILT_IN.includes(String(entry.type)) || (path.length === 0 && !isServer(entry))) return []
+      const found = convert(name, entry, formOf(file))
+      const server = off(name, project) ? { ...found.server, disabled: true } : found.server
+      return [{ ...found, server, ...place }]
+    }),
   )
 }
 
@@ -140,10 +147,29 @@ const SECTIONS: readonly (readonly string[])[] = [
   ["cody.mcpServers"],
   ["mcp.servers"],
   ["experimental", "modelContextProtocolServers"],
+  ["settings", "mcp"],
+  ["customizations", "vscode", "mcp"],
   ["augment.advanced", "mcpServers"],
 ]
 /** Members of a section that are sections themselves: `mcp: {servers: …}`. */
 const NESTED: readonly string[] = ["servers", "mcpServers"]
+
+/** Sections that have only servers. */
+const OF_SERVERS: readonly string[] = ["mcpServers", "mcp_servers", "context_servers"]
+
+/** Returns whether a client keeps a server switched off by its name, beside the servers: Gemini CLI does, and Claude Code. */
+function switchedOff(value: Params): (name: string, project: string | undefined) => boolean {
+  const listAt = (path: Path): readonly unknown[] | undefined => {
+    const list = valueIn(value, path)
+    return Array.isArray(list) ? list : undefined
+  }
+  const off = [...(listAt(["mcp", "excluded"]) ?? []), ...(listAt(["excludeMCPServers"]) ?? [])]
+  const on = listAt(["mcp", "allowed"]) ?? listAt(["allowMCPServers"])
+  return (name, project) =>
+    off.includes(name) ||
+    on?.includes(name) === false ||
+    (project !== undefined && listAt(["projects", project, "disabledMcpServers"])?.includes(name) === true)
+}
 
 /** Returns the sections at a path: the section itself, or those within it. */
 function sectionsAt(value: Params, path: readonly string[]): readonly Section[] {
@@ -182,16 +208,22 @@ type Form = {
   readonly dollars: "literal" | "braces" | "references"
   /** The unit of `timeout` in milliseconds, in files of clients in which it limits requests; undefined in others. */
   readonly unit: number | undefined
-  /** The folder of the file, from which it names other files. */
-  readonly folder: string
+  /** The same for headers, where they differ. */
+  readonly headers?: Form["dollars"]
 }
 
-const formOf = (file: string): Form => ({ dollars: dollarsIn(file), unit: unitIn(file), folder: dirname(file) })
+const formOf = (file: string): Form => ({
+  dollars: dollarsIn(file),
+  unit: unitIn(file),
+  ...(/[\\/]goose[\\/]config\.ya?ml$/i.test(file) ? { headers: "references" } : {}),
+})
 
 function dollarsIn(file: string): Form["dollars"] {
   if (/[\\/](?:goose[\\/]config|librechat)\.ya?ml$/i.test(file)) return "braces"
   if (/claude_desktop_config\.json$|\.(?:toml|ya?ml)$|[\\/]\.?zed[\\/]settings\.json$/i.test(file)) return "literal"
-  return /(?:\.claude|[\\/]\.mcp|[\\/](?:\.cursor|\.vscode|User)[\\/]mcp|mcp_config)\.json$/.test(file)
+  return /(?:\.claude|[\\/]\.mcp|[\\/](?:\.cursor|\.vscode|User)[\\/]mcp|mcp_config|devcontainer)\.json$|\.code-workspace$/.test(
+    file,
+  )
     ? "braces"
     : "references"
 }
@@ -207,6 +239,11 @@ const keptKeys = lazy(() => Object.keys(serverSchema().shape).filter((key) => ke
 const FOREIGN_TYPES: ReadonlyMap<string, string> = new Map([
   ["local", "stdio"],
   ["remote", "http"],
+])
+/** Names of transports in a text `transport`, as svc writes them. */
+const TRANSPORTS: ReadonlyMap<string, string> = new Map([
+  ...["stdio", "http", "sse"].map((one) => [one, one] as const),
+  ...["streamable-http", "streamable_http", "streamableHttp"].map((one) => [one, "http"] as const),
 ])
 /** Keys that are renamed, or have no meaning for svc and can be dropped without a note. */
 const FOREIGN: readonly string[] = [
@@ -231,19 +268,31 @@ function convert(name: string, entry: Params, form: Form): Omit<ForeignServer, "
     if (key === "oauth") Object.assign(server, oauthOf(value, form, notes))
     else if (ALLOW_LISTS.includes(key)) notes.push(...allowNote(name, key, value))
     else if (keptKeys().includes(key))
-      server[key] = SUBSTITUTED_KEYS.includes(key) ? translate(withoutNull(key, value, notes), form, notes) : value
+      server[key] = SUBSTITUTED_KEYS.includes(key)
+        ? translate(withoutNull(key, value, notes), formIn(key, form), notes)
+        : value
     else if (key === "timeout" && form.unit !== undefined && typeof value === "number")
       server.requestTimeout = value * form.unit
     else if (!FOREIGN.includes(key) && !IGNORED_KEYS.includes(key) && !isEmpty(value) && !(key in nested))
       notes.push(`${key} is not imported`)
   }
-  const headers = { ...map(flat.http_headers, (text) => translate(text, form, notes)), ...references(flat) }
+  if (typeof flat.transport === "string" && server.type === undefined) {
+    const type = TRANSPORTS.get(flat.transport)
+    if (type === undefined) notes.push(`svc does not know the transport ${flat.transport}`)
+    else server.type = type
+  }
+  const headers = { ...map(flat.http_headers, (text) => translate(text, form, notes)), ...references(flat, notes) }
   if (Object.keys(headers).length > 0)
     server.headers = { ...(isObject(server.headers) ? server.headers : {}), ...headers }
   const variables = [flat.env_vars, flat.env_keys].flatMap((names) => (Array.isArray(names) ? names : []))
   if (variables.length > 0)
     server.env = {
-      ...Object.fromEntries(variables.map(variableName).map((variable) => [variable, `\${${variable}}`])),
+      ...Object.fromEntries(
+        variables.map(variableName).flatMap((variable) => {
+          const reference = referenceTo(variable, notes)
+          return reference === undefined ? [] : [[String(variable), reference]]
+        }),
+      ),
       ...(isObject(server.env) ? server.env : {}),
     }
   const ownName = name.replaceAll(SEPARATOR, "-")
@@ -251,7 +300,17 @@ function convert(name: string, entry: Params, form: Form): Omit<ForeignServer, "
 }
 
 /** Returns the name of a variable that a client lists, as a text or as an object with a name. */
-const variableName = (variable: unknown): string => String(isObject(variable) ? variable.name : variable)
+const variableName = (variable: unknown): unknown => (isObject(variable) ? variable.name : variable)
+
+/**
+ * Returns the reference to a variable that another program names. Only the name of a variable becomes one: any other text
+ * could make svc read a file, the keychain or the output of a command.
+ */
+function referenceTo(name: unknown, notes: string[]): string | undefined {
+  if (typeof name === "string" && VARIABLE.test(name)) return `\${${name}}`
+  notes.push(`${JSON.stringify(name)} is not the name of a variable`)
+  return undefined
+}
 
 /** Removes an empty command beside an address, and the reverse. */
 function withoutBlank(source: Params): Params {
@@ -272,12 +331,13 @@ function withoutNull(key: string, value: unknown, notes: string[]): unknown {
 }
 
 /** Returns the note about a list of the only tools that a client offers; none if it has all. */
-const allowNote = (name: string, key: string, value: unknown): readonly string[] =>
-  !Array.isArray(value) || value.length === 0 || value.includes("*")
-    ? []
-    : [
-        `${key} is not imported; \`svc preset create NAME --allow "${value.map((tool) => `${name}/${String(tool)}`).join(",")}"\` limits the tools`,
-      ]
+function allowNote(name: string, key: string, value: unknown): readonly string[] {
+  if (!Array.isArray(value)) return isEmpty(value) ? [] : [`${key} is not imported`]
+  if (value.includes("*") || (value.length === 0 && key === "available_tools")) return []
+  if (value.length === 0) return [`${key} allows no tool; svc offers them all until \`svc mcp disable ${name}\``]
+  const globs = value.map((tool) => `${name}/${String(tool)}`).join(",")
+  return [`${key} is not imported; \`svc preset create NAME --allow "${globs}"\` limits the tools`]
+}
 
 /** Returns the settings for OAuth under svc's names. */
 function oauthOf(value: unknown, form: Form, notes: string[]): Params {
@@ -307,6 +367,10 @@ function wordsOf(command: unknown): Params {
 /** Names of the switch that turns a server off when it is false. */
 const SWITCHES = ["enabled", "isActive", "active", "isEnabled"] as const
 
+/** Whether a value is true or false, as such or as a text. */
+const isWord = (value: unknown, word: "true" | "false"): boolean =>
+  (typeof value === "boolean" || typeof value === "string") && String(value).trim().toLowerCase() === word
+
 /** Returns settings under svc's names and in its units. */
 function renamed(entry: Params): Params {
   const milliseconds = (seconds: unknown) => (typeof seconds === "number" ? seconds * 1000 : undefined)
@@ -315,7 +379,7 @@ function renamed(entry: Params): Params {
     ...(entry.cmd === undefined ? {} : { command: entry.cmd }),
     ...(entry.environment === undefined && entry.envs === undefined ? {} : { env: entry.environment ?? entry.envs }),
     ...(FOREIGN_TYPES.has(String(entry.type)) ? { type: FOREIGN_TYPES.get(String(entry.type)) } : {}),
-    disabled: SWITCHES.some((key) => entry[key] === false) ? true : entry.disabled,
+    disabled: SWITCHES.some((key) => isWord(entry[key], "false")) || isWord(entry.disabled, "true") || entry.disabled,
     disabledTools: entry.disabledTools ?? entry.disabled_tools ?? entry.excludeTools,
     connectionTimeout: entry.connectionTimeout ?? milliseconds(entry.startup_timeout_sec),
     requestTimeout: entry.requestTimeout ?? milliseconds(entry.tool_timeout_sec),
@@ -323,12 +387,15 @@ function renamed(entry: Params): Params {
 }
 
 /** Returns the headers that an entry takes from variables, as references. */
-const references = (entry: Params): Params => ({
-  ...map(entry.env_http_headers, (variable) => `\${${variable}}`),
-  ...(typeof entry.bearer_token_env_var === "string"
-    ? { Authorization: `Bearer \${${entry.bearer_token_env_var}}` }
-    : {}),
-})
+function references(entry: Params, notes: string[]): Params {
+  const named = Object.entries(map(entry.env_http_headers, (variable) => referenceTo(variable, notes)))
+  const token = entry.bearer_token_env_var
+  const bearer = token === undefined || token === null || token === "" ? undefined : referenceTo(token, notes)
+  return {
+    ...Object.fromEntries(named.filter(([, reference]) => reference !== undefined)),
+    ...(bearer === undefined ? {} : { Authorization: `Bearer ${bearer}` }),
+  }
+}
 
 const map = (value: unknown, to: (item: unknown) => unknown): Params =>
   Object.fromEntries(Object.entries(isObject(value) ? value : {}).map(([key, item]) => [key, to(item)]))
@@ -353,21 +420,23 @@ function translate(value: unknown, form: Form, notes: string[]): unknown {
   if (typeof value !== "string") return value
   const foreign = value.match(FOREIGN_REFERENCE) ?? []
   const pieces = value.split(FOREIGN_REFERENCE)
-  return pieces.map((piece, at) => translated(piece, form, notes) + referenceTo(foreign[at], form)).join("")
+  for (const [file] of value.matchAll(FILE_REFERENCE))
+    notes.push(`svc reads no file for an imported server: if it should read ${file}, write \${file:PATH} in its place`)
+  const named = (text: string | undefined) =>
+    text === undefined ? "" : `\${${text.slice(text.search(/[:.]/) + 1).replace(/[} ]/g, "")}}`
+  return pieces.map((piece, at) => translated(piece, form, notes) + named(foreign[at])).join("")
 }
 
-/** References in the words of other programs: `{env:X}` and `{file:x}` of OpenCode, `${{ secrets.X }}` of Continue. */
-const FOREIGN_REFERENCE = /(?<!\$)\{(?:env|file):[^{}\s]{1,1000}\}|\$\{\{ {0,4}(?:secrets|inputs)\.\w{1,200} {0,4}\}\}/g
+/** References to variables in the words of other programs: `{env:X}` of OpenCode and `${{ secrets.X }}` of Continue. */
+const FOREIGN_REFERENCE =
+  /(?<!\$)\{env:[A-Za-z_]\w{0,200}\}|\$\{\{ {0,4}(?:secrets|inputs)\.[A-Za-z_]\w{0,200} {0,4}\}\}/g
+/** `{file:x}` of OpenCode. */
+const FILE_REFERENCE = /(?<!\$)\{file:[^{}\s]{1,1000}\}/g
+const VARIABLE = /^[A-Za-z_]\w{0,200}$/
 
-/** Returns svc's reference for one of another program. A file is named from the folder of the document. */
-function referenceTo(foreign: string | undefined, { folder }: Form): string {
-  if (foreign === undefined) return ""
-  const secret = /\.(\w+) *\}\}$/.exec(foreign)?.[1]
-  if (secret !== undefined) return `\${${secret}}`
-  const name = foreign.slice(foreign.indexOf(":") + 1, -1)
-  if (foreign.startsWith("{env:")) return `\${${name}}`
-  return `\${file:${/^~[\\/]/.test(name) ? name : resolve(folder, name)}}`
-}
+/** Returns how a key is read: goose knows `$NAME` only in headers. */
+const formIn = (key: string, form: Form): Form =>
+  key === "headers" && form.headers !== undefined ? { ...form, dollars: form.headers } : form
 
 /** Returns text between such references. A text of another program never reads files, the keychain or the output of commands. */
 function translated(text: string, { dollars }: Form, notes: string[]): string {
@@ -385,4 +454,5 @@ const OUTSIDE = /(?<!\$)((?:\$\$)*)\$\{(?=(?:keychain|file|cmd):)/g
 const WORKSPACE = /\$\{workspaceFolder(?::[^{}]{0,200})?\}/
 const ALL_WORKSPACES = /\$\{workspaceFolder(?::[^{}]{0,200})?\}/g
 /** Variables of editors, and placeholders for the user of a server, that svc cannot fill in. */
-const UNKNOWN = /\$\{(?:userHome|command|config|pathSeparator|\/)[^{}]{0,200}\}|\{\{[A-Z][A-Z0-9_]{2,64}\}\}/
+const UNKNOWN =
+  /\$\{(?:userHome|command|config|pathSeparator|workspaceFolderBasename|\/)[^{}]{0,200}\}|(?<!\$)\{env:[^{}]{0,200}\}|\{\{[A-Z][A-Z0-9_]{2,64}\}\}/

@@ -2,7 +2,10 @@
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import fc from "fast-check"
+import { referencesIn } from "../../../src/config/substitution.ts"
 import { placed, readForeignServers } from "../../../src/features/connect/import.ts"
+import { mapStrings } from "../../../src/lib/json.ts"
 import type { Params } from "../../../src/wire/message.ts"
 
 type Row = {
@@ -128,8 +131,12 @@ const ROWS: readonly Row[] = [
     file: "/h/.config/opencode/opencode.json",
     text: { mcp: { a: { type: "local", command: ["x"], environment: { K: "{file:./key}", L: "{file:~/key}" } } } },
     servers: {
-      a: { type: "stdio", command: "x", args: [], env: { K: "${file:/h/.config/opencode/key}", L: "${file:~/key}" } },
+      a: { type: "stdio", command: "x", args: [], env: { K: "{file:./key}", L: "{file:~/key}" } },
     },
+    notes: [
+      "svc reads no file for an imported server: if it should read {file:./key}, write ${file:PATH} in its place",
+      "svc reads no file for an imported server: if it should read {file:~/key}, write ${file:PATH} in its place",
+    ],
   },
   {
     notation: "`${{ secrets.NAME }}`",
@@ -163,17 +170,69 @@ const ROWS: readonly Row[] = [
         b: { ...x, active: false },
         c: { ...x, enabled: false },
         d: { ...x, isActive: true },
+        e: { ...x, enabled: "false" },
       },
     },
-    servers: { a: { ...x, disabled: true }, b: { ...x, disabled: true }, c: { ...x, disabled: true }, d: x },
+    servers: {
+      a: { ...x, disabled: true },
+      b: { ...x, disabled: true },
+      c: { ...x, disabled: true },
+      d: x,
+      e: { ...x, disabled: true },
+    },
+  },
+  {
+    notation: "`mcp: {allowed, excluded}`",
+    clients: "Gemini CLI",
+    file: "/h/.gemini/settings.json",
+    text: { mcpServers: { a: x, b: x, c: x }, mcp: { allowed: ["a", "b"], excluded: ["b"] } },
+    servers: { a: x, b: { ...x, disabled: true }, c: { ...x, disabled: true } },
+  },
+  {
+    notation: "`projects: {FOLDER: {disabledMcpServers}}`",
+    clients: "Claude Code",
+    file: "/h/.claude.json",
+    text: { projects: { "/p": { mcpServers: { a: x, b: x }, disabledMcpServers: ["b"] } } },
+    servers: { a: x, b: { ...x, disabled: true } },
+  },
+  {
+    notation: "`transport: sse` beside a `url`",
+    clients: "guides",
+    file: "/h/x.json",
+    text: {
+      mcpServers: {
+        a: { url: "https://a.example/sse", transport: "sse" },
+        b: { url: "https://b.example/mcp", transport: "ws" },
+      },
+    },
+    servers: { a: { type: "sse", url: "https://a.example/sse" }, b: { url: "https://b.example/mcp" } },
+    notes: ["svc does not know the transport ws"],
+  },
+  {
+    notation: "`settings: {mcp: {servers}}`, `customizations: {vscode: {mcp: {servers}}}`",
+    clients: "VS Code workspaces and dev containers",
+    file: "/p/x.code-workspace",
+    text: { settings: { mcp: { servers: { a: x } } }, customizations: { vscode: { mcp: { servers: { b: x } } } } },
+    servers: { a: x, b: x },
   },
   {
     notation: "`tools`, `available_tools`, `enabled_tools`, `includeTools`",
     clients: "Copilot CLI, goose, Codex, Gemini CLI",
     file: "/h/x.json",
-    text: { mcpServers: { a: { ...x, includeTools: ["r", "w"] }, b: { ...x, tools: ["*"] } } },
-    servers: { a: x, b: x },
-    notes: ['includeTools is not imported; `svc preset create NAME --allow "a/r,a/w"` limits the tools'],
+    text: {
+      mcpServers: {
+        a: { ...x, includeTools: ["r", "w"] },
+        b: { ...x, tools: ["*"] },
+        c: { ...x, enabled_tools: [] },
+        d: { ...x, tools: { t: { approval_mode: "approve" } } },
+      },
+    },
+    servers: { a: x, b: x, c: x, d: x },
+    notes: [
+      'includeTools is not imported; `svc preset create NAME --allow "a/r,a/w"` limits the tools',
+      "enabled_tools allows no tool; svc offers them all until `svc mcp disable c`",
+      "tools is not imported",
+    ],
   },
   {
     notation: "`oauth: {scope, redirectUri, callbackPort}`",
@@ -225,10 +284,75 @@ describe("notations of clients", () => {
     expect(found.flatMap(({ problem }) => problem ?? [])).toEqual([])
   })
 
-  test("each is in the documentation", () => {
+  test("the documentation has each, and no other", () => {
     const page = readFileSync(join(import.meta.dir, "..", "..", "..", "docs", "clients.md"), "utf8")
-    const missing = ROWS.filter(({ notation, clients }) => !page.includes(`| ${notation} | ${clients} |`))
-    expect(missing.map(({ notation, clients }) => `| ${notation} | ${clients} |`)).toEqual([])
+    const [, table = ""] = page.split("| notation | written by | becomes |\n|---|---|---|\n")
+    const [lines = ""] = table.split("\n\n")
+    const written = lines.split("\n").map((line) => line.split(" | ").slice(0, 2).join(" | "))
+    expect(written.toSorted()).toEqual(ROWS.map(({ notation, clients }) => `| ${notation} | ${clients}`).toSorted())
+  })
+
+  // svc itself would read a file, ask the keychain or run a command for such a reference.
+  test("no text of another program becomes a reference to more than a variable [import:foreign-references]", () => {
+    const piece = fc.constantFrom(
+      ...[
+        "$",
+        "$$",
+        "${",
+        "}",
+        "{",
+        "{env:",
+        "{file:",
+        "${{ secrets.",
+        " }}",
+        "file:",
+        "cmd:",
+        "keychain:",
+        "command:",
+      ],
+      ...[
+        "{env:cmd:id}",
+        "{file:/etc/passwd}",
+        "{env:file:~/.ssh/id}",
+        "${cmd:id}",
+        "${A:-",
+        "A",
+        "/k",
+        " ",
+        "${input:x}",
+      ],
+    )
+    const text = fc.array(piece, { maxLength: 8 }).map((pieces) => pieces.join(""))
+    const server = fc.record(
+      {
+        command: text,
+        cmd: text,
+        args: fc.array(text, { maxLength: 2 }),
+        cwd: text,
+        env: fc.dictionary(text, text, { maxKeys: 2 }),
+        envs: fc.dictionary(text, text, { maxKeys: 2 }),
+        env_keys: fc.array(text, { maxLength: 2 }),
+        env_vars: fc.array(fc.oneof(text, fc.record({ name: text })), { maxLength: 2 }),
+        url: text,
+        headers: fc.dictionary(text, text, { maxKeys: 2 }),
+        http_headers: fc.dictionary(text, text, { maxKeys: 2 }),
+        env_http_headers: fc.dictionary(text, text, { maxKeys: 2 }),
+        bearer_token_env_var: text,
+        oauth: fc.record({ clientId: text, clientSecret: text, scope: text }),
+      },
+      { requiredKeys: [] },
+    )
+    const files = fc.constantFrom("/p/.mcp.json", "/h/.config/goose/config.yaml", "/h/.codex/config.json", "/h/x.json")
+    fc.assert(
+      fc.property(server, files, (entry, file) => {
+        for (const one of readForeignServers(JSON.stringify({ mcpServers: { a: entry } }), file))
+          mapStrings(one.server, (value) => {
+            expect(referencesIn(value).filter((name) => /^(?:file|cmd|keychain):/.test(name))).toEqual([])
+            return value
+          })
+      }),
+      { numRuns: 3000 },
+    )
   })
 
   test.each([
