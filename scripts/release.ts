@@ -13,7 +13,7 @@ import { parseArgs } from "node:util"
 import manifest from "../package.json" with { type: "json" }
 import { verifyMinisign } from "../src/lib/minisign.ts"
 import { type PackedFile, textFile } from "./release/archive.ts"
-import { changelogOf } from "./release/changelog.ts"
+import { changesOf } from "./release/changelog.ts"
 import { componentsOf, noticesOf } from "./release/components.ts"
 import { containerFiles } from "./release/container.ts"
 import { deb, debName } from "./release/deb.ts"
@@ -114,10 +114,7 @@ async function writeAll(facts: Facts, out: string): Promise<void> {
   for (const file of ["install.sh", "install.ps1"])
     write(file, stampInstaller(readFileSync(join(root, file), "utf8"), facts.latest), 0o755)
   write("svc.cdx.json", sbomOf(facts, components, Object.keys(manifest.dependencies), Bun.version))
-  const tags = git("tag", "--list", "v*", "--merged", "HEAD", "--sort=-version:refname").split("\n")
-  const last = tags.find((tag) => tag !== "" && tag !== `v${facts.version}`)
-  const range = last === undefined ? "HEAD" : `${last}..HEAD`
-  write("CHANGES.md", changelogOf(facts.version, facts.date, git("log", "--format=%s", range).split("\n")))
+  write("CHANGES.md", changesOf(readFileSync(join(root, "CHANGELOG.md"), "utf8"), facts.version, facts.date))
 }
 
 /** Writes SHA256SUMS over all files, and its signature. The trusted comment names the version: an old release is no new one. */

@@ -1,19 +1,13 @@
-/** Makes the list of changes from the subjects of commits, `folders: what changed`. */
+/** Takes the notes of a release from CHANGELOG.md. */
 
-/** Folders with changes that no user sees. */
-const INTERNAL = new Set(["test", "docs", "ci", "release", "build"])
-
-/** Returns the changes of a version in Markdown, sorted by folder. */
-export function changelogOf(version: string, date: Date, subjects: readonly string[]): string {
-  const changes = new Map<string, string[]>()
-  for (const subject of subjects) {
-    const [, folders = "", change = ""] = /^([\w, /.-]+): (.*)$/.exec(subject) ?? ["", "other", subject]
-    if (folders.split(", ").every((folder) => INTERNAL.has(folder))) continue
-    const [first = ""] = folders.split(", ")
-    changes.set(first, [...(changes.get(first) ?? []), change])
-  }
-  const sections = [...changes]
-    .sort(([one], [other]) => (one < other ? -1 : 1))
-    .map(([folder, lines]) => `### ${folder}\n\n${lines.map((line) => `- ${line}`).join("\n")}\n`)
-  return [`## ${version} (${date.toISOString().slice(0, 10)})\n`, ...sections].join("\n")
+/**
+ * Returns the section of a version in the Markdown of the changelog, with the version and its date as its heading. Throws if
+ * the changelog has no section for the version, or an empty one.
+ */
+export function changesOf(changelog: string, version: string, date: Date): string {
+  const sections = changelog.split(/^## /m).slice(1)
+  const section = sections.find((one) => one.split(/\s/, 1)[0] === version)
+  const text = section?.slice(section.indexOf("\n") + 1).trim() ?? ""
+  if (text === "") throw new Error(`CHANGELOG.md has no changes of ${version}: write them under "## ${version}"`)
+  return `## ${version} (${date.toISOString().slice(0, 10)})\n\n${text}\n`
 }

@@ -1,28 +1,22 @@
 import { expect, test } from "bun:test"
-import { changelogOf } from "../../scripts/release/changelog.ts"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { version } from "../../package.json"
+import { changesOf } from "../../scripts/release/changelog.ts"
 
-test("changes are sorted by folder, and those that no user sees are left out", () => {
-  const subjects = [
-    "serve: refuse http on the https port",
-    "test: keep screens as golden files",
-    "cli, app: return when svc has applied the change",
-    "test, docs: cover more",
-    "serve: name the address",
-    "merge of something",
-  ]
-  expect(changelogOf("1.2.3", new Date("2026-03-04T05:06:07Z"), subjects)).toBe(`## 1.2.3 (2026-03-04)
+const DATE = new Date("2026-03-04T05:06:07Z")
+const TEXT = "# Changelog\n\n## 1.2.30\n\n- newest\n\n## 1.2.3\n\n### Serving\n- a\n\n## 1.2.2\n\n## 1.2.1\n- old\n"
 
-### cli
+test("the notes of a release are its section of the changelog", () => {
+  expect(changesOf(TEXT, "1.2.3", DATE)).toBe("## 1.2.3 (2026-03-04)\n\n### Serving\n- a\n")
+  expect(changesOf(TEXT, "1.2.1", DATE)).toBe("## 1.2.1 (2026-03-04)\n\n- old\n")
+})
 
-- return when svc has applied the change
+test("a version without changes is refused", () => {
+  for (const missing of ["1.2.2", "1.2", "2.0.0"]) expect(() => changesOf(TEXT, missing, DATE)).toThrow(missing)
+})
 
-### other
-
-- merge of something
-
-### serve
-
-- refuse http on the https port
-- name the address
-`)
+test("the changelog has the version of this program", () => {
+  const changelog = readFileSync(join(import.meta.dir, "..", "..", "CHANGELOG.md"), "utf8")
+  expect(changesOf(changelog, version, DATE)).toStartWith(`## ${version} (2026-03-04)\n\n###`)
 })
