@@ -442,9 +442,9 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
   },
   "config:overrides:blank": { says: "empty tool names and blank descriptions are refused", from: "Errors" },
   "config:oauth:unknown": {
-    says: "an unknown oauth field is an error that names the nearest known field",
+    says: "an unknown oauth field that resembles a known one is an error that names it; any other is ignored with a warning",
     from: "choice",
-    why: "svc must not ignore a misspelt secret",
+    why: "svc must not ignore a misspelt secret, and other applications write members that svc does not know",
   },
   "config:backups": {
     says: "svc makes a backup before each of its edits, and keeps the newest 20",
@@ -1490,6 +1490,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     says: "if a server refuses a new token, svc stops asking for tokens and reports the reason",
     from: "choice",
     why: "asking again would only repeat the same steps",
+  },
+  "oauth:refused": {
+    says: "if an authorization server refuses a renewal, other than for the moment, svc asks for a sign-in; it first repeats the renewal with the granted scope",
+    from: "choice",
+    why: "each server has its own error codes, and a sign-in that has ended must not look like one that holds",
+  },
+  "oauth:foreign-answers": {
+    says: "a sign-in succeeds at servers with odd answers that can mean only one thing, and otherwise fails with one line that names the host",
+    from: "choice",
+    why: "servers in all languages write absent members as null or empty, and answer web pages at any address",
   },
   "oauth:dpop": {
     says: "svc binds tokens to a key, which it stores with them, if the server asks for it or supports it, or if dpopBoundAccessTokens requires it; each request has a new proof with the last nonce that the server gave",

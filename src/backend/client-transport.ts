@@ -155,6 +155,13 @@ export class HeadersRefusedError extends UnauthorizedError {
  */
 export class TransientError extends TypeError {
   override readonly name = "TransientError"
+  /** The status of the answer; undefined if there was none. */
+  readonly status: number | undefined
+
+  constructor(message: string, options: ErrorOptions & { readonly status?: number } = {}) {
+    super(message, options)
+    this.status = options.status
+  }
 }
 
 /** The token is valid but lacks a scope for one request (403, insufficient_scope). Other requests still work. */

@@ -19,7 +19,7 @@ export type BoundedFetch = (url: string | URL, init?: RequestInit) => Promise<Re
 /**
  * Returns a fetch for addresses that the server at `server` named, bounded in time (`ms` for an answer with its redirects),
  * size, redirects and addresses. Rejects with a TransientError if there is no answer, or an answer that says nothing about the
- * grant (5xx, 429).
+ * grant (5xx, 408, 425, 429).
  */
 export function boundedFetch(
   fetch: (url: string, init: RequestInit) => Promise<Response>,
@@ -47,7 +47,7 @@ export function boundedFetch(
     }
     const { host } = target
     const { status } = response
-    if (status >= 500 || status === 429) throw new TransientError(`${host} answered ${status}`)
+    if (status >= 500 || NOT_NOW.includes(status)) throw new TransientError(`${host} answered ${status}`, { status })
     const headers = KEPT_HEADERS.flatMap((name): [string, string][] => {
       const value = response.headers.get(name)
       return value === null ? [] : [[name, value]]
@@ -71,6 +71,9 @@ export function createSsrfGuard(server: string): (url: URL) => void {
 }
 
 // ---
+
+/** Refusals that may be different a moment later. RFC 9110, 15.5.9; RFC 8470, 5.2; RFC 6585, 4. */
+const NOT_NOW: readonly number[] = [408, 425, 429]
 
 const ANSWER_MS = 15_000
 const MAX_ANSWER = 1024 * 1024

@@ -65,6 +65,20 @@ export function readSections(document: Document): Sections {
     for (const key of idleKeys(config)) warn("idle_key", [...path, key], idleMessage(key, config), name)
     return config
   }
+  /**
+   * Leaves out members of `oauth` that other applications write, with a warning. One that resembles a member of svc stays, and is
+   * an error: it may be a misspelt secret.
+   */
+  const withKnownOAuth = (server: Params, path: Path, name: string): Params => {
+    const { oauth } = server
+    if (!isObject(oauth)) return server
+    const known = Object.keys(schemas().oauthSchema().shape)
+    const foreign = Object.entries(oauth).filter(([key]) => !known.includes(key) && nearest(key, known) === undefined)
+    if (foreign.length === 0) return server
+    const found = Object.fromEntries(foreign)
+    issues.push(...unknownKeys(document, found, known, [...path, "oauth"], name))
+    return { ...server, oauth: without(oauth, Object.keys(found)) }
+  }
   const named = (key: string): NamedServer[] => {
     const raw = value[key]
     if (raw === undefined) return []
@@ -72,7 +86,7 @@ export function readSections(document: Document): Sections {
       throw new ConfigError([issueAt(document, "error", "type", [key], `${key} must be an object of servers by name`)])
     return Object.entries(raw).map(([name, server]) => {
       const path = [key, name]
-      const renamed = isObject(server) ? withAliases(server) : server
+      const renamed = isObject(server) ? withKnownOAuth(withAliases(server), path, name) : server
       const plain = without(renamed, IGNORED_KEYS)
       if (isPlainServer(plain)) return { name, path, config: withIdleWarnings(plain, path, name) }
       const { serverSchema } = schemas()

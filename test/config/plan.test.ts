@@ -317,6 +317,12 @@ describe("a server", () => {
     ])
   })
 
+  test("is loaded with an oauth member of another application, which is named [config:oauth:unknown]", () => {
+    const document = web({ oauth: { clientId: "x", callbackPort: 3118 } })
+    expect(problems(document)).toEqual([expect.stringContaining('unknown key "callbackPort" is ignored')])
+    expect(remote(document).oauth).toEqual({ clientId: "x" })
+  })
+
   test("prefers the specific timeout to the deprecated one [timeout:precedence:connection] [timeout:precedence:request]", () => {
     const tuning = (more: object) => {
       const { connectionTimeout, requestTimeout } = single(server(more)).tuning

@@ -31,9 +31,6 @@ export async function openDpop({ alg, jwk }: DpopKey): Promise<DpopProver> {
   return DpopSession.create({ keyPair: { alg, privateKey, publicKey, publicJwk, thumbprint } })
 }
 
-/** Whether a challenge has the scheme DPoP, alone or beside others. RFC 9110, 11.6.1. */
-export const isDpopChallenge = (header: string): boolean => /(?:^|,)\s*dpop(?:\s|,|$)/i.test(header)
-
 // ---
 
 /** The members of a JWK that are not secret. RFC 7517, 4; RFC 7518, 6; RFC 8037, 2. */

@@ -2,6 +2,7 @@
 
 import { boundedFetch } from "../../backend/ssrf.ts"
 import { RequestError } from "../../lib/errors.ts"
+import { readableFetch } from "./foreign-answers.ts"
 import {
   type AuthorizationServer,
   authorizationUrl,
@@ -32,7 +33,7 @@ type BeginAuthorization = (
 
 /** svc is a client by its metadata document or by a registration, as the issuer's metadata allows. It registers once per run. */
 export function createIssuerClient({ issuer, scope, metadataUrl, ...deps }: IssuerClientOptions): BeginAuthorization {
-  const fetch = boundedFetch(deps.fetch, issuer)
+  const fetch = readableFetch(boundedFetch(deps.fetch, issuer))
   let registered: Promise<OAuthClient> | undefined
   const clientAt = (authority: AuthorizationServer, redirectUrl: string): Promise<OAuthClient> => {
     if (metadataUrl !== undefined && supportsMetadataUrl(authority))

@@ -13,13 +13,13 @@ import {
   discoverAuthorizationServerMetadata,
   discoverOAuthProtectedResourceMetadata,
   exchangeAuthorization,
-  extractWWWAuthenticateParams,
   type FetchLike,
   fetchToken,
   isDpopNonceChallenge,
   isStrictScopeSuperset,
   OAuthError,
   type OAuthTokens,
+  RegistrationRejectedError,
   refreshAuthorization,
   registerClient,
   resolveClientMetadata,
@@ -30,7 +30,8 @@ import {
   validateAuthorizationResponseIssuer,
 } from "@modelcontextprotocol/client"
 import { TransientError } from "../../backend/client-transport.ts"
-import { type DpopKey, isDpopChallenge, openDpop } from "./dpop.ts"
+import { type DpopKey, openDpop } from "./dpop.ts"
+import { refusalIn, trying, withSent } from "./foreign-answers.ts"
 
 export { computeScopeUnion, isDpopNonceChallenge, isStrictScopeSuperset, OAuthError }
 
@@ -75,11 +76,18 @@ export type Challenge = {
   readonly dpop: boolean
 }
 
-/** Parses the challenge of a 401 or 403. RFC 6750, 3; RFC 9728, 5.1. */
+/** Reads the challenge of a 401 or 403. RFC 6750, 3; RFC 9728, 5.1. */
 export function challengeOf(response: Response): Challenge {
-  const { resourceMetadataUrl, scope, error } = extractWWWAuthenticateParams(response)
-  const dpop = isDpopChallenge(response.headers.get("www-authenticate") ?? "")
-  return { metadataUrl: resourceMetadataUrl?.href, scope, error, dpop }
+  const challenges = challengesIn(response.headers.get("www-authenticate") ?? "")
+  const ours = challenges.filter(({ scheme }) => scheme === "bearer" || scheme === "dpop")
+  const named = (name: string) => ours.map(({ params }) => params.get(name)).find((value) => value)
+  const metadataUrl = named("resource_metadata")
+  return {
+    metadataUrl: metadataUrl !== undefined && URL.canParse(metadataUrl) ? new URL(metadataUrl).href : undefined,
+    scope: named("scope"),
+    error: named("error"),
+    dpop: challenges.some(({ scheme }) => scheme === "dpop"),
+  }
 }
 
 /** Discovers the authorization server of a server. RFC 9728, RFC 8414. Throws if the metadata names another resource. */
@@ -91,11 +99,14 @@ export async function discover(
   const described = await describeResource(serverUrl, metadataUrl, fetch)
   if (described !== undefined) {
     const requestedResource = resourceUrlFromServerUrl(serverUrl)
-    if (!checkResourceAllowed({ requestedResource, configuredResource: described.resource }))
-      throw new Error(`its metadata names another resource, ${described.resource}`)
+    const configuredResource = described.resource
+    const isAllowed =
+      checkResourceAllowed({ requestedResource, configuredResource }) ||
+      isSameButSlash(new URL(requestedResource).href, new URL(configuredResource).href)
+    if (!isAllowed) throw new Error(`its metadata names another resource, ${configuredResource}`)
   }
   const url = described?.authorization_servers?.[0] ?? new URL("/", serverUrl).href
-  const metadata = await discoverAuthorizationServerMetadata(url, { fetchFn: fetch })
+  const metadata = await describeServer(url, fetch)
   const declared: Readonly<Record<string, unknown>> = metadata ?? {}
   const algorithms = described?.dpop_signing_alg_values_supported
   return {
@@ -103,7 +114,7 @@ export async function discover(
     url,
     metadata,
     resource: described?.resource,
-    scopes: described?.scopes_supported?.join(" "),
+    scopes: described?.scopes_supported?.join(" ") || undefined,
     takesDpop: algorithms !== undefined || described?.dpop_bound_access_tokens_required === true,
     dpopAlgorithms: [algorithms, declared.dpop_signing_alg_values_supported].filter(Array.isArray),
   }
@@ -115,7 +126,7 @@ export async function describeIssuer(
   resource: string | undefined,
   fetch: FetchLike,
 ): Promise<AuthorizationServer> {
-  const metadata = await discoverAuthorizationServerMetadata(url, { fetchFn: fetch })
+  const metadata = await describeServer(url, fetch)
   if (metadata === undefined) throw new Error("it serves no metadata")
   return { issuer: metadata.issuer, url, metadata, resource, scopes: undefined, takesDpop: false, dpopAlgorithms: [] }
 }
@@ -141,12 +152,15 @@ export async function register(
       token_endpoint_auth_method: method ?? PREFERRED_METHODS.find((one) => methods.includes(one)) ?? "none",
     },
   })
-  const registered = await registerClient(url, {
-    clientMetadata,
-    fetchFn: fetch,
-    ...(metadata === undefined ? {} : { metadata }),
-    ...(scope === undefined ? {} : { scope }),
-  })
+  const registered = await explained(
+    url,
+    registerClient(url, {
+      clientMetadata,
+      fetchFn: withSent(clientMetadata, fetch),
+      ...(metadata === undefined ? {} : { metadata }),
+      ...(scope === undefined ? {} : { scope }),
+    }),
+  )
   const { client_id: id, client_secret: secret, client_secret_expires_at: until } = registered
   return {
     id,
@@ -172,8 +186,8 @@ export function requestedScope(
   demanded: string | undefined,
   { scopes, metadata }: AuthorizationServer,
 ): string | undefined {
-  const scope = demanded ?? scopes
-  return scope !== undefined && scope !== "" && metadata?.scopes_supported?.includes("offline_access") === true
+  const scope = demanded || scopes
+  return scope !== undefined && metadata?.scopes_supported?.includes("offline_access") === true
     ? computeScopeUnion(scope, "offline_access")
     : scope
 }
@@ -219,7 +233,9 @@ export async function redeem(
   dpopKey: DpopKey | undefined,
   fetch: FetchLike,
 ): Promise<OAuthTokens> {
-  const iss = response.get("iss") ?? undefined
+  const named = response.get("iss") ?? undefined
+  const own = metadata?.issuer
+  const iss = named !== undefined && own !== undefined && isSameButSlash(named, own) ? own : named
   validateAuthorizationResponseIssuer({
     iss,
     expectedIssuer: metadata?.issuer,
@@ -229,35 +245,55 @@ export async function redeem(
   if (error !== null) throw new Error(`${error}: ${response.get("error_description") ?? "no reason was given"}`)
   const code = response.get("code")
   if (code === null) throw new Error("the authorization server sent neither a code nor an error")
-  return exchangeAuthorization(url, {
-    clientInformation: { client_id: client.id },
-    authorizationCode: code,
-    codeVerifier: verifier,
-    redirectUri: redirectUrl,
-    addClientAuthentication: authenticate(client, resource),
-    fetchFn: fetch,
-    ...(dpopKey === undefined ? {} : { dpop: await openDpop(dpopKey) }),
-    ...(iss === undefined ? {} : { iss }),
-    ...(metadata === undefined ? {} : { metadata }),
-  })
+  const dpop = dpopKey === undefined ? {} : { dpop: await openDpop(dpopKey) }
+  return explained(
+    url,
+    exchangeAuthorization(url, {
+      clientInformation: { client_id: client.id },
+      authorizationCode: code,
+      codeVerifier: verifier,
+      redirectUri: redirectUrl,
+      addClientAuthentication: authenticate(client, resource),
+      fetchFn: fetch,
+      ...dpop,
+      ...(iss === undefined ? {} : { iss }),
+      ...(metadata === undefined ? {} : { metadata }),
+    }),
+  )
 }
 
-/** Exchanges a refresh token for new tokens. RFC 6749, 6. */
+/**
+ * Exchanges a refresh token for new tokens. RFC 6749, 6. Names `scope`, the granted scope, only after a refusal without it: some
+ * servers demand it, and others refuse it.
+ */
 export async function refresh(
   { url, metadata, resource }: AuthorizationServer,
   client: OAuthClient,
   refreshToken: string,
+  scope: string | undefined,
   dpopKey: DpopKey | undefined,
   fetch: FetchLike,
 ): Promise<OAuthTokens> {
-  return refreshAuthorization(url, {
-    clientInformation: { client_id: client.id },
-    refreshToken,
-    addClientAuthentication: authenticate(client, resource),
-    fetchFn: fetch,
-    ...(dpopKey === undefined ? {} : { dpop: await openDpop(dpopKey) }),
-    ...(metadata === undefined ? {} : { metadata }),
-  })
+  const dpop = dpopKey === undefined ? {} : { dpop: await openDpop(dpopKey) }
+  const attempt = (more: { readonly scope?: string }) =>
+    explained(
+      url,
+      refreshAuthorization(url, {
+        clientInformation: { client_id: client.id },
+        refreshToken,
+        addClientAuthentication: authenticate(client, resource),
+        fetchFn: fetch,
+        ...dpop,
+        ...more,
+        ...(metadata === undefined ? {} : { metadata }),
+      }),
+    )
+  try {
+    return await attempt({})
+  } catch (error) {
+    if (!(error instanceof OAuthError) || isRevoked(error) || !scope) throw error
+    return attempt({ scope })
+  }
 }
 
 /** Requests a token with the parameters of a grant without a user. Throws the error of the authorization server. */
@@ -310,7 +346,7 @@ export async function revoke(
   return true
 }
 
-/** Whether the authorization server rejected the grant or the client. No other failure counts as a revocation. */
+/** Whether the authorization server says that the grant or the client is no longer valid: no later attempt can succeed. */
 export function isRevoked(error: unknown): boolean {
   return error instanceof OAuthError && ["invalid_grant", "invalid_client", "unauthorized_client"].includes(error.code)
 }
@@ -329,15 +365,67 @@ const PREFERRED_METHODS = ["none", "client_secret_basic", "client_secret_post"]
 
 /** Returns the metadata of a protected resource; undefined if it has none. */
 async function describeResource(serverUrl: string, metadataUrl: string | undefined, fetch: FetchLike) {
+  const ask = (options: { readonly resourceMetadataUrl?: string }) =>
+    trying(fetch, (patient) => discoverOAuthProtectedResourceMetadata(serverUrl, options, patient))
   try {
-    const at = metadataUrl === undefined ? {} : { resourceMetadataUrl: metadataUrl }
-    return await discoverOAuthProtectedResourceMetadata(serverUrl, at, fetch)
+    // The address of the challenge may be wrong, and the usual one right.
+    if (metadataUrl === undefined) return await ask({})
+    return await ask({ resourceMetadataUrl: metadataUrl }).catch(() => ask({}))
   } catch (error) {
     if (error instanceof TransientError) throw error
     // A server of 2025-03-26 has none: its own origin is its authorization server.
     return undefined
   }
 }
+
+/** Returns the metadata of an authorization server; undefined if it has none. Throws if they name another issuer. RFC 8414, 3.3. */
+async function describeServer(url: string, fetch: FetchLike): Promise<AuthorizationServer["metadata"]> {
+  const metadata = await trying(fetch, (patient) =>
+    // The issuer is compared here: many servers write it with a final slash in one place only.
+    discoverAuthorizationServerMetadata(url, { fetchFn: patient, skipIssuerValidation: true }),
+  )
+  if (metadata !== undefined && !isSameButSlash(metadata.issuer, url))
+    throw new Error(`the metadata of ${url} name another issuer, ${metadata.issuer}`)
+  return metadata
+}
+
+/** Passes an answer on. An answer that cannot be read becomes an error in one line that names the host. */
+async function explained<T>(url: string, answer: Promise<T>): Promise<T> {
+  try {
+    return await answer
+  } catch (cause) {
+    const { host } = new URL(url)
+    const error = (why: string) => new Error(`${host} ${why}`, { cause })
+    if (cause instanceof SyntaxError) throw error("did not answer with JSON")
+    if (cause instanceof RegistrationRejectedError) throw error(refusalIn(cause.body))
+    const { issues } = cause as { readonly issues?: unknown }
+    if (!Array.isArray(issues)) throw cause
+    const members = issues.map((issue: { readonly path?: readonly unknown[] }) => issue.path?.join(".") ?? "")
+    throw error(`answered with a missing or invalid ${[...new Set(members)].join(", ")}`)
+  }
+}
+
+/** Whether two addresses are equal but for one final slash. */
+const isSameButSlash = (one: string, other: string): boolean => one.replace(/\/$/, "") === other.replace(/\/$/, "")
+
+type SchemeAndParams = { readonly scheme: string; readonly params: ReadonlyMap<string, string> }
+
+/** Returns the challenges of a `WWW-Authenticate` header, their names in lower case. RFC 9110, 11.6.1. */
+function challengesIn(header: string): readonly SchemeAndParams[] {
+  const challenges: { readonly scheme: string; readonly params: Map<string, string> }[] = []
+  for (const [, scheme, name, quoted, plain] of header.slice(0, MAX_CHALLENGE).matchAll(CHALLENGE)) {
+    if (scheme !== undefined) challenges.push({ scheme: scheme.toLowerCase(), params: new Map() })
+    if (name === undefined) continue
+    const value = quoted === undefined ? (plain ?? "") : quoted.replace(/\\(.)/g, "$1")
+    challenges.at(-1)?.params.set(name.toLowerCase(), value)
+  }
+  return challenges
+}
+
+const MAX_CHALLENGE = 8192
+/** A scheme, which a blank, a comma or the end follows; or a parameter with its value. */
+const CHALLENGE =
+  /([\w!#$%&'*+.^`|~-]{1,100})(?=\s{0,20}(?:,|$)|\s{1,20}[\w!#$%&'*+.^`|~-])|([\w!#$%&'*+.^`|~-]{1,100})\s{0,20}=\s{0,20}(?:"((?:[^"\\]|\\.)*)"|([^\s,"]*))/g
 
 /**
  * Returns a function that adds a client's authentication to a token request, and the resource verbatim: the SDK would append a

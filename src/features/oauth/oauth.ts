@@ -213,7 +213,7 @@ export class OAuth {
       return { server: name, state: waits ? "waiting" : "none", scopes: [], renews: source.isUnattended }
     }
     const { expiresAt, issuer } = tokens
-    const renews = source.isUnattended || tokens.refresh !== undefined
+    const renews = source.isUnattended || (tokens.refresh !== undefined && tokens.refused !== true)
     const isExpired = expiresAt !== undefined && expiresAt <= this.deps.clock.now()
     return {
       server: name,
@@ -347,8 +347,9 @@ class TokenCredentials implements Credentials {
   }
 
   async challenged(response: Response, sent: string | undefined): Promise<boolean> {
+    const { tokens } = this.source
     // Another request has got new tokens meanwhile.
-    if (this.source.tokens !== undefined && sent !== headerOf(this.source.tokens)) return true
+    if (tokens !== undefined && tokens.refused !== true && sent !== headerOf(tokens)) return true
     return this.oauth.answerChallenge(this.source, response)
   }
 }

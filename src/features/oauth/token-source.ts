@@ -3,7 +3,8 @@
  *
  *  1. One renewal runs at a time, in this process and in all processes that share the secret store: a refresh token may be
  *     valid only once.
- *  2. A transient failure (no network, a 5xx) removes no token. Only the authorization server's answer does.
+ *  2. A transient failure (no network, a 5xx, 408, 425, 429) removes no token. Any other refusal of a renewal asks for a sign-in;
+ *     if it does not say that the grant has ended, the tokens stay, and the next connection tries them once more.
  *  3. Access tokens go only to their resource; refresh tokens and client secrets only to their issuer.
  *  4. Tokens are bound to a key (RFC 9449) if the server asks for it, if it declares that it accepts such tokens, or if the
  *     configuration requires it. The key belongs to one server and one issuer, and is stored with the tokens.
@@ -17,6 +18,7 @@ import { readText } from "../../store/files.ts"
 import type { SecretStore } from "../../store/secret-store.ts"
 import { isObject } from "../../wire/message.ts"
 import type { DpopKey, DpopProver } from "./dpop.ts"
+import { readableFetch } from "./foreign-answers.ts"
 import type { AuthorizationServer, OAuthClient } from "./oauth-client.ts"
 
 /** The tokens of one server. Times are milliseconds since the epoch. */
@@ -34,6 +36,8 @@ export type TokenSet = {
   readonly scheme?: "DPoP" | undefined
   /** The key that was proved to the issuer: even with a bearer token, the refresh token may be bound to the key. */
   readonly dpopKey?: DpopKey | undefined
+  /** Whether the issuer refused to renew them: a person must sign in. */
+  readonly refused?: boolean | undefined
 }
 
 /** The stored authorization of one server. */
@@ -134,10 +138,12 @@ export class TokenSource {
     if (unstored !== undefined && this.deps.clock.now() >= unstored.next) await this.storeAgain(unstored.entry)
     if (tokens?.expiresAt === undefined || (tokens.refresh === undefined && !this.isUnattended)) return tokens
     const now = this.deps.clock.now()
+    if (tokens.refused === true) return now < tokens.expiresAt ? tokens : undefined
     const margin = Math.min(MARGIN_MS, (tokens.expiresAt - tokens.obtainedAt) / 10)
     if (now < tokens.expiresAt - margin) return tokens
     try {
-      return (await this.renew()) ? this.tokens : undefined
+      if (await this.renew()) return this.tokens
+      return this.tokens !== undefined && now < tokens.expiresAt ? this.tokens : undefined
     } catch (error) {
       if (now < tokens.expiresAt) return tokens
       throw error
@@ -255,7 +261,7 @@ export class TokenSource {
 
   /** Returns a fetch for the authorization servers that this server names. */
   get boundedFetch(): BoundedFetch {
-    return boundedFetch(this.deps.fetch, this.launch.url)
+    return readableFetch(boundedFetch(this.deps.fetch, this.launch.url))
   }
 
   /** Discovers the server's authorization server. */
@@ -332,7 +338,7 @@ export class TokenSource {
     return this.dpop.session
   }
 
-  /** Renews by the refresh token. Returns false if there is none, or it was revoked. */
+  /** Renews by the refresh token. Returns false if there is none, or the authorization server refuses it. */
   private async refresh(): Promise<boolean> {
     const { tokens } = this
     if (tokens?.refresh === undefined) return false
@@ -346,13 +352,17 @@ export class TokenSource {
       const issued = { client: client ?? tokens.client, scope: tokens.scope, how: "renewed" } as const
       // A refresh token stays bound to its key, whatever the configuration says now.
       const dpopKey = tokens.dpopKey ?? (await this.dpopKey(authority))
-      const answer = await oauth.refresh(authority, issued.client, tokens.refresh, dpopKey, this.boundedFetch)
+      const { boundedFetch: fetch } = this
+      const answer = await oauth.refresh(authority, issued.client, tokens.refresh, tokens.scope, dpopKey, fetch)
       await this.keep(answer, { ...issued, dpopKey })
       return true
     } catch (error) {
-      if (!oauth.isRevoked(error)) throw error
-      deps.warn(this.name, `the sign-in is no longer valid: ${messageOf(error)}`)
-      await this.change({ tokens: undefined, client: undefined })
+      if (!(error instanceof oauth.OAuthError)) throw error
+      const { host } = new URL(authority.issuer)
+      deps.warn(this.name, `${host} no longer renews the sign-in, sign in again (${error.code}: ${messageOf(error)})`)
+      await this.change(
+        oauth.isRevoked(error) ? { tokens: undefined, client: undefined } : { tokens: { ...tokens, refused: true } },
+      )
       return false
     }
   }
@@ -377,7 +387,7 @@ export class TokenSource {
       scope: requested,
       now: deps.clock.now(),
       readText,
-      fetchFrom: (identityProvider) => boundedFetch(deps.fetch, identityProvider),
+      fetchFrom: (identityProvider) => readableFetch(boundedFetch(deps.fetch, identityProvider)),
       addSecrets: deps.addSecrets,
     })
     const more = requested === undefined ? {} : { scope: requested }
