@@ -431,6 +431,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "people bring their existing files",
   },
+  "config:server:disabled-expression": {
+    says: "svc renders an expression in disabled of mcpServers when it loads the file; a server whose expression needs a client does not run, with an issue",
+    from: "choice",
+    why: "a server that runs although its file may say that it is off is the worse mistake",
+  },
   "config:server:disabled": {
     says: "a server does not start if disabled is true or one of the strings true, 1, yes, on",
     from: "Server object",

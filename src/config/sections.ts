@@ -102,11 +102,11 @@ export function readSections(document: Document): Sections {
   }
   const servers = named("mcpServers")
   for (const { name, path, config } of servers)
-    if (typeof config?.disabled === "string" && !SWITCH.test(config.disabled.trim()))
+    if (typeof config?.disabled === "string" && !SWITCH.test(config.disabled.trim()) && !config.disabled.includes("{{"))
       warn(
         "disabled",
         [...path, "disabled"],
-        "disabled is neither true nor false, and svc renders expressions only in mcpTemplates: the server runs; write true or false",
+        "disabled is neither true nor false: the server runs; write true or false",
         name,
       )
   const names = new Set(servers.map(({ name }) => name))

@@ -1,5 +1,5 @@
 /** Template instances: an instance is an ordinary ServerSpec with an id that identifies the rendering. spec: Templates. */
-import { type Document, issueAt } from "../config/document.ts"
+import { type Document, issueAt, type Path } from "../config/document.ts"
 import { schemas } from "../config/lazy-schema.ts"
 import { type HostEnvironment, isDisabled, type LastValid, plan, planServer } from "../config/plan.ts"
 import type { DefaultsConfig, ServerConfig, TemplateSettings } from "../config/schema.ts"
@@ -9,6 +9,7 @@ import { digest } from "../lib/digest.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { version } from "../lib/version.ts"
+import { isObject } from "../wire/message.ts"
 import { buildContext } from "./context.ts"
 import type { TemplateContext } from "./context-schema.ts"
 import { type ExpressionCache, isSameForAll, renderTemplate, validateTemplate } from "./render.ts"
@@ -38,17 +39,53 @@ export function planDocument(
   world: HostEnvironment,
   last?: LastValid,
 ): { readonly plan: Plan; readonly templates: Templates } {
-  const planned = plan(document, world, last)
+  const switched = withSwitches(document)
+  const planned = plan(switched.document, world, last)
   const templates = readTemplates(document, planned.templates, world, last?.templates)
   return {
     plan: {
       ...planned,
       specs: [...planned.specs, ...templates.fixed.map(({ spec }) => spec)],
       templates: templates.named.map(({ name }) => name),
-      issues: [...planned.issues, ...templates.issues],
+      issues: [...planned.issues, ...switched.issues, ...templates.issues],
     },
     templates,
   }
+}
+
+/**
+ * Renders the expressions in `disabled` of the servers of `mcpServers`, which have no client. A server whose expression needs one
+ * is disabled, with an issue: to run it would be the opposite of what it may say. spec: Server object.
+ */
+function withSwitches(document: Document): { readonly document: Document; readonly issues: readonly Issue[] } {
+  const issues: Issue[] = []
+  const cache: ExpressionCache = new Map()
+  const rendered = (name: string, disabled: string, path: Path): string | true => {
+    const template = { disabled }
+    const wrong = (why: string) => {
+      issues.push(issueAt(document, "error", "disabled", path, `${name} does not run: ${why}`, name))
+      return true as const
+    }
+    const [problem] = validateTemplate(name, template, cache)
+    if (problem !== undefined) return wrong(problem.message)
+    if (!isSameForAll(template, cache))
+      return wrong("its disabled depends on the client; write true or false, or move the server to mcpTemplates")
+    const found = renderTemplate(name, template, NO_CONTEXT, cache)
+    return "problems" in found ? wrong(found.problems[0]?.message ?? "") : String(found.server.disabled)
+  }
+  const value = { ...document.value }
+  for (const section of ["mcpServers", "servers"]) {
+    const servers = value[section]
+    if (!isObject(servers)) continue
+    value[section] = Object.fromEntries(
+      Object.entries(servers).map(([name, server]) => {
+        if (!isObject(server) || typeof server.disabled !== "string" || !server.disabled.includes("{{"))
+          return [name, server]
+        return [name, { ...server, disabled: rendered(name, server.disabled, [section, name, "disabled"]) }]
+      }),
+    )
+  }
+  return { document: { ...document, value }, issues }
 }
 
 /**

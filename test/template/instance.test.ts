@@ -30,6 +30,30 @@ const specOf = (...args: Parameters<typeof plan>) => {
 
 const FS: ServerConfig = { command: "fs", args: ["{{project.path}}", "$TOKEN"], disabledTools: ["rm"] }
 
+describe("an expression in disabled of mcpServers [config:server:disabled-expression]", () => {
+  const load = (disabled: string) =>
+    planDocument(parseDocument(JSON.stringify({ mcpServers: { a: { command: "x", disabled } } }), "/m.json"), WORLD)
+      .plan
+
+  test.each([
+    ["{{#if (eq 'a' 'a')}}true{{/if}}", false],
+    ["{{#if (eq 'a' 'b')}}true{{/if}}", true],
+    ["{{not true}}", true],
+  ])("%s is rendered", (disabled, runs) => {
+    const { specs, issues, disabled: off } = load(disabled)
+    expect([specs.length, off, issues]).toEqual(runs ? [1, [], []] : [0, ["a"], []])
+  })
+
+  test.each(["{{eq user.username 'ada'}}", "{{project.custom.off}}", "{{#if}}", "{{nonsense 1}}"])(
+    "%s cannot be rendered: the server does not run",
+    (disabled) => {
+      const { specs, issues } = load(disabled)
+      expect(specs).toEqual([])
+      expect(issues).toMatchObject([{ severity: "error", server: "a", path: ["mcpServers", "a", "disabled"] }])
+    },
+  )
+})
+
 describe("an instance", () => {
   test("is a spec with the template's name and its own id", () => {
     const spec = specOf(FS)
