@@ -540,7 +540,11 @@ function requestText(id: string, { method, params, progressToken }: OutboundRequ
   return `{"jsonrpc":"2.0","id":"${id}","method":${quoted},"params":${JSON.stringify(own)}}`
 }
 
+/** Names the setting that limits a request of clients; the times of handshakes and pings are others. */
+const setting = (method: string): string =>
+  method === "initialize" || method === "ping" || method === "server/discover" ? "" : " (requestTimeout)"
+
 const timeoutMessage = ({ method, timeout, phase }: PendingRequest): string =>
   phase === "passing"
-    ? `nothing more of its answer to ${method} within ${formatDuration(timeout)}: the server has stopped, or the client does not read`
-    : `no answer to ${method} within ${formatDuration(timeout)}`
+    ? `nothing more of its answer to ${method} within ${formatDuration(timeout)}${setting(method)}: the server has stopped, or the client does not read`
+    : `no answer to ${method} within ${formatDuration(timeout)}${setting(method)}`

@@ -285,7 +285,7 @@ export function statusHint({ status }: HttpStatusError, headers: Readonly<Record
     case 404:
     case 405:
     case 410:
-      return "; no MCP at this address: most end in /mcp or /sse"
+      return '; no MCP at this address: most end in "mcp" or "sse"'
     default:
       return ""
   }

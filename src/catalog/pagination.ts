@@ -7,9 +7,12 @@ import type { PagedMethod } from "./listing.ts"
 
 export type Page = { readonly entries: readonly string[]; readonly nextCursor: string | undefined }
 
-/** Returns at most `size` entries (JSON texts) from `cursor` on. Throws a RequestError for a cursor of another list. */
+/**
+ * Returns at most `size` entries (JSON texts) from `cursor` on; from the first without one. Clients also write a cursor that is
+ * absent as null or "". Throws a RequestError for a cursor of another list.
+ */
 export function pageOf(entries: readonly string[], method: PagedMethod, size: number, cursor: unknown): Page {
-  const start = cursor === undefined ? 0 : after(entries, method, cursor)
+  const start = cursor === undefined || cursor === null || cursor === "" ? 0 : after(entries, method, cursor)
   const end = Math.min(entries.length, start + size)
   const last = entries[end - 1]
   return {

@@ -77,8 +77,10 @@ export async function followChange(
   }
 }
 
-/** The output of a command that has changed a file: `result` as JSON, `done` for people. */
+/** The output of a command that has changed something: `result` as JSON, `done` for people. */
 export type WrittenChange = {
+  /** `edit` (default): of a file, which the running svc has to read. `order`: to the running svc, which has done it. */
+  readonly kind?: "edit" | "order"
   readonly result: Params
   readonly done: string
   /** The file, for people; left out if the output shows the outcome for a server. */
@@ -96,11 +98,11 @@ export type WrittenChange = {
 export async function finishChange(
   context: FollowingContext,
   args: Readonly<Record<string, unknown>>,
-  { result, done, file, servers = [], warnings = [] }: WrittenChange,
+  { kind = "edit", result, done, file, servers = [], warnings = [] }: WrittenChange,
   values: "current" | "fresh" = "current",
 ): Promise<number> {
   const answer = await followChange(context, args, done, servers, values)
-  const followed = answer?.followed === true ? answer : undefined
+  const followed = followedBy(answer, kind)
   const outcomes = followed === undefined ? [] : servers.map((name) => outcomeOf(name, followed.status))
   const isShown = (warning: string) =>
     outcomes.some(({ name, text }) => text.includes(warning.replace(`${name}: `, "")))
@@ -117,7 +119,7 @@ export async function finishChange(
     if (others.length === 0) return wrap(`${done}${only.text}`, look)
     return [done, ...outcomes.map(({ name, text }) => `  ${name}${text}`)].map((line) => wrap(line, look)).join("\n")
   })
-  if (answer?.followed === false)
+  if (answer?.followed === false && kind === "edit")
     say(
       answer.status.demo === true
         ? "the running svc serves the demo; stop it and start `svc serve` to use your servers"
@@ -128,6 +130,13 @@ export async function finishChange(
   say("the change is written, but the running svc refuses the configuration and keeps the last valid one:")
   for (const issue of followed.issues) say(`  ${issue}`)
   return CONFIG_EXIT
+}
+
+/** Returns the answer of a running svc that has done what the command wanted, or has judged it. */
+function followedBy(answer: Followed | undefined, kind: "edit" | "order"): Followed | undefined {
+  if (answer === undefined) return undefined
+  if (kind === "order") return { ...answer, applied: true }
+  return answer.followed ? answer : undefined
 }
 
 /** A server after a change; `lastError` is the reason why it does not run, or does not run yet. */

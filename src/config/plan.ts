@@ -318,6 +318,12 @@ function settingWarnings(
         }
         return text
       })
+    for (const key of ["timeout", "connectionTimeout", "requestTimeout"] as const) {
+      const time = config?.[key]
+      if (typeof time !== "number" || time >= SHORT_MS) continue
+      const message = `${key} is ${time} milliseconds, which few servers meet; for ${time} seconds, write ${time * 1000}`
+      issues.push(issueAt(document, "warning", "timeout", [...path, key], message, name))
+    }
     for (const key of ["connectionTimeout", "requestTimeout"] as const) {
       if (config?.timeout === undefined || config[key] !== undefined || defaults[key] === undefined) continue
       const message = `timeout has no effect as ${key}: serverDefaults.${key} wins; write ${key} here`
@@ -389,6 +395,8 @@ const NOT_IN_HEADER = /[^\t\x20-\x7e\x80-\xff]/
 const MIN_SECRET = 6
 /** A text that is only an expression is not secret, and occurs in many texts. */
 const EXPRESSION = /^\{\{[^{}]*\}\}$/
+/** Times below this are seconds in most other applications. */
+const SHORT_MS = 500
 /**
  * Default connection timeouts. `npx`, `uvx` and `docker` download packages at the first start, and twenty of them at once
  * slow each other down. Ending a download halfway would waste it, and no other server waits for it.

@@ -46,7 +46,7 @@ export const createHealthLimit =
     const { headers, retryAfter } = count(clientAddress(address(), forwarded, trustProxy), sender)
     if (retryAfter === undefined) return withHeaders(next(inbound), headers)
     onlimited()
-    const error = new RequestError("too_many", "Too many requests from this address; try again later", { retryAfter })
+    const error = new RequestError("too_many", "Too many requests", { retryAfter })
     return errorResponse(error, { shape: shapeOf(path), headers: { ...headers, ...UNCACHED } })
   }
 

@@ -45,7 +45,8 @@ export const isResponse = (message: Message): message is Response => !("method" 
 
 /**
  * Returns a parsed JSON value as a message. Throws a RequestError (-32600) unless it is exactly one request, notification,
- * result or error. Rejects a request with a `null` id, as MCP does. basic: Messages.
+ * result or error. Rejects a request with a `null` id, as MCP does. Params that are null or an empty array count as absent:
+ * clients in several languages write them. basic: Messages.
  */
 export function asMessage(value: unknown): Message {
   if (!isObject(value)) throw new RequestError("invalid_request", "A JSON-RPC message must be an object")
@@ -56,6 +57,10 @@ export function asMessage(value: unknown): Message {
     throw new RequestError("invalid_request", 'A JSON-RPC message has only one of "method", "result" and "error"')
   if (method !== undefined) {
     if (typeof method !== "string") throw new RequestError("invalid_request", '"method" must be a string')
+    if (params === null || (Array.isArray(params) && params.length === 0)) {
+      const { params: _absent, ...rest } = value
+      return asMessage(rest)
+    }
     if (params !== undefined && !isObject(params))
       throw new RequestError("invalid_request", '"params" must be an object')
     if ("id" in value && !isId(id)) throw new RequestError("invalid_request", '"id" must be a string or a number')

@@ -580,7 +580,7 @@ describe("a large answer that has not ended", () => {
     expect(connection.isPending(late.number)).toBe(true)
     await clock.pass(900)
     expect(await late.ended).toBe(
-      "s: nothing more of its answer to tools/call within 1 s: the server has stopped, or the client does not read",
+      "s: nothing more of its answer to tools/call within 1 s (requestTimeout): the server has stopped, or the client does not read",
     )
     const lost = request()
     offer(HEAD.first(lost.number))

@@ -81,7 +81,7 @@ test("a refusal says what to check [backend:reason]", () => {
   const hint = (status: number, headers = {}) => statusHint(new HttpStatusError(status, ""), headers)
   expect(hint(403, { authorization: "x" })).toBe("; it refuses access: check headers.Authorization")
   expect(hint(403)).toBe("; it refuses access: does it need headers.Authorization?")
-  expect(hint(404)).toBe("; no MCP at this address: most end in /mcp or /sse")
+  expect(hint(404)).toBe('; no MCP at this address: most end in "mcp" or "sse"')
   expect(hint(500)).toBe("")
 })
 

@@ -33,10 +33,13 @@ test("a cursor continues after its entry when the list has changed [protocol:pag
   expect(page(["new", "a", "b"], 2, nextCursor)).toEqual({ names: [], nextCursor: undefined })
 })
 
+test("a cursor that is null or empty counts as none", () => {
+  for (const cursor of [undefined, null, ""]) expect(page(["a", "b"], 1, cursor).names).toEqual(["a"])
+})
+
 test("a cursor of a removed entry or of another list, and any other text, is rejected", () => {
   const { nextCursor } = page(["a", "b", "c"], 1)
   expect(() => page(["b", "c"], 1, nextCursor)).toThrow("list again")
   expect(() => pageOf(tools("a", "b"), "prompts/list", 1, nextCursor)).toThrow("list again")
-  for (const cursor of ["", "garbage", 7, null, {}, "W10", "e30"])
-    expect(() => page(["a", "b"], 1, cursor)).toThrow("list again")
+  for (const cursor of ["garbage", 7, {}, "W10", "e30"]) expect(() => page(["a", "b"], 1, cursor)).toThrow("list again")
 })

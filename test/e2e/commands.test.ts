@@ -187,6 +187,17 @@ test("mcp restart replaces the process immediately [cli:restart]", async () => {
   expect((await svcIn(instance.folder)("mcp", "restart", "b")).stderr).toContain("no server is named b")
 })
 
+test("mcp restart under --no-reload restarts the server, and says no more than that [cli:restart]", async () => {
+  await using instance = await startSvc({ config: { mcpServers: { a: echo() } }, flags: ["--no-reload"] })
+  await instance.said("a: connected")
+  const { stdout, stderr, code } = await svcIn(instance.folder)("mcp", "restart", "a")
+  expect({ code, stdout, stderr }).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining("restarted a"),
+    stderr: "",
+  })
+})
+
 test("an unwritable folder is named, with what to do", async () => {
   const folder = freshFolder()
   writeFileSync(join(folder, "file"), "")

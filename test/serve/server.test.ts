@@ -165,7 +165,7 @@ describe("the order of the middleware [inbound:order]", () => {
       429,
       "60",
       "0",
-      { error: "Too many requests from this address; try again later", retryAfter: 60 },
+      { error: "Too many requests", retryAfter: 60 },
     ])
     expect(headers.get("cache-control")).toContain("no-store")
     expect(reached).toMatchObject({ reports: before, limited: 1 })

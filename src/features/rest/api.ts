@@ -85,8 +85,7 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
     const admission = path.startsWith(PREFIX) ? admit(inbound, deps) : undefined
     const isLoggedIn = admission !== undefined && !(admission instanceof RequestError)
     const { retryAfter } = limiter(address, isLoggedIn ? "login" : page)
-    if (retryAfter !== undefined)
-      throw new RequestError("too_many", "Too many requests from this address; try again later", { retryAfter })
+    if (retryAfter !== undefined) throw new RequestError("too_many", "Too many requests", { retryAfter })
     if (path === LOGIN_PATH) {
       // Images and frames of a hostile page must not use up the following limit.
       const target = request.headers.get("sec-fetch-dest")
