@@ -207,6 +207,14 @@ export const CREDENTIALS: readonly Pattern[] = [
     /phrase/i,
   ),
   pattern(
+    "quoted phrase",
+    `((?<![a-z0-9])pass[ -]?phrase\\s{1,4}(["'\`]))(?!${PLACEHOLDER}|\\2)[^\\r\\n"'\`]{4,1024}(?=\\2)`,
+    `$1${HIDDEN}`,
+    /phrase/i,
+  ),
+  // What a workflow hides in its log from here on.
+  pattern("mask of a workflow", "(::add-mask::)[^\\r\\n]{1,4096}", `$1${HIDDEN}`, /add-mask/i),
+  pattern(
     "recovery words",
     `(\\b(?:mnemonic|seed|phrase|words)\\b["']?(?:\\s{0,4}(?:is|was|[:=]))?\\s{0,4}["'\`]?)(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}\\b`,
     `$1${HIDDEN}`,

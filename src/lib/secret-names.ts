@@ -28,6 +28,7 @@ const WORDS: readonly string[] = [
   "connection[ _-]?string",
   "bearer",
   "(?<![a-z0-9])(?:pass|pat|otp|tok|jwt)(?![a-z0-9])",
+  "(?<![a-z0-9])pw(?=[\"']?\\s?[:=]|$)",
 ]
 
 /** Words that are harmless in most texts (`duplicate key: 7`, `private: true`) but name a secret as part of a variable. */

@@ -108,7 +108,9 @@ describe("the file", () => {
 
   test("a string for disabled that is neither true nor false is a warning", () => {
     const disabled = "{{not project.custom.usesDb}}"
-    expect(problems(server({ disabled: "maybe" }))).toEqual([expect.stringMatching(/^warning 5 disabled is neither true nor/)])
+    expect(problems(server({ disabled: "maybe" }))).toEqual([
+      expect.stringMatching(/^warning 5 disabled is neither true nor/),
+    ])
     for (const word of ["Yes", " off ", "", "0"]) expect(problems(server({ disabled: word }))).toEqual([])
     expect(problems({ mcpTemplates: { t: { command: "x", disabled } } })).toEqual([])
   })

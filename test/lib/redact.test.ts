@@ -28,6 +28,8 @@ test("the patterns are pinned", () => {
     "name of a key, space and value",
     "one-time code",
     "phrase",
+    "quoted phrase",
+    "mask of a workflow",
     "recovery words",
     "password of a person",
     "passwords in a list",
