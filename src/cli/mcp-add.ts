@@ -1,6 +1,14 @@
 /** `svc mcp add` and `edit`: write servers to mcp.json. */
 import { parseArgs } from "citty"
-import { CONTEXT_ARGS, repeated, SCOPE_ARGS, SCOPE_NOTE, TAG_ARGS, tagsOf } from "../commands/command-context.ts"
+import {
+  CONTEXT_ARGS,
+  openContext,
+  repeated,
+  SCOPE_ARGS,
+  SCOPE_NOTE,
+  TAG_ARGS,
+  tagsOf,
+} from "../commands/command-context.ts"
 import { editServers } from "../commands/edit-servers.ts"
 import { START_ARGS } from "../commands/follow.ts"
 import { parseDocument } from "../config/document.ts"
@@ -16,6 +24,7 @@ import { didYouMean } from "../lib/nearest.ts"
 import { say } from "../lib/output.ts"
 import { isInteractive, promptLine } from "../lib/prompt.ts"
 import { isObject, type Params } from "../wire/message.ts"
+import { confirmsHiding } from "./mcp-tools.ts"
 
 const NAME = { type: "positional", required: true, description: "Name of the server" } as const
 
@@ -121,7 +130,7 @@ const EDIT_ARGS = {
   "unset-env": { type: "string", description: "Variable to remove; may be repeated" },
   "unset-header": { type: "string", description: "Header to remove; may be repeated" },
   rename: { type: "string", description: "New name" },
-  yes: YES,
+  yes: { ...YES, description: "Do not ask: move what looks like a key to .env, hide a last tool" },
   ...START_ARGS,
 } as const
 
@@ -130,7 +139,7 @@ export const edit: ProgramCommand = {
   envFlag: "env",
   meta: { name: "edit", description: "Change a server: with flags, a new command after --, or a JSON merge patch" },
   args: EDIT_ARGS,
-  run({ rawArgs }) {
+  async run({ rawArgs }) {
     const split = rawArgs.indexOf("--")
     // Leaves out the words of the program, which citty would take for arguments.
     const args = parseArgs([...(split < 0 ? rawArgs : rawArgs.slice(0, split))], EDIT_ARGS)
@@ -169,6 +178,7 @@ export const edit: ProgramCommand = {
       return typeof rename === "string" ? renameServer(name, rename)(changed) : changed
     }
     const newName = typeof rename === "string" ? rename : name
+    if (args.yes !== true && !(await confirmsHiding(openContext(args), name, given))) return 0
     return editServers(args, whole, `changed ${name}`, [newName])
   },
 }

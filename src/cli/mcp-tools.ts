@@ -23,7 +23,7 @@ import { runningServers } from "../report/servers.ts"
 import { type LocalConfiguration, statusIfAnswered } from "../serve/local-configuration.ts"
 import { readTexts } from "../store/documents.ts"
 import { pinnedTools, toolPinsFile } from "../store/tool-pins.ts"
-import { isObject } from "../wire/message.ts"
+import { isObject, type Params } from "../wire/message.ts"
 import { approve } from "./mcp-tools-approve.ts"
 
 const SERVER = { type: "positional", required: true, description: "Name of the server", valueHint: "server" } as const
@@ -92,6 +92,24 @@ export const tools: CommandDef = {
   } as Record<string, CommandDef>,
 }
 
+/**
+ * Asks before a patch of a server leaves it without a tool that clients can call. Returns whether to go on. Throws a RequestError
+ * (usage) if there is no terminal to ask at.
+ */
+export async function confirmsHiding(
+  context: LocalConfiguration,
+  given: string,
+  { disabledTools }: Params,
+): Promise<boolean> {
+  if (!Array.isArray(disabledTools) || disabledTools.length === 0) return true
+  const { name, tuning } = writtenSettings(context, given)
+  const hidden = disabledTools.map(String)
+  if (hidden.every((tool) => tuning.disabledTools.includes(tool))) return true
+  if ((await findTools(context, name, hidden)).hidesEveryTool !== true) return true
+  if (!isInteractive()) throw usageError(`this hides every tool that ${name} offers; add --yes to hide them`)
+  return promptYesNo(`${visible(`this hides every tool that ${name} offers`)}; hide them?`)
+}
+
 // ---
 
 /** The known tools of a server: from the running svc, or from the file and the tools that svc has seen. */
@@ -129,18 +147,13 @@ async function listAll(context: LocalConfiguration, args: Readonly<Record<string
   return 0
 }
 
-/** Finds the tools of a server. `more`: tools that would also be hidden. Throws a RequestError for an unknown server. */
-async function findTools(
-  context: LocalConfiguration,
-  given: string,
-  more: readonly string[] = [],
-): Promise<FoundTools> {
-  const hiddenThen = () => [...writtenSettings(context, given).tuning.disabledTools, ...more]
+/** Finds the tools of a server. `hidden`: all tools that would be hidden. Throws a RequestError for an unknown server. */
+async function findTools(context: LocalConfiguration, given: string, hidden?: readonly string[]): Promise<FoundTools> {
   let offline: Error = notRunning(context.paths)
   try {
     const answer = await context.ask("tools", {
       name: given,
-      ...(more.length === 0 ? {} : { disabledTools: hiddenThen() }),
+      ...(hidden === undefined ? {} : { disabledTools: hidden }),
     })
     if (isObject(answer) && Array.isArray(answer.tools)) return answer as FoundTools
   } catch (error) {
@@ -153,7 +166,7 @@ async function findTools(
   return {
     tools: toolRows(spec, tools, () => false),
     unknownOverrides: unknownOverrides(spec, tools),
-    hidesEveryTool: tools && hidesEveryTool([{ spec, listing: { tools } }], hiddenThen()),
+    hidesEveryTool: tools && hidesEveryTool([{ spec, listing: { tools } }], hidden ?? spec.tuning.disabledTools),
     offline,
   }
 }
@@ -187,8 +200,9 @@ async function switchTools(
   disabled: boolean,
 ): Promise<number> {
   const context = openContext(args)
-  const { name, slug } = writtenSettings(context, String(args.server))
-  const { tools: rows, hidesEveryTool: isLast, offline } = await findTools(context, name, wanted)
+  const { name, slug, tuning } = writtenSettings(context, String(args.server))
+  const found = await findTools(context, name, [...tuning.disabledTools, ...wanted])
+  const { tools: rows, hidesEveryTool: isLast, offline } = found
   const listed = wanted.join(", ")
   for (const tool of wanted) {
     const isKnown = rows.some(

@@ -487,6 +487,10 @@ test("the last tool of a server is hidden only after confirmation [tools:zero]",
     code: 64,
     stderr: expect.stringContaining("the last tool that one offers; add --yes"),
   })
+  const edit = ["mcp", "edit", "one", '{"disabledTools": ["echo"]}']
+  expect(await svcIn(folder)(...edit)).toMatchObject({ code: 64, stderr: expect.stringContaining("add --yes") })
+  expect((await svcIn(folder)("mcp", "edit", "one", '{"disabledTools": ["other"]}')).code).toBe(0)
+  expect((await svcIn(folder)("mcp", "edit", "one", '{"disabledTools": null}')).code).toBe(0)
   const { shown } = await typeSvc([...disable, ...place], { folder, answers: ["n"] })
   expect(shown).toContain("one_svc_echo is the last tool that one offers; hide it? [y/N]")
   expect(readIfThere(join(folder, "mcp.json"))).not.toContain("disabledTools")
