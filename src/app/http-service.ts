@@ -28,7 +28,6 @@ import type { Paths } from "../store/paths.ts"
 import type { OpenAccessLog } from "./access-log.ts"
 import { type AdminInterface, openAdmin, openIssuerClient } from "./features.ts"
 import type { InboundAuth } from "./inbound-auth.ts"
-import { UNIX_SOCKET } from "./refused-logins.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import { readTls, watchTls } from "./tls.ts"
@@ -244,7 +243,7 @@ const pidsOf = ({ backends }: Snapshot): readonly number[] =>
 const clientOf =
   ({ trustProxy }: Pick<ServeOptions, "trustProxy">) =>
   (socket: string, { headers }: Request): string =>
-    clientAddress(socket, headers.get("x-forwarded-for"), trustProxy) || UNIX_SOCKET
+    clientAddress(socket, headers.get("x-forwarded-for"), trustProxy)
 
 function serverDeps(
   { agent, audit, cluster, mcp, scopeOf }: Runtime,

@@ -40,7 +40,7 @@ export function createRefusedLogins({ log, audit, metrics, clock, trustProxy }: 
   return {
     record({ request, path, address }, reason) {
       if (metrics !== undefined) metrics.refusedLogins++
-      const from = clientAddress(address(), request.headers.get("x-forwarded-for"), trustProxy) || UNIX_SOCKET
+      const from = clientAddress(address(), request.headers.get("x-forwarded-for"), trustProxy)
       if (ofAddress(from).retryAfter !== undefined || ofAll("").retryAfter !== undefined) {
         omitted++
         last = from
@@ -54,9 +54,6 @@ export function createRefusedLogins({ log, audit, metrics, clock, trustProxy }: 
     close: summarize,
   }
 }
-
-/** Stands for the address of a client on the Unix socket, which has none. */
-export const UNIX_SOCKET = "the Unix socket"
 
 // ---
 

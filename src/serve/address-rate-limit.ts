@@ -108,27 +108,37 @@ export function createAddressLimiter(
 /** Whether the peer at an address is a proxy whose X-Forwarded-For header is trusted. */
 export type TrustProxy = (address: string) => boolean
 
+/** The address of every peer at a Unix socket. */
+export const UNIX_SOCKET = "the Unix socket"
+
+/** The address of a peer that has closed its connection. No proxy: anybody can do that. */
+export const CLOSED_CONNECTION = "a closed connection"
+
 /** Trusts nobody. */
 export const TRUST_NO_PROXY: TrustProxy = () => false
 
-/** Parses `--trust-proxy`: `off`, `loopback`, or addresses and CIDRs, separated by commas. Undefined if it is invalid. */
+/**
+ * Parses `--trust-proxy`: `off`, `loopback`, or addresses and CIDRs, separated by commas. Undefined if it is invalid. The peer at
+ * a Unix socket runs on this machine, so `loopback` includes it.
+ */
 export function parseTrustProxy(text: string): TrustProxy | undefined {
   if (text === "" || text === "off") return TRUST_NO_PROXY
   const parts = text.split(",").map((part) => part.trim())
-  const ranges = parts.map((part) => (part === "loopback" ? isLoopback : parseRange(part)))
+  const ranges = parts.map((part) => (part === "loopback" ? isOnThisMachine : parseRange(part)))
   if (ranges.includes(undefined)) return undefined
   return (address) => ranges.some((range) => range?.(address) === true)
 }
 
 /** Returns the client's address: the last one in X-Forwarded-For that is not a trusted proxy's, or else the socket's. */
 export function clientAddress(socket: string, forwarded: string | null, trusted: TrustProxy): string {
-  if (forwarded === null || !trusted(normalizeAddress(socket))) return normalizeAddress(socket)
+  const peer = socket === UNIX_SOCKET ? socket : normalizeAddress(socket)
+  if (forwarded === null || !trusted(peer)) return peer
   const hops = forwarded
     .slice(-MAX_FORWARDED)
     .split(",")
     .map((hop) => normalizeAddress(hop.trim()))
   for (const hop of hops.reverse()) if (isAddress(hop) && !trusted(hop)) return hop
-  return normalizeAddress(socket)
+  return peer
 }
 
 // ---
@@ -139,6 +149,8 @@ type Window = { ends: number; count: number }
 const MAX_ADDRESSES = 10_000
 const MAX_FORWARDED = 1024
 const PROBES: ReadonlySet<string> = new Set(["/health/live", "/health/ready"])
+
+const isOnThisMachine = (address: string): boolean => address === UNIX_SOCKET || isLoopback(address)
 
 /** Returns an address in one spelling, without a port. */
 const normalizeAddress = (address: string): string =>

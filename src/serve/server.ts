@@ -18,6 +18,7 @@ import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import { percentDecoded } from "../lib/text.ts"
 import { withPrivateUmask } from "../store/files.ts"
+import { CLOSED_CONNECTION, UNIX_SOCKET } from "./address-rate-limit.ts"
 import { insufficientScope, isScope, TAG_SCOPE } from "./challenge.ts"
 import { type OpenStream, type OpenStreams, SSE_HEADERS } from "./http-exchange.ts"
 import { compose, createInbound, type Inbound, type Middleware, type Respond } from "./inbound.ts"
@@ -125,6 +126,8 @@ export type Listening = {
 export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps: ServerDeps): Listening {
   const idleTimeout = Math.ceil(receiveTimeout / 1000)
   const { clientOf } = deps
+  const unknownPeer = "unix" in address ? UNIX_SOCKET : CLOSED_CONNECTION
+  const peerOf = (server: Bun.Server<undefined>, request: Request) => server.requestIP(request)?.address ?? unknownPeer
   let received = 0
   const open = (at: ServerOptions["address"], secured: Tls | undefined) => {
     const server = Bun.serve({
@@ -136,7 +139,7 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
       maxRequestBodySize: 2 * deps.mcp.maxBody,
       fetch(request, self) {
         received++
-        const served = respond(createInbound(request, () => self.requestIP(request)?.address ?? ""))
+        const served = respond(createInbound(request, () => peerOf(self, request)))
         if (request.method === "POST")
           return deps.endsConnections?.() && served instanceof Promise ? served.then(endsConnection) : served
         if (!(served instanceof Promise)) return settle(request, served)
@@ -158,7 +161,7 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
       mcp: {
         ...deps.mcp,
         onbody: (request) => server.timeout(request, 0),
-        addressOf: clientOf && ((request) => clientOf(server.requestIP(request)?.address ?? "", request)),
+        addressOf: clientOf && ((request) => clientOf(peerOf(server, request), request)),
       },
     })
     return server

@@ -506,6 +506,22 @@ test("a Unix socket is private to its user, replaces that of a killed svc, and i
   expect(existsSync(unix)).toBe(false)
 }, 20_000)
 
+test("a trusted proxy at a Unix socket names the clients, which count separately", async () => {
+  const folder = freshFolder()
+  const unix = join(folder, "svc.sock")
+  const flags = ["--listen", `unix:${unix}`, "--trust-proxy", "loopback"]
+  await using _svc = await startSvc({ config, folder, flags, ready: /listening on unix:/ })
+  const remaining = async (client: string) => {
+    const headers = { "x-forwarded-for": client }
+    return (await fetch("http://localhost/health/live", { unix, headers })).headers.get("ratelimit-remaining")
+  }
+  expect([await remaining("6.6.6.6"), await remaining("6.6.6.6"), await remaining("7.7.7.7")]).toEqual([
+    "199",
+    "198",
+    "199",
+  ])
+}, 20_000)
+
 test("a Unix socket stays private to its user after a new certificate", async () => {
   const folder = freshFolder()
   const [unix, cert, key] = [join(folder, "svc.sock"), join(folder, "cert.pem"), join(folder, "key.pem")]

@@ -229,6 +229,19 @@ describe("views without a version [rest:views]", () => {
     expect(String((await get("/api/instructions")).body.instructions)).toContain("every")
   })
 
+  test("a call is answered with 502 if its server dies during the call, and with 503 after that", async () => {
+    const command = { command: "bun", args: [join(import.meta.dir, "../fixtures/dying.ts"), "after", "0"] }
+    await using dying = await startSvc({ config: { mcpServers: { dying: command } } })
+    await dying.said(/dying: connected/)
+    const init = {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ tool: "dying/echo", args: {} }),
+    }
+    const call = async () => (await fetch(`${dying.url}/api/tool-invocations`, init)).status
+    expect([await call(), await call()]).toEqual([502, 503])
+  }, 20_000)
+
   test("a tool is called by server/tool", async () => {
     const { status, body } = await invoke({ tool: "every/echo", args: { message: "hi" } })
     expect([status, body]).toEqual([

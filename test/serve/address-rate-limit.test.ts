@@ -1,9 +1,11 @@
 import { expect, test } from "bun:test"
 import {
+  CLOSED_CONNECTION,
   clientAddress,
   createAddressLimiter,
   HEALTH_LIMIT,
   parseTrustProxy,
+  UNIX_SOCKET,
 } from "../../src/serve/address-rate-limit.ts"
 
 function clocked() {
@@ -73,6 +75,13 @@ test("X-Forwarded-For is read only from trusted proxies, and only the hop that t
   expect(clientAddress("::ffff:10.0.0.1", "6.6.6.6, 7.7.7.7, 10.9.9.9", trust("10.0.0.0/8"))).toBe("7.7.7.7")
   expect(clientAddress("9.9.9.9", "6.6.6.6", trust("10.0.0.0/8"))).toBe("9.9.9.9")
   expect(clientAddress("fd00::1", "2001:db8::1", trust("fd00::/8"))).toBe("2001:db8::1")
+  for (const [trusted, client] of [
+    ["loopback", "6.6.6.6"],
+    ["off", UNIX_SOCKET],
+    ["10.0.0.0/8", UNIX_SOCKET],
+  ] as const)
+    expect(clientAddress(UNIX_SOCKET, "6.6.6.6", trust(trusted))).toBe(client)
+  expect(clientAddress(CLOSED_CONNECTION, "6.6.6.6", trust("loopback"))).toBe(CLOSED_CONNECTION)
   expect(clientAddress("10.0.0.1", "nonsense", trust("10.0.0.1"))).toBe("10.0.0.1")
   for (const wrong of ["yes", "10.0.0.0/33", "1.2.3", "fd00::/129", "1::2::3"])
     expect(parseTrustProxy(wrong)).toBeUndefined()

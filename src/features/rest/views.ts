@@ -120,14 +120,18 @@ async function invoke(rest: ApiRequest, ports: RestPorts, maxBody: number): Prom
   const qualified = toolsIn(ports, scope).find((one) => one.server === server.name && one.tool === name)?.name
   if (qualified === undefined && server.status === "connected")
     throw new RequestError("not_found", `${server.name} offers no tool named ${name.slice(0, MAX_NAME)}`)
+  // Read before the call: a server that dies during it has failed, and was connected.
+  const wasDown = isDown(ports, server.name)
   const caller = { scope, principal: principal.name, signal: request.signal }
   const outcome = await invokeTool(qualified ?? `${server.slug}_svc_${name}`, args, caller, ports.gateway)
   if (outcome.kind === "result") return resultResponse(outcome.result, { server: server.name, tool: name })
   const { message, status, retryAfter } = outcome
-  const isDown = ports.agent.find(server.name).every(({ listing }) => listing === undefined)
-  const shown = isDown ? HTTP_STATUS.unavailable : status
+  const shown = wasDown && isDown(ports, server.name) ? HTTP_STATUS.unavailable : status
   return jsonResponse({ error: message, server: server.name, tool: name }, shown, retryHeaders(retryAfter))
 }
+
+const isDown = ({ agent }: RestPorts, name: string): boolean =>
+  agent.find(name).every(({ listing }) => listing === undefined)
 
 const MAX_NAME = 200
 
