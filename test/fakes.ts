@@ -79,9 +79,10 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
       dedicated: async () => "has no process for this session",
     }),
     notifications: replaced<Notifications>(parts.notifications, {
-      subscribe() {},
+      subscribe: () => undefined,
       unsubscribe() {},
-      setLogLevel() {},
+      setLogLevel: () => undefined,
+      levelDecided: () => undefined,
       dropLogLevel() {},
       toBackend() {},
       listen: () => () => undefined,

@@ -1496,6 +1496,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "asking again would only repeat the same steps",
   },
+  "relay:decides": {
+    says: "resources/subscribe, and logging/setLevel at a server's own address, are answered with what the server decided",
+    from: "choice",
+    why: "a client that is told yes waits for updates that never come",
+  },
   "oauth:refused": {
     says: "if an authorization server refuses a renewal, other than for the moment, svc asks for a sign-in; it first repeats the renewal with the granted scope",
     from: "choice",

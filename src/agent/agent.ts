@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from "node:util"
 import type { Caller } from "../backend/attribution.ts"
 import { Backend, type BackendDeps } from "../backend/backend.ts"
 import { type OpenDeps, OWNER_LOST } from "../backend/connection-attempt.ts"
+import type { EstablishedConnection } from "../backend/established-connection.ts"
 import { openConnection } from "../backend/open-connection.ts"
 import type { Catalog } from "../catalog/catalog.ts"
 import { isListing, type ListingEntry, type Tool } from "../catalog/listing.ts"
@@ -85,6 +86,8 @@ export class Agent {
   private currentSnapshot: Snapshot | undefined
   private initialLoad: Promise<void> | undefined
   private isClosed = false
+  /** The answers of the servers to the last log level. */
+  private readonly levelAnswers = new WeakMap<EstablishedConnection, Promise<Error | undefined>>()
 
   constructor(private readonly deps: AgentDeps) {
     this.toolPinning = new ToolPinning(deps.pins, deps.log)
@@ -113,8 +116,8 @@ export class Agent {
         if (isShared) this.backends.get(id)?.published?.open.resubscribe()
         this.dedicated.find(id, session)?.published?.open.resubscribe()
       },
-      onlevel: (session) => updateLogLevel(this.dedicated.of(session).values()),
-      onsharedlevel: () => updateLogLevel(this.backends.values()),
+      onlevel: (session) => this.updateLogLevel(this.dedicated.of(session).values()),
+      onsharedlevel: () => this.updateLogLevel(this.backends.values()),
     })
     this.dedicated = new SessionBackends({
       clock: deps.clock,
@@ -380,6 +383,25 @@ export class Agent {
     this.taskOwners.forget(session)
   }
 
+  /**
+   * Resolves when a server has decided on the last subscription to a resource: with the reason if it has refused it. Undefined if
+   * the server is not connected.
+   */
+  subscriptionDecided(id: string, uri: string, session: object): Promise<Error | undefined> | undefined {
+    return this.serving(id, session)?.decided(uri)
+  }
+
+  /**
+   * Resolves when a server has answered the log level of a session: with the reason if it has refused it. Undefined if svc has sent it
+   * another level, for all its clients.
+   */
+  levelDecided(id: string, session: object): Promise<Error | undefined> | undefined {
+    const isShared = this.dedicated.find(id, session) === undefined
+    if (isShared && this.subscriptions.sharedLevel !== this.subscriptions.levelOf(session)) return undefined
+    const open = this.serving(id, session)
+    return open === undefined ? undefined : this.levelAnswers.get(open)
+  }
+
   /** Stops every backend. Resolves when no process is left. */
   async close(): Promise<void> {
     this.isClosed = true
@@ -392,6 +414,16 @@ export class Agent {
   }
 
   // ---
+
+  /** Returns the connection to a server that serves a session. */
+  private serving(id: string, session: object): EstablishedConnection | undefined {
+    return (this.dedicated.find(id, session) ?? this.backends.get(id))?.published?.open
+  }
+
+  private updateLogLevel(backends: Iterable<Backend>): void {
+    for (const { published } of backends)
+      if (published !== undefined) this.levelAnswers.set(published.open, published.open.updateLogLevel())
+  }
 
   /** Adds, replaces or retunes one backend. Returns which of the three, or undefined if its spec is the same. */
   private applySpec(spec: ServerSpec): "added" | "replaced" | "retuned" | undefined {
@@ -642,10 +674,6 @@ export class Agent {
 // ---
 
 const isBusy = ({ published }: Backend): boolean => published !== undefined && published.open.inFlight > 0
-
-function updateLogLevel(backends: Iterable<Backend>): void {
-  for (const { published } of backends) published?.open.updateLogLevel()
-}
 
 /** Where a notification of a backend comes from. */
 type NotificationOrigin = {

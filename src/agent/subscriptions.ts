@@ -75,13 +75,15 @@ export class Subscriptions {
     for (const watcher of this.watchers) watcher(id, uri, session)
   }
 
-  /** Sets the log level of a session; undefined lets servers choose. */
-  setLevel(session: object, level: string | undefined): void {
+  /** Sets the log level of a session; undefined lets servers choose. Returns the level before. */
+  setLevel(session: object, level: string | undefined): string | undefined {
+    const before = this.logLevels.get(session)
     this.dropLevel(session)
     this.logLevels.set(session, level)
     this.levelCounts.set(level, (this.levelCounts.get(level) ?? 0) + 1)
     this.deps.onlevel(session)
     this.announceLevel()
+    return before
   }
 
   /**

@@ -36,8 +36,10 @@ export type EstablishedConnection = {
   drained(): Promise<void>
   /** Subscribes to the current result of `subscriptions()`. */
   resubscribe(): void
-  /** Sends the current result of `logLevel()`. */
-  updateLogLevel(): void
+  /** Resolves when the backend has decided on a subscription: with the reason if it has refused it. Never rejects. */
+  decided(uri: string): Promise<Error | undefined>
+  /** Sends the current result of `logLevel()`. Resolves with the reason if the backend has refused it; never rejects. */
+  updateLogLevel(): Promise<Error | undefined>
   /** Requests a list again, because it may have changed. */
   relist(method: ListMethod): void
 }
@@ -117,8 +119,12 @@ export class ListedConnection implements EstablishedConnection {
     void this.lister.resubscribe()
   }
 
-  updateLogLevel(): void {
-    void this.lister.updateLogLevel()
+  decided(uri: string): Promise<Error | undefined> {
+    return this.lister.decided(uri)
+  }
+
+  updateLogLevel(): Promise<Error | undefined> {
+    return this.lister.updateLogLevel()
   }
 
   relist(method: ListMethod): void {

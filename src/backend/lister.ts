@@ -80,6 +80,9 @@ export class Lister {
   private listening: { readonly number: number; readonly filter: Params } | undefined
   private readonly relistenBackoff = new Backoff({ first: RELISTEN_MS, max: RELISTEN_MAX_MS })
   private subscribed = new Set<string>()
+  /** The subscriptions that a legacy server has not answered, and those that it has refused, by URI. */
+  private readonly asked = new Map<string, Promise<unknown>>()
+  private readonly refused = new Map<string, Error>()
 
   constructor(
     private readonly spec: ServerSpec,
@@ -192,18 +195,29 @@ export class Lister {
     return this.resubscribing
   }
 
+  /** Resolves when a server has decided on a subscription: with the reason if it has refused it. Never rejects. */
+  async decided(uri: string): Promise<Error | undefined> {
+    await this.resubscribing
+    await this.asked.get(uri)
+    return this.refused.get(uri)
+  }
+
   /**
    * Sends the log level that clients have set. Modern servers receive it with each request. Resolves when the server has
-   * answered; never rejects.
+   * answered, with the reason if it has refused; never rejects.
    */
-  async updateLogLevel(): Promise<void> {
+  async updateLogLevel(): Promise<Error | undefined> {
     const level = this.hooks.logLevel()
     const { era, capabilities } = this.peer
-    if (this.ended || level === undefined || era === "modern" || capabilities.logging === undefined) return
+    if (this.ended || level === undefined || era === "modern" || capabilities.logging === undefined) return undefined
     const { name, tuning } = this.spec
-    await this.connection
-      .ask("logging/setLevel", { level }, tuning.requestTimeout)
-      .catch((error: unknown) => this.deps.log.debug(`logging/setLevel: ${messageOf(error)}`, { server: name }))
+    try {
+      await this.connection.ask("logging/setLevel", { level }, tuning.requestTimeout)
+      return undefined
+    } catch (error) {
+      this.deps.log.debug(`logging/setLevel: ${messageOf(error)}`, { server: name })
+      return error instanceof Error ? error : new Error(messageOf(error))
+    }
   }
 
   // ---
@@ -221,15 +235,25 @@ export class Lister {
     if (!hasMember(this.peer.capabilities.resources, "subscribe")) return
     const wanted = new Set(this.hooks.subscriptions())
     const timeout = this.spec.tuning.requestTimeout
-    const change = (method: string, uri: string) =>
-      this.connection
-        .ask(method, { uri }, timeout)
-        .catch((error: unknown) => this.deps.log.warn(`${method}: ${messageOf(error)}`, { server: this.spec.name }))
-    const added = [...wanted].filter((uri) => !this.subscribed.has(uri))
+    const change = async (method: string, uri: string) => {
+      try {
+        await this.connection.ask(method, { uri }, timeout)
+      } catch (error) {
+        this.deps.log.warn(`${method}: ${messageOf(error)}`, { server: this.spec.name })
+        if (method !== "resources/subscribe" || !this.subscribed.delete(uri)) return
+        this.refused.set(uri, error instanceof Error ? error : new Error(messageOf(error)))
+      }
+    }
+    for (const uri of this.refused.keys()) if (!wanted.has(uri)) this.refused.delete(uri)
+    const added = [...wanted].filter((uri) => !this.subscribed.has(uri) && !this.refused.has(uri))
     const removed = [...this.subscribed].filter((uri) => !wanted.has(uri))
-    this.subscribed = wanted
+    this.subscribed = new Set([...wanted].filter((uri) => !this.refused.has(uri)))
     const changes = [
-      ...added.map((uri) => change("resources/subscribe", uri)),
+      ...added.map((uri) => {
+        const answered = change("resources/subscribe", uri).finally(() => this.asked.delete(uri))
+        this.asked.set(uri, answered)
+        return answered
+      }),
       ...removed.map((uri) => change("resources/unsubscribe", uri)),
     ]
     await Promise.all(changes)
@@ -238,6 +262,7 @@ export class Lister {
   private restore(): void {
     this.restoreAt = this.deps.clock.now() + this.restoreBackoff.next()
     this.subscribed.clear()
+    this.refused.clear()
     void this.begin()
     for (const method of METHODS) if (this.declares(method) && !this.failures.has(method)) this.relist(method)
   }

@@ -148,9 +148,14 @@ export class PairedConnection implements EstablishedConnection, Pair {
     this.other?.resubscribe()
   }
 
-  updateLogLevel(): void {
-    this.first.updateLogLevel()
-    this.other?.updateLogLevel()
+  async decided(uri: string): Promise<Error | undefined> {
+    const [first, other] = await Promise.all([this.first.decided(uri), this.other?.decided(uri)])
+    return first ?? other
+  }
+
+  async updateLogLevel(): Promise<Error | undefined> {
+    const [first, other] = await Promise.all([this.first.updateLogLevel(), this.other?.updateLogLevel()])
+    return first ?? other
   }
 
   relist(method: ListMethod): void {

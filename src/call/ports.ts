@@ -184,13 +184,21 @@ export type Directory = {
   dedicated(id: string, owner: Caller, caller: Caller, capabilities: Params): Promise<Target | string>
 }
 
+/** What a server makes of a request: the reason if it refuses; undefined if there is nothing to wait for. */
+export type ServerDecision = Promise<Error | undefined> | undefined
+
 /** Notifications from servers to sessions, and from clients to servers. */
 export type Notifications = {
-  /** Subscribes a client's session to a resource (the backend's own URI). */
-  subscribe(id: string, uri: string, session: object, era: Era): void
+  /**
+   * Subscribes a client's session to a resource (the backend's own URI). Returns the server's decision: the reason if it refuses;
+   * undefined if the server is not connected. Never rejects.
+   */
+  subscribe(id: string, uri: string, session: object, era: Era): ServerDecision
   unsubscribe(id: string, uri: string, session: object): void
-  /** Requests log messages of this level and above; undefined leaves the choice to the servers. */
-  setLogLevel(session: object, level: string | undefined): void
+  /** Requests log messages of this level and above; undefined leaves the choice to the servers. Returns the level before. */
+  setLogLevel(session: object, level: string | undefined): string | undefined
+  /** Returns the decision of a server on the last level that was requested from it. Never rejects. */
+  levelDecided(id: string, session: object): ServerDecision
   /** Drops the session's log level. */
   dropLogLevel(session: object): void
   /** Passes a client's notification to the backends that serve only this client. */

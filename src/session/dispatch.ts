@@ -16,7 +16,7 @@ import {
 import type { Told } from "../call/client.ts"
 import { methodOf } from "../call/methods.ts"
 import { listedTools, ownEntries, unwrapped } from "../call/own-tools.ts"
-import type { ClientCall, Decided, Gateway } from "../call/ports.ts"
+import type { ClientCall, Decided, Gateway, ServerDecision } from "../call/ports.ts"
 import { ready, whenPrepared } from "../call/ready.ts"
 import { LIST_KEYS, listResult, type View, withheldIn } from "../catalog/catalog.ts"
 import { instructionsAt } from "../catalog/instructions.ts"
@@ -27,7 +27,7 @@ import { BackendError, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import { cutText } from "../lib/text.ts"
 import { isLogLevel } from "../wire/era.ts"
-import { asText, type Id } from "../wire/message.ts"
+import { asText, type Id, isObject, type Params } from "../wire/message.ts"
 import { backendFailure, relay, unknownMethod, unknownName, withheldTool } from "./relay.ts"
 import { discoverResult } from "./server-capabilities.ts"
 import { listSkills, refuseWithoutSkills } from "./skills.ts"
@@ -124,9 +124,18 @@ function reach(call: ClientCall, view: View, { route, params }: Extract<Decided,
           "too_many",
           "The clients of this replica have reached the limit of subscriptions that replicas exchange; unsubscribe from other resources, or try again later",
         )
+      if (lacks(call, route.id, ({ resources }) => isObject(resources) && resources.subscribe === true))
+        throw unknownMethod(request.method)
+      // The session may have no room for it.
       const told = client.memory?.addSubscription(route.id, route.name)
-      gateway.notifications.subscribe(route.id, route.name, client.session, client.era)
-      return emptyAnswer(request.id, told)
+      const decision = gateway.notifications.subscribe(route.id, route.name, client.session, client.era)
+      return decided(request.id, decision, {
+        keep: () => told,
+        undo() {
+          gateway.notifications.unsubscribe(route.id, route.name, client.session)
+          return client.memory?.removeSubscription(route.id, route.name)
+        },
+      })
     }
     case "resources/unsubscribe": {
       const told = client.memory?.removeSubscription(route.id, route.name)
@@ -158,9 +167,15 @@ function answerOwn(call: ClientCall, view: View): Answering {
       throw new RequestError("invalid_params", "ref must be an object")
     case "logging/setLevel": {
       if (!isLogLevel(params.level)) throw unknownLevel(params.level)
-      const told = client.memory?.setLogLevel(params.level)
-      gateway.notifications.setLogLevel(client.session, params.level)
-      return emptyAnswer(id, told)
+      const only = client.scope.kind === "server" ? client.scope.id : undefined
+      if (only !== undefined && lacks(call, only, ({ logging }) => logging !== undefined)) throw unknownMethod(method)
+      const { level } = params
+      const former = gateway.notifications.setLogLevel(client.session, level)
+      const decision = only === undefined ? undefined : gateway.notifications.levelDecided(only, client.session)
+      return decided(id, decision, {
+        keep: () => client.memory?.setLogLevel(level),
+        undo: () => void gateway.notifications.setLogLevel(client.session, former),
+      })
     }
     case "tasks/list":
       return listTasks(call, view)
@@ -190,6 +205,25 @@ function refuse(
   }
   const isPrompt = call.request.method === "prompts/get"
   throw unknownName(what, name, isPrompt ? similarName(name, [...view.prompts.keys()]) : undefined)
+}
+
+/** Whether a server is connected and does not offer something. */
+function lacks({ client, gateway }: ClientCall, id: string, offers: (capabilities: Params) => boolean): boolean {
+  const target = gateway.directory.target(id, client.era)
+  return typeof target !== "string" && !offers(target.peer.capabilities)
+}
+
+/** What becomes of a change of a session: `keep` stores it, `undo` takes it back. */
+type SessionChange = { keep(): Told; undo(): Told }
+
+/** Answers a request with what its server decides. Rejects with its refusal. */
+function decided(id: Id, decision: ServerDecision, { keep, undo }: SessionChange): Answering {
+  if (decision === undefined) return emptyAnswer(id, keep())
+  return decision.then(async (refusal) => {
+    if (refusal === undefined) return emptyAnswer(id, keep())
+    await undo()
+    throw refusal
+  })
 }
 
 /** Answers a request that changed its session when the other replicas know of the change. */

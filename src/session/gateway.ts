@@ -212,9 +212,11 @@ function createNotifications(agent: Agent, listeners: Set<Listener>): Notificati
       agent.subscriptions.subscribe(id, uri, session, era)
       // The connection takes over the subscription when it opens.
       void agent.backend(id)?.published?.open.pair?.prepare(era)
+      return agent.subscriptionDecided(id, uri, session)
     },
     unsubscribe: (id, uri, session) => agent.subscriptions.unsubscribe(id, uri, session),
     setLogLevel: (session, level) => agent.subscriptions.setLevel(session, level),
+    levelDecided: (id, session) => agent.levelDecided(id, session),
     dropLogLevel: (session) => agent.subscriptions.dropLevel(session),
     toBackend({ scope, session, era }, method, params) {
       const own = agent.dedicated.of(session)

@@ -540,7 +540,7 @@ describe("a faulty request of a legacy client", () => {
       -32602,
     ],
     ["a method that every JavaScript object has", { id: 1, method: "constructor" }, {}, 200, -32601],
-    ["params that are not an object", { id: 1, method: "ping", params: [] }, {}, 400, -32600],
+    ["params that are not an object", { id: 1, method: "ping", params: [1] }, {}, 400, -32600],
     ["an invalid id", { id: null, method: "ping" }, {}, 400, -32600],
   ])("is answered with an error: %s", async (_what, message, headers, status, code) => {
     await using svc = await startSvc({ flags: ["--demo"] })
@@ -611,4 +611,43 @@ test("when svc stops, it answers the calls that it cannot finish with an error",
   expect(JSON.parse((await old).body).result).toMatchObject({ isError: true })
   expect((await young).body.result).toMatchObject({ isError: true })
   expect(await svc.exited).toBe(0)
+})
+
+describe("a server decides [relay:decides]", () => {
+  const servers = {
+    a: { command: "bun", args: [fixture("deciding.ts")] },
+    b: { command: "bun", args: [fixture("deciding.ts"), "--plain"] },
+  }
+  const ask = async (url: string, session: string, method: string, params: object) =>
+    JSON.parse((await post(url, { id: 1, method, params }, session)).body)
+
+  test("on subscriptions and log levels, and the client gets its answer", async () => {
+    await using svc = await startSvc({ config: { mcpServers: servers } })
+    for (const name of ["a", "b"]) await svc.said(`${name}: connected`)
+    const [all, own, plain] = [`${svc.url}/mcp`, `${svc.url}/servers/a/mcp`, `${svc.url}/servers/b/mcp`]
+    const [inAll, inOwn, inPlain] = await Promise.all([all, own, plain].map(initialize))
+    const at = [
+      [all, inAll ?? "", "svc://a/"],
+      [own, inOwn ?? "", ""],
+    ] as const
+    for (const [url, session, prefix] of at) {
+      const subscribe = (uri: string) => ask(url, session, "resources/subscribe", { uri: `${prefix}${uri}` })
+      expect(await subscribe("x:yes")).toMatchObject({ result: {} })
+      // Twice: the refusal leaves nothing behind.
+      for (let time = 0; time < 2; time++)
+        expect(await subscribe("x:no")).toMatchObject({ error: { code: -32602, message: "not this one" } })
+    }
+    const read = await ask(own, inOwn ?? "", "resources/read", { uri: "x:yes" })
+    expect(read.result.contents[0].text).toBe("x:yes")
+    const level = (url: string, session: string, level: string) => ask(url, session, "logging/setLevel", { level })
+    expect(await level(own, inOwn ?? "", "debug")).toMatchObject({ error: { code: -32602, message: "not so much" } })
+    expect(await level(own, inOwn ?? "", "info")).toMatchObject({ result: {} })
+    expect(await ask(plain, inPlain ?? "", "resources/subscribe", { uri: "x:yes" })).toMatchObject({
+      error: { code: -32601 },
+    })
+    expect(await ask(all, inAll ?? "", "resources/subscribe", { uri: "svc://b/x:yes" })).toMatchObject({
+      error: { code: -32601 },
+    })
+    expect(await level(plain, inPlain ?? "", "info")).toMatchObject({ error: { code: -32601 } })
+  })
 })

@@ -40,7 +40,8 @@ function silentServer(send: (frame: string) => void) {
 /** One server, `s`, that is connected and never answers. */
 function connected(): NonNullable<GatewayParts["directory"]> {
   const { connection } = silentServer(() => undefined)
-  return { catalogOf: () => catalog, target: () => ({ spec, connection, peer: listing }) }
+  const peer = { ...listing, capabilities: { ...listing.capabilities, resources: { subscribe: true } } }
+  return { catalogOf: () => catalog, target: () => ({ spec, connection, peer }) }
 }
 
 const ask = (
