@@ -18,7 +18,15 @@ import { META_CONTEXT, type TrustedClientDeps } from "./trusted-client.ts"
  * Returns the scope with the instances for the context in the params. `ready` resolves when they are connected, or after a
  * time limit. Throws a RequestError for an invalid context.
  */
-type InContext = (scope: Scope, params: Params, info: unknown) => { scope: Scope; ready: Promise<void> }
+type InContext = (
+  scope: Scope,
+  params: Params,
+  info: unknown,
+  transport?: HttpTransport,
+) => { scope: Scope; ready: Promise<void> }
+
+/** What templates see as `transport.type`; `http` unless given. */
+type HttpTransport = "http" | "sse"
 
 export type ClientContexts = {
   /** For `initialize`, and for a session that is resumed. */
@@ -44,19 +52,19 @@ export function createClientContexts(
     return attached
   }
   const ready = (scope: Scope) => agent.whenLoaded(instances.of(scope), wait)
-  const read = (params: Params, info: unknown, sessionId: string) => {
+  const read = (params: Params, client: ClientFacts) => {
     const sent = metaOf(params)?.[META_CONTEXT]
-    return sent === undefined ? undefined : contextOf(sent, info, sessionId, clock.now(), version)
+    return sent === undefined ? undefined : contextOf(sent, client, clock.now(), version)
   }
   return {
-    session(scope, params, info) {
-      const context = scope.kind === "server" ? undefined : read(params, info, newId())
+    session(scope, params, info, type = "http") {
+      const context = scope.kind === "server" ? undefined : read(params, { info, type, sessionId: newId() })
       if (context === undefined) return { scope, ready: RESOLVED }
       const attached = attach(scope, context)
       return { scope: attached, ready: ready(attached) }
     },
-    request(scope, params, info) {
-      const context = scope.kind === "server" ? undefined : read(params, info, "")
+    request(scope, params, info, type = "http") {
+      const context = scope.kind === "server" ? undefined : read(params, { info, type, sessionId: "" })
       if (context === undefined) return { scope, ready: RESOLVED }
       const { timestamp: _, ...rest } = context.context
       const key = digest(JSON.stringify([scope.kind === "server" ? "" : scope.name, { ...context, context: rest }]), 32)
@@ -95,7 +103,15 @@ const schema = lazy(() =>
   }),
 )
 
-function contextOf(sent: unknown, info: unknown, sessionId: string, now: number, version: string): TemplateContext {
+/** `info`: what the client says about itself. */
+type ClientFacts = { readonly info: unknown; readonly type: HttpTransport; readonly sessionId: string }
+
+function contextOf(
+  sent: unknown,
+  { info, type, sessionId }: ClientFacts,
+  now: number,
+  version: string,
+): TemplateContext {
   const parsed = schema().safeParse(withDoubles(sent), { error: schemaProblem })
   if (!parsed.success) {
     const [problem] = parsed.error.issues
@@ -114,7 +130,7 @@ function contextOf(sent: unknown, info: unknown, sessionId: string, now: number,
       custom: project.custom ?? {},
     },
     user: { ...user, username: user?.username ?? "", home: user?.home ?? "" },
-    transport: { type: "http", client },
+    transport: { type, client },
     context: { path: project.path, timestamp: new Date(now).toISOString(), sessionId, version },
   }
 }

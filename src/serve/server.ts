@@ -23,7 +23,7 @@ import { insufficientScope, isScope, TAG_SCOPE } from "./challenge.ts"
 import { type OpenStream, type OpenStreams, SSE_HEADERS } from "./http-exchange.ts"
 import { compose, createInbound, type Inbound, type Middleware, type Respond } from "./inbound.ts"
 import { type McpDeps, serveMcp } from "./mcp.ts"
-import { createScopeNarrowing, mayEnter, maySee, type NarrowScope, type Principal } from "./principal.ts"
+import { createScopeNarrowing, isLimited, mayEnter, maySee, type NarrowScope, type Principal } from "./principal.ts"
 import type { ScopeOf } from "./query-scope.ts"
 import { endsConnection, errorResponse, shapeOf } from "./respond.ts"
 import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
@@ -300,7 +300,13 @@ function serveBackend(
     if (principal.scoped && tag !== undefined && !maySee(principal, tuning.tags))
       return insufficientScope([`${TAG_SCOPE}${tag}`], inbound, base())
   }
-  throw new RequestError("not_found", `No server is named ${name.slice(0, 100)}`)
+  const template = isLimited(principal) ? undefined : agent.snapshot().templates.find((one) => one === name)
+  throw new RequestError(
+    "not_found",
+    template === undefined
+      ? `No server is named ${name.slice(0, 100)}`
+      : `${template} is a template; its instances are at /mcp, for clients that send their context`,
+  )
 }
 
 const STREAM = SSE_HEADERS["content-type"]

@@ -1,6 +1,6 @@
 /** The old HTTP+SSE transport: a stream on /sse, posts to /messages. 2024-11-05: Transports, HTTP with SSE. */
 import type { Scope } from "../catalog/scope.ts"
-import { Pipe } from "../session/pipe.ts"
+import { Pipe, type PipeDeps } from "../session/pipe.ts"
 import { replicaIn } from "../store/replica-id.ts"
 import { type Id, parseJson, requestIdOf } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
@@ -16,10 +16,27 @@ export type SsePipes = Map<string, { readonly pipe: Pipe; readonly principal: Pr
 /** Answers `GET /sse`: opens the stream and names the endpoint for posts. */
 export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipes, deps: McpDeps): Response {
   const id = `${deps.gateway.replicas?.replica ?? ""}${deps.newId()}`
+  const { contexts } = deps
   let stop: () => void = () => undefined
+  /** The scope of the client's last `initialize`. */
+  let opened: Scope | undefined
+  const detach = () => opened !== undefined && contexts?.detach(opened)
+  const inContext: PipeDeps["inContext"] =
+    contexts &&
+    (async (era, params, info) => {
+      // Nobody would detach the instances of a client that is gone.
+      if (!pipes.has(id)) return scope
+      const own = contexts[era === "legacy" ? "session" : "request"](scope, params, info, "sse")
+      if (era === "legacy") {
+        detach()
+        opened = own.scope
+      }
+      await own.ready
+      return own.scope
+    })
   const source = {
     start(controller: ReadableStreamDefaultController<Uint8Array>) {
-      const pipe = new Pipe({ ...deps, id, scope, principal: principal.name, send: (frame) => push(frame) })
+      const pipe = new Pipe({ ...deps, id, scope, principal: principal.name, inContext, send: (frame) => push(frame) })
       const push = (frame: Uint8Array | string) => {
         if (isUnread(controller)) {
           controller.error(new Error("the client does not read"))
@@ -36,6 +53,7 @@ export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipe
         if (!pipes.delete(id)) return
         deps.streams.delete(stream)
         pipe.close("the client closed its stream")
+        detach()
         try {
           controller.close()
         } catch {

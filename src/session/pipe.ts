@@ -30,6 +30,8 @@ import { accept, type EndpointDeps, initialize, serve } from "./endpoint.ts"
 import { RunningRequests, repeatedId } from "./running-requests.ts"
 import type { Session } from "./session.ts"
 
+type InContext = (era: "legacy" | "modern", params: Params, info: unknown) => Promise<Scope>
+
 export type PipeDeps = EndpointDeps & {
   /** The id of the session that the client may open. */
   readonly id: string
@@ -39,6 +41,8 @@ export type PipeDeps = EndpointDeps & {
   send(frame: Uint8Array | string): void
   /** Receives the client's statements about itself. Its requests wait for this. */
   onclient?(info: Params): Promise<void>
+  /** Returns the client's scope in the context that it sends with `initialize`, or with each modern request, which wait for this. */
+  readonly inContext?: InContext | undefined
 }
 
 export class Pipe {
@@ -173,8 +177,12 @@ export class Pipe {
 
   private async open(request: Request): Promise<undefined> {
     const { deps } = this
-    const { id, principal, scope } = deps
-    const identify = () => this.identify(request.params?.clientInfo).then(() => scope)
+    const { id, principal, scope, inContext } = deps
+    const identify = async () => {
+      const { params = {} } = request
+      await this.identify(params.clientInfo)
+      return inContext?.("legacy", params, params.clientInfo) ?? scope
+    }
     const opening = { request, id, principal, cancellation: this.cancellation, identify }
     const { session, answer } = await initialize(opening, deps)
     this.session = session
@@ -202,7 +210,13 @@ export class Pipe {
     try {
       this.identified ??= this.identify(client.info)
       await this.identified
-      const call = { request, client, exchange, gateway: deps.gateway }
+      const own = await deps.inContext?.("modern", request.params ?? {}, client.info)
+      const call = {
+        request,
+        client: own === undefined ? client : { ...client, scope: own },
+        exchange,
+        gateway: deps.gateway,
+      }
       answer = await new Promise<Answer | undefined>((resolve) => serve(call, deps, undefined, resolve))
     } finally {
       if (!this.running.end(request.id, exchange)) answer = undefined

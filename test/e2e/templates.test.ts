@@ -248,6 +248,39 @@ test("HTTP clients may send context if the operator trusts them", async () => {
   expect(wrong.body.error?.message).toContain("project.path")
 }, 20_000)
 
+test("clients of the old transport may send context if the operator trusts them", async () => {
+  const tag = mark()
+  await using svc = await startSvc({
+    config: { mcpTemplates: { fs: { command: "bun", args: [SERVER, tag, "{{project.path}}", "{{transport.type}}"] } } },
+    flags: ["--template-context", "trusted", "--template-linger", "1ms"],
+  })
+  const at = (path: string) => ({ _meta: { "svc/context": { project: { path } } } })
+  const left = new AbortController()
+  const stream = await fetch(`${svc.url}/sse`, { signal: left.signal })
+  let text = ""
+  const reading = (async () => {
+    for await (const chunk of stream.body ?? []) text += new TextDecoder().decode(chunk)
+  })().catch(() => undefined)
+  const path = await eventually(() => /^data: (\/messages\S+)/m.exec(text)?.[1])
+  const ask = async (id: number, method: string, params: object) => {
+    const body = JSON.stringify({ jsonrpc: "2.0", id, method, params })
+    await fetch(`${svc.url}${path}`, { method: "POST", headers: { "content-type": "application/json" }, body })
+    return eventually(() => text.split("\n").find((line) => line.includes(`"id":${id},`)))
+  }
+  const init = { protocolVersion: "2024-11-05", capabilities: {}, clientInfo: { name: "x", version: "1" } }
+  const where = { name: "fs_svc_where", arguments: {} }
+  await ask(1, "initialize", { ...init, ...at("/p/one") })
+  expect(await ask(2, "tools/call", where)).toMatch(/\/p\/one.*sse/)
+  await ask(3, "initialize", { ...init, ...at("/p/two") })
+  expect(await ask(4, "tools/call", where)).toMatch(/\/p\/two.*sse/)
+  expect(await ask(5, "initialize", { ...init, _meta: { "svc/context": { project: {} } } })).toContain("project.path")
+  left.abort()
+  await reading
+  await eventually(() => processes(tag).length === 0)
+  const own = await fetch(`${svc.url}/servers/fs/mcp`, { method: "POST", body: "{}" })
+  expect([own.status, await own.text()]).toEqual([404, expect.stringContaining("fs is a template")])
+}, 20_000)
+
 test("an expression reads neither the environment nor a prototype, and text from a context is not interpreted", async () => {
   const project = repository("main")
   const evil = "$(touch pwned) ${SECRET} $SECRET {{user.home}} ; rm"
