@@ -1,7 +1,9 @@
 /** The client of a request, and the exchange that reaches it. */
 import type { Ownership } from "../agent/task-owners.ts"
 import type { Caller } from "../backend/attribution.ts"
+import { PeerError } from "../backend/peer-error.ts"
 import type { Scope } from "../catalog/scope.ts"
+import { RPC_CODE } from "../lib/errors.ts"
 import { type Era, TASKS_EXTENSION } from "../wire/era.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import type { Cancellation } from "./cancellation.ts"
@@ -70,7 +72,7 @@ export function missingCapability(
   const { sampling, elicitation, roots } = capabilities
   switch (method) {
     case "sampling/createMessage":
-      return sampling === undefined ? { sampling: {} } : undefined
+      return missingForSampling(sampling, params)
     case "elicitation/create": {
       const { url, form } = isObject(elicitation) ? elicitation : {}
       if (params?.mode === "url") return url === undefined ? { elicitation: { url: {} } } : undefined
@@ -84,6 +86,22 @@ export function missingCapability(
     default:
       return undefined
   }
+}
+
+/** Returns the error for a server request that needs a capability that the client lacks. 2025-11-25: Elicitation, Error Handling. */
+export function lackingCapability(missing: Params, { elicitation }: Params, method: string): PeerError {
+  if ("elicitation" in missing && elicitation !== undefined)
+    return new PeerError(RPC_CODE.invalidParams, "The client does not support this mode of elicitation")
+  const what = "sampling" in missing && isObject(missing.sampling) && "tools" in missing.sampling ? " with tools" : ""
+  return new PeerError(RPC_CODE.methodNotFound, `The client does not support ${method}${what}`)
+}
+
+/** Servers must not send tools to a client that does not declare them. 2025-11-25: Sampling, Capabilities. */
+function missingForSampling(sampling: unknown, params: Params | undefined): Params | undefined {
+  if (sampling === undefined) return { sampling: {} }
+  const declared = isObject(sampling) ? sampling : {}
+  const usesTools = params?.tools !== undefined || params?.toolChoice !== undefined
+  return usesTools && declared.tools === undefined ? { sampling: { tools: {} } } : undefined
 }
 
 /** An answer that is sent in parts. */

@@ -2,16 +2,23 @@
  * One legacy client: its statements at `initialize`, the streams to it, and server requests to it. It is independent of HTTP: the
  * transport passes frames to it and from it.
  */
-import { PeerError, peerError } from "../backend/peer-error.ts"
+import { peerError } from "../backend/peer-error.ts"
 import { Cancellation } from "../call/cancellation.ts"
-import { type Client, type Exchange, missingCapability, type SessionMemory, type Told } from "../call/client.ts"
+import {
+  type Client,
+  type Exchange,
+  lackingCapability,
+  missingCapability,
+  type SessionMemory,
+  type Told,
+} from "../call/client.ts"
 import { ownEntries } from "../call/own-tools.ts"
 import type { Gateway, RemoteReplicas, SessionPart } from "../call/ports.ts"
 import { hasChanged, isWithdrawn, type View, viewOf } from "../catalog/catalog.ts"
 import type { ListMethod } from "../catalog/listing.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { BoundedMap } from "../lib/bounded-map.ts"
-import { RequestError, RPC_CODE } from "../lib/errors.ts"
+import { RequestError } from "../lib/errors.ts"
 import { negotiateLegacy } from "../wire/era.ts"
 import { type Id, isObject, metaOf, notificationText, type Params, type Response } from "../wire/message.ts"
 import { EventLog } from "./event-log.ts"
@@ -143,7 +150,7 @@ export class Session implements Client, SessionMemory, SessionPart {
 
   /**
    * Sends a server request to the client by `send`, on the stream of the client's request to which it belongs. Rejects with a
-   * PeerError (method not found) if the client did not advertise the capability.
+   * PeerError if the client did not advertise the capability.
    */
   ask(
     method: string,
@@ -152,8 +159,8 @@ export class Session implements Client, SessionMemory, SessionPart {
     send: (text: string) => void,
     onprogress?: (params: Params) => void,
   ): Promise<unknown> {
-    if (missingCapability(this.capabilities, method, params) !== undefined)
-      return Promise.reject(new PeerError(RPC_CODE.methodNotFound, `The client does not support ${method}`))
+    const missing = missingCapability(this.capabilities, method, params)
+    if (missing !== undefined) return Promise.reject(lackingCapability(missing, this.capabilities, method))
     if (signal.aborted) return Promise.reject(withdrawn())
     if (this.clientRequests.size >= MAX_QUESTIONS)
       return Promise.reject(new RequestError("too_many", "Too many requests to this client are open"))

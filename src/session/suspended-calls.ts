@@ -15,16 +15,15 @@
  *     the answer to its call is kept.
  */
 import { CallEndedError } from "../backend/attribution.ts"
-import { PeerError } from "../backend/peer-error.ts"
 import { type Answer, errorAnswer, failureAnswer, refusalAnswer, resultAnswer } from "../call/answer.ts"
 import { Cancellation } from "../call/cancellation.ts"
-import { type Client, type Exchange, missingCapability } from "../call/client.ts"
+import { type Client, type Exchange, lackingCapability, missingCapability } from "../call/client.ts"
 import type { ClientCall } from "../call/ports.ts"
 import { viewFor } from "../call/ready.ts"
 import { identityOf } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { sha256 } from "../lib/digest.ts"
-import { RequestError, RPC_CODE } from "../lib/errors.ts"
+import { RequestError } from "../lib/errors.ts"
 import { canonical, parseExact } from "../lib/json.ts"
 import type { Sealer } from "../lib/seal.ts"
 import { MISSING_CLIENT_CAPABILITY } from "../wire/era.ts"
@@ -195,7 +194,7 @@ export class SuspendedCalls {
     }
     // The call ends after the backend has received the reason.
     queueMicrotask(() => this.drop(call, `the client cannot answer ${method}`))
-    return Promise.reject(new PeerError(RPC_CODE.methodNotFound, `The client does not support ${method}`))
+    return Promise.reject(lackingCapability(missing, call.client.capabilities, method))
   }
 
   /** Sends the open requests of the server to the client, if its request waits. */

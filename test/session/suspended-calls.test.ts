@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "bun:test"
 import { errorAnswer } from "../../src/call/answer.ts"
-import { type Client, type Exchange, missingCapability } from "../../src/call/client.ts"
+import { type Client, type Exchange, lackingCapability, missingCapability } from "../../src/call/client.ts"
 import type { Gateway } from "../../src/call/ports.ts"
 import { buildCatalog, emptyCatalog } from "../../src/catalog/catalog.ts"
 import { narrow } from "../../src/catalog/scope.ts"
@@ -219,6 +219,20 @@ test("a client that supports only forms gets no URL to open, and a client that s
   expect(lacks({ url: {} }, page)).toBeUndefined()
   expect(lacks({ url: {} }, undefined)).toEqual({ elicitation: { form: {} } })
   expect(lacks({ url: {}, form: {} }, undefined)).toBeUndefined()
+})
+
+test("a client without tools in sampling gets no tools, and a mode that it does not declare is -32602", () => {
+  const tools = { tools: [], messages: [] }
+  expect(missingCapability({ sampling: {} }, "sampling/createMessage", tools)).toEqual({ sampling: { tools: {} } })
+  expect(missingCapability({ sampling: { tools: {} } }, "sampling/createMessage", tools)).toBeUndefined()
+  expect(missingCapability({ sampling: {} }, "sampling/createMessage", { messages: [] })).toBeUndefined()
+  const codeOf = (capabilities: Params, method: string, params: Params) => {
+    const missing = missingCapability(capabilities, method, params)
+    return missing && lackingCapability(missing, capabilities, method).code
+  }
+  expect(codeOf({ elicitation: { form: {} } }, "elicitation/create", { mode: "url" })).toBe(-32602)
+  expect(codeOf({}, "elicitation/create", {})).toBe(-32601)
+  expect(codeOf({ sampling: {} }, "sampling/createMessage", tools)).toBe(-32601)
 })
 
 test("a server that requests the roots of a client without roots gets an empty list, and the call goes on", async () => {

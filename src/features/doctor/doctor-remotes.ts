@@ -91,7 +91,7 @@ async function probe(spec: Remote, installation: Installation, signIn: SignIn | 
     return { findings: [finding], skewMs }
   }
   if (response.ok && mediaType(response) !== "application/json" && !isEventStream(response))
-    return { findings: [failed(unexpectedType(response).message, "most addresses end in /mcp or /sse")], skewMs }
+    return { findings: [failed(unexpectedType(response).message, 'most addresses end in "mcp" or "sse"')], skewMs }
   const error = new HttpStatusError(response.status, `answered ${response.status}`)
   // Servers of the other era answer 400.
   const isWrong = response.status >= 500 || [403, 404, 405, 410].includes(response.status)
