@@ -50,8 +50,9 @@ const ERROR =
   /error|exception|fatal|panic|fail|cannot|could not|unable|not found|no such|denied|refused|invalid|missing|required/i
 /** A process continues after a warning. */
 const WARNING = /^(?:npm )?warn/i
-/** npm starts with codes of its own and ends with the path of its log; Python and Node.js frame a stack. */
-const NOISE = /^npm (?:error|ERR!)(?:$| (?:code|errno|syscall|path) | A complete log)|^Traceback |^Node\.js v|^\^/
+/** npm starts with codes of its own and ends with the path of its log; Python and Node.js frame a stack; a key has a frame. */
+const NOISE =
+  /^npm (?:error|ERR!)(?:$| (?:code|errno|syscall|path) | A complete log)|^Traceback |^Node\.js v|^\^|^-----(?:BEGIN|END) /
 const RECENT_MS = 10_000
 const KEPT_LINES = 40
 const MAX_LINES = 2 * KEPT_LINES

@@ -300,7 +300,7 @@ export const PLACES: readonly Pattern[] = [
   ),
   place(
     "url",
-    `\\b(?:file:${joined("[^\\s\"'<>`]", spaceInside("/"))}|[a-z][a-z0-9+.-]{1,30}://[^\\s"'<>\`]{1,4096})(?<![.,:;!?)\\]])`,
+    `\\b(?:file:${joined("[^\\s\"'<>`]", spaceInside("/"))}|[a-z][a-z0-9+.-]{1,30}://[^\\s"'<>\`]{1,4096})(?:(?<![.,:;!?)\\]”’])|(?<=\\[REDACTED\\]))`,
     "[URL]",
   ),
   place(
@@ -358,18 +358,18 @@ export const PLACES: readonly Pattern[] = [
   // The messages of network-error.ts.
   place(
     "host that cannot be reached",
-    "(?!\\[|(?:\\d{1,3}\\.){3})(?:(?<=\\b(?:cannot reach|nothing listens at) )[\\w.-]{1,253}(?::\\d{1,5}(?!\\d)|(?= \\())|(?<![\\w.\\]-])[\\w.-]{1,253}(?::\\d{1,5})?(?= closed the connection without an answer))",
+    "(?!\\[|(?:\\d{1,3}\\.){3})(?:(?<=\\b(?:cannot reach|nothing listens at) )[\\w.-]{1,253}(?::\\d{1,5}(?!\\d)|(?= \\())|(?<![\\w.:\\]-])[\\w.-]{1,253}(?::\\d{1,5})?(?= closed the connection without an answer))",
     "[HOST]",
   ),
   place(
     "unix path",
     // `/help` and `try /start` are commands of a chat.
-    `(?!/(?:help|(?<=\\b(?:try|type|use|using|send|enter|say|usage:|commands?:?)\\s{1,2}(?:/[a-z]{2,20},?\\s(?:(?:or|and)\\s)?){0,8}/)(?!(?:${ROOT_FOLDER})(?![\\w-]))[a-z][a-z_-]{1,20})(?![\\w/.-]))(?<![\\p{L}\\p{N}_\\])}+]|<(?!~?\\.{0,2}/[^\\s/<>]{1,64}/))(?:~[a-z_]?[\\w-]{0,32}|\\.{1,2}|\\$\\{?[a-z_]\\w{0,64}\\}?)?/(?!-)(?=${LETTER}{0,8}[\\p{L}\\p{N}])${LETTER}${joined("[^\\s\"'<>|`,;()\\\\]", `(?:\\\\.|[,;()\\\\](?=[\\p{L}\\p{N}_./])|${spaceInside("/")})`)}(?<![:.])`,
+    `(?!/(?:help|(?<=\\b(?:try|type|use|using|send|enter|say|usage:|commands?:?)\\s{1,2}(?:/[a-z]{2,20},?\\s(?:(?:or|and)\\s)?){0,8}/)(?!(?:${ROOT_FOLDER})(?![\\w-]))[a-z][a-z_-]{1,20})(?![\\w/.-]))(?<![\\p{L}\\p{N}_\\])}+]|<(?!~?\\.{0,2}/[^\\s/<>]{1,64}/))(?:~[a-z_]?[\\w-]{0,32}|\\.{1,2}|\\$\\{?[a-z_]\\w{0,64}\\}?)?/(?!-)(?=${LETTER}{0,8}[\\p{L}\\p{N}])${LETTER}${joined("[^\\s\"'<>|`,;()\\\\]", `(?:\\\\.|[,;()\\\\](?=[\\p{L}\\p{N}_./])|${spaceInside("/")})`)}(?<![:.”’]|(?<!\\[[\\w.-]{1,64})\\])`,
     "[PATH]",
   ),
   place(
     "relative path",
-    `(?<![\\p{L}\\p{N}_@./\\\\:\\]-])(?:\\.?[\\w-][\\w.-]{0,63}/){2,32}[\\w.-]{1,128}\\.${EXTENSION}(?![\\w/])`,
+    `(?<![\\p{L}\\p{N}_@./\\\\:\\]-])\\.?[\\w-][\\w.-]{0,63}/(?:[.@]?[\\w-][\\w.-]{0,63}/){1,31}[\\w.-]{1,128}\\.${EXTENSION}(?![\\w/])`,
     "[PATH]",
   ),
   // Four numbers after `v`, `version`, `==` and the like are a version.

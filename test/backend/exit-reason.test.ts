@@ -17,6 +17,8 @@ test("picks the line that names the error", () => {
   expect(pickReason(node)).toBe("Error: Cannot find module '/x.js'")
   const warned = ["Warning: Cannot access /x, skipping", "Error: None of the directories are accessible"]
   expect(pickReason(warned)).toBe("Error: None of the directories are accessible")
+  expect(pickReason(["cannot use the key", "-----END RSA PRIVATE KEY-----"])).toBe("cannot use the key")
+  expect(pickReason(["the key is no good", "-----END RSA PRIVATE KEY-----"])).toBe("the key is no good")
   expect(pickReason(["npm warn deprecated: not found"])).toBe("npm warn deprecated: not found")
   const python = [
     "Traceback (most recent call last):",

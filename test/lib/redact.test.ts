@@ -128,6 +128,19 @@ describe("paths and addresses are hidden from clients, and kept in the log [heal
   })
 })
 
+test.each([
+  ["see [https://h.example/x?token=abc123def456] now", "see [[URL]] now"],
+  ["see (https://h.example/x?token=abc123def456) now", "see ([URL]) now"],
+  ["[/home/ada/x.ts:3] failed", "[[PATH]] failed"],
+  ["GET /app/[id] failed", "GET [PATH] failed"],
+  ["“/home/ada/My Files/x” and “https://h.example/x” failed", "“[PATH]” and “[URL]” failed"],
+  ["127.0.0.1:4567 closed the connection without an answer", "127.0.x.x:4567 closed the connection without an answer"],
+  ["in node_modules/@acme/private-lib/index.js", "in [PATH]"],
+  ["import @acme/private-lib/index.js", "import @acme/private-lib/index.js"],
+])("what surrounds a place stays whole: %s", (text, expected) => {
+  expect(redact(text)).toBe(expected)
+})
+
 test("plain words after the name of a scheme are kept", () => {
   const { maskCredentials } = createRedactor([])
   for (const text of [
