@@ -171,6 +171,21 @@ test("with --confirm-edits off, a person still confirms what runs, and confirmZe
   expect(written(svc).here.disabledTools).toEqual(["echo1", "here_svc_echo"])
 }, 20_000)
 
+test("an installation that hides every tool needs confirmZeroTools [tools:zero]", async () => {
+  await using svc = await start(UNASKED)
+  await using client = await connect1(svc)
+  const before = documents(svc.folder)
+  const install = { serverName: "new", command: "bun", args: [ECHO], config: { disabledTools: ["echo"] } }
+  expect((await client.call("mcp_install", install)).structuredContent).toMatchObject({
+    error: { code: "rolled_back", message: expect.stringContaining("confirmZeroTools") },
+  })
+  expect(documents(svc.folder)).toEqual(before)
+  expect((await client.call("mcp_install", { ...install, confirmZeroTools: true })).structuredContent).toMatchObject({
+    installed: true,
+    tools: 0,
+  })
+}, 20_000)
+
 describe("an installation that fails leaves the folder unchanged, byte for byte [tools:rollback]", () => {
   const attempts: readonly (readonly [string, object, string])[] = [
     ["to spawn", { command: "/nowhere/at/all" }, "rolled_back"],

@@ -61,6 +61,8 @@ export type ConnectOutcome =
   | {
       readonly kind: "connected"
       readonly tools: number
+      /** The tools that its configuration hides. */
+      readonly hiddenTools: number
       readonly empty: boolean
       readonly failing: readonly string[]
       readonly unknownOverrides: readonly string[]
@@ -89,6 +91,7 @@ export async function connectOutcome(agent: Agent, name: string): Promise<Connec
     return {
       kind: "connected",
       tools: listed?.tools ?? 0,
+      hiddenTools: listed?.hiddenTools ?? 0,
       empty: listed !== undefined && offersNothing(listed),
       failing,
       unknownOverrides: listed?.unknownOverrides ?? [],
@@ -171,6 +174,8 @@ export type ServerInstallation = Omit<VerifiedChange, "refuse"> & {
   readonly bundle: Bundle | undefined
   /** Whether the server must connect. */
   readonly enabled: boolean
+  /** Whether its configuration may hide every tool that it offers; true unless given. */
+  readonly mayOfferNothing?: boolean
 }
 
 /** The members that the answers to an installation and to an update share. */
@@ -186,9 +191,11 @@ export type InstallationResult = {
 /** Installs or updates a server with the files of its bundle. Only one such change runs at a time. */
 export async function applyInstallation(
   context: ToolContext,
-  { name, bundle, enabled, change, reverse }: ServerInstallation,
+  { name, bundle, enabled, mayOfferNothing = true, change, reverse }: ServerInstallation,
 ): Promise<InstallationResult> {
-  const refuse = enabled ? refuseUnconnected(name) : refuseUnapplied
+  const check = enabled ? refuseUnconnected(name) : refuseUnapplied
+  const refuse: VerifiedChange["refuse"] = (outcome, reloaded) =>
+    check(outcome, reloaded) ?? (mayOfferNothing ? undefined : refuseHidden(outcome))
   const { outcome, reload } = await context.editor.exclusive(() =>
     withBundle(context, name, bundle, (placed) =>
       applyChange(context, { name, change: placed(change), reverse, refuse }),
@@ -217,6 +224,12 @@ export const refuseUnconnected =
   }
 
 // ---
+
+/** Requires that a server whose configuration hides tools offers another one. */
+const refuseHidden = (outcome: ConnectOutcome): string | undefined =>
+  outcome.kind === "connected" && outcome.tools === 0 && outcome.hiddenTools > 0
+    ? `disabledTools hides every tool that it offers (${outcome.hiddenTools}); hide fewer, or install it with confirmZeroTools: true`
+    : undefined
 
 /** Waits for a server and reports progress, until the caller cancels. */
 async function awaitOutcome({ agent, clock, signal, progress }: ToolContext, name: string): Promise<ConnectOutcome> {

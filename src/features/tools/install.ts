@@ -67,6 +67,10 @@ export const mcpInstall = defineTool({
         "Server settings as in mcp.json, for example requestTimeout, headers, restartOnExit; with a command (and args) or a url, the whole server",
       ),
     enabled: z.boolean().default(true).describe("false writes the server as disabled and does not start it"),
+    confirmZeroTools: z
+      .boolean()
+      .default(false)
+      .describe("true lets disabledTools in config hide every tool that the server offers"),
     dryRun: z.boolean().default(false).describe("Only show what would change"),
   }),
   output: z.object({
@@ -108,6 +112,7 @@ export const mcpInstall = defineTool({
       name,
       bundle: draft.bundle,
       enabled: !isDisabled(write.server),
+      mayOfferNothing: args.confirmZeroTools || args.config?.disabledTools === undefined,
       change(written) {
         requireUnchanged(written, documents, name)
         return planWrite(context, write, written).documents

@@ -25,7 +25,7 @@ describe("a change", () => {
   test("is kept with a backup when its server is connected, without a remaining trial", async () => {
     await using at = stage({ config: { mcpServers: {} } })
     expect(await applyChange(at.context, adding("a", { command: "x" }))).toMatchObject({
-      outcome: { kind: "connected", tools: 1, empty: false },
+      outcome: { kind: "connected", tools: 1, hiddenTools: 0, empty: false },
       reload: { applied: true, added: ["a"] },
       backup: expect.stringContaining("backups"),
     })
@@ -131,7 +131,14 @@ test("after a change, the configuration must be applied, and the server connecte
 })
 
 test("an outcome that needs attention is a warning", () => {
-  const connected = { kind: "connected", tools: 0, empty: false, failing: [], unknownOverrides: [] } as const
+  const connected = {
+    kind: "connected",
+    tools: 0,
+    hiddenTools: 0,
+    empty: false,
+    failing: [],
+    unknownOverrides: [],
+  } as const
   expect(warningsOf("a", connected)).toEqual([])
   expect(warningsOf("a", { ...connected, empty: true })).toEqual([
     "a is connected but offers no tools, prompts or resources",
@@ -153,6 +160,6 @@ test("an outcome that needs attention is a warning", () => {
 test("a server that lists nothing is connected and empty", async () => {
   await using at = stage({ config: { mcpServers: {} }, toolsOf: ({ command }) => (command === "x" ? [] : [tool("a")]) })
   expect(await applyChange(at.context, adding("a", { command: "x" }))).toMatchObject({
-    outcome: { kind: "connected", tools: 0, empty: true },
+    outcome: { kind: "connected", tools: 0, hiddenTools: 0, empty: true },
   })
 })
