@@ -46,7 +46,7 @@ import type { ClientContexts } from "./client-context.ts"
 import { elsewhereResponse, type Forward, isForwarded, type PassOn, UnreachedError } from "./elsewhere.ts"
 import { type Asker, HttpExchange, type OpenStreams, type SilentRequests } from "./http-exchange.ts"
 import { ANONYMOUS, identityOfPrincipal, type Principal } from "./principal.ts"
-import { takeBodyText } from "./request-body.ts"
+import { encodingFault, takeBodyText } from "./request-body.ts"
 import {
   accepted,
   endsConnection,
@@ -162,6 +162,11 @@ function servePost(received: Received): void {
       deps.onbody?.(http)
       value = parseJson(body)
     } catch (error) {
+      const fault = encodingFault(http)
+      if (fault !== undefined) {
+        respond(refuse(fault, received, { "accept-encoding": "identity" }))
+        return
+      }
       // What is not JSON has no id.
       const isJson = error instanceof RequestError && error.fault === "invalid_request"
       respond(refuse(error, received, undefined, isJson ? idOfText(body) : undefined))

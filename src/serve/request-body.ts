@@ -26,7 +26,18 @@ export const readBodyText = (request: Request, limit: number): Promise<string> =
 
 /** Reads the body as a JSON value. Rejects with a RequestError above `limit` bytes and for invalid JSON. */
 export const readJson = (request: Request, limit: number): Promise<unknown> =>
-  readBodyText(request, limit).then(parseJson)
+  readBodyText(request, limit)
+    .then(parseJson)
+    .catch((error: unknown) => {
+      throw encodingFault(request) ?? error
+    })
+
+/** Returns why a body that is no JSON could not be read: its client has compressed it. RFC 9110, 15.5.16. */
+export function encodingFault({ headers }: Request): RequestError | undefined {
+  const encoding = headers.get("content-encoding")
+  if (encoding === null || /^(?:identity)?$/i.test(encoding.trim())) return undefined
+  return new RequestError("unsupported_media_type", "svc reads no compressed bodies: send it without Content-Encoding")
+}
 
 // ---
 

@@ -613,6 +613,17 @@ test("when svc stops, it answers the calls that it cannot finish with an error",
   expect(await svc.exited).toBe(0)
 })
 
+test("a compressed body is refused with 415, which names the cause", async () => {
+  await using svc = await startSvc({ flags: ["--demo"] })
+  const response = await fetch(`${svc.url}/mcp`, {
+    method: "POST",
+    headers: { "content-type": "application/json", accept: BOTH, "content-encoding": "gzip" },
+    body: Bun.gzipSync(JSON.stringify({ jsonrpc: "2.0", id: 1, method: "ping" })),
+  })
+  expect([response.status, response.headers.get("accept-encoding")]).toEqual([415, "identity"])
+  expect(await response.text()).toContain("Content-Encoding")
+})
+
 describe("a server decides [relay:decides]", () => {
   const servers = {
     a: { command: "bun", args: [fixture("deciding.ts")] },
