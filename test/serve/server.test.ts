@@ -84,7 +84,10 @@ function listener(changes: Partial<MiddlewareTable> = {}) {
     ...changes,
   }
   const respond = createRoute({
-    agent: { find: (name: string) => (name === "shop" ? [{ spec }] : []) } as unknown as Agent,
+    agent: {
+      find: (name: string) => (name === "shop" ? [{ spec }] : []),
+      snapshot: () => ({ templates: [] }),
+    } as unknown as Agent,
     clock,
     mcp: { gateway: { hide: (text: string) => text }, onbug } as unknown as McpDeps,
     pipes: new Map(),
