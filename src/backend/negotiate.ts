@@ -311,9 +311,8 @@ async function initialize(
   try {
     result = await connection.ask("initialize", params, options.timeout)
   } catch (error) {
-    const supported = error instanceof PeerError ? supportedIn(error) : []
-    const other = LEGACY_VERSIONS.find((version) => supported.includes(version))
-    if (other === undefined || other === protocolVersion || protocolVersion !== LEGACY_VERSIONS[0]) throw error
+    const other = otherRevisionIn(error, protocolVersion)
+    if (other === undefined || protocolVersion !== LEGACY_VERSIONS[0]) throw error
     return initialize(connection, options, other)
   }
   const version = result.protocolVersion
@@ -325,6 +324,21 @@ async function initialize(
   return peer(connection, "legacy", version, result.serverInfo, result)
 }
 
+/**
+ * Returns the newest legacy revision, other than `refused`, that a refusal names: in its data, or only in its text, as many
+ * servers do.
+ */
+function otherRevisionIn(error: unknown, refused: string): string | undefined {
+  if (!(error instanceof PeerError || error instanceof HttpStatusError)) return undefined
+  const listed = error instanceof PeerError ? supportedIn(error) : []
+  const text = error.message.slice(0, MAX_REFUSAL)
+  return (
+    LEGACY_VERSIONS.find((version) => version !== refused && listed.includes(version)) ??
+    LEGACY_VERSIONS.find((version) => version !== refused && text.includes(version))
+  )
+}
+
+const MAX_REFUSAL = 2000
 const HANDSHAKE_MEMBERS = ["protocolVersion", "supportedVersions", "capabilities", "serverInfo", "instructions"]
 
 /** Returns a peer, with defaults for missing and invalid members. */

@@ -170,6 +170,12 @@ describe("negotiation", () => {
     })
     expect(await negotiate(old.connection, options)).toMatchObject({ protocolVersion: "2025-06-18" })
     expect(asked).toEqual(["2025-11-25", "2025-06-18"])
+    const text = "Unsupported protocol version: 2025-11-25 (supported: 2025-03-26, 2024-11-05)"
+    const terse = connect(({ method, params }) => {
+      if (method !== "initialize") return unknown
+      return params.protocolVersion === "2025-03-26" ? hello : { error: { code: -32602, message: text } }
+    })
+    expect(await negotiate(terse.connection, options)).toMatchObject({ era: "legacy" })
     for (const supported of [undefined, [], ["2099-01-01"], ["2025-11-25"], "2025-06-18"]) {
       const { connection, asked: methods } = connect(({ method }) =>
         method === "initialize" ? refusal(supported) : unknown,
