@@ -259,7 +259,8 @@ export function typed<T extends Params>(settings: T): T {
     const escaped = escapeTyped(text)
     const member = typeof name === "string" ? name : before.slice(0, -1)
     const place = member === "" ? section : `${section}.${member}`
-    for (const variable of referencesIn(escaped)) say(`note: ${place} refers to the variable ${variable}`)
+    for (const variable of referencesIn(escaped))
+      say(`note: ${place} refers to ${variable.includes(":") ? "" : "the variable "}${variable}`)
     if (/\$[A-Za-z_]/.test(text) && escaped !== text)
       say(`note: the $ in ${place} is kept as text; \${NAME} would refer to the variable NAME`)
     return `${before}${escaped}`

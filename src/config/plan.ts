@@ -168,8 +168,8 @@ export function plan(document: Document, world: HostEnvironment, last: LastValid
   return { specs, templates: rendered, disabled, idle, issues, idleSecrets }
 }
 
-/** Whether the message of a problem or an issue says that a variable is not set. */
-export const isUnset = (message: string): boolean => message.endsWith(UNSET)
+/** Whether the message of a problem or an issue says that a variable, or the answer to a question of VS Code, is not set. */
+export const isUnset = (message: string): boolean => message.endsWith(UNSET) || message.endsWith(ASKED)
 
 /** Plans one server under an id; a template must be rendered already. */
 export function planServer(
@@ -215,7 +215,7 @@ export function planServer(
   const resolve: Resolve = (text, where, refused = NUL) => {
     const variable = where.startsWith("env.") ? [where.slice(4)] : []
     const { text: value, missing } = substitute(text, (name) => lookUpAny(name, where, variable))
-    for (const name of missing) problems.push(`${where} refers to ${name}${UNSET}`)
+    for (const name of missing) problems.push(`${where} refers to ${name}${VS_CODE.test(name) ? ASKED : UNSET}`)
     for (const secret of urlCredentials(value)) secrets.add(secret)
     if (refused.test(value)) problems.push(`${where} contains a control character that is not allowed there`)
     return value
@@ -380,6 +380,9 @@ const NOTHING: LastValid = { servers: new Map(), templates: new Map() }
 
 /** Ends a problem that stops even a running server: the variable may have been removed on purpose. */
 const UNSET = ", which is not set in the environment or in .env"
+/** References that VS Code replaces by an answer or by the result of a command. No variable can have such a name. */
+const VS_CODE = /^(?:input|command):/
+const ASKED = ", which only VS Code knows; write a variable such as ${API_KEY} instead, and set it in .env"
 
 /** The settings of a server, or of the defaults, that decide what a child inherits. */
 type Inheriting = Pick<DefaultsConfig, "inheritParentEnv" | "envFilter">

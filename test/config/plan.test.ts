@@ -504,7 +504,7 @@ describe("references", () => {
       "error 3 a is not loaded: env.A refers to NOWHERE, which is not set in the environment or in .env",
     ])
     expect(problems(server({ args: ["--key=${input:key}", "$${input:key}"] }))).toEqual([
-      "error 3 a is not loaded: args[0] refers to input:key, which is not set in the environment or in .env",
+      "error 3 a is not loaded: args[0] refers to input:key, which only VS Code knows; write a variable such as ${API_KEY} instead, and set it in .env",
     ])
   })
 
