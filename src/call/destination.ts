@@ -2,7 +2,7 @@
  * Decides where a request goes: to svc itself, to a server, to nobody, or where a server that may be there in a moment will decide.
  * Pure: it only reads the view and the directory. `ready` decides once, or once more after it has waited.
  */
-import type { Route, View } from "../catalog/catalog.ts"
+import { LIST_KEYS, type Route, type View } from "../catalog/catalog.ts"
 import { instructionsAt } from "../catalog/instructions.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
 import { ownNameOf } from "../catalog/view-rules.ts"
@@ -157,9 +157,14 @@ function ofTask(asked: Deciding, params: Params): Destination {
     : { kind: "server", route, params: { ...params, taskId: route.name } }
 }
 
-/** Returns the destination of a request that names nothing at the address of one server. */
+/** Returns the destination of a request that names nothing at the address of one server. svc answers lists itself, once it has them. */
 function whole(asked: Deciding, id: string): Destination {
-  const { method, params = {} } = asked.call.request
+  const { request, client, gateway } = asked.call
+  const { method, params = {} } = request
+  if (Object.hasOwn(LIST_KEYS, method) && !asked.settled) {
+    const absent = gateway.directory.disconnectedId(client.scope, undefined)
+    if (absent !== undefined) return { kind: "waiting", for: absent }
+  }
   // An unknown method of tasks could name another client's task. Methods that svc itself uses with a server, such as
   // `initialize`, would change the server for all its clients.
   if (methodOf(method).isOwn || /^(?:tasks|notifications)\//.test(method)) return { kind: "own" }

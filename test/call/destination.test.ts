@@ -22,11 +22,12 @@ const toolbox = { names: ["mcp_list"], entries: ['{"name":"mcp_list"}'], call: (
 type Asked = { readonly scope?: Scope; readonly isAbsent?: boolean; readonly settled?: boolean }
 
 function decide(method: string, params: Params, { scope = AGGREGATE, isAbsent = false, settled = false }: Asked = {}) {
+  const absent = isAbsent ? "s" : undefined
   const gateway = fakeGateway({
     directory: {
       catalogOf: () => catalog,
       takesCalls: () => !isAbsent,
-      disconnectedId: (_, slug) => (slug === "gone" ? "gone" : undefined),
+      disconnectedId: ({ kind }, slug) => (kind === "server" ? absent : ["gone"].find((one) => one === slug)),
       unlisted: (_, slug) => (slug === "mute" ? { id: "mute", slug: "mute", reason: "does not list" } : undefined),
     },
     ownTools: [managementTools(() => toolbox)],
@@ -91,11 +92,15 @@ describe("at the address of all servers", () => {
 describe("at the address of one server", () => {
   test.each<[method: string, params: Params, connected: string, absent: string]>([
     ["tools/call", { name: "read" }, "server s as read", "waiting for s"],
-    ["tools/call", { name: "secret" }, "server s as secret, unlisted", "server s as secret, unlisted"],
-    ["tools/call", { name: "mcp_list" }, "server s as mcp_list, unlisted", "server s as mcp_list, unlisted"],
+    ["tools/call", { name: "secret" }, "server s as secret, unlisted", "waiting for s"],
+    ["tools/call", { name: "mcp_list" }, "server s as mcp_list, unlisted", "waiting for s"],
     ["skills/get", { uri: "a:b" }, "server s as -", "waiting for s"],
     ["vendor/method", {}, "server s as -", "waiting for s"],
     ["server/discover", {}, "own", "waiting for s"],
+    ["tools/list", {}, "own", "waiting for s"],
+    ["resources/templates/list", {}, "own", "waiting for s"],
+    ["tasks/list", {}, "own", "own"],
+    ["toString", {}, "server s as -", "waiting for s"],
     ["tasks/steal", {}, "own", "own"],
     ["initialize", {}, "own", "own"],
   ])("%s %j", (method, params, connected, absent) => {

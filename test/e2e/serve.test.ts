@@ -322,7 +322,7 @@ test("a call to a remote server that cannot be reached names its host, the cause
   expect(JSON.stringify(await (await fetch(`${svc.url}/health`)).json())).not.toContain(at)
 }, 60_000)
 
-test("a call waits for a server that is about to reconnect, and fails immediately if it is not", async () => {
+test("a call waits for a server that is about to reconnect, as does a list at its own address, and fails immediately if it is not", async () => {
   const [soon, late] = [`svc-mark-${crypto.randomUUID()}`, `svc-mark-${crypto.randomUUID()}`]
   const config = {
     mcpServers: {
@@ -344,6 +344,8 @@ test("a call waits for a server that is about to reconnect, and fails immediatel
     call("/servers/soon/mcp", "echo"),
     call("/mcp", "soon_svc_nothing"),
     call("/mcp", "late_svc_echo"),
+    modern(`${svc.url}/servers/soon/mcp`, "tools/list"),
+    modern(`${svc.url}/servers/late/mcp`, "tools/list"),
   ])
   const text = (said: unknown) => ({ result: { content: [{ text: said }] } })
   expect(answers.map(({ body }) => body)).toMatchObject([
@@ -351,6 +353,8 @@ test("a call waits for a server that is about to reconnect, and fails immediatel
     text("hi"),
     { error: { message: expect.stringContaining("Unknown tool: soon_svc_nothing") } },
     text(expect.stringMatching(/^late is down: was terminated by SIGKILL; next try in [0-9]+ s$/)),
+    { result: { tools: [{ name: "echo" }] } },
+    { error: { message: expect.stringMatching(/^late is down: /) } },
   ])
   const { stdout } = await svcIn(svc.folder)("health")
   expect(stdout).toMatch(/^soon +connected$/m)
