@@ -142,7 +142,7 @@ test(
       await call(svc)
       return (await healthOf(svc)).state === "awaiting_oauth"
     })
-    expect(svc.stderr()).toContain("the sign-in is no longer valid")
+    expect(svc.stderr()).toContain("no longer renews the sign-in")
     await logIn(svc)
     expect((await call(svc)).result).toMatchObject(YOU)
   },
