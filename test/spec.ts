@@ -1496,6 +1496,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "asking again would only repeat the same steps",
   },
+  "tools:named": {
+    says: "commands that hide, show or describe tools take server/tool, qualified names, unique names and patterns",
+    from: "choice",
+    why: "people copy the names of tools from clients, presets and lists",
+  },
   "relay:decides": {
     says: "resources/subscribe, and logging/setLevel at a server's own address, are answered with what the server decided",
     from: "choice",

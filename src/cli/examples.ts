@@ -98,6 +98,9 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   "mcp tools": [["svc mcp tools list memory", "list the tools of a server"]],
   "mcp tools list": [["svc mcp tools list memory --disabled", "list only the hidden tools"]],
   "mcp tools disable": [["svc mcp tools disable memory delete_entities", "hide a tool"]],
+  "mcp tools describe": [
+    ["svc mcp tools describe memory search_nodes 'Find what you know'", "give it another description"],
+  ],
   "mcp tools enable": [["svc mcp tools enable memory delete_entities", "show it again"]],
   "mcp tools approve": [
     ["svc mcp tools approve memory --dry-run", "show what has changed in the tools of a server"],

@@ -12,9 +12,9 @@ import {
 import { CONTEXT_ARGS, notRunning, openContext } from "../commands/command-context.ts"
 import { editServers } from "../commands/edit-servers.ts"
 import { FOLLOW_ARGS } from "../commands/follow.ts"
-import { type Edit, setToolDisabled, writtenName, writtenServers } from "../config/edit.ts"
+import { type Edit, patchServer, setToolDisabled, writtenName, writtenServers } from "../config/edit.ts"
 import { slugOf, type ToolOverride, toolNames } from "../config/server-spec.ts"
-import { usageError, type VariadicCommand } from "../lib/command-line.ts"
+import { type CommandGroup, usageError, type VariadicCommand } from "../lib/command-line.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
 import { print, say, table } from "../lib/output.ts"
@@ -24,16 +24,17 @@ import { type LocalConfiguration, statusIfAnswered } from "../serve/local-config
 import { readTexts } from "../store/documents.ts"
 import { pinnedTools, toolPinsFile } from "../store/tool-pins.ts"
 import { isObject, type Params } from "../wire/message.ts"
+import { chosenTools } from "./chosen-tools.ts"
 import { approve } from "./mcp-tools-approve.ts"
 
 const SERVER = { type: "positional", required: true, description: "Name of the server", valueHint: "server" } as const
 
 const TOOL_ARGS = {
-  server: SERVER,
+  server: { ...SERVER, description: "Name of the server, or `server/tool`" },
   tool: {
     type: "positional",
-    required: true,
-    description: "The server's own name of the tool",
+    required: false,
+    description: "The server's own name of the tool; * matches any characters",
     valueHint: "tool",
   },
   ...CONTEXT_ARGS,
@@ -80,17 +81,41 @@ export const tools: CommandDef = {
         yes: { type: "boolean", alias: "y", description: "Do not ask before hiding the last tool" },
         ...FOLLOW_ARGS,
       },
-      run: ({ args }) => switchTools(args, args._.slice(1), true),
+      run: ({ args }) => switchTools(args, args._, true),
     } as VariadicCommand,
     enable: {
       rest: "TOOL",
       meta: { name: "enable", description: "Show hidden tools again" },
       args: { ...TOOL_ARGS, ...FOLLOW_ARGS },
-      run: ({ args }) => switchTools(args, args._.slice(1), false),
+      run: ({ args }) => switchTools(args, args._, false),
     } as VariadicCommand,
+    describe: {
+      meta: { name: "describe", description: "Give a tool another description" },
+      args: {
+        server: SERVER,
+        tool: { type: "positional", required: true, description: "The tool", valueHint: "tool" },
+        text: { type: "positional", required: true, description: "The description; empty: the server's own again" },
+        ...CONTEXT_ARGS,
+        ...FOLLOW_ARGS,
+      },
+      async run({ args }) {
+        const context = openContext(args)
+        const { server, tools } = await chosen(context, [String(args.server), String(args.tool)])
+        const described = Object.fromEntries(tools.map((tool) => [tool, args.text === "" ? null : args.text]))
+        const edit = patchServer(server, { toolDescriptionOverrides: described })
+        return editServers(args, edit, `described ${tools.join(", ")} of ${server}`)
+      },
+    },
     approve,
   } as Record<string, CommandDef>,
-}
+  aliases: { hide: ["disable"], show: ["enable"] },
+} as CommandGroup
+
+/** Returns the tools that words name. */
+const chosen = (context: LocalConfiguration, words: readonly string[]) =>
+  chosenTools(words, [...writtenServers(readTexts(context.paths).config() ?? "").keys()], async (server) =>
+    (await findTools(context, server)).tools.map(({ name }) => name),
+  )
 
 /**
  * Asks before a patch of a server leaves it without a tool that clients can call. Returns whether to go on. Throws a RequestError
@@ -196,11 +221,12 @@ function writtenSettings(context: LocalConfiguration, given: string) {
 /** Hides or shows tools. Asks before it hides the last one. */
 async function switchTools(
   args: Readonly<Record<string, unknown>>,
-  wanted: readonly string[],
+  words: readonly string[],
   disabled: boolean,
 ): Promise<number> {
   const context = openContext(args)
-  const { name, slug, tuning } = writtenSettings(context, String(args.server))
+  const { server, tools: wanted } = await chosen(context, words)
+  const { name, slug, tuning } = writtenSettings(context, server)
   const found = await findTools(context, name, [...tuning.disabledTools, ...wanted])
   const { tools: rows, hidesEveryTool: isLast, offline } = found
   const listed = wanted.join(", ")

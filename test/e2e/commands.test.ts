@@ -477,6 +477,44 @@ test("a command whose reader closes the pipe exits with 0", async () => {
   expect([stdout.toString(), stderr.toString()]).toEqual(["2026-01-01T00:00:00.000Z info  hello\n", "exit 0\n"])
 })
 
+test("tools are named by server and name, by qualified name, by a unique name, or by a pattern [tools:named]", async () => {
+  await using instance = await startSvc({ config: { mcpServers: { a: echo("--tools", "3"), b: echo() } } })
+  for (const name of ["a", "b"]) await instance.said(`${name}: connected`)
+  const svc = svcIn(instance.folder)
+  const hidden = async () => (await json(svc("mcp", "tools", "list", "a", "--disabled", "--json"))).map(nameOf)
+  const outcomes = [
+    [["hide", "a/echo1"], ["echo1"]],
+    [["show", "a_svc_echo1"], []],
+    [
+      ["hide", "a/echo*", "--yes"],
+      ["echo", "echo1", "echo2"],
+    ],
+    [
+      ["show", "echo2"],
+      ["echo", "echo1"],
+    ],
+    [["show", "a", "*"], []],
+  ] as const
+  for (const [words, left] of outcomes) {
+    expect(await svc("mcp", "tools", ...words)).toMatchObject({ code: 0 })
+    expect((await hidden()).toSorted()).toEqual([...left])
+  }
+  for (const [words, why] of [
+    [["hide", "echo"], "a and b have a tool named echo: write a/echo"],
+    [["hide", "ecko1"], "no server has a tool named ecko1; did you mean"],
+    [["hide", "a/x*"], "no tool of a matches x*"],
+    [["hide", "a/echo1", "b/echo"], "one server at a time"],
+    [["hide", "a"], "SERVER TOOL"],
+  ] as const)
+    expect(await svc("mcp", "tools", ...words)).toMatchObject({ code: 64, stderr: expect.stringContaining(why) })
+  expect(await svc("mcp", "tools", "describe", "a", "echo1", "Says it again")).toMatchObject({ code: 0 })
+  expect((await svc("mcp", "tools", "list", "a")).stdout).toContain("Says it again")
+  expect(await svc("mcp", "tools", "describe", "a", "echo1", "")).toMatchObject({ code: 0 })
+  expect((await svc("mcp", "tools", "list", "a")).stdout).not.toContain("Says it again")
+})
+
+const nameOf = ({ name }: { name: string }): string => name
+
 test("the last tool of a server is hidden only after confirmation [tools:zero]", async () => {
   await using instance = await startSvc({ config: { mcpServers: { one: echo() } } })
   await instance.said("one: connected")
