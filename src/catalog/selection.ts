@@ -49,7 +49,7 @@ export type Selection = {
 /** Reads the query of a URL: `tags`, `tag-filter`, `preset` and `tools`. Throws a RequestError for an invalid value. */
 export function readQuery(parameters: URLSearchParams): ServerQuery {
   const parameter = (name: string) => {
-    const value = parameters.get(name)?.trim()
+    const value = onlyOf(parameters, name)
     if (value === "") throw new RequestError("invalid_params", `${name}= is empty; leave it out to select everything`)
     return value
   }
@@ -65,7 +65,7 @@ export function readQuery(parameters: URLSearchParams): ServerQuery {
 
 /** Reads `tools=` of a URL's query. Throws a RequestError for an invalid value. */
 export function readTools(parameters: URLSearchParams): ToolListing | undefined {
-  const value = parameters.get("tools")?.trim()
+  const value = onlyOf(parameters, "tools")
   if (value === undefined) return undefined
   const found = TOOL_LISTINGS.find((one) => one === value)
   if (found !== undefined) return found
@@ -96,6 +96,14 @@ export function selectServers(queries: readonly ServerQuery[], presets: Readonly
 }
 
 // ---
+
+/** Returns the value of a parameter; undefined without one. Throws a RequestError if there are several: none of them would be right. */
+function onlyOf(parameters: URLSearchParams, name: string): string | undefined {
+  const values = parameters.getAll(name)
+  if (values.length > 1)
+    throw new RequestError("invalid_params", `${name}= occurs ${values.length} times; write it once`)
+  return values[0]?.trim()
+}
 
 function filtersOf({ tags, filter, preset }: ServerQuery, presets: ReadonlyMap<string, Preset>): TagFilter[] {
   const filters: TagFilter[] = []

@@ -56,6 +56,8 @@ describe("a selection", () => {
 
   test.each([
     ["tags=", "tags= is empty; leave it out to select everything"],
+    ["tags=a&tags=b", "tags= occurs 2 times; write it once"],
+    ["tools=all&tools=search", "tools= occurs 2 times; write it once"],
     ["tags=,", "tags= names no tag; write tags=a,b, or leave it out to select everything"],
     ["tag-filter=a+and", 'tag-filter is invalid at column 6: expected a tag, "not" or "(", found the end'],
     ["preset=de", "no preset is named de; did you mean dev?"],
