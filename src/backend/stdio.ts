@@ -233,10 +233,17 @@ function spawn(
       }),
     )
   } catch (cause) {
-    const isClosed = typeof stderr === "number" && cause instanceof Error && cause.message.startsWith("EBADF")
-    const reason = isClosed ? `stderr is file descriptor ${stderr}, which is not open in svc` : messageOf(cause)
-    throw new BackendError(server, reason, { cause })
+    throw new BackendError(server, spawnReason(messageOf(cause), cmd[0] ?? "", stderr), { cause })
   }
+}
+
+/** Returns why a process could not be started, from the words of the runtime. */
+function spawnReason(text: string, program: string, stderr: StdioLaunch["stderr"]): string {
+  if (text.startsWith("ENOEXEC"))
+    return `${program} is no program for this machine: a script needs a first line such as #!/bin/sh, or its interpreter as the command`
+  if (typeof stderr !== "number") return text
+  if (stderr === 0) return "stderr is file descriptor 0, which is stdin: choose another"
+  return text.startsWith("EBADF") ? `stderr is file descriptor ${stderr}, which is not open in svc` : text
 }
 
 /** Lets the owner of a large frame slow down the pipe, but not for long: it also carries the messages of other clients. */

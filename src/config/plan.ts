@@ -217,7 +217,13 @@ export function planServer(
     const { text: value, missing } = substitute(text, (name) => lookUpAny(name, where, variable))
     for (const name of missing) problems.push(`${where} refers to ${name}${VS_CODE.test(name) ? ASKED : UNSET}`)
     for (const secret of urlCredentials(value)) secrets.add(secret)
-    if (refused.test(value)) problems.push(`${where} contains a control character that is not allowed there`)
+    const found = refused.exec(value)?.[0]
+    if (found !== undefined)
+      problems.push(
+        found > "\xff"
+          ? `${where} contains a character outside Latin-1, which no header can contain: write it as the server expects, for example percent-encoded`
+          : `${where} contains a control character that is not allowed there`,
+      )
     return value
   }
   const launch =

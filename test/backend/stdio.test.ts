@@ -1,5 +1,7 @@
 /** Real processes. Whatever a test starts is ended by the end of the file. */
 import { afterEach, expect, test } from "bun:test"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { ClientTransport, Loss } from "../../src/backend/client-transport.ts"
 import { createReaper } from "../../src/backend/reaper.ts"
@@ -127,6 +129,15 @@ test("the error for a missing command names it and says what to install", () => 
   expect(() => start(launchOf("npx", ["x"], { env: { PATH: "/nowhere" } }))).toThrow(
     "web: command not found: npx (it is not on the server's PATH; install Node.js, or give its full path)",
   )
+})
+
+test("the error for a file that is no program says what it lacks, and that for stdin as stderr another", () => {
+  const folder = mkdtempSync(join(tmpdir(), "svc-no-program-"))
+  const file = join(folder, "thing")
+  writeFileSync(file, "\0\x01\x02", { mode: 0o755 })
+  expect(() => start(launchOf(file, []))).toThrow(`${file} is no program for this machine`)
+  rmSync(folder, { recursive: true })
+  expect(() => shell("true", {}, { stderr: 0 })).toThrow("stderr is file descriptor 0, which is stdin")
 })
 
 test("the error for a missing working directory names it", () => {
