@@ -1496,6 +1496,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "asking again would only repeat the same steps",
   },
+  "cli:config:annotations": {
+    says: "in GitHub Actions, svc config check prints each issue as an annotation of its line",
+    from: "choice",
+    why: "a reviewer sees the mistake where it is",
+  },
   "tools:named": {
     says: "commands that hide, show or describe tools take server/tool, qualified names, unique names and patterns",
     from: "choice",

@@ -1,6 +1,6 @@
 /** `svc config`: inspects, checks, imports and restores the configuration. */
 import { readFileSync, statSync } from "node:fs"
-import { basename } from "node:path"
+import { basename, relative } from "node:path"
 import type { CommandDef } from "citty"
 import { tokensFile } from "../app/inbound-auth.ts"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
@@ -48,11 +48,12 @@ export const config: CommandGroup = {
         const issues = [...found, ...(await findLimitIssues(context))]
         // The limits of clients are no faults of the configuration.
         const wrong = found.some(({ severity }) => severity === "error" || args.strict === true)
-        print(args.json === true, issues, () =>
-          issues.length === 0
-            ? "no issues"
-            : issues.map((issue) => `${formatIssue(issue)} (${issue.severity})`).join("\n"),
-        )
+        const { GITHUB_ACTIONS, GITHUB_WORKSPACE = process.cwd() } = process.env
+        const lineOf = (issue: Issue) =>
+          GITHUB_ACTIONS === "true"
+            ? annotationOf(issue, GITHUB_WORKSPACE)
+            : `${formatIssue(issue)} (${issue.severity})`
+        print(args.json === true, issues, () => (issues.length === 0 ? "no issues" : issues.map(lineOf).join("\n")))
         return wrong ? 78 : 0
       },
     },
@@ -131,6 +132,17 @@ export const config: CommandGroup = {
 }
 
 // ---
+
+/** Returns an issue as a workflow command of GitHub Actions, which shows it at its line. `root`: the folder of the repository. */
+function annotationOf({ severity, message, file, line, column }: Issue, root: string): string {
+  const escaped = (text: string) => text.replace(/[%\r\n]/g, (char) => encodeURIComponent(char))
+  const value = (text: string) => escaped(text).replace(/[:,]/g, (char) => encodeURIComponent(char))
+  const place = file === undefined ? undefined : relative(root, file)
+  const properties = Object.entries({ file: place, line, col: column }).flatMap(([name, part]) =>
+    part === undefined ? [] : [`${name}=${value(String(part))}`],
+  )
+  return `::${severity}${properties.length > 0 ? ` ${properties.join()}` : ""}::${escaped(message)}`
+}
 
 /** Returns a warning if svc would refuse all tokens of clients; only a warning, because svc reads them only with `--auth`. */
 function tokenIssues(paths: Paths): readonly Issue[] {

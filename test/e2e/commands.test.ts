@@ -572,3 +572,16 @@ test("serve --init creates the file that --config names [cli:config:missing]", a
   await using _ = await startSvc({ folder, flags: ["--config", file, "--init"] })
   expect(await svcIn(folder)("mcp", "list", "--config", file)).toMatchObject({ code: 0 })
 })
+
+test("config check annotates the lines of a repository in GitHub Actions [cli:config:annotations]", async () => {
+  const text =
+    '{\n  "mcpServers": {\n    "a": { "command": "x", "args": 1 },\n    "b": { "command": "y", "no, key": 1 }\n  }\n}\n'
+  const folder = freshFolder({ "ci, 1/mcp.json": text })
+  const env = { ...freshEnv(folder), GITHUB_ACTIONS: "true", GITHUB_WORKSPACE: folder }
+  const { code, stdout } = await runSvc(["config", "check", "--config", join(folder, "ci, 1", "mcp.json")], env)
+  expect(code).toBe(78)
+  const lines = stdout.trimEnd().split("\n")
+  expect(lines).toHaveLength(2)
+  for (const line of lines)
+    expect(line).toMatch(/^::(?:error|warning) file=ci%2C 1[/\\]mcp\.json,line=[34],col=\d+::[^\n]+$/)
+})
