@@ -311,6 +311,15 @@ function settingWarnings(
     if (reason === undefined) return
     issues.push(issueAt(document, "warning", "idle_filter", [...path, "envFilter"], reason, name))
   }
+  const warnShortTimes = (settings: DefaultsConfig = {}, path: Path, name?: string) => {
+    for (const key of ["timeout", "connectionTimeout", "requestTimeout"] as const) {
+      const time = settings[key]
+      if (typeof time !== "number" || time >= SHORT_MS) continue
+      const message = `${key} is ${time} milliseconds, which few servers meet; for ${time} seconds, write ${time * 1000}`
+      issues.push(issueAt(document, "warning", "timeout", [...path, key], message, name))
+    }
+  }
+  warnShortTimes(defaults, ["serverDefaults"])
   // Defaults that only exclude, or match nothing, may be useful to servers with patterns of their own.
   if (defaults.inheritParentEnv === false) warnIdleFilter(defaults, ["serverDefaults"])
   for (const { name, config, path } of entries) {
@@ -324,12 +333,7 @@ function settingWarnings(
         }
         return text
       })
-    for (const key of ["timeout", "connectionTimeout", "requestTimeout"] as const) {
-      const time = config?.[key]
-      if (typeof time !== "number" || time >= SHORT_MS) continue
-      const message = `${key} is ${time} milliseconds, which few servers meet; for ${time} seconds, write ${time * 1000}`
-      issues.push(issueAt(document, "warning", "timeout", [...path, key], message, name))
-    }
+    warnShortTimes(config, path, name)
     for (const key of ["connectionTimeout", "requestTimeout"] as const) {
       if (config?.timeout === undefined || config[key] !== undefined || defaults[key] === undefined) continue
       const message = `timeout has no effect as ${key}: serverDefaults.${key} wins; write ${key} here`
@@ -405,7 +409,7 @@ const MIN_SECRET = 6
 /** A text that is only an expression is not secret, and occurs in many texts. */
 const EXPRESSION = /^\{\{[^{}]*\}\}$/
 /** Times below this are seconds in most other applications. */
-const SHORT_MS = 500
+const SHORT_MS = 1000
 /**
  * Default connection timeouts. `npx`, `uvx` and `docker` download packages at the first start, and twenty of them at once
  * slow each other down. Ending a download halfway would waste it, and no other server waits for it.

@@ -636,7 +636,7 @@ describe("references", () => {
   test("a timeout that loses to serverDefaults is a warning [config:timeout:defaults]", () => {
     const found = (server: object, serverDefaults = { requestTimeout: 2500 }) =>
       planned({ serverDefaults, mcpServers: { a: { command: "x", ...server } } }).issues
-    expect(found({ timeout: 500 })).toMatchObject([
+    expect(found({ timeout: 5000 })).toMatchObject([
       {
         severity: "warning",
         server: "a",
@@ -644,9 +644,25 @@ describe("references", () => {
         message: expect.stringContaining("requestTimeout"),
       },
     ])
-    expect(found({ timeout: 500, requestTimeout: 500 })).toEqual([])
-    expect(found({ timeout: 500 }, {} as never)).toEqual([])
+    expect(found({ timeout: 5000, requestTimeout: 5000 })).toEqual([])
+    expect(found({ timeout: 5000 }, {} as never)).toEqual([])
     expect(found({})).toEqual([])
+  })
+
+  test("a time that looks like seconds is a warning that says what to write", () => {
+    const found = (times: object, serverDefaults: object = {}) =>
+      planned({ serverDefaults, mcpServers: { a: { command: "x", ...times } } } as never).issues
+    for (const key of ["timeout", "connectionTimeout", "requestTimeout"]) {
+      expect(found({ [key]: 60 })).toMatchObject([
+        {
+          severity: "warning",
+          path: ["mcpServers", "a", key],
+          message: `${key} is 60 milliseconds, which few servers meet; for 60 seconds, write 60000`,
+        },
+      ])
+      expect(found({ [key]: 1000 })).toEqual([])
+    }
+    expect(found({}, { requestTimeout: 600 })).toMatchObject([{ path: ["serverDefaults", "requestTimeout"] }])
   })
 
   test("a folder in a variable is no secret, unless its name or a part of it says so", () => {
