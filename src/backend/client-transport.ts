@@ -96,8 +96,8 @@ export type ClientTransport = {
   readonly buffered: number
   /** Whether a remote server holds a session for the transport. */
   readonly hasSession?: boolean
-  /** Abandons a request and closes its stream. Present only if the transport has a stream for each request. */
-  abandon?(number: number): void
+  /** Abandons a request, tells the server the reason, and closes its stream. Present only if the transport has a stream for each request. */
+  abandon?(number: number, reason?: string): void
   /** Tells the transport the negotiated revision: remote transports put it into headers and open their streams. */
   settle?(era: Era, protocolVersion: string): void
   /**

@@ -225,11 +225,11 @@ export class Connection {
     this.transport?.send(notificationText(method, params), { number: undefined, method })
   }
 
-  /** Cancels a request at the backend. Its outcome rejects with `error`. */
-  cancel(number: number, error: Error): void {
+  /** Cancels a request at the backend, which gets the reason. Its outcome rejects with `error`. */
+  cancel(number: number, error: Error, reason = error.message): void {
     const pending = this.pending.take(number)
     if (pending === undefined) return
-    this.sendCancel(number, error.message)
+    this.sendCancel(number, reason)
     // On one stream, the next message ends the line of an answer that has stopped, and is lost: let it be an answer to a ping.
     if (pending.phase === "passing" && !this.hasRequestStreams) this.hooks.ping?.(PING_MS).catch(() => undefined)
     if (this.hooks.owner === undefined) this.attribution.noteCancelled(number, pending, this.clock.now())
@@ -466,13 +466,14 @@ export class Connection {
   }
 
   private sendCancel(number: number, reason: string): void {
-    if (this.transport?.abandon !== undefined) this.transport.abandon(number)
+    if (this.transport?.abandon !== undefined) this.transport.abandon(number, reason)
     else this.notify("notifications/cancelled", { requestId: this.ids.text(number), reason })
   }
 
   /** Cancels a request that has reached its time limit. */
   private timeOut(number: number, pending: PendingRequest): void {
-    this.cancel(number, new BackendError(this.server, timeoutMessage(pending)))
+    const reason = timeoutMessage(pending)
+    this.cancel(number, new BackendError(this.server, reason), reason)
   }
 
   /** Starts one coarse timer for all requests: a timer for each would cost more than relaying it. */

@@ -18,7 +18,7 @@ import { BoundedMap } from "../lib/bounded-map.ts"
 import { delay } from "../lib/clock.ts"
 import { type Era, MODERN_VERSION } from "../wire/era.ts"
 import { decode } from "../wire/frame.ts"
-import { asText } from "../wire/message.ts"
+import { asText, notificationText } from "../wire/message.ts"
 import type { ServerSentEvent } from "../wire/sse.ts"
 import { type ClientTransport, type Outgoing, saysSessionIsGone, UnauthorizedError } from "./client-transport.ts"
 import {
@@ -109,13 +109,15 @@ export class StreamableHttpTransport implements ClientTransport {
     if (!this.closed) void this.deliver(frame, about)
   }
 
-  abandon(number: number): void {
+  abandon(number: number, reason?: string): void {
     const controller = this.requests.take(number)
     // Closing the stream cancels a modern request; a legacy server needs a notification.
     if (this.negotiated?.era !== "modern" && controller !== undefined) {
-      const id = JSON.stringify(this.deps.ids.text(number))
-      const cancelled = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${id}}}`
-      void this.deliver(cancelled, { number: undefined, method: "notifications/cancelled" })
+      const params = { requestId: this.deps.ids.text(number), ...(reason === undefined ? {} : { reason }) }
+      void this.deliver(notificationText("notifications/cancelled", params), {
+        number: undefined,
+        method: "notifications/cancelled",
+      })
     }
     controller?.abort()
   }

@@ -225,7 +225,7 @@ async function callBackend(
         onlarge,
         onsent: meter && ((text) => meter.passed("in", Buffer.byteLength(text))),
       })
-      const cancel = (reason: string) => connection.cancel(flight.number, new BackendError(spec.name, reason))
+      const cancel = (reason: string) => connection.cancel(flight.number, new BackendError(spec.name, reason), reason)
       cancellation.onabort(cancel)
       const outcome = await flight.outcome
       cancellation.offabort(cancel)

@@ -105,6 +105,13 @@ describe("after a call was cancelled", () => {
 })
 
 describe("a cancelled request", () => {
+  test("reaches the server with the reason of its client, in its own words", async () => {
+    await using svc = await startSvc({ config: { mcpServers: { s: server() } } })
+    const ann = await open(svc)
+    await ann.call("s_svc_hang", {}).cancel()
+    await svc.said(/cancelled because: enough$/m)
+  })
+
   test("that came through call_tool is cancelled at the server, and gets no answer [lazy:call]", async () => {
     await using svc = await startSvc({ config: { mcpServers: { s: server() } } })
     const ann = await open(svc, { query: "?tools=search" })
