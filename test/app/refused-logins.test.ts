@@ -2,6 +2,7 @@ import { expect, test } from "bun:test"
 import { createRefusedLogins } from "../../src/app/refused-logins.ts"
 import { silentLog } from "../../src/lib/log.ts"
 import { Metrics } from "../../src/report/metrics.ts"
+import { UNIX_SOCKET } from "../../src/serve/address-rate-limit.ts"
 import { createInbound } from "../../src/serve/inbound.ts"
 import type { Params } from "../../src/wire/message.ts"
 import { manualClock } from "../clock.ts"
@@ -34,7 +35,7 @@ test("a refused login is recorded with its address, or behind a trusted proxy wi
   const { refuse, lines, entries } = open()
   refuse("203.0.113.7", { "x-forwarded-for": "198.51.100.1" })
   refuse("127.0.0.1", { "x-forwarded-for": "198.51.100.1" })
-  refuse("")
+  refuse(UNIX_SOCKET)
   expect(lines).toEqual([
     "refused login from 203.0.113.7: no token (/mcp)",
     "refused login from 198.51.100.1: no token (/mcp)",
