@@ -208,3 +208,58 @@ test("preset show and why say what a preset selects, and by which rule it does n
   expect((await run("preset", "why", "v", "issues")).stdout).toContain("alpha/list_issues is included as issues")
   expect((await run("preset", "why", "v", "alpha/nothing")).code).not.toBe(0)
 }, 60_000)
+
+test("three views of a large installation each cost less than 2,500 tokens [views:shown]", async () => {
+  const actions = ["get", "list", "create", "update", "delete"]
+  // 12 servers with 250 tools: ten of them have 21 tools, two have 20.
+  const servers = Object.fromEntries(
+    Array.from({ length: 12 }, (_, at) => {
+      const tools = Array.from({ length: at < 10 ? 21 : 20 }, (_, nth) => {
+        const action = actions[nth % actions.length] as string
+        const name = `${action}_item${Math.floor(nth / actions.length)}`
+        return {
+          ...tool(name, action === "get" || action === "list"),
+          description: `${action} an item of the project, with its labels, its people and its history. Returns it as JSON.`,
+          inputSchema: {
+            type: "object",
+            properties: {
+              id: { type: "string", description: "Identifier of the item in the project" },
+              fields: { type: "array", items: { type: "string" }, description: "Fields of the item to return" },
+              limit: { type: "integer", minimum: 1, maximum: 100, description: "Largest number of items to return" },
+            },
+            required: ["id"],
+          },
+        }
+      })
+      return [`s${at}`, { tools, prompts: [], resources: [], resourceTemplates: [] }]
+    }),
+  )
+  const folder = freshFolder()
+  const config = Object.entries(servers).map(([name, entries]) => {
+    const file = join(folder, `${name}.entries.json`)
+    writeFileSync(file, JSON.stringify(entries))
+    return [name, { command: "bun", args: [fixture("defined.ts"), file] }]
+  })
+  const presets = {
+    agent: { allow: ["s0/get_*", "s1/get_*", "s2/create_*"] },
+    reviewer: { servers: ["s3"], readOnly: true },
+    support: { allow: ["s4/*"], deny: ["*/delete_*", "*/update_*"] },
+    all: { servers: ["*"] },
+  }
+  writeFileSync(join(folder, "presets.json"), JSON.stringify({ presets }))
+  await using svc = await startSvc({ folder, config: { mcpServers: Object.fromEntries(config) } })
+  const listed = async (preset: string) => {
+    const { body } = await modern(`${svc.url}/mcp?preset=${preset}`, "tools/list", {})
+    return ((body.result?.tools ?? []) as readonly unknown[]).length
+  }
+  await eventually(async () => (await fetch(`${svc.url}/api/servers`)).ok && (await listed("all")) === 250)
+  for (const name of ["agent", "reviewer", "support", "all"]) {
+    const count = await listed(name)
+    const shown = await json(runSvc(["preset", "show", name, "--json", "--config-dir", folder]))
+    if (name === "all") expect(shown.tokens).toBeGreaterThan(10 * 2500)
+    else {
+      expect(count).toBeWithin(8, 16)
+      expect(shown.tokens).toBeWithin(1, 2500)
+    }
+  }
+}, 60_000)
