@@ -17,6 +17,7 @@ import { addVariables } from "../config/dotenv.ts"
 import { addServer, writtenServers } from "../config/edit.ts"
 import { lookUpVariable } from "../config/environment.ts"
 import { externalizeSecrets, NO_SECRETS } from "../config/externalize-secrets.ts"
+import { withoutKeys } from "../config/found-keys.ts"
 import { slugOf } from "../config/server-spec.ts"
 import { writtenValues } from "../config/written-values.ts"
 import { clientHost } from "../features/connect/client-connection.ts"
@@ -107,7 +108,7 @@ export const importServers: CommandDef = {
           ...(from.client === undefined ? {} : { application: from.client }),
           project: from.scope === "project",
           ...(project === undefined ? {} : { projectFolder: project }),
-          command: commandText(server, hidesSecrets(writtenValues(server))),
+          command: hiddenText(server),
           added: willAdd && outcome.kind === "added",
           notes,
           ...(outcome.kind === "skipped" ? { problem: outcome.why } : {}),
@@ -393,7 +394,13 @@ const formatSource = ({ file, client, scope }: From): string =>
 
 /** Returns the command for the table, without secrets. */
 function summary({ server }: ForeignServer): string {
-  return commandText(server, hidesSecrets(writtenValues(server)))
+  return hiddenText(server)
+}
+
+/** Returns the command of a server, without what looks like a key. */
+function hiddenText(server: Params): string {
+  const masked = withoutKeys(server)
+  return commandText(masked, hidesSecrets(writtenValues(masked)))
 }
 
 /** Returns everything that would run and be set, for the confirmation. */
@@ -401,7 +408,7 @@ function full(row: Row, hidden: boolean): string {
   const { name, server, from } = row
   const [note, project] = [noteOf(row), row.project === undefined ? "" : `, for ${projectOf(row)}`]
   const lines = [
-    commandText(server, hidesSecrets(hidden ? writtenValues(server) : {})),
+    hidden ? hiddenText(server) : commandText(server),
     ...settingsOf(server),
     ...(note === "" ? [] : [note]),
   ]

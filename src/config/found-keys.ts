@@ -67,6 +67,20 @@ export function keyText(server: Params, { path: [section = "", member], start, e
   return String(members[member]).slice(start, end)
 }
 
+/** Returns a server with `•••` in place of each key. */
+export function withoutKeys(server: Params): Params {
+  const copy = structuredClone(server) as Record<string, unknown>
+  // From the end: what stands before keeps its place.
+  for (const { path, start, end } of keysIn(server).toSorted((one, other) => other.start - one.start)) {
+    const [section = "", member] = path
+    const holder = (member === undefined ? copy : copy[section]) as Record<string | number, unknown>
+    const at = member ?? section
+    const text = String(holder[at])
+    holder[at] = `${text.slice(0, start)}•••${text.slice(end)}`
+  }
+  return copy
+}
+
 // ---
 
 const HIDDEN = "[REDACTED]"
