@@ -54,6 +54,8 @@ async function unique(word: string, servers: readonly string[], toolsOf: ToolsOf
     throw usageError(
       `${having.map(({ server }) => server).join(" and ")} have a tool named ${word}: write ${having[0]?.server}/${word}`,
     )
+  const isServer = servers.some((one) => one === word || slugOf(one) === word)
+  if (isServer) throw usageError(`${word} is a server: name its tools, too, as SERVER TOOL or server/tool`)
   const known = all.flatMap(({ server, tools }) => [server, ...tools, ...tools.map((tool) => `${server}/${tool}`)])
   throw usageError(`no server has a tool named ${word}${didYouMean(word, known)}; write SERVER TOOL, or server/tool`)
 }

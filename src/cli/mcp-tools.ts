@@ -92,16 +92,19 @@ export const tools: CommandDef = {
     describe: {
       meta: { name: "describe", description: "Give a tool another description" },
       args: {
-        server: SERVER,
+        server: { ...SERVER, description: "Name of the server, or `server/tool`" },
         tool: { type: "positional", required: true, description: "The tool", valueHint: "tool" },
-        text: { type: "positional", required: true, description: "The description; empty: the server's own again" },
+        text: { type: "positional", required: false, description: "The description; empty: the server's own again" },
         ...CONTEXT_ARGS,
         ...FOLLOW_ARGS,
       },
       async run({ args }) {
         const context = openContext(args)
-        const { server, tools } = await chosen(context, [String(args.server), String(args.tool)])
-        const described = Object.fromEntries(tools.map((tool) => [tool, args.text === "" ? null : args.text]))
+        // `server/tool` is one word.
+        const words = [args.server, args.tool, ...(args.text === undefined ? [] : [args.text])].map(String)
+        const text = words.pop()
+        const { server, tools } = await chosen(context, words)
+        const described = Object.fromEntries(tools.map((tool) => [tool, text === "" ? null : text]))
         const edit = patchServer(server, { toolDescriptionOverrides: described })
         return editServers(args, edit, `described ${tools.join(", ")} of ${server}`)
       },

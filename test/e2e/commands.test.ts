@@ -504,12 +504,12 @@ test("tools are named by server and name, by qualified name, by a unique name, o
     [["hide", "ecko1"], "no server has a tool named ecko1; did you mean"],
     [["hide", "a/x*"], "no tool of a matches x*"],
     [["hide", "a/echo1", "b/echo"], "one server at a time"],
-    [["hide", "a"], "SERVER TOOL"],
+    [["hide", "a"], "a is a server: name its tools, too"],
   ] as const)
     expect(await svc("mcp", "tools", ...words)).toMatchObject({ code: 64, stderr: expect.stringContaining(why) })
   expect(await svc("mcp", "tools", "describe", "a", "echo1", "Says it again")).toMatchObject({ code: 0 })
   expect((await svc("mcp", "tools", "list", "a")).stdout).toContain("Says it again")
-  expect(await svc("mcp", "tools", "describe", "a", "echo1", "")).toMatchObject({ code: 0 })
+  expect(await svc("mcp", "tools", "describe", "a/echo1", "")).toMatchObject({ code: 0 })
   expect((await svc("mcp", "tools", "list", "a")).stdout).not.toContain("Says it again")
 })
 
