@@ -233,9 +233,8 @@ export async function redeem(
   dpopKey: DpopKey | undefined,
   fetch: FetchLike,
 ): Promise<OAuthTokens> {
-  const named = response.get("iss") ?? undefined
-  const own = metadata?.issuer
-  const iss = named !== undefined && own !== undefined && isSameButSlash(named, own) ? own : named
+  // Compared as it is: RFC 9207, 2.4 allows no normalization.
+  const iss = response.get("iss") ?? undefined
   validateAuthorizationResponseIssuer({
     iss,
     expectedIssuer: metadata?.issuer,

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { challengeOf } from "../../../src/features/oauth/oauth-client.ts"
+import { challengeOf, discover } from "../../../src/features/oauth/oauth-client.ts"
 import type { Params } from "../../../src/wire/message.ts"
 import { type Authority, type Resource, startAuthority, startResource } from "../../fixtures/authority.ts"
 import { logIn, simulateProcess } from "./process.ts"
@@ -80,10 +80,6 @@ describe("a sign-in succeeds [oauth:foreign-answers]", () => {
       "metadata without response types and keys",
       (path, { response_types_supported: _, subject_types_supported: __, jwks_uri: ___, ...answer }) =>
         isServer(path) ? answer : undefined,
-    ],
-    [
-      "an issuer with a final slash in its metadata alone",
-      (path, answer) => (isServer(path) ? { ...answer, issuer: `${answer.issuer}/` } : undefined),
     ],
     [
       "an issuer with a final slash at the resource alone",
@@ -235,6 +231,17 @@ test("a resource without scopes leads to a registration without an empty one [oa
   })
   await one.oauth.begin(one.spec, undefined)
   expect(bodies.map((body) => Object.keys(JSON.parse(body) as Params).includes("scope"))).toEqual([false])
+})
+
+test("an issuer with a final slash in its metadata alone is the server's, and another path is not [oauth:foreign-answers]", async () => {
+  const named = (suffix: string) => async (url: string | URL, init?: RequestInit) => {
+    const response = await fetch(url, init)
+    if (!response.ok || !isServer(String(url))) return response
+    const answer = (await response.json()) as Params
+    return Response.json({ ...answer, issuer: `${answer.issuer}${suffix}` })
+  }
+  expect((await discover(resource.url, undefined, named("/"))).issuer).toBe(`${authority.issuer}/`)
+  await expect(discover(resource.url, undefined, named("/other"))).rejects.toThrow("another issuer")
 })
 
 describe("challenges", () => {
