@@ -76,7 +76,8 @@ export class AuthorizationFlow {
       const { isRevoked } = await this.deps.loadOAuthClient()
       // The authorization server has forgotten the registration: the next authorization registers again.
       if (isRevoked(cause)) await source.change({ client: undefined })
-      const message = `${name} was not authorized: ${this.deps.mask(messageOf(cause)).slice(0, MAX_REASON)}`
+      const reason = this.deps.mask(messageOf(cause)).replace(/\s+/g, " ").slice(0, MAX_REASON)
+      const message = `${name} was not authorized by ${new URL(found.authority.url).host}: ${reason}`
       const failure = new RequestError("invalid_request", message, undefined, { cause })
       found.settle(failure)
       return { name, failure }
@@ -204,7 +205,7 @@ export class AuthorizationFlow {
         throw new Error(
           metadata === undefined
             ? "no OAuth metadata was found: put a token into the server's headers, or set oauth"
-            : `${issuer} did not register svc: ${this.deps.mask(messageOf(error)).slice(0, 300)}`,
+            : `${issuer} did not register svc: ${this.deps.mask(messageOf(error))}`,
           { cause: error },
         )
       },

@@ -25,7 +25,7 @@ export function readableFetch(ask: BoundedFetch): BoundedFetch {
     const { status, headers } = response
     if (isDiscovery) {
       const metadata = found === undefined ? undefined : metadataOf(found, pathname)
-      return metadata === undefined ? absent() : json(metadata, status, headers)
+      return metadata === undefined ? notFound() : json(metadata, status, headers)
     }
     if (found === undefined && response.ok) return new Response(text === "" ? null : text, { status, headers })
     if (response.ok) return json(withType(cleaned(found ?? {})), status, headers)
@@ -37,7 +37,7 @@ export function readableFetch(ask: BoundedFetch): BoundedFetch {
  * Runs a discovery, which asks several addresses in turn. An address whose server answers, but not now, counts as absent; if no
  * other address has metadata, throws its TransientError.
  */
-export async function trying<T>(ask: BoundedFetch, discovery: (patient: BoundedFetch) => Promise<T>): Promise<T> {
+export async function runDiscovery<T>(ask: BoundedFetch, discovery: (patient: BoundedFetch) => Promise<T>): Promise<T> {
   let failure: TransientError | undefined
   const patient: BoundedFetch = async (url, init) => {
     try {
@@ -45,7 +45,7 @@ export async function trying<T>(ask: BoundedFetch, discovery: (patient: BoundedF
     } catch (error) {
       if (!(error instanceof TransientError) || error.status === undefined) throw error
       failure = error
-      return absent()
+      return notFound()
     }
   }
   const found = await discovery(patient).catch((error: unknown) => {
@@ -56,7 +56,7 @@ export async function trying<T>(ask: BoundedFetch, discovery: (patient: BoundedF
 }
 
 /** Adds to the answer of a registration what svc has sent: some servers answer with the new members alone. RFC 7591, 3.2.1. */
-export function withSent(sent: object, ask: BoundedFetch): BoundedFetch {
+export function withSentMetadata(sent: object, ask: BoundedFetch): BoundedFetch {
   return async (url, init) => {
     const response = await ask(url, init)
     if (!response.ok) return response
@@ -74,7 +74,7 @@ export function refusalIn(body: string): string {
 // ---
 
 /** What a discovery address answers that has no metadata. */
-const absent = (): Response => new Response(null, { status: statusOfFault("not_found") })
+const notFound = (): Response => new Response(null, { status: statusOfFault("not_found") })
 
 const json = (value: Params, status: number, from: Headers): Response => {
   const headers = new Headers(from)
@@ -106,6 +106,7 @@ function cleaned(value: Params): Params {
         return /^\d{1,15}$/.test(item) ? [[name, Number(item)]] : []
       if (SECONDS.includes(name) && typeof item !== "number") return []
       if (!LIST.test(name) || typeof item === "boolean") return [[name, item]]
+      if (item === "true" || item === "false") return [[name, item === "true"]]
       if (typeof item === "string") return [[name, item.split(" ")]]
       return Array.isArray(item) ? [[name, item.filter((one) => typeof one === "string" && one !== "")]] : []
     }),
@@ -125,7 +126,7 @@ function metadataOf(value: Params, pathname: string): Params | undefined {
   const { issuer, authorization_endpoint: authorization, token_endpoint: token } = metadata
   if (!isAddress(issuer) || !isAddress(token)) return undefined
   return {
-    // The SDK requires these, and svc does not use them.
+    // The SDK requires these, and svc does not use them: it opens no authorization endpoint that equals the token endpoint.
     response_types_supported: ["code"],
     ...(pathname.includes("openid-configuration") ? OPENID : {}),
     jwks_uri: issuer,
@@ -139,7 +140,7 @@ const OPENID = { subject_types_supported: ["public"], id_token_signing_alg_value
 
 const isAddress = (value: unknown): value is string => typeof value === "string" && URL.canParse(value)
 
-/** Returns a refusal in the form of RFC 6749, 5.2. */
+/** Returns a refusal in the form of RFC 6749, 5.2. Its text is not cut: callers mask secrets first. */
 function refusalOf(answer: Params, text: string, { status }: Response): Params {
   const { error, error_description: description, message } = answer
   const inner = isObject(error) ? error : {}
@@ -147,12 +148,9 @@ function refusalOf(answer: Params, text: string, { status }: Response): Params {
     (one) => typeof one === "string",
   )
   const code = typeof error === "string" ? error : inner.code
-  const page = /^\s*</.test(text) ? "a web page" : text.replace(/\s+/g, " ").trim().slice(0, MAX_TEXT)
+  const page = /^\s*</.test(text) ? "a web page" : text.replace(/\s+/g, " ").trim()
   return {
     error: typeof code === "string" && /^\w{1,64}$/.test(code) ? code : `http_${status}`,
-    error_description:
-      typeof said === "string" ? said.replace(/\s+/g, " ").slice(0, MAX_TEXT) : page || `HTTP ${status}`,
+    error_description: typeof said === "string" ? said.replace(/\s+/g, " ") : page || `HTTP ${status}`,
   }
 }
-
-const MAX_TEXT = 200

@@ -31,7 +31,7 @@ import {
 } from "@modelcontextprotocol/client"
 import { TransientError } from "../../backend/client-transport.ts"
 import { type DpopKey, openDpop } from "./dpop.ts"
-import { refusalIn, trying, withSent } from "./foreign-answers.ts"
+import { refusalIn, runDiscovery, withSentMetadata } from "./foreign-answers.ts"
 
 export { computeScopeUnion, isDpopNonceChallenge, isStrictScopeSuperset, OAuthError }
 
@@ -156,7 +156,7 @@ export async function register(
     url,
     registerClient(url, {
       clientMetadata,
-      fetchFn: withSent(clientMetadata, fetch),
+      fetchFn: withSentMetadata(clientMetadata, fetch),
       ...(metadata === undefined ? {} : { metadata }),
       ...(scope === undefined ? {} : { scope }),
     }),
@@ -209,6 +209,8 @@ export async function authorizationUrl(
     ...(scope === undefined ? {} : { scope }),
   })
   const { authorizationUrl, codeVerifier } = started
+  if (metadata !== undefined && metadata.authorization_endpoint === metadata.token_endpoint)
+    throw new Error(`${metadata.issuer} names no authorization endpoint: no user can sign in there`)
   // The operating system may open the address: other schemes could start a program.
   if (!/^https?:$/.test(authorizationUrl.protocol))
     throw new Error(
@@ -304,7 +306,7 @@ export function requestToken(
   fetch: FetchLike,
 ): Promise<OAuthTokens> {
   const none = () => undefined
-  return fetchToken(
+  const answer = fetchToken(
     {
       redirectUrl: undefined,
       clientMetadata: { redirect_uris: [] },
@@ -324,6 +326,7 @@ export function requestToken(
       ...(metadata === undefined ? {} : { metadata }),
     },
   )
+  return explained(url, answer)
 }
 
 /** Revokes a token. RFC 7009. Returns false if the authorization server has no revocation endpoint. */
@@ -365,11 +368,15 @@ const PREFERRED_METHODS = ["none", "client_secret_basic", "client_secret_post"]
 /** Returns the metadata of a protected resource; undefined if it has none. */
 async function describeResource(serverUrl: string, metadataUrl: string | undefined, fetch: FetchLike) {
   const ask = (options: { readonly resourceMetadataUrl?: string }) =>
-    trying(fetch, (patient) => discoverOAuthProtectedResourceMetadata(serverUrl, options, patient))
+    runDiscovery(fetch, (patient) => discoverOAuthProtectedResourceMetadata(serverUrl, options, patient))
   try {
     // The address of the challenge may be wrong, and the usual one right.
     if (metadataUrl === undefined) return await ask({})
-    return await ask({ resourceMetadataUrl: metadataUrl }).catch(() => ask({}))
+    return await ask({ resourceMetadataUrl: metadataUrl }).catch((first: unknown) =>
+      ask({}).catch((second: unknown) => {
+        throw first instanceof TransientError ? first : second
+      }),
+    )
   } catch (error) {
     if (error instanceof TransientError) throw error
     // A server of 2025-03-26 has none: its own origin is its authorization server.
@@ -379,9 +386,12 @@ async function describeResource(serverUrl: string, metadataUrl: string | undefin
 
 /** Returns the metadata of an authorization server; undefined if it has none. Throws if they name another issuer. RFC 8414, 3.3. */
 async function describeServer(url: string, fetch: FetchLike): Promise<AuthorizationServer["metadata"]> {
-  const metadata = await trying(fetch, (patient) =>
-    // The issuer is compared here: many servers write it with a final slash in one place only.
-    discoverAuthorizationServerMetadata(url, { fetchFn: patient, skipIssuerValidation: true }),
+  const metadata = await explained(
+    url,
+    runDiscovery(fetch, (patient) =>
+      // The issuer is compared here: many servers write it with a final slash in one place only.
+      discoverAuthorizationServerMetadata(url, { fetchFn: patient, skipIssuerValidation: true }),
+    ),
   )
   if (metadata !== undefined && !isSameButSlash(metadata.issuer, url))
     throw new Error(`the metadata of ${url} name another issuer, ${metadata.issuer}`)

@@ -293,9 +293,9 @@ export class OAuth {
     return new UnauthorizedError(`requires authorization, but ${this.reason(cause)}${next}`, undefined, { cause })
   }
 
-  /** Returns the message of an error. Masks the message before cutting it: half a secret would not be recognized. */
+  /** Returns the message of an error in one line. Masks the message before cutting it: half a secret would not be recognized. */
   private reason(cause: unknown): string {
-    return this.deps.mask(messageOf(cause)).slice(0, MAX_REASON)
+    return this.deps.mask(messageOf(cause)).replace(/\s+/g, " ").slice(0, MAX_REASON)
   }
 
   private async unauthorized(source: TokenSource, challenge: Challenge): Promise<boolean> {

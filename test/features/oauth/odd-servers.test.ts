@@ -3,10 +3,11 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { TransientError } from "../../../src/backend/client-transport.ts"
 import { challengeOf, discover } from "../../../src/features/oauth/oauth-client.ts"
 import type { Params } from "../../../src/wire/message.ts"
 import { type Authority, type Resource, startAuthority, startResource } from "../../fixtures/authority.ts"
-import { logIn, simulateProcess } from "./process.ts"
+import { logIn, SECRET, simulateProcess } from "./process.ts"
 
 let directory = ""
 let authority: Authority
@@ -77,6 +78,13 @@ describe("a sign-in succeeds [oauth:foreign-answers]", () => {
           : undefined,
     ],
     [
+      "metadata with booleans as text",
+      (path, answer) =>
+        isServer(path)
+          ? { ...answer, client_id_metadata_document_supported: "false", claims_supported: "a b" }
+          : undefined,
+    ],
+    [
       "metadata without response types and keys",
       (path, { response_types_supported: _, subject_types_supported: __, jwks_uri: ___, ...answer }) =>
         isServer(path) ? answer : undefined,
@@ -124,6 +132,27 @@ describe("a sign-in that cannot succeed says why in one line [oauth:foreign-answ
       "a registration refused by a web page",
       (path) => (isRegistration(path) ? new Response("<html>\n<h1>No</h1>", { status: 403 }) : undefined),
       /did not register svc/,
+    ],
+    [
+      "a refusal that repeats a secret where its text is cut",
+      (path) =>
+        isToken(path)
+          ? Response.json(
+              { error: "invalid_request", error_description: `${"x".repeat(190)}${SECRET}` },
+              { status: 400 },
+            )
+          : undefined,
+      /x{190}\[REDACTED\]/,
+    ],
+    [
+      "metadata without an address to sign in at",
+      (path, { authorization_endpoint: _, ...answer }) => (isServer(path) ? answer : undefined),
+      /names no authorization endpoint/,
+    ],
+    [
+      "metadata with an endpoint that is none",
+      (path, answer) => (isServer(path) ? { ...answer, registration_endpoint: "nowhere" } : undefined),
+      /127\.0\.0\.1:\d+ answered with a missing or invalid registration_endpoint/,
     ],
     [
       "metadata of another issuer",
@@ -242,6 +271,15 @@ test("an issuer with a final slash in its metadata alone is the server's, and an
   }
   expect((await discover(resource.url, undefined, named("/"))).issuer).toBe(`${authority.issuer}/`)
   await expect(discover(resource.url, undefined, named("/other"))).rejects.toThrow("another issuer")
+})
+
+test("a resource whose metadata cannot be read now is not taken for one without [oauth:foreign-answers]", async () => {
+  const named = `${new URL(resource.url).origin}/metadata`
+  const asking = async (url: string | URL, init?: RequestInit) => {
+    if (String(url) === named) throw new TransientError("127.0.0.1 answered 503", { status: 503 })
+    return isResource(String(url)) ? new Response(null, { status: 404 }) : fetch(url, init)
+  }
+  await expect(discover(resource.url, named, asking)).rejects.toThrow("503")
 })
 
 describe("challenges", () => {
