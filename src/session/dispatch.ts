@@ -3,6 +3,7 @@
  * their name leads to. The same for every transport and both eras.
  */
 
+import type { Peer } from "../backend/negotiate.ts"
 import { PeerError } from "../backend/peer-error.ts"
 import {
   type Answer,
@@ -27,7 +28,7 @@ import { BackendError, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import { cutText } from "../lib/text.ts"
 import { isLogLevel } from "../wire/era.ts"
-import { asText, type Id, isObject, type Params } from "../wire/message.ts"
+import { asText, type Id, isObject } from "../wire/message.ts"
 import { backendFailure, relay, unknownMethod, unknownName, withheldTool } from "./relay.ts"
 import { discoverResult } from "./server-capabilities.ts"
 import { listSkills, refuseWithoutSkills } from "./skills.ts"
@@ -124,8 +125,7 @@ function reach(call: ClientCall, view: View, { route, params }: Extract<Decided,
           "too_many",
           "The clients of this replica have reached the limit of subscriptions that replicas exchange; unsubscribe from other resources, or try again later",
         )
-      if (lacks(call, route.id, ({ resources }) => isObject(resources) && resources.subscribe === true))
-        throw unknownMethod(request.method)
+      if (lacks(call, route.id, takesSubscriptions)) throw unknownMethod(request.method)
       // The session may have no room for it.
       const told = client.memory?.addSubscription(route.id, route.name)
       const decision = gateway.notifications.subscribe(route.id, route.name, client.session, client.era)
@@ -168,13 +168,18 @@ function answerOwn(call: ClientCall, view: View): Answering {
     case "logging/setLevel": {
       if (!isLogLevel(params.level)) throw unknownLevel(params.level)
       const only = client.scope.kind === "server" ? client.scope.id : undefined
-      if (only !== undefined && lacks(call, only, ({ logging }) => logging !== undefined)) throw unknownMethod(method)
+      if (only !== undefined && lacks(call, only, ({ capabilities }) => capabilities.logging !== undefined))
+        throw unknownMethod(method)
       const { level } = params
       const former = gateway.notifications.setLogLevel(client.session, level)
       const decision = only === undefined ? undefined : gateway.notifications.levelDecided(only, client.session)
       return decided(id, decision, {
         keep: () => client.memory?.setLogLevel(level),
-        undo: () => void gateway.notifications.setLogLevel(client.session, former),
+        undo() {
+          const current = gateway.notifications.setLogLevel(client.session, former)
+          // The client has set another level in the meantime.
+          if (current !== level) gateway.notifications.setLogLevel(client.session, current)
+        },
       })
     }
     case "tasks/list":
@@ -208,10 +213,14 @@ function refuse(
 }
 
 /** Whether a server is connected and does not offer something. */
-function lacks({ client, gateway }: ClientCall, id: string, offers: (capabilities: Params) => boolean): boolean {
+function lacks({ client, gateway }: ClientCall, id: string, offers: (peer: Peer) => boolean): boolean {
   const target = gateway.directory.target(id, client.era)
-  return typeof target !== "string" && !offers(target.peer.capabilities)
+  return typeof target !== "string" && !offers(target.peer)
 }
+
+/** Whether a server accepts subscriptions to resources. A server of the modern era answers that for each, in its acknowledgement. */
+const takesSubscriptions = ({ era, capabilities: { resources } }: Peer): boolean =>
+  era === "modern" || (isObject(resources) && resources.subscribe === true)
 
 /** What becomes of a change of a session: `keep` stores it, `undo` takes it back. */
 type SessionChange = { keep(): Told; undo(): Told }
