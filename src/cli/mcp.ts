@@ -61,7 +61,7 @@ const restart: CommandDef = {
     if (answer === undefined) throw notRunning(context.paths)
     const restarted = isObject(answer) && Array.isArray(answer.restarted) ? answer.restarted.map(String) : []
     const done = restarted.length === 0 ? "no servers to restart" : `restarted ${restarted.join(", ")}`
-    return finishChange(context, args, { kind: "order", result: { restarted }, done, servers: restarted })
+    return finishChange(context, args, { kind: "command", result: { restarted }, done, servers: restarted })
   },
 }
 
@@ -74,7 +74,7 @@ const start: CommandDef = {
     if (answer === undefined) throw notRunning(context.paths)
     const started = isObject(answer) && Array.isArray(answer.started) ? answer.started.map(String) : []
     return finishChange(context, args, {
-      kind: "order",
+      kind: "command",
       result: { started },
       done: `started ${started.join(", ")}`,
       servers: started,

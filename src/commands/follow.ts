@@ -80,7 +80,7 @@ export async function followChange(
 /** The output of a command that has changed something: `result` as JSON, `done` for people. */
 export type WrittenChange = {
   /** `edit` (default): of a file, which the running svc has to read. `order`: to the running svc, which has done it. */
-  readonly kind?: "edit" | "order"
+  readonly kind?: "edit" | "command"
   readonly result: Params
   readonly done: string
   /** The file, for people; left out if the output shows the outcome for a server. */
@@ -133,9 +133,9 @@ export async function finishChange(
 }
 
 /** Returns the answer of a running svc that has done what the command wanted, or has judged it. */
-function followedBy(answer: Followed | undefined, kind: "edit" | "order"): Followed | undefined {
+function followedBy(answer: Followed | undefined, kind: "edit" | "command"): Followed | undefined {
   if (answer === undefined) return undefined
-  if (kind === "order") return { ...answer, applied: true }
+  if (kind === "command") return { ...answer, applied: true }
   return answer.followed ? answer : undefined
 }
 
