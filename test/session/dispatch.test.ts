@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test"
+import { PeerError } from "../../src/backend/peer-error.ts"
 import type { Answer } from "../../src/call/answer.ts"
 import { errorAnswer } from "../../src/call/answer.ts"
 import type { Client } from "../../src/call/client.ts"
@@ -40,7 +41,7 @@ function silentServer(send: (frame: string) => void) {
 /** One server, `s`, that is connected and never answers. */
 function connected(): NonNullable<GatewayParts["directory"]> {
   const { connection } = silentServer(() => undefined)
-  const peer = { ...listing, capabilities: { ...listing.capabilities, resources: { subscribe: true } } }
+  const peer = { ...listing, capabilities: { ...listing.capabilities, logging: {}, resources: { subscribe: true } } }
   return { catalogOf: () => catalog, target: () => ({ spec, connection, peer }) }
 }
 
@@ -196,6 +197,32 @@ test("svc does not subscribe at the server if the session has too many subscript
 
 test("a log level that MCP does not define is refused", async () => {
   expect((await errorOf(ask("logging/setLevel", { level: "loud" }))).message).toBe("Unknown log level: loud")
+})
+
+test("a refused log level is taken back, and one that the client set in the meantime stays", async () => {
+  let level: string | undefined
+  const refusals: (() => void)[] = []
+  const notifications = {
+    setLogLevel(_session: object, next: string | undefined) {
+      const before = level
+      level = next
+      return before
+    },
+    levelDecided: () => new Promise<Error>((resolve) => refusals.push(() => resolve(new PeerError(-32603, "no")))),
+  }
+  const set = (wanted: string) =>
+    ask("logging/setLevel", { level: wanted }, { client: fakeClient("legacy", AT_SERVER), notifications })
+  const first = set("debug")
+  refusals.shift()?.()
+  expect((await errorOf(first)).message).toBe("no")
+  expect(level).toBeUndefined()
+  const second = set("debug")
+  const third = set("error")
+  refusals.shift()?.()
+  await second
+  expect(level).toBe("error")
+  refusals.shift()?.()
+  await third
 })
 
 test("a request that the transport refuses is not relayed", async () => {
