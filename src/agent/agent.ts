@@ -606,14 +606,17 @@ export class Agent {
 
   private routeNotification(origin: NotificationOrigin, method: string, params: Params): void {
     const { id, era, caller, owner } = origin
-    const { spec, published } = this.backends.get(id) ?? {}
-    if (spec === undefined) return
+    const backend = this.backends.get(id)
+    if (backend === undefined) return
     const kind = OWNED_NOTIFICATIONS[method]
     if (kind !== undefined) {
       const subject = kind === "task" ? params.taskId : params.elicitationId
-      const owning = owner ?? this.taskOwners.find(kind, id, era, subject)?.caller
+      // An elicitation may be older than this process, or have been named in a text: the call says whose it is.
+      const ofCall = kind === "elicitation" ? caller : undefined
+      const owning = owner ?? this.taskOwners.find(kind, id, era, subject)?.caller ?? ofCall
       // If this notification came with a running call of the owner, it goes over the stream of that call.
       if (owning !== undefined) (caller?.session === owning.session ? caller : owning).notify(method, params)
+      else if (kind === "elicitation") this.notifyAll(backend, method, params, era)
       return
     }
     if (caller !== undefined && method !== "notifications/resources/updated") {
@@ -624,7 +627,11 @@ export class Agent {
       if (this.subscriptions.subscribersOf(id, asText(params.uri)).has(owner.session)) owner.notify(method, params)
       return
     }
-    // A server that is connected in both eras notifies the clients of each era over the connection of that era.
+    this.notifyAll(backend, method, params, era)
+  }
+
+  /** A server that is connected in both eras notifies the clients of each era over the connection of that era. */
+  private notifyAll({ spec, published }: Backend, method: string, params: Params, era: Era): void {
     const only = published?.open.pair?.isOpen === true ? era : undefined
     for (const observer of this.observers) observer.onnotification(spec, method, params, only)
   }

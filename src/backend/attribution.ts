@@ -33,6 +33,16 @@ export class CallEndedError extends Error {
   override readonly name = "CallEndedError"
 }
 
+/** The server has withdrawn its request. */
+export class WithdrawnError extends Error {
+  override readonly name = "WithdrawnError"
+
+  /** `said`: the params of its notification, with its reason and without the id. */
+  constructor(readonly said: Params) {
+    super("The server withdrew its request")
+  }
+}
+
 /** The client of a call, as the connection to a backend sees it. */
 export type Caller = {
   /** The same object for all calls that share the way back to their client. */

@@ -421,8 +421,8 @@ export class Connection {
         this.progress(params)
         return
       case "notifications/cancelled": {
-        const id = params.requestId
-        if (isId(id)) this.serverRequests.withdraw(id)
+        const { requestId, ...said } = params
+        if (isId(requestId)) this.serverRequests.withdraw(requestId, said)
         return
       }
       default: {

@@ -71,6 +71,8 @@ export class Lister {
   /** Lists that have only the pages before an error. */
   private readonly partial = new Set<ListMethod>()
   private relistScheduled = false
+  /** Ends the wait of a publication for the other list of resources; undefined if none waits. */
+  private wait: (() => void) | undefined
   private resubscribing: Promise<void> | undefined
   /** When the next new session may be restored at once, milliseconds since the epoch. */
   private restoreAt = 0
@@ -135,6 +137,7 @@ export class Lister {
   end(): void {
     this.ended = true
     this.cancelRestore?.()
+    this.wait?.()
     for (const { cancel } of this.failures.values()) cancel()
   }
 
@@ -351,6 +354,7 @@ export class Lister {
       while (!this.ended && this.stale.delete(method)) if (!(await this.load(method))) break
     } finally {
       this.loading.delete(method)
+      if (this.wait !== undefined && !RESOURCE_LISTS.some((one) => this.loading.has(one))) this.announce()
     }
   }
 
@@ -407,7 +411,7 @@ export class Lister {
     // Masks the whole text: the redactor would not recognize half a secret.
     const excerpt = this.deps.mask(reason).slice(0, MAX_REASON)
     if (part !== undefined || this.listing.failing?.[method] !== excerpt)
-      this.publish({ ...part, failing: { ...this.listing.failing, [method]: excerpt } })
+      this.publish(method, { ...part, failing: { ...this.listing.failing, [method]: excerpt } })
   }
 
   /** Logs what svc repaired and left out, if it differs from before. */
@@ -420,11 +424,22 @@ export class Lister {
     this.failures.get(method)?.cancel()
     if (this.failures.delete(method)) this.deps.log.info(`${method} succeeded again`, { server: this.spec.name })
     const { [method]: _reason, ...failing } = this.listing.failing ?? {}
-    this.publish({ ...part, failing })
+    this.publish(method, { ...part, failing })
   }
 
-  private publish(part: Partial<Listing>): void {
+  private publish(method: ListMethod, part: Partial<Listing>): void {
     this.listing = { ...this.listing, ...part }
+    if (this.ended) return
+    const other = RESOURCE_LISTS.find((one) => one !== method)
+    const waits = RESOURCE_LISTS.includes(method) && other !== undefined && this.loading.has(other)
+    // A notification is about both lists of resources. Clients hear of one change once.
+    if (waits) this.wait ??= this.deps.clock.after(PARTIAL_MS, () => this.announce())
+    else if (this.wait === undefined) this.announce()
+  }
+
+  private announce(): void {
+    this.wait?.()
+    this.wait = undefined
     if (!this.ended) this.hooks.onlisting(this.listing)
   }
 
@@ -477,6 +492,8 @@ const CAPABILITIES = {
   "resources/templates/list": "resources",
 } as const satisfies Readonly<Record<ListMethod, string>>
 const METHODS = Object.keys(CAPABILITIES) as ListMethod[]
+/** The lists that `notifications/resources/list_changed` is about. */
+const RESOURCE_LISTS: readonly ListMethod[] = ["resources/list", "resources/templates/list"]
 const MAX_PAGES = 1000
 /** The most members and values that svc checks in one turn of the event loop. */
 const MAX_STEPS = 20_000

@@ -29,6 +29,7 @@ import {
   hasEnded,
   type PendingCalls,
   type Verdict,
+  WithdrawnError,
 } from "./attribution.ts"
 import { PeerError } from "./peer-error.ts"
 
@@ -84,11 +85,11 @@ export class ServerRequests {
     else void this.ask(request, recipientOf(verdict))
   }
 
-  /** Drops a request that the backend has cancelled. */
-  withdraw(id: Id): void {
+  /** Drops a request that the backend has cancelled. `said`: the params of its notification, without the id. */
+  withdraw(id: Id, said: Params): void {
     const key = keyOfId(id)
     this.held.delete(key)
-    this.asked.get(key)?.controller.abort(new Error("cancelled"))
+    this.asked.get(key)?.controller.abort(new WithdrawnError(said))
   }
 
   /** Drops all requests. */
@@ -190,8 +191,7 @@ export class ServerRequests {
       }
     } catch (error) {
       if (controller.signal.aborted) return
-      const { code, message, data } = errorOf(error)
-      send(errorText(id, code, message, data))
+      send(JSON.stringify({ jsonrpc: "2.0", id, error: errorOf(error) }))
     } finally {
       this.asked.delete(key)
       this.port.onanswered()
@@ -253,6 +253,6 @@ function onlyClient(calls: ReadonlyMap<number, ClientKey>): ClientKey | undefine
 }
 
 function errorOf(error: unknown): ErrorObject {
-  if (error instanceof PeerError) return { code: error.written, message: error.message, data: error.data }
+  if (error instanceof PeerError) return error.object
   return { code: RPC_CODE.internalError, message: error instanceof Error ? error.message : "internal error" }
 }

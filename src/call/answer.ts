@@ -63,6 +63,13 @@ export const errorAnswer = (
   retryAfter?: number,
 ): Answer => ({ frame: errorText(id, code, message, data), outcome: "error", code: Number(code), retryAfter })
 
+/** Returns the error of a server or client as the answer to a request, with all its members and those of its message. */
+export const relayedError = (id: Id, error: ErrorObject, message: object = {}): Answer => ({
+  frame: JSON.stringify({ jsonrpc: "2.0", ...message, id, error }),
+  outcome: "error",
+  code: Number(error.code),
+})
+
 /** Returns the error for a mistake of a client. */
 export const refusalAnswer = (id: Id, fault: RequestFault, message: string): Answer =>
   errorAnswer(id, codesOf(new RequestError(fault, message)).rpc, message)

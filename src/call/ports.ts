@@ -116,7 +116,7 @@ export type RemoteReplicas = {
 export type ChangeExchange = {
   /** Registers the handlers of changes on other replicas. */
   follow(handlers: {
-    listsChanged(server: string, method: ListMethod): void
+    listsChanged(server: string, methods: readonly ListMethod[]): void
     /** Called when a resource, by the server's own URI, was updated. */
     updated(server: string, params: Params): void
   }): void
@@ -212,8 +212,8 @@ export type Listener = {
   readonly client: Client
   /** Called when the catalog has changed. */
   catalogChanged(): void
-  /** Called when a list of a server in its scope has changed on another replica. */
-  listChanged(method: ListMethod): void
+  /** Called when lists of a server in its scope have changed on another replica. */
+  listsChanged(methods: readonly ListMethod[]): void
   /** Called when a resource was updated; `uri` is the URI that this client uses. */
   updated(uri: string, params: Params): void
 }

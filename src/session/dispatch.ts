@@ -8,8 +8,8 @@ import { PeerError } from "../backend/peer-error.ts"
 import {
   type Answer,
   type Answering,
-  errorAnswer,
   failureAnswer,
+  relayedError,
   resultAnswer,
   sharedAnswer,
   tailOf,
@@ -46,7 +46,7 @@ export async function dispatch(given: ClientCall): Promise<Answer> {
   } catch (error) {
     answer =
       error instanceof PeerError
-        ? errorAnswer(request.id, error.written, error.message, error.data)
+        ? relayedError(request.id, error.object)
         : failureAnswer(request.id, error, { hide: gateway.hide, onbug })
   }
   entry?.end(answer)

@@ -246,8 +246,10 @@ function createObserver(
   const notified = (spec: ServerSpec, method: string, params: Params, only: Era | undefined) => {
     const updated = method === "notifications/resources/updated"
     const subscribed = updated ? agent.subscriptions.subscribersOf(spec.id, asText(params.uri)) : undefined
-    for (const session of only === "modern" ? [] : sessions()) {
-      if (!scopeIncludes(session.scope, spec)) continue
+    const reached = only === "modern" ? [] : [...sessions()].filter(({ scope }) => scopeIncludes(scope, spec))
+    // svc does not know whose elicitation it is, and may tell no other client.
+    if (method === "notifications/elicitation/complete" && reached.length !== 1) return
+    for (const session of reached) {
       if (method === "notifications/message" && !wantsLog(session, params.level)) continue
       if (subscribed?.has(session) === false || !mayLocate(session.scope, spec, method, params)) continue
       // The replica with the stream is also subscribed.
@@ -263,13 +265,13 @@ function createObserver(
     }
   }
   changes?.follow({
-    listsChanged(server, method) {
+    listsChanged(server, methods) {
       const spec = agent.backend(server)?.spec
       if (spec === undefined) return
       for (const session of sessions())
         if (scopeIncludes(session.scope, spec) && replicas?.isStreamElsewhere(session) !== true)
-          session.listChanged(method)
-      for (const listener of listeners) if (scopeIncludes(listener.client.scope, spec)) listener.listChanged(method)
+          session.listsChanged(methods)
+      for (const listener of listeners) if (scopeIncludes(listener.client.scope, spec)) listener.listsChanged(methods)
     },
     updated(server, params) {
       const spec = agent.backend(server)?.spec

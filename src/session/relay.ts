@@ -12,7 +12,15 @@ import { reasonWithoutName, UndeliveredError } from "../backend/client-transport
 import { responseOf } from "../backend/connection.ts"
 import { peerError } from "../backend/peer-error.ts"
 import type { RequestOutcome } from "../backend/pending-requests.ts"
-import { type Answer, type Answering, bytesOf, errorAnswer, RelayedResult, resultAnswer } from "../call/answer.ts"
+import {
+  type Answer,
+  type Answering,
+  bytesOf,
+  errorAnswer,
+  RelayedResult,
+  relayedError,
+  resultAnswer,
+} from "../call/answer.ts"
 import { type Client, type Exchange, missingCapability, ownerOf, supportsTasks } from "../call/client.ts"
 import { adaptCode, adaptParams } from "../call/era-params.ts"
 import { fulfilInputRequired } from "../call/input-required.ts"
@@ -369,11 +377,13 @@ function rewrite(outcome: RequestOutcome, target: Target, call: ClientCall): Fin
   const message = parsed(outcome, spec.name)
   const names = namesFor(target, call)
   if (message.error !== undefined) {
-    const { code, written, message: text, data } = peerError(message.error)
+    const { code, object } = peerError(message.error)
+    const { data } = object
     const adapted = adaptCode(request.method, code, data, client.era)
     for (const id of elicitationsOf(data)) recordOwnership("elicitation", id, target, call)
-    const shown = rewriteErrorData(data, names)
-    return { kind: "done", answer: errorAnswer(request.id, adapted === code ? written : adapted, text, shown) }
+    const shown = data === undefined ? {} : { data: rewriteErrorData(data, names) }
+    const error = { ...object, ...(adapted === code ? {} : { code: adapted }), ...shown }
+    return { kind: "done", answer: relayedError(request.id, error, message) }
   }
   const { result } = message
   if (!isObject(result)) throw new BackendError(spec.name, "answered with a result that is not an object")

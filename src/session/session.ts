@@ -2,6 +2,7 @@
  * One legacy client: its statements at `initialize`, the streams to it, and server requests to it. It is independent of HTTP: the
  * transport passes frames to it and from it.
  */
+import { WithdrawnError } from "../backend/attribution.ts"
 import { peerError } from "../backend/peer-error.ts"
 import { Cancellation } from "../call/cancellation.ts"
 import {
@@ -169,7 +170,8 @@ export class Session implements Client, SessionMemory, SessionPart {
       const done = () => signal.removeEventListener("abort", abort)
       const abort = () => {
         if (!this.clientRequests.delete(id)) return
-        send(notificationText("notifications/cancelled", { requestId: id, reason: "the server withdrew it" }))
+        const said = signal.reason instanceof WithdrawnError ? signal.reason.said : {}
+        send(notificationText("notifications/cancelled", { reason: "the server withdrew it", ...said, requestId: id }))
         reject(withdrawn())
       }
       signal.addEventListener("abort", abort)
@@ -279,9 +281,10 @@ export class Session implements Client, SessionMemory, SessionPart {
       if (lists.some((method) => method === isOwn || hasChanged(before, view, method))) this.notify(notification)
   }
 
-  /** Notifies the client of a list that has changed on another replica. */
-  listChanged(method: ListMethod): void {
-    for (const [notification, lists] of LIST_CHANGES) if (lists.includes(method)) this.notify(notification)
+  /** Notifies the client of lists that have changed on another replica. */
+  listsChanged(methods: readonly ListMethod[]): void {
+    for (const [notification, lists] of LIST_CHANGES)
+      if (lists.some((method) => methods.includes(method))) this.notify(notification)
   }
 
   /** Starts to follow the catalog. Calls `onchange` when the stored state of the session changes. */

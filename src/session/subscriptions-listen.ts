@@ -55,8 +55,9 @@ export function openSubscription(call: ClientCall, opened: View): Promise<Answer
       for (const { method, notification } of kinds)
         if (method.some((list) => list === isOwn || hasChanged(before, view, list))) notify(notification, {})
     },
-    listChanged(changed) {
-      for (const { method, notification } of kinds) if (method.includes(changed)) notify(notification, {})
+    listsChanged(changed) {
+      for (const { method, notification } of kinds)
+        if (method.some((list) => changed.includes(list))) notify(notification, {})
     },
     updated(uri, params) {
       if (uris.some((wanted) => isWithin(uri, wanted))) notify("notifications/resources/updated", params)

@@ -116,6 +116,48 @@ test("no log level is sent if no client set one, the server has no logging, or i
   }
 })
 
+test("a change of both lists of resources is published once, and a list that is not answered does not hold the other for long", async () => {
+  const clock = manualClock()
+  const open: (() => void)[] = []
+  const connection = fakeConnection(clock, (frame) => {
+    const { id, method } = JSON.parse(String(frame))
+    const result = method === "resources/list" ? { resources: [] } : { resourceTemplates: [] }
+    open.push(() => connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", id, result }))))
+  })
+  const published: Listing[] = []
+  const about = {
+    onlisting: (listing: Listing) => void published.push(listing),
+    subscriptions: () => [],
+    logLevel: () => undefined,
+  }
+  const peer = { era: "legacy", capabilities: { resources: { listChanged: true } } } as unknown as Peer
+  const mask = createRedactor([]).maskKnown
+  const lister = new Lister(spec, connection, peer, about, { clock, log: silentLog, version: "1", mask })
+  for (const [first, second] of [
+    [0, 1],
+    [1, 0],
+  ] as const) {
+    lister.handles("notifications/resources/list_changed", {})
+    await clock.pass(100)
+    open[first]?.()
+    await settle()
+    expect(published).toEqual([])
+    open[second]?.()
+    await settle()
+    expect(published).toHaveLength(1)
+    published.length = 0
+    open.length = 0
+  }
+  lister.handles("notifications/resources/list_changed", {})
+  await clock.pass(100)
+  open[0]?.()
+  await clock.pass(800)
+  expect(published).toEqual([])
+  await clock.pass(200)
+  expect(published).toMatchObject([{ failing: { "resources/templates/list": expect.any(String) } }])
+  lister.end()
+})
+
 test("a listing keeps its numbers as written, and its freshness is a safe integer", async () => {
   const clock = manualClock()
   const ids = createRequestIds("x")

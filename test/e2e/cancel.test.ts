@@ -19,6 +19,7 @@ async function open(
   { protocolVersion = "2025-11-25", silent = false, query = "" } = {},
 ) {
   const asked: string[] = []
+  const told: { readonly method: unknown; readonly params: unknown }[] = []
   let session = ""
   let lastId = 0
   const post = (message: object) =>
@@ -38,6 +39,7 @@ async function open(
   const take = (text: string): Answer[] => {
     const messages = [...text.matchAll(/^data: ?(\{.*)$/gm)].map(([, data = ""]) => JSON.parse(data) as Answer)
     for (const { id, method, params } of messages) {
+      if (id === undefined) told.push({ method, params })
       if (method !== "elicitation/create") continue
       asked.push(params?.message ?? "")
       if (!silent) void post({ id, result: { action: "accept", content: {} } })
@@ -69,7 +71,7 @@ async function open(
     })
     return answer
   }
-  return { asked, call, cancel, headers: { ...HEADERS, "mcp-session-id": session } }
+  return { asked, told, call, cancel, headers: { ...HEADERS, "mcp-session-id": session } }
 }
 
 describe("after a call was cancelled", () => {
@@ -102,6 +104,26 @@ describe("after a call was cancelled", () => {
     )
     expect([bob.asked, ann.asked]).toEqual([["of bob", "of bob"], []])
   }, 90_000)
+})
+
+test("a request that the server withdraws is cancelled in its own words", async () => {
+  await using svc = await startSvc({ config: { mcpServers: { s: server() } } })
+  const ann = await open(svc, { silent: true })
+  expect(await ann.call("s_svc_withdraw", { ms: 500 }).text()).toBe("withdrawn")
+  expect(ann.told).toMatchObject([
+    { method: "notifications/cancelled", params: { reason: "found in a file", _meta: { "example/a": 1 } } },
+  ])
+})
+
+test("the end of an elicitation that svc has not seen reaches the client of the call", async () => {
+  await using svc = await startSvc({ config: { mcpServers: { s: server() } } })
+  const ann = await open(svc)
+  const bob = await open(svc)
+  expect(await ann.call("s_svc_complete", {}).text()).toBe("completed")
+  expect(ann.told).toMatchObject([
+    { method: "notifications/elicitation/complete", params: { elicitationId: "of-a-text" } },
+  ])
+  expect(bob.told).toEqual([])
 })
 
 describe("a cancelled request", () => {

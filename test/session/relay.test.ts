@@ -305,6 +305,16 @@ describe("a frame that is not exactly one answer fails its call under the server
     })
 })
 
+test("an error arrives with members that JSON-RPC does not define", async () => {
+  const error = { code: -32000, message: "no", data: { a: 1 }, hint: "later" }
+  for (const client of ["legacy", "modern"] as const)
+    for (const method of ["tools/call", "prompts/get"]) {
+      const write = (id: string) => JSON.stringify({ jsonrpc: "2.0", id, error, _meta: { x: 1 } })
+      const answer = await relayed({ method, id: 7, client, peer: client, plain: true }, write)
+      expect(answer).toEqual({ jsonrpc: "2.0", id: 7, error, _meta: { x: 1 } })
+    }
+})
+
 test("an error without a code or a message arrives as an error under the server's name", async () => {
   const how: Case = { method: "prompts/get", id: 7, client: "legacy", peer: "legacy", plain: false }
   for (const [error, words] of [

@@ -54,13 +54,16 @@ export class ServerChanges implements ChangeExchange {
   follow({ listsChanged, updated }: Parameters<ChangeExchange["follow"]>[0]): void {
     const { replicas } = this.deps
     replicas.on("lists", ({ lists }, from) => {
+      const changed = new Map<string, ListMethod[]>()
       for (const [server, name, digest] of lists) {
         const method = METHODS.find((one) => one === name)
         if (method === undefined) continue
         const own = this.digestOf(server, method)
         if (this.isNews(from, `${method} ${server}`, digest) && own !== undefined && own !== digest)
-          listsChanged(server, method)
+          // One notification is about both lists of resources.
+          changed.set(server, [...(changed.get(server) ?? []), method])
       }
+      for (const [server, methods] of changed) listsChanged(server, methods)
     })
     replicas.on("updated", ({ server, params }) => updated(server, params))
   }

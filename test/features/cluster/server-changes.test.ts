@@ -204,7 +204,10 @@ async function join(network: SharedNetwork, id: string) {
   const changes = new ServerChanges({ replicas, state, agent, clock, onfull })
   const heard: string[] = []
   const updates: unknown[] = []
-  changes.follow({ listsChanged: (_, method) => void heard.push(method), updated: (_, params) => updates.push(params) })
+  changes.follow({
+    listsChanged: (_, methods) => void heard.push(...methods),
+    updated: (_, params) => updates.push(params),
+  })
   const client = {}
   return {
     replicas,
