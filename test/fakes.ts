@@ -65,6 +65,7 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
       initialLoad: undefined,
       stopping: false,
       target: () => "is not configured",
+      freshen: () => undefined,
       prepare: () => undefined,
       disconnectedId: () => undefined,
       unavailable: () => [],

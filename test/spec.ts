@@ -221,6 +221,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "an exit code explains nothing, and the source line above the error is misleading",
   },
+  "protocol:agreed": {
+    says: "the acknowledgement of subscriptions/listen names the resources to which their servers accept a subscription",
+    from: "choice",
+    why: "a client that believes in a subscription which does not exist waits for updates forever",
+  },
+  "lists:age": {
+    says: "a list older than its ttlMs is requested again when a client asks for it; one without, of a server that reports no changes, once a minute",
+    from: "choice",
+    why: "svc passes the time on to clients, which then ask svc: an answer from an older list would break that promise, and a server without notifications would be frozen",
+  },
   "backend:lists:kept": {
     says: "if a list fails after a restart or a reconnect, svc keeps the list of the previous connection",
     from: "choice",

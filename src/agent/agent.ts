@@ -9,7 +9,7 @@ import { type OpenDeps, OWNER_LOST } from "../backend/connection-attempt.ts"
 import type { EstablishedConnection } from "../backend/established-connection.ts"
 import { openConnection } from "../backend/open-connection.ts"
 import type { Catalog } from "../catalog/catalog.ts"
-import { isListing, type ListingEntry, type Tool } from "../catalog/listing.ts"
+import { isListing, type ListingEntry, type ListMethod, type Tool } from "../catalog/listing.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import type { Preset } from "../config/presets.ts"
 import { type IdleServer, type Plan, runsElsewhere, type ServerSpec } from "../config/server-spec.ts"
@@ -400,6 +400,20 @@ export class Agent {
     if (isShared && this.subscriptions.sharedLevel !== this.subscriptions.levelOf(session)) return undefined
     const open = this.serving(id, session)
     return open === undefined ? undefined : this.levelAnswers.get(open)
+  }
+
+  /**
+   * Requests a list again of those servers where it is too old for a client which asks now. Returns a promise to wait for the
+   * new lists; undefined if there is nothing to wait for.
+   */
+  freshen(ids: Iterable<string>, session: object, method: ListMethod): Promise<unknown> | undefined {
+    let waits: Promise<unknown>[] | undefined
+    for (const id of ids) {
+      const wait = this.serving(id, session)?.freshen(method)
+      if (wait !== undefined) waits = [...(waits ?? []), wait]
+    }
+    // The catalog contains the new lists.
+    return waits === undefined ? undefined : Promise.all(waits).then(() => this.catalogs.flush())
   }
 
   /** Stops every backend. Resolves when no process is left. */

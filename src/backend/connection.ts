@@ -256,6 +256,11 @@ export class Connection {
     return this.pending.get(number) !== undefined
   }
 
+  /** Whether an id that a backend sent is that of this request. */
+  isIdOf(number: number, id: unknown): boolean {
+    return this.ids.parse(id) === number
+  }
+
   /** Returns the `name` in the params of a request that waits for its response. */
   nameOf(number: number): unknown {
     return this.pending.get(number)?.name

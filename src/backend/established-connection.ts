@@ -42,6 +42,8 @@ export type EstablishedConnection = {
   updateLogLevel(): Promise<Error | undefined>
   /** Requests a list again, because it may have changed. */
   relist(method: ListMethod): void
+  /** Returns a promise to wait for a list that is too old for a client which asks now; undefined if it is not. Never rejects. */
+  freshen(method: ListMethod): Promise<unknown> | undefined
 }
 
 /** The connections of both eras to one backend, of which the second may not be open. */
@@ -129,5 +131,9 @@ export class ListedConnection implements EstablishedConnection {
 
   relist(method: ListMethod): void {
     this.lister.relist(method)
+  }
+
+  freshen(method: ListMethod): Promise<unknown> | undefined {
+    return this.lister.freshen(method)
   }
 }

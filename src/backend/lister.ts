@@ -65,8 +65,12 @@ export class Lister {
   listing: Listing
   /** Lists to request. */
   private readonly stale = new Set<ListMethod>()
+  /** Lists to request because of their age alone: without a difference, nothing has changed. */
+  private readonly aged = new Set<ListMethod>()
   /** Lists being requested. */
-  private readonly loading = new Set<ListMethod>()
+  private readonly loading = new Map<ListMethod, Promise<void>>()
+  /** When each list was answered, milliseconds since the epoch. */
+  private readonly listedAt = new Map<ListMethod, number>()
   private readonly failures = new Map<ListMethod, Failure>()
   /** Lists that have only the pages before an error. */
   private readonly partial = new Set<ListMethod>()
@@ -79,7 +83,7 @@ export class Lister {
   private cancelRestore: (() => void) | undefined
   private readonly restoreBackoff = new Backoff({ first: RESTORE_MS, max: RESTORE_MAX_MS })
   /** The open `subscriptions/listen`. */
-  private listening: { readonly number: number; readonly filter: Params } | undefined
+  private listening: ChangeStream | undefined
   private readonly relistenBackoff = new Backoff({ first: RELISTEN_MS, max: RELISTEN_MAX_MS })
   private subscribed = new Set<string>()
   /** The subscriptions that a legacy server has not answered, and those that it has refused, by URI. */
@@ -125,7 +129,7 @@ export class Lister {
       const needed = this.declares("tools/list") ? lists[0] : Promise.race(lists)
       await withTimeout(clock, ms - PARTIAL_MS, needed ?? Promise.resolve())
     }
-    for (const method of this.loading) if (!this.failures.has(method)) this.fail(method, UNANSWERED)
+    for (const method of this.loading.keys()) if (!this.failures.has(method)) this.fail(method, UNANSWERED)
   }
 
   /** Subscribes to changes and sets the log level. Resolves when a legacy server has answered; never rejects. */
@@ -155,6 +159,9 @@ export class Lister {
         this.listChanged("resources/templates/list")
         return true
       case "notifications/subscriptions/acknowledged":
+        // Not of the stream before.
+        if (this.listening !== undefined && this.connection.isIdOf(this.listening.number, subscriptionOf(params)))
+          this.listening.acknowledge(isObject(params.notifications) ? params.notifications : {})
         return true
       default:
         return subscriptionOf(params) !== undefined && method !== "notifications/resources/updated"
@@ -198,9 +205,17 @@ export class Lister {
     return this.resubscribing
   }
 
-  /** Resolves when a server has decided on a subscription: with the reason if it has refused it. Never rejects. */
+  /**
+   * Resolves when a server has decided on a subscription: with the reason if it has refused it, or, in the modern era, does not
+   * name it in its acknowledgement. Never rejects.
+   */
   async decided(uri: string): Promise<Error | undefined> {
     await this.resubscribing
+    if (this.peer.era === "modern") {
+      const honored = await this.listening?.honored
+      if (honored?.has(uri) !== false) return undefined
+      return new PeerError(RPC_CODE.invalidParams, `${this.spec.name} does not accept a subscription to this resource`)
+    }
     await this.asked.get(uri)
     return this.refused.get(uri)
   }
@@ -330,10 +345,36 @@ export class Lister {
     this.hooks.onlistchanged?.(method)
   }
 
+  /**
+   * Requests a list again that is too old for a client which asks now. Returns a promise to wait for the new list, for
+   * PARTIAL_MS at most; undefined if the client gets the present one.
+   *
+   *  1. A list with a `ttlMs` is too old after that time, but not within FRESH_MS. If the server reports changes, `ttlMs: 0`
+   *     says nothing: it is what servers write that know no time.
+   *  2. A list without one, of a server that reports no changes, is requested again after UNREPORTED_MS; the client does not wait,
+   *     and is told if it has changed. server: Caching.
+   */
+  freshen(method: ListMethod): Promise<unknown> | undefined {
+    const at = this.listedAt.get(method)
+    if (this.ended || at === undefined || this.failures.has(method)) return undefined
+    const age = this.deps.clock.now() - at
+    const reports = hasMember(this.peer.capabilities[CAPABILITIES[method]], "listChanged")
+    const ttl = this.listing.hints?.[method]?.ttlMs
+    const isTimed = ttl !== undefined && (ttl > 0 || !reports)
+    if (isTimed ? age <= Math.max(ttl, FRESH_MS) : reports || age <= UNREPORTED_MS) return undefined
+    if (!this.loading.has(method) && !this.stale.has(method)) {
+      this.aged.add(method)
+      this.stale.add(method)
+    }
+    const done = this.refresh(method).catch(() => undefined)
+    return isTimed ? withTimeout(this.deps.clock, PARTIAL_MS, done) : undefined
+  }
+
   /** Requests a list again, because it may have changed. */
   relist(method: ListMethod): void {
     if (this.ended) return
     this.stale.add(method)
+    this.aged.delete(method)
     if (this.relistScheduled) return
     this.relistScheduled = true
     // A server that changes many things at once notifies many times.
@@ -347,9 +388,16 @@ export class Lister {
   }
 
   /** Requests a list until no later change is known, or until it fails. Rejects if the connection is of no more use. */
-  private async refresh(method: ListMethod): Promise<void> {
-    if (this.loading.has(method)) return
-    this.loading.add(method)
+  private refresh(method: ListMethod): Promise<void> {
+    const running = this.loading.get(method)
+    if (running !== undefined) return running
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.loading.set(method, promise)
+    resolve(this.loadUntilFresh(method))
+    return promise
+  }
+
+  private async loadUntilFresh(method: ListMethod): Promise<void> {
     try {
       while (!this.ended && this.stale.delete(method)) if (!(await this.load(method))) break
     } finally {
@@ -360,6 +408,7 @@ export class Lister {
 
   /** Requests a list. Returns whether it succeeded. */
   private async load(method: ListMethod): Promise<boolean> {
+    const isAged = this.aged.delete(method) && !this.failures.has(method)
     try {
       const { entries, hint, members, issues, failure } = await this.requestList(method)
       // The last entries of a list are more than a part of the new ones.
@@ -381,7 +430,12 @@ export class Lister {
         return false
       }
       this.partial.delete(method)
-      this.succeed(method, part)
+      this.listedAt.set(method, this.deps.clock.now())
+      // A listing with new entries is a change for clients, even if they are equal.
+      const former = this.listing[LIST_KEYS[method]]
+      const isSame =
+        isAged && isDeepStrictEqual([former, this.listing.hints?.[method]], [part[LIST_KEYS[method]], hint])
+      if (!isSame) this.succeed(method, part)
       return true
     } catch (error) {
       const refused = error instanceof UnauthorizedError && !(error instanceof InsufficientScopeError)
@@ -448,8 +502,9 @@ export class Lister {
     const { connection, peer, deps } = this
     const filter = filterOf(peer.capabilities, this.hooks.subscriptions())
     if (this.listening !== undefined) {
-      const { number } = this.listening
+      const { number, end } = this.listening
       this.listening = undefined
+      end()
       connection.cancel(number, new Error("replaced by a new subscription"))
     }
     if (filter === undefined) return
@@ -459,11 +514,14 @@ export class Lister {
       caller: undefined,
       timeout: Number.POSITIVE_INFINITY,
     })
-    const listening = { number, filter }
+    const { promise: honored, resolve } = Promise.withResolvers<ReadonlySet<unknown> | undefined>()
+    const acknowledge = ({ resourceSubscriptions: uris }: Params) => resolve(new Set(Array.isArray(uris) ? uris : []))
+    const listening = { number, filter, honored, acknowledge, end: () => resolve(undefined) }
     this.listening = listening
     this.running++
     const onend = (error?: ErrorObject) => {
       this.running--
+      listening.end()
       if (this.ended || this.listening !== listening) return
       this.listening = undefined
       // A server that lacks the method, or refuses the filter, always will. Any other error may be over next time.
@@ -480,6 +538,16 @@ export class Lister {
 }
 
 // ---
+
+/** An open `subscriptions/listen`. */
+type ChangeStream = {
+  readonly number: number
+  readonly filter: Params
+  /** The resources that the server has named in its acknowledgement; undefined if the stream has ended before. */
+  readonly honored: Promise<ReadonlySet<unknown> | undefined>
+  acknowledge(notifications: Params): void
+  end(): void
+}
 
 /** A list that failed. `cancel` cancels the next attempt. */
 type Failure = { readonly backoff: Backoff; cancel(): void }
@@ -502,6 +570,10 @@ const RETRY_MAX_MS = 60_000
 /** Characters shown of a reason: the server chooses the text. */
 const MAX_REASON = 500
 const RELIST_MS = 20
+/** The age at which a list is fresh enough for any client. */
+const FRESH_MS = 1000
+/** The age of a list of which the server says nothing, from which on svc requests it again for a client. */
+const UNREPORTED_MS = 60_000
 /** The time after which svc offers a server without its slow lists. */
 const PARTIAL_MS = 2000
 /** The time after which svc offers a server without any list that has no answer, tools included. */

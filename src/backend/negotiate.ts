@@ -62,13 +62,20 @@ export type EraEvidence = "modern" | "legacy" | "unknown"
 /** The extensions that svc declares: servers look for them before they offer tools of these extensions. From: MCP Apps. */
 const EXTENSIONS: Params = { [UI_EXTENSION]: { mimeTypes: ["text/html;profile=mcp-app"] } }
 
-/** svc's capabilities as a client of a shared legacy backend: all capabilities that any of its clients may have. */
+/**
+ * svc's capabilities as a client of a shared legacy backend: all capabilities that any of its clients may have. It announces no
+ * changes of roots: a shared server would treat one client's roots as the roots of all.
+ */
 const CLIENT_CAPABILITIES: Params = {
   extensions: EXTENSIONS,
-  roots: { listChanged: true },
+  roots: {},
   sampling: { tools: {}, context: {} },
   elicitation: { form: {}, url: {} },
 }
+
+/** Whether a server may accept a subscription to a resource. A modern server answers that for each, in its acknowledgement. */
+export const takesSubscriptions = ({ era, capabilities: { resources } }: Peer): boolean =>
+  era === "modern" || (isObject(resources) && resources.subscribe === true)
 
 /** Returns the `_meta` of a request of svc's own to a modern backend. */
 export function ownMeta(version: string, capabilities: Params = { extensions: EXTENSIONS }): Params {

@@ -163,6 +163,10 @@ export class PairedConnection implements EstablishedConnection, Pair {
     this.relistOther(method)
   }
 
+  freshen(method: ListMethod): Promise<unknown> | undefined {
+    return this.first.freshen(method)
+  }
+
   /** Requests a list again over the second connection. */
   relistOther(method: ListMethod): void {
     this.other?.relist(method)

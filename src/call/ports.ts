@@ -152,6 +152,8 @@ export type Directory = {
    * Returns the connected backend, or the reason why there is none; with `era`, the connection of that era if it is open.
    */
   target(id: string, era?: Era): Target | string
+  /** Returns a promise to wait for lists of a view that are too old for a client which asks now; undefined if none is. */
+  freshen(view: View, session: object, method: ListMethod): Promise<unknown> | undefined
   /** Starts to open the connection of an era, and returns the wait for it; undefined if there is nothing to wait for. */
   prepare(id: string, era: Era): Promise<void> | undefined
   /** Returns the id of a server of this scope that is not connected or does not run, by its slug. */

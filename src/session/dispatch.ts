@@ -3,7 +3,7 @@
  * their name leads to. The same for every transport and both eras.
  */
 
-import type { Peer } from "../backend/negotiate.ts"
+import { type Peer, takesSubscriptions } from "../backend/negotiate.ts"
 import { PeerError } from "../backend/peer-error.ts"
 import {
   type Answer,
@@ -18,7 +18,7 @@ import type { Told } from "../call/client.ts"
 import { methodOf } from "../call/methods.ts"
 import { listedTools, ownEntries, unwrapped } from "../call/own-tools.ts"
 import type { ClientCall, Decided, Gateway, ServerDecision } from "../call/ports.ts"
-import { ready, whenPrepared } from "../call/ready.ts"
+import { ready, viewFor, waitFor, whenPrepared } from "../call/ready.ts"
 import { LIST_KEYS, listResult, type View, withheldIn } from "../catalog/catalog.ts"
 import { instructionsAt } from "../catalog/instructions.ts"
 import { type ListMethod, type Tool, UNANSWERED } from "../catalog/listing.ts"
@@ -28,7 +28,7 @@ import { BackendError, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import { cutText } from "../lib/text.ts"
 import { isLogLevel } from "../wire/era.ts"
-import { asText, type Id, isObject } from "../wire/message.ts"
+import { asText, type Id } from "../wire/message.ts"
 import { backendFailure, relay, unknownMethod, unknownName, withheldTool } from "./relay.ts"
 import { discoverResult } from "./server-capabilities.ts"
 import { listSkills, refuseWithoutSkills } from "./skills.ts"
@@ -157,8 +157,12 @@ function answerOwn(call: ClientCall, view: View): Answering {
     case "tools/list":
     case "prompts/list":
     case "resources/list":
-    case "resources/templates/list":
-      return list(call, method, view)
+    case "resources/templates/list": {
+      // Pages of one list come from one listing.
+      const fresh = params.cursor == null ? gateway.directory.freshen(view, client.session, method) : undefined
+      if (fresh === undefined) return list(call, method, view)
+      return waitFor(fresh, gateway, call.exchange.cancellation).then(() => list(call, method, viewFor(call)))
+    }
     case "resources/read":
       return textResource(call, instructionsAt(params.uri, view.parts) ?? "")
     case "skills/list":
@@ -217,10 +221,6 @@ function lacks({ client, gateway }: ClientCall, id: string, offers: (peer: Peer)
   const target = gateway.directory.target(id, client.era)
   return typeof target !== "string" && !offers(target.peer)
 }
-
-/** Whether a server accepts subscriptions to resources. A server of the modern era answers that for each, in its acknowledgement. */
-const takesSubscriptions = ({ era, capabilities: { resources } }: Peer): boolean =>
-  era === "modern" || (isObject(resources) && resources.subscribe === true)
 
 /** What becomes of a change of a session: `keep` stores it, `undo` takes it back. */
 type SessionChange = { keep(): Told; undo(): Told }

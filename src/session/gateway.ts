@@ -5,7 +5,7 @@ import type { Backend } from "../backend/backend.ts"
 import { TAKEN_OVER } from "../backend/client-transport.ts"
 import { isDozing } from "../backend/supervision.ts"
 import type { Directory, Gateway, Listener, Notifications, Target } from "../call/ports.ts"
-import { LIST_KEYS } from "../catalog/catalog.ts"
+import { LIST_KEYS, type View } from "../catalog/catalog.ts"
 import { UNANSWERED } from "../catalog/listing.ts"
 import { qualifiedNames, rewriteNotification } from "../catalog/rewrite.ts"
 import { type Scope, scopeIncludes } from "../catalog/scope.ts"
@@ -137,6 +137,7 @@ function createDirectory({ agent, clock, startupWaitMs, leases, redact, hide }: 
       const { connection, peer } = pair === undefined || era === undefined ? published.open : pair.of(era)
       return pair === undefined ? { spec, connection, peer } : { spec, connection, peer, pair }
     },
+    freshen: ({ parts }, session, method) => agent.freshen(idsOf(parts), session, method),
     prepare: (id, era) => agent.backend(id)?.published?.open.pair?.prepare(era),
     disconnectedId(scope, slug) {
       const found = agent
@@ -293,6 +294,11 @@ function createObserver(
 }
 
 const MAX_CAUSE = 300
+
+/** Goes through the ids of servers without making a list. */
+function* idsOf(parts: View["parts"]): Iterable<string> {
+  for (const { spec } of parts) yield spec.id
+}
 
 const presentOf = <T>(value: T | undefined): readonly T[] => (value === undefined ? [] : [value])
 

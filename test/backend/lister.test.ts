@@ -1,5 +1,5 @@
 /** What a server is asked and told on a connection that is open, or has been opened anew. */
-import { expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { UnauthorizedError } from "../../src/backend/client-transport.ts"
 import { Connection } from "../../src/backend/connection.ts"
 import { Lister } from "../../src/backend/lister.ts"
@@ -156,6 +156,74 @@ test("a change of both lists of resources is published once, and a list that is 
   await clock.pass(200)
   expect(published).toMatchObject([{ failing: { "resources/templates/list": expect.any(String) } }])
   lister.end()
+})
+
+describe("a list that a client asks for", () => {
+  /** Opens a lister of tools whose server answers at once with the tool `name` and this time. */
+  async function listed({ ttlMs, listChanged }: { readonly ttlMs?: number; readonly listChanged: boolean }) {
+    const clock = manualClock()
+    const state = { name: "a", asked: 0, published: 0 }
+    const connection = fakeConnection(clock, (frame) => {
+      const { id } = JSON.parse(String(frame))
+      state.asked++
+      const result = { resultType: "complete", tools: [{ name: state.name }], ...(ttlMs !== undefined && { ttlMs }) }
+      queueMicrotask(() => connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", id, result }))))
+    })
+    const peer = { era: "modern", capabilities: { tools: { listChanged } } } as unknown as Peer
+    const about = { onlisting: () => void state.published++, subscriptions: () => [], logLevel: () => undefined }
+    const mask = createRedactor([]).maskKnown
+    const lister = new Lister(spec, connection, peer, about, { clock, log: silentLog, version: "1", mask })
+    await lister.list(clock.now() + 1000)
+    Object.assign(state, { asked: 0, published: 0 })
+    return { lister, clock, state }
+  }
+
+  test.each([
+    [{ ttlMs: 5000, listChanged: false }, 5000],
+    [{ ttlMs: 5000, listChanged: true }, 5000],
+    [{ ttlMs: 0, listChanged: false }, 1000],
+  ])("is asked for again when it is older than its time: %j [lists:age]", async (given, after) => {
+    const { lister, clock, state } = await listed(given)
+    await clock.pass(after)
+    expect(lister.freshen("tools/list")).toBeUndefined()
+    await clock.pass(1)
+    state.name = "b"
+    await lister.freshen("tools/list")
+    expect([lister.listing.tools, state.asked, state.published]).toMatchObject([[{ name: "b" }], 1, 1])
+    lister.end()
+  })
+
+  test("and has not changed is no news for clients [lists:age]", async () => {
+    const { lister, clock, state } = await listed({ ttlMs: 5000, listChanged: false })
+    const { tools } = lister.listing
+    await clock.pass(5001)
+    await Promise.all([lister.freshen("tools/list"), lister.freshen("tools/list")])
+    expect([state.asked, state.published]).toEqual([1, 0])
+    expect(lister.listing.tools).toBe(tools)
+    expect(lister.freshen("tools/list")).toBeUndefined()
+    lister.end()
+  })
+
+  test("is not asked for again if its server reports changes and names no time [lists:age]", async () => {
+    for (const given of [{ ttlMs: 0, listChanged: true }, { listChanged: true }]) {
+      const { lister, clock, state } = await listed(given)
+      await clock.pass(600_000)
+      expect([lister.freshen("tools/list"), state.asked]).toEqual([undefined, 0])
+      lister.end()
+    }
+  })
+
+  test("is asked for again once a minute, without a wait, if its server says nothing of changes [lists:age]", async () => {
+    const { lister, clock, state } = await listed({ listChanged: false })
+    await clock.pass(60_000)
+    expect([lister.freshen("tools/list"), state.asked]).toEqual([undefined, 0])
+    await clock.pass(1)
+    state.name = "b"
+    expect(lister.freshen("tools/list")).toBeUndefined()
+    await settle()
+    expect([state.asked, state.published]).toEqual([1, 1])
+    lister.end()
+  })
 })
 
 test("a listing keeps its numbers as written, and its freshness is a safe integer", async () => {

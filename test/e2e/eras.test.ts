@@ -144,6 +144,7 @@ test("the same task id on both connections means two tasks, and svc asks each wh
 /** Opens a modern client's stream, and collects the methods and URIs of what comes on it. */
 async function listen(svc: Instance, uri: string) {
   const heard: string[] = []
+  const agreed: unknown[] = []
   const controller = new AbortController()
   const meta = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -173,17 +174,38 @@ async function listen(svc: Instance, uri: string) {
         const { method, params } = JSON.parse(data) as { method: string; params?: Json }
         if (method === "notifications/resources/updated") heard.push(String(params?.uri))
         if (method === "notifications/tools/list_changed") heard.push("tools")
-        if (method === "notifications/subscriptions/acknowledged") heard.push("ready")
+        if (method !== "notifications/subscriptions/acknowledged") continue
+        heard.push("ready")
+        agreed.push(params?.notifications)
       }
   })().catch(() => undefined)
   return {
     heard,
+    agreed,
     async [Symbol.asyncDispose]() {
       controller.abort()
       await reading
     },
   }
 }
+
+test("the acknowledgement of a subscription names what the server has agreed to [protocol:agreed]", async () => {
+  await using dual = startDual("modern")
+  dual.unwatched.push("test://other")
+  await using svc = await serve(dual)
+  await using ann = await listen(svc, "test://other")
+  await using bob = await listen(svc, "test://r")
+  await eventually(() => ann.heard.includes("ready") && bob.heard.includes("ready"))
+  expect([ann.agreed, bob.agreed]).toEqual([
+    [{ toolsListChanged: true }],
+    [{ toolsListChanged: true, resourceSubscriptions: ["test://r"] }],
+  ])
+  await using eve = await legacy(svc)
+  await eve.client.subscribeResource({ uri: "test://r" })
+  await expect(eve.client.subscribeResource({ uri: "test://other" })).rejects.toThrow(
+    "d does not accept a subscription",
+  )
+})
 
 test("clients of both eras get each update once, over any open connection [protocol:own-era:news]", async () => {
   await using dual = startDual("legacy", "modern")

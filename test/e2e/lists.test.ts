@@ -244,6 +244,31 @@ test("the lists of a session's own process stay after its end, until the next pr
   await client.close()
 }, 30_000)
 
+test("a list that is older than its time is requested again [lists:age]", async () => {
+  const names = ["a"]
+  using server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    async fetch(request) {
+      const { id, method } = (await request.json()) as { id: number; method: string }
+      const common = { resultType: "complete", ttlMs: 1000, cacheScope: "public" }
+      const tools = names.map((name) => ({ name, inputSchema: { type: "object" } }))
+      const discovered = {
+        supportedVersions: ["2026-07-28"],
+        capabilities: { tools: {} },
+        serverInfo: { name: "t", version: "1" },
+      }
+      const result = { ...common, ...(method === "tools/list" ? { tools } : discovered) }
+      return Response.json({ jsonrpc: "2.0", id, result })
+    },
+  })
+  await using svc = await startSvc({ config: { mcpServers: { s: { url: `${server.url}mcp` } } } })
+  const toolsNow = async () => (await modern(`${svc.url}/mcp`, "tools/list")).body.result?.tools
+  expect(await toolsNow()).toMatchObject([{ name: "s_svc_a" }])
+  names.push("b")
+  await eventually(async () => ((await toolsNow()) as unknown[]).length === 2)
+})
+
 test("a restarted server whose tools/list fails keeps its tools [backend:lists:kept]", async () => {
   const folder = freshFolder()
   const [file, starts] = [join(folder, "up"), join(folder, "starts")]
