@@ -226,6 +226,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a client that believes in a subscription which does not exist waits for updates forever",
   },
+  "lazy:search:tasks": {
+    says: "a search for a whole task finds tools for several of its steps; words of the story around it cost little",
+    from: "choice",
+    why: "an agent often passes on the task as the person wrote it, and the words that name the tools may come last",
+  },
   "lists:age": {
     says: "a list older than its ttlMs is requested again when a client asks for it; one without, of a server that reports no changes, once a minute",
     from: "choice",

@@ -4,7 +4,7 @@
  */
 import type { Tool } from "../../src/catalog/listing.ts"
 import { createSearchIndex, search, updateListing } from "../../src/features/search/search.ts"
-import { HALVES, qualityOf, recordedServers, requestsOf } from "./search/golden.ts"
+import { coverageOf, HALVES, mcpproxySet, qualityOf, recordedServers, requestsOf, tasksOf } from "./search/golden.ts"
 import { bm25, catalogSearch, miniSearch } from "./search/rankers.ts"
 
 const servers = recordedServers()
@@ -30,6 +30,11 @@ for (const half of HALVES) {
       )
     }
 }
+print("\n### whole tasks: share of the wanted tools among five\n| ranker | tuning | held-out |\n|---|--:|--:|")
+for (const [name, rank] of Object.entries(rankers))
+  print(`| ${name} | ${HALVES.map((half) => number(coverageOf(rank, tasksOf(half)))).join(" | ")} |`)
+const theirs = mcpproxySet()
+print(`\nmcpproxy's golden set: recall@5 ${number(coverageOf(catalogSearch(theirs.servers), theirs.tasks))}`)
 if (process.argv.includes("--failing"))
   for (const { kind, text, right } of requestsOf("tuning")) {
     const found = rankers.svc(text)

@@ -5,6 +5,7 @@
  * 2. The result depends on the indexed tools, not on the order in which their listings were added.
  * 3. A filtered search has the result of an index with only the visible tools: a hidden tool changes no score.
  * 4. A synonym adds little to its word: of the terms for one word, the best counts in full, and the others in part.
+ * 5. A long query is a whole task, which wants several tools, mostly of few servers: a tool gains if others of its server match.
  *
  * Callers import this file with `await import`, so that only the first search loads its vocabulary.
  */
@@ -118,7 +119,7 @@ export function removeListing(index: SearchIndex, server: string): void {
 /** Returns the tools that match a query, best first. Equal scores are ordered by the names of server and tool. */
 export function search(index: SearchIndex, query: string, options: SearchOptions): readonly SearchHit[] {
   const searched = searchedBy(index, options)
-  const concepts = conceptsOf(searched, query)
+  const { concepts, isTask } = readQuery(searched, query)
   const size = index.entries.length
   const scores = new Float64Array(size)
   const best = new Float64Array(size)
@@ -153,11 +154,19 @@ export function search(index: SearchIndex, query: string, options: SearchOptions
     }
   }
   for (const [term, likeness] of asked) for (const slot of term.named) named[slot] = (named[slot] as number) + likeness
+  const gain = isTask ? NAMED_IN_TASK : NAMED
+  for (let slot = 0; slot < size; slot++) {
+    if (searched.visible[slot] === 0) scores[slot] = 0
+    if (scores[slot] === 0) continue
+    const { named: words } = index.entries[slot] as Entry
+    scores[slot] = (scores[slot] as number) * (1 + (gain * (named[slot] as number)) / words)
+  }
+  if (isTask) favorServers(index, scores)
   const hits: Hit[] = []
   for (let slot = 0; slot < size; slot++) {
-    if (scores[slot] === 0 || searched.visible[slot] === 0) continue
+    const score = scores[slot] as number
+    if (score === 0) continue
     const entry = index.entries[slot] as Entry
-    const score = (scores[slot] as number) * (1 + (NAMED * (named[slot] as number)) / entry.named)
     const last = hits.at(-1)
     if (hits.length === options.limit && (last === undefined || score < last.score)) continue
     const hit = { entry, score }
@@ -226,8 +235,20 @@ const NAMED = 0.5
 /** The importance of a word that belongs to a phrase of the table, and of a word that fits anything. */
 const PHRASE_WORD = 0.3
 const LIGHT_WORD = 0.6
-const MAX_QUERY = 2_000
-const MAX_TERMS = 40
+/** The number of different words, without stop words, from which on a query is a whole task. */
+const TASK_WORDS = 12
+/** In a whole task: the gain of a tool whose name it contains, the importance of a light word, and the part that a synonym counts. */
+const NAMED_IN_TASK = 1
+const LIGHT_IN_TASK = 0.4
+const SYNONYM_IN_TASK = 0.8
+/** The gain of a tool in a task if the best tools of its server are the best of all, how fast it falls, and how many they are. */
+const SERVER = 3
+const SERVER_POWER = 1.5
+const SERVER_BEST = 3
+/** Stems. */
+const ARTICLES: ReadonlySet<string> = new Set(["a", "an", "the", "my", "our", "this"].map(stemOf))
+const MAX_QUERY = 8_000
+const MAX_TERMS = 400
 const MAX_TEXT = 4_000
 const MAX_PARAMETERS = 64
 const MAX_CORRECTIONS = 3
@@ -317,16 +338,37 @@ function partsOf(searched: Searched, word: string): readonly string[] {
   return parts.length > 1 && parts.every((part) => part.length >= least) ? parts : []
 }
 
-/** Returns the concepts of a query. Stop words count only if there are no other words. */
-function conceptsOf(searched: Searched, query: string): readonly Concept[] {
+/** Raises the score of each tool by those of the best tools of its server. Tools that do not match have the score 0. */
+function favorServers({ servers }: SearchIndex, scores: Float64Array): void {
+  const sums = [...servers.values()].map((slots) => {
+    const best = slots.map((slot) => scores[slot] as number).sort((a, b) => b - a)
+    return { slots, sum: best.slice(0, SERVER_BEST).reduce((sum, score) => sum + score, 0) }
+  })
+  const most = SERVER_BEST * scores.reduce((best, score) => Math.max(best, score), 0)
+  for (const { slots, sum } of sums) {
+    if (sum === 0) continue
+    const factor = 1 + SERVER * (sum / most) ** SERVER_POWER
+    for (const slot of slots) scores[slot] = (scores[slot] as number) * factor
+  }
+}
+
+/**
+ * Returns the concepts of a query, and whether it is a whole task: then no word's spelling is corrected, because the names and
+ * figures of a story are no errors. Stop words count only if there are no other words.
+ */
+function readQuery(
+  searched: Searched,
+  query: string,
+): { readonly concepts: readonly Concept[]; readonly isTask: boolean } {
   const { synonyms } = searched.index
   const words = wordsOf(query.slice(0, MAX_QUERY)).slice(0, MAX_TERMS)
   const stems = words.map(stemOf)
+  const isTask = new Set(stems.filter((_, at) => !isStopWord(words[at] as string))).size >= TASK_WORDS
   const concepts: Concept[] = []
   const inPhrase = new Set<number>()
   for (let start = 0; start < stems.length; start++) {
-    for (let length = Math.min(synonyms.longest, stems.length - start); length > 1; length--) {
-      const found = synonyms.of.get(stems.slice(start, start + length).join(" "))
+    for (let length = Math.min(synonyms.longest + 1, stems.length - start); length > 1; length--) {
+      const found = phraseAt(synonyms, stems.slice(start, start + length))
       if (found === undefined) continue
       // A phrase that is also written as one word counts once.
       const joined = words.slice(start, start + length).join("")
@@ -340,32 +382,41 @@ function conceptsOf(searched: Searched, query: string): readonly Concept[] {
   for (let at = 1; at < words.length; at++) {
     const joined = `${words[at - 1]}${words[at]}`
     if ((inPhrase.has(at - 1) && inPhrase.has(at)) || !isKnown(searched, joined)) continue
-    concepts.push({ terms: expand(searched, joined, stemOf(joined)), importance: 1 })
+    concepts.push({ terms: expand(searched, joined, stemOf(joined), isTask), importance: 1 })
     inPhrase.add(at - 1).add(at)
   }
+  const light = isTask ? LIGHT_IN_TASK : LIGHT_WORD
   const hasSignificant = words.some((word, at) => !isStopWord(word) || inPhrase.has(at))
   const seen = new Set<string>()
   for (const [at, word] of words.entries()) {
     const stem = stems[at] as string
     if ((hasSignificant && isStopWord(word)) || seen.has(stem)) continue
     seen.add(stem)
-    const terms = expand(searched, word, stem)
-    const importance = Math.min(inPhrase.has(at) ? PHRASE_WORD : 1, isLightWord(word) ? LIGHT_WORD : 1)
+    const terms = expand(searched, word, stem, isTask)
+    const importance = Math.min(inPhrase.has(at) ? PHRASE_WORD : 1, isLightWord(word) ? light : 1)
     concepts.push({ terms, importance })
   }
-  return concepts
+  return { concepts, isTask }
+}
+
+/** Returns the synonyms of a phrase, which may have articles that the table leaves out: "close the bug". */
+function phraseAt({ of }: Synonyms, stems: readonly string[]) {
+  const exact = of.get(stems.join(" "))
+  if (exact !== undefined || ARTICLES.has(stems[0] as string)) return exact
+  const bare = stems.filter((stem) => !ARTICLES.has(stem))
+  return bare.length > 1 && bare.length < stems.length ? of.get(bare.join(" ")) : undefined
 }
 
 /** Returns the terms for one word of the query. */
-function expand(searched: Searched, word: string, stem: string): ReadonlyMap<string, number> {
+function expand(searched: Searched, word: string, stem: string, isTask: boolean): ReadonlyMap<string, number> {
   const { synonyms, spellings, otherSpellings } = searched.index
   const terms = new Map([[stem, 1]])
   const add = (from: string, factor: number) => {
     for (const { term, weight } of synonyms.of.get(from) ?? [])
       terms.set(term, Math.max(terms.get(term) ?? 0, weight * factor))
   }
-  add(stem, 1)
-  if (isVisible(searched, stem) || synonyms.of.has(stem)) return terms
+  add(stem, isTask ? SYNONYM_IN_TASK : 1)
+  if (isTask || isVisible(searched, stem) || synonyms.of.has(stem)) return terms
   const near = corrections(word, spellings.values()).filter((correction) => hasSpelling(searched, correction.word))
   const other = corrections(word, otherSpellings)
   const closest = Math.max(near[0]?.likeness ?? 0, other[0]?.likeness ?? 0)
