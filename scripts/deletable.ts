@@ -27,6 +27,7 @@ const FEATURES: Readonly<Record<string, readonly string[]>> = {
     "cli/connect.ts",
     "cli/disconnect.ts",
     "cli/mcp-add-json.ts",
+    "cli/setup.ts",
     // It undoes the changes of clients' files.
     "cli/uninstall.ts",
     "commands/client-commands.ts",

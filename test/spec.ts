@@ -231,6 +231,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "an agent often passes on the task as the person wrote it, and the words that name the tools may come last",
   },
+  "setup:all": {
+    says: "svc setup shows all that it would change, asks once, imports the servers of all clients, connects the clients, starts svc, and says what works",
+    from: "choice",
+    why: "a new user should need one command, and should see everything that he agrees to",
+  },
+  "setup:undo": {
+    says: "svc setup --undo gives each file its former bytes; it keeps what was edited since, and leaves all servers in mcp.json while a client's file cannot be restored",
+    from: "choice",
+    why: "no server of a person may then be only in a file that svc removes",
+  },
   "lists:age": {
     says: "a list older than its ttlMs is requested again when a client asks for it; one without, of a server that reports no changes, once a minute",
     from: "choice",

@@ -63,17 +63,7 @@ export const importServers: CommandDef = {
   async run({ args }) {
     const context = openContext(args)
     const { paths } = context
-    const addresses = await svcAddresses(context, configuredOptions)
-    const files = sources(args.from, args.project === true)
-    const found = files.flatMap((from) =>
-      serversIn(from.file, args.from === undefined).map((one): Found => {
-        const folder = one.project ?? from.folder
-        const { server: written, isTemplate, note } = placed(one.server, folder, existsSync)
-        const server = from.off?.includes(one.name) ? { ...written, disabled: true } : written
-        return { ...one, server, isTemplate, notes: note === undefined ? one.notes : [...one.notes, note], from }
-      }),
-    )
-    const rows = await compare(context, found, addresses)
+    const rows = await findServers(context, args.from, args.project === true)
     const added = rows.filter(({ outcome }) => outcome.kind === "added")
     const asks = args.yes !== true && args["dry-run"] !== true && isInteractive()
     if (args.json !== true) {
@@ -95,7 +85,7 @@ export const importServers: CommandDef = {
     if (willAdd) {
       await createMissing(paths, systemClock)
       const ready = await askInputs(context, added)
-      const change = await changeDocuments(paths, (written) => write(context, ready, written), systemClock)
+      const change = await changeDocuments(paths, (written) => withServers(context, ready, written), systemClock)
       change.keep()
     }
     const names = added.map(({ name }) => name)
@@ -136,7 +126,7 @@ type From = ClientFile & {
 type Found = ForeignServer & { readonly from: From; readonly isTemplate: boolean }
 /** What the import does with a found server. `same`: svc already has it. */
 type Outcome = { readonly kind: "added" } | { readonly kind: "same" | "skipped"; readonly why: string }
-type Row = Found & { readonly outcome: Outcome }
+export type ImportRow = Found & { readonly outcome: Outcome }
 
 /** Returns the message of an import that has written nothing. */
 function notImported(names: readonly string[], isDryRun: boolean): string {
@@ -150,12 +140,12 @@ async function compare(
   context: LocalConfiguration,
   found: readonly Found[],
   addresses: readonly string[],
-): Promise<readonly Row[]> {
+): Promise<readonly ImportRow[]> {
   const world = context.world()
   const known = new Map(
     [...writtenServers(readTexts(context.paths).config() ?? "")].map(([name, { server }]) => [name, server]),
   )
-  const rows: Row[] = []
+  const rows: ImportRow[] = []
   for (const row of found) {
     const isSame = ([name, other]: readonly [string, Params]) => {
       const server = withVariables(row.server, name)
@@ -196,14 +186,36 @@ async function answersAsSvc({ url }: Params): Promise<boolean> {
   }
 }
 
+/** Finds the servers of a client or file, or of all clients, and decides what an import does with each. */
+export async function findServers(
+  context: LocalConfiguration,
+  from: unknown,
+  withProject: boolean,
+): Promise<readonly ImportRow[]> {
+  const found = sources(from, withProject).flatMap((source) =>
+    serversIn(source.file, from === undefined).map((one): Found => {
+      const folder = one.project ?? source.folder
+      const { server: written, isTemplate, note } = placed(one.server, folder, existsSync)
+      const server = source.off?.includes(one.name) ? { ...written, disabled: true } : written
+      return { ...one, server, isTemplate, notes: note === undefined ? one.notes : [...one.notes, note], from: source }
+    }),
+  )
+  return compare(context, found, await svcAddresses(context, configuredOptions))
+}
+
 /** A server to write, and the variables that it needs in addition to its secrets. */
-type Ready = Pick<Row, "name" | "server" | "isTemplate"> & { readonly variables: Readonly<Record<string, string>> }
+export type ReadyServer = Pick<ImportRow, "name" | "server" | "isTemplate"> & {
+  readonly variables: Readonly<Record<string, string>>
+}
 
 /** Asks for the values of `${input:…}` that no variable has yet. Without a terminal, names the variables to set. */
-async function askInputs(context: LocalConfiguration, rows: readonly Row[]): Promise<readonly Ready[]> {
+export async function askInputs(
+  context: LocalConfiguration,
+  rows: readonly ImportRow[],
+): Promise<readonly ReadyServer[]> {
   const world = context.world()
   const answers = new Map<string, string>()
-  const ready: Ready[] = []
+  const ready: ReadyServer[] = []
   for (const { name, server, from, isTemplate } of rows) {
     const variables: Record<string, string> = {}
     for (const id of inputsOf(server)) {
@@ -238,9 +250,9 @@ const withVariables = (server: Params, name: string): Params =>
   mapStrings(server, (text) => text.replace(INPUT, (_, id: string) => `\${${inputVariable(name, id)}}`)) as Params
 
 /** Writes servers to mcp.json, and their secrets to `.env`. */
-function write(
+export function withServers(
   { paths, worldOf }: LocalConfiguration,
-  servers: readonly Ready[],
+  servers: readonly ReadyServer[],
   written: WrittenDocuments,
 ): WrittenDocuments {
   return servers.reduce(({ config, dotenv }, { name, server, isTemplate, variables: inputs }) => {
@@ -256,7 +268,7 @@ function write(
 }
 
 /** Lists the clients that still start the servers themselves, and the commands that change that. */
-function offerReplacement(rows: readonly Row[], added: boolean): void {
+function offerReplacement(rows: readonly ImportRow[], added: boolean): void {
   const served = rows.filter(({ outcome }) => outcome.kind === "same" || (added && outcome.kind === "added"))
   const commands = new Set(
     served.flatMap(({ from: { client, scope, folder } }) => {
@@ -284,7 +296,7 @@ function projectOf({ project, from }: Found): string {
   return shortPath(project ?? from.folder ?? "", homeDirectory())
 }
 
-function noteOf({ outcome, notes, server }: Row): string {
+function noteOf({ outcome, notes, server }: ImportRow): string {
   if (outcome.kind === "skipped") return `skipped: ${outcome.why}`
   if (outcome.kind === "same") return outcome.why
   return [...notes, ...inputsOf(server).map((id) => `needs ${id}`)].join("; ")
@@ -403,8 +415,8 @@ function hiddenText(server: Params): string {
   return commandText(masked, hidesSecrets(writtenValues(masked)))
 }
 
-/** Returns everything that would run and be set, for the confirmation. */
-function full(row: Row, hidden: boolean): string {
+/** Returns everything that would run and be set, for the confirmation; without secrets if they are the user's. */
+export function describeServer(row: ImportRow, hidden = isOwn(row.from)): string {
   const { name, server, from } = row
   const [note, project] = [noteOf(row), row.project === undefined ? "" : `, for ${projectOf(row)}`]
   const lines = [
@@ -416,9 +428,9 @@ function full(row: Row, hidden: boolean): string {
 }
 
 /** Asks for confirmation. Throws a RequestError (usage) if there is no terminal. */
-function confirm(added: readonly Row[]): Promise<boolean> {
+function confirm(added: readonly ImportRow[]): Promise<boolean> {
   if (!isInteractive()) throw usageError("no terminal to ask for confirmation; add --yes to import without it")
-  const shown = added.map((row) => full(row, isOwn(row.from))).join("\n")
+  const shown = added.map((row) => describeServer(row)).join("\n")
   return promptYesNo(
     `${shown}\nimport ${added.length === 1 ? "it" : `these ${added.length}`} and let svc run exactly this?`,
   )

@@ -44,6 +44,7 @@ import { counted, shortPath } from "../lib/text.ts"
 import { type LocalConfiguration, runningUrl } from "../serve/local-configuration.ts"
 import { readTexts } from "../store/documents.ts"
 import type { Paths } from "../store/paths.ts"
+import type { WrittenDocuments } from "../store/transaction.ts"
 import { clientTokenName, createClientToken, isAccepted, tokenIn } from "./client-token.ts"
 import { undoLast } from "./disconnect.ts"
 
@@ -99,7 +100,7 @@ export const connect: VariadicCommand = {
 // ---
 
 /** Returns the clients whose user's file is there. */
-const presentClients = (): readonly ClientName[] =>
+export const presentClients = (): readonly ClientName[] =>
   CLIENTS.filter((client) => {
     const [{ file }] = clientFiles(client, clientHost())
     return existsSync(file)
@@ -109,13 +110,9 @@ const presentClients = (): readonly ClientName[] =>
 async function connectOne(context: LocalConfiguration, args: Readonly<Record<string, unknown>>): Promise<number> {
   const target = targetOf(args)
   if (args.undo === true) return undoLast(context, target, args)
-  const planned = await planConnection(context, target, args)
-  const { endpoint, name, found, replaced, token, wantsToken } = planned
-  const isNew = wantsToken && token === undefined
-  const diff = formatEdits(found?.text ?? "", target.file, editsOf(target, planned, isNew ? NEW_TOKEN : token), [
-    ...secretsOf(found?.entries ?? []),
-    ...(token === undefined ? [] : [token]),
-  ])
+  const prepared = await prepareConnection(context, target, args)
+  const { diff, notes, planned } = prepared
+  const { endpoint, name, replaced, wantsToken } = planned
   const about = {
     client: target.client,
     scope: target.scope,
@@ -133,19 +130,11 @@ async function connectOne(context: LocalConfiguration, args: Readonly<Record<str
     print(args.json === true, { ...about, changed: false }, () => `${title} is already connected (${place})`)
     return 0
   }
-  const notes = isNew
-    ? [
-        `svc creates a token named ${clientTokenName(context, target.client)} and writes it into the file${readersOf(target.file)}`,
-      ]
-    : []
   if (!(await agreed(args, target, diff, notes, `connect ${title} to svc?`))) {
     if (args.json === true) print(true, { ...about, changed: false, diff }, () => "")
     return 0
   }
-  const written = isNew ? await createClientToken(context, target.client, args) : token
-  const command = written === undefined ? clientCommand(target, planned) : undefined
-  const edits = editsOf(target, planned, written)
-  const backup = await writeEdits(context.paths, target, edits, () => runClientCommand(command))
+  const backup = await makeConnection(context, prepared, args)
   print(args.json === true, { ...about, changed: true, backup }, () =>
     [
       `connected ${title}: ${name} in ${place}`,
@@ -159,6 +148,52 @@ async function connectOne(context: LocalConfiguration, args: Readonly<Record<str
   if (endpoint.kind === "http" && args.url === undefined && (await runningUrl(context)) === undefined)
     say("svc is not running, so the client cannot reach it yet: start it with `svc serve --background`")
   return 0
+}
+
+/** A change of a client's file that connects the client, and how to show it. The diff is empty if nothing changes. */
+export type PreparedConnection = {
+  readonly target: ClientTarget
+  readonly planned: PlannedConnection
+  readonly diff: string
+  readonly notes: readonly string[]
+}
+
+/**
+ * Prepares the change of a client's file. `documents`: the texts of mcp.json and `.env` that decide which servers svc serves
+ * (default: the files). Throws as `planConnection` does.
+ */
+export async function prepareConnection(
+  context: LocalConfiguration,
+  target: ClientTarget,
+  args: Readonly<Record<string, unknown>>,
+  documents?: WrittenDocuments,
+): Promise<PreparedConnection> {
+  const planned = await planConnection(context, target, args, documents)
+  const { found, token, wantsToken } = planned
+  const isNew = wantsToken && token === undefined
+  const diff = formatEdits(found?.text ?? "", target.file, editsOf(target, planned, isNew ? NEW_TOKEN : token), [
+    ...secretsOf(found?.entries ?? []),
+    ...(token === undefined ? [] : [token]),
+  ])
+  const notes = isNew
+    ? [
+        `svc creates a token named ${clientTokenName(context, target.client)} and writes it into the file${readersOf(target.file)}`,
+      ]
+    : []
+  return { target, planned, diff, notes }
+}
+
+/** Makes a prepared change, and creates the client's token if it needs one. Returns the path of the backup, null if there was no file. */
+export async function makeConnection(
+  context: LocalConfiguration,
+  { target, planned }: PreparedConnection,
+  args: Readonly<Record<string, unknown>>,
+): Promise<string | null> {
+  const { token, wantsToken } = planned
+  const isNew = wantsToken && token === undefined
+  const written = isNew ? await createClientToken(context, target.client, args) : token
+  const command = written === undefined ? clientCommand(target, planned) : undefined
+  return writeEdits(context.paths, target, editsOf(target, planned, written), () => runClientCommand(command))
 }
 
 /** Placeholder in the shown change for a token that does not exist yet. */
@@ -184,6 +219,7 @@ async function planConnection(
   context: LocalConfiguration,
   target: ClientTarget,
   args: Readonly<Record<string, unknown>>,
+  documents?: WrittenDocuments,
 ): Promise<PlannedConnection> {
   const selection = selectionOf(context, args)
   const endpoint = await endpointOf(context, target, args, selection, configuredOptions)
@@ -191,8 +227,9 @@ async function planConnection(
   const entries = found?.entries ?? []
   const addresses = endpoint.kind === "http" ? [endpoint.url] : await svcAddresses(context, configuredOptions)
   const name = entryName(context.paths, target, args, entries, addresses)
-  const config = readTexts(context.paths).config() ?? ""
-  const replaced = args.replace === true ? servedEntries(entries, config, context.world(), selection.includes) : []
+  const config = documents?.config ?? readTexts(context.paths).config() ?? ""
+  const world = documents === undefined ? context.world() : context.worldOf(documents.dotenv)
+  const replaced = args.replace === true ? servedEntries(entries, config, world, selection.includes) : []
   const old = tokenIn(valueIn(found?.value, entryPath(target.client, name)))
   const token = old !== undefined && isAccepted(context, old) ? old : undefined
   const wantsToken =

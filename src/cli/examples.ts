@@ -4,6 +4,7 @@ type Example = readonly [command: string, meaning: string]
 export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   "": [
     ["svc serve --demo", "try svc without a configuration"],
+    ["svc setup", "import the servers of your clients, and connect the clients to svc"],
     ["svc mcp add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes", "add a server"],
     ["svc serve", "run the servers and offer them to clients"],
     ["svc mcp status", "show the state of the servers"],
@@ -14,6 +15,11 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
     ["svc serve --port 0 --filter 'web and not slow'", "serve some of the servers on a free port"],
     ["svc serve --host 0.0.0.0 --auth --tls-cert cert.pem --tls-key key.pem", "serve a team, with tokens and TLS"],
     ["svc serve --internal-tools safe --metrics", "also offer read-only management tools and /metrics"],
+  ],
+  setup: [
+    ["svc setup", "show everything, ask once, and set up svc for all clients"],
+    ["svc setup cursor vscode", "connect only these clients"],
+    ["svc setup --undo", "take everything back"],
   ],
   admin: [
     ["svc admin", "log the browser in to REST"],

@@ -5,6 +5,7 @@ import { version } from "../lib/version.ts"
 export const root: CommandGroup = {
   meta: { name: "svc", version, description: "Offer all your MCP servers as one MCP server" },
   subCommands: {
+    setup: () => import("./setup.ts").then(({ setup }) => setup),
     serve: () => import("./serve.ts").then(({ serve }) => serve),
     stop: () => import("./stop.ts").then(({ stop }) => stop),
     ps: () => import("./ps.ts").then(({ ps }) => ps),
@@ -71,7 +72,7 @@ export const root: CommandGroup = {
     start:
       "`svc serve` starts svc (in the background with --background), and `svc mcp enable NAME` starts a disabled server",
     clients: "`svc connect --list` lists the clients",
-    init: "`svc serve --init`, `svc mcp add` and `svc config import` create the configuration",
+    init: "`svc setup` imports the servers of your clients; `svc serve --init` and `svc mcp add` also create the configuration",
     kill: "`svc stop` stops svc, and `svc mcp disable NAME` a server",
     validate: "`svc config check` checks the configuration",
     down: ["stop"],

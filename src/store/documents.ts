@@ -140,7 +140,7 @@ export function temporariesOf(file: string): readonly string[] {
 // ---
 
 const KEPT_BACKUPS = 20
-const SCHEMA_FILE = "mcp.schema.json"
+export const SCHEMA_FILE = "mcp.schema.json"
 
 async function lockFile(paths: Paths, file: string, clock: Clock): Promise<Release> {
   if (file === paths.file) return lockDocuments(paths, clock)

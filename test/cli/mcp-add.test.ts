@@ -53,7 +53,10 @@ test("a line that svc does not accept is answered with one that it accepts [cli:
     ["connect code", "no client is named code; did you mean vscode?"],
     ["connect netscape", "no client is named netscape; `svc connect --list` lists the clients"],
     ["clients", "`svc connect --list` lists the clients"],
-    ["init", "`svc serve --init`, `svc mcp add` and `svc config import` create the configuration"],
+    [
+      "init",
+      "`svc setup` imports the servers of your clients; `svc serve --init` and `svc mcp add` also create the configuration",
+    ],
     ["validate", "`svc config check` checks the configuration"],
     ["kill", "`svc stop` stops svc"],
     ["config show", "`svc mcp list` lists the servers"],

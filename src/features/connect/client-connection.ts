@@ -123,7 +123,15 @@ export async function agreed(
   notes: readonly string[],
   question: string,
 ): Promise<boolean> {
-  const text = [placeOf(target), ...diff.split("\n").map(visible), ...notes].join("\n")
+  return agreedText(args, [placeOf(target), ...diff.split("\n").map(visible), ...notes].join("\n"), question)
+}
+
+/** Shows a text that says what would change, and asks for consent, as `agreed` does. */
+export async function agreedText(
+  args: Readonly<Record<string, unknown>>,
+  text: string,
+  question: string,
+): Promise<boolean> {
   if (args["dry-run"] === true) {
     if (args.json !== true) print(false, undefined, () => text)
     return false
