@@ -15,7 +15,8 @@ export class ExitReason {
   /** Returns the line of the last ten seconds that explains an exit now, if there is one. */
   reason(): string | undefined {
     const since = this.clock.now() - RECENT_MS
-    return pickReason(this.lines.filter(({ at }) => at >= since).map(({ line }) => line))
+    const picked = pickReason(this.lines.filter(({ at }) => at >= since).map(({ line }) => line))
+    return picked === undefined ? undefined : withRemedy(picked)
   }
 }
 
@@ -40,6 +41,38 @@ export function pickReason(lines: readonly string[]): string | undefined {
 }
 
 // ---
+
+/** Returns the error of a common program with what to do about it; any other line as it is. Pure. */
+function withRemedy(line: string): string {
+  const missing = NPM_MISSING.exec(line)
+  if (missing !== null) {
+    const [, host = "", name = ""] = missing
+    return `${host} has no npm package named ${name.replace(/%2f/i, "/")}, or it is private: correct its name (npm error 404)`
+  }
+  const remedy = REMEDIES.find(([error]) => error.test(line))?.[1]
+  return remedy === undefined ? line : `${line.trimEnd().replace(/\.$/, "")}; ${remedy}`
+}
+
+const NPM_MISSING =
+  /^npm (?:error|ERR!) 404 Not Found - GET https?:\/\/([^/\s]{1,200})\/(?:\S{0,200}\/)?((?:@[^/\s]{1,100}(?:%2f|\/))?[^/\s]{1,200})$/i
+
+/** What helps against errors of npm, uvx, Docker, Python and Node.js. */
+const REMEDIES: readonly (readonly [error: RegExp, remedy: string])[] = [
+  [/^npm (?:error|ERR!) notarget No matching version found for /, "name another version of the package, or none"],
+  [/^npm (?:error|ERR!) .*\bEACCES\b/, "give this user the right to write npm's folders"],
+  [
+    /^npm (?:error|ERR!) .*\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT)\b/,
+    "npm cannot reach its registry: check the network and npm's proxy settings",
+  ],
+  [/^Error: Cannot find module '\//, "correct the path in the server's args, or build the server first"],
+  [/^ModuleNotFoundError: No module named /, "install it for the Python that runs the server"],
+  [/was not found in the package registry/, "correct the name of the Python package"],
+  [/Cannot connect to the Docker daemon|docker daemon is not running/i, "start Docker"],
+  [
+    /pull access denied for |manifest unknown|repository does not exist/,
+    "correct the name of the image, or log in to its registry",
+  ],
+]
 
 /** The margin of the tracebacks in an ExceptionGroup of Python. */
 const GROUP_MARGIN = /^ {2,40}\| (?=\S)/

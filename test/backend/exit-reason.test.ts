@@ -70,6 +70,34 @@ test("picks the error of a crash, not the line of source that threw it [exit:rea
   expect(pickReason(["usage: x [--port]", "error: unknown option '--prot'"])).toBe("error: unknown option '--prot'")
 })
 
+test.each([
+  [
+    "npm error 404 Not Found - GET https://registry.npmjs.org/@modelcontextprotocol%2fserver-x",
+    "registry.npmjs.org has no npm package named @modelcontextprotocol/server-x, or it is private: correct its name (npm error 404)",
+  ],
+  [
+    "npm ERR! 404 Not Found - GET https://npm.example.com/team/some-server",
+    "npm.example.com has no npm package named some-server, or it is private: correct its name (npm error 404)",
+  ],
+  [
+    "npm error notarget No matching version found for @scope/server@99.0.0.",
+    "npm error notarget No matching version found for @scope/server@99.0.0; name another version of the package, or none",
+  ],
+  ["ModuleNotFoundError: No module named 'mcp'", /; install it for the Python/],
+  ["Error: Cannot find module '/srv/dist/index.js'", /; correct the path/],
+  ["docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is it running?", /; start Docker$/],
+  [
+    "Because mcp-server-tme was not found in the package registry, it cannot be used.",
+    /; correct the name of the Python/,
+  ],
+  ["Error: API_KEY is not set", "Error: API_KEY is not set"],
+])("says what to do about %s [exit:reason]", async (line, said) => {
+  const reason = new ExitReason(manualClock())
+  reason.observe(line)
+  if (typeof said === "string") expect(reason.reason()).toBe(said)
+  else expect(reason.reason()).toMatch(said)
+})
+
 test("picks the last line if none names an error, and nothing if there is none", () => {
   expect(pickReason(["starting", "set API_KEY first", "  like so"])).toBe("set API_KEY first")
   expect(pickReason([])).toBeUndefined()
