@@ -67,6 +67,7 @@ const WORLD = [
   "backend/stdio.ts",
   "cli/auth-login.ts",
   "cli/auth-token.ts",
+  "cli/backup.ts",
   "cli/complete.ts",
   "cli/completion.ts",
   "cli/config-import.ts",

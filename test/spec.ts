@@ -231,6 +231,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "an agent often passes on the task as the person wrote it, and the words that name the tools may come last",
   },
+  "backup:all": {
+    says: "svc backup saves the configuration, .env, presets, hashes of tokens, approved tools, sign-ins and secrets in one file that only its pass phrase opens; svc restore gives them back on any machine, and keeps what it replaces",
+    from: "choice",
+    why: "the backups of mcp.json alone do not bring a lost machine back, and a file with secrets must not be readable",
+  },
   "setup:all": {
     says: "svc setup shows all that it would change, asks once, imports the servers of all clients, connects the clients, starts svc, and says what works",
     from: "choice",

@@ -21,6 +21,8 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
     ["svc setup cursor vscode", "connect only these clients"],
     ["svc setup --undo", "take everything back"],
   ],
+  backup: [["svc backup ~/svc.backup", "save everything, and ask for a pass phrase"]],
+  restore: [["svc restore ~/svc.backup --dry-run", "show what would change"]],
   admin: [
     ["svc admin", "log the browser in to REST"],
     ["svc admin --token", "print a token for REST"],

@@ -26,6 +26,8 @@ export const root: CommandGroup = {
       },
     },
     config: () => import("./config.ts").then(({ config }) => config),
+    backup: () => import("./backup.ts").then(({ backup }) => backup),
+    restore: () => import("./backup.ts").then(({ restore }) => restore),
     secret: () => import("./secret.ts").then(({ secret }) => secret),
     preset: () => import("./preset.ts").then(({ preset }) => preset),
     registry: () => import("./registry.ts").then(({ registry }) => registry),
