@@ -236,6 +236,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the backups of mcp.json alone do not bring a lost machine back, and a file with secrets must not be readable",
   },
+  "shell:schema": {
+    says: "svc run compares the arguments with the whole input schema of the tool, warns of differences, and refuses them with --strict",
+    from: "choice",
+    why: "many servers ignore what they do not know, so that a misspelt argument in a script would be lost",
+  },
   "setup:all": {
     says: "svc setup shows all that it would change, asks once, imports the servers of all clients, connects the clients, starts svc, and says what works",
     from: "choice",

@@ -44,6 +44,10 @@ export const run: VariadicCommand = {
       type: "boolean",
       description: "Start what the call needs, and stop it afterwards, unless svc is running",
     },
+    strict: {
+      type: "boolean",
+      description: "Refuse arguments that do not match the tool's schema (default: warn of them)",
+    },
     ...SHELL_ARGS,
   },
   async run({ args }) {
@@ -57,7 +61,13 @@ export const run: VariadicCommand = {
     const target = String(args.tool)
     const { events, ended } = showEvents(target)
     const client = (one: ShellClient) =>
-      callTool(one, target, words[0], (tool) => whole ?? argumentsFor(tool, words), timeout)
+      callTool(
+        one,
+        target,
+        words[0],
+        (tool) => checked(tool, whole ?? argumentsFor(tool, words), args.strict === true),
+        timeout,
+      )
     const call = () => withShellClient(args, client, events).finally(ended)
     const result = args.once === true ? await withServer(openContext(args), target, call) : await call()
     return show(result, args.json === true, output)
@@ -104,15 +114,25 @@ function argumentsFor({ server, name, definition }: OfferedTool, words: readonly
   }
 }
 
+/** Returns the arguments after a check against the tool's schema. Warns of what does not match, or throws a RequestError if `isStrict`. */
+async function checked({ server, name, definition }: OfferedTool, args: Params, isStrict: boolean): Promise<Params> {
+  const { argumentProblems } = await import("../commands/check-arguments.ts")
+  const problems = argumentProblems(definition?.inputSchema, args)
+  if (problems.length === 0) return args
+  if (isStrict) throw new RequestError("invalid_params", `${server}/${name}: ${problems.join("; ")}`)
+  for (const problem of problems) say(`warning: ${server}/${name}: ${problem}`)
+  return args
+}
+
 async function callTool(
   client: ShellClient,
   target: string,
   following: string | undefined,
-  argumentsOf: (tool: OfferedTool) => Params,
+  argumentsOf: (tool: OfferedTool) => Promise<Params>,
   timeout: number,
 ): Promise<Params> {
   const tool = await findTool(client, target, following)
-  const args = argumentsOf(tool)
+  const args = await argumentsOf(tool)
   const call = client.request("tools/call", { name: tool.qualifiedName, arguments: args })
   const { promise: stopped, reject: stop } = Promise.withResolvers<never>()
   const { signal } = watchInterrupts()

@@ -23,6 +23,14 @@ test("run --once starts only the server of its call, and leaves nothing behind [
   expect((await svc("run", "--once", "nobody/echo")).code).toBe(64)
 }, 60_000)
 
+test("run warns of arguments that do not match the schema, and refuses them with --strict [shell:schema]", async () => {
+  const { svc } = stage({ a: echo() })
+  const warned = await svc("run", "--once", "a/echo", "m=hello", "foo=abc")
+  expect(warned).toEqual({ code: 0, stdout: "hello\n", stderr: "warning: a/echo: foo is no parameter of the tool\n" })
+  const refused = await svc("run", "--once", "--strict", "a/echo", "--args", '{"m":7}')
+  expect([refused.code, refused.stderr]).toEqual([64, "svc: a/echo: m must be string\n"])
+}, 60_000)
+
 test("serve --background --wait returns when the servers are connected, and 69 if one is not [serve:wait]", async () => {
   const mark = `svc-mark-${crypto.randomUUID()}`
   const { svc } = stage({ a: echo(mark), bad: missing })
