@@ -132,6 +132,7 @@ function metrics(): string {
     version: "",
     usage: new Map([[0, { memory: 0, cpu: 0 }]]),
     results: new ResultSizes(),
+    spans: { exported: 0, dropped: 0 },
   })
   const rows = [...lines.matchAll(/^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)$/gm)].map(([, name, help, type]) => [
     `\`${name}\``,

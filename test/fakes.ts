@@ -99,6 +99,7 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
     observers: replaced<Observers>(parts.observers, {
       meter: undefined,
       audit: undefined,
+      tracer: undefined,
       onbug(error) {
         throw error
       },

@@ -583,6 +583,46 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "people ask which server costs what",
   },
+  "traces:path": {
+    says: "with an OTLP endpoint, each client request is a server span and each request to a server a client span in it, with the names and attributes of the conventions for MCP; the parent is the traceparent in _meta, and servers on stdio and HTTP get the context of svc's span",
+    from: "choice",
+    why: "one trace then leads from an agent through svc into the server that it uses, whatever the transport and the era",
+  },
+  "traces:baggage": {
+    says: "if svc sends traces, the baggage of a client reaches only the servers that --otlp-baggage names",
+    from: "choice",
+    why: "baggage holds facts about users, which are not for every server",
+  },
+  "traces:errors": {
+    says: "the span of a failure has an error.type: the JSON-RPC code, or what happened",
+    from: "choice",
+    why: "people search traces for failures",
+  },
+  "traces:content": {
+    says: "spans have no arguments and results without --otlp-content, and with it none with secrets; URIs have no query and no credentials; the id of a session is a digest",
+    from: "choice",
+    why: "traces leave the machine, and more people read them than may call the tools",
+  },
+  "traces:outage": {
+    says: "a receiver of traces that is down, slow or refuses delays no call, and is one line of the log; spans that are dropped are counted",
+    from: "choice",
+    why: "observation must not harm what it observes",
+  },
+  "traces:sampling": {
+    says: "OTEL_TRACES_SAMPLER decides which traces svc records, by default as the client decided; servers get the decision",
+    from: "choice",
+    why: "the variables of OpenTelemetry mean the same for every program",
+  },
+  "traces:ids": {
+    says: "the audit log and the access log name the trace of a request",
+    from: "choice",
+    why: "a line of a log leads to the trace, and a trace to the lines",
+  },
+  "traces:settings": {
+    says: "svc serve refuses gRPC and an endpoint that is not http or https; it ignores other wrong variables of OpenTelemetry with a warning, and svc's flags come before the variables",
+    from: "choice",
+    why: "the variables are often set for many programs at once, of which some speak gRPC",
+  },
   "access:log": {
     says: "--access-log writes a line of JSON for each HTTP request, with client, principal, path, status and duration, and without queries, bodies and secret headers",
     from: "choice",

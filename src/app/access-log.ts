@@ -3,6 +3,7 @@ import { systemClock } from "../lib/clock.ts"
 import type { Journal } from "../lib/journal.ts"
 import { type AccessLog, createAccessLog } from "../serve/access-log.ts"
 import type { Logging } from "./logging.ts"
+import type { Runtime } from "./runtime.ts"
 
 export type OpenAccessLog = AccessLog & {
   /** Writes the remaining lines. */
@@ -12,7 +13,7 @@ export type OpenAccessLog = AccessLog & {
 /** Opens the access log at a path; `-` is stdout. Rejects with an UnavailableError if the file cannot be written. */
 export async function openAccessLog(
   path: string,
-  { log }: Pick<Logging, "log">,
+  { log, traces }: Pick<Runtime, "log" | "traces">,
   clientOf: (socket: string, request: Request) => string,
 ): Promise<OpenAccessLog> {
   const journal = path === "-" ? stdoutJournal() : await openFile(path, log)
@@ -21,6 +22,7 @@ export async function openAccessLog(
     now: () => systemClock.now(),
     ticks: () => performance.now(),
     addressOf: ({ request, address }) => clientOf(address(), request),
+    traceOf: traces?.traceOf,
   })
   return { ...middleware, close: () => journal.close() }
 }

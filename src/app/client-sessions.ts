@@ -2,7 +2,7 @@
 import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { createCallRateLimit } from "../call/call-rate-limit.ts"
-import type { Audit, FinishedCall, Observers } from "../call/ports.ts"
+import type { Audit, FinishedCall, Observers, Tracer } from "../call/ports.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -38,6 +38,7 @@ export type ClientSessions = {
 type ClientSessionsDeps = {
   readonly metrics: Metrics | undefined
   readonly audit: Audit | undefined
+  readonly tracer: Tracer | undefined
   readonly cluster: Cluster | undefined
 }
 
@@ -50,7 +51,7 @@ export async function openClientSessions(
   paths: Paths | undefined,
   { log, redactor, onbug }: Logging,
   { agent, instances }: Upstream,
-  { metrics, audit, cluster }: ClientSessionsDeps,
+  { metrics, audit, tracer, cluster }: ClientSessionsDeps,
 ): Promise<ClientSessions> {
   const {
     maxInFlight,
@@ -92,7 +93,7 @@ export async function openClientSessions(
   }
   const ownRate = createCallRateLimit(systemClock, onrefuse)
   const callRate = cluster?.rateLimit(ownRate, onrefuse) ?? ownRate
-  const observers = new CallObservers(metrics, audit, onbug)
+  const observers = new CallObservers(metrics, audit, tracer, onbug)
   const replica = cluster?.replicas.id
   const { ownTools, fitting, ...features } = openOwnFeatures(options, paths, { agent, log, replica })
   const gateway = createGateway({
@@ -155,6 +156,7 @@ class CallObservers implements Observers {
   constructor(
     private readonly metrics: Metrics | undefined,
     readonly audit: Audit | undefined,
+    readonly tracer: Tracer | undefined,
     readonly onbug: (error: unknown) => void,
   ) {
     const { watchers } = this

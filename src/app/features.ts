@@ -22,15 +22,17 @@ import type { SdNotify } from "../features/system/sd-notify.ts"
 import { managementTools } from "../features/tools/client-tools.ts"
 import type { InternalTools } from "../features/tools/internal-tools.ts"
 import type { Toolbox } from "../features/tools/toolbox.ts"
+import type { Traces } from "../features/traces/traces.ts"
 import { systemClock } from "../lib/clock.ts"
 import type { Log } from "../lib/log.ts"
+import { version } from "../lib/version.ts"
 import type { ReportedSizes } from "../report/status.ts"
 import { ADMIN_SCOPE } from "../serve/challenge.ts"
 import { ownName, type Paths } from "../store/paths.ts"
 import type { Logging } from "./logging.ts"
 import { type ServeOptions, sharedOptions } from "./serve-options.ts"
 
-export type { AdminInterface, Cluster, InternalTools, OAuth, SdNotify, Searchable, SearchHit }
+export type { AdminInterface, Cluster, InternalTools, OAuth, SdNotify, Searchable, SearchHit, Traces }
 export { answerOAuthControl, ConfiguredReferences, fileLimitWarning, OWN, openUpstreamOAuth }
 
 /** Joins the cluster of `--cluster`; undefined without it. Rejects with a RequestError (usage) if its Redis cannot be used. */
@@ -80,6 +82,31 @@ export function openOwnFeatures(
     toolbox: () => toolbox,
     toolFinder,
   }
+}
+
+/** Opens traces if the options or the environment name their receiver. Rejects with a RequestError (usage) if that cannot work. */
+export async function openTraces(
+  { otlpEndpoint: endpoint, otlpContent: content, otlpBaggage: baggage }: ServeOptions,
+  { log, redactor }: Logging,
+): Promise<Traces | undefined> {
+  const { env } = process
+  const named = endpoint ?? (env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT || env.OTEL_EXPORTER_OTLP_ENDPOINT)
+  const isOff = /^true$/i.test(env.OTEL_SDK_DISABLED ?? "") || env.OTEL_TRACES_EXPORTER === "none"
+  if (!named || isOff) return undefined
+  const { openTraces } = await import("../features/traces/traces.ts")
+  return openTraces({
+    endpoint,
+    content,
+    baggage,
+    env,
+    version,
+    clock: systemClock,
+    ticks: () => performance.now(),
+    random: (bytes) => void crypto.getRandomValues(bytes),
+    send: (url, init) => fetch(url, { ...init, redirect: "manual" }),
+    masker: () => redactor().maskCredentials,
+    log,
+  })
 }
 
 type Admin = ConstructorParameters<typeof AdminInterface>

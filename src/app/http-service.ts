@@ -221,7 +221,7 @@ function healthLimit({ cluster, metrics }: Runtime, trustProxy: TrustProxy): Mid
   })
 }
 
-function gaugesOf({ agent, cluster, facts, resultSizes, sessions, streams }: Runtime): Gauges {
+function gaugesOf({ agent, cluster, facts, resultSizes, sessions, streams, traces }: Runtime): Gauges {
   const { uptimeSeconds, version } = facts()
   return {
     replica: cluster?.gauge(),
@@ -231,6 +231,7 @@ function gaugesOf({ agent, cluster, facts, resultSizes, sessions, streams }: Run
     uptimeSeconds,
     version,
     results: resultSizes,
+    spans: traces?.report(),
     // Other systems have to run a program, which is too much for each scrape.
     usage: process.platform === "linux" ? usageOf(pidsOf(agent.snapshot())) : new Map(),
   }

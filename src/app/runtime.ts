@@ -10,7 +10,7 @@ import { Metrics } from "../report/metrics.ts"
 import type { Paths } from "../store/paths.ts"
 import { type AuditLog, openAuditLog } from "./audit-log.ts"
 import { type ClientSessions, openClientSessions } from "./client-sessions.ts"
-import { type Cluster, openCluster } from "./features.ts"
+import { type Cluster, openCluster, openTraces, type Traces } from "./features.ts"
 import { type Logging, openLogFile, openLogging } from "./logging.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import { type OpenReaper, openUpstream, type Upstream } from "./upstream.ts"
@@ -21,6 +21,8 @@ export type Runtime = Logging &
   ClientSessions & {
     /** Undefined without `--metrics`. */
     readonly metrics: Metrics | undefined
+    /** Undefined if svc records no traces. */
+    readonly traces: Traces | undefined
     /** Undefined without `--cluster`. */
     readonly cluster: Cluster | undefined
     facts(): ProcessFacts
@@ -40,6 +42,9 @@ export async function createRuntime(
   const startedAt = systemClock.now()
   const logFile = options.logFile === undefined ? undefined : await openLogFile(options.logFile)
   const logging = openLogging(options, paths, logFile)
+  // Before anything is started that a wrong address or protocol would leave running.
+  const traces = await openTraces(options, logging)
+  if (traces !== undefined) logging.followSecrets([() => traces.secrets])
   const cluster = await openCluster(options, logging)
   const upstream = await openUpstream(options, paths, logging, cluster, openReaper)
   const auditLog = await openAuditLog(options, logging)
@@ -47,6 +52,7 @@ export async function createRuntime(
   const clients = await openClientSessions(options, paths, logging, upstream, {
     metrics,
     audit: auditLog.audit,
+    tracer: traces?.tracer,
     cluster,
   })
   return {
@@ -55,6 +61,7 @@ export async function createRuntime(
     ...auditLog,
     ...clients,
     metrics,
+    traces,
     cluster,
     facts: () => processFacts(startedAt, options.auth, cluster),
     closeLog: async () => logFile?.close(),

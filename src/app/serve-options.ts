@@ -263,6 +263,12 @@ export const SERVE_OPTIONS = {
     "log-file": option(PATH, "File to which svc writes its log instead of stderr, rotated by size"),
     "audit-log": option(PATH, "File to which svc appends a line for each call and change"),
     "access-log": option(PATH, "File to which svc appends a line of JSON for each HTTP request; - is stdout"),
+    "otlp-endpoint": option(
+      address("http://localhost:4318", "url"),
+      "Receiver to which svc sends traces, over OTLP/HTTP; OTEL_EXPORTER_OTLP_ENDPOINT does the same, and the other variables of OpenTelemetry apply",
+    ),
+    "otlp-content": option(flag(), "Include the arguments and results of tool calls in traces, with secrets redacted"),
+    "otlp-baggage": option(NAMES, "Servers that receive the baggage of clients if svc sends traces, comma-separated"),
     "audit-arguments": option(flag(), "Include the arguments of tool calls in the audit log, with secrets redacted"),
   }),
 } as const

@@ -158,6 +158,7 @@ async function serveUntil(
   void listening?.stop()
   serverLogs.flush()
   await runtime.closeAudit()
+  await runtime.traces?.close()
   await listening?.closeAccessLog()
   return 0
 }

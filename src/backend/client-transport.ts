@@ -48,6 +48,9 @@ export class UndeliveredError extends BackendError {
   }
 }
 
+/** A server did not answer a request in time. */
+export class TimedOutError extends BackendError {}
+
 /** Receives reports of a reader about messages past the size limit. */
 export type OversizeWatch = {
   /** A message passed the limit and has not ended. */

@@ -35,7 +35,7 @@ import {
   type Response,
 } from "../wire/message.ts"
 import { Attribution, type Caller, type Verdict } from "./attribution.ts"
-import type { ClientTransport, Loss } from "./client-transport.ts"
+import { type ClientTransport, type Loss, TimedOutError } from "./client-transport.ts"
 import { peerError } from "./peer-error.ts"
 import {
   type AnswerTaker,
@@ -254,6 +254,11 @@ export class Connection {
   /** Whether a request waits for its answer. */
   isPending(number: number): boolean {
     return this.pending.get(number) !== undefined
+  }
+
+  /** Returns the id of a request, as the backend gets it. */
+  idOf(number: number): string {
+    return this.ids.text(number)
   }
 
   /** Whether an id that a backend sent is that of this request. */
@@ -478,7 +483,7 @@ export class Connection {
   /** Cancels a request that has reached its time limit. */
   private timeOut(number: number, pending: PendingRequest): void {
     const reason = timeoutMessage(pending)
-    this.cancel(number, new BackendError(this.server, reason), reason)
+    this.cancel(number, new TimedOutError(this.server, reason), reason)
   }
 
   /** Starts one coarse timer for all requests: a timer for each would cost more than relaying it. */

@@ -28,6 +28,8 @@ export type ClientCall = {
   readonly verify?: ((view: View) => Answer | undefined) | undefined
   /** The address of the client, if the audit log wants it. */
   readonly address?: string | undefined
+  /** The HTTP request that carried it, for traces; undefined on stdio. */
+  readonly http?: Pick<globalThis.Request, "headers"> | undefined
   /**
    * Set if the client made this call through a tool that runs other tools; "read-only" if that tool runs only tools that are
    * marked read-only.
@@ -35,6 +37,8 @@ export type ClientCall = {
   readonly wrapper?: "any" | "read-only"
   /** Where the request goes, once that is decided. */
   destination?: Decided | undefined
+  /** Set if svc records traces. */
+  span?: RequestSpan | undefined
 }
 
 /** Where a request goes: to svc itself, to a server, to nobody, or where it will go when a server (its id) is there. */
@@ -298,6 +302,8 @@ export type Observers = {
   readonly meter: Meter | undefined
   /** Undefined if calls are not logged. */
   readonly audit: Audit | undefined
+  /** Undefined if svc records no traces. */
+  readonly tracer: Tracer | undefined
   /** Reports errors that are bugs of svc. */
   onbug(error: unknown): void
 }
@@ -319,6 +325,38 @@ type Meter = {
   /** Counts the bytes of a request to a server ("in") or of an answer to a client ("out"). */
   passed(direction: "in" | "out", bytes: number): void
 }
+
+/** Begins the spans of requests. */
+export type Tracer = {
+  /** Begins the span of a client's request; one that opens a session has no client yet. */
+  begin(call: Pick<ClientCall, "request" | "http" | "address"> & { readonly client?: Client | undefined }): RequestSpan
+}
+
+/** The span of a client's request. */
+export type RequestSpan = {
+  readonly traceId: string
+  /** Begins the span of a request to a server, with the params that svc would send without it. */
+  toServer(target: Pick<Target, "spec" | "peer">, method: string, params: Params): ServerSpan
+  /** Records something that happened during the request, and the server that it concerns. */
+  event(name: SpanEvent, server?: string): void
+  end(answer: Answer | SpanFailure): void
+}
+
+/** The span of a request to a server. */
+export type ServerSpan = {
+  /** The params with the context of the span. */
+  readonly params: Params
+  /** Records the id with which the request was sent. */
+  sent(id: string): void
+  /** Ends the span. Later ends change nothing. */
+  end(end: Pick<Answer, "outcome" | "code"> | SpanFailure): void
+}
+
+/** What happens during a request. */
+export type SpanEvent = "svc.wait" | "svc.wake" | "svc.bridge" | "svc.input" | "svc.search" | "svc.retry"
+
+/** How a request ended that has no answer, or none of its server. */
+export type SpanFailure = "cancelled" | "timeout" | "unavailable" | "_OTHER"
 
 /** The entry of a call. */
 export type AuditedCall = {

@@ -17,7 +17,9 @@ import type { ClientCall, Decided, Gateway } from "./ports.ts"
 export function ready<T>(call: ClientCall, serve: Serve<T>): T | Promise<T> {
   const { gateway, exchange } = call
   const loaded = whenLoaded(gateway, exchange.cancellation)
-  return loaded === undefined ? serveLoaded(call, serve) : loaded.then(() => serveLoaded(call, serve))
+  if (loaded === undefined) return serveLoaded(call, serve)
+  call.span?.event("svc.wait")
+  return loaded.then(() => serveLoaded(call, serve))
 }
 
 /** Returns a promise to wait for the initial load; undefined if it is over. Throws and rejects as `ready` does. */
@@ -79,7 +81,9 @@ function serveLoaded<T>(call: ClientCall, serve: Serve<T>): T | Promise<T> {
     const now = viewFor(call)
     return serve(call, now, decided(call, destinationOf(call, now, true)))
   }
-  return back === undefined ? settled() : waitFor(back, gateway, exchange.cancellation).then(settled)
+  if (back === undefined) return settled()
+  call.span?.event(gateway.directory.isAsleep(found.for) ? "svc.wake" : "svc.wait", found.for)
+  return waitFor(back, gateway, exchange.cancellation).then(settled)
 }
 
 /** Records the destination of a call for those who report it. */

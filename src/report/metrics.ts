@@ -58,6 +58,9 @@ export class Metrics {
   }
 }
 
+/** What became of the spans of traces. */
+export type ReportedSpans = { readonly exported: number; readonly dropped: number }
+
 /** Values that are read when the metrics are written. */
 export type Gauges = {
   readonly inFlight: number
@@ -71,6 +74,8 @@ export type Gauges = {
   readonly uptimeSeconds: number
   readonly version: string
   readonly results: ReportedSizes
+  /** Undefined if svc records no traces. */
+  readonly spans: ReportedSpans | undefined
   /** What processes use, by their ids: that of svc, and those of servers with their descendants; empty where the system does not tell. */
   readonly usage: ReadonlyMap<number, ProcessUsage>
 }
@@ -219,6 +224,11 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
   family("svc_refused_logins_total", "counter", "Requests refused because of a missing or wrong token.", [
     `svc_refused_logins_total ${metrics.refusedLogins}`,
   ])
+  if (gauges.spans !== undefined)
+    family("svc_spans_total", "counter", "Spans of traces by what became of them: exported or dropped.", [
+      `svc_spans_total{result="exported"} ${gauges.spans.exported}`,
+      `svc_spans_total{result="dropped"} ${gauges.spans.dropped}`,
+    ])
   family("svc_rate_limited_requests_total", "counter", "Requests refused by a rate limit.", [
     `svc_rate_limited_requests_total ${metrics.rateLimited}`,
   ])

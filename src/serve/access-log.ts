@@ -14,13 +14,15 @@ type AccessLogDeps = {
   ticks(): number
   /** Returns the address of the client, which may be behind a proxy. */
   addressOf(inbound: Inbound): string
+  /** Returns the trace of the MCP message in a request; absent if svc records no traces. */
+  traceOf?: ((request: Request) => string | undefined) | undefined
 }
 
 /** Middleware around all others, and the one that learns who sent a request. */
 export type AccessLog = { readonly around: Middleware; readonly authenticated: Middleware }
 
 /** Creates the middleware. */
-export function createAccessLog({ write, now, ticks, addressOf }: AccessLogDeps): AccessLog {
+export function createAccessLog({ write, now, ticks, addressOf, traceOf }: AccessLogDeps): AccessLog {
   const principals = new WeakMap<Request, Principal>()
   const line = (inbound: Inbound, status: number, started: number) => {
     const { request, path } = inbound
@@ -44,6 +46,7 @@ export function createAccessLog({ write, now, ticks, addressOf }: AccessLogDeps)
           mcpName: text("mcp-name"),
           session: text("mcp-session-id"),
           userAgent: text("user-agent"),
+          trace: traceOf?.(request),
         }),
     })
   }

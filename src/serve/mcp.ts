@@ -332,7 +332,7 @@ function postHere(value: unknown, received: Received): Served {
   if (invocation !== undefined)
     return serveToolInvocation(
       invocation,
-      { scope, principal: principal.name, signal: http.signal, address: deps.addressOf?.(http) },
+      { scope, principal: principal.name, signal: http.signal, address: deps.addressOf?.(http), http },
       deps.gateway,
     )
   const message = asMessage(value)
@@ -353,13 +353,13 @@ function postHere(value: unknown, received: Received): Served {
   const exchange = new HttpExchange(respond, session, deps.streams, session, message.id, http)
   if (deps.silent !== undefined) exchange.openWhenSilent(deps.silent, http.headers)
   const address = deps.addressOf?.(http)
-  const call = { request: message, client: session, exchange, gateway: deps.gateway, address }
+  const call = { request: message, client: session, exchange, gateway: deps.gateway, address, http }
   serve(call, deps, session.running, (answer) => finish(exchange, answer, limitStatusOf))
   return undefined
 }
 
 async function postInitialize(request: RpcRequest, received: Received): Promise<Response> {
-  const { scope, principal, deps } = received
+  const { http, scope, principal, deps } = received
   const { contexts } = deps
   const params = request.params ?? {}
   let opened: Scope | undefined
@@ -370,8 +370,8 @@ async function postInitialize(request: RpcRequest, received: Received): Promise<
     return opened ?? scope
   }
   const cancellation = new Cancellation()
-  received.http.signal.addEventListener("abort", () => cancellation.cancel("client disconnected"), { once: true })
-  const opening = { request, id: deps.newId(), principal: principal.name, cancellation, identify }
+  http.signal.addEventListener("abort", () => cancellation.cancel("client disconnected"), { once: true })
+  const opening = { request, id: deps.newId(), principal: principal.name, cancellation, identify, http }
   try {
     const { session, answer } = await initialize(opening, deps)
     return new Response(textOf(answer.frame), { headers: { ...JSON_HEADERS, "mcp-session-id": session.id } })
@@ -396,7 +396,7 @@ async function postBatch(values: readonly unknown[], received: Received): Promis
   const deliveries: Promise<unknown>[] = []
   for (const message of messages)
     if (isRequest(message)) {
-      const call = { request: message, client: session, exchange: partOf(whole), gateway, address }
+      const call = { request: message, client: session, exchange: partOf(whole), gateway, address, http }
       answers.push(new Promise((resolve) => serve(call, deps, session.running, resolve)))
     } else {
       const here = () => void accept(message, session, gateway)?.catch(() => undefined)
@@ -472,7 +472,7 @@ async function postModern(
   http.signal.addEventListener("abort", () => exchange.abort())
   if (http.signal.aborted) exchange.abort()
   const verify = method === "tools/call" ? (view: View) => paramRefusal(request, view, http.headers) : undefined
-  const call = { request, client, exchange, gateway: deps.gateway, verify, address: deps.addressOf?.(http) }
+  const call = { request, client, exchange, gateway: deps.gateway, verify, address: deps.addressOf?.(http), http }
   serve(call, deps, undefined, (answer) => finish(exchange, answer, modernStatusOf))
   return undefined
 }

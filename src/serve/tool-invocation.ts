@@ -43,6 +43,7 @@ export type InvocationCaller = {
   readonly principal: string
   readonly signal: AbortSignal
   readonly address?: string | undefined
+  readonly http?: ClientCall["http"]
 }
 
 /** How a call without the envelope of JSON-RPC ended: with a tool's result as JSON, or an error and its HTTP status. */
@@ -60,7 +61,7 @@ export type InvocationOutcome =
 export async function invokeTool(
   tool: string,
   args: Params,
-  { scope, principal, signal, address }: InvocationCaller,
+  { scope, principal, signal, address, http }: InvocationCaller,
   gateway: Gateway,
 ): Promise<InvocationOutcome> {
   const client = sessionlessClient(scope, principal)
@@ -74,8 +75,11 @@ export async function invokeTool(
   signal.addEventListener("abort", abort)
   if (signal.aborted) abort()
   const request: Request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: tool, arguments: args } }
-  const call: ClientCall = { request, client, exchange, gateway, address }
+  const call: ClientCall = { request, client, exchange, gateway, address, http }
+  const span = gateway.observers.tracer?.begin(call)
+  call.span = span
   const answer = await dispatch(call)
+  span?.end(cancellation.reason === undefined ? answer : "cancelled")
   signal.removeEventListener("abort", abort)
   const found = answer.code === undefined ? resultIn(answer.frame) : undefined
   if (found !== undefined) return { kind: "result", result: found }

@@ -97,6 +97,7 @@ class CallEntry implements AuditedCall, CallOrigin {
   /** The name in the client's view, if presets give one. */
   private calledAs: unknown
   private outcome: Answer["outcome"] | "denied" = "ok"
+  private readonly trace: string | undefined
   private micros = 0
   private sent = 0
 
@@ -106,6 +107,7 @@ class CallEntry implements AuditedCall, CallOrigin {
   ) {
     const { principal, info, era } = call.client
     this.address = call.address
+    this.trace = call.span?.traceId
     this.time = deps.clock.now()
     this.started = deps.ticks()
     this.principal = principal
@@ -140,7 +142,8 @@ class CallEntry implements AuditedCall, CallOrigin {
     const args = deps.withArguments ? params?.arguments : undefined
     const rest = args === undefined ? "" : `,"arguments":${json(maskArguments(args, texts.mask))}`
     const from = member("address", texts.shortQuoted(this.address))
-    return `{"time":"${deps.timeText(this.time)}"${who}${from}${what}${calledAs},"outcome":"${outcome}","ms":${deps.millis(this.micros)},"sent":${sent}${member("received", sizeOf(params ?? {}))}${member("id", idText)}${rest}}`
+    const trace = this.trace === undefined ? "" : `,"trace":"${this.trace}"`
+    return `{"time":"${deps.timeText(this.time)}"${who}${from}${what}${calledAs},"outcome":"${outcome}","ms":${deps.millis(this.micros)},"sent":${sent}${member("received", sizeOf(params ?? {}))}${member("id", idText)}${trace}${rest}}`
   }
 }
 

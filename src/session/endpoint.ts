@@ -9,7 +9,7 @@ import { methodOf } from "../call/methods.ts"
 import type { ClientCall, Gateway } from "../call/ports.ts"
 import { ready, whenConnected, whenLoaded, whenPrepared } from "../call/ready.ts"
 import type { Scope } from "../catalog/scope.ts"
-import { BackendError, RequestError } from "../lib/errors.ts"
+import { BackendError, codesOf, RequestError } from "../lib/errors.ts"
 import { isResponse, type Notification, type Request, type Response } from "../wire/message.ts"
 import { dispatch, enforceSessionRate } from "./dispatch.ts"
 import { type RunningRequests, repeatedId } from "./running-requests.ts"
@@ -27,7 +27,7 @@ export type EndpointDeps = {
 }
 
 /** An `initialize` request and its client, as the transport knows it. */
-export type Opening = {
+export type Opening = Pick<ClientCall, "http" | "address"> & {
   readonly request: Request
   /** The id of the session to open; unguessable if clients name it. */
   readonly id: string
@@ -41,37 +41,20 @@ export type Opening = {
  * Opens a legacy session. Rejects with a RequestError for a client over its rate limit, with an UnavailableError if svc
  * stops, with a BackendError if the only server of the scope is not connected. lifecycle: Initialization.
  */
-export async function initialize(
-  { request, id, principal, cancellation, identify }: Opening,
-  { gateway, sessions }: EndpointDeps,
-): Promise<{ readonly session: Session; readonly answer: Answer }> {
-  if (JSON.stringify(request.params ?? {}).length > MAX_PARAMS_CHARS)
-    throw new RequestError(
-      "invalid_params",
-      `The params of initialize must have at most ${MAX_PARAMS_CHARS} characters`,
-    )
-  // A client over its rate limit must not escape it by opening a new session.
-  await enforceSessionRate(gateway, principal)
-  // Both waits run together: the client's own servers start while the others load.
-  const [scope] = await Promise.all([cancellation.race(identify()), whenLoaded(gateway, cancellation)])
-  // A session of a client that is gone would never end.
-  cancellation.throwIfCancelled()
-  if (scope.kind === "server") {
-    await whenConnected(scope.id, gateway, cancellation)
-    await whenPrepared(scope.id, "legacy", gateway, cancellation)
-    const target = gateway.directory.target(scope.id)
-    if (typeof target === "string") throw new BackendError(scope.id, target)
+export async function initialize(opening: Opening, deps: EndpointDeps): Promise<Opened> {
+  const span = deps.gateway.observers.tracer?.begin(opening)
+  try {
+    const opened = await openSession(opening, deps)
+    span?.end(opened.answer)
+    return opened
+  } catch (error) {
+    span?.end({ frame: "", outcome: "error", code: codesOf(error).rpc })
+    throw error
   }
-  const session = new Session(id, principal, scope, request.params ?? {})
-  const answer = resultAnswer(request.id, JSON.stringify(initializeResult({ gateway, client: session })))
-  sessions.remove(id, "was initialized again")
-  sessions.add(session, gateway)
-  await sessions.stored(session)
-  return { session, answer }
 }
 
 /**
- * Answers a request of a legacy session or of a modern client: calls `deliver` once, with undefined if the client cancelled
+ * Answers a request of a legacy session or of a modern client: calls `respond` once, with undefined if the client cancelled
  * the request and wants no answer. Returns no promise, because each costs a tenth of svc's work for a call. `running`: the
  * table in which the client can cancel the request by its id.
  */
@@ -79,9 +62,10 @@ export function serve(
   call: ClientCall,
   { suspendedCalls }: Pick<EndpointDeps, "suspendedCalls">,
   running: RunningRequests | undefined,
-  deliver: (answer: Answer | undefined) => void,
+  respond: (answer: Answer | undefined) => void,
 ): void {
   const { request, exchange } = call
+  const deliver = traced(call, respond)
   if (running === undefined) void answerOf(call, suspendedCalls).then(deliver)
   else if (!running.begin(request.id, exchange)) deliver(repeatedId(request.id))
   else
@@ -116,6 +100,48 @@ export function acceptModern({ method, params = {} }: Notification, scope: Scope
 
 /** Limits the params of `initialize`, which are kept as long as the session. */
 const MAX_PARAMS_CHARS = 65_536
+
+type Opened = { readonly session: Session; readonly answer: Answer }
+
+async function openSession(
+  { request, id, principal, cancellation, identify }: Opening,
+  { gateway, sessions }: EndpointDeps,
+): Promise<Opened> {
+  if (JSON.stringify(request.params ?? {}).length > MAX_PARAMS_CHARS)
+    throw new RequestError(
+      "invalid_params",
+      `The params of initialize must have at most ${MAX_PARAMS_CHARS} characters`,
+    )
+  // A client over its rate limit must not escape it by opening a new session.
+  await enforceSessionRate(gateway, principal)
+  // Both waits run together: the client's own servers start while the others load.
+  const [scope] = await Promise.all([cancellation.race(identify()), whenLoaded(gateway, cancellation)])
+  // A session of a client that is gone would never end.
+  cancellation.throwIfCancelled()
+  if (scope.kind === "server") {
+    await whenConnected(scope.id, gateway, cancellation)
+    await whenPrepared(scope.id, "legacy", gateway, cancellation)
+    const target = gateway.directory.target(scope.id)
+    if (typeof target === "string") throw new BackendError(scope.id, target)
+  }
+  const session = new Session(id, principal, scope, request.params ?? {})
+  const answer = resultAnswer(request.id, JSON.stringify(initializeResult({ gateway, client: session })))
+  sessions.remove(id, "was initialized again")
+  sessions.add(session, gateway)
+  await sessions.stored(session)
+  return { session, answer }
+}
+
+/** Begins the span of a request if svc records traces, and returns the function that ends it with the response. */
+function traced(call: ClientCall, respond: (answer: Answer | undefined) => void): typeof respond {
+  const span = call.gateway.observers.tracer?.begin(call)
+  if (span === undefined) return respond
+  call.span = span
+  return (answer) => {
+    respond(answer)
+    span.end(answer ?? "cancelled")
+  }
+}
 
 function answerOf(call: ClientCall, suspendedCalls: SuspendedCalls): Promise<Answer | undefined> {
   if (call.client.era === "legacy") return dispatch(call)

@@ -8,7 +8,7 @@
  */
 import type { Ownership } from "../agent/task-owners.ts"
 import type { Caller, Reach } from "../backend/attribution.ts"
-import { reasonWithoutName, UndeliveredError } from "../backend/client-transport.ts"
+import { reasonWithoutName, TimedOutError, UndeliveredError } from "../backend/client-transport.ts"
 import { responseOf } from "../backend/connection.ts"
 import { peerError } from "../backend/peer-error.ts"
 import type { RequestOutcome } from "../backend/pending-requests.ts"
@@ -25,7 +25,7 @@ import { type Client, type Exchange, missingCapability, ownerOf, supportsTasks }
 import { adaptCode, adaptParams } from "../call/era-params.ts"
 import { fulfilInputRequired } from "../call/input-required.ts"
 import { continuesCall, methodOf } from "../call/methods.ts"
-import type { AnswerStorage, ClientCall, Target } from "../call/ports.ts"
+import type { AnswerStorage, ClientCall, ServerSpan, SpanFailure, Target } from "../call/ports.ts"
 import { viewFor, waitFor, whenConnected, whenPrepared } from "../call/ready.ts"
 import { isOwnProcess, namesFor, openTaskId } from "../call/task-id.ts"
 import { type Route, toolOf, type Withheld } from "../catalog/catalog.ts"
@@ -109,6 +109,7 @@ function relayToBackend(call: ClientCall, params: Params, route: Route, count: C
       ? whenConnected(route.id, gateway, exchange.cancellation)
       : undefined
     if (woken === undefined) return relayTo(shared, call, params, route, count)
+    call.span?.event("svc.wake", route.id)
     return woken.then(() => relayTo(gateway.directory.target(route.id, era), call, params, route, count))
   }
   const { owner } = client
@@ -202,11 +203,13 @@ async function callBackend(
   const progressToken = isId(token) ? token : undefined
   // A legacy backend has made no state, and svc's own state never comes this far.
   if (client.era === "modern" && peer.era === "legacy" && params.requestState !== undefined) throw foreignState()
+  if (client.era !== peer.era) call.span?.event("svc.bridge", spec.id)
   const caller = new RelayCaller(target, call)
   const fitting = method === "tools/call" ? gateway.fitting?.(call, target) : undefined
   const result = fitting instanceof Promise ? await fitting : fitting
   let streamed: StreamedAnswer | undefined
   let stored: AnswerStorage | undefined
+  let span: ServerSpan | undefined
   const onlarge = (head: Uint8Array) => {
     if (result?.store !== undefined) {
       stored = result.store()
@@ -222,9 +225,10 @@ async function callBackend(
     for (let round = 0; ; round++) {
       if (cancellation.reason !== undefined) throw new BackendError(spec.name, cancellation.reason)
       if (round >= MAX_ROUNDS) throw new BackendError(spec.name, `requested input ${MAX_ROUNDS} times`)
+      span = call.span?.toServer(target, method, sent)
       const flight = connection.request({
         method,
-        params: sent,
+        params: span?.params ?? sent,
         caller,
         progressToken,
         // `tasks/result` waits for the end of the task.
@@ -233,6 +237,7 @@ async function callBackend(
         onlarge,
         onsent: meter && ((text) => meter.passed("in", Buffer.byteLength(text))),
       })
+      span?.sent(connection.idOf(flight.number))
       const cancel = (reason: string) => connection.cancel(flight.number, new BackendError(spec.name, reason), reason)
       cancellation.onabort(cancel)
       const outcome = await flight.outcome
@@ -241,6 +246,7 @@ async function callBackend(
       if (spec.tuning.replicas === "one" && !runsElsewhere(spec) && !gateway.directory.mayRun(spec.id))
         throw new BackendError(spec.name, MOVED)
       const finished = finish(outcome, target, call)
+      span?.end(finished.kind === "input" ? ANSWERED : finished.answer)
       if (finished.kind === "task") {
         const owner = recordOwnership("task", finished.task, target, call)
         // A stdio process ends with svc, and its tasks with it.
@@ -252,6 +258,7 @@ async function callBackend(
         if (streamed?.isOpen || (await stored?.hasTaken()) === true)
           throw new BackendError(spec.name, "requested input at the end of a large result")
         stored = undefined
+        call.span?.event("svc.input", spec.id)
         sent = await fulfilInputRequired(sent, finished.result, call.exchange, connection.clock)
         continue
       }
@@ -263,6 +270,7 @@ async function callBackend(
       return count(fitted instanceof Promise ? await fitted : fitted)
     }
   } catch (error) {
+    span?.end(cancellation.reason === undefined ? failureIn(error) : "cancelled")
     if (error instanceof UndeliveredError) return await relayToNextOwner(error, target, call, params, route, count)
     if (!(error instanceof BackendError)) throw error
     // The client sees only that the response ends.
@@ -286,10 +294,19 @@ async function relayToNextOwner(
   count: Count,
 ): Promise<Answer> {
   const { gateway, exchange, client } = call
+  call.span?.event("svc.retry", id)
   await waitFor(gateway.directory.whenReplaced(id, connection), gateway, exchange.cancellation)
   const next = gateway.directory.target(id, route.era ?? client.era)
   const isReplaced = typeof next === "string" || next.connection !== connection
   return isReplaced ? relayTo(next, call, params, route, count) : count(backendFailure(error, call))
+}
+
+/** The end of the span of a request that a server answered with a request for input. */
+const ANSWERED = { outcome: "ok" } as const
+
+function failureIn(error: unknown): SpanFailure {
+  if (error instanceof TimedOutError) return "timeout"
+  return error instanceof BackendError ? "unavailable" : "_OTHER"
 }
 
 const MOVED =
@@ -546,7 +563,7 @@ const identityFor = ({ id, identity }: Client): string | undefined =>
   id === undefined ? identity?.() : sha256(id, "base64url")
 
 /** The parts of a request that its messages need. */
-type CallContext = Pick<ClientCall, "gateway" | "client" | "exchange"> & { readonly request?: Request }
+type CallContext = Pick<ClientCall, "gateway" | "client" | "exchange" | "span"> & { readonly request?: Request }
 
 /** The caller of a relayed request. A class, so that its functions are not created for every call. */
 class RelayCaller implements Caller {
@@ -572,11 +589,12 @@ class RelayCaller implements Caller {
   }
 
   async ask(...[method, params, signal, onprogress]: Parameters<Caller["ask"]>): Promise<unknown> {
-    const { exchange } = this.context
+    const { exchange, span } = this.context
     if (this.isWithdrawn()) throw new RequestError("invalid_request", "The client may no longer use this server")
     if (typeof params?.elicitationId === "string")
       recordOwnership("elicitation", params.elicitationId, this.target, this.context)
     const shown = params === undefined ? undefined : renameTask(params, namesFor(this.target, this.context).task)
+    span?.event("svc.input", this.target.spec.id)
     const reply = await exchange.ask(method, shown, signal, onprogress)
     return isObject(reply) ? openTask(reply, this.target, this.context) : reply
   }

@@ -95,7 +95,7 @@ export class SuspendedCalls {
 
   /** Answers one modern request, new or resumed. Never rejects. */
   serve(served: ClientCall): Promise<Answer> {
-    const { request, client, gateway, verify, address, exchange: turn } = served
+    const { request, client, gateway, verify, address, span, exchange: turn } = served
     const opened = this.opened(request.params?.requestState, prefixFor(client))
     // State that svc cannot open may be the backend's own, even with this prefix: the backend may be another svc.
     if (opened !== undefined) return this.resume(served, opened)
@@ -123,7 +123,9 @@ export class SuspendedCalls {
       cancellation: call.cancellation,
     }
     const promise = this.open(call, request, turn)
-    void dispatch({ request, gateway, client, exchange, verify, address }).then((answer) => this.finish(call, answer))
+    void dispatch({ request, gateway, client, exchange, verify, address, span }).then((answer) =>
+      this.finish(call, answer),
+    )
     return promise
   }
 

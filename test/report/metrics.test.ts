@@ -23,6 +23,7 @@ const text = (metrics: Metrics, snapshot = EMPTY) =>
     uptimeSeconds: 1,
     version: "1.2.3",
     results: new ResultSizes(),
+    spans: undefined,
     usage: new Map([[7, { memory: 5_000_000, cpu: 1500 }]]),
   })
 const calls = (metrics: Metrics) =>

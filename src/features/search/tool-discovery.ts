@@ -183,6 +183,7 @@ async function searchTools(call: ClientCall, searchable: Searchable, args: Param
   if (query === "") return wanted.length === 0 ? { text: overview(call, all) } : { text: listed(servers, args, detail) }
   const limit = limitOf(args.limit, DEFAULT_HITS, MAX_HITS)
   const finder = await open()
+  call.span?.event("svc.search")
   const names = wanted.length === 0 ? undefined : servers.map(({ server }) => server)
   const found = finder.find(searchable, query, limit, names)
   if (found.length === 0) return { text: nothingFound(call, query, servers, all) }

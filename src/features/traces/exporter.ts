@@ -1,0 +1,199 @@
+/**
+ * Sends spans to the receiver, in batches.
+ *
+ *  1. Adding a span never waits. What does not fit into the queue is dropped and counted.
+ *  2. One batch is sent at a time. If the receiver cannot take it now, it is sent again, with growing pauses; after MAX_ATTEMPTS,
+ *     or if the receiver refuses it, it is dropped and counted.
+ *  3. An outage is one line of the log, and so is its end.
+ */
+import { Backoff } from "../../lib/backoff.ts"
+import { type Clock, delay, withTimeout } from "../../lib/clock.ts"
+import { messageOf } from "../../lib/errors.ts"
+import type { Log } from "../../lib/log.ts"
+import { networkReason } from "../../lib/network-error.ts"
+import { counted, cutText } from "../../lib/text.ts"
+import type { ReportedSpans } from "../../report/metrics.ts"
+import type { TraceSettings } from "./settings.ts"
+
+/** A span that has ended. `size` estimates its memory in bytes. */
+export type Exportable = { readonly size: number }
+
+/** Turns spans into the body of a request, and reads what the receiver says of them. */
+export type SpanEncoding<Span> = {
+  readonly contentType: string
+  encode(spans: readonly Span[]): Uint8Array<ArrayBuffer>
+  /** Returns how many spans the receiver has refused, and why. Throws for an answer that is not one. */
+  rejected(answer: Uint8Array): { readonly count: number; readonly reason: string }
+}
+
+export type ExporterDeps<Span> = Pick<TraceSettings, "url" | "headers" | "timeout"> & {
+  readonly clock: Clock
+  readonly log: Pick<Log, "info" | "warn">
+  readonly encoding: SpanEncoding<Span>
+  send(url: string, init: RequestInit): Promise<Response>
+  /** Reads the body of an answer. Rejects if it is too large. */
+  read(response: Response): Promise<Uint8Array>
+}
+
+export class SpanExporter<Span extends Exportable> {
+  private queue: Span[] = []
+  private bytes = 0
+  private exported = 0
+  private dropped = 0
+  private readonly backoff = new Backoff({ first: 1000, max: 30_000 })
+  private readonly closing = new AbortController()
+  private cancelTimer: (() => void) | undefined
+  private working: Promise<void> | undefined
+  /** Whether the last batch was not taken, and how many spans were dropped before. */
+  private failing: { readonly dropped: number } | undefined
+  /** Whether a partial refusal has been reported. */
+  private warned = false
+
+  constructor(private readonly deps: ExporterDeps<Span>) {}
+
+  report(): ReportedSpans {
+    return { exported: this.exported, dropped: this.dropped }
+  }
+
+  add(span: Span): void {
+    if (this.queue.length >= MAX_QUEUE || this.bytes + span.size > MAX_BYTES || this.closing.signal.aborted) {
+      this.dropped++
+      return
+    }
+    this.queue.push(span)
+    this.bytes += span.size
+    if (this.working !== undefined) return
+    if (this.queue.length >= BATCH) this.start()
+    else this.cancelTimer ??= this.deps.clock.after(PAUSE_MS, () => this.start())
+  }
+
+  /** Sends what is left, for at most CLOSE_MS. */
+  async close(): Promise<void> {
+    this.cancelTimer?.()
+    this.start()
+    await withTimeout(this.deps.clock, CLOSE_MS, this.working ?? Promise.resolve())
+    this.closing.abort()
+  }
+
+  // ---
+
+  private start(): void {
+    this.cancelTimer?.()
+    this.cancelTimer = undefined
+    this.working ??= this.work().finally(() => {
+      this.working = undefined
+      if (this.queue.length > 0 && !this.closing.signal.aborted)
+        this.cancelTimer ??= this.deps.clock.after(PAUSE_MS, () => this.start())
+    })
+  }
+
+  /** Sends batches while there are full ones; the first may be smaller. */
+  private async work(): Promise<void> {
+    do {
+      const batch = this.queue.splice(0, BATCH)
+      for (const { size } of batch) this.bytes -= size
+      if (batch.length > 0) await this.deliver(batch)
+    } while (this.queue.length >= BATCH && !this.closing.signal.aborted)
+  }
+
+  private async deliver(batch: readonly Span[]): Promise<void> {
+    const { clock, encoding } = this.deps
+    let body: Uint8Array<ArrayBuffer> | undefined
+    for (let attempt = 1; ; attempt++) {
+      let outcome: Outcome
+      try {
+        body ??= encoding.encode(batch)
+        outcome = await this.post(body)
+      } catch (error) {
+        outcome = { kind: "refused", reason: messageOf(error) }
+      }
+      if (outcome.kind === "taken") {
+        this.taken(batch.length, outcome.rejected)
+        return
+      }
+      const isLast = outcome.kind === "refused" || attempt === MAX_ATTEMPTS || this.closing.signal.aborted
+      if (this.failing === undefined) {
+        this.failing = { dropped: this.dropped }
+        this.deps.log.warn(
+          `traces are not exported: ${outcome.reason}; until they are, svc keeps at most ${MAX_QUEUE} spans and drops the others`,
+        )
+      }
+      if (isLast) this.dropped += batch.length
+      await delay(clock, Math.max(this.backoff.next(), outcome.after ?? 0), this.closing.signal)
+      if (isLast) return
+    }
+  }
+
+  private taken(count: number, rejected: number): void {
+    this.exported += count - rejected
+    this.dropped += rejected
+    this.backoff.reset()
+    if (this.failing === undefined) return
+    const lost = this.dropped - this.failing.dropped
+    this.failing = undefined
+    this.deps.log.info(`traces are exported again; spans lost meanwhile: ${lost}`)
+  }
+
+  private async post(body: Uint8Array<ArrayBuffer>): Promise<Outcome> {
+    const { url, headers, timeout, encoding, send, read } = this.deps
+    const signal = AbortSignal.any([AbortSignal.timeout(timeout), this.closing.signal])
+    let response: Response
+    let answer: Uint8Array
+    try {
+      // The headers may hold a credential, which no other address may get.
+      response = await send(url, {
+        method: "POST",
+        headers: { ...headers, "content-type": encoding.contentType },
+        body,
+        redirect: "manual",
+        signal,
+      })
+      answer = await read(response)
+    } catch (cause) {
+      return { kind: "unreachable", reason: networkReason(url, cause) }
+    }
+    const { status, ok } = response
+    const reason = `${new URL(url).host} answered ${status}`
+    if (!ok) {
+      const seconds = Number(response.headers.get("retry-after"))
+      const after = seconds > 0 ? Math.min(seconds * 1000, MAX_RETRY_AFTER_MS) : undefined
+      return RETRIED.has(status) ? { kind: "unreachable", reason, after } : { kind: "refused", reason }
+    }
+    const { count, reason: why } = rejectedBy(answer, encoding)
+    if (count > 0 && this.failing === undefined && !this.warned) {
+      this.warned = true
+      this.deps.log.warn(`the receiver of traces refused ${counted(count, "span")}: ${cutText(why, 200)}`)
+    }
+    return { kind: "taken", rejected: Math.min(count, MAX_QUEUE) }
+  }
+}
+
+// ---
+
+type Outcome =
+  | { readonly kind: "taken"; readonly rejected: number }
+  /** Another attempt may succeed, not before `after` milliseconds. */
+  | { readonly kind: "unreachable"; readonly reason: string; readonly after?: number | undefined }
+  | { readonly kind: "refused"; readonly reason: string; readonly after?: undefined }
+
+/** A receiver that answers 200 with something else has taken the spans: some proxies and old receivers answer with nothing. */
+function rejectedBy<Span>(
+  answer: Uint8Array,
+  encoding: SpanEncoding<Span>,
+): ReturnType<SpanEncoding<Span>["rejected"]> {
+  try {
+    return encoding.rejected(answer)
+  } catch {
+    return { count: 0, reason: "" }
+  }
+}
+
+const MAX_QUEUE = 8192
+const MAX_BYTES = 16 * 1024 * 1024
+/** Encoding a batch takes about 2 ms, in which svc does nothing else. */
+const BATCH = 256
+const PAUSE_MS = 1000
+const MAX_ATTEMPTS = 5
+const MAX_RETRY_AFTER_MS = 60_000
+const CLOSE_MS = 3000
+const RETRIED: ReadonlySet<number> = new Set([429, 502, 503, 504])
