@@ -713,6 +713,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "clients need some tools of a server, not all of them",
   },
+  "views:hold": {
+    says: "a preset with new: hold includes a tool only after svc preset approve has approved it; until then, nothing of the tool shows",
+    from: "choice",
+    why: "a server that gets new tools must not give them to an agent that was allowed the old ones",
+  },
   "views:old": {
     says: "a preset with a filter alone means what it meant; one that selects nothing is refused",
     from: "choice",

@@ -38,12 +38,21 @@ export type Shape = {
 /** Returns the shape of groups of presets; undefined if they select whole servers under their usual names. The first preset that states names, a prefix or a separator wins. */
 export function shapeOf(groups: readonly (readonly Preset[])[]): Shape | undefined {
   const all = groups.flat()
-  const isFiner = all.some(({ servers, allow, deny, readOnly }) => servers ?? allow ?? deny ?? readOnly)
+  const isFiner = all.some(
+    ({ servers, allow, deny, readOnly, new: added }) => (servers ?? allow ?? deny ?? readOnly) || added === "hold",
+  )
   const naming = namingOf(all)
   if (!isFiner && naming === undefined) return undefined
   const key = JSON.stringify([
     groups.map((group) =>
-      group.map(({ text, servers, allow, deny, readOnly }) => [text, servers, allow, deny, readOnly === true]),
+      group.map(({ text, servers, allow, deny, readOnly, new: added, approved }) => [
+        text,
+        servers,
+        allow,
+        deny,
+        readOnly === true,
+        added === "hold" && [...(approved ?? [])],
+      ]),
     ),
     naming && [[...naming.names], naming.prefix, naming.separator],
   ])
@@ -78,6 +87,9 @@ export function excludedBy(preset: Preset, server: RuledServer, entry: RuledEntr
   if (allow?.some((pattern) => matchesEntry(pattern, server, entry)) === false) return "allow names it nowhere"
   if (readOnly === true && entry.kind === "tool" && !isReadOnly(withOverrides(server, entry.tool)))
     return "readOnly: it is not marked read-only"
+  const { new: added, approved } = preset
+  if (added === "hold" && entry.kind === "tool" && approved?.has(`${server.name}/${entry.tool.name}`) !== true)
+    return NOT_APPROVED
   return undefined
 }
 
@@ -135,6 +147,9 @@ export const presetIncludes = (
   server: Pick<RuledServer, "name" | "slug">,
   tags: readonly string[],
 ): boolean => matchesFilter(filter, tags) && servers?.some((pattern) => matchesServer(pattern, server)) !== false
+
+/** The rule that leaves out a tool which nobody has approved for the preset. */
+export const NOT_APPROVED = "new: it is not approved"
 
 // ---
 

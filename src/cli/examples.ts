@@ -156,6 +156,7 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
     ["svc preset create short --prefix none --name github/search_code=code", "give tools other names"],
   ],
   "preset why": [["svc preset why review github/merge", "show which rule leaves a tool out"]],
+  "preset approve": [["svc preset approve review --dry-run", "show the tools that wait for approval"]],
   "preset edit": [["svc preset edit web --filter web", "select other servers"]],
   "preset delete": [["svc preset delete web", "delete a preset; clients that use its URL then get an error"]],
   "preset list": [["svc preset list", "list the names and filters"]],

@@ -3,7 +3,7 @@ import type { ArgDef, CommandDef } from "citty"
 import type { ContextOffer } from "../app/context-offer.ts"
 import { readResultBudget } from "../app/serve-options.ts"
 import { selectServers } from "../catalog/selection.ts"
-import { presetIncludes } from "../catalog/view-rules.ts"
+import { NOT_APPROVED, presetIncludes } from "../catalog/view-rules.ts"
 import { CONTEXT_ARGS, notRunning, openContext, repeated } from "../commands/command-context.ts"
 import { FOLLOW_ARGS, finishChange } from "../commands/follow.ts"
 import { parseDocument } from "../config/document.ts"
@@ -25,8 +25,11 @@ import { systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
 import { compact } from "../lib/json.ts"
+import { visible } from "../lib/log.ts"
 import { didYouMean, unknownNameError } from "../lib/nearest.ts"
 import { facts, print, say, table } from "../lib/output.ts"
+import { isInteractive, promptYesNo } from "../lib/prompt.ts"
+import { counted } from "../lib/text.ts"
 import type { PresetReport } from "../report/preset-report.ts"
 import { defaultAddress } from "../serve/default-address.ts"
 import { type LocalConfiguration, runningStatus } from "../serve/local-configuration.ts"
@@ -59,6 +62,11 @@ const MEMBERS = {
   allow: LIST('What to include, as globs over server/tool, such as "github/get_*" (default: everything)'),
   deny: LIST('What to leave out, such as "*/delete_*"; wins over --allow'),
   "read-only": { type: "boolean", description: "Include only tools that are marked read-only" },
+  new: {
+    type: "string",
+    description: "hold: leave new tools out until `svc preset approve` approves them (default show)",
+    valueHint: "show|hold",
+  },
   name: LIST("New name of a tool, server/tool=name"),
   prefix: {
     type: "string",
@@ -95,6 +103,7 @@ function membersOf(args: Readonly<Record<string, unknown>>, rawArgs: readonly st
     allow: list("allow"),
     deny: list("deny"),
     readOnly: args["read-only"] === undefined ? undefined : args["read-only"] === true,
+    new: args.new === undefined ? undefined : readOptions(args, {}).choice("new", ["show", "hold"], "show"),
     names: pairs.length === 0 ? undefined : Object.fromEntries(pairs),
     prefix: text(args.prefix),
     separator: text(args.separator),
@@ -143,7 +152,7 @@ export const preset: CommandDef = {
       (name, args, rawArgs) => {
         const given = Object.entries(membersOf(args, rawArgs))
         const members: Partial<PresetConfig> = Object.fromEntries(given.filter(([, value]) => !isEmptyMember(value)))
-        if (!["filter", "servers", "allow", "deny", "readOnly", "names", "prefix"].some((key) => key in members))
+        if (!["filter", "servers", "allow", "deny", "readOnly", "new", "names", "prefix"].some((key) => key in members))
           throw usageError(
             'say what it selects: --filter "web and not slow", --servers github, --allow "github/get_*", --deny "*/delete_*" or --read-only',
           )
@@ -163,6 +172,17 @@ export const preset: CommandDef = {
       },
       "changed",
     ),
+    approve: {
+      meta: { name: "approve", description: "Include the tools that are new for a preset with --new hold" },
+      args: {
+        preset: NAME,
+        ...CONTEXT_ARGS,
+        ...FOLLOW_ARGS,
+        yes: { type: "boolean", alias: "y", description: "Do not ask for confirmation" },
+        "dry-run": { type: "boolean", description: "Only show what would be included" },
+      },
+      run: ({ args }) => approve(openContext(args), String(args.preset), args),
+    },
     delete: change("delete", "Delete a preset", {}, (name) => deletePreset(name), "deleted"),
     list: {
       meta: { name: "list", description: "List the presets" },
@@ -262,7 +282,12 @@ async function show(
   const tokens = report && tokensOf((await context.ask("context", { preset: names }, ANSWER_MS)) as ContextOffer)
   const [[, first] = []] = presets
   const single = presets.length === 1 && first !== undefined ? membersText(first) : []
-  const members = presets.map(([name, { filter: _filter, text: filter, ...preset }]) => ({ name, filter, ...preset }))
+  const members = presets.map(([name, { filter: _filter, text: filter, approved, ...preset }]) => ({
+    name,
+    filter,
+    ...preset,
+    approved: approved && [...approved],
+  }))
   const [only] = members
   const whole = presets.length === 1 ? { ...only, servers: undefined } : { presets: members }
   print(
@@ -285,11 +310,56 @@ async function show(
       ].join("\n"),
   )
   if (report === undefined) say("svc is not running for this configuration: its tools are not known")
+  const waiting = report === undefined ? [] : waitingIn(report)
+  if (waiting.length > 0)
+    say(
+      `not approved yet: ${counted(waiting.length, "tool")}; \`svc preset approve ${names}\` shows and includes new tools`,
+    )
   for (const name of report?.collisions ?? [])
     say(
       `warning: ${context.paths.presets}: two tools would be named ${name}, so both keep their qualified names; give one a name of its own in "names"`,
     )
   return 0
+}
+
+/** Adds the tools that wait for approval to a preset, after showing them. */
+async function approve(
+  context: LocalConfiguration,
+  name: string,
+  args: Readonly<Record<string, unknown>>,
+): Promise<number> {
+  const preset = find(context, name)
+  if (preset.new !== "hold")
+    throw usageError(`${name} includes new tools at once; \`svc preset edit ${name} --new hold\` changes that`)
+  const report = await reportOf(context, name)
+  if (report === undefined) throw notRunning(context.paths)
+  const waiting = waitingIn(report)
+  if (waiting.length === 0) {
+    print(args.json === true, { preset: name, approved: [] }, () => `no tool waits for approval in ${name}`)
+    return 0
+  }
+  const text = [`tools that wait for approval in ${name}:`, ...waiting.map((entry) => `  ${visible(entry)}`)].join("\n")
+  if (args["dry-run"] === true || !(await isAgreed(args.yes === true, text))) {
+    const shown = args["dry-run"] === true ? text : "nothing approved"
+    print(args.json === true, { preset: name, approved: [], waiting }, () => shown)
+    return 0
+  }
+  const approved = [...new Set([...(preset.approved ?? []), ...waiting])].sort()
+  await editPresets(context.paths, editPreset(name, { approved }), systemClock)
+  const done = `approved ${counted(waiting.length, "tool")} in ${name}`
+  return finishChange(context, args, { result: { preset: name, approved: waiting }, done })
+}
+
+/** Returns the tools that only the missing approval leaves out. */
+const waitingIn = ({ servers }: PresetReport): readonly string[] =>
+  servers.flatMap(({ left }) => left.flatMap(({ entry, rules }) => (rules?.[0] === NOT_APPROVED ? [entry] : [])))
+
+async function isAgreed(yes: boolean, text: string): Promise<boolean> {
+  if (yes) return true
+  if (!isInteractive())
+    throw usageError("no terminal to ask for confirmation; add --yes, or --dry-run to see the tools")
+  say(text)
+  return promptYesNo("include them?")
 }
 
 const ANSWER_MS = 60_000
@@ -308,6 +378,8 @@ const membersText = ({ text: filter, servers, allow, deny, readOnly, names, pref
       ["allow", allow?.join(", ")],
       ["deny", deny?.join(", ")],
       ["read-only", readOnly === true ? "yes" : undefined],
+      ["new", rest.new],
+      ["approved", rest.approved && counted(rest.approved.size, "tool")],
       [
         "names",
         names &&

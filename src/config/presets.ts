@@ -28,6 +28,10 @@ export type Preset = {
   /** What stands before the names of tools and prompts: `server`, `none`, or a text. */
   readonly prefix?: string | undefined
   readonly separator?: string | undefined
+  /** `hold`: only tools in `approved` are included. */
+  readonly new?: "show" | "hold" | undefined
+  /** Tools, as `server/tool`. */
+  readonly approved?: ReadonlySet<string> | undefined
   readonly description: string | undefined
   readonly tools?: ToolListing | undefined
   /** Names and patterns of tools that a lazy view lists too. */
@@ -64,10 +68,11 @@ export function readPresets(document: Document): Presets {
       continue
     }
     issues.push(...unknownKeys(document, value, Object.keys(schemas().presetSchema().shape), path))
-    const { filter: text = "", resultBudget: written, ...rest } = parsed.data
+    const { filter: text = "", resultBudget: written, approved: names, ...rest } = parsed.data
+    const approved = names === undefined ? {} : { approved: new Set(names) }
     const resultBudget = written === undefined ? undefined : parseResultBudget(written)
     if (text === "" && !SELECTING.some((key) => rest[key] !== undefined)) {
-      const message = `preset ${name} is not loaded: it selects nothing; write "filter", "servers", "allow", "deny", "readOnly", "names" or "prefix"`
+      const message = `preset ${name} is not loaded: it selects nothing; write "filter", "servers", "allow", "deny", "readOnly", "new", "names" or "prefix"`
       issues.push(issueAt(document, "error", "type", path, message))
       continue
     }
@@ -75,7 +80,15 @@ export function readPresets(document: Document): Presets {
     if ("problem" in read) {
       const message = `preset ${name} is not loaded: ${formatFilterProblem("its filter", read.problem)}`
       issues.push(issueAt(document, "error", "filter", [...path, "filter"], message))
-    } else presets.set(name, { ...rest, text, filter: read.filter, description: rest.description, resultBudget })
+    } else
+      presets.set(name, {
+        ...rest,
+        ...approved,
+        text,
+        filter: read.filter,
+        description: rest.description,
+        resultBudget,
+      })
   }
   return { presets, issues }
 }
@@ -126,7 +139,7 @@ export const isEmptyMember = (value: unknown): boolean =>
 
 const FILE = "presets.json"
 /** The members of which a preset needs one. */
-const SELECTING = ["servers", "allow", "deny", "readOnly", "names", "prefix"] as const
+const SELECTING = ["servers", "allow", "deny", "readOnly", "new", "names", "prefix"] as const
 
 /** Returns a text whose preset of this name is valid. Throws a RequestError with the problem. */
 function checked(text: string, name: string): string {

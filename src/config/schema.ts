@@ -317,6 +317,8 @@ export const presetSchema = lazy(() =>
       .string()
       .regex(/^[A-Za-z0-9_.-]{1,16}$/, "must be letters, digits, dots, dashes or underscores")
       .optional(),
+    new: z.enum(["show", "hold"]).optional(),
+    approved: z.array(z.string()).optional(),
     tools: z.enum(TOOL_LISTINGS).optional(),
     alwaysVisible: z.array(z.string()).optional(),
     resultBudget: resultBudgetSchema().optional(),

@@ -209,6 +209,36 @@ test("preset show and why say what a preset selects, and by which rule it does n
   expect((await run("preset", "why", "v", "alpha/nothing")).code).not.toBe(0)
 }, 60_000)
 
+test("a preset that holds new tools includes them when they are approved, and nothing shows through before [views:hold]", async () => {
+  await using svc = await serve({ alpha: ALL.alpha as Entries }, { servers: ["alpha"], new: "hold" })
+  const run = (...args: string[]) => runSvc([...args, "--config-dir", svc.folder])
+  const url = `${svc.url}/mcp?preset=v`
+  const names = async (at = url) =>
+    (((await modern(at, "tools/list")).body.result?.tools ?? []) as readonly Entry[]).map(({ name }) => name)
+  expect(await names()).toEqual([])
+  expect((await run("preset", "show", "v")).stderr).toContain("not approved yet: 5 tools")
+  expect((await run("preset", "approve", "v")).stderr).toContain("add --yes")
+  expect((await run("preset", "approve", "v", "--yes")).stdout).toContain("approved 5 tools")
+  await eventually(async () => (await names()).length === 5)
+
+  const later = { ...ALL.alpha, tools: [...(ALL.alpha?.tools ?? []), tool("wipe_all")] }
+  writeFileSync(join(svc.folder, "entries", "alpha.json"), JSON.stringify(later))
+  await run("mcp", "restart", "alpha")
+  await eventually(async () => (await names(`${svc.url}/mcp`)).includes("alpha_svc_wipe_all"))
+  expect(await names()).toHaveLength(5)
+  const called = await modern(url, "tools/call", { name: "alpha_svc_wipe_all", arguments: {} })
+  expect(called.body.error?.message).toStartWith("Unknown tool: alpha_svc_wipe_all")
+  const searched = await modern(`${url}&tools=search`, "tools/call", {
+    name: "search_tools",
+    arguments: { query: "wipe" },
+  })
+  expect(JSON.stringify(searched)).not.toContain("wipe_all")
+  expect((await run("preset", "why", "v", "alpha/wipe_all")).stdout).toContain("new: it is not approved")
+  const approved = await json(run("preset", "approve", "v", "--yes", "--json"))
+  expect(approved).toMatchObject({ preset: "v", approved: ["alpha/wipe_all"] })
+  await eventually(async () => (await names()).includes("alpha_svc_wipe_all"))
+}, 60_000)
+
 test("three views of a large installation each cost less than 2,500 tokens [views:shown]", async () => {
   const actions = ["get", "list", "create", "update", "delete"]
   // 12 servers with 250 tools: ten of them have 21 tools, two have 20.

@@ -123,6 +123,8 @@ const presetBody = {
   allow: z.array(z.string()).describe("Globs over `server/tool`, `server/prompt:NAME` and `server/resource:URI`"),
   deny: z.array(z.string()).describe("Such globs of what is left out; they win"),
   readOnly: z.boolean().describe("Whether only tools that are marked read-only are included"),
+  new: z.enum(["show", "hold"]).describe("`hold`: only tools in `approved` are included"),
+  approved: z.array(z.string()).describe("Tools, as `server/tool`"),
   names: z.record(z.string(), z.string()).describe("New names of tools, by `server/tool`"),
   prefix: z.string().describe("`server`, `none`, or a text before the names of tools and prompts"),
   separator: z.string().describe("Text between the prefix and the name"),
@@ -145,12 +147,22 @@ const presets = defineEndpoint({
 
 /** Returns a preset with the servers that it selects. */
 function shownPreset(ports: RestPorts, name: string, preset: Preset) {
-  const { text: filter, description, servers, allow, deny, readOnly, names, prefix, separator } = preset
+  const { text: filter, description, servers, approved, allow, deny, readOnly, names, prefix, separator } = preset
   return {
     name,
     filter,
     ...(description === undefined ? {} : { description }),
-    ...compact({ matches: servers, allow, deny, readOnly, names, prefix, separator }),
+    ...compact({
+      matches: servers,
+      allow,
+      deny,
+      readOnly,
+      new: preset.new,
+      approved: approved && [...approved],
+      names,
+      prefix,
+      separator,
+    }),
     servers: describeAll(ports).flatMap(({ name, tags }) =>
       presetIncludes(preset, { name, slug: slugOf(name) }, tags) ? [name] : [],
     ),

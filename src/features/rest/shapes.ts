@@ -45,6 +45,8 @@ export const presetSchema = z.strictObject({
   allow: strings.optional(),
   deny: strings.optional(),
   readOnly: z.boolean().optional(),
+  new: z.enum(["show", "hold"]).optional().describe("`hold`: only tools in `approved` are included"),
+  approved: strings.optional().describe("Tools, as `server/tool`"),
   names: z.record(z.string(), z.string()).optional(),
   prefix: z.string().optional(),
   separator: z.string().optional(),
