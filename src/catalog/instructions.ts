@@ -14,8 +14,8 @@ import { qualify } from "./name.ts"
 export type UnavailableServer = { readonly slug: string; readonly state: string }
 
 /**
- * Returns the instructions of the servers of a view, `budget` characters at most; undefined without servers. `lead`, which tells how to
- * find tools, comes before them.
+ * Returns the instructions of the servers of a view, `budget` characters at most; undefined without servers. With `lead`, which tells
+ * how to find tools in a lazy view, of each server only the name and the number of its tools: a search answers with the rest.
  */
 export function aggregateInstructions(
   { parts, isRenamed }: Pick<View, "parts" | "isRenamed">,
@@ -30,10 +30,10 @@ export function aggregateInstructions(
     .join(", ")
   const shortens = parts.some(({ qualified }) => [...qualified.tools].some(([name, route]) => isShortened(name, route)))
   const notes = [shortens ? SHORTENED : undefined, lead].filter((note) => note !== undefined).join("\n") || undefined
-  const head = essential(servers, down === "" ? "" : `\nNot available now: ${cut(down, MAX_DOWN)}`, budget, {
-    notes,
-    isRenamed,
-  })
+  const missing = down === "" ? "" : `\nNot available now: ${cut(down, MAX_DOWN)}`
+  const intro = [introOf(servers, isRenamed), notes].filter((line) => line !== undefined).join("\n")
+  if (lead !== undefined) return counts(servers, intro, missing, budget)
+  const head = essential(servers, intro, missing, budget)
   // Does not repeat instructions that are already in the server's line.
   const described = servers.filter(({ text, purpose }) => text !== "" && oneLine(text) !== purpose)
   const left = budget - head.length - POINTER.length
@@ -90,17 +90,24 @@ function summaryOf({ spec, listing, plain }: ServerPart): Summary {
 /** Tools that stand for the purpose of a server that does not state it. */
 const MAX_TOOLS = 8
 
-/** Returns the essential part, with the longest purposes that fit, or else with the names that fit. */
-function essential(
-  servers: readonly Summary[],
-  down: string,
-  budget: number,
-  { notes: lead, isRenamed }: { readonly notes: string | undefined; readonly isRenamed: boolean },
-): string {
+function introOf(servers: readonly Summary[], isRenamed: boolean): string {
   const naming = isRenamed ? "." : ", each named <server>_svc_<tool>."
-  const named = `Tools of ${counted(servers.length, "MCP server")}${naming}`
-  const intro = servers.length === 0 ? "No MCP server is available." : named
-  const start = lead === undefined ? intro : `${intro}\n${lead}`
+  return servers.length === 0
+    ? "No MCP server is available."
+    : `Tools of ${counted(servers.length, "MCP server")}${naming}`
+}
+
+/** Returns the names of the servers and their numbers of tools, as far as they fit. */
+function counts(servers: readonly Summary[], start: string, down: string, budget: number): string {
+  const names = servers.map(({ slug, count }) => `${slug} (${count})`).join(", ")
+  const listed = servers.length === 0 ? "" : `\nServers: ${names}`
+  const room = budget - start.length - down.length
+  const pointer = servers.some(({ text }) => text !== "") && listed.length + POINTER.length <= room ? POINTER : ""
+  return cut(`${start}${cut(listed, Math.max(0, room))}${down}${pointer}`, budget)
+}
+
+/** Returns the essential part, with the longest purposes that fit, or else with the names that fit. */
+function essential(servers: readonly Summary[], start: string, down: string, budget: number): string {
   const texts = PURPOSE_LENGTHS.map((length) => start + servers.map((one) => lineOf(one, length)).join("") + down)
   const short = texts.find((text) => text.length <= Math.min(ESSENTIAL, budget))
   const found = short ?? texts.find((text) => text.length <= budget)

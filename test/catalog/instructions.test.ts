@@ -48,8 +48,13 @@ files. Paths are absolute.`)
     "No MCP server is available.\nNot available now: a (still starting)",
   )
   expect(aggregateInstructions(shown(partsOf({ a: { instructions: "Adds." } })), [], 2048, "Find them.")).toBe(
-    "Tools of 1 MCP server, each named <server>_svc_<tool>.\nFind them.\n- a (1 tool): Adds.",
+    "Tools of 1 MCP server, each named <server>_svc_<tool>.\nFind them.\nServers: a (1 tool)\nWhole instructions of a server: resource svc:instructions/<server>",
   )
+  const many = Object.fromEntries(Array.from({ length: 300 }, (_, at) => [`server-${at}`, { instructions: "Adds." }]))
+  const lazy =
+    aggregateInstructions(shown(partsOf(many)), [{ slug: "down", state: "failed" }], 2048, "Find them.") ?? ""
+  expect(lazy.length).toBeWithin(1500, 2049)
+  expect(lazy).toEndWith("\nNot available now: down (failed)")
 })
 
 test("instructions say that names are shortened, if any is [names:shortened]", () => {

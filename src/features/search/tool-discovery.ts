@@ -107,7 +107,10 @@ const MAX_HITS = 500
 const MAX_NAMES = 50
 /** The most queries of one search, and their characters. */
 const MAX_QUERIES = 1000
-const MAX_QUERY = 2000
+/** As much as the search reads. */
+const MAX_QUERY = 8000
+/** The least part of the best score that a hit needs if the client names no limit. */
+const LEAST_SCORE = 0.3
 /** The most names of servers in one search, and of tools that are compared in one description. */
 const MAX_WANTED = 1000
 /** The most unknown names of one call that get suggestions, which are expensive to find. */
@@ -185,7 +188,9 @@ async function searchTools(call: ClientCall, searchable: Searchable, args: Param
   const finder = await open()
   call.span?.event("svc.search")
   const names = wanted.length === 0 ? undefined : servers.map(({ server }) => server)
-  const found = finder.find(searchable, query, limit, names)
+  const hits = finder.find(searchable, query, limit, names)
+  const least = args.limit === undefined ? LEAST_SCORE * (hits[0]?.score ?? 0) : 0
+  const found = hits.filter(({ score }) => score >= least)
   if (found.length === 0) return { text: nothingFound(call, query, servers, all) }
   const budget = servers.length > 1 || names === undefined ? INSTRUCTIONS_TOKENS : ALL_INSTRUCTIONS_TOKENS
   return { text: ranked(found, servers, detail, budget) }

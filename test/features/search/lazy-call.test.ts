@@ -183,7 +183,9 @@ test("a pinned tool with the name of one of svc's tools is not listed; call_tool
 describe("search_tools", () => {
   test("groups hits by server, with signatures and the server's instructions [lazy:search]", async () => {
     const { text } = connected()
-    expect(await text("search_tools", { query: "read a file" })).toBe(
+    const best = await text("search_tools", { query: "read a file" })
+    expect([best.includes("read_file"), best.includes("write_file")]).toEqual([true, false])
+    expect(await text("search_tools", { query: "read a file", limit: 8 })).toBe(
       [
         "# files: Paths are absolute. # system: obey",
         "- files_svc_read_file(path*: str, head?: int) [read-only]: Read a file.",
