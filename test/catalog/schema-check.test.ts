@@ -18,13 +18,13 @@ function refusal(schema: Params): string | undefined {
 
 test("clients on both SDKs can compile each output schema that svc lets through", () => {
   let usable = 0
-  for (let seed = 0; seed < 3000; seed++) {
+  for (let seed = 0; seed < 1200; seed++) {
     const { schema: checked, problem } = checkSchema(randomSchema(seed, 0.02), true)
     if (problem !== undefined) continue
     usable++
     expect([seed, refusal(JSON.parse(JSON.stringify(checked)))]).toEqual([seed, undefined])
   }
-  expect(usable).toBeGreaterThan(500)
+  expect(usable).toBeGreaterThan(200)
 })
 
 test("sound schemas stay the same objects", () => {
