@@ -121,6 +121,7 @@ const WORLD = [
   "features/system/purge.ts",
   "features/system/release-download.ts",
   "features/system/sd-notify.ts",
+  "features/system/service-user.ts",
   "features/system/upgrade.ts",
   "features/tools/internal-tools.ts",
   "lib/address.ts",

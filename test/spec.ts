@@ -2156,6 +2156,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "users must know what starts automatically, and be able to remove it easily",
   },
+  "service:user": {
+    says: "svc service install --system installs nothing for a user that does not exist, cannot run the program, or cannot write the configuration directory, and says what to do",
+    from: "choice",
+    why: "systemd would start such a service again and again, and show only a number",
+  },
   "cli:service:systemd": {
     says: "a systemd unit has Type=notify, a watchdog, the PATH of the installation, and as much hardening as servers tolerate",
     from: "choice",

@@ -6,9 +6,10 @@ import { CONFIG_ARGS } from "../app/config-paths.ts"
 import { readServeOptions, SERVE_OPTIONS } from "../app/serve-options.ts"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
 import { defineService, type ServiceDefinition } from "../features/system/service-definition.ts"
+import { canWrite, closedTo, findUser, type ServiceUser } from "../features/system/service-user.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { digest } from "../lib/digest.ts"
-import { messageOf, UnavailableError } from "../lib/errors.ts"
+import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { print, say } from "../lib/output.ts"
 import { ownCommand } from "../lib/own-command.ts"
@@ -48,8 +49,12 @@ export const service: CommandDef = {
         readServeOptions(args, process.env, process.platform)
         if (args.system === true && process.platform === "linux" && userOf(args) === undefined)
           throw usageError("--system needs --run-as USER: the user that runs svc and its servers")
-        const { paths } = openContext(args, args.init === true ? "allowed" : "refused")
-        const { file, text, encoding, install, start, stop, hint } = definitionOf(args, paths)
+        const user = args.system === true ? findServiceUser(args) : undefined
+        // The configuration of another user cannot always be read here.
+        const isOther = user?.home !== undefined && user.home !== homeDirectory()
+        const { paths } = openContext(args, args.init === true || isOther ? "allowed" : "refused")
+        if (user !== undefined) checkServiceUser(user, args, paths)
+        const { file, text, encoding, install, start, stop, hint } = definitionOf(args, paths, undefined, user?.home)
         const before = existsSync(file) ? readFileSync(file, encoding).replace(/^\ufeff/, "") : undefined
         const running = before === undefined && args.system !== true ? await instancePid(paths) : undefined
         if (running !== undefined) {
@@ -73,6 +78,8 @@ export const service: CommandDef = {
           if (before === undefined) removeAll([file])
           throw error
         }
+        if (isOther && args["config-dir"] === undefined && args.config === undefined)
+          say(`it runs as ${user.name}, with the configuration in ${join(user.home, ".config", "svc")}`)
         say(
           `the service is installed; \`svc service status\`${args.system === true ? " with --system" : ""} shows its state`,
         )
@@ -200,7 +207,12 @@ const PATH_HINTS: ReadonlySet<string> = new Set(["path", "directory"])
 
 const logFileOf = (paths: Paths): string => join(paths.directory, `${ownName("svc", paths)}.log`)
 
-function definitionOf(args: Readonly<Record<string, unknown>>, paths: Paths, named?: string): ServiceDefinition {
+function definitionOf(
+  args: Readonly<Record<string, unknown>>,
+  paths: Paths,
+  named?: string,
+  userHome?: string,
+): ServiceDefinition {
   const { env, platform } = process
   const home = homeDirectory()
   const standard = standardDirectory({ platform, home, appData: env.APPDATA })
@@ -215,10 +227,47 @@ function definitionOf(args: Readonly<Record<string, unknown>>, paths: Paths, nam
     name: named ?? (isStandard ? "svc" : `svc-${digest(`${paths.directory}\0${paths.file}`, 8)}`),
     command: ownCommand("serve", ...configurationWords(paths, standard), ...serveWords(args)),
     home,
-    directory: paths.directory,
+    // The service finds its default directory in the home of its user.
+    directory:
+      isStandard && userHome !== undefined
+        ? standardDirectory({ platform, home: userHome, appData: undefined })
+        : paths.directory,
     path: env.PATH ?? "",
     logFile: logFileOf(paths),
   })
+}
+
+/** Returns the user as whom a service of the machine runs svc; undefined on Windows. Throws a RequestError if there is no such user. */
+function findServiceUser(args: Readonly<Record<string, unknown>>): ServiceUser | undefined {
+  if (process.platform === "win32") return undefined
+  const name = userOf(args) ?? "root"
+  const user = findUser(name, (command) => {
+    const { exitCode, stdout } = Bun.spawnSync([...command], { stderr: "ignore" })
+    return exitCode === 0 ? stdout.toString() : undefined
+  })
+  if (user === undefined)
+    throw new RequestError(
+      "not_found",
+      `this machine has no user named ${name}; create it, or name another one with --run-as`,
+    )
+  return user
+}
+
+/** Throws a RequestError if the user of a service cannot run this program or write the configuration directory. */
+function checkServiceUser(user: ServiceUser, args: Readonly<Record<string, unknown>>, { directory }: Paths): void {
+  const { name } = user
+  const [program] = ownCommand()
+  const closed = closedTo(user, program)
+  if (closed !== undefined)
+    throw new RequestError(
+      "conflict",
+      `${name} cannot run ${program}: ${closed} is closed to it; run \`sudo install -m 755 ${program} /usr/local/bin/svc\`, and then \`sudo /usr/local/bin/svc service install --system --run-as ${name}\``,
+    )
+  if (args["config-dir"] !== undefined && !canWrite(user, directory))
+    throw new RequestError(
+      "conflict",
+      `${name} cannot write ${directory}; run \`sudo install -d -m 700 -o ${name} ${directory}\``,
+    )
 }
 
 const userOf = (args: Readonly<Record<string, unknown>>): string | undefined =>

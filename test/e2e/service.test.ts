@@ -129,6 +129,8 @@ test("an installation that fails says why, and leaves no definition [cli:service
   expect(wrong.code).toBe(64)
   const rootless = await runSvc(["service", "install", "--system", "--dry-run"], env)
   expect([rootless.code, rootless.stderr]).toEqual([64, expect.stringContaining("--run-as USER")])
+  const nobody = await runSvc(["service", "install", "--system", "--dry-run", "--run-as", "no-such-user"], env)
+  expect([nobody.code, nobody.stderr]).toEqual([64, expect.stringContaining("no user named no-such-user")])
 })
 
 test("each configuration has a service of its own [cli:service]", async () => {
