@@ -50,11 +50,9 @@ export function startReceiver(port = 0): Receiver & { readonly problems: string[
       bodies.push(Buffer.from(bytes).toString("latin1"))
       try {
         if (new URL(request.url).pathname !== "/v1/traces") throw new Error(`wrong path: ${request.url}`)
-        const isJson = request.headers.get("content-type") === "application/json"
-        spans.push(...(isJson ? spansInJson(JSON.parse(new TextDecoder().decode(bytes))) : decodeSpans(bytes)))
-        return new Response(isJson ? "{}" : new Uint8Array(), {
-          headers: { "content-type": isJson ? "application/json" : "application/x-protobuf" },
-        })
+        const type = request.headers.get("content-type") ?? ""
+        spans.push(...readSpans(bytes, type))
+        return new Response(type === JSON_TYPE ? "{}" : new Uint8Array(), { headers: { "content-type": type } })
       } catch (error) {
         problems.push(String(error))
         return new Response(undefined, { status: 400 })
@@ -78,7 +76,15 @@ function decodeSpans(bytes: Uint8Array): ReceivedSpan[] {
   )
 }
 
+/** Reads the spans in the body of a request. Throws for one that is not strictly valid. */
+export const readSpans = (bytes: Uint8Array, type: string): ReceivedSpan[] =>
+  type === JSON_TYPE
+    ? spansInJson(JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)))
+    : decodeSpans(bytes)
+
 // ---
+
+const JSON_TYPE = "application/json"
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -115,7 +121,7 @@ function spansIn(request: Json, idText: (id: unknown) => string): ReceivedSpan[]
         parentSpanId: id(span.parentSpanId ?? "", 16, true),
         name: String(span.name),
         kind: String(span.kind),
-        status: String((span.status as Json).code),
+        status: String((span.status as Json | null)?.code ?? "STATUS_CODE_UNSET"),
         attributes: attributesIn(span.attributes),
         events: list(span.events).map(({ name }) => String(name)),
         links: list(span.links).map(({ traceId, spanId }) => `${id(traceId, 32)} ${id(spanId, 16)}`),

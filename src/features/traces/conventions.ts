@@ -4,37 +4,46 @@
  */
 import type { Answer } from "../../call/answer.ts"
 import type { SpanFailure, Target } from "../../call/ports.ts"
-import { BoundedMap } from "../../lib/bounded-map.ts"
 import { sha256 } from "../../lib/digest.ts"
 import { type Mask, maskAndCut, maskArguments } from "../../session/masked-arguments.ts"
 import { textOf } from "../../wire/frame.ts"
 import { isObject, type Params, parseJson } from "../../wire/message.ts"
-import type { Attributes } from "./span.ts"
+import { type Attributes, SERVER_ATTRIBUTE } from "./encoding.ts"
 
 /** The name of a span, and the attributes that say what the request is about. */
-export type Described = { readonly name: string; readonly attributes: Readonly<Attributes> }
+export type Described = { readonly name: string; readonly attributes: Attributes }
 
-/** Returns a function that describes requests. It caches the descriptions of tools and prompts, which repeat with every call. */
-export function createDescriber(masker: () => Mask): (method: string, params: Params | undefined) => Described {
-  const known = new BoundedMap<string, Described>(MAX_KNOWN)
-  let mask = masker()
-  return (method, params) => {
-    const now = masker()
-    if (now !== mask) {
-      mask = now
-      known.clear()
+/** Describes a request. */
+export function describe(method: string, params: Params | undefined, mask: Mask): Described {
+  const shown = cleanText(method, mask)
+  const common = { "mcp.method.name": shown }
+  if (typeof params?.uri === "string")
+    return {
+      name: shown,
+      attributes: { ...common, "mcp.resource.uri": cleanText(withoutQuery(params.uri), mask) },
     }
-    const key = `${method}\0${typeof params?.name === "string" ? params.name : ""}`
-    if (typeof params?.uri === "string" || key.length > MAX_CHARS) return describe(method, params, mask)
-    const found = known.get(key) ?? describe(method, params, mask)
-    if (!known.has(key)) known.set(key, found)
-    return found
+  const name = nameIn(method, params)
+  if (name === undefined) return { name: shown, attributes: common }
+  const target = cleanText(name, mask)
+  return {
+    name: `${shown} ${target}`,
+    attributes:
+      method === "tools/call"
+        ? { ...common, "gen_ai.tool.name": target, "gen_ai.operation.name": "execute_tool" }
+        : { ...common, "gen_ai.prompt.name": target },
   }
+}
+
+/** Returns a key that requests with the same description share; undefined if the description is not worth to be kept. */
+export function descriptionKey(method: string, params: Params | undefined): string | undefined {
+  if (params?.uri !== undefined) return undefined
+  const key = `${method}\0${nameIn(method, params) ?? ""}`
+  return key.length > MAX_CHARS ? undefined : key
 }
 
 /** Returns the attributes of a connection to a server. */
 export function serverAttributes({ spec, peer }: Pick<Target, "spec" | "peer">): Attributes {
-  const common = { "svc.server": spec.id, "mcp.protocol.version": peer.protocolVersion }
+  const common = { [SERVER_ATTRIBUTE]: spec.id, "mcp.protocol.version": peer.protocolVersion }
   if (spec.launch.transport === "stdio") return { ...common, "network.transport": "pipe" }
   const { hostname, port, protocol } = new URL(spec.launch.url)
   return {
@@ -78,27 +87,13 @@ export const cleanText = (text: string, mask: Mask): string => maskAndCut(text, 
 // ---
 
 const MAX_CHARS = 200
-const MAX_KNOWN = 1000
 const MAX_CONTENT = 4096
 const MAX_RESULT = 64 * 1024
 
-function describe(method: string, params: Params | undefined, mask: Mask): Described {
-  const shown = cleanText(method, mask)
-  const attributes: Attributes = { "mcp.method.name": shown }
-  if (typeof params?.uri === "string") attributes["mcp.resource.uri"] = cleanText(withoutQuery(params.uri), mask)
-  if (typeof params?.name !== "string") return { name: shown, attributes }
-  const name = cleanText(params.name, mask)
-  switch (method) {
-    case "tools/call":
-      attributes["gen_ai.tool.name"] = name
-      attributes["gen_ai.operation.name"] = "execute_tool"
-      return { name: `${method} ${name}`, attributes }
-    case "prompts/get":
-      attributes["gen_ai.prompt.name"] = name
-      return { name: `${method} ${name}`, attributes }
-    default:
-      return { name: shown, attributes }
-  }
+/** Returns the name of the tool or prompt of a request. */
+function nameIn(method: string, params: Params | undefined): string | undefined {
+  const isNamed = method === "tools/call" || method === "prompts/get"
+  return isNamed && typeof params?.name === "string" ? params.name : undefined
 }
 
 /** Returns a URI without the parts that may be arguments or credentials. */

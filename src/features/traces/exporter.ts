@@ -13,30 +13,21 @@ import type { Log } from "../../lib/log.ts"
 import { networkReason } from "../../lib/network-error.ts"
 import { counted, cutText } from "../../lib/text.ts"
 import type { ReportedSpans } from "../../report/metrics.ts"
+import type { Rejected, SpanEncoding } from "./encoding.ts"
 import type { TraceSettings } from "./settings.ts"
 
-/** A span that has ended. `size` estimates its memory in bytes. */
-export type Exportable = { readonly size: number }
-
-/** Turns spans into the body of a request, and reads what the receiver says of them. */
-export type SpanEncoding<Span> = {
-  readonly contentType: string
-  encode(spans: readonly Span[]): Uint8Array<ArrayBuffer>
-  /** Returns how many spans the receiver has refused, and why. Throws for an answer that is not one. */
-  rejected(answer: Uint8Array): { readonly count: number; readonly reason: string }
-}
-
-export type ExporterDeps<Span> = Pick<TraceSettings, "url" | "headers" | "timeout"> & {
+export type ExporterDeps<Piece> = Pick<TraceSettings, "url" | "headers" | "timeout"> & {
   readonly clock: Clock
   readonly log: Pick<Log, "info" | "warn">
-  readonly encoding: SpanEncoding<Span>
+  readonly encoding: Pick<SpanEncoding<Piece>, "contentType" | "request" | "rejected">
   send(url: string, init: RequestInit): Promise<Response>
   /** Reads the body of an answer. Rejects if it is too large. */
   read(response: Response): Promise<Uint8Array>
 }
 
-export class SpanExporter<Span extends Exportable> {
-  private queue: Span[] = []
+/** Sends encoded spans. */
+export class SpanExporter<Piece extends { readonly length: number }> {
+  private queue: Piece[] = []
   private bytes = 0
   private exported = 0
   private dropped = 0
@@ -49,19 +40,19 @@ export class SpanExporter<Span extends Exportable> {
   /** Whether a partial refusal has been reported. */
   private warned = false
 
-  constructor(private readonly deps: ExporterDeps<Span>) {}
+  constructor(private readonly deps: ExporterDeps<Piece>) {}
 
   report(): ReportedSpans {
     return { exported: this.exported, dropped: this.dropped }
   }
 
-  add(span: Span): void {
-    if (this.queue.length >= MAX_QUEUE || this.bytes + span.size > MAX_BYTES || this.closing.signal.aborted) {
+  add(span: Piece): void {
+    if (this.queue.length >= MAX_QUEUE || this.bytes + span.length > MAX_BYTES || this.closing.signal.aborted) {
       this.dropped++
       return
     }
     this.queue.push(span)
-    this.bytes += span.size
+    this.bytes += span.length
     if (this.working !== undefined) return
     if (this.queue.length >= BATCH) this.start()
     else this.cancelTimer ??= this.deps.clock.after(PAUSE_MS, () => this.start())
@@ -91,18 +82,18 @@ export class SpanExporter<Span extends Exportable> {
   private async work(): Promise<void> {
     do {
       const batch = this.queue.splice(0, BATCH)
-      for (const { size } of batch) this.bytes -= size
+      for (const { length } of batch) this.bytes -= length
       if (batch.length > 0) await this.deliver(batch)
     } while (this.queue.length >= BATCH && !this.closing.signal.aborted)
   }
 
-  private async deliver(batch: readonly Span[]): Promise<void> {
+  private async deliver(batch: readonly Piece[]): Promise<void> {
     const { clock, encoding } = this.deps
     let body: Uint8Array<ArrayBuffer> | undefined
     for (let attempt = 1; ; attempt++) {
       let outcome: Outcome
       try {
-        body ??= encoding.encode(batch)
+        body ??= encoding.request(batch)
         outcome = await this.post(body)
       } catch (error) {
         outcome = { kind: "refused", reason: messageOf(error) }
@@ -177,10 +168,7 @@ type Outcome =
   | { readonly kind: "refused"; readonly reason: string; readonly after?: undefined }
 
 /** A receiver that answers 200 with something else has taken the spans: some proxies and old receivers answer with nothing. */
-function rejectedBy<Span>(
-  answer: Uint8Array,
-  encoding: SpanEncoding<Span>,
-): ReturnType<SpanEncoding<Span>["rejected"]> {
+function rejectedBy(answer: Uint8Array, encoding: { rejected(answer: Uint8Array): Rejected }): Rejected {
   try {
     return encoding.rejected(answer)
   } catch {
@@ -190,7 +178,6 @@ function rejectedBy<Span>(
 
 const MAX_QUEUE = 8192
 const MAX_BYTES = 16 * 1024 * 1024
-/** Encoding a batch takes about 2 ms, in which svc does nothing else. */
 const BATCH = 256
 const PAUSE_MS = 1000
 const MAX_ATTEMPTS = 5

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { SpanExporter } from "../../../src/features/traces/exporter.ts"
 import { manualClock, settle } from "../../clock.ts"
 
-const SPAN = { size: 1000 }
+const SPAN = { length: 1000 }
 const URL = "http://127.0.0.1:4318/v1/traces"
 
 /** An exporter whose receiver answers as `answer` says. */
@@ -10,7 +10,7 @@ function exporter(answer: () => Response | Promise<Response>) {
   const clock = manualClock()
   const log: string[] = []
   const sent: number[] = []
-  const spans = new SpanExporter<{ readonly size: number }>({
+  const spans = new SpanExporter<{ readonly length: number }>({
     url: URL,
     headers: {},
     timeout: 60_000,
@@ -18,7 +18,7 @@ function exporter(answer: () => Response | Promise<Response>) {
     log: { info: (text) => log.push(text), warn: (text) => log.push(text) },
     encoding: {
       contentType: "application/x-protobuf",
-      encode: (batch) => new Uint8Array([batch.length % 256]),
+      request: (batch) => new Uint8Array([batch.length % 256]),
       rejected: (bytes) => ({ count: bytes.length, reason: "too old" }),
     },
     async send(_url, { body }) {
@@ -58,7 +58,7 @@ test("what a stalled receiver does not take is bounded by number and bytes, and 
   add(8192 + 5)
   expect(spans.report()).toEqual({ exported: 0, dropped: 5 })
   const large = exporter(ok)
-  for (let at = 0; at < 3; at++) large.spans.add({ size: 7 * 1024 * 1024 })
+  for (let at = 0; at < 3; at++) large.spans.add({ length: 7 * 1024 * 1024 })
   expect(large.spans.report().dropped).toBe(1)
 })
 
