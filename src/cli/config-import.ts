@@ -155,16 +155,20 @@ async function compare(
     const isOwn = isSvc(row.server, addresses) || (await answersAsSvc(row.server))
     // Slugs, not names: "a b" and "a/b" would give their tools the same names.
     const name = freeName(row.name, new Set([...known.keys()].map(slugOf)))
-    if (isOwn) rows.push({ ...row, outcome: { kind: "skipped", why: "it is svc itself" } })
+    if (isOwn) rows.push({ ...row, outcome: { kind: "skipped", why: ITSELF } })
     else if (row.problem !== undefined) rows.push({ ...row, outcome: { kind: "skipped", why: row.problem } })
     else if (same !== undefined) rows.push({ ...row, outcome: { kind: "same", why: `same as ${same}` } })
     else {
-      rows.push({ ...row, name, outcome: { kind: "added" } })
+      const differs = name === row.name ? [] : [`named ${name}, because it differs from the other ${row.name}`]
+      rows.push({ ...row, name, notes: [...row.notes, ...differs], outcome: { kind: "added" } })
       known.set(name, row.server)
     }
   }
   return rows
 }
+
+/** Why svc does not import an entry that it has written. */
+export const ITSELF = "it is svc itself"
 
 /** Returns `name`, with a number if its slug is taken. */
 function freeName(name: string, taken: ReadonlySet<string>): string {

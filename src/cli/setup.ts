@@ -30,6 +30,7 @@ import {
   describeServer,
   findServers,
   type ImportRow,
+  ITSELF,
   type ReadyServer,
   withServers,
 } from "./config-import.ts"
@@ -71,7 +72,8 @@ async function setUp(context: LocalConfiguration, args: Args): Promise<number> {
   const { paths } = context
   const named = [args._].flat().map(String)
   const targets = (named.length > 0 ? named : presentClients()).map((client) => targetOf({ client }))
-  const rows = await findServers(context, undefined, args.project === true)
+  const found = await findServers(context, undefined, args.project === true)
+  const rows = found.filter(({ outcome }) => outcome.kind !== "skipped" || outcome.why !== ITSELF)
   const added = rows.filter(({ outcome }) => outcome.kind === "added")
   const before = readDocuments(paths)
   // The same texts as after the questions for values: these add only variables.
