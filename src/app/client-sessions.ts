@@ -157,7 +157,7 @@ class CallObservers implements Observers {
     private readonly metrics: Metrics | undefined,
     readonly audit: Audit | undefined,
     readonly tracer: Tracer | undefined,
-    readonly onbug: (error: unknown) => void,
+    readonly onbug: Observers["onbug"],
   ) {
     const { watchers } = this
     this.measuring = {

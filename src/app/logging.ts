@@ -18,8 +18,8 @@ export type Logging = {
   followSecrets(sources: readonly (() => readonly string[])[]): void
   /** The terminal that log lines go to; undefined if they go elsewhere, or are JSON. */
   readonly terminal: (LiveOutput & { readonly look: Look }) | undefined
-  /** Logs an error that is a bug of svc, with its stack. */
-  onbug(error: unknown): void
+  /** Logs an error that is a bug of svc, with its stack, and with the trace of its request if there is one. */
+  onbug(error: unknown, trace?: string): void
 }
 
 /** The file of the log, which receives the lines instead of stderr. */
@@ -68,7 +68,8 @@ export function openLogging(
     redactor,
     followSecrets,
     terminal,
-    onbug: (error) => log.error(`internal error: ${error instanceof Error ? error.stack : String(error)}`),
+    onbug: (error, trace) =>
+      log.error(`internal error: ${error instanceof Error ? error.stack : String(error)}`, { trace }),
   }
 }
 

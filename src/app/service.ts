@@ -29,8 +29,9 @@ export async function runService(options: ServeOptions, paths: Paths, start: Ser
   // Before anything reads the environment for the servers.
   const openNotify = takeNotifications()
   const runtime = await createRuntime(options, options.demo ? undefined : paths)
-  process.on("unhandledRejection", runtime.onbug)
-  process.on("uncaughtException", runtime.onbug)
+  // Both events have a second argument of their own.
+  process.on("unhandledRejection", (error) => runtime.onbug(error))
+  process.on("uncaughtException", (error) => runtime.onbug(error))
   // From here on the first signal stops gracefully, and the second at once.
   const interrupts = watchInterrupts(process.platform === "win32" ? WINDOWS_STOP_SIGNALS : STOP_SIGNALS)
   const notify = await openNotify((reason) => runtime.log.warn(reason))

@@ -304,8 +304,8 @@ export type Observers = {
   readonly audit: Audit | undefined
   /** Undefined if svc records no traces. */
   readonly tracer: Tracer | undefined
-  /** Reports errors that are bugs of svc. */
-  onbug(error: unknown): void
+  /** Reports errors that are bugs of svc, with the trace of the request if there is one. */
+  onbug(error: unknown, trace?: string): void
 }
 
 /** A finished tool call. */

@@ -264,7 +264,7 @@ function serveRoute(inbound: Inbound, deps: ServerDeps, narrowScope: NarrowScope
         return serveMcp(request, scope(), principal, mcp)
       case "/sse":
         if (request.method !== "GET") return wrongMethod(path, "GET")
-        return openSseStream(scope(), principal, pipes, mcp)
+        return openSseStream(request, { scope: scope(), principal }, pipes, mcp)
       case "/messages":
         if (request.method !== "POST") return wrongMethod(path, "POST")
         return postSseMessage(request, principal, pipes, mcp)

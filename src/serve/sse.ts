@@ -14,7 +14,12 @@ import { accepted, errorResponse, UnknownSessionError } from "./respond.ts"
 export type SsePipes = Map<string, { readonly pipe: Pipe; readonly principal: Principal }>
 
 /** Answers `GET /sse`: opens the stream and names the endpoint for posts. */
-export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipes, deps: McpDeps): Response {
+export function openSseStream(
+  http: Request,
+  { scope, principal }: { readonly scope: Scope; readonly principal: Principal },
+  pipes: SsePipes,
+  deps: McpDeps,
+): Response {
   const id = `${deps.gateway.replicas?.replica ?? ""}${deps.newId()}`
   const { contexts } = deps
   let stop: () => void = () => undefined
@@ -36,7 +41,15 @@ export function openSseStream(scope: Scope, principal: Principal, pipes: SsePipe
     })
   const source = {
     start(controller: ReadableStreamDefaultController<Uint8Array>) {
-      const pipe = new Pipe({ ...deps, id, scope, principal: principal.name, inContext, send: (frame) => push(frame) })
+      const pipe = new Pipe({
+        ...deps,
+        http,
+        id,
+        scope,
+        principal: principal.name,
+        inContext,
+        send: (frame) => push(frame),
+      })
       const push = (frame: Uint8Array | string) => {
         if (isUnread(controller)) {
           controller.error(new Error("the client does not read"))

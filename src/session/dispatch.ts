@@ -47,7 +47,7 @@ export async function dispatch(given: ClientCall): Promise<Answer> {
     answer =
       error instanceof PeerError
         ? relayedError(request.id, error.object)
-        : failureAnswer(request.id, error, { hide: gateway.hide, onbug })
+        : failureAnswer(request.id, error, { hide: gateway.hide, onbug: (bug) => onbug(bug, call.span?.traceId) })
   }
   entry?.end(answer)
   given.destination = call.destination

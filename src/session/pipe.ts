@@ -6,6 +6,7 @@
 import { type Answer, errorAnswer, failureAnswer } from "../call/answer.ts"
 import { Cancellation } from "../call/cancellation.ts"
 import type { Exchange } from "../call/client.ts"
+import type { ClientCall } from "../call/ports.ts"
 import { requestClient } from "../call/request-client.ts"
 import type { Scope } from "../catalog/scope.ts"
 import { codesOf, publicMessage, RequestError } from "../lib/errors.ts"
@@ -32,18 +33,20 @@ import type { Session } from "./session.ts"
 
 type InContext = (era: "legacy" | "modern", params: Params, info: unknown) => Promise<Scope>
 
-export type PipeDeps = EndpointDeps & {
-  /** The id of the session that the client may open. */
-  readonly id: string
-  readonly scope: Scope
-  readonly principal: string
-  /** Sends a frame to the client. */
-  send(frame: Uint8Array | string): void
-  /** Receives the client's statements about itself. Its requests wait for this. */
-  onclient?(info: Params): Promise<void>
-  /** Returns the client's scope in the context that it sends with `initialize`, or with each modern request, which wait for this. */
-  readonly inContext?: InContext | undefined
-}
+/** `http` is the request whose response carries the messages. */
+export type PipeDeps = EndpointDeps &
+  Pick<ClientCall, "http"> & {
+    /** The id of the session that the client may open. */
+    readonly id: string
+    readonly scope: Scope
+    readonly principal: string
+    /** Sends a frame to the client. */
+    send(frame: Uint8Array | string): void
+    /** Receives the client's statements about itself. Its requests wait for this. */
+    onclient?(info: Params): Promise<void>
+    /** Returns the client's scope in the context that it sends with `initialize`, or with each modern request, which wait for this. */
+    readonly inContext?: InContext | undefined
+  }
 
 export class Pipe {
   private session: Session | undefined
@@ -162,7 +165,7 @@ export class Pipe {
     const exchange = this.exchangeFor((method, params, signal, onprogress) =>
       session.ask(method, params, signal, (text) => this.send(text), onprogress),
     )
-    const call = { request, client: session, exchange, gateway: deps.gateway }
+    const call = { request, client: session, exchange, gateway: deps.gateway, http: deps.http }
     return new Promise((resolve) => serve(call, deps, session.running, resolve))
   }
 
@@ -177,13 +180,13 @@ export class Pipe {
 
   private async open(request: Request): Promise<undefined> {
     const { deps } = this
-    const { id, principal, scope, inContext } = deps
+    const { id, principal, scope, inContext, http } = deps
     const identify = async () => {
       const { params = {} } = request
       await this.identify(params.clientInfo)
       return inContext?.("legacy", params, params.clientInfo) ?? scope
     }
-    const opening = { request, id, principal, cancellation: this.cancellation, identify }
+    const opening = { request, id, principal, cancellation: this.cancellation, identify, http }
     const { session, answer } = await initialize(opening, deps)
     this.session = session
     // Sends the answer before notifications that are held for the session.
@@ -216,6 +219,7 @@ export class Pipe {
         client: own === undefined ? client : { ...client, scope: own },
         exchange,
         gateway: deps.gateway,
+        http: deps.http,
       }
       answer = await new Promise<Answer | undefined>((resolve) => serve(call, deps, undefined, resolve))
     } finally {

@@ -313,9 +313,10 @@ const MOVED =
   "has moved to another replica of svc, because this one was suspended or cut off during the call; try again in a moment"
 
 /** Returns the text that reports an answer that was broken off. */
-function brokenOff(error: BackendError, { request: { method } }: ClientCall, { name }: Route): string {
+function brokenOff(error: BackendError, { request: { method }, span }: ClientCall, { name }: Route): string {
+  const trace = span === undefined ? "" : `; trace ${span.traceId}`
   const of = method === "tools/call" ? ` of ${cutText(asText(name), 200)}` : ""
-  return `its answer to ${method}${of} was broken off: ${reasonWithoutName(error.server, error)}`
+  return `its answer to ${method}${of} was broken off: ${reasonWithoutName(error.server, error)}${trace}`
 }
 
 /** Returns the answer that is sent while it arrives; undefined if the client must receive it whole. */

@@ -1,5 +1,5 @@
 /**
- * Encodes spans for OTLP, each when it ends: kept as objects, spans would cost three times as much. Names and attributes that
+ * Encodes spans for OTLP, each when it ends: kept as objects, spans would cost twice as much. Names and attributes that
  * repeat are encoded once. https://opentelemetry.io/docs/specs/otlp/
  */
 import { isObject, parseJson } from "../../wire/message.ts"

@@ -74,7 +74,8 @@ function tracesIn<Piece extends { readonly length: number }>(
     tracer,
     traceOf,
     report: () => exporter.report(),
-    secrets: Object.values(settings.headers),
+    // `Bearer TOKEN`: the token alone is a secret, too.
+    secrets: Object.values(settings.headers).flatMap((value) => [value, ...value.split(" ").slice(1)]),
     close: () => exporter.close(),
   }
 }
