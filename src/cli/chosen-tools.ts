@@ -45,14 +45,14 @@ function split(word: string, servers: readonly string[]) {
   return parts === undefined || qualified === undefined ? undefined : { server: qualified, tool: parts.name }
 }
 
-/** Finds the server that alone has a tool of this name. */
+/** Finds the server that alone has a tool of this name, or tools that match this pattern. */
 async function unique(word: string, servers: readonly string[], toolsOf: ToolsOf) {
   const all = await Promise.all(servers.map(async (server) => ({ server, tools: await toolsOf(server) })))
-  const having = all.filter(({ tools }) => tools.includes(word))
+  const having = all.filter(({ tools }) => tools.some((tool) => matchesPattern(tool, word)))
   if (having[0] !== undefined && having.length === 1) return { server: having[0].server, tool: word }
   if (having.length > 1)
     throw usageError(
-      `${having.map(({ server }) => server).join(" and ")} have a tool named ${word}: write ${having[0]?.server}/${word}`,
+      `${having.map(({ server }) => server).join(" and ")} have ${word.includes("*") ? "tools that match" : "a tool named"} ${word}: write ${having[0]?.server}/${word}`,
     )
   const isServer = servers.some((one) => one === word || slugOf(one) === word)
   if (isServer) throw usageError(`${word} is a server: name its tools, too, as SERVER TOOL or server/tool`)
