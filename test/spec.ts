@@ -718,6 +718,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server that gets new tools must not give them to an agent that was allowed the old ones",
   },
+  "views:limits": {
+    says: "limits of a preset bound the calls per minute of a credential and tool, also behind call_tool; the strictest that applies counts",
+    from: "choice",
+    why: "an agent in a loop must not use up the budget that all share of an expensive tool",
+  },
   "views:old": {
     says: "a preset with a filter alone means what it meant; one that selects nothing is refused",
     from: "choice",

@@ -6,8 +6,8 @@ import type { Clock } from "../lib/clock.ts"
 /** Seconds to wait; undefined for none. */
 type Wait = number | undefined
 
-/** The holder of a bucket: a server, by its id, or a client, by its session or else its principal. */
-type Holder = "server" | "client"
+/** The holder of a bucket: a server, by its id; a client, by its session or else its principal; or a principal's use of a tool. */
+type Holder = "server" | "client" | "tool"
 
 export type CallRateLimit = {
   /**
@@ -25,6 +25,7 @@ export function createCallRateLimit(
   const named = {
     server: new BoundedMap<string, Bucket>(MAX_NAMED),
     client: new BoundedMap<string, Bucket>(MAX_NAMED),
+    tool: new BoundedMap<string, Bucket>(MAX_NAMED),
   }
   // A session's bucket ends with the session.
   const held = new WeakMap<object, Bucket>()

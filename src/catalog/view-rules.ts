@@ -33,6 +33,8 @@ export type Shape = {
   readonly groups: readonly (readonly Preset[])[]
   /** Undefined: the names that all clients see. */
   readonly naming: Naming | undefined
+  /** Globs over `server/tool`, and the calls per minute that a credential may make of each tool. */
+  readonly limits: readonly (readonly [pattern: string, perMinute: number])[]
 }
 
 /** Returns the shape of groups of presets; undefined if they select whole servers under their usual names. The first preset that states names, a prefix or a separator wins. */
@@ -42,7 +44,8 @@ export function shapeOf(groups: readonly (readonly Preset[])[]): Shape | undefin
     ({ servers, allow, deny, readOnly, new: added }) => (servers ?? allow ?? deny ?? readOnly) || added === "hold",
   )
   const naming = namingOf(all)
-  if (!isFiner && naming === undefined) return undefined
+  const limits = all.flatMap((preset) => Object.entries(preset.limits ?? {}))
+  if (!isFiner && naming === undefined && limits.length === 0) return undefined
   const key = JSON.stringify([
     groups.map((group) =>
       group.map(({ text, servers, allow, deny, readOnly, new: added, approved }) => [
@@ -55,8 +58,9 @@ export function shapeOf(groups: readonly (readonly Preset[])[]): Shape | undefin
       ]),
     ),
     naming && [[...naming.names], naming.prefix, naming.separator],
+    limits,
   ])
-  return { key, groups, naming }
+  return { key, groups, naming, limits }
 }
 
 /** Returns the shape that has only what both have, under the names of the first that states them. */
@@ -66,7 +70,17 @@ export function bothOf(one: Shape | undefined, other: Shape | undefined): Shape 
     key: JSON.stringify([one.key, other.key]),
     groups: [...one.groups, ...other.groups],
     naming: one.naming ?? other.naming,
+    limits: [...one.limits, ...other.limits],
   }
+}
+
+/** Returns the calls per minute that a shape allows a credential of a tool, by the tool's own name: the least of all that apply. */
+export function limitIn(shape: Shape | undefined, server: RuledServer, name: string): number | undefined {
+  let least: number | undefined
+  for (const [pattern, perMinute] of shape?.limits ?? [])
+    if ((least === undefined || perMinute < least) && matchesEntry(pattern, server, { kind: "tool", tool: { name } }))
+      least = perMinute
+  return least
 }
 
 /** Whether a shape may include entries of a server. */

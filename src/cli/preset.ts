@@ -67,6 +67,7 @@ const MEMBERS = {
     description: "hold: leave new tools out until `svc preset approve` approves them (default show)",
     valueHint: "show|hold",
   },
+  limit: LIST("Most calls per minute of a credential and tool, server/tool=number; globs are allowed"),
   name: LIST("New name of a tool, server/tool=name"),
   prefix: {
     type: "string",
@@ -92,11 +93,14 @@ function membersOf(args: Readonly<Record<string, unknown>>, rawArgs: readonly st
             .filter(Boolean),
         )
   }
-  const pairs = repeated(rawArgs, "name").map((one) => {
-    const at = one.lastIndexOf("=")
-    if (at <= 0) throw usageError(`--name must be server/tool=name, not ${one}`)
-    return [one.slice(0, at), one.slice(at + 1)] as const
-  })
+  const pairsOf = (flag: string, form: string) =>
+    repeated(rawArgs, flag).map((one) => {
+      const at = one.lastIndexOf("=")
+      if (at <= 0) throw usageError(`--${flag} must be ${form}, not ${one}`)
+      return [one.slice(0, at), one.slice(at + 1)] as const
+    })
+  const pairs = pairsOf("name", "server/tool=name")
+  const limits = pairsOf("limit", "server/tool=number").map(([tool, most]) => [tool, Number(most)] as const)
   return compact({
     filter: text(args.filter),
     servers: list("servers"),
@@ -104,6 +108,7 @@ function membersOf(args: Readonly<Record<string, unknown>>, rawArgs: readonly st
     deny: list("deny"),
     readOnly: args["read-only"] === undefined ? undefined : args["read-only"] === true,
     new: args.new === undefined ? undefined : readOptions(args, {}).choice("new", ["show", "hold"], "show"),
+    limits: limits.length === 0 ? undefined : Object.fromEntries(limits),
     names: pairs.length === 0 ? undefined : Object.fromEntries(pairs),
     prefix: text(args.prefix),
     separator: text(args.separator),
@@ -152,7 +157,11 @@ export const preset: CommandDef = {
       (name, args, rawArgs) => {
         const given = Object.entries(membersOf(args, rawArgs))
         const members: Partial<PresetConfig> = Object.fromEntries(given.filter(([, value]) => !isEmptyMember(value)))
-        if (!["filter", "servers", "allow", "deny", "readOnly", "new", "names", "prefix"].some((key) => key in members))
+        if (
+          !["filter", "servers", "allow", "deny", "readOnly", "new", "limits", "names", "prefix"].some(
+            (key) => key in members,
+          )
+        )
           throw usageError(
             'say what it selects: --filter "web and not slow", --servers github, --allow "github/get_*", --deny "*/delete_*" or --read-only',
           )
@@ -379,6 +388,13 @@ const membersText = ({ text: filter, servers, allow, deny, readOnly, names, pref
       ["deny", deny?.join(", ")],
       ["read-only", readOnly === true ? "yes" : undefined],
       ["new", rest.new],
+      [
+        "limits",
+        rest.limits &&
+          Object.entries(rest.limits)
+            .map(([tool, most]) => `${tool}=${most}`)
+            .join(", "),
+      ],
       ["approved", rest.approved && counted(rest.approved.size, "tool")],
       [
         "names",

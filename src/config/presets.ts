@@ -32,6 +32,8 @@ export type Preset = {
   readonly new?: "show" | "hold" | undefined
   /** Tools, as `server/tool`. */
   readonly approved?: ReadonlySet<string> | undefined
+  /** The most calls per minute of a credential, by globs over `server/tool`; each tool counts on its own. */
+  readonly limits?: Readonly<Record<string, number>> | undefined
   readonly description: string | undefined
   readonly tools?: ToolListing | undefined
   /** Names and patterns of tools that a lazy view lists too. */
@@ -72,7 +74,7 @@ export function readPresets(document: Document): Presets {
     const approved = names === undefined ? {} : { approved: new Set(names) }
     const resultBudget = written === undefined ? undefined : parseResultBudget(written)
     if (text === "" && !SELECTING.some((key) => rest[key] !== undefined)) {
-      const message = `preset ${name} is not loaded: it selects nothing; write "filter", "servers", "allow", "deny", "readOnly", "new", "names" or "prefix"`
+      const message = `preset ${name} is not loaded: it selects nothing; write "filter", "servers", "allow", "deny", "readOnly", "new", "limits", "names" or "prefix"`
       issues.push(issueAt(document, "error", "type", path, message))
       continue
     }
@@ -139,7 +141,7 @@ export const isEmptyMember = (value: unknown): boolean =>
 
 const FILE = "presets.json"
 /** The members of which a preset needs one. */
-const SELECTING = ["servers", "allow", "deny", "readOnly", "new", "names", "prefix"] as const
+const SELECTING = ["servers", "allow", "deny", "readOnly", "new", "limits", "names", "prefix"] as const
 
 /** Returns a text whose preset of this name is valid. Throws a RequestError with the problem. */
 function checked(text: string, name: string): string {

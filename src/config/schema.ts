@@ -319,6 +319,7 @@ export const presetSchema = lazy(() =>
       .optional(),
     new: z.enum(["show", "hold"]).optional(),
     approved: z.array(z.string()).optional(),
+    limits: z.record(z.string().regex(/^[^/]+\/[^/]/, 'must be "server/tool"'), z.number().int().min(1)).optional(),
     tools: z.enum(TOOL_LISTINGS).optional(),
     alwaysVisible: z.array(z.string()).optional(),
     resultBudget: resultBudgetSchema().optional(),

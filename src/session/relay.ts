@@ -34,6 +34,7 @@ import { splitName } from "../catalog/name.ts"
 import { createdTask, renameTask, rewriteErrorData, rewriteNotification, rewriteResult } from "../catalog/rewrite.ts"
 import { identityOf, scopeIncludes } from "../catalog/scope.ts"
 import { isReadOnly } from "../catalog/signature.ts"
+import { limitIn } from "../catalog/view-rules.ts"
 import { REPLICA_CLIENT_HEADER, REPLICA_CONTINUES_HEADER, runsElsewhere } from "../config/server-spec.ts"
 import { sha256 } from "../lib/digest.ts"
 import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
@@ -148,12 +149,21 @@ async function dedicatedTarget(shared: Target, owner: Exchange, call: ClientCall
 }
 
 function relayTo(target: Target | string, call: ClientCall, params: Params, route: Route, count: Count): Answering {
-  const { request, gateway } = call
-  const { maxInFlight, callRate } = gateway.limits
+  const { maxInFlight } = call.gateway.limits
   const fail = (reason: string) => count(backendFailure(new BackendError(route.slug, reason), call))
   if (typeof target === "string") return fail(target)
   if ((target.pair ?? target.connection).inFlight >= maxInFlight)
     return fail(`has ${maxInFlight} requests in flight already; try again later`)
+  const counting = enforceToolRate(call, target, route)
+  return counting === undefined
+    ? withinServerRate(target, call, params, route, count)
+    : counting.then(() => withinServerRate(target, call, params, route, count))
+}
+
+/** Relays a request if the rate limit of its server allows it. */
+function withinServerRate(target: Target, call: ClientCall, params: Params, route: Route, count: Count): Answering {
+  const { request, gateway } = call
+  const { callRate } = gateway.limits
   const { id, tuning } = target.spec
   if (tuning.rateLimit !== undefined && methodOf(request.method).isCall) {
     const tooOften = (wait: number) => {
@@ -168,6 +178,26 @@ function relayTo(target: Target | string, call: ClientCall, params: Params, rout
     if (waiting !== undefined) return tooOften(waiting)
   }
   return admitted(target, call, params, route, count)
+}
+
+/** Counts a call of a tool against the limits of its client's presets. Throws, or rejects with, a RequestError above them. */
+function enforceToolRate(
+  { request, client, gateway }: ClientCall,
+  { spec }: Target,
+  route: Route,
+): Promise<void> | undefined {
+  if (request.method !== "tools/call" || client.scope.shape === undefined) return undefined
+  const limit = limitIn(client.scope.shape, spec, route.name)
+  if (limit === undefined) return undefined
+  const refuse = (wait: number | undefined) => {
+    if (wait === undefined) return
+    const text = `Too many calls of this tool: the limit is ${limit} per minute; try again in ${wait} s`
+    throw new RequestError("too_many", text, { retryAfter: wait })
+  }
+  const waiting = gateway.limits.callRate.take("tool", `${client.principal}\0${spec.id}\0${route.name}`, limit)
+  if (waiting instanceof Promise) return waiting.then(refuse)
+  refuse(waiting)
+  return undefined
 }
 
 /** Relays a request that the limits of its server admit. Throws a RequestError if its session has too many. */

@@ -36,7 +36,7 @@ describe("presets.json", () => {
       issues: [
         'presets.json:9:3: unknown key "more" is ignored',
         'presets.json:4:15: preset half is not loaded: its filter is invalid at column 6: expected a tag, "not" or "(", found the end',
-        'presets.json:5:5: preset none is not loaded: it selects nothing; write "filter", "servers", "allow", "deny", "readOnly", "new", "names" or "prefix"',
+        'presets.json:5:5: preset none is not loaded: it selects nothing; write "filter", "servers", "allow", "deny", "readOnly", "new", "limits", "names" or "prefix"',
         'presets.json:6:29: unknown key "colour" is ignored',
         "presets.json:7:5: preset text is not loaded: must be an object, not a string",
       ],

@@ -239,6 +239,25 @@ test("a preset that holds new tools includes them when they are approved, and no
   await eventually(async () => (await names()).includes("alpha_svc_wipe_all"))
 }, 60_000)
 
+test("limits of a preset count the calls of a credential and tool, whatever way the call takes [views:limits]", async () => {
+  const limits = { "alpha/get_*": 2, "alpha/get_issue": 5, "beta/*": 1 }
+  await using svc = await serve(ALL, { servers: ["alpha", "beta"], limits, names: { "alpha/get_issue": "issue" } })
+  const call = async (name: string, query = "?preset=v", args: Record<string, unknown> = {}) =>
+    (await modern(`${svc.url}/mcp${query}`, "tools/call", { name, arguments: args })).body
+  expect((await call("issue")).error).toBeUndefined()
+  expect((await call("call_tool", "?preset=v&tools=search", { name: "issue", arguments: {} })).error).toBeUndefined()
+  for (const query of ["?preset=v", "?preset=v&tools=search"])
+    expect((await call("issue", query)).error).toMatchObject({
+      message: expect.stringContaining("the limit is 2 per minute"),
+      data: { retryAfter: expect.any(Number) },
+    })
+  // Each tool counts on its own, and an address without the preset has no limit.
+  for (const name of ["alpha_svc_list_issues", "beta_svc_get_page", "beta_svc_search"])
+    expect((await call(name)).error).toBeUndefined()
+  expect((await call("beta_svc_search")).error?.message).toContain("the limit is 1 per minute")
+  for (let count = 0; count < 3; count++) expect((await call("alpha_svc_get_issue", "")).error).toBeUndefined()
+}, 60_000)
+
 test("three views of a large installation each cost less than 2,500 tokens [views:shown]", async () => {
   const actions = ["get", "list", "create", "update", "delete"]
   // 12 servers with 250 tools: ten of them have 21 tools, two have 20.

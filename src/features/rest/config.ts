@@ -125,6 +125,9 @@ const presetBody = {
   readOnly: z.boolean().describe("Whether only tools that are marked read-only are included"),
   new: z.enum(["show", "hold"]).describe("`hold`: only tools in `approved` are included"),
   approved: z.array(z.string()).describe("Tools, as `server/tool`"),
+  limits: z
+    .record(z.string(), z.number())
+    .describe("Most calls per minute of a credential, by globs over `server/tool`"),
   names: z.record(z.string(), z.string()).describe("New names of tools, by `server/tool`"),
   prefix: z.string().describe("`server`, `none`, or a text before the names of tools and prompts"),
   separator: z.string().describe("Text between the prefix and the name"),
@@ -159,6 +162,7 @@ function shownPreset(ports: RestPorts, name: string, preset: Preset) {
       readOnly,
       new: preset.new,
       approved: approved && [...approved],
+      limits: preset.limits,
       names,
       prefix,
       separator,

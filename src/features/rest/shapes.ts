@@ -47,6 +47,7 @@ export const presetSchema = z.strictObject({
   readOnly: z.boolean().optional(),
   new: z.enum(["show", "hold"]).optional().describe("`hold`: only tools in `approved` are included"),
   approved: strings.optional().describe("Tools, as `server/tool`"),
+  limits: z.record(z.string(), z.number()).optional().describe("Calls per minute, by globs over `server/tool`"),
   names: z.record(z.string(), z.string()).optional(),
   prefix: z.string().optional(),
   separator: z.string().optional(),
