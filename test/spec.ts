@@ -583,6 +583,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "people ask which server costs what",
   },
+  "metrics:durations": {
+    says: "/metrics has the durations of calls by server, tool and kind of failure, with the name, the buckets and the labels of OpenTelemetry's conventions for MCP, in a bounded number of series",
+    from: "choice",
+    why: "which tool is slow is the first question, and dashboards for MCP expect this metric",
+  },
   "traces:path": {
     says: "with an OTLP endpoint, each client request is a server span and each request to a server a client span in it, with the names and attributes of the conventions for MCP; the parent is the traceparent in _meta, and servers on stdio and HTTP get the context of svc's span",
     from: "choice",

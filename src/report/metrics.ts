@@ -6,10 +6,14 @@
 import type { Snapshot } from "../agent/snapshot.ts"
 import { isDozing, STATUS_BY_STATE } from "../backend/supervision.ts"
 import type { ProcessUsage } from "../lib/process-usage.ts"
+import { CALL_DURATION, CallDurations } from "./call-durations.ts"
 import type { ReportedSizes } from "./status.ts"
 
 const OUTCOMES = ["ok", "tool_error", "error", "rate_limited"] as const
 export type CallOutcome = (typeof OUTCOMES)[number]
+
+/** The `error.type` of calls that failed. */
+const ERROR_TYPES = { ok: undefined, tool_error: "tool_error", error: "_OTHER" } as const
 
 /** One server's calls: outcomes by tool, and durations by bucket (not cumulative, each call in one bucket). */
 type ServerCounters = {
@@ -18,10 +22,11 @@ type ServerCounters = {
   sum: number
 }
 
-/** The counters. Recording costs two map look-ups and some additions, because it runs for every call. */
+/** The counters. Recording costs three map look-ups and some additions, because it runs for every call. */
 export class Metrics {
   readonly servers = new Map<string, ServerCounters>()
   private tools = 0
+  readonly durations = new CallDurations()
   /** `in`: requests to servers; `out`: responses to clients. */
   bytes = { in: 0, out: 0 }
   reloads = { ok: 0, refused: 0 }
@@ -34,6 +39,7 @@ export class Metrics {
     const tool = server.tools.get(name) ?? this.addTool(server, name)
     tool[outcome]++
     if (outcome === "rate_limited") return
+    this.durations.record(id, name, ERROR_TYPES[outcome], seconds)
     server.sum += seconds
     let bucket = 0
     while (bucket < BOUNDS.length && seconds > (BOUNDS[bucket] as number)) bucket++
@@ -117,6 +123,12 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
         `svc_call_duration_seconds_count{server=${quote(server)}} ${count}`,
       ]
     }),
+  )
+  family(
+    CALL_DURATION,
+    "histogram",
+    "Duration of calls by server and tool, and by the kind of failure. Of many tools, those that are first called have series of their own.",
+    metrics.durations.samples(quote),
   )
   family("svc_calls_in_flight", "gauge", "Requests to servers that have no response yet.", [
     `svc_calls_in_flight ${gauges.inFlight}`,

@@ -408,10 +408,11 @@ test("metrics count calls by server, tool and outcome", async () => {
   const text = await (await fetch(`${instance.url}/metrics`)).text()
   expect(text).toContain('svc_calls_total{server="a",tool="echo",outcome="ok"} 3')
   expect(text).toContain('svc_call_duration_seconds_count{server="a"} 3')
+  expect(text).toMatch(/^mcp_client_operation_duration_seconds_count\{svc_server="a",.*gen_ai_tool_name="echo"\} 3$/m)
   for (const direction of ["in", "out"])
     expect(text).toMatch(new RegExp(`svc_relayed_bytes_total\\{direction="${direction}"\\} [1-9]`))
   for (const line of text.trim().split("\n"))
-    expect(line).toMatch(/^(# (HELP|TYPE) svc_\w+ .+|svc_\w+(\{(\w+="(\\.|[^"\\])*",?)+\})? -?[\d.e+-]+)$/)
+    expect(line).toMatch(/^(# (HELP|TYPE) (svc|mcp)_\w+ .+|(svc|mcp)_\w+(\{(\w+="(\\.|[^"\\])*",?)+\})? -?[\d.e+-]+)$/)
 })
 
 test("logs show the output of a server and svc's lines about it, without secrets", async () => {
