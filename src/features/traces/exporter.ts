@@ -58,11 +58,13 @@ export class SpanExporter<Piece extends { readonly length: number }> {
     else this.cancelTimer ??= this.deps.clock.after(PAUSE_MS, () => this.start())
   }
 
-  /** Sends what is left, for at most CLOSE_MS. */
+  /** Sends what is left, for at most CLOSE_MS; nothing during an outage. */
   async close(): Promise<void> {
     this.cancelTimer?.()
-    this.start()
-    await withTimeout(this.deps.clock, CLOSE_MS, this.working ?? Promise.resolve())
+    if (this.failing === undefined) {
+      this.start()
+      await withTimeout(this.deps.clock, CLOSE_MS, this.working ?? Promise.resolve())
+    }
     this.closing.abort()
   }
 
