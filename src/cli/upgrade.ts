@@ -36,7 +36,11 @@ export const upgrade: CommandDef = {
     const program = ownProgram("upgrade")
     if (args.rollback === true) {
       const now = await rollBack(program)
-      print(asJson, { from: version, to: now }, () => `svc is ${now} again, instead of ${version}`)
+      print(asJson, { from: version, to: now }, () =>
+        Bun.semver.order(now, version) > 0
+          ? `svc is ${now} again, instead of ${version}: this has undone the last rollback`
+          : `svc is ${now} again, instead of ${version}`,
+      )
       noteRunning()
       return 0
     }
@@ -60,7 +64,7 @@ export const upgrade: CommandDef = {
     if (args.check === true || !isNews) {
       print(asJson, { version, ...(found === undefined ? {} : { release: found }), available: isNews }, () => {
         if (isNews)
-          return `${found === undefined ? "another release of svc" : `svc ${found}`} is available; \`svc upgrade\` installs it`
+          return `${found === undefined ? "another release of svc" : `svc ${found}`} is available (this is ${version}); \`svc upgrade\` installs it`
         if (found !== undefined && isOlder(found)) return `svc ${version} is newer than the latest release, ${found}`
         return `svc ${version} is ${wanted === undefined ? "the latest release" : "already installed"}`
       })

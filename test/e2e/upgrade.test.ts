@@ -57,7 +57,10 @@ test("a newer release is named by --check, and installed [cli:upgrade]", async (
   await using releases = serveReleases({ latest: programOf("99.0.0"), "0.0.1": programOf("0.0.1") })
   const from = ["--releases", releases.url]
   const check = await run("upgrade", "--check", ...from)
-  expect([check.code, check.stdout]).toEqual([0, "another release of svc is available; `svc upgrade` installs it\n"])
+  expect([check.code, check.stdout]).toEqual([
+    0,
+    `another release of svc is available (this is ${manifest.version}); \`svc upgrade\` installs it\n`,
+  ])
   expect(readFileSync(program).equals(readFileSync(SVC))).toBe(true)
 
   const done = await run("upgrade", ...from)
@@ -92,6 +95,11 @@ test("a rollback exchanges the program with the previous one [cli:upgrade]", asy
   expect([back.code, back.stdout]).toEqual([0, `svc is 0.0.9 again, instead of ${manifest.version}\n`])
   expect(readFileSync(program, "utf8")).toBe(programOf("0.0.9"))
   expect(readFileSync(join(bin, "svc.previous")).equals(readFileSync(SVC))).toBe(true)
+
+  const again = installSvc()
+  writeFileSync(join(again.bin, "svc.previous"), programOf("99.0.0"))
+  chmodSync(join(again.bin, "svc.previous"), 0o755)
+  expect((await again.run("upgrade", "--rollback")).stdout).toContain("this has undone the last rollback")
 }, 30_000)
 
 test("an svc without a release URL, or from a package manager, says what to do [cli:upgrade]", async () => {
