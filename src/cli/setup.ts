@@ -99,7 +99,10 @@ async function setUp(context: LocalConfiguration, args: Args): Promise<number> {
   const changed = connections.filter(({ diff }) => diff !== "")
   const text = describe(rows, connections, failed, paths.file)
   if (added.length === 0 && changed.length === 0) {
-    if (args.json !== true) print(false, undefined, () => [text, "nothing to set up"].filter(Boolean).join("\n\n"))
+    if (args.json !== true)
+      print(false, undefined, () =>
+        [text, targets.length === 0 ? NO_CLIENT : "nothing to set up"].filter(Boolean).join("\n\n"),
+      )
     else print(true, report(rows, connections, [], [], failed), () => "")
     return failed.length === 0 ? 0 : UNAVAILABLE_EXIT
   }
@@ -135,6 +138,9 @@ async function setUp(context: LocalConfiguration, args: Args): Promise<number> {
     }
   return finish(context, args, { rows, connections, connected, names, failed })
 }
+
+const NO_CLIENT =
+  "found no configuration file of a client; name a client, as in `svc setup cursor`, or add servers with `svc mcp add`"
 
 /** A server before its questions are asked. */
 const readyOf = ({ name, server, isTemplate }: ImportRow): ReadyServer => ({ name, server, isTemplate, variables: {} })
@@ -176,6 +182,9 @@ async function finish(context: LocalConfiguration, args: Args, done: Done): Prom
       ...[...new Set(connected.flatMap(({ target }) => clientRow(target.client).next ?? []))].map(
         (next) => `next       ${next}`,
       ),
+      ...(args.http === true && connected.length > 0
+        ? ["next       `svc service install` starts svc with the machine: these clients do not start it"]
+        : []),
       "undo       svc setup --undo",
     ].join("\n"),
   )

@@ -92,6 +92,17 @@ test("without consent nothing is written, and without a terminal --yes is asked 
   expect([now(), readIfThere(join(folder, "mcp.json"))]).toEqual([FILES, undefined])
 })
 
+test("without a client, setup says what to do, and with --http how clients find svc after a reboot [setup:all]", async () => {
+  await using user = home({})
+  expect((await user.svc("setup", "--yes")).stdout).toContain("name a client, as in `svc setup cursor`")
+  const done = await user.svc("setup", "cursor", "--http", "--yes")
+  expect([done.code, done.stdout]).toEqual([0, expect.stringContaining("`svc service install` starts svc")])
+  const file = join(user.folder, ".cursor/mcp.json")
+  expect(readIfThere(file)).toMatch(/"url": "http:\/\/127\.0\.0\.1:\d+\/mcp"/)
+  expect((await user.svc("setup", "--undo", "--yes")).code).toBe(0)
+  expect(readIfThere(file)).toBeUndefined()
+})
+
 describe("the undo", () => {
   test("keeps what was edited since [setup:undo]", async () => {
     await using user = home({
