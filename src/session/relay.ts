@@ -40,7 +40,7 @@ import { sha256 } from "../lib/digest.ts"
 import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts"
 import { cutText } from "../lib/text.ts"
 import type { Era } from "../wire/era.ts"
-import { META_SERVER_INFO, severityOf } from "../wire/era.ts"
+import { META_SERVER_INFO, severityOf, UNSUPPORTED_VERSION } from "../wire/era.ts"
 import { asBuffer, contains, encode, hasEscapedLetters, indexOf, withResponseId } from "../wire/frame.ts"
 import { encodeHeader, type MirroredHeader, paramHeaders } from "../wire/headers.ts"
 import {
@@ -427,6 +427,9 @@ function rewrite(outcome: RequestOutcome, target: Target, call: ClientCall): Fin
   if (message.error !== undefined) {
     const { code, object } = peerError(message.error)
     const { data } = object
+    // It speaks of the revision between svc and the server: a client would take it for its own, and negotiate again.
+    if (code === UNSUPPORTED_VERSION && peer.era === "modern")
+      throw new BackendError(spec.name, `no longer accepts the protocol revision of its connection: ${object.message}`)
     const adapted = adaptCode(request.method, code, data, client.era)
     for (const id of elicitationsOf(data)) recordOwnership("elicitation", id, target, call)
     const shown = data === undefined ? {} : { data: rewriteErrorData(data, names) }

@@ -315,6 +315,16 @@ test("an error arrives with members that JSON-RPC does not define", async () => 
     }
 })
 
+test("a revision that a server refuses to svc is not the client's", async () => {
+  const error = { code: -32022, message: "Unsupported protocol version", data: { supported: ["2027-01-01"] } }
+  for (const client of ["legacy", "modern"] as const) {
+    const write = (id: string) => JSON.stringify({ jsonrpc: "2.0", id, error })
+    const answer = await relayed({ method: "prompts/get", id: 7, client, peer: "modern", plain: true }, write)
+    expect(JSON.stringify(answer)).toContain("s: no longer accepts the protocol revision of its connection")
+    expect(JSON.stringify(answer)).not.toMatch(/-32022|supported"/)
+  }
+})
+
 test("an error without a code or a message arrives as an error under the server's name", async () => {
   const how: Case = { method: "prompts/get", id: 7, client: "legacy", peer: "legacy", plain: false }
   for (const [error, words] of [
