@@ -129,6 +129,7 @@ function metrics(): string {
     streams: 0,
     replica: { id: "", connected: true, count: 1, owned: 0 },
     uptimeSeconds: 0,
+    own: { memory: 0, cpu: 0, startedAt: 0 },
     version: "",
     usage: new Map([[0, { memory: 0, cpu: 0 }]]),
     results: new ResultSizes(),

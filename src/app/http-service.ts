@@ -222,13 +222,19 @@ function healthLimit({ cluster, metrics }: Runtime, trustProxy: TrustProxy): Mid
 }
 
 function gaugesOf({ agent, cluster, facts, resultSizes, sessions, streams, traces }: Runtime): Gauges {
-  const { uptimeSeconds, version } = facts()
+  const { now, uptimeSeconds, version } = facts()
+  const { user, system } = process.cpuUsage()
   return {
     replica: cluster?.gauge(),
     streams: streams.size,
     inFlight: agent.inFlight,
     sessions: sessions.size,
     uptimeSeconds,
+    own: {
+      memory: process.memoryUsage.rss(),
+      cpu: (user + system) / 1_000_000,
+      startedAt: Math.round(now / 1000) - uptimeSeconds,
+    },
     version,
     results: resultSizes,
     spans: traces?.report(),

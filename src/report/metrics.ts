@@ -78,6 +78,8 @@ export type Gauges = {
     | { readonly id: string; readonly connected: boolean; readonly count: number; readonly owned: number }
     | undefined
   readonly uptimeSeconds: number
+  /** Of the process of svc: bytes, seconds of processor time, and seconds since the epoch. */
+  readonly own: { readonly memory: number; readonly cpu: number; readonly startedAt: number }
   readonly version: string
   readonly results: ReportedSizes
   /** Undefined if svc records no traces. */
@@ -94,6 +96,15 @@ export function exposition(metrics: Metrics, snapshot: Snapshot, gauges: Gauges)
   }
   family("svc_build_info", "gauge", "The version of svc.", [`svc_build_info{version=${quote(gauges.version)}} 1`])
   family("svc_uptime_seconds", "gauge", "Seconds since svc started.", [`svc_uptime_seconds ${gauges.uptimeSeconds}`])
+  family("process_resident_memory_bytes", "gauge", "Resident memory of svc.", [
+    `process_resident_memory_bytes ${gauges.own.memory}`,
+  ])
+  family("process_cpu_seconds_total", "counter", "Processor time of svc.", [
+    `process_cpu_seconds_total ${gauges.own.cpu}`,
+  ])
+  family("process_start_time_seconds", "gauge", "When svc started, in seconds since the epoch.", [
+    `process_start_time_seconds ${gauges.own.startedAt}`,
+  ])
   family(
     "svc_calls_total",
     "counter",

@@ -24,6 +24,7 @@ const text = (metrics: Metrics, snapshot = EMPTY) =>
     version: "1.2.3",
     results: new ResultSizes(),
     spans: undefined,
+    own: { memory: 90_000_000, cpu: 1.5, startedAt: 1_790_000_000 },
     usage: new Map([[7, { memory: 5_000_000, cpu: 1500 }]]),
   })
 const calls = (metrics: Metrics) =>
@@ -42,6 +43,15 @@ test("the issues of the configuration are counted by severity [metrics:issues]",
     '\nsvc_configuration_issues{severity="error"} 2\nsvc_configuration_issues{severity="warning"} 1\n',
   )
   expect(text(new Metrics())).toContain('\nsvc_configuration_issues{severity="error"} 0\n')
+})
+
+test("the process of svc is described by the names that Prometheus uses for processes", () => {
+  const lines = text(new Metrics()).split("\n")
+  expect(lines.filter((line) => line.startsWith("process_"))).toEqual([
+    "process_resident_memory_bytes 90000000",
+    "process_cpu_seconds_total 1.5",
+    "process_start_time_seconds 1790000000",
+  ])
 })
 
 test('a tool named "other" is counted as itself', () => {
