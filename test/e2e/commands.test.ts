@@ -412,7 +412,9 @@ test("metrics count calls by server, tool and outcome", async () => {
   for (const direction of ["in", "out"])
     expect(text).toMatch(new RegExp(`svc_relayed_bytes_total\\{direction="${direction}"\\} [1-9]`))
   for (const line of text.trim().split("\n"))
-    expect(line).toMatch(/^(# (HELP|TYPE) (svc|mcp)_\w+ .+|(svc|mcp)_\w+(\{(\w+="(\\.|[^"\\])*",?)+\})? -?[\d.e+-]+)$/)
+    expect(line).toMatch(
+      /^(# (HELP|TYPE) (svc|mcp|process)_\w+ .+|(svc|mcp|process)_\w+(\{(\w+="(\\.|[^"\\])*",?)+\})? -?[\d.e+-]+)$/,
+    )
 })
 
 test("logs show the output of a server and svc's lines about it, without secrets", async () => {
