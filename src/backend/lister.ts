@@ -212,7 +212,11 @@ export class Lister {
   async decided(uri: string): Promise<Error | undefined> {
     await this.resubscribing
     if (this.peer.era === "modern") {
-      const honored = await this.listening?.honored
+      const { listening } = this
+      const asked = listening?.filter.resourceSubscriptions
+      // The connection of the other era may carry the subscription.
+      if (!Array.isArray(asked) || !asked.includes(uri)) return undefined
+      const honored = await listening?.honored
       if (honored?.has(uri) !== false) return undefined
       return new PeerError(RPC_CODE.invalidParams, `${this.spec.name} does not accept a subscription to this resource`)
     }

@@ -207,6 +207,17 @@ test("the acknowledgement of a subscription names what the server has agreed to 
   )
 })
 
+test("a subscription over the connection of one era is not refused by that of the other [protocol:agreed]", async () => {
+  await using dual = startDual("legacy", "modern")
+  await using svc = await serve(dual)
+  await using bob = await listen(svc, "test://other")
+  await eventually(() => bob.heard.includes("ready"))
+  await using ann = await legacy(svc)
+  await ann.client.subscribeResource({ uri: "test://r" })
+  await ann.client.unsubscribeResource({ uri: "test://r" })
+  expect(dual.count("legacy", "resources/subscribe")).toBe(1)
+})
+
 test("clients of both eras get each update once, over any open connection [protocol:own-era:news]", async () => {
   await using dual = startDual("legacy", "modern")
   await using svc = await serve(dual)
