@@ -117,6 +117,12 @@ export async function openAdmin(deps: Admin[0], options: Admin[1]): Promise<Admi
   return new AdminInterface(deps, options)
 }
 
+/** Returns the servers in a text that a person has pasted. */
+export async function readPasted(text: string) {
+  const { readPasted } = await import("../features/connect/pasted.ts")
+  return readPasted(text)
+}
+
 /** Opens svc's client of the issuer at which people log in to the admin page. */
 export async function openIssuerClient(issuer: string, metadataUrl: string | undefined) {
   const { createIssuerClient } = await import("../features/oauth/issuer-client.ts")

@@ -26,7 +26,7 @@ import { type Listening, listenHttp, type MiddlewareTable, type ServerDeps } fro
 import { createServerCards, isPublicDocument, type ServerCardOptions } from "../serve/server-card.ts"
 import type { Paths } from "../store/paths.ts"
 import type { OpenAccessLog } from "./access-log.ts"
-import { type AdminInterface, openAdmin, openIssuerClient } from "./features.ts"
+import { type AdminInterface, openAdmin, openIssuerClient, readPasted } from "./features.ts"
 import type { InboundAuth } from "./inbound-auth.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
@@ -285,6 +285,7 @@ function adminDeps(runtime: Runtime, { authIssuer, externalUrl }: ServeOptions):
     mask: (text) => redactor().maskCredentials(text),
     authorize: (spec) => oauth.begin(spec, undefined),
     countLogins: cluster && ((key, ms) => cluster.count(`login:${key}`, ms)),
+    readPasted,
     issuerClient: () => openIssuerClient(authIssuer ?? "", clientMetadataUrl(externalUrl)),
   }
 }

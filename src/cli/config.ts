@@ -93,6 +93,7 @@ export const config: CommandGroup = {
         },
         ...CONTEXT_ARGS,
         yes: { type: "boolean", alias: "y", description: "Do not ask for confirmation at a terminal" },
+        "dry-run": { type: "boolean", description: "Only show what would change" },
         ...FOLLOW_ARGS,
       },
       async run({ args }) {
@@ -111,9 +112,16 @@ export const config: CommandGroup = {
         const text = readFileSync(found, "utf8")
         const restored = basename(found)
         const current = readTexts(paths).config() ?? ""
-        if (args.yes !== true && isInteractive() && text !== current) {
+        const isDry = args["dry-run"] === true
+        if (isDry || (args.yes !== true && isInteractive() && text !== current)) {
           const secrets = [...configuredSecrets(context), ...[current, text].flatMap(secretsIn)]
-          say([visible(paths.file), ...formatChange(current, text, secrets).split("\n").map(visible)].join("\n"))
+          const diff = formatChange(current, text, secrets)
+          const shown = [visible(paths.file), ...diff.split("\n").map(visible)].join("\n")
+          if (isDry) {
+            print(args.json === true, { changed: false, restored, file: paths.file, diff }, () => shown)
+            return 0
+          }
+          say(shown)
           if (!(await promptYesNo(`restore ${restored}?`))) return 0
         }
         const changed = await editConfig(paths, () => text, systemClock)

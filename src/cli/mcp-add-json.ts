@@ -5,6 +5,7 @@ import { editServers } from "../commands/edit-servers.ts"
 import { START_ARGS } from "../commands/follow.ts"
 import { addServer, type Edit } from "../config/edit.ts"
 import { placed, readForeignServers } from "../features/connect/import.ts"
+import { inBraces } from "../features/connect/pasted.ts"
 import { usageError } from "../lib/command-line.ts"
 import { RequestError } from "../lib/errors.ts"
 import { visible } from "../lib/log.ts"
@@ -49,9 +50,6 @@ export const addJson: CommandDef = {
 }
 
 // ---
-
-/** Returns a fragment of a document, as guides print it, in the braces that it lacks. */
-const inBraces = (text: string): string => (/^\s*"/.test(text) ? `{${text.trim().replace(/,$/, "")}}` : text)
 
 type AddedServer = { readonly name: string; readonly server: Params; readonly notes: readonly string[] }
 

@@ -58,9 +58,17 @@ export type InvocationOutcome =
     }
 
 /** Calls a tool by its name in the scope. Never rejects. */
-export async function invokeTool(
+export const invokeTool = (
   tool: string,
   args: Params,
+  caller: InvocationCaller,
+  gateway: Gateway,
+): Promise<InvocationOutcome> => invoke("tools/call", { name: tool, arguments: args }, caller, gateway)
+
+/** Sends one request of a client without a session. Never rejects. */
+export async function invoke(
+  method: Request["method"],
+  params: Params,
   { scope, principal, signal, address, http }: InvocationCaller,
   gateway: Gateway,
 ): Promise<InvocationOutcome> {
@@ -74,7 +82,7 @@ export async function invokeTool(
   const abort = () => cancellation.cancel("the client closed the connection")
   signal.addEventListener("abort", abort)
   if (signal.aborted) abort()
-  const request: Request = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: tool, arguments: args } }
+  const request: Request = { jsonrpc: "2.0", id: 1, method, params }
   const call: ClientCall = { request, client, exchange, gateway, address, http }
   const span = gateway.observers.tracer?.begin(call)
   call.span = span

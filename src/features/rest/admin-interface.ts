@@ -15,6 +15,7 @@ import type { InternalTools } from "../tools/internal-tools.ts"
 import { AdminLogin, LOGIN_PATH } from "./admin-login.ts"
 import type { RestPorts } from "./endpoint.ts"
 import type { BeginLogin } from "./issuer-login.ts"
+import type { RunCommand } from "./own-commands.ts"
 
 /** The parts of a running svc that REST uses. */
 type AdminDeps = Pick<
@@ -25,6 +26,7 @@ type AdminDeps = Pick<
   | "gateway"
   | "mask"
   | "onbug"
+  | "readPasted"
   | "scopeOf"
   | "serverLogs"
   | "streams"
@@ -67,6 +69,7 @@ export class AdminInterface {
   private readonly salt = newSecret()
   private readonly streams = new Set<OpenStream>()
   private connection: AdminConnection | undefined
+  private runCommand: RunCommand | undefined
   private readonly rest = lazy(() => this.loadRest())
   private readonly issuerLogin = lazy(() => this.loadIssuerLogin())
 
@@ -150,7 +153,12 @@ export class AdminInterface {
     if (this.connection === undefined) return undefined
     const { deps, options, login, salt } = this
     const { paths, endpoint, tools, find, follow } = this.connection
-    const [{ editor, run }, { editPresets }] = await Promise.all([tools(), import("../../store/documents.ts")])
+    const [{ editor, run }, { editPresets }, { createCommands }] = await Promise.all([
+      tools(),
+      import("../../store/documents.ts"),
+      import("./own-commands.ts"),
+    ])
+    this.runCommand ??= createCommands(paths)
     return {
       ...deps,
       clock: systemClock,
@@ -165,6 +173,7 @@ export class AdminInterface {
       runTool: (tool, args, agreed, signal) => run({ tool, arguments: args, agreed }, signal),
       authorize: async (name) => (deps.authorize ?? refuseSignIn)(find(name)),
       follow,
+      runCommand: this.runCommand,
       editPresets: (change) => editPresets(paths, change, systemClock),
     }
   }

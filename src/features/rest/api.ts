@@ -30,6 +30,7 @@ import { CallHistory } from "./call-history.ts"
 import { CONFIG_ENDPOINTS } from "./config.ts"
 import type { Endpoint, EndpointCall, RestPorts } from "./endpoint.ts"
 import type { IssuerLogin } from "./issuer-login.ts"
+import { MACHINE_ENDPOINTS } from "./machine.ts"
 import { CALL_PATH, OFFER_ENDPOINTS } from "./offers.ts"
 import { openApiOf } from "./openapi.ts"
 import { REGISTRY_ENDPOINTS } from "./registry.ts"
@@ -44,6 +45,7 @@ export const ENDPOINTS: readonly Endpoint[] = [
   ...CONFIG_ENDPOINTS,
   ...REGISTRY_ENDPOINTS,
   ...ACTIVITY_ENDPOINTS,
+  ...MACHINE_ENDPOINTS,
   ...SESSION_ENDPOINTS,
 ]
 

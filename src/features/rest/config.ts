@@ -3,10 +3,11 @@ import { isDeepStrictEqual } from "node:util"
 import * as z from "zod"
 import { selectServers } from "../../catalog/selection.ts"
 import { presetIncludes } from "../../catalog/view-rules.ts"
+import { parseDocument } from "../../config/document.ts"
 import { addServer, writtenServers } from "../../config/edit.ts"
 import { HIDDEN } from "../../config/effective.ts"
 import { isSecretSetting } from "../../config/oauth-settings.ts"
-import { createPreset, deletePreset, editPreset, type Preset } from "../../config/presets.ts"
+import { createPreset, deletePreset, editPreset, type Preset, readPresets } from "../../config/presets.ts"
 import { jsonSchema } from "../../config/schema.ts"
 import { slugOf } from "../../config/server-spec.ts"
 import { TOOL_LISTINGS } from "../../config/tool-listing.ts"
@@ -14,6 +15,8 @@ import { digest } from "../../lib/digest.ts"
 import { ConfigError, RequestError } from "../../lib/errors.ts"
 import { compact, mapStrings } from "../../lib/json.ts"
 import { isSecretName } from "../../lib/secret-names.ts"
+import { presetReport } from "../../report/preset-report.ts"
+import { createScopes } from "../../serve/query-scope.ts"
 import { isObject, type Params } from "../../wire/message.ts"
 import { applyEdit, reloadSchema, warningsOf } from "../tools/apply-change.ts"
 import { resolveServerName, validateChange } from "../tools/plan-change.ts"
@@ -186,6 +189,44 @@ const preview = defineEndpoint({
   run: ({ ports, query }) => matching(ports, query.filter),
 })
 
+const draft = defineEndpoint({
+  method: "POST",
+  path: "/presets/preview",
+  summary: "Show what a preset would include of the connected servers, and what it would leave out, by which rules",
+  description: "Changes nothing.",
+  body: z.strictObject(presetBody).partial(),
+  answer: z.strictObject({
+    entries: presetSchema.shape.entries.unwrap(),
+    collisions: z.array(z.string()).describe("Names that two entries would share"),
+  }),
+  faults: [],
+  run({ ports, body: { matches: servers, ...rest } }) {
+    const document = parseDocument(
+      JSON.stringify({ presets: { [DRAFT]: compact({ ...rest, servers }) } }),
+      "the preset",
+    )
+    const { presets, issues } = readPresets(document)
+    const [wrong] = issues
+    const found = presets.get(DRAFT)
+    if (found === undefined || wrong !== undefined)
+      throw new RequestError(
+        "invalid_params",
+        wrong?.message ?? "the preset selects no server: name a filter or servers",
+      )
+    const scope = createScopes(() => presets)(`?tools=all&preset=${DRAFT}`)
+    const { servers: entries, collisions } = presetReport(ports.agent.catalog, scope, [found])
+    return {
+      entries: entries.map(({ server, included, left }) => ({
+        server,
+        included: included.map(({ entry, name = "" }) => ({ entry, name })),
+        left: left.map(({ entry, rules = [] }) => ({ entry, rules: [...rules] })),
+      })),
+      collisions: [...collisions],
+    }
+  },
+})
+const DRAFT = "draft"
+
 const writePreset = defineEndpoint({
   method: "PUT",
   path: "/presets/{name}",
@@ -225,6 +266,7 @@ export const CONFIG_ENDPOINTS: readonly Endpoint[] = [
   show,
   replace,
   preview,
+  draft,
   presets,
   writePreset,
   removePreset,

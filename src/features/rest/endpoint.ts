@@ -20,6 +20,17 @@ import type { ConfigEditor } from "../tools/config-editor.ts"
 import type { Immutable, ToolResult } from "../tools/tool.ts"
 import type { AdminLogin } from "./admin-login.ts"
 import type { CallHistory } from "./call-history.ts"
+import type { RunCommand } from "./own-commands.ts"
+
+/** A server in a pasted text. `problem` says why svc cannot run it; `notes` name settings that are dropped. */
+export type PastedServer = {
+  /** Empty if the text has none. */
+  readonly name: string
+  readonly server: Params
+  readonly isTemplate: boolean
+  readonly notes: readonly string[]
+  readonly problem: string | undefined
+}
 
 /** The parts of svc that endpoints use. */
 export type RestPorts = {
@@ -67,6 +78,10 @@ export type RestPorts = {
   /** Applies the current content of the files. */
   follow(): Promise<unknown>
   editPresets(change: (text: string) => string): Promise<boolean>
+  /** Runs a command of svc. */
+  readonly runCommand: RunCommand
+  /** Returns the servers in a text that a person has pasted. Rejects with a typed error if there is none. */
+  readPasted(text: string): Promise<readonly PastedServer[]>
   /** The calls since REST was first used. */
   readonly history: CallHistory
   /** Calls `onfinished` after each tool call, until the returned function is called. */

@@ -1,7 +1,7 @@
 /** Endpoints for the offer of servers: tools, resources, prompts, templates with their instances, and the search over tools. */
 import * as z from "zod"
 import { viewOf } from "../../catalog/catalog.ts"
-import { qualify } from "../../catalog/name.ts"
+import { qualify, qualifyUri } from "../../catalog/name.ts"
 import { type Edit, setToolDescription, setToolDisabled } from "../../config/edit.ts"
 import { isCalled } from "../../config/server-spec.ts"
 import { type Clock, delay } from "../../lib/clock.ts"
@@ -11,12 +11,12 @@ import { unknownNameError } from "../../lib/nearest.ts"
 import { type OfferedTool, offeredTools } from "../../report/offered-tools.ts"
 import { worstOf } from "../../report/status.ts"
 import { errorResponse } from "../../serve/respond.ts"
-import { type InvocationOutcome, invokeTool } from "../../serve/tool-invocation.ts"
+import { type InvocationOutcome, invoke } from "../../serve/tool-invocation.ts"
 import { decode } from "../../wire/frame.ts"
-import { isObject } from "../../wire/message.ts"
+import { isObject, type Params } from "../../wire/message.ts"
 import { reloadReport, reloadSchema } from "../tools/apply-change.ts"
 import { resolveServerName, validateChange, writtenServer } from "../tools/plan-change.ts"
-import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
+import { defineEndpoint, type Endpoint, type EndpointCall, type RestPorts } from "./endpoint.ts"
 import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
 import { describeAll } from "./servers.ts"
 import { serverInstanceSchema, toolSchema } from "./shapes.ts"
@@ -113,15 +113,61 @@ const call = defineEndpoint({
   body: z.strictObject({ arguments: z.record(z.string(), z.unknown()).default({}) }),
   answer: z.strictObject({ result: z.looseObject({}).describe("CallToolResult"), ms: z.number() }),
   faults: ["not_found", "too_many"],
-  async run({ ports, params, body, request, principal }) {
-    const started = ports.clock.now()
-    const caller = { scope: ports.scopeOf(""), principal: principal.name, signal: request.signal }
-    const outcome = await invokeTool(params.name ?? "", body.arguments, caller, ports.gateway)
-    if (outcome.kind !== "result") return invocationProblem(outcome)
-    const result = parseExact(decode(outcome.result))
-    return { result: isObject(result) ? result : {}, ms: ports.clock.now() - started }
+  run: (call) => askServer(call, "tools/call", { name: call.params.name ?? "", arguments: call.body.arguments }),
+})
+
+const answered = z.strictObject({ result: z.looseObject({}), ms: z.number() })
+
+const getPrompt = defineEndpoint({
+  method: "POST",
+  path: "/prompts/get",
+  summary: "Get the messages of a prompt",
+  body: z.strictObject({
+    server: z.string(),
+    name: z.string().describe("The server's own name of the prompt"),
+    arguments: z.record(z.string(), z.string()).default({}),
+  }),
+  answer: answered,
+  faults: ["invalid_params", "not_found", "too_many"],
+  run: (call) => {
+    const { server, name, arguments: args } = call.body
+    return askServer(call, "prompts/get", { name: qualify(slugFor(call.ports, server), name), arguments: args })
   },
 })
+
+const readResource = defineEndpoint({
+  method: "POST",
+  path: "/resources/read",
+  summary: "Read a resource",
+  body: z.strictObject({ server: z.string(), uri: z.string().describe("The server's own URI of the resource") }),
+  answer: answered,
+  faults: ["invalid_params", "not_found", "too_many"],
+  run: (call) => {
+    const { server, uri } = call.body
+    return askServer(call, "resources/read", { uri: qualifyUri(slugFor(call.ports, server), uri) })
+  },
+})
+
+/** Returns the slug of a running server. Throws a RequestError (not_found). */
+function slugFor(ports: RestPorts, server: string): string {
+  const [found] = ports.agent.find(server)
+  if (found !== undefined) return found.spec.slug
+  throw unknownNameError(
+    "server",
+    server.slice(0, MAX_NAME),
+    describeAll(ports).map(({ name }) => name),
+  )
+}
+
+/** Sends a request to a server, and returns its result with the time that it took. */
+async function askServer({ ports, request, principal }: Asking, method: string, params: Params) {
+  const started = ports.clock.now()
+  const caller = { scope: ports.scopeOf(""), principal: principal.name, signal: request.signal }
+  const outcome = await invoke(method, params, caller, ports.gateway)
+  if (outcome.kind !== "result") return invocationProblem(outcome)
+  const result = parseExact(decode(outcome.result))
+  return { result: isObject(result) ? result : {}, ms: ports.clock.now() - started }
+}
 
 const search = defineEndpoint({
   method: "GET",
@@ -216,10 +262,14 @@ export const OFFER_ENDPOINTS: readonly Endpoint[] = [
   listed("/resources", "resources", "uri"),
   listed("/resource-templates", "resourceTemplates", "uriTemplate"),
   listed("/prompts", "prompts", "name"),
+  getPrompt,
+  readResource,
   templates,
 ]
 
 // ---
+
+type Asking = Pick<EndpointCall, "ports" | "request" | "principal">
 
 type Spec = ReturnType<RestPorts["agent"]["all"]>[number]["spec"]
 

@@ -1,13 +1,17 @@
 /** Endpoints for servers: their settings and states, and changes of one server. */
 import * as z from "zod"
 import { parseDocument } from "../../config/document.ts"
+import { addVariables } from "../../config/dotenv.ts"
 import { addServer } from "../../config/edit.ts"
 import { effectiveOf } from "../../config/effective.ts"
+import { moveKeys } from "../../config/externalize-secrets.ts"
 import { slugOf } from "../../config/server-spec.ts"
-import { ConfigError } from "../../lib/errors.ts"
+import { ConfigError, RequestError } from "../../lib/errors.ts"
+import { compact } from "../../lib/json.ts"
 import { unknownNameError } from "../../lib/nearest.ts"
 import { approveTools } from "../../report/approvals.ts"
 import type { Status } from "../../report/status.ts"
+import type { WrittenDocuments } from "../../store/transaction.ts"
 import { applyEdit, reloadSchema, warningsOf } from "../tools/apply-change.ts"
 import { mcpEdit } from "../tools/edit.ts"
 import { mcpEnable } from "../tools/enable.ts"
@@ -69,19 +73,60 @@ const add = defineEndpoint({
   body: z.strictObject({
     name: z.string().min(1),
     server: z.record(z.string(), z.unknown()).describe("The server as in mcp.json"),
+    moveKeys: z
+      .boolean()
+      .default(false)
+      .describe("Whether svc moves what looks like a key to .env, and writes references in its place"),
+    template: z.boolean().default(false).describe("Whether svc renders the server for each project"),
   }),
   created: true,
   answer: z.strictObject({ server: listedServer, reload: reloadSchema, warnings: z.array(z.string()) }),
   faults: ["conflict"],
-  async run({ ports, body: { name, server } }) {
+  async run({ ports, body: { name, server, moveKeys: movesKeys, template } }) {
     requireModest(server)
     let warnings: readonly string[] = []
     const { outcome, reload } = await applyEdit(ports, name, (written) => {
-      const next = { ...written, config: addServer(name, server)(written.config) }
+      const added = { ...written, config: addServer(name, server, false, template)(written.config) }
+      const next = movesKeys ? withoutKeys(ports, added, name) : added
       warnings = validateChange(ports, written, next)
       return next
     })
     return { server: describeOne(ports, name), reload, warnings: [...warnings, ...warningsOf(name, outcome)] }
+  },
+})
+
+const paste = defineEndpoint({
+  method: "POST",
+  path: "/paste",
+  summary: "Read the servers in a text: JSON of any client, a command line, an address, or the name of a package",
+  description: "Changes nothing. `POST /servers` adds what the answer shows.",
+  body: z.strictObject({ text: z.string().min(1).max(200_000) }),
+  answer: z.strictObject({
+    items: z.array(
+      z.strictObject({
+        name: z.string().describe("Empty if the text has no name"),
+        server: z.looseObject({}).describe("The server as in mcp.json"),
+        template: z.boolean(),
+        notes: z.array(z.string()),
+        problem: z.string().optional().describe("Why svc cannot run it"),
+      }),
+    ),
+  }),
+  faults: ["invalid_params"],
+  async run({ ports, body: { text } }) {
+    const found = await ports.readPasted(text).catch((error: unknown) => {
+      if (error instanceof ConfigError) throw new RequestError("invalid_params", error.message)
+      throw error
+    })
+    return {
+      items: found.map(({ name, server, isTemplate, notes, problem }) => ({
+        name,
+        server: { ...server },
+        template: isTemplate,
+        notes: [...notes],
+        ...compact({ problem }),
+      })),
+    }
   },
 })
 
@@ -164,6 +209,7 @@ const authorize = defineEndpoint({
 export const SERVER_ENDPOINTS: readonly Endpoint[] = [
   list,
   add,
+  paste,
   show,
   edit,
   remove,
@@ -192,6 +238,12 @@ export const statusNow = (ports: RestPorts): Status => runningOf(contextOf(ports
 // ---
 
 const MAX_NAME = 100
+
+/** Moves what looks like a key in a server to `.env`. */
+function withoutKeys({ editor }: RestPorts, { config, dotenv }: WrittenDocuments, name: string): WrittenDocuments {
+  const moved = moveKeys(config, [name], editor.world(dotenv))
+  return { config: moved.config, dotenv: addVariables(dotenv, moved.variables, ".env") }
+}
 
 const contextOf = (ports: RestPorts): ServersContext => ({ ...ports, redactAll: ports.mask })
 

@@ -10,9 +10,9 @@ import type { ResolvedReference } from "../../config/environment.ts"
 import { type HostEnvironment, plan } from "../../config/plan.ts"
 import { readRegistries } from "../../config/registries.ts"
 import { type Clock, delay } from "../../lib/clock.ts"
+import { commandWords } from "../../lib/command-words.ts"
 import { ConfigError, messageOf } from "../../lib/errors.ts"
 import { createRedactor } from "../../lib/redact.ts"
-import { commandWords } from "./command-words.ts"
 
 /** The sources outside of svc. */
 export type SecretSources = {

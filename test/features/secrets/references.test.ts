@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
-import { commandWords } from "../../../src/features/secrets/command-words.ts"
 import { type CommandOutcome, References, type SecretSources } from "../../../src/features/secrets/references.ts"
+import { commandWords } from "../../../src/lib/command-words.ts"
 import { manualClock } from "../../clock.ts"
 
 const world = { platform: "linux", parent: { SET: "set" }, home: "/home/u", folder: "/etc/svc" }

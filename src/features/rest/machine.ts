@@ -1,0 +1,268 @@
+/**
+ * Endpoints for the machine of svc: clients and the servers in their files, secrets, backups, and what `svc doctor` finds. Each runs
+ * the command of svc that does the same. A change of files without `digest` only shows the change and its digest; the same request
+ * with this digest makes exactly this change.
+ */
+import * as z from "zod"
+import { digest } from "../../lib/digest.ts"
+import { RequestError } from "../../lib/errors.ts"
+import { isObject, type Params } from "../../wire/message.ts"
+import { defineEndpoint, type Endpoint, type EndpointCall } from "./endpoint.ts"
+
+const planned = {
+  digest: z.string().min(1).optional().describe("The digest of the change that the person has seen"),
+}
+const changeSchema = z.looseObject({
+  changed: z.boolean().describe("Whether a file was changed"),
+  digest: z.string().describe("Identifies this change"),
+  diff: z.string().optional().describe("The lines that change; secrets are hidden"),
+  file: z.string().optional(),
+})
+
+const clients = defineEndpoint({
+  method: "GET",
+  path: "/clients",
+  summary: "List the MCP clients that svc knows, with the user's file of each, and whether they are connected",
+  answer: z.strictObject({
+    items: z.array(
+      z.looseObject({
+        client: z.string(),
+        title: z.string(),
+        file: z.string(),
+        state: z.string().describe("connected, not connected, no file, or why the file cannot be read"),
+        name: z.string().optional().describe("The name of svc in the file"),
+      }),
+    ),
+  }),
+  faults: [],
+  async run({ ports }) {
+    const rows = itemsOf(await ports.runCommand(["connect", "--list"]))
+    return { items: rows.filter(({ scope }) => scope === "user") as never }
+  },
+})
+
+const connect = defineEndpoint({
+  method: "POST",
+  path: "/clients/{name}/connect",
+  summary: "Write svc into the file of a client",
+  description: "As `svc connect`. Without `digest`, nothing changes: the answer shows the change.",
+  body: z.strictObject({
+    ...planned,
+    preset: z.string().min(1).optional().describe("Offer only what this preset selects"),
+    replace: z.boolean().default(false).describe("Remove the client's own entries for servers that svc serves"),
+    address: z
+      .boolean()
+      .default(false)
+      .describe("Connect to the address of svc, instead of letting the client start svc"),
+  }),
+  answer: changeSchema,
+  faults: ["invalid_params", "not_found", "conflict"],
+  run: (call) => {
+    const { preset, replace, address } = call.body
+    return change(call, [
+      "connect",
+      ...nameOf(call),
+      ...(address ? [] : ["--stdio"]),
+      ...(replace ? ["--replace"] : []),
+      ...(preset === undefined ? [] : [`--preset=${preset}`]),
+    ])
+  },
+})
+
+const undoing = (word: "undo" | "disconnect"): Endpoint =>
+  defineEndpoint({
+    method: "POST",
+    path: `/clients/{name}/${word}`,
+    summary:
+      word === "undo" ? "Undo the last change of a client's file by svc" : "Remove svc from the file of a client",
+    description: `As \`svc ${word === "undo" ? "connect --undo" : "disconnect"}\`. Without \`digest\`, nothing changes: the answer shows the change.`,
+    body: z.strictObject(planned),
+    answer: changeSchema,
+    faults: ["invalid_params", "not_found", "conflict"],
+    run: (call) =>
+      change(call, word === "undo" ? ["connect", ...nameOf(call), "--undo"] : ["disconnect", ...nameOf(call)]),
+  })
+
+const importSchema = z.looseObject({
+  added: z.array(z.string()),
+  found: z.array(
+    z.looseObject({
+      name: z.string(),
+      file: z.string(),
+      application: z.string().optional().describe("The client to which the file belongs"),
+      command: z.string().describe("What svc would run; secrets are hidden"),
+      notes: z.array(z.string()),
+      problem: z.string().optional().describe("Why it is not imported"),
+    }),
+  ),
+  digest: z.string(),
+})
+
+const importable = defineEndpoint({
+  method: "GET",
+  path: "/import",
+  summary: "Show the servers in the files of clients that svc could import",
+  query: z.strictObject({ client: z.string().optional() }),
+  answer: importSchema,
+  faults: ["invalid_params", "not_found"],
+  run: ({ ports, query: { client } }) => plan(ports, importWords(client)),
+})
+
+const importServers = defineEndpoint({
+  method: "POST",
+  path: "/import",
+  summary: "Import the servers in the files of clients",
+  description: "As `svc config import`. `digest` is that of the answer which the person has seen.",
+  body: z.strictObject({ digest: z.string().min(1), client: z.string().optional() }),
+  answer: importSchema,
+  faults: ["invalid_params", "not_found", "conflict"],
+  run: (call) => change(call, importWords(call.body.client), ["--no-wait"]),
+})
+
+const doctor = defineEndpoint({
+  method: "GET",
+  path: "/doctor",
+  summary: "Find problems of svc and of its servers",
+  description: "As `svc doctor`. This takes seconds, because it asks servers and registries.",
+  answer: z.looseObject({
+    findings: z.array(
+      z.looseObject({
+        severity: z.enum(["error", "warning"]),
+        what: z.string(),
+        why: z.string(),
+        fix: z.string(),
+        fixable: z.boolean().describe("Whether `POST /doctor` repairs it"),
+      }),
+    ),
+  }),
+  faults: [],
+  run: async ({ ports }) => (await ports.runCommand(["doctor"])) as never,
+})
+
+const repair = defineEndpoint({
+  method: "POST",
+  path: "/doctor",
+  summary: "Make the safe repairs of what was found",
+  answer: z.looseObject({ findings: z.array(z.looseObject({ what: z.string(), fixed: z.boolean().optional() })) }),
+  faults: [],
+  run: async ({ ports }) => (await ports.runCommand(["doctor", "--fix", "--yes"])) as never,
+})
+
+const secrets = defineEndpoint({
+  method: "GET",
+  path: "/secrets",
+  summary: "List the secrets and the servers that use them, without their values",
+  answer: z.strictObject({
+    items: z.array(z.looseObject({ reference: z.string(), state: z.string(), servers: z.array(z.string()) })),
+  }),
+  faults: [],
+  run: async ({ ports }) => ({ items: itemsOf(await ports.runCommand(["secret", "list"])) as never }),
+})
+
+const setSecret = defineEndpoint({
+  method: "PUT",
+  path: "/secrets/{name}",
+  summary: "Store a secret; svc restarts the servers that use it",
+  body: z.strictObject({
+    value: z.string().min(1).max(65_536),
+    in: z.enum([".env", "keychain"]).default(".env").describe("Where svc stores it"),
+  }),
+  answer: z.looseObject({ secret: z.string(), storedIn: z.string(), reference: z.string() }),
+  faults: ["invalid_params"],
+  run: async (call) =>
+    (await call.ports.runCommand(
+      ["secret", "set", ...nameOf(call), `--to=${call.body.in}`, "--no-wait"],
+      call.body.value,
+    )) as never,
+})
+
+const backups = defineEndpoint({
+  method: "GET",
+  path: "/backups",
+  summary: "List the backups of mcp.json, newest first",
+  answer: z.strictObject({ items: z.array(z.string()) }),
+  faults: [],
+  async run({ ports }) {
+    const names = await ports.runCommand(["config", "backups"])
+    return { items: Array.isArray(names) ? names.map(String) : [] }
+  },
+})
+
+const restore = defineEndpoint({
+  method: "POST",
+  path: "/backups/{name}/restore",
+  summary: "Restore a backup of mcp.json; svc backs up the current file first",
+  body: z.strictObject(planned),
+  answer: changeSchema,
+  faults: ["invalid_params", "not_found", "conflict"],
+  run: (call) => change(call, ["config", "restore", ...nameOf(call)], ["--no-wait"]),
+})
+
+const tokens = defineEndpoint({
+  method: "GET",
+  path: "/tokens",
+  summary: "List the tokens of clients, without their values",
+  answer: z.strictObject({ items: z.array(z.looseObject({ id: z.string(), name: z.string() })) }),
+  faults: [],
+  run: async ({ ports }) => ({ items: itemsOf(await ports.runCommand(["auth", "token", "list"])) as never }),
+})
+
+const revoke = defineEndpoint({
+  method: "DELETE",
+  path: "/tokens/{name}",
+  summary: "Revoke a token, by its id",
+  answer: z.looseObject({}),
+  faults: ["not_found"],
+  run: async (call) => (await call.ports.runCommand(["auth", "token", "revoke", ...nameOf(call)])) as never,
+})
+
+export const MACHINE_ENDPOINTS: readonly Endpoint[] = [
+  clients,
+  connect,
+  undoing("undo"),
+  undoing("disconnect"),
+  importable,
+  importServers,
+  doctor,
+  repair,
+  secrets,
+  setSecret,
+  backups,
+  restore,
+  tokens,
+  revoke,
+]
+
+// ---
+
+type Call = EndpointCall<Params, { readonly digest?: string | undefined }>
+
+/** Returns the name in the path, as a word of a command. Throws a RequestError if the command would read it as a flag. */
+function nameOf({ params: { name = "" } }: Pick<EndpointCall, "params">): readonly [string] {
+  if (/^-|\0/.test(name)) throw new RequestError("not_found", `There is no ${name.slice(0, 100)}`)
+  return [name]
+}
+
+const importWords = (client: string | undefined): readonly string[] => [
+  "config",
+  "import",
+  ...(client === undefined ? [] : nameOf({ params: { name: client } })),
+]
+
+/** Returns what a command would change, with the digest of this answer. */
+async function plan({ runCommand }: Call["ports"], words: readonly string[]) {
+  const shown = await runCommand([...words, "--dry-run"])
+  return { ...(isObject(shown) ? shown : {}), digest: digest(JSON.stringify([words, shown]), 32) } as never
+}
+
+/** Shows a change, or makes it if the request has the digest of the change that the command would make now. */
+async function change({ ports, body }: Call, words: readonly string[], more: readonly string[] = []) {
+  const shown = (await plan(ports, words)) as { readonly digest: string }
+  if (body.digest === undefined) return shown as never
+  if (body.digest !== shown.digest)
+    throw new RequestError("conflict", "The files have changed since you saw this change; look at it again")
+  const done = await ports.runCommand([...words, ...more, "--yes"])
+  return { ...(isObject(done) ? done : {}), digest: shown.digest } as never
+}
+
+const itemsOf = (answer: unknown): readonly Params[] => (Array.isArray(answer) ? answer.filter(isObject) : [])

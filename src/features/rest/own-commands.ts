@@ -1,0 +1,78 @@
+/**
+ * Runs commands of svc for REST: what they change lies outside of mcp.json (files of clients, secrets, backups), and one way to
+ * change it is enough. A command gets secrets through its stdin, because other users can read its arguments.
+ */
+import { RequestError, type RequestFault, UnavailableError } from "../../lib/errors.ts"
+import { ownCommand } from "../../lib/own-command.ts"
+import type { Paths } from "../../store/paths.ts"
+import { isObject } from "../../wire/message.ts"
+
+/**
+ * Runs a command, such as `["connect", "--list"]`, with `--json`, and returns its answer. `input` is its stdin. Rejects with a
+ * RequestError or an UnavailableError that has the command's own message.
+ */
+export type RunCommand = (words: readonly string[], input?: string) => Promise<unknown>
+
+/** Returns the function that runs commands for a configuration. At most a few commands run at a time; others wait. */
+export function createCommands({ file, directory }: Pick<Paths, "file" | "directory">): RunCommand {
+  let running: Promise<unknown> = Promise.resolve()
+  let waiting = 0
+  const run = async (words: readonly string[], input: string | undefined): Promise<unknown> => {
+    const child = Bun.spawn({
+      cmd: [...ownCommand(...words, "--config", file, "--config-dir", directory, "--json")],
+      env: process.env,
+      stdin: input === undefined ? "ignore" : new TextEncoder().encode(input),
+      stdout: "pipe",
+      stderr: "pipe",
+      timeout: COMMAND_MS,
+      killSignal: "SIGKILL",
+      maxBuffer: MAX_OUTPUT,
+    })
+    const [stdout, stderr] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited])
+    const answer = parsed(stdout)
+    if (answer !== undefined && !(isObject(answer) && isObject(answer.error))) return answer
+    throw faultOf(answer, stderr.trim() || `svc ${words[0]} ended without an answer; run it at a terminal to see why`)
+  }
+  return async (words, input) => {
+    if (waiting >= MAX_WAITING) throw new RequestError("too_many", "svc is still busy with earlier requests; try again")
+    waiting++
+    // One after the other: two changes of one file would refuse each other.
+    const turn = running.then(() => run(words, input))
+    running = turn.catch(() => undefined)
+    try {
+      return await turn
+    } finally {
+      waiting--
+    }
+  }
+}
+
+// ---
+
+const COMMAND_MS = 60_000
+const MAX_OUTPUT = 8 * 1024 * 1024
+const MAX_WAITING = 20
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns the error of a command's answer. */
+function faultOf(answer: unknown, otherwise: string): Error {
+  const { code, message } = isObject(answer) && isObject(answer.error) ? answer.error : { code: "", message: otherwise }
+  const fault = FAULTS[String(code)]
+  return fault === undefined ? new UnavailableError(String(message)) : new RequestError(fault, String(message))
+}
+
+/** What is wrong with a request, by the code in the answer of a command. */
+const FAULTS: Readonly<Record<string, RequestFault | undefined>> = {
+  usage: "invalid_params",
+  invalid_params: "invalid_params",
+  not_found: "not_found",
+  conflict: "conflict",
+  config: "conflict",
+}

@@ -1,0 +1,104 @@
+import { describe, expect, test } from "bun:test"
+import { readPasted } from "../../../src/features/connect/pasted.ts"
+
+/** Returns the name and the settings of the only server in a text. */
+function one(text: string) {
+  const all = readPasted(text)
+  expect(all).toHaveLength(1)
+  const [{ name, server, problem } = { name: "", server: {}, problem: "none" }] = all
+  expect(problem).toBeUndefined()
+  return [name, server] as const
+}
+
+describe("readPasted", () => {
+  test.each([
+    [
+      "npx -y @modelcontextprotocol/server-memory",
+      "memory",
+      { command: "npx", args: ["-y", "@modelcontextprotocol/server-memory"] },
+    ],
+    [
+      "$ uvx mcp-server-git --repository '/a b'",
+      "git",
+      { command: "uvx", args: ["mcp-server-git", "--repository", "/a b"] },
+    ],
+    [
+      "API_KEY=x npx -y some-mcp@1.2.0",
+      "some",
+      { command: "npx", args: ["-y", "some-mcp@1.2.0"], env: { API_KEY: "x" } },
+    ],
+    [
+      "docker run -i --rm \\\n  mcp/time:latest",
+      "time",
+      { command: "docker", args: ["run", "-i", "--rm", "mcp/time:latest"] },
+    ],
+    ["https://mcp.linear.app/mcp", "linear", { url: "https://mcp.linear.app/mcp" }],
+    ["@playwright/mcp@latest", "playwright", { command: "npx", args: ["-y", "@playwright/mcp@latest"] }],
+    ["/opt/tools/weather --port 3", "weather", { command: "/opt/tools/weather", args: ["--port", "3"] }],
+  ] as const)("reads the line %s", (text, name, server) => {
+    expect(one(text)).toEqual([name, server])
+  })
+
+  test.each([
+    [
+      "claude mcp add notes -e KEY=v -- npx -y notes-mcp",
+      "notes",
+      { command: "npx", args: ["-y", "notes-mcp"], env: { KEY: "v" } },
+    ],
+    [
+      "claude mcp add --transport http sentry https://mcp.sentry.dev/mcp",
+      "sentry",
+      { url: "https://mcp.sentry.dev/mcp" },
+    ],
+    [
+      'claude mcp add -t http -H "Authorization: Bearer x:y" a https://a.example/mcp',
+      "a",
+      { url: "https://a.example/mcp", headers: { Authorization: "Bearer x:y" } },
+    ],
+    ["codex mcp add docs --url https://docs.example/mcp", "docs", { url: "https://docs.example/mcp" }],
+    ["gemini mcp add fs npx -- -y fs-mcp /tmp", "fs", { command: "npx", args: ["-y", "fs-mcp", "/tmp"] }],
+    ["claude mcp add fs npx -y fs-mcp", "fs", { command: "npx", args: ["-y", "fs-mcp"] }],
+    [
+      `claude mcp add-json w '{"type":"http","url":"https://w.example/mcp"}'`,
+      "w",
+      { type: "http", url: "https://w.example/mcp" },
+    ],
+  ] as const)("reads the command of a client %s", (text, name, server) => {
+    expect(one(text)).toEqual([name, server])
+  })
+
+  test("reads the JSON of clients, whole and in part", () => {
+    const server = { command: "npx", args: ["-y", "gh"] }
+    for (const text of [
+      JSON.stringify({ mcpServers: { gh: server } }),
+      JSON.stringify({ servers: { gh: { type: "stdio", ...server } } }),
+      JSON.stringify({ gh: server }),
+      `"gh": ${JSON.stringify(server)},`,
+      JSON.stringify({ name: "gh", ...server }),
+    ])
+      expect(one(text)).toMatchObject(["gh", server])
+    expect(one(JSON.stringify(server))).toEqual(["gh", server])
+  })
+
+  test("reads TOML and YAML", () => {
+    expect(one('[mcp_servers.gh]\ncommand = "npx"\nargs = ["-y", "gh"]')).toEqual([
+      "gh",
+      { command: "npx", args: ["-y", "gh"] },
+    ])
+    expect(
+      one("extensions:\n  gh:\n    type: stdio\n    enabled: true\n    cmd: npx\n    args: [-y, gh]"),
+    ).toMatchObject(["gh", { command: "npx" }])
+  })
+
+  test("reads several servers, and says why one cannot run", () => {
+    const all = readPasted('{"mcpServers": {"a": {"command": "x"}, "b": {"args": []}}}')
+    expect(all.map(({ name, problem }) => [name, problem === undefined])).toEqual([
+      ["a", true],
+      ["b", false],
+    ])
+  })
+
+  test.each(["", "{}", "'npx", '{"mcpServers": '])("refuses %p", (text) => {
+    expect(() => readPasted(text)).toThrow()
+  })
+})
