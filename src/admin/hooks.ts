@@ -2,6 +2,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
 import { Problem, textOf } from "./api.ts"
 import { useApp, useStateOf } from "./context.ts"
+import type { Usage } from "./types.ts"
 
 export type Loaded<T> = {
   /** The last answer; stays while a newer one is loading. */
@@ -30,28 +31,41 @@ export function useLoaded<T>(read: () => Promise<T>, inputs: readonly unknown[])
   return { ...state, reload: useCallback(() => setRound((before) => before + 1), []) }
 }
 
-/** Returns the name of the running change, and a function that runs a change and shows its result or failure. */
-export function useAction(): readonly [
+/** What a change says when it is done: a text, with the tone of the state that it has led to (default: good). */
+export type Done = string | { readonly tone: "good" | "notice" | "bad"; readonly text: string } | undefined
+
+/**
+ * Returns the name of the running change, a function that runs a change and shows its result or failure, and the last failure if
+ * `shows` is "here": then the view shows it beside its button, and no notice does.
+ */
+export function useAction(
+  shows: "notice" | "here" = "notice",
+): readonly [
   busy: string | undefined,
-  run: (name: string, action: () => Promise<string | undefined>) => Promise<boolean>,
+  run: (name: string, action: () => Promise<Done>) => Promise<boolean>,
+  problem: string | undefined,
 ] {
   const { ui, live } = useApp()
   const [busy, setBusy] = useState<string>()
-  const run = async (name: string, action: () => Promise<string | undefined>): Promise<boolean> => {
+  const [problem, setProblem] = useState<string>()
+  const run = async (name: string, action: () => Promise<Done>): Promise<boolean> => {
     setBusy(name)
+    setProblem(undefined)
     try {
       const done = await action()
-      if (done !== undefined) ui.say("good", done)
+      if (typeof done === "string") ui.say("good", done)
+      else if (done !== undefined) ui.say(done.tone, done.text)
       return true
     } catch (error) {
       if (error instanceof Problem && error.status === 401) await live.refresh()
+      else if (shows === "here") setProblem(textOf(error))
       else ui.say("bad", textOf(error))
       return false
     } finally {
       setBusy(undefined)
     }
   }
-  return [busy, run]
+  return [busy, run, problem]
 }
 
 /** Returns the time in milliseconds, and renders again every `every` milliseconds. */
@@ -87,4 +101,11 @@ export function useSettled<T>(value: T, ms: number): T {
   return settled
 }
 
+/** Returns the memory and processor time of svc and of its servers, read again every few seconds; undefined until known. */
+export function useUsage(): { readonly own: Usage; readonly servers: Readonly<Record<string, Usage>> } | undefined {
+  const { api } = useApp()
+  return useLoaded(() => api.get<{ own: Usage; servers: Record<string, Usage> }>("/usage"), [useNow(USAGE_MS)]).data
+}
+
+const USAGE_MS = 5000
 const HOUR_MS = 3_600_000

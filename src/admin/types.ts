@@ -63,6 +63,68 @@ export type InstallAnswer = {
   readonly tools?: number
 }
 
+/** A client, and the user's file of it. */
+export type Client = {
+  readonly client: string
+  readonly title: string
+  readonly file: string
+  /** `connected`, `not connected …`, `no file`, or why the file cannot be read. */
+  readonly state: string
+}
+
+/** What an import of the servers in the files of clients would add, or has added. */
+export type ImportAnswer = {
+  readonly added: readonly string[]
+  readonly found: readonly {
+    readonly name: string
+    readonly file: string
+    readonly application?: string
+    readonly command: string
+    readonly notes: readonly string[]
+    readonly problem?: string
+    readonly same?: true
+  }[]
+  readonly digest: string
+}
+
+/** A server in a pasted text. */
+export type PastedServer = {
+  readonly name: string
+  readonly server: Readonly<Record<string, unknown>>
+  readonly template: boolean
+  readonly notes: readonly string[]
+  readonly problem?: string
+}
+
+/** A problem that `svc doctor` finds. */
+export type Finding = {
+  readonly check: string
+  readonly severity: "error" | "warning"
+  readonly what: string
+  readonly why: string
+  readonly fix: string
+  readonly subject?: string
+  readonly fixable: boolean
+}
+
+export type OfferedPrompt = {
+  readonly name: string
+  readonly title?: string
+  readonly description?: string
+  readonly arguments?: readonly { readonly name: string; readonly description?: string; readonly required?: boolean }[]
+}
+
+export type OfferedResource = {
+  readonly uri: string
+  readonly name?: string
+  readonly title?: string
+  readonly description?: string
+  readonly mimeType?: string
+}
+
+/** Bytes of memory, and milliseconds of processor time. */
+export type Usage = { readonly memory: number; readonly cpu: number }
+
 /** The entry of a server in mcp.json, with hidden secrets. */
 export type WrittenServer = {
   readonly name: string

@@ -3,15 +3,19 @@ import type { ComponentType } from "preact"
 import type { Route } from "./router.ts"
 import { ActivityView } from "./views/activity.tsx"
 import { ApprovalCount, ApprovalsView } from "./views/approvals.tsx"
+import { ClientsView } from "./views/clients.tsx"
+import { HistoryView } from "./views/history.tsx"
 import { IssueCount, IssuesView } from "./views/issues.tsx"
 import { LogsView } from "./views/logs.tsx"
 import { PresetsView } from "./views/presets.tsx"
 import { RegistryView } from "./views/registry.tsx"
 import { SearchView } from "./views/search.tsx"
-import { ServerCount, ServersView } from "./views/servers.tsx"
+import { SecretsView } from "./views/secrets.tsx"
+import { ServerCount } from "./views/servers.tsx"
 import { SessionsView } from "./views/sessions.tsx"
 import { TemplatesView } from "./views/templates.tsx"
 import { ToolsView } from "./views/tools.tsx"
+import { ServersOrWelcome } from "./views/welcome.tsx"
 
 export type View = {
   /** The first part of the route. */
@@ -23,7 +27,8 @@ export type View = {
 }
 
 export const VIEWS: readonly View[] = [
-  { id: "servers", title: "Servers", Draw: ServersView, Count: ServerCount },
+  { id: "servers", title: "Servers", Draw: ServersOrWelcome, Count: ServerCount },
+  { id: "clients", title: "Clients", Draw: ClientsView },
   { id: "tools", title: "Tools", Draw: ToolsView },
   { id: "search", title: "Search", Draw: SearchView },
   { id: "presets", title: "Presets", Draw: PresetsView },
@@ -33,5 +38,7 @@ export const VIEWS: readonly View[] = [
   { id: "sessions", title: "Sessions", Draw: SessionsView },
   { id: "logs", title: "Logs", Draw: LogsView },
   { id: "approvals", title: "Approvals", Draw: ApprovalsView, Count: ApprovalCount },
+  { id: "secrets", title: "Secrets", Draw: SecretsView },
+  { id: "history", title: "History", Draw: HistoryView },
   { id: "issues", title: "Issues", Draw: IssuesView, Count: IssueCount },
 ]

@@ -5,7 +5,7 @@ import { localUrl } from "../lib/address.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import { usageOf } from "../lib/process-usage.ts"
+import { type ProcessUsage, usageOf } from "../lib/process-usage.ts"
 import { exposition, type Gauges } from "../report/metrics.ts"
 import {
   clientAddress,
@@ -223,7 +223,7 @@ function healthLimit({ cluster, metrics }: Runtime, trustProxy: TrustProxy): Mid
 
 function gaugesOf({ agent, cluster, facts, resultSizes, sessions, streams, traces }: Runtime): Gauges {
   const { now, uptimeSeconds, version } = facts()
-  const { user, system } = process.cpuUsage()
+  const { memory, cpu } = ownUsage()
   return {
     replica: cluster?.gauge(),
     streams: streams.size,
@@ -231,16 +231,24 @@ function gaugesOf({ agent, cluster, facts, resultSizes, sessions, streams, trace
     sessions: sessions.size,
     uptimeSeconds,
     own: {
-      memory: process.memoryUsage.rss(),
-      cpu: (user + system) / 1_000_000,
+      memory,
+      cpu: cpu / 1000,
       startedAt: Math.round(now / 1000) - uptimeSeconds,
     },
     version,
     results: resultSizes,
     spans: traces?.report(),
-    // Other systems have to run a program, which is too much for each scrape.
-    usage: process.platform === "linux" ? usageOf(pidsOf(agent.snapshot())) : new Map(),
+    usage: cheapUsageOf(pidsOf(agent.snapshot())),
   }
+}
+
+/** Returns what process trees use. Other systems than Linux have to run a program, which is too much for each scrape or view. */
+const cheapUsageOf = (pids: readonly number[]) => (process.platform === "linux" ? usageOf(pids) : new Map())
+
+/** Returns what this process uses. */
+function ownUsage(): ProcessUsage {
+  const { user, system } = process.cpuUsage()
+  return { memory: process.memoryUsage.rss(), cpu: (user + system) / 1000 }
 }
 
 const pidsOf = ({ backends }: Snapshot): readonly number[] =>
@@ -286,6 +294,7 @@ function adminDeps(runtime: Runtime, { authIssuer, externalUrl }: ServeOptions):
     authorize: (spec) => oauth.begin(spec, undefined),
     countLogins: cluster && ((key, ms) => cluster.count(`login:${key}`, ms)),
     readPasted,
+    usage: (pids) => ({ own: ownUsage(), trees: cheapUsageOf(pids) }),
     issuerClient: () => openIssuerClient(authIssuer ?? "", clientMetadataUrl(externalUrl)),
   }
 }

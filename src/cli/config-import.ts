@@ -102,6 +102,7 @@ export const importServers: CommandDef = {
           added: willAdd && outcome.kind === "added",
           notes,
           ...(outcome.kind === "skipped" ? { problem: outcome.why } : {}),
+          ...(outcome.kind === "same" ? { same: true } : {}),
         })),
       },
       done: willAdd ? `imported ${names.join(", ")}` : notImported(names, args["dry-run"] === true),

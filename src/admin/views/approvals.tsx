@@ -1,5 +1,6 @@
 /** Tools with a definition that has changed since its approval, with a diff for each. */
 import { useApp, useStateOf } from "../context.ts"
+import { DiffLines } from "../diff.tsx"
 import { useAction, useLoaded } from "../hooks.ts"
 import { Button, Empty, Head, Json, StateMark, WhenLoaded } from "../parts.tsx"
 import { linkTo } from "../router.ts"
@@ -107,30 +108,5 @@ function Change({ approval, onDone }: { approval: Approval; onDone(): void }) {
         </Button>
       </div>
     </section>
-  )
-}
-
-const MARKS = { same: " ", removed: "−", added: "+" } as const
-const NAMES = { same: "", removed: "removed: ", added: "added: " } as const
-
-/** The number of unchanged lines shown around each change. */
-const CONTEXT = 2
-
-function DiffLines({ lines }: { lines: Approval["diff"] }) {
-  const isNear = (at: number) =>
-    lines.slice(Math.max(0, at - CONTEXT), at + CONTEXT + 1).some(({ kind }) => kind !== "same")
-  return (
-    <pre class="code diff">
-      {lines.map(({ kind, text }, at) => {
-        if (!isNear(at)) return at > 0 && isNear(at - 1) ? <span key={at}> …</span> : undefined
-        return (
-          <span key={at} class={kind}>
-            <span aria-hidden="true">{MARKS[kind]} </span>
-            <span class="hidden">{NAMES[kind]}</span>
-            {text}
-          </span>
-        )
-      })}
-    </pre>
   )
 }

@@ -1,21 +1,78 @@
-/** Presets: named selections of servers by tags, with the servers that each selects now. */
+/** Presets: named parts of what svc offers, made by ticking servers and tools. */
 import { Fragment } from "preact"
-import { useState } from "preact/hooks"
+import { useEffect, useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
-import { useAction, useLoaded, useSettled } from "../hooks.ts"
-import { Button, Choice, countText, Dialog, Empty, Field, Head, Table, WhenLoaded } from "../parts.tsx"
-import { linkTo } from "../router.ts"
-import type { Preset } from "../types.ts"
+import { Copy } from "../copy.tsx"
+import { useAction, useLoaded } from "../hooks.ts"
+import {
+  Button,
+  Choice,
+  countText,
+  Empty,
+  Failure,
+  Field,
+  Head,
+  numberText,
+  Search,
+  Table,
+  WhenLoaded,
+} from "../parts.tsx"
+import { keyOfTool, presetName, rulesFor, type Ticked, withTicks } from "../preset-choice.ts"
+import { goTo, linkTo, type Route } from "../router.ts"
+import type { Preset, Tool } from "../types.ts"
+import { wordFilter } from "../words.ts"
+import { tokensOf } from "./tool-facts.tsx"
 
-/** The list of presets. */
-export function PresetsView() {
-  const { api, ui } = useApp()
+/** The list of presets, a new preset (`#/presets/+`), or one preset. */
+export function PresetsView({ route }: { route: Route }) {
+  const { api } = useApp()
   const configuration = useStateOf((state) => state.configuration)
-  const servers = useStateOf((state) => state.servers)
+  const catalog = useStateOf((state) => state.catalog)
+  const presets = useLoaded(() => api.all<Preset>("/presets"), [configuration])
+  const tools = useLoaded(() => api.all<Tool>("/tools", { tokens: true }), [configuration, catalog])
+  const name = route.path[1]
+  if (name === undefined) return <PresetList loaded={presets} />
+  return (
+    <>
+      <Head
+        title={
+          <>
+            <a class="crumb" href={linkTo(["presets"])}>
+              Presets /
+            </a>{" "}
+            {name === NEW ? "New preset" : name}
+          </>
+        }
+      />
+      <WhenLoaded loaded={presets}>
+        {(all) => (
+          <WhenLoaded loaded={tools}>
+            {(known) => {
+              const preset = all.find((one) => one.name === name)
+              return preset === undefined && name !== NEW ? (
+                <Empty>
+                  No preset is named {name}. <a href={linkTo(["presets"])}>All presets</a>
+                </Empty>
+              ) : (
+                <PresetEditor key={name} preset={preset} tools={known.filter(({ gone }) => gone !== true)} />
+              )
+            }}
+          </WhenLoaded>
+        )}
+      </WhenLoaded>
+    </>
+  )
+}
+
+// ---
+
+/** The route of a new preset: no preset has this name. */
+const NEW = "+"
+
+function PresetList({ loaded }: { loaded: Parameters<typeof WhenLoaded<readonly Preset[]>>[0]["loaded"] }) {
+  const { api, ui } = useApp()
   const status = useStateOf((state) => state.status)
-  const [edited, setEdited] = useState<Preset | "new">()
   const [, run] = useAction()
-  const loaded = useLoaded(() => api.all<Preset>("/presets"), [configuration, servers])
   const remove = async (name: string) => {
     const isAgreed = await ui.ask({
       title: `Delete the preset ${name}?`,
@@ -33,14 +90,17 @@ export function PresetsView() {
   return (
     <>
       <Head title="Presets">
-        <Button kind="primary" onClick={() => setEdited("new")}>
+        <a class="button primary" href={linkTo(["presets", NEW])}>
           Create a preset
-        </Button>
+        </a>
       </Head>
       <WhenLoaded loaded={loaded}>
         {(presets) =>
           presets.length === 0 ? (
-            <Empty>No presets yet. A preset limits a client to the servers with certain tags.</Empty>
+            <Empty>
+              No presets yet. A preset gives a client only the servers and tools that you tick: fewer tokens, and
+              nothing that it should not use.
+            </Empty>
           ) : (
             <Table
               caption="Presets"
@@ -52,24 +112,31 @@ export function PresetsView() {
                   kind: "name",
                   draw: ({ name, description }) => (
                     <>
-                      {name}
+                      <a href={linkTo(["presets", name])}>{name}</a>
                       <span class="sub">{description}</span>
-                      <code class="sub">
-                        {status?.endpoint ?? "/mcp"}?preset={encodeURIComponent(name)}
-                      </code>
+                      <Copy
+                        text={`${status?.endpoint ?? "/mcp"}?preset=${encodeURIComponent(name)}`}
+                        label={`the address of ${name}`}
+                      />
                     </>
                   ),
                 },
-                { title: "Filter", kind: "wide", draw: ({ filter }) => <code>{filter}</code> },
-                { title: "Servers", draw: ({ servers: selected }) => <Selected names={selected} /> },
+                { title: "Servers", kind: "wide", draw: ({ servers: selected }) => <Selected names={selected} /> },
                 {
                   title: "Controls",
-                  draw: (preset) => (
+                  draw: ({ name }) => (
                     <div class="row">
-                      <Button label={`Edit ${preset.name}`} onClick={() => setEdited(preset)}>
+                      <a
+                        class="button"
+                        href={linkTo(["clients"], { preset: name })}
+                        aria-label={`Connect a client to ${name}`}
+                      >
+                        Connect a client
+                      </a>
+                      <a class="button" href={linkTo(["presets", name])} aria-label={`Edit ${name}`}>
                         Edit
-                      </Button>
-                      <Button label={`Delete ${preset.name}`} onClick={() => void remove(preset.name)}>
+                      </a>
+                      <Button label={`Delete ${name}`} onClick={() => void remove(name)}>
                         Delete
                       </Button>
                     </div>
@@ -80,139 +147,284 @@ export function PresetsView() {
           )
         }
       </WhenLoaded>
-      {edited !== undefined && (
-        <PresetDialog
-          preset={edited === "new" ? undefined : edited}
-          onClose={() => {
-            setEdited(undefined)
-            loaded.reload()
-          }}
-        />
-      )}
     </>
   )
 }
 
-// ---
+type Names = Readonly<Record<string, string>>
+type Preview = { readonly entries: readonly { readonly included: readonly { readonly entry: string }[] }[] }
 
-/** Creates or changes a preset. It shows the selected servers while the person types. */
-function PresetDialog({ preset, onClose }: { preset: Preset | undefined; onClose(): void }) {
+/** Creates or changes a preset. The boxes show what it includes now, whatever its rules are. */
+function PresetEditor({ preset, tools }: { preset: Preset | undefined; tools: readonly Tool[] }) {
   const { api } = useApp()
-  const servers = useStateOf((state) => state.servers)
-  const [name, setName] = useState(preset?.name ?? "")
-  const [filter, setFilter] = useState(preset?.filter ?? "")
-  const [description, setDescription] = useState(preset?.description ?? "")
-  const [tools, setTools] = useState("")
-  const [busy, run] = useAction()
-  const asked = useSettled(filter.trim(), 200)
-  const preview = useLoaded<Preview | undefined>(
-    async () => (asked === "" ? undefined : api.get<Preview>("/presets/preview", { filter: asked })),
-    [asked, servers],
+  const included = useLoaded(async (): Promise<Ticked> => {
+    if (preset === undefined) return new Set()
+    const { name: _, servers: __, description: ___, tokens: ____, ...rules } = preset
+    const { entries } = await api.send<Preview>("POST", "/presets/preview", known(rules))
+    return new Set(entries.flatMap((one) => one.included.map(({ entry }) => entry)))
+  }, [preset, tools.length])
+  return (
+    <WhenLoaded loaded={included}>
+      {(before) => <PresetForm key={preset?.name ?? NEW} preset={preset} tools={tools} before={before} />}
+    </WhenLoaded>
   )
-  const tags = [...new Set(servers.flatMap((server) => server.tags))].sort()
+}
+
+type PresetFormProps = { readonly preset: Preset | undefined; readonly tools: readonly Tool[]; readonly before: Ticked }
+
+function PresetForm({ preset, tools, before }: PresetFormProps) {
+  const { api } = useApp()
+  const [typed, setTyped] = useState(preset?.name ?? "")
+  const [description, setDescription] = useState(preset?.description ?? "")
+  const [filter, setFilter] = useState(preset?.filter ?? "")
+  const [ticked, setTicked] = useState(before)
+  const [names, setNames] = useState<Names>(preset?.names ?? {})
+  const [prefix, setPrefix] = useState(preset?.prefix ?? "")
+  const [held, setHeld] = useState(preset?.new === "hold")
+  const [readOnly, setReadOnly] = useState(preset?.readOnly === true)
+  const [listing, setListing] = useState<string>(preset?.tools ?? "")
+  const [text, setText] = useState("")
+  const [busy, run, problem] = useAction("here")
+  // The tools that a preset includes change with its servers, for example when one connects.
+  useEffect(() => setTicked(before), [before])
+  const name = preset?.name ?? presetName(typed)
+  const chosen = tools.filter((tool) => ticked.has(keyOfTool(tool)))
+  const tokens = chosen.reduce((sum, tool) => sum + tokensOf(tool), 0)
+  const all = tools.reduce((sum, tool) => sum + tokensOf(tool), 0)
+  const isTicking = ticked !== before || preset === undefined
   const save = async () => {
+    const { matches, allow } = rulesFor(tools, ticked)
+    const rules = isTicking ? { matches, allow, deny: [], ...(preset === undefined ? {} : { filter: "" }) } : {}
+    const body = {
+      ...rules,
+      ...(filter === (preset?.filter ?? "") ? {} : { filter }),
+      description,
+      names: Object.fromEntries(Object.entries(names).filter(([, value]) => value !== "")),
+      prefix,
+      readOnly,
+      new: held ? "hold" : "show",
+      ...(held && preset?.new !== "hold" ? { approved: chosen.map(keyOfTool) } : {}),
+      ...(listing === "" ? {} : { tools: listing }),
+    }
     const isSaved = await run("save", async () => {
-      await api.send("PUT", `/presets/${encodeURIComponent(name)}`, {
-        filter,
-        ...(description === (preset?.description ?? "") ? {} : { description }),
-        ...(tools === "" ? {} : { tools }),
-      })
+      await api.send("PUT", `/presets/${encodeURIComponent(name)}`, preset === undefined ? withValues(body) : body)
       return `${name} was saved`
     })
-    if (isSaved) onClose()
+    if (isSaved) goTo(["presets"])
   }
+  const hasWords = wordFilter(text)
+  const shown = tools.filter((tool) => hasWords(`${tool.server} ${tool.name} ${tool.description ?? ""}`))
   return (
-    <Dialog title={preset === undefined ? "Create a preset" : `Edit ${preset.name}`} onClose={onClose}>
-      <form
-        class="form"
-        onSubmit={(event) => {
-          event.preventDefault()
-          void save()
-        }}
-      >
+    <form
+      class="form"
+      onSubmit={(event) => {
+        event.preventDefault()
+        void save()
+      }}
+    >
+      <section class="panel">
         {preset === undefined && (
-          <Field label="Name">
-            {(id) => (
-              <input id={id} required value={name} onInput={({ currentTarget }) => setName(currentTarget.value)} />
+          <Field label="Name" hint={name !== typed && name !== "" ? `svc saves it as ${name}` : "Part of the address."}>
+            {(id, describedBy) => (
+              <input
+                id={id}
+                required
+                aria-describedby={describedBy}
+                value={typed}
+                onInput={({ currentTarget }) => setTyped(currentTarget.value)}
+              />
             )}
           </Field>
         )}
-        <Field label="Filter" hint="Tags combined with and, or, not and parentheses. For example: web and not slow">
+        <Field label="Description">
+          {(id) => (
+            <input id={id} value={description} onInput={({ currentTarget }) => setDescription(currentTarget.value)} />
+          )}
+        </Field>
+      </section>
+      <h2>Servers and tools</h2>
+      {tools.length === 0 && (
+        <Empty>
+          svc knows no tools yet. <a href={linkTo(["servers", "add"])}>Add a server</a> first.
+        </Empty>
+      )}
+      {tools.length > 0 && <Search label="Search tools" value={text} onInput={setText} />}
+      {[...Map.groupBy(shown, ({ server }) => server)].map(([server, own]) => (
+        <ServerTicks
+          key={server}
+          server={server}
+          tools={own}
+          ticked={ticked}
+          names={names}
+          isOpen={text !== ""}
+          onTick={(keys, isTicked) => setTicked(withTicks(ticked, keys, isTicked))}
+          onName={(key, value) => setNames({ ...names, [key]: value })}
+        />
+      ))}
+      <details class="panel">
+        <summary>More settings</summary>
+        <Choice
+          label="Names of tools"
+          isBare={false}
+          value={prefix}
+          options={[
+            ["", "With the name of the server in front"],
+            ["none", "Without the name of the server"],
+            ...(prefix === "" || prefix === "none" ? [] : [[prefix, `With ${prefix} in front`] as const]),
+          ]}
+          onChange={setPrefix}
+        />
+        <Choice
+          label="What clients see in the list of tools"
+          isBare={false}
+          value={listing}
+          options={[
+            ["", preset === undefined ? "As set for svc serve" : "Unchanged"],
+            ["all", "All tools"],
+            ["search", "A search tool, in place of the list"],
+          ]}
+          onChange={setListing}
+        />
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={readOnly}
+            onChange={({ currentTarget }) => setReadOnly(currentTarget.checked)}
+          />
+          Only tools that are marked as read-only
+        </label>
+        <label class="check">
+          <input type="checkbox" checked={held} onChange={({ currentTarget }) => setHeld(currentTarget.checked)} />
+          Hold new tools back until they are approved
+        </label>
+        <Field label="Tags" hint="Optional: an expression over tags of servers, such as web and not slow.">
           {(id, describedBy) => (
             <input
               id={id}
-              required
               spellcheck={false}
-              autocomplete="off"
               aria-describedby={describedBy}
               value={filter}
               onInput={({ currentTarget }) => setFilter(currentTarget.value)}
             />
           )}
         </Field>
-        <div class="row">
-          {tags.map((tag) => (
-            <Button
-              key={tag}
-              label={`Add the tag ${tag}`}
-              onClick={() => setFilter(filter.trim() === "" ? tag : `${filter} or ${tag}`)}
-            >
-              {tag}
-            </Button>
-          ))}
-        </div>
-        <section class="note" aria-live="polite" aria-label="Preview">
-          <div>
-            {preview.error !== undefined ? (
-              <p class="error-text">{preview.error}</p>
-            ) : (
-              <>
-                <p>
-                  {preview.data === undefined
-                    ? "Type a filter to see what it selects."
-                    : `Selects ${countText(preview.data.servers.length, "server")}:`}{" "}
-                  {preview.data !== undefined && <Selected names={preview.data.servers} />}
-                </p>
-                {preview.data !== undefined && preview.data.unknownTags.length > 0 && (
-                  <p class="error-text">No server has the tag {preview.data.unknownTags.join(", ")}.</p>
-                )}
-              </>
-            )}
-          </div>
-        </section>
-        <Field label="Description">
-          {(id) => (
-            <input id={id} value={description} onInput={({ currentTarget }) => setDescription(currentTarget.value)} />
-          )}
-        </Field>
-        <Choice
-          label="What clients see in the list of tools"
-          isBare={false}
-          value={tools}
-          options={[
-            ["", preset === undefined ? "As set for svc serve" : "Unchanged"],
-            ["all", "All tools"],
-            ["search", "A search tool, in place of the list"],
-          ]}
-          onChange={setTools}
-        />
-        <div class="actions">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            kind="primary"
-            type="submit"
-            isBusy={busy !== undefined}
-            disabled={name === "" || filter.trim() === ""}
-          >
-            Save
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+      </details>
+      {problem !== undefined && <Failure text={problem} />}
+      <div class="sticky">
+        <p aria-live="polite">
+          <strong>
+            {countText(chosen.length, "tool")}, about {numberText(tokens)} tokens
+          </strong>{" "}
+          <span class="soft">
+            of {numberText(tools.length)} tools with {numberText(all)} tokens
+          </span>
+        </p>
+        <a class="button" href={linkTo(["presets"])}>
+          Cancel
+        </a>
+        <Button
+          kind="primary"
+          type="submit"
+          isBusy={busy !== undefined}
+          disabled={name === "" || (chosen.length === 0 && filter === "" && !readOnly)}
+        >
+          Save
+        </Button>
+      </div>
+    </form>
   )
 }
 
-type Preview = { readonly servers: readonly string[]; readonly unknownTags: readonly string[] }
+type ServerTicksProps = {
+  readonly server: string
+  readonly tools: readonly Tool[]
+  readonly ticked: Ticked
+  readonly names: Names
+  readonly isOpen: boolean
+  onTick(keys: readonly string[], isTicked: boolean): void
+  onName(key: string, name: string): void
+}
+
+/** One server with a box for all of its tools, and its tools below. */
+function ServerTicks({ server, tools, ticked, names, isOpen, onTick, onName }: ServerTicksProps) {
+  const own = tools.filter((tool) => ticked.has(keyOfTool(tool)))
+  const tokens = own.reduce((sum, tool) => sum + tokensOf(tool), 0)
+  return (
+    <details class="panel ticks" open={isOpen || (own.length > 0 && own.length < tools.length)}>
+      <summary>
+        <input
+          type="checkbox"
+          aria-label={`All tools of ${server}`}
+          checked={own.length > 0 && own.length === tools.length}
+          indeterminate={own.length > 0 && own.length < tools.length}
+          onClick={(event) => event.stopPropagation()}
+          onChange={({ currentTarget }) => onTick(tools.map(keyOfTool), currentTarget.checked)}
+        />{" "}
+        <strong>{server}</strong>{" "}
+        <span class="soft">
+          {own.length} of {countText(tools.length, "tool")}
+          {own.length > 0 && `, about ${numberText(tokens)} tokens`}
+        </span>
+      </summary>
+      {tools.map((tool) => {
+        const key = keyOfTool(tool)
+        return (
+          <div key={key} class="tick">
+            <label class="check">
+              <input
+                type="checkbox"
+                checked={ticked.has(key)}
+                onChange={({ currentTarget }) => onTick([key], currentTarget.checked)}
+              />
+              <span>
+                {tool.name} <span class="soft">{numberText(tokensOf(tool))} tokens</span>
+                <span class="sub clamp">{tool.description}</span>
+              </span>
+            </label>
+            {ticked.has(key) && (
+              <input
+                aria-label={`Name of ${tool.name} for clients`}
+                placeholder="its own name"
+                spellcheck={false}
+                value={names[key] ?? ""}
+                onInput={({ currentTarget }) => onName(key, currentTarget.value)}
+              />
+            )}
+          </div>
+        )
+      })}
+    </details>
+  )
+}
+
+/** Returns the members of rules that the preview accepts, without those that are undefined. */
+const known = (rules: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(Object.entries(rules).filter(([key, value]) => value !== undefined && RULES.has(key)))
+const RULES: ReadonlySet<string> = new Set([
+  "filter",
+  "matches",
+  "allow",
+  "deny",
+  "readOnly",
+  "new",
+  "approved",
+  "limits",
+  "names",
+  "prefix",
+  "separator",
+])
+
+/** Returns the members that say something: a new preset has no others. */
+const withValues = (body: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(
+    Object.entries(body).filter(
+      ([key, value]) =>
+        value !== "" &&
+        value !== false &&
+        !(key === "new" && value === "show") &&
+        !(typeof value === "object" && value !== null && Object.keys(value).length === 0),
+    ),
+  )
 
 const Selected = ({ names }: { names: readonly string[] }) =>
   names.length === 0 ? (

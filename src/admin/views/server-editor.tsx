@@ -3,11 +3,13 @@ import { useState } from "preact/hooks"
 import { Problem } from "../api.ts"
 import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded } from "../hooks.ts"
+import { mergedSettings } from "../merge.ts"
 import { Button, Choice, Failure, Field, Head, WhenLoaded } from "../parts.tsx"
 import { goTo, linkTo } from "../router.ts"
 import { JsonField, type Schema, SchemaForm } from "../schema-form.tsx"
-import type { WrittenServer } from "../types.ts"
+import type { PastedServer, WrittenServer } from "../types.ts"
 import { askForZeroTools } from "../zero-tools.ts"
+import { addServer, Paste } from "./paste.tsx"
 
 /** Changes a server. */
 export function ServerEditor({ name }: { name: string }) {
@@ -35,13 +37,19 @@ export function ServerCreator() {
   const [name, setName] = useState("")
   const [kind, setKind] = useState<"command" | "url">("command")
   const [server, setServer] = useState<Settings>({})
-  const [busy, run] = useAction()
+  const [isTemplate, setTemplate] = useState(false)
+  const [movesKeys, setMovesKeys] = useState(true)
+  const [busy, run, problem] = useAction("here")
   const add = async () => {
-    const isAdded = await run("add", async () => {
-      const { warnings } = await api.send<{ warnings: readonly string[] }>("POST", "/servers", { name, server })
-      return [`${name} was added`, ...warnings].join("\n")
-    })
+    const whole = withWords(server)
+    const isAdded = await run("add", () => addServer(api, name, whole, { moveKeys: movesKeys, template: isTemplate }))
     if (isAdded) goTo(["servers", name])
+  }
+  const onRead = (pasted: PastedServer) => {
+    setName(pasted.name)
+    setServer(pasted.server)
+    setTemplate(pasted.template)
+    setKind(typeof pasted.server.url === "string" ? "url" : "command")
   }
   return (
     <>
@@ -55,8 +63,10 @@ export function ServerCreator() {
           </>
         }
       >
-        <a href={linkTo(["registry"])}>Search the registries instead</a>
+        <a href={linkTo(["servers", "import"])}>Import from my clients</a>
+        <a href={linkTo(["registry"])}>Search the registries</a>
       </Head>
+      <Paste onRead={onRead} />
       <WhenLoaded loaded={loaded}>
         {(schema) => (
           <form
@@ -91,6 +101,15 @@ export function ServerCreator() {
               onChange={(value) => setKind(value === "url" ? "url" : "command")}
             />
             <SchemaForm schema={schema} value={server} first={FIRST[kind]} onChange={setServer} />
+            <label class="check">
+              <input
+                type="checkbox"
+                checked={movesKeys}
+                onChange={({ currentTarget }) => setMovesKeys(currentTarget.checked)}
+              />
+              Keep keys out of mcp.json: write what looks like a key into .env
+            </label>
+            {problem !== undefined && <Failure text={problem} />}
             <div class="row">
               <Button kind="primary" type="submit" isBusy={busy !== undefined} disabled={name === ""}>
                 Add
@@ -122,29 +141,33 @@ function Editor({ written, schema, onReload }: EditorProps) {
   const [server, setServer] = useState<Settings>(written.server)
   const [isJson, setJson] = useState(false)
   const [isStale, setStale] = useState(false)
-  const [busy, run] = useAction()
+  const [busy, run, problem] = useAction("here")
   const file = useStateOf((state) => state.file)
   const isChanged = JSON.stringify(server) !== JSON.stringify(written.server)
+  const path = `/config/servers/${encodeURIComponent(written.name)}`
+  const put = async (next: Settings, hash: string) => {
+    let warnings: readonly string[] = []
+    const isDone = await askForZeroTools(ui, async (confirmZeroTools) => {
+      const body = { server: next, confirmZeroTools }
+      const answer = await api.send<{ warnings: readonly string[] }>("PUT", path, body, { "if-match": `"${hash}"` })
+      warnings = answer.warnings
+    })
+    if (!isDone) return undefined
+    onReload()
+    const text = [`${written.name} was saved`, ...warnings].join("\n")
+    return { tone: warnings.length > 0 ? "notice" : "good", text } as const
+  }
   const save = () =>
     run("save", async () => {
+      setStale(false)
       try {
-        const path = `/config/servers/${encodeURIComponent(written.name)}`
-        const headers = { "if-match": `"${written.hash}"` }
-        let warnings: readonly string[] = []
-        const isDone = await askForZeroTools(ui, async (confirmZeroTools) => {
-          const answer = await api.send<{ warnings: readonly string[] }>(
-            "PUT",
-            path,
-            { server, confirmZeroTools },
-            headers,
-          )
-          warnings = answer.warnings
-        })
-        if (!isDone) return undefined
-        onReload()
-        return [`${written.name} was saved`, ...warnings].join("\n")
+        return await put(server, written.hash)
       } catch (error) {
         if (!(error instanceof Problem) || error.status !== 412) throw error
+        // Another tab or an editor has changed the server: both changes stay if they touch different settings.
+        const now = await api.get<WrittenServer>(path)
+        const merged = mergedSettings(written.server, now.server, server)
+        if (merged !== undefined) return await put(merged, now.hash)
         setStale(true)
         return undefined
       }
@@ -162,13 +185,6 @@ function Editor({ written, schema, onReload }: EditorProps) {
           JSON
         </Button>
       </div>
-      {isStale && (
-        <Failure
-          text="The server was changed in the meantime. Reload it, then make your change again."
-          label="Reload"
-          retry={onReload}
-        />
-      )}
       <form
         class="form"
         onSubmit={(event) => {
@@ -186,6 +202,14 @@ function Editor({ written, schema, onReload }: EditorProps) {
         ) : (
           <SchemaForm schema={schema} value={server} first={first} onChange={setServer} />
         )}
+        {problem !== undefined && <Failure text={problem} />}
+        {isStale && (
+          <Failure
+            text="The server was changed in the meantime, and your change touches the same settings. Reload shows the new settings without your change."
+            label="Reload"
+            retry={onReload}
+          />
+        )}
         <div class="row">
           <Button kind="primary" type="submit" isBusy={busy !== undefined} disabled={!isChanged}>
             Save
@@ -197,6 +221,15 @@ function Editor({ written, schema, onReload }: EditorProps) {
       </form>
     </section>
   )
+}
+
+/** Returns a server whose `command` is split if it is a whole command line and `args` is empty. */
+function withWords(server: Settings): Settings {
+  const { command, args } = server
+  if (typeof command !== "string" || !/^\S+\s+\S/.test(command.trim()) || /["'\\]/.test(command)) return server
+  if (Array.isArray(args) && args.length > 0) return server
+  const [program, ...rest] = command.trim().split(/\s+/)
+  return { ...server, command: program, args: rest }
 }
 
 /** Reads the schema of a server from the schema of mcp.json. */

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks"
 import { countsByServer } from "../activity-counts.ts"
 import { useApp, useStateOf } from "../context.ts"
-import { useAction, useCountedPeriod, useLoaded } from "../hooks.ts"
+import { useAction, useCountedPeriod, useLoaded, useUsage } from "../hooks.ts"
 import {
   Ago,
   Button,
@@ -16,12 +16,15 @@ import {
   StateMark,
   Table,
   Tags,
+  toneOf,
   Until,
   WhenLoaded,
 } from "../parts.tsx"
 import { goTo, linkTo, type Route } from "../router.ts"
-import type { EffectiveValue, Server, ServerInstance, ServerState } from "../types.ts"
+import { missingVariables, SecretField } from "../secret-field.tsx"
+import type { EffectiveValue, LogLine, Server, ServerInstance, ServerState } from "../types.ts"
 import { LogPane } from "./logs.tsx"
+import { PromptPane, ResourcePane } from "./offers.tsx"
 import { ServerEditor } from "./server-editor.tsx"
 import { ToolPane } from "./tools.tsx"
 
@@ -66,6 +69,8 @@ export function ServerView({ route }: { route: Route }) {
         ))}
       </nav>
       {tab === "tools" && <ToolPane key={name} server={name} route={route} />}
+      {tab === "prompts" && <PromptPane key={name} server={name} />}
+      {tab === "resources" && <ResourcePane key={name} server={name} />}
       {tab === "settings" && <ServerEditor key={name} name={name} />}
       {tab === "log" && <LogPane key={name} server={name} />}
       {!TABS.slice(1).some(([id]) => id === tab) && <Overview server={server} />}
@@ -80,7 +85,12 @@ export function ServerControls({ server: { name, enabled, instances } }: { serve
   const change = (word: "restart" | "enable" | "disable") =>
     run(word, async () => {
       await api.send("POST", `/servers/${encodeURIComponent(name)}/${word}`)
-      return `${name}: ${word === "restart" ? "restarted" : `${word}d`}`
+      const { state, lastError } = await api.get<Server>(`/servers/${encodeURIComponent(name)}`)
+      const text = `${name}: ${word === "restart" ? "restarted" : `${word}d`}, ${state}`
+      if (word === "disable") return `${name}: disabled`
+      return toneOf(state) === "good"
+        ? text
+        : { tone: "notice", text: [text, ...(lastError ?? "").split("\n")].join("\n").trim() }
     })
   return (
     <div class="row">
@@ -105,6 +115,8 @@ export function ServerControls({ server: { name, enabled, instances } }: { serve
 const TABS = [
   ["", "Overview"],
   ["tools", "Tools"],
+  ["prompts", "Prompts"],
+  ["resources", "Resources"],
   ["settings", "Settings"],
   ["log", "Log"],
 ] as const
@@ -151,15 +163,25 @@ function RemoveButton({ name }: { name: string }) {
 function Overview({ server }: { server: Server }) {
   const { state, lastError, instances, tags, type, template } = server
   const remedy = REMEDIES[state as ServerState]
+  const missing = missingVariables(lastError ?? "")
   return (
     <>
       {(lastError !== undefined || remedy !== undefined) && (
-        <div class={`note ${lastError === undefined ? "" : "bad"}`}>
+        <div class={`note ${lastError === undefined ? "" : toneOf(state)}`}>
           <div>
             {lastError !== undefined && <p>{lastError}</p>}
-            {remedy !== undefined && <p class="soft">{remedy}</p>}
+            {remedy !== undefined && missing.length === 0 && <p class="soft">{remedy}</p>}
+            {missing.map((variable) => (
+              <SecretField key={variable} name={variable} />
+            ))}
+            {HAS_LOG.has(state) && <LastLines server={server.name} />}
           </div>
           {state === "sign-in needed" && <AuthorizeButton name={server.name} />}
+          {IN_SETTINGS.has(state) && missing.length === 0 && (
+            <a class="button" href={linkTo(["servers", server.name, "settings"])}>
+              Open the settings
+            </a>
+          )}
         </div>
       )}
       {instances.map((instance) => (
@@ -176,6 +198,37 @@ function Overview({ server }: { server: Server }) {
         </section>
       )}
       <Effective name={server.name} />
+    </>
+  )
+}
+
+/** The states in which the log of a server shows the cause. */
+const HAS_LOG: ReadonlySet<string> = new Set(["failed", "crash-loop", "restarting", "reconnecting"])
+/** The states in which a setting of a server is wrong. */
+const IN_SETTINGS: ReadonlySet<string> = new Set([
+  "invalid",
+  "token needed",
+  "credentials refused",
+  "failed",
+  "crash-loop",
+])
+const LAST_LINES = 8
+
+/** The end of a server's log. */
+function LastLines({ server }: { server: string }) {
+  const { api } = useApp()
+  const attempts = useStateOf((state) => state.servers.find(({ name }) => name === server)?.instances[0]?.restarts)
+  const loaded = useLoaded(
+    async () => (await api.get<{ items: readonly LogLine[] }>("/logs", { server, limit: LAST_LINES })).items,
+    [server, attempts],
+  )
+  if (loaded.data === undefined || loaded.data.length === 0) return null
+  return (
+    <>
+      <p class="soft">
+        The last lines of its log (<a href={linkTo(["servers", server, "log"])}>all</a>):
+      </p>
+      <pre class="code">{loaded.data.map(({ message }) => message).join("\n")}</pre>
     </>
   )
 }
@@ -212,6 +265,7 @@ function Instance({ instance, isTemplate }: { instance: ServerInstance; isTempla
   const activity = useStateOf((state) => state.activity)
   const counts = countsByServer(activity).get(instance.name)
   const period = useCountedPeriod()
+  const usage = useUsage()?.servers[instance.name]
   const { characters, warnings = [], issues = [], changedTools = [], suspiciousTools = [] } = instance
   const notes = [
     ...issues,
@@ -236,10 +290,9 @@ function Instance({ instance, isTemplate }: { instance: ServerInstance; isTempla
           ["Attempt", instance.attempt === undefined ? undefined : numberText(instance.attempt)],
           ["Next retry", instance.nextRetryAt === undefined ? undefined : <Until at={instance.nextRetryAt} />],
           ["Last ping", instance.lastPing === undefined ? undefined : <Ago at={instance.lastPing} />],
-          [
-            "Protocol",
-            instance.protocolVersion === undefined ? undefined : `${instance.protocolVersion} (${instance.era})`,
-          ],
+          ["Protocol", instance.protocolVersion],
+          ["Memory", usage === undefined || isTemplate ? undefined : `${Math.round(usage.memory / 1024 ** 2)} MB`],
+          ["Processor time", usage === undefined || isTemplate ? undefined : latencyText(usage.cpu)],
           ["Tools", instance.tools === undefined ? undefined : numberText(instance.tools)],
           ["Prompts", instance.prompts === undefined ? undefined : numberText(instance.prompts)],
           ["Resources", instance.resources === undefined ? undefined : numberText(instance.resources)],

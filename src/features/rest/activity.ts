@@ -193,7 +193,43 @@ const events = defineEndpoint({
   run: ({ ports }) => openEventStream(ports, (send) => watchAll(ports, send)),
 })
 
-export const ACTIVITY_ENDPOINTS: readonly Endpoint[] = [status, sessions, activity, approvals, logs, logStream, events]
+const usageSchema = z.strictObject({
+  memory: z.number().describe("Bytes of resident memory"),
+  cpu: z.number().describe("Milliseconds of processor time since the start"),
+})
+
+const usage = defineEndpoint({
+  method: "GET",
+  path: "/usage",
+  summary: "Show the memory and the processor time of svc and of each server, with all that it has started",
+  description: "Of servers only on Linux; elsewhere `svc mcp status` shows them.",
+  answer: z.strictObject({ own: usageSchema, servers: z.record(z.string(), usageSchema) }),
+  faults: [],
+  run({ ports }) {
+    const all = describeAll(ports).map(({ name, instances }) => ({
+      name,
+      pids: instances.flatMap(({ pid }) => pid ?? []),
+    }))
+    const { own, trees } = ports.usage(all.flatMap(({ pids }) => pids))
+    const servers = all.flatMap(({ name, pids }) => {
+      const used = pids.flatMap((pid) => trees.get(pid) ?? [])
+      const sum = (key: "memory" | "cpu") => used.reduce((total, one) => total + one[key], 0)
+      return used.length === 0 ? [] : [[name, { memory: sum("memory"), cpu: sum("cpu") }] as const]
+    })
+    return { own, servers: Object.fromEntries(servers) }
+  },
+})
+
+export const ACTIVITY_ENDPOINTS: readonly Endpoint[] = [
+  usage,
+  status,
+  sessions,
+  activity,
+  approvals,
+  logs,
+  logStream,
+  events,
+]
 
 // ---
 

@@ -15,7 +15,7 @@ import type { InternalTools } from "../tools/internal-tools.ts"
 import { AdminLogin, LOGIN_PATH } from "./admin-login.ts"
 import type { RestPorts } from "./endpoint.ts"
 import type { BeginLogin } from "./issuer-login.ts"
-import type { RunCommand } from "./own-commands.ts"
+import type { CountTokens, RunCommand } from "./own-commands.ts"
 
 /** The parts of a running svc that REST uses. */
 type AdminDeps = Pick<
@@ -31,6 +31,7 @@ type AdminDeps = Pick<
   | "serverLogs"
   | "streams"
   | "toolFinder"
+  | "usage"
   | "watchCalls"
 > & {
   readonly sessions: { all(): Iterable<Session> }
@@ -70,6 +71,7 @@ export class AdminInterface {
   private readonly streams = new Set<OpenStream>()
   private connection: AdminConnection | undefined
   private runCommand: RunCommand | undefined
+  private countTokens: CountTokens | undefined
   private readonly rest = lazy(() => this.loadRest())
   private readonly issuerLogin = lazy(() => this.loadIssuerLogin())
 
@@ -153,12 +155,13 @@ export class AdminInterface {
     if (this.connection === undefined) return undefined
     const { deps, options, login, salt } = this
     const { paths, endpoint, tools, find, follow } = this.connection
-    const [{ editor, run }, { editPresets }, { createCommands }] = await Promise.all([
+    const [{ editor, run }, { editPresets }, { createCommands, createTokenCounter }] = await Promise.all([
       tools(),
       import("../../store/documents.ts"),
       import("./own-commands.ts"),
     ])
     this.runCommand ??= createCommands(paths)
+    this.countTokens ??= createTokenCounter(this.runCommand, () => deps.agent.catalog.generation)
     return {
       ...deps,
       clock: systemClock,
@@ -174,6 +177,7 @@ export class AdminInterface {
       authorize: async (name) => (deps.authorize ?? refuseSignIn)(find(name)),
       follow,
       runCommand: this.runCommand,
+      countTokens: this.countTokens,
       editPresets: (change) => editPresets(paths, change, systemClock),
     }
   }

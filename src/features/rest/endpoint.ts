@@ -9,6 +9,7 @@ import type { Catalog, View } from "../../catalog/catalog.ts"
 import type { Tool } from "../../catalog/listing.ts"
 import type { Clock } from "../../lib/clock.ts"
 import type { RequestFault } from "../../lib/errors.ts"
+import type { ProcessUsage } from "../../lib/process-usage.ts"
 import type { ProcessFacts } from "../../report/health.ts"
 import type { OpenStream, OpenStreams } from "../../serve/http-exchange.ts"
 import type { Principal } from "../../serve/principal.ts"
@@ -20,10 +21,10 @@ import type { ConfigEditor } from "../tools/config-editor.ts"
 import type { Immutable, ToolResult } from "../tools/tool.ts"
 import type { AdminLogin } from "./admin-login.ts"
 import type { CallHistory } from "./call-history.ts"
-import type { RunCommand } from "./own-commands.ts"
+import type { CountTokens, RunCommand } from "./own-commands.ts"
 
 /** A server in a pasted text. `problem` says why svc cannot run it; `notes` name settings that are dropped. */
-export type PastedServer = {
+type PastedServer = {
   /** Empty if the text has none. */
   readonly name: string
   readonly server: Params
@@ -64,6 +65,8 @@ export type RestPorts = {
   }>
   sessions(): Iterable<Session>
   facts(): ProcessFacts
+  /** Returns what svc (`own`) and the process trees with these ids use now; no tree where the system does not tell cheaply. */
+  usage(pids: readonly number[]): { readonly own: ProcessUsage; readonly trees: ReadonlyMap<number, ProcessUsage> }
   /** Masks credentials; paths and addresses stay, because the reader is the operator. */
   mask(text: string): string
   /** Runs one of svc's own tools for a person who has seen its plan. `agreed` is the digest of that plan. */
@@ -80,6 +83,8 @@ export type RestPorts = {
   editPresets(change: (text: string) => string): Promise<boolean>
   /** Runs a command of svc. */
   readonly runCommand: RunCommand
+  /** Counts the tokens of tools; an empty map if that is not possible now. */
+  readonly countTokens: CountTokens
   /** Returns the servers in a text that a person has pasted. Rejects with a typed error if there is none. */
   readPasted(text: string): Promise<readonly PastedServer[]>
   /** The calls since REST was first used. */

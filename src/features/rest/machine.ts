@@ -93,6 +93,7 @@ const importSchema = z.looseObject({
       command: z.string().describe("What svc would run; secrets are hidden"),
       notes: z.array(z.string()),
       problem: z.string().optional().describe("Why it is not imported"),
+      same: z.literal(true).optional().describe("svc already has it"),
     }),
   ),
   digest: z.string(),

@@ -6,7 +6,7 @@ import { type Edit, setToolDescription, setToolDisabled } from "../../config/edi
 import { isCalled } from "../../config/server-spec.ts"
 import { type Clock, delay } from "../../lib/clock.ts"
 import { RequestError, statusOfFault, UnavailableError } from "../../lib/errors.ts"
-import { parseExact } from "../../lib/json.ts"
+import { compact, parseExact } from "../../lib/json.ts"
 import { unknownNameError } from "../../lib/nearest.ts"
 import { type OfferedTool, offeredTools } from "../../report/offered-tools.ts"
 import { worstOf } from "../../report/status.ts"
@@ -38,19 +38,27 @@ const tools = defineEndpoint({
     server: z.string().optional(),
     tag: z.string().optional().describe("Only tools of servers with this tag"),
     q: z.string().optional().describe("Only tools with this text in their name or description"),
+    tokens: z.stringbool().default(false).describe("Whether to count the tokens of each tool, as `svc tokens` does"),
     disabled: z.stringbool().optional().describe("Only hidden tools, or only tools that clients see"),
     ...PAGE_QUERY,
   }),
   answer: pageSchema(offered),
   faults: [],
-  run({ ports, query }) {
+  async run({ ports, query }) {
     const { server, tag, q = "", disabled } = query
+    const counted = query.tokens ? await ports.countTokens() : new Map<string, number>()
     const text = q.toLowerCase()
     const found = offeredBy(ports, (spec) => (server === undefined || isCalled(spec, server)) && hasTag(spec, tag))
       .filter((tool) => disabled === undefined || tool.disabled === disabled)
       .filter(({ name, description }) => `${name} ${description ?? ""}`.toLowerCase().includes(text))
     const page = pageBy(found, ({ server, name }) => `${server} ${name}`, query)
-    return { ...page, items: page.items.map(shownTool).map(({ definition: _, ...tool }) => tool) }
+    return {
+      ...page,
+      items: page.items.map(shownTool).map(({ definition: _, ...tool }) => ({
+        ...tool,
+        ...compact({ tokens: counted.get(tool.qualifiedName) }),
+      })),
+    }
   },
 })
 

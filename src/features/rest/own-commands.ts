@@ -2,6 +2,7 @@
  * Runs commands of svc for REST: what they change lies outside of mcp.json (files of clients, secrets, backups), and one way to
  * change it is enough. A command gets secrets through its stdin, because other users can read its arguments.
  */
+import * as z from "zod"
 import { RequestError, type RequestFault, UnavailableError } from "../../lib/errors.ts"
 import { ownCommand } from "../../lib/own-command.ts"
 import type { Paths } from "../../store/paths.ts"
@@ -47,7 +48,29 @@ export function createCommands({ file, directory }: Pick<Paths, "file" | "direct
   }
 }
 
+/** Returns the tokens of tools in the context of a client, by their names in the aggregate. */
+export type CountTokens = () => Promise<ReadonlyMap<string, number>>
+
+/** Returns the function that counts tokens as `svc tokens` does. It counts again when `generation`, that of the catalog, changes. */
+export function createTokenCounter(run: RunCommand, generation: () => number): CountTokens {
+  let known: { readonly at: number; readonly tokens: Promise<ReadonlyMap<string, number>> } | undefined
+  return () => {
+    const at = generation()
+    if (known?.at !== at) known = { at, tokens: run(["tokens"]).then(tokensIn, () => new Map<string, number>()) }
+    return known.tokens
+  }
+}
+
 // ---
+
+const tokenReport = z.object({
+  servers: z.array(z.object({ tools: z.array(z.object({ name: z.string(), tokens: z.number() })) })),
+})
+
+function tokensIn(answer: unknown): ReadonlyMap<string, number> {
+  const { servers } = tokenReport.parse(answer)
+  return new Map(servers.flatMap(({ tools }) => tools.map(({ name, tokens }) => [name, tokens] as const)))
+}
 
 const COMMAND_MS = 60_000
 const MAX_OUTPUT = 8 * 1024 * 1024

@@ -1,0 +1,206 @@
+/** The MCP clients of this machine: whether each is connected to svc, and buttons that connect it, disconnect it or undo that. */
+import { useState } from "preact/hooks"
+import { ChangeDialog } from "../change-dialog.tsx"
+import { useApp, useStateOf } from "../context.ts"
+import { Copy } from "../copy.tsx"
+import { useLoaded } from "../hooks.ts"
+import { Button, Choice, Empty, Head, StateMark, Table, WhenLoaded } from "../parts.tsx"
+import { linkTo, type Route } from "../router.ts"
+import type { Client, Preset } from "../types.ts"
+
+/** The list of clients. `preset` in the route is the preset that a new connection offers. */
+export function ClientsView({ route }: { route: Route }) {
+  const { api } = useApp()
+  const configuration = useStateOf((state) => state.configuration)
+  const [open, setOpen] = useState<Opened>()
+  const loaded = useLoaded(async () => (await api.get<{ items: readonly Client[] }>("/clients")).items, [configuration])
+  return (
+    <>
+      <Head title="Clients" />
+      <p class="soft">
+        The programs on the machine of svc that can use tools. Connect one, and it gets all tools of svc by one entry in
+        its settings.
+      </p>
+      <WhenLoaded loaded={loaded}>
+        {(clients) => {
+          const { here = [], away = [] } = Object.groupBy(clients, ({ state }) =>
+            state === "no file" ? "away" : "here",
+          )
+          return (
+            <>
+              {here.length === 0 ? (
+                <Empty>
+                  No settings of a known client were found on this machine. Choose your client below, or connect it by
+                  the address.
+                </Empty>
+              ) : (
+                <ClientTable caption="Clients on this machine" clients={here} onOpen={setOpen} />
+              )}
+              {away.length > 0 && (
+                <details>
+                  <summary>Other clients that svc knows ({away.length})</summary>
+                  <ClientTable caption="Other clients" clients={away} onOpen={setOpen} />
+                </details>
+              )}
+            </>
+          )
+        }}
+      </WhenLoaded>
+      <ByAddress preset={route.query.preset ?? ""} />
+      {open !== undefined && (
+        <OpenDialog
+          {...open}
+          preset={route.query.preset ?? ""}
+          onClose={() => setOpen(undefined)}
+          onDone={loaded.reload}
+        />
+      )}
+    </>
+  )
+}
+
+// ---
+
+type Opened = { readonly client: Client; readonly change: "connect" | "disconnect" | "undo" }
+
+type ClientTableProps = { readonly caption: string; readonly clients: readonly Client[]; onOpen(opened: Opened): void }
+
+const ClientTable = ({ caption, clients, onOpen }: ClientTableProps) => (
+  <Table
+    caption={caption}
+    items={clients}
+    keyOf={({ client }) => client}
+    columns={[
+      {
+        title: "Client",
+        kind: "name",
+        draw: ({ title, file }) => (
+          <>
+            {title}
+            <code class="sub">{file}</code>
+          </>
+        ),
+      },
+      { title: "State", draw: ({ state }) => <StateMark state={stateText(state)} tone={toneOf(state)} /> },
+      {
+        title: "Controls",
+        draw: (client) => (
+          <div class="row">
+            {client.state === "connected" ? (
+              <>
+                <Button label={`Disconnect ${client.title}`} onClick={() => onOpen({ client, change: "disconnect" })}>
+                  Disconnect
+                </Button>
+                <Button
+                  label={`Undo the last change of ${client.title}`}
+                  onClick={() => onOpen({ client, change: "undo" })}
+                >
+                  Undo
+                </Button>
+              </>
+            ) : (
+              !client.state.startsWith("unreadable") && (
+                <Button
+                  kind="primary"
+                  label={`Connect ${client.title}`}
+                  onClick={() => onOpen({ client, change: "connect" })}
+                >
+                  Connect
+                </Button>
+              )
+            )}
+          </div>
+        ),
+      },
+    ]}
+  />
+)
+
+const stateText = (state: string): string => (state === "no file" ? "no settings found" : state)
+
+function toneOf(state: string) {
+  if (state === "connected") return "good"
+  return state.startsWith("unreadable") ? "bad" : "faint"
+}
+
+type OpenDialogProps = Opened & { readonly preset: string; onClose(): void; onDone(): void }
+
+function OpenDialog({ client: { client, title }, change, preset: given, onClose, onDone }: OpenDialogProps) {
+  const { api } = useApp()
+  const [preset, setPreset] = useState(given)
+  const [replace, setReplace] = useState(true)
+  const [byAddress, setByAddress] = useState(false)
+  const presets = useLoaded(() => api.all<Preset>("/presets"), [])
+  const path = `/clients/${encodeURIComponent(client)}/${change}`
+  if (change !== "connect")
+    return (
+      <ChangeDialog
+        title={change === "undo" ? `Undo the last change of ${title}?` : `Disconnect ${title}?`}
+        action={change === "undo" ? "Undo" : "Disconnect"}
+        path={path}
+        done={change === "undo" ? `${title} has its former settings again` : `${title} is disconnected`}
+        onClose={onClose}
+        onDone={onDone}
+      />
+    )
+  return (
+    <ChangeDialog
+      title={`Connect ${title} to svc`}
+      action={`Connect ${title}`}
+      path={path}
+      body={{ replace, address: byAddress, ...(preset === "" ? {} : { preset }) }}
+      done={`${title} is connected. Restart it if it does not show the tools at once.`}
+      onClose={onClose}
+      onDone={onDone}
+    >
+      <div class="row">
+        <Choice
+          label="Tools"
+          isBare={false}
+          value={preset}
+          options={[["", "All tools"], ...(presets.data ?? []).map(({ name }) => [name, `Preset ${name}`] as const)]}
+          onChange={setPreset}
+        />
+        <Choice
+          label="How"
+          isBare={false}
+          value={byAddress ? "address" : "start"}
+          options={[
+            ["start", "The client starts svc when it needs it"],
+            ["address", "The client connects to the address of svc"],
+          ]}
+          onChange={(value) => setByAddress(value === "address")}
+        />
+      </div>
+      <label class="check">
+        <input type="checkbox" checked={replace} onChange={({ currentTarget }) => setReplace(currentTarget.checked)} />
+        Remove the client's own entries for servers that svc runs
+      </label>
+    </ChangeDialog>
+  )
+}
+
+/** What a client needs that svc does not know, or that runs on another machine. */
+function ByAddress({ preset }: { preset: string }) {
+  const endpoint = useStateOf((state) => state.status?.endpoint)
+  if (endpoint === undefined) return null
+  const url = preset === "" ? endpoint : `${endpoint}?preset=${encodeURIComponent(preset)}`
+  return (
+    <section class="panel">
+      <h2>Any other client</h2>
+      <p>
+        Enter this address as an MCP server (HTTP)
+        {preset !== "" && (
+          <>
+            {" "}
+            for the preset <a href={linkTo(["presets"])}>{preset}</a>
+          </>
+        )}
+        :
+      </p>
+      <Copy text={url} label="the address" />
+      <p>Or add this to its JSON:</p>
+      <Copy text={JSON.stringify({ mcpServers: { svc: { type: "http", url } } }, null, 2)} label="the JSON" />
+    </section>
+  )
+}

@@ -1,0 +1,134 @@
+/** The backups of mcp.json, with which changes are undone, and the tokens of clients. */
+import { useState } from "preact/hooks"
+import { ChangeDialog } from "../change-dialog.tsx"
+import { useApp, useStateOf } from "../context.ts"
+import { useAction, useLoaded } from "../hooks.ts"
+import { Button, Empty, Head, Table, WhenLoaded } from "../parts.tsx"
+
+/** The backups of mcp.json, and the tokens of clients. */
+export function HistoryView() {
+  const { api } = useApp()
+  const configuration = useStateOf((state) => state.configuration)
+  const file = useStateOf((state) => state.file)
+  const [open, setOpen] = useState<string>()
+  const loaded = useLoaded(async () => (await api.get<{ items: readonly string[] }>("/backups")).items, [configuration])
+  return (
+    <>
+      <Head title="History" />
+      <p class="soft">
+        svc keeps a backup of <code>{file}</code> before each change. Undo takes back the last one.
+      </p>
+      <WhenLoaded loaded={loaded}>
+        {(backups) =>
+          backups.length === 0 ? (
+            <Empty>svc has not changed the file yet.</Empty>
+          ) : (
+            <Table
+              caption="Backups"
+              items={backups.map((name, at) => ({ name, at }))}
+              keyOf={({ name }) => name}
+              columns={[
+                {
+                  title: "Before the change of",
+                  kind: "name",
+                  draw: ({ name }) => <time dateTime={timeOf(name)}>{new Date(timeOf(name)).toLocaleString()}</time>,
+                },
+                {
+                  title: "Controls",
+                  draw: ({ name, at }) => (
+                    <Button
+                      kind={at === 0 ? "primary" : "plain"}
+                      label={at === 0 ? "Undo the last change" : `Restore the backup of ${timeOf(name)}`}
+                      onClick={() => setOpen(name)}
+                    >
+                      {at === 0 ? "Undo the last change" : "Go back to this"}
+                    </Button>
+                  ),
+                },
+              ]}
+            />
+          )
+        }
+      </WhenLoaded>
+      {open !== undefined && (
+        <ChangeDialog
+          title="Go back to this state of mcp.json?"
+          action="Restore"
+          path={`/backups/${encodeURIComponent(open)}/restore`}
+          done="mcp.json has its former content again"
+          onClose={() => setOpen(undefined)}
+          onDone={loaded.reload}
+        />
+      )}
+      <Tokens />
+    </>
+  )
+}
+
+// ---
+
+type Token = {
+  readonly id: string
+  readonly name: string
+  readonly expires?: string
+  readonly tags?: readonly string[]
+}
+
+/** Returns the time in the name of a backup, ISO 8601. */
+const timeOf = (name: string): string => {
+  const [, day, hour, minute, rest] = /(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-([\d.]+Z)/.exec(name) ?? []
+  return day === undefined ? name : `${day}T${hour}:${minute}:${rest}`
+}
+
+/** The tokens with which clients get in if svc runs with --auth. */
+function Tokens() {
+  const { api, ui } = useApp()
+  const loaded = useLoaded(async () => (await api.get<{ items: readonly Token[] }>("/tokens")).items, [])
+  const [busy, run] = useAction()
+  const revoke = async ({ id, name }: Token) => {
+    const isAgreed = await ui.ask({
+      title: `Revoke the token ${name || id}?`,
+      text: "The client with this token loses its access at once.",
+      action: "Revoke",
+      isDangerous: true,
+    })
+    if (!isAgreed) return
+    await run(id, async () => {
+      await api.send("DELETE", `/tokens/${encodeURIComponent(id)}`)
+      loaded.reload()
+      return `${name || id} was revoked`
+    })
+  }
+  if (loaded.data === undefined || loaded.data.length === 0) return null
+  return (
+    <>
+      <h2>Tokens of clients</h2>
+      <Table
+        caption="Tokens"
+        items={loaded.data}
+        keyOf={({ id }) => id}
+        columns={[
+          { title: "Name", kind: "name", draw: ({ id, name }) => name || id },
+          {
+            title: "Tags",
+            kind: "wide",
+            draw: ({ tags = [] }) => (tags.length === 0 ? "all servers" : tags.join(", ")),
+          },
+          { title: "Expires", kind: "wide", draw: ({ expires }) => expires ?? "never" },
+          {
+            title: "Controls",
+            draw: (token) => (
+              <Button
+                isBusy={busy === token.id}
+                label={`Revoke ${token.name || token.id}`}
+                onClick={() => void revoke(token)}
+              >
+                Revoke
+              </Button>
+            ),
+          },
+        ]}
+      />
+    </>
+  )
+}

@@ -1,0 +1,140 @@
+/** One field that takes whatever the README of a server gives: JSON, a command, an address, or the name of a package. */
+import { useEffect, useState } from "preact/hooks"
+import { useApp } from "../context.ts"
+import { useAction, useLoaded, useSettled } from "../hooks.ts"
+import { Button, countText, Failure, Field, Table, toneOf } from "../parts.tsx"
+import { goTo } from "../router.ts"
+import type { PastedServer, Server } from "../types.ts"
+
+/** The field. It gives the only server of a text to `onRead`, and offers to add several servers at once. */
+export function Paste({ onRead }: { onRead(server: PastedServer): void }) {
+  const { api } = useApp()
+  const [text, setText] = useState("")
+  const settled = useSettled(text.trim(), 300)
+  const loaded = useLoaded(
+    async () =>
+      settled === ""
+        ? []
+        : (await api.send<{ items: readonly PastedServer[] }>("POST", "/paste", { text: settled })).items,
+    [settled],
+  )
+  const found = loaded.data ?? []
+  const [only] = found
+  useEffect(() => {
+    if (found.length === 1 && only !== undefined) onRead(only)
+  }, [found])
+  const notes =
+    found.length === 1 ? [...(only?.notes ?? []), ...(only?.problem === undefined ? [] : [only.problem])] : []
+  return (
+    <section class="panel">
+      <Field
+        label="Paste anything"
+        hint="The JSON of any client, a command line such as npx -y some-server, an address, or the name of a package. The form below shows what svc has read."
+      >
+        {(id, describedBy) => (
+          <textarea
+            id={id}
+            rows={4}
+            class="mono"
+            spellcheck={false}
+            aria-describedby={describedBy}
+            value={text}
+            onInput={({ currentTarget }) => setText(currentTarget.value)}
+          />
+        )}
+      </Field>
+      {loaded.error !== undefined && settled !== "" && <Failure text={loaded.error} />}
+      {notes.map((note) => (
+        <div key={note} class="note notice">
+          <p>{note}</p>
+        </div>
+      ))}
+      {found.length > 1 && <Several servers={found} />}
+    </section>
+  )
+}
+
+/** Adds one server, and says what state it has reached. Keys go to `.env` if `moveKeys`. */
+export async function addServer(
+  { send }: Pick<ReturnType<typeof useApp>["api"], "send">,
+  name: string,
+  server: Readonly<Record<string, unknown>>,
+  more: { readonly moveKeys: boolean; readonly template: boolean },
+): Promise<{ readonly tone: "good" | "notice"; readonly text: string }> {
+  const answer = await send<{ server: Server; warnings: readonly string[] }>("POST", "/servers", {
+    name,
+    server,
+    ...more,
+  })
+  const { state } = answer.server
+  const tone = toneOf(state) === "good" || state === "disabled" || state === "not in use" ? "good" : "notice"
+  return {
+    tone: answer.warnings.length > 0 ? "notice" : tone,
+    text: [`${name} was added: ${state}`, ...answer.warnings].join("\n"),
+  }
+}
+
+// ---
+
+/** Several servers of one text, each with a box. */
+function Several({ servers }: { servers: readonly PastedServer[] }) {
+  const { api, ui } = useApp()
+  const [left, setLeft] = useState<ReadonlySet<number>>(new Set())
+  const [busy, run, problem] = useAction("here")
+  const rows = servers.map((server, at) => ({ ...server, at }))
+  const chosen = rows.filter(({ at, problem: why }) => why === undefined && !left.has(at))
+  const add = async () => {
+    const isDone = await run("add", async () => {
+      for (const { name, server, template } of chosen) {
+        const { tone, text } = await addServer(api, name, server, { moveKeys: true, template })
+        ui.say(tone, text)
+      }
+      return undefined
+    })
+    if (isDone) goTo(["servers"])
+  }
+  return (
+    <>
+      <Table
+        caption="Servers in the pasted text"
+        items={rows}
+        keyOf={({ at }) => String(at)}
+        columns={[
+          {
+            title: "Server",
+            kind: "name",
+            draw: ({ name, at, problem: why }) => (
+              <label class="check">
+                <input
+                  type="checkbox"
+                  disabled={why !== undefined}
+                  checked={why === undefined && !left.has(at)}
+                  onChange={({ currentTarget }) => {
+                    const next = new Set(left)
+                    if (currentTarget.checked) next.delete(at)
+                    else next.add(at)
+                    setLeft(next)
+                  }}
+                />
+                {name}
+              </label>
+            ),
+          },
+          { title: "Runs", draw: ({ server }) => <code>{commandOf(server)}</code> },
+          {
+            title: "Note",
+            kind: "wide",
+            draw: ({ notes, problem: why }) => [...notes, why].filter(Boolean).join("; "),
+          },
+        ]}
+      />
+      {problem !== undefined && <Failure text={problem} />}
+      <Button kind="primary" isBusy={busy !== undefined} disabled={chosen.length === 0} onClick={() => void add()}>
+        Add {countText(chosen.length, "server")}
+      </Button>
+    </>
+  )
+}
+
+const commandOf = ({ command, args, url }: PastedServer["server"]): string =>
+  typeof url === "string" ? url : [command, ...(Array.isArray(args) ? args : [])].map(String).join(" ")

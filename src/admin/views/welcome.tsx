@@ -1,0 +1,66 @@
+/** The first view of a svc without servers: three ways to begin. */
+import { useStateOf } from "../context.ts"
+import { Head } from "../parts.tsx"
+import { linkTo, type Route } from "../router.ts"
+import { ImportPane } from "./import.tsx"
+import { ServersView } from "./servers.tsx"
+
+/** The servers, or what to do first if there are none. */
+export function ServersOrWelcome({ route }: { route: Route }) {
+  const isEmpty = useStateOf((state) => state.servers.length === 0)
+  if (route.path[1] === "import")
+    return (
+      <>
+        <Head
+          title={
+            <>
+              <a class="crumb" href={linkTo(["servers"])}>
+                Servers /
+              </a>{" "}
+              Import from my clients
+            </>
+          }
+        />
+        <ImportPane />
+      </>
+    )
+  return isEmpty && route.path[1] === undefined ? <Welcome /> : <ServersView route={route} />
+}
+
+// ---
+
+const Welcome = () => (
+  <>
+    <Head title="Welcome to svc" />
+    <p class="soft">
+      svc runs your MCP servers in one place and offers their tools to all of your clients. First add servers, then
+      connect a client.
+    </p>
+    <div class="cards">
+      <article class="panel">
+        <h2>
+          <a href={linkTo(["servers", "import"])}>Import from my clients</a>
+        </h2>
+        <p>Take over the servers that Claude, Cursor, VS Code and others on this machine already have.</p>
+      </article>
+      <article class="panel">
+        <h2>
+          <a href={linkTo(["servers", "add"])}>Add a server</a>
+        </h2>
+        <p>Paste JSON, a command, an address or the name of a package.</p>
+      </article>
+      <article class="panel">
+        <h2>
+          <a href={linkTo(["registry"])}>Find a server</a>
+        </h2>
+        <p>Search the registry, and see what would run before you install it.</p>
+      </article>
+      <article class="panel">
+        <h2>
+          <a href={linkTo(["clients"])}>Connect a client</a>
+        </h2>
+        <p>See which clients are on this machine, and let them use svc with one click.</p>
+      </article>
+    </div>
+  </>
+)
