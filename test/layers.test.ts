@@ -113,6 +113,7 @@ const WORLD = [
   "features/oauth/upstream-oauth.ts",
   "features/registry/cache.ts",
   "features/rest/admin-page.ts",
+  "features/rest/own-commands.ts",
   "features/results/result-store.ts",
   "features/secrets/secret-store.ts",
   "features/secrets/system-sources.ts",

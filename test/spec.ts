@@ -2247,6 +2247,91 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "people open the printed address in a browser, where a JSON error would tell them nothing",
   },
+  "rest:clients": {
+    says: "REST lists the clients of the machine, imports their servers, and connects, disconnects and undoes as svc connect does: a change is shown first, and only this change is made",
+    from: "choice",
+    why: "the page must not do more than a person has seen",
+  },
+  "rest:machine-secrets": {
+    says: "REST stores a missing secret outside of mcp.json, and shows and logs it nowhere",
+    from: "choice",
+    why: "a person without a terminal must be able to set one",
+  },
+  "rest:backups": {
+    says: "REST adds a server without its keys in mcp.json, lists the backups of mcp.json, and restores one after showing the change",
+    from: "choice",
+    why: "every change must be undone as easily as it was made",
+  },
+  "rest:paste": {
+    says: "REST reads the servers in a pasted text: JSON of any client, a command line, an address, a package, or a client's own command",
+    from: "choice",
+    why: "the README of a server gives one of these",
+  },
+  "rest:doctor": {
+    says: "REST shows what svc doctor finds",
+    from: "choice",
+    why: "people must see what is wrong where they work",
+  },
+  "rest:offers": {
+    says: "REST reads prompts and resources, counts the tokens of tools as svc tokens does, and shows the memory of servers",
+    from: "choice",
+    why: "people want to see what an assistant would get, and what it costs",
+  },
+  "rest:presets": {
+    says: "REST shows what a preset would include before it is saved",
+    from: "choice",
+    why: "rules are easy to get wrong",
+  },
+  "admin:first-run": {
+    says: "an admin page without servers offers to import, add or find them and to connect a client; the import shows what would run",
+    from: "choice",
+    why: "a new user must get in without a document",
+  },
+  "admin:clients": {
+    says: "the admin page connects clients, disconnects them and undoes that, after it has shown the change of the client's file",
+    from: "choice",
+    why: "a person who never uses a terminal must get in",
+  },
+  "admin:paste": {
+    says: "the admin page turns pasted JSON, a command line, an address or a package into servers, and moves keys to .env",
+    from: "choice",
+    why: "nobody should have to translate a README into a form",
+  },
+  "admin:secrets": {
+    says: "the admin page has a field for a missing secret, and writes its value only where secrets live",
+    from: "choice",
+    why: "a person should not have to edit .env",
+  },
+  "admin:failure": {
+    says: "after a change, the admin page shows the state that the server has reached, in its color, with the end of its log and the way to its settings",
+    from: "choice",
+    why: "a green notice over a failed start misleads",
+  },
+  "admin:presets-ticked": {
+    says: "the admin page makes presets by ticking servers and tools and by naming tools, shows their tokens meanwhile, and offers the address and the clients",
+    from: "choice",
+    why: "most people think of tools, not of rules",
+  },
+  "admin:offers": {
+    says: "the admin page gets prompts and reads resources of a server",
+    from: "choice",
+    why: "they are part of what a server offers",
+  },
+  "admin:undo": {
+    says: "the admin page undoes the last change of mcp.json after it has shown what changes back",
+    from: "choice",
+    why: "mistakes happen",
+  },
+  "admin:merge": {
+    says: "settings of a server that two people change at once are merged if they are different ones",
+    from: "choice",
+    why: "nobody should lose an edit to another tab",
+  },
+  "admin:narrow": {
+    says: "each view for clients, servers, presets, secrets and history fits a telephone, in the dark, without serious findings of axe",
+    from: "choice",
+    why: "people look at it wherever they are",
+  },
   "rest:openapi": {
     says: "every answer under /api/v1 matches the OpenAPI document at /api/v1/openapi.json, and every error is a problem detail (RFC 9457)",
     from: "choice",
@@ -2318,7 +2403,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a state without a remedy sends people to the documentation",
   },
   "admin:edit": {
-    says: "the admin page adds, changes and removes servers with forms made from the schema; it keeps hidden secrets, and refuses to change a server that was changed in the meantime",
+    says: "the admin page adds, changes and removes servers with forms made from the schema; it keeps hidden secrets, and refuses to overwrite a setting that was changed in the meantime",
     from: "choice",
     why: "the page must not undo what somebody wrote in an editor",
   },
@@ -2348,7 +2433,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "the output of a server explains most failures",
   },
   "admin:presets": {
-    says: "the admin page shows what a preset selects while the user types it",
+    says: "the admin page makes presets that select servers by tags, and says what is wrong with an expression",
     from: "choice",
     why: "mistakes in an expression over tags are easy to make",
   },

@@ -8,7 +8,9 @@ export function DiffLines({ lines }: { lines: readonly DiffLine[] }) {
   const isNear = (at: number) =>
     lines.slice(Math.max(0, at - CONTEXT), at + CONTEXT + 1).some(({ kind }) => kind !== "same")
   return (
-    <pre class="code diff">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
+    // biome-ignore lint/a11y/useSemanticElements: a pre keeps the blanks of the lines
+    <pre class="code diff" tabIndex={0} role="group" aria-label="Changes">
       {lines.map(({ kind, text }, at) => {
         if (!isNear(at)) return at > 0 && isNear(at - 1) ? <span key={at}> …</span> : undefined
         return (

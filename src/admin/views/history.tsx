@@ -38,7 +38,7 @@ export function HistoryView() {
                   draw: ({ name, at }) => (
                     <Button
                       kind={at === 0 ? "primary" : "plain"}
-                      label={at === 0 ? "Undo the last change" : `Restore the backup of ${timeOf(name)}`}
+                      label={at === 0 ? "Undo the last change" : `Go back to this: ${timeOf(name)}`}
                       onClick={() => setOpen(name)}
                     >
                       {at === 0 ? "Undo the last change" : "Go back to this"}

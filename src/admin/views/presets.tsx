@@ -200,9 +200,9 @@ function PresetForm({ preset, tools, before }: PresetFormProps) {
       ...(filter === (preset?.filter ?? "") ? {} : { filter }),
       description,
       names: Object.fromEntries(Object.entries(names).filter(([, value]) => value !== "")),
-      prefix,
-      readOnly,
-      new: held ? "hold" : "show",
+      ...(prefix === (preset?.prefix ?? "") ? {} : { prefix }),
+      ...(readOnly === (preset?.readOnly === true) ? {} : { readOnly }),
+      ...(held === (preset?.new === "hold") ? {} : { new: held ? "hold" : "show" }),
       ...(held && preset?.new !== "hold" ? { approved: chosen.map(keyOfTool) } : {}),
       ...(listing === "" ? {} : { tools: listing }),
     }
@@ -350,50 +350,51 @@ function ServerTicks({ server, tools, ticked, names, isOpen, onTick, onName }: S
   const own = tools.filter((tool) => ticked.has(keyOfTool(tool)))
   const tokens = own.reduce((sum, tool) => sum + tokensOf(tool), 0)
   return (
-    <details class="panel ticks" open={isOpen || (own.length > 0 && own.length < tools.length)}>
-      <summary>
-        <input
-          type="checkbox"
-          aria-label={`All tools of ${server}`}
-          checked={own.length > 0 && own.length === tools.length}
-          indeterminate={own.length > 0 && own.length < tools.length}
-          onClick={(event) => event.stopPropagation()}
-          onChange={({ currentTarget }) => onTick(tools.map(keyOfTool), currentTarget.checked)}
-        />{" "}
-        <strong>{server}</strong>{" "}
-        <span class="soft">
-          {own.length} of {countText(tools.length, "tool")}
-          {own.length > 0 && `, about ${numberText(tokens)} tokens`}
-        </span>
-      </summary>
-      {tools.map((tool) => {
-        const key = keyOfTool(tool)
-        return (
-          <div key={key} class="tick">
-            <label class="check">
-              <input
-                type="checkbox"
-                checked={ticked.has(key)}
-                onChange={({ currentTarget }) => onTick([key], currentTarget.checked)}
-              />
-              <span>
-                {tool.name} <span class="soft">{numberText(tokensOf(tool))} tokens</span>
-                <span class="sub clamp">{tool.description}</span>
-              </span>
-            </label>
-            {ticked.has(key) && (
-              <input
-                aria-label={`Name of ${tool.name} for clients`}
-                placeholder="its own name"
-                spellcheck={false}
-                value={names[key] ?? ""}
-                onInput={({ currentTarget }) => onName(key, currentTarget.value)}
-              />
-            )}
-          </div>
-        )
-      })}
-    </details>
+    <section class="panel ticks" aria-label={server}>
+      <input
+        type="checkbox"
+        aria-label={`All tools of ${server}`}
+        checked={own.length > 0 && own.length === tools.length}
+        indeterminate={own.length > 0 && own.length < tools.length}
+        onChange={({ currentTarget }) => onTick(tools.map(keyOfTool), currentTarget.checked)}
+      />
+      <details open={isOpen || (own.length > 0 && own.length < tools.length)}>
+        <summary>
+          <strong>{server}</strong>{" "}
+          <span class="soft">
+            {own.length} of {countText(tools.length, "tool")}
+            {own.length > 0 && `, about ${numberText(tokens)} tokens`}
+          </span>
+        </summary>
+        {tools.map((tool) => {
+          const key = keyOfTool(tool)
+          return (
+            <div key={key} class="tick">
+              <label class="check">
+                <input
+                  type="checkbox"
+                  checked={ticked.has(key)}
+                  onChange={({ currentTarget }) => onTick([key], currentTarget.checked)}
+                />
+                <span>
+                  {tool.name} <span class="soft">{numberText(tokensOf(tool))} tokens</span>
+                  <span class="sub clamp">{tool.description}</span>
+                </span>
+              </label>
+              {ticked.has(key) && (
+                <input
+                  aria-label={`Name of ${tool.name} for clients`}
+                  placeholder="its own name"
+                  spellcheck={false}
+                  value={names[key] ?? ""}
+                  onInput={({ currentTarget }) => onName(key, currentTarget.value)}
+                />
+              )}
+            </div>
+          )
+        })}
+      </details>
+    </section>
   )
 }
 

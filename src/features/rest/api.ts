@@ -254,7 +254,7 @@ async function audited(endpoint: Endpoint, call: EndpointCall): Promise<unknown>
   const { ports, params, body, principal } = call
   const about = {
     name: params.name ?? body.name ?? body.serverName,
-    arguments: body,
+    arguments: endpoint.private === true ? {} : body,
   }
   const isChange = endpoint.method !== "GET" && endpoint.path !== CALL_PATH
   const operator = ports.auth ? principal.name : "local"

@@ -24,7 +24,7 @@ import type { CallHistory } from "./call-history.ts"
 import type { CountTokens, RunCommand } from "./own-commands.ts"
 
 /** A server in a pasted text. `problem` says why svc cannot run it; `notes` name settings that are dropped. */
-type PastedServer = {
+type ReadServer = {
   /** Empty if the text has none. */
   readonly name: string
   readonly server: Params
@@ -86,7 +86,7 @@ export type RestPorts = {
   /** Counts the tokens of tools; an empty map if that is not possible now. */
   readonly countTokens: CountTokens
   /** Returns the servers in a text that a person has pasted. Rejects with a typed error if there is none. */
-  readPasted(text: string): Promise<readonly PastedServer[]>
+  readPasted(text: string): Promise<readonly ReadServer[]>
   /** The calls since REST was first used. */
   readonly history: CallHistory
   /** Calls `onfinished` after each tool call, until the returned function is called. */
@@ -121,6 +121,8 @@ export type Endpoint = {
   readonly tagged?: true
   /** Set if a change requires `If-Match` with the `ETag` of what it replaces. */
   readonly conditional?: true
+  /** Set if the body may be or contain a secret: then it is not in the audit log. */
+  readonly private?: true
   /** The possible faults, in addition to a missing login, malformed input and a rate limit. */
   readonly faults: readonly RequestFault[]
   run(call: EndpointCall): unknown

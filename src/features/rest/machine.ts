@@ -168,6 +168,7 @@ const setSecret = defineEndpoint({
     value: z.string().min(1).max(65_536),
     in: z.enum([".env", "keychain"]).default(".env").describe("Where svc stores it"),
   }),
+  private: true,
   answer: z.looseObject({ secret: z.string(), storedIn: z.string(), reference: z.string() }),
   faults: ["invalid_params"],
   run: async (call) =>
@@ -213,7 +214,7 @@ const revoke = defineEndpoint({
   path: "/tokens/{name}",
   summary: "Revoke a token, by its id",
   answer: z.looseObject({}),
-  faults: ["not_found"],
+  faults: ["invalid_params", "not_found"],
   run: async (call) => (await call.ports.runCommand(["auth", "token", "revoke", ...nameOf(call)])) as never,
 })
 
@@ -240,7 +241,7 @@ type Call = EndpointCall<Params, { readonly digest?: string | undefined }>
 
 /** Returns the name in the path, as a word of a command. Throws a RequestError if the command would read it as a flag. */
 function nameOf({ params: { name = "" } }: Pick<EndpointCall, "params">): readonly [string] {
-  if (/^-|\0/.test(name)) throw new RequestError("not_found", `There is no ${name.slice(0, 100)}`)
+  if (/^-|\0/.test(name)) throw new RequestError("invalid_params", `${name.slice(0, 100)} is not a name`)
   return [name]
 }
 

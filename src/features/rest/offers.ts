@@ -168,7 +168,7 @@ function slugFor(ports: RestPorts, server: string): string {
 }
 
 /** Sends a request to a server, and returns its result with the time that it took. */
-async function askServer({ ports, request, principal }: Asking, method: string, params: Params) {
+async function askServer({ ports, request, principal }: SentBy, method: string, params: Params) {
   const started = ports.clock.now()
   const caller = { scope: ports.scopeOf(""), principal: principal.name, signal: request.signal }
   const outcome = await invoke(method, params, caller, ports.gateway)
@@ -277,7 +277,7 @@ export const OFFER_ENDPOINTS: readonly Endpoint[] = [
 
 // ---
 
-type Asking = Pick<EndpointCall, "ports" | "request" | "principal">
+type SentBy = Pick<EndpointCall, "ports" | "request" | "principal">
 
 type Spec = ReturnType<RestPorts["agent"]["all"]>[number]["spec"]
 

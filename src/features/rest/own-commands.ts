@@ -16,7 +16,7 @@ export type RunCommand = (words: readonly string[], input?: string) => Promise<u
 
 /** Returns the function that runs commands for a configuration. At most a few commands run at a time; others wait. */
 export function createCommands({ file, directory }: Pick<Paths, "file" | "directory">): RunCommand {
-  let running: Promise<unknown> = Promise.resolve()
+  const running = new Set<Promise<unknown>>()
   let waiting = 0
   const run = async (words: readonly string[], input: string | undefined): Promise<unknown> => {
     const child = Bun.spawn({
@@ -37,14 +37,16 @@ export function createCommands({ file, directory }: Pick<Paths, "file" | "direct
   return async (words, input) => {
     if (waiting >= MAX_WAITING) throw new RequestError("too_many", "svc is still busy with earlier requests; try again")
     waiting++
-    // One after the other: two changes of one file would refuse each other.
-    const turn = running.then(() => run(words, input))
-    running = turn.catch(() => undefined)
     try {
-      return await turn
+      while (running.size >= MAX_RUNNING) await Promise.race(running)
     } finally {
       waiting--
     }
+    const turn = run(words, input)
+    const ended = turn.catch(() => undefined)
+    running.add(ended)
+    void ended.then(() => running.delete(ended))
+    return turn
   }
 }
 
@@ -74,6 +76,7 @@ function tokensIn(answer: unknown): ReadonlyMap<string, number> {
 
 const COMMAND_MS = 60_000
 const MAX_OUTPUT = 8 * 1024 * 1024
+const MAX_RUNNING = 4
 const MAX_WAITING = 20
 
 function parsed(text: string): unknown {

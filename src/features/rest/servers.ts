@@ -101,6 +101,7 @@ const paste = defineEndpoint({
   summary: "Read the servers in a text: JSON of any client, a command line, an address, or the name of a package",
   description: "Changes nothing. `POST /servers` adds what the answer shows.",
   body: z.strictObject({ text: z.string().min(1).max(200_000) }),
+  private: true,
   answer: z.strictObject({
     items: z.array(
       z.strictObject({

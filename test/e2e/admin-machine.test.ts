@@ -1,0 +1,228 @@
+/** The admin page of the built binary for a person who only clicks: begin, connect, mend, choose, undo. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import type { Browser, Page } from "playwright-core"
+import { CHROMIUM, seriousFindings, startBrowser, type Visit, visit } from "./browser.ts"
+import { eventually, fixture, freshEnv, freshFolder, type Instance, npmServer, SVC, startSvc } from "./harness.ts"
+
+const KEY = "ghp_0123456789012345678901234567890123ab"
+const DEMO = { command: SVC, args: ["demo-server"] }
+const NEEDY = { command: "sh", args: ["-c", "echo the database is missing >&2; exit 3"] }
+const reference = (name: string) => `${"$"}{${name}}`
+
+describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
+  let home: string
+  let cursor: string
+  let svc: Instance
+  let browser: Browser
+  let admin: Visit
+  let page: Page
+
+  beforeAll(async () => {
+    home = freshFolder()
+    cursor = join(home, ".cursor", "mcp.json")
+    mkdirSync(join(home, ".cursor"))
+    const echo = { command: "bun", args: [fixture("echo.ts"), "--tools", "3"], env: { GITHUB_TOKEN: KEY } }
+    writeFileSync(cursor, JSON.stringify({ mcpServers: { echo, every: npmServer("server-everything") } }, null, 2))
+    ;[svc, browser] = await Promise.all([startSvc({ config: { mcpServers: {} }, env: freshEnv(home) }), startBrowser()])
+    admin = await visit(browser, svc)
+    page = admin.page
+  })
+  afterAll(async () => {
+    const complaints = admin.complaints
+    await admin[Symbol.asyncDispose]()
+    await browser.close()
+    await svc[Symbol.asyncDispose]()
+    expect(complaints).toEqual([])
+  })
+
+  const written = () => JSON.parse(readFileSync(join(svc.folder, "mcp.json"), "utf8")).mcpServers
+  const presets = () => JSON.parse(readFileSync(join(svc.folder, "presets.json"), "utf8")).presets
+  const button = (name: string | RegExp) => page.getByRole("button", { name, exact: true })
+  const link = (name: string | RegExp) => page.getByRole("link", { name, exact: true })
+  const row = (name: string | RegExp) => page.getByRole("row", { name })
+  const isSaid = (text: string | RegExp) => page.locator(".notices").getByText(text).waitFor()
+
+  test("an empty svc offers three ways to begin, and imports the servers of clients [admin:first-run]", async () => {
+    await page.getByRole("heading", { name: "Welcome to svc" }).waitFor()
+    expect(await seriousFindings(page)).toEqual([])
+    await link("Import from my clients").click()
+    await row(/echo/).getByText("Cursor", { exact: false }).or(row(/echo/).getByText("cursor")).first().waitFor()
+    expect(await page.locator("main").textContent()).not.toContain(KEY)
+    expect(await seriousFindings(page)).toEqual([])
+    await button("Import 2 servers").click()
+    await isSaid(/2 servers imported/)
+    await row(/^echo/).getByText("connected").waitFor()
+    await row(/^every/)
+      .getByText("connected")
+      .waitFor()
+    expect(written().echo.env).toEqual({ GITHUB_TOKEN: reference("GITHUB_TOKEN") })
+  })
+
+  test("a client is connected after its change was shown, and disconnected by undo [admin:clients]", async () => {
+    const before = readFileSync(cursor, "utf8")
+    await link("Clients").click()
+    await row(/^Cursor/)
+      .getByText("not connected")
+      .waitFor()
+    await button("Connect Cursor").first().click()
+    const dialog = page.getByRole("dialog")
+    await dialog.getByText("proxy", { exact: false }).first().waitFor()
+    expect(await seriousFindings(page)).toEqual([])
+    expect(readFileSync(cursor, "utf8")).toBe(before)
+    await dialog.getByRole("button", { name: "Connect Cursor" }).click()
+    await isSaid(/Cursor is connected/)
+    await row(/^Cursor/)
+      .getByText("connected", { exact: true })
+      .waitFor()
+    expect(Object.keys(JSON.parse(readFileSync(cursor, "utf8")).mcpServers)).toEqual(["svc"])
+    await button("Undo the last change of Cursor").click()
+    await page.getByRole("dialog").getByRole("button", { name: "Undo" }).click()
+    await row(/^Cursor/)
+      .getByText("not connected")
+      .waitFor()
+    expect(readFileSync(cursor, "utf8")).toBe(before)
+  })
+
+  test("whatever is pasted becomes a server, and a key in it goes to .env [admin:paste]", async () => {
+    await admin.show("servers/add")
+    const field = page.getByLabel("Paste anything")
+    await field.fill(`CRM_API_KEY=sk-live-0123456789abcdef0123 ${SVC} demo-server`)
+    const name = page.getByRole("textbox", { name: "Name", exact: true })
+    await eventually(async () => (await name.inputValue()) !== "")
+    await name.fill("crm")
+    await button("Add").last().click()
+    await isSaid(/crm was added: connected/)
+    expect(written().crm).toEqual({ ...DEMO, env: { CRM_API_KEY: reference("CRM_API_KEY") } })
+    await admin.show("servers/add")
+    await field.fill(JSON.stringify({ mcpServers: { one: DEMO, two: DEMO, bad: { args: [] } } }))
+    await row(/bad/)
+      .getByText(/neither a command nor a url/)
+      .waitFor()
+    await button("Add 2 servers").click()
+    await row(/^one/).getByText("connected").waitFor()
+    expect(Object.keys(written())).toEqual(expect.arrayContaining(["one", "two"]))
+    await admin.show("servers/add")
+    await field.fill('{"mcpServers": {')
+    await page.getByRole("alert").getByText(/1:17/).waitFor()
+  })
+
+  test("a missing secret is a field, in the server and among the issues [admin:secrets]", async () => {
+    svc.write({ mcpServers: { ...written(), sales: { ...DEMO, env: { TOKEN: reference("SALES_TOKEN") } } } })
+    await admin.show("issues")
+    await page.getByRole("textbox", { name: "SALES_TOKEN" }).waitFor()
+    expect(await seriousFindings(page)).toEqual([])
+    await admin.show("servers/sales")
+    await page.getByRole("textbox", { name: "SALES_TOKEN" }).fill("canary-5a1e5")
+    await button("Set SALES_TOKEN").click()
+    await isSaid(/SALES_TOKEN is stored/)
+    await page.getByText("connected").first().waitFor()
+    expect(readFileSync(join(svc.folder, ".env"), "utf8")).toContain("canary-5a1e5")
+    await admin.show("secrets")
+    await row(/SALES_TOKEN/)
+      .getByRole("link", { name: "sales" })
+      .waitFor()
+    expect(await page.locator("main").textContent()).not.toContain("canary-5a1e5")
+    expect(await seriousFindings(page)).toEqual([])
+  })
+
+  test("a server that does not start says so in amber, with its last lines and a way to its settings [admin:failure]", async () => {
+    await admin.show("servers/add")
+    await page.getByRole("textbox", { name: "Name", exact: true }).fill("needy")
+    await page.getByLabel("Paste anything").fill(JSON.stringify({ needy: NEEDY }))
+    await eventually(async () => (await page.getByLabel("command").first().inputValue()) === "sh")
+    await button("Add").last().click()
+    const notice = page.locator(".notices .note", { hasText: "needy was added" })
+    await notice.waitFor()
+    expect(await notice.getAttribute("class")).not.toContain("good")
+    await page.locator("pre", { hasText: "the database is missing" }).waitFor()
+    await link("Open the settings").waitFor()
+    await admin.show("issues")
+    await button("Restart needy").waitFor()
+    await button("Check again").waitFor()
+  })
+
+  test("a preset is made by ticking tools, while the tokens fall, and a client is connected to it [admin:presets-ticked]", async () => {
+    await admin.show("presets")
+    await link("Create a preset").click()
+    await page.getByLabel("Name", { exact: true }).fill("my review set")
+    await page.getByText("svc saves it as my-review-set").waitFor()
+    await page.getByLabel("All tools of echo").check()
+    const sum = page.locator(".sticky strong")
+    const tokens = async () =>
+      Number((/about ([\d,]+) tokens/.exec((await sum.textContent()) ?? "")?.[1] ?? "").replace(",", ""))
+    const whole = await tokens()
+    expect(whole).toBeGreaterThan(0)
+    await page.locator("summary", { hasText: "echo" }).click()
+    await page.getByRole("region", { name: "echo" }).locator(".tick input[type=checkbox]").first().uncheck()
+    await eventually(async () => (await tokens()) < whole)
+    expect(await seriousFindings(page)).toEqual([])
+    await button("Save").click()
+    await isSaid(/my-review-set was saved/)
+    const { servers, allow } = presets()["my-review-set"]
+    expect(servers).toEqual(["echo"])
+    expect(allow).toContain("echo/prompt:*")
+    expect(allow.filter((one: string) => !one.includes(":"))).toHaveLength(2)
+    await link("Edit my-review-set").click()
+    await eventually(async () => (await tokens()) < whole)
+    await page.getByLabel("Name of", { exact: false }).first().fill("better_name")
+    await button("Save").click()
+    await eventually(async () => Object.values(presets()["my-review-set"].names ?? {}).join() === "better_name")
+    await link("Connect a client to my-review-set").click()
+    await page.getByText("?preset=my-review-set", { exact: false }).first().waitFor()
+  })
+
+  test("prompts and resources are read [admin:offers]", async () => {
+    await admin.show("servers/every/prompts")
+    await button("Get simple-prompt").click()
+    await page
+      .getByLabel("Answer")
+      .getByText(/simple prompt/)
+      .waitFor()
+    expect(await seriousFindings(page)).toEqual([])
+    await admin.show("servers/every/resources")
+    await page
+      .getByRole("button", { name: /^Read / })
+      .first()
+      .click()
+    await page.getByLabel("Answer").locator("pre").waitFor()
+  })
+
+  test("the last change is undone after it was shown [admin:undo]", async () => {
+    await admin.show("servers/one")
+    await button("Remove one").click()
+    await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click()
+    await isSaid("one was removed")
+    expect(written().one).toBeUndefined()
+    await admin.show("history")
+    await button("Undo the last change").click()
+    await page.getByRole("dialog").locator(".added").first().waitFor()
+    expect(await seriousFindings(page)).toEqual([])
+    await page.getByRole("dialog").getByRole("button", { name: "Restore" }).click()
+    await eventually(async () => written().one !== undefined)
+    expect(written().one).toEqual(DEMO)
+  })
+
+  test("two tabs that change different settings of a server both keep their change [admin:merge]", async () => {
+    await admin.show("servers/two/settings")
+    await page.getByLabel("command").first().waitFor()
+    const text = readFileSync(join(svc.folder, "mcp.json"), "utf8")
+    const config = JSON.parse(text)
+    svc.write({ ...config, mcpServers: { ...config.mcpServers, two: { ...DEMO, tags: ["elsewhere"] } } })
+    await page.getByLabel("cwd").fill("/tmp")
+    await button("Save").click()
+    await isSaid(/two was saved/)
+    expect(written().two).toEqual({ ...DEMO, tags: ["elsewhere"], cwd: "/tmp" })
+  })
+
+  test("on a telephone and in the dark, nothing is wider than the screen [admin:narrow]", async () => {
+    await using phone = await visit(browser, svc, { viewport: { width: 390, height: 800 }, colorScheme: "dark" })
+    for (const view of ["clients", "servers/add", "presets/+", "issues", "secrets", "history", "servers/import"]) {
+      await phone.show(view)
+      await phone.page.getByRole("heading", { level: 1 }).waitFor()
+      expect([view, await phone.page.evaluate("document.documentElement.scrollWidth")]).toEqual([view, 390])
+      expect(await seriousFindings(phone.page)).toEqual([])
+    }
+  })
+})

@@ -1,0 +1,159 @@
+/** REST of the built binary: clients, imports, secrets, backups and checks of the machine, with a HOME of its own. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { type Api, connect } from "./api.ts"
+import { fixture, freshEnv, freshFolder, type Instance, npmServer, SVC, startSvc } from "./harness.ts"
+
+const KEY = "ghp_0123456789012345678901234567890123ab"
+const OWN = { command: SVC, args: ["demo-server"] }
+const THEIRS = { command: "bun", args: [fixture("echo.ts"), "--tools", "2"], env: { GITHUB_TOKEN: KEY } }
+const CRM = { command: SVC, args: ["demo-server"], env: { TOKEN: `${"$"}{CRM_TOKEN}` } }
+
+let home: string
+let cursor: string
+let svc: Instance
+let api: Api
+
+beforeAll(async () => {
+  home = freshFolder()
+  cursor = join(home, ".cursor", "mcp.json")
+  mkdirSync(join(home, ".cursor"))
+  writeFileSync(cursor, JSON.stringify({ mcpServers: { theirs: THEIRS, own: OWN } }, null, 2))
+  svc = await startSvc({
+    config: { mcpServers: { own: OWN, crm: CRM, every: npmServer("server-everything") } },
+    env: freshEnv(home),
+    flags: ["--audit-log", join(home, "audit.log")],
+  })
+  await svc.said(/every: connected/)
+  api = await connect(svc)
+})
+afterAll(() => svc[Symbol.asyncDispose]())
+
+const stateOfCursor = async () => {
+  const { body } = await api("GET", "/clients")
+  return (body.items as { client: string; state: string }[]).find(({ client }) => client === "cursor")?.state
+}
+const written = () => JSON.parse(readFileSync(join(svc.folder, "mcp.json"), "utf8")).mcpServers
+
+describe("clients and their servers [rest:clients]", () => {
+  test("an import is shown, then made exactly as it was shown, and keys go to .env", async () => {
+    const { body: shown } = await api("GET", "/import")
+    expect(shown.found).toEqual([
+      expect.objectContaining({ name: "theirs", application: "cursor" }),
+      expect.objectContaining({ name: "own", same: true }),
+    ])
+    expect(JSON.stringify(shown)).not.toContain(KEY)
+    expect(written().theirs).toBeUndefined()
+    expect((await api("POST", "/import", { digest: "0".repeat(32) })).status).toBe(409)
+    const { status, body } = await api("POST", "/import", { digest: shown.digest })
+    expect([status, body.added]).toEqual([200, ["theirs"]])
+    expect(written().theirs.env).toEqual({ GITHUB_TOKEN: `${"$"}{GITHUB_TOKEN}` })
+    expect(readFileSync(join(svc.folder, ".env"), "utf8")).toContain(KEY)
+    await svc.said(/theirs: connected/)
+  })
+
+  test("a client is connected by the change that was shown, and undone byte for byte", async () => {
+    const before = readFileSync(cursor, "utf8")
+    expect(await stateOfCursor()).toStartWith("not connected")
+    const { body: shown } = await api("POST", "/clients/cursor/connect", { replace: true })
+    expect(shown).toMatchObject({ changed: false, file: cursor, replaced: ["theirs", "own"] })
+    expect(JSON.stringify(shown)).not.toContain(KEY)
+    expect(readFileSync(cursor, "utf8")).toBe(before)
+    // Another change than the one that was shown.
+    expect((await api("POST", "/clients/cursor/connect", { digest: shown.digest })).status).toBe(409)
+    const done = await api("POST", "/clients/cursor/connect", { replace: true, digest: shown.digest })
+    expect([done.status, done.body.changed]).toEqual([200, true])
+    expect(Object.keys(JSON.parse(readFileSync(cursor, "utf8")).mcpServers)).toEqual(["svc"])
+    expect(await stateOfCursor()).toBe("connected")
+    const { body: undo } = await api("POST", "/clients/cursor/undo", {})
+    await api("POST", "/clients/cursor/undo", { digest: undo.digest })
+    expect(readFileSync(cursor, "utf8")).toBe(before)
+  })
+
+  test.each([
+    ["/clients/nope/connect", 404],
+    ["/clients/--all/connect", 400],
+    ["/clients/cursor/undo", 404],
+  ])("POST %s is refused", async (path, status) => {
+    expect((await api("POST", path, {})).status).toBe(status)
+  })
+})
+
+describe("secrets [rest:machine-secrets]", () => {
+  test("a missing secret is stored without a trace elsewhere, and starts its server", async () => {
+    const state = async (name: string) => ((await api("GET", `/servers/${name}`)).body as { state: string }).state
+    expect(await state("crm")).toBe("invalid")
+    const value = "canary-c0ffee-1234"
+    const { status, body } = await api("PUT", "/secrets/CRM_TOKEN", { value })
+    expect([status, body]).toEqual([200, expect.objectContaining({ storedIn: ".env", reference: `${"$"}{CRM_TOKEN}` })])
+    await svc.said(/crm: connected/)
+    expect(readFileSync(join(svc.folder, ".env"), "utf8")).toContain(value)
+    const { body: secrets } = await api("GET", "/secrets")
+    expect(secrets.items).toContainEqual({ reference: `${"$"}{CRM_TOKEN}`, state: "in .env", servers: ["crm"] })
+    await api("POST", "/paste", { text: `npx -y x --api-key ${value}` })
+    for (const text of [JSON.stringify(secrets), readFileSync(join(home, "audit.log"), "utf8"), svc.stderr()])
+      expect(text).not.toContain(value)
+  })
+
+  test.each(["--to=keychain", "a b", "9X"])("a name such as %p is refused", async (name) => {
+    const { status } = await api("PUT", `/secrets/${encodeURIComponent(name)}`, { value: "x" })
+    expect(status).toBe(400)
+  })
+})
+
+test("a server is added without its key in mcp.json, and a backup takes it back [rest:backups]", async () => {
+  const before = readFileSync(join(svc.folder, "mcp.json"), "utf8")
+  const server = { ...OWN, env: { API_KEY: "sk-live-0123456789abcdef0123456789" } }
+  expect((await api("POST", "/servers", { name: "keyed", server, moveKeys: true })).status).toBe(201)
+  expect(written().keyed.env).toEqual({ API_KEY: `${"$"}{API_KEY}` })
+  const { body } = await api("GET", "/backups")
+  const [newest] = body.items as string[]
+  const { body: shown } = await api("POST", `/backups/${newest}/restore`, {})
+  expect(String(shown.diff)).toContain("keyed")
+  await api("POST", `/backups/${newest}/restore`, { digest: shown.digest })
+  expect(readFileSync(join(svc.folder, "mcp.json"), "utf8")).toBe(before)
+  expect((await api("POST", "/backups/..%2Fmcp.json/restore", {})).status).toBe(404)
+})
+
+test("a pasted text is read, and what is wrong with one is said [rest:paste]", async () => {
+  const { body } = await api("POST", "/paste", { text: "claude mcp add fs -- npx -y fs-mcp /tmp" })
+  expect(body.items).toEqual([
+    { name: "fs", server: { command: "npx", args: ["-y", "fs-mcp", "/tmp"] }, template: false, notes: [] },
+  ])
+  const wrong = await api("POST", "/paste", { text: '{"mcpServers": {' })
+  expect([wrong.status, wrong.body.detail]).toEqual([400, expect.stringContaining("1:17")])
+})
+
+test("the checks find what `svc doctor` finds [rest:doctor]", async () => {
+  const { status, body } = await api("GET", "/doctor")
+  expect([status, Array.isArray(body.findings)]).toEqual([200, true])
+})
+
+test("prompts and resources are read, and tokens and memory counted [rest:offers]", async () => {
+  const prompt = await api("POST", "/prompts/get", { server: "every", name: "simple-prompt" })
+  expect((prompt.body.result as { messages: unknown[] }).messages).toHaveLength(1)
+  const { body: resources } = await api("GET", "/resources?server=every&limit=1")
+  const [{ uri }] = resources.items as [{ uri: string }]
+  const read = await api("POST", "/resources/read", { server: "every", uri })
+  expect((read.body.result as { contents: { uri: string }[] }).contents[0]?.uri).toContain(uri.slice(-8))
+  expect((await api("POST", "/prompts/get", { server: "every", name: "nope" })).status).toBe(404)
+  expect((await api("POST", "/resources/read", { server: "nope", uri })).status).toBe(404)
+  const { body: tools } = await api("GET", "/tools?server=every&tokens=true")
+  for (const { tokens, characters } of tools.items as { tokens: number; characters: number }[])
+    expect(tokens * 2).toBeLessThan(characters)
+  const { body: usage } = await api("GET", "/usage")
+  expect((usage.own as { memory: number }).memory).toBeGreaterThan(1_000_000)
+  if (process.platform === "linux" && existsSync("/proc/self/stat"))
+    expect((usage.servers as Record<string, { memory: number }>).every?.memory).toBeGreaterThan(1_000_000)
+})
+
+test("a draft of a preset shows what it would include [rest:presets]", async () => {
+  const { body } = await api("POST", "/presets/preview", { matches: ["every"], allow: ["every/echo"] })
+  const every = (body.entries as { server: string; included: { entry: string; name: string }[] }[]).find(
+    ({ server }) => server === "every",
+  )
+  expect(every?.included).toEqual([{ entry: "every/echo", name: "every_svc_echo" }])
+  expect((await api("POST", "/presets/preview", { filter: "and" })).status).toBe(400)
+  expect((await api("POST", "/presets/preview", {})).status).toBe(400)
+})
