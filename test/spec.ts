@@ -2342,6 +2342,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "every program and web page on the machine can reach a loopback port, and browsers send a cookie to all ports of a host",
   },
+  "rest:login:restart": {
+    says: "without --auth, a login from the link of svc admin outlives a restart of svc; its file is private and has only hashes, and a login from a token, or with --auth, is only in memory",
+    from: "choice",
+    why: "svc restarts when it is upgraded, and people should not have to fetch a new link each time; a program that can read the file must not be able to log in",
+  },
   "rest:auth": {
     says: "with --auth, /api/v1 needs a token that is not limited to tags; the views without a version select by tags as /mcp does",
     from: "choice",

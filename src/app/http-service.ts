@@ -63,7 +63,7 @@ export async function startHttp(
   const unix = "unix" in options.address ? options.address.unix : undefined
   const place = new Place(options.externalUrl, unix)
   const gate = createGate()
-  const admin = options.admin ? await openAdmin(adminDeps(runtime, options), options) : undefined
+  const admin = options.admin ? await openAdmin(adminDeps(runtime, options, paths), options) : undefined
   const auth = options.auth
     ? await (await import("./inbound-auth.ts")).openInboundAuth(runtime, options, paths, {
         base: place.base,
@@ -285,10 +285,15 @@ function serverDeps(
   }
 }
 
-function adminDeps(runtime: Runtime, { authIssuer, externalUrl }: ServeOptions): Parameters<typeof openAdmin>[0] {
+function adminDeps(
+  runtime: Runtime,
+  { authIssuer, externalUrl }: ServeOptions,
+  paths: Paths | undefined,
+): Parameters<typeof openAdmin>[0] {
   const { cluster, mcp, oauth, redactor } = runtime
   return {
     ...runtime,
+    paths,
     gateway: mcp.gateway,
     mask: (text) => redactor().maskCredentials(text),
     authorize: (spec) => oauth.begin(spec, undefined),

@@ -2,7 +2,7 @@
  * Removes the files that svc keeps for configurations that are gone. Several configurations may share a directory
  * (`--config`). The names of their files contain a digest of the path of mcp.json; a note beside them has the path itself.
  *
- *  1. Removes only files that svc creates again: those of the control socket, sessions, results and logs (earlier versions:
+ *  1. Removes only files that svc creates again: those of the control socket, sessions, logins, results and logs (earlier versions:
  *     also eras). Pins of tools, backups and bundles stay.
  *  2. A configuration is gone if its file does not exist, no svc has started for it for a week, and none holds its lock: a
  *     drive may be missing for a while.
@@ -28,7 +28,7 @@ export async function sweepGone({ directory }: Pick<Paths, "directory">, now: nu
   for (const { digest, file } of gone) {
     const release = await tryAcquire(join(directory, `control-${digest}.lock`))
     if (release === undefined) continue
-    const itsFiles = new RegExp(`^(?:control|eras|sessions|results|logs|start|svc)-${digest}(?:\\.|$)`)
+    const itsFiles = new RegExp(`^(?:control|eras|sessions|logins|results|logs|start|svc)-${digest}(?:\\.|$)`)
     for (const name of names) if (itsFiles.test(name)) rmSync(join(directory, name), { recursive: true, force: true })
     release()
     // Removes the file of the lock, too: without mcp.json no svc takes the lock.

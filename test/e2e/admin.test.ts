@@ -1,6 +1,6 @@
 /** The admin page of the built binary, in Chromium: every flow of a person who manages servers. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Browser, Page } from "playwright-core"
 import { startAuthority, startResource } from "../fixtures/authority.ts"
@@ -111,13 +111,24 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     for (const tab of [page, other.page]) await tab.getByRole("link", { name: "fresh" }).waitFor({ state: "detached" })
   })
 
-  test("the page reports that its svc has ended, and asks for a login when svc is back [admin:live]", async () => {
+  test("the page reports that its svc has ended, and goes on when svc is back, or asks for a login that svc no longer has [admin:live]", async () => {
     const first = await startSvc({ config: { mcpServers: {} } })
+    const { folder } = first
     await using tab = await visit(browser, first)
-    first.signal("SIGTERM")
-    await first.exited
-    await tab.page.getByText(/svc does not answer/).waitFor()
-    await using _again = await startSvc({ folder: first.folder, port: Number(new URL(first.url).port) })
+    const gone = tab.page.getByText(/svc does not answer/)
+    const stop = async (one: Instance) => {
+      one.signal("SIGTERM")
+      await one.exited
+      await gone.waitFor()
+    }
+    const again = () => startSvc({ folder, port: Number(new URL(first.url).port) })
+    await stop(first)
+    const second = await again()
+    await gone.waitFor({ state: "detached" })
+    expect(await tab.page.getByRole("heading", { name: "Log in to svc" }).count()).toBe(0)
+    await stop(second)
+    rmSync(join(folder, "logins.json"))
+    await using _third = await again()
     await tab.page.getByRole("heading", { name: "Log in to svc" }).waitFor()
   })
 

@@ -1,6 +1,6 @@
 /** The login of REST and the admin page: which requests are accepted, and which are not. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { readFileSync } from "node:fs"
+import { readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { type Authority, browse, startAuthority } from "../fixtures/authority.ts"
 import { connect, type Json, token } from "./api.ts"
@@ -179,6 +179,42 @@ describe("without --auth [rest:login]", () => {
     await read
     expect(await statusOf(svc, "/session", { cookie, ...key })).toBe(401)
   })
+
+  test("a login from a link outlives a restart of svc, until the person logs out [rest:login:restart]", async () => {
+    const before = await startSvc({ config: CONFIG })
+    const { folder } = before
+    const port = Number(new URL(before.url).port)
+    const again = async () => {
+      const next = await startSvc({ folder, port })
+      await next.said(/demo: connected/)
+      return next
+    }
+    const stop = async (svc: Instance) => {
+      svc.signal("SIGTERM")
+      await svc.exited
+    }
+    const { cookie, key } = await follow(before)
+    const program = (await token(before)).headers
+    await stop(before)
+    const file = join(folder, "logins.json")
+    const text = readFileSync(file, "utf8")
+    for (const secret of [cookie.slice(cookie.indexOf("=") + 1), key["x-csrf-token"]])
+      expect(text).not.toContain(secret)
+    if (process.platform !== "win32") expect(statSync(file).mode & 0o777).toBe(0o600)
+    const after = await again()
+    const own = { cookie, ...key, origin: after.url }
+    expect(await statusOf(after, "/servers/demo/restart", own, "POST")).toBe(200)
+    expect(await statusOf(after, "/servers", { cookie })).toBe(401)
+    expect((await fetch(`${after.url}/api/v1/servers`, { headers: program })).status).toBe(401)
+    // Another configuration does not know the login.
+    await using other = await startSvc({ config: CONFIG })
+    const elsewhere = cookie.replace(/_\d+=/, `_${new URL(other.url).port}=`)
+    expect(await statusOf(other, "/servers", { cookie: elsewhere, ...key })).toBe(401)
+    expect(await statusOf(after, "/session", own, "DELETE")).toBe(200)
+    await stop(after)
+    await using last = await again()
+    expect(await statusOf(last, "/servers", { cookie, ...key })).toBe(401)
+  }, 60_000)
 
   test("a token of svc admin can also log in a browser", async () => {
     const { headers } = await token(svc)

@@ -24,7 +24,7 @@ function place(config: string) {
   }
   for (const name of ["eras.json", "sessions.sqlite", "tools.json", "control.json"])
     writeFileSync(join(directory, name), "")
-  for (const name of ["eras", "control", "tools"]) writeFileSync(join(directory, `${own(name)}.json`), "")
+  for (const name of ["eras", "control", "logins", "tools"]) writeFileSync(join(directory, `${own(name)}.json`), "")
   for (const name of ["sessions.sqlite", "sessions.sqlite-wal", "svc.log", "svc.log.1"])
     writeFileSync(join(directory, name.replace(/^\w+/, own)), "")
   noteConfiguration(paths)

@@ -101,7 +101,7 @@ export function checkLeftovers({ context, live, clock }: Installation): readonly
     )
   const unused = readFolder(directory).flatMap((name) => {
     const path = join(directory, name)
-    return /^(?:eras|sessions)-[0-9a-f]{8}\.(?:json|sqlite)$/.test(name) && isOld(path, UNUSED_MS) ? [path] : []
+    return /^(?:eras|logins|sessions)-[0-9a-f]{8}\.(?:json|sqlite)$/.test(name) && isOld(path, UNUSED_MS) ? [path] : []
   })
   report("state of configurations that no svc has used for a month", unused, "svc collects it again when needed")
   const folder = runningFolder(context.baseWorld.home, process.env.APPDATA, process.platform)

@@ -15,6 +15,7 @@ import type { InternalTools } from "../tools/internal-tools.ts"
 import { AdminLogin, LOGIN_PATH } from "./admin-login.ts"
 import type { RestPorts } from "./endpoint.ts"
 import type { BeginLogin } from "./issuer-login.ts"
+import { openLoginStore } from "./login-store.ts"
 import type { CountTokens, RunCommand } from "./own-commands.ts"
 
 /** The parts of a running svc that REST uses. */
@@ -39,6 +40,8 @@ type AdminDeps = Pick<
   authorize?(spec: ServerSpec): ReturnType<RestPorts["authorize"]>
   /** Counts the logins of an address on all replicas; undefined for a single svc. */
   readonly countLogins: CountShared | undefined
+  /** The paths of the configuration that keeps the logins of browsers; undefined if they end with svc. */
+  readonly paths?: Paths | undefined
   /** Returns the function that logs people in at the issuer. */
   issuerClient?(): Promise<BeginLogin>
 }
@@ -79,7 +82,10 @@ export class AdminInterface {
     private readonly deps: AdminDeps,
     private readonly options: AdminOptions,
   ) {
-    this.login = new AdminLogin(systemClock, newSecret, options.externalUrl)
+    const { paths } = deps
+    // With --auth, a login belongs to a token, which svc does not store.
+    const store = paths === undefined || options.auth ? undefined : openLoginStore(paths)
+    this.login = new AdminLogin(systemClock, newSecret, options.externalUrl, store)
   }
 
   connect(connection: AdminConnection): void {

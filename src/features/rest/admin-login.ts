@@ -8,13 +8,16 @@
  *     it, and pages of other origins cannot send that header. Changes also require the Origin header of this origin.
  *  3. A token for a program is sent in the Authorization header, which no page can forge. It is another kind of secret than the
  *     cookie, and each is accepted only in its own place: whoever receives the cookie cannot send it as a token.
- *  4. Sessions and tokens are only in memory, limited in number, and end after 12 hours or with svc. A session made from a token
- *     has the same rights as that token, and ends with it.
+ *  4. Sessions and tokens are limited in number, and end after 12 hours. A session made from a token has the same rights as that
+ *     token, and ends with it. Both are only in memory, and end with svc.
+ *  5. A session made from a link outlives svc: its hashes and its end are stored, but nothing from which somebody could log in.
+ *     Nothing is read before the first request that needs a session.
  */
 import { BoundedMap } from "../../lib/bounded-map.ts"
 import type { Clock } from "../../lib/clock.ts"
 import { sha256 } from "../../lib/digest.ts"
 import { RequestError } from "../../lib/errors.ts"
+import { lazy } from "../../lib/lazy.ts"
 
 /** Who sent a request: a browser with a session, or a program with a token of svc admin. */
 export type AdminSession = BrowserSession | ProgramToken
@@ -22,8 +25,8 @@ export type AdminSession = BrowserSession | ProgramToken
 /** The login of a browser: the request has its cookie and its key. */
 export type BrowserSession = {
   readonly kind: "browser"
-  /** The key that each request with the cookie must repeat in the header `X-CSRF-Token`. */
-  readonly csrf: string
+  /** The hash of the key that each request with the cookie must repeat in the header `X-CSRF-Token`. */
+  readonly csrfHash: string
   /** Milliseconds since the epoch. */
   readonly until: number
   /** The token from which it was made; undefined for the link of `svc admin`. */
@@ -37,8 +40,19 @@ type ProgramToken = {
   readonly until: number
 }
 
-/** A new session of a browser. Its secret goes into the cookie, and is stored nowhere. */
-export type NewSession = BrowserSession & { readonly secret: string }
+/** A new session of a browser. Its secret goes into the cookie, its key to the page, and neither is stored anywhere. */
+export type NewSession = BrowserSession & { readonly secret: string; readonly csrf: string }
+
+/** A session that outlives svc: the hashes of its secret and of its key, and its end in milliseconds since the epoch. */
+type StoredLogin = { readonly secret: string; readonly csrf: string; readonly until: number }
+
+/** Stores the sessions that outlive svc. */
+export type LoginStore = {
+  /** Returns the sessions that were saved last, oldest first; none if there are none or they cannot be read. */
+  load(): readonly StoredLogin[]
+  /** Replaces all sessions. Never throws. */
+  save(logins: readonly StoredLogin[]): void
+}
 
 /** The token from which a session is made, and when it expires. */
 type Holder = { readonly token?: string | undefined; readonly until?: number | undefined }
@@ -50,7 +64,7 @@ export class AdminLogin {
   /** When links expire, by the hash of the secret, so that the time of a look-up reveals nothing about secrets. */
   private readonly links = new BoundedMap<string, number>(MAX_LINKS)
   /** The sessions by the hash of the cookie's secret. */
-  private readonly browsers = new BoundedMap<string, BrowserSession>(MAX_SESSIONS)
+  private readonly browsers = lazy(() => new BoundedMap(MAX_SESSIONS, this.load()))
   /** The tokens by their hash. */
   private readonly programs = new BoundedMap<string, ProgramToken>(MAX_SESSIONS)
   private readonly external: URL | undefined
@@ -61,6 +75,8 @@ export class AdminLogin {
     private readonly newSecret: () => string,
     /** The public address of svc, if it differs from the address in requests. */
     externalUrl: string | undefined,
+    /** Keeps the sessions that are made from links; without it, they end with svc. */
+    private readonly store?: LoginStore,
   ) {
     this.external = externalUrl === undefined ? undefined : new URL(externalUrl)
   }
@@ -81,11 +97,12 @@ export class AdminLogin {
 
   /** Returns a new session of a browser. */
   createSession({ token, until = Number.POSITIVE_INFINITY }: Holder = {}): NewSession {
-    const secret = this.newSecret()
+    const [secret, csrf] = [this.newSecret(), this.newSecret()]
     const ends = Math.min(until, this.clock.now() + SESSION_MS)
-    const session = { kind: "browser", csrf: this.newSecret(), until: ends, token } as const
-    this.browsers.set(keyOf(secret), session)
-    return { ...session, secret }
+    const session = { kind: "browser", csrfHash: keyOf(csrf), until: ends, token } as const
+    this.browsers().set(keyOf(secret), session)
+    if (token === undefined) this.save()
+    return { ...session, secret, csrf }
   }
 
   /** Returns a new token for a program. */
@@ -103,13 +120,13 @@ export class AdminLogin {
     const { headers } = request
     const authorization = headers.get("authorization")
     if (authorization !== null) return this.current(this.programs.get(keyOf(bearerOf(authorization))))
-    const session = this.current(this.browsers.get(keyOf(this.cookieOf(request))))
+    const session = this.browserOf(request)
     if (session === undefined) return undefined
     this.requireOwnPage(request)
     const isChange = !READING.has(request.method)
     if (isChange && !headers.has("origin"))
       throw new RequestError("forbidden", "The Origin header is missing; a change with the cookie needs it")
-    if (keyOf(headers.get("x-csrf-token") ?? "") === keyOf(session.csrf)) return session
+    if (keyOf(headers.get("x-csrf-token") ?? "") === session.csrfHash) return session
     throw new RequestError(
       "unauthorized",
       "A request with the cookie needs the header X-CSRF-Token with the key of this login; open the admin page again with `svc admin`",
@@ -129,12 +146,15 @@ export class AdminLogin {
   end(request: Request): void {
     const authorization = request.headers.get("authorization")
     if (authorization === null) {
-      this.browsers.delete(keyOf(this.cookieOf(request)))
+      const session = this.browserOf(request)
+      if (session === undefined) return
+      this.browsers().delete(keyOf(this.cookieOf(request)))
+      if (session.token === undefined) this.save()
       return
     }
     const token = bearerOf(authorization)
     if (!this.programs.delete(keyOf(token))) return
-    for (const [key, session] of [...this.browsers]) if (session.token === token) this.browsers.delete(key)
+    for (const [key, session] of [...this.browsers()]) if (session.token === token) this.browsers().delete(key)
   }
 
   /** Returns the cookie of a session for the browser that sent `request`; without a session, a cookie that removes it. */
@@ -145,6 +165,32 @@ export class AdminLogin {
   }
 
   // ---
+
+  /** Returns the stored sessions. */
+  private load(): [string, BrowserSession][] {
+    // Sessions of a clock that was ahead would last too long.
+    const latest = this.clock.now() + SESSION_MS
+    return (this.store?.load() ?? []).flatMap(({ secret, csrf: csrfHash, until }) =>
+      until > latest ? [] : [[secret, { kind: "browser", csrfHash, until, token: undefined }]],
+    )
+  }
+
+  /** Stores the sessions that were made from links and have not ended. */
+  private save(): void {
+    this.store?.save(
+      [...this.browsers()].flatMap(([secret, session]) =>
+        session.token === undefined && this.current(session) !== undefined
+          ? [{ secret, csrf: session.csrfHash, until: session.until }]
+          : [],
+      ),
+    )
+  }
+
+  /** Returns the session of a request's cookie. Reads no stored sessions for a request without a cookie. */
+  private browserOf(request: Request): BrowserSession | undefined {
+    const secret = this.cookieOf(request)
+    return secret === "" ? undefined : this.current(this.browsers().get(keyOf(secret)))
+  }
 
   /** Returns a session or token that has not ended. */
   private current<S extends AdminSession>(session: S | undefined): S | undefined {

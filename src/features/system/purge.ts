@@ -64,7 +64,7 @@ export function purge(directory: string, place: string): readonly string[] {
 const MADE_ANEW = new RegExp(
   [
     "control(?:-[0-9a-f]{8})?(?:\\.json|\\.lock|(?:-lines)?\\.sock)",
-    "eras(?:-[0-9a-f]{8})?\\.json",
+    "(?:eras|logins)(?:-[0-9a-f]{8})?\\.json",
     "sessions(?:-[0-9a-f]{8})?\\.sqlite(?:-wal|-shm|-journal)?",
     "(?:results|logs)(?:-[0-9a-f]{8})?",
     "(?:start|svc)(?:-[0-9a-f]{8})?\\.log(?:\\.\\d+)?",

@@ -1,6 +1,6 @@
 /** The login of `svc admin`: links, sessions, and requests that a page of another origin may have made. */
 import { expect, test } from "bun:test"
-import { AdminLogin } from "../../../src/features/rest/admin-login.ts"
+import { AdminLogin, type LoginStore } from "../../../src/features/rest/admin-login.ts"
 import { RequestError } from "../../../src/lib/errors.ts"
 import { manualClock } from "../../clock.ts"
 
@@ -8,10 +8,9 @@ const HOST = "http://127.0.0.1:3050"
 const MINUTE = 60_000
 const request = (headers: Record<string, string> = {}, method = "GET") =>
   new Request(`${HOST}/api/v1/servers`, { method, headers })
-function open(externalUrl?: string) {
-  const clock = manualClock()
+function open(externalUrl?: string, store?: LoginStore, clock = manualClock()) {
   let last = 0
-  const login = new AdminLogin(clock, () => `secret-${++last}`, externalUrl)
+  const login = new AdminLogin(clock, () => `secret-${++last}`, externalUrl, store)
   /** Returns the headers that the page of a session sends. */
   const headersOf = (session = login.createSession()) => ({
     cookie: login.cookie(request(), session).split(";")[0] ?? "",
@@ -137,4 +136,84 @@ test("behind a proxy that calls svc by another host, the external origin counts 
   const headers = headersOf()
   expect(login.admit(request({ ...headers, origin: "https://svc.example" }, "PUT"))).toBeDefined()
   expect(() => login.admit(request({ ...headers, origin: "https://evil.example" }, "PUT"))).toThrow(RequestError)
+})
+
+/** A store in memory that counts its use. */
+function memoryStore() {
+  let saved = "[]"
+  const used = { loads: 0, saves: 0 }
+  const store: LoginStore = {
+    load() {
+      used.loads++
+      return JSON.parse(saved)
+    },
+    save(logins) {
+      used.saves++
+      saved = JSON.stringify(logins)
+    },
+  }
+  return { store, used, saved: () => saved }
+}
+
+test("a login from a link outlives svc, and what is stored logs nobody in [rest:login:restart]", async () => {
+  const { store, saved } = memoryStore()
+  const first = open(undefined, store)
+  const session = first.login.redeem(first.login.createLink())
+  if (session === undefined) throw new Error("no session")
+  const own = first.headersOf(session)
+  const stored: { secret: string; csrf: string; until: number }[] = JSON.parse(saved())
+  expect(stored).toEqual([
+    { secret: expect.any(String), csrf: expect.any(String), until: first.clock.now() + 12 * 60 * MINUTE },
+  ])
+  for (const secret of [session.secret, session.csrf]) expect(saved()).not.toContain(secret)
+
+  const { clock, login } = open(undefined, store)
+  const change = { ...own, origin: HOST }
+  expect(login.admit(request(change, "PUT"))).toMatchObject({ kind: "browser" })
+  expect(() => login.admit(request({ cookie: own.cookie }))).toThrow(/X-CSRF-Token/)
+  const [{ secret = "", csrf = "" } = {}] = stored
+  expect(login.admit(request({ cookie: `svc_admin_3050=${secret}`, "x-csrf-token": session.csrf }))).toBeUndefined()
+  expect(() => login.admit(request({ ...own, "x-csrf-token": csrf }))).toThrow(/X-CSRF-Token/)
+  await clock.pass(12 * 60 * MINUTE)
+  expect(login.admit(request(own))).toBeUndefined()
+})
+
+test("a person who logs out is logged out after a restart, and ended logins are no longer stored [rest:login:restart]", async () => {
+  const { store, saved } = memoryStore()
+  const { clock, login, headersOf } = open(undefined, store)
+  const [left, kept] = [headersOf(), headersOf()]
+  login.end(request(left))
+  const later = open(undefined, store).login
+  expect(later.admit(request(left))).toBeUndefined()
+  expect(later.admit(request(kept))).toBeDefined()
+  await clock.pass(12 * 60 * MINUTE)
+  headersOf()
+  expect(JSON.parse(saved())).toHaveLength(1)
+})
+
+test("logins from tokens are never stored, and the stored ones are bounded and end within 12 hours [rest:login:restart]", () => {
+  const { store, used, saved } = memoryStore()
+  const { clock, login } = open(undefined, store)
+  const token = login.createToken()
+  login.end(request({ authorization: `Bearer ${token}` }))
+  login.createSession({ token: login.createToken() })
+  expect(used.saves).toBe(0)
+  for (let count = 0; count < 101; count++) login.createSession()
+  expect(JSON.parse(saved())).toHaveLength(100)
+  store.save([{ secret: "a", csrf: "b", until: clock.now() + 13 * 60 * MINUTE }])
+  open(undefined, store).login.createSession()
+  expect(JSON.parse(saved())).toHaveLength(1)
+})
+
+test("stored logins are read at the first request with a cookie, and once [rest:login:restart]", () => {
+  const { store, used } = memoryStore()
+  const { login, headersOf } = open(undefined, store)
+  login.createLink()
+  login.admit(request())
+  login.admit(request({ authorization: "Bearer x" }))
+  expect(used.loads).toBe(0)
+  const own = headersOf()
+  login.admit(request(own))
+  login.admit(request(own))
+  expect(used.loads).toBe(1)
 })
