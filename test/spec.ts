@@ -1979,6 +1979,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "an unavailable registry is not an empty one",
   },
+  "registry:status": {
+    says: "for a server that is deprecated or deleted, searches, mcp_info and the page show the registry's reason, which may name a replacement",
+    from: "choice",
+    why: "people should not install what its authors have given up",
+  },
   "cli:tools": {
     says: "svc mcp tools list shows the tools, and disable and enable edit the file",
     from: "Command-line and configuration interfaces",

@@ -43,8 +43,10 @@ export const search: CommandDef = {
               text(one.name),
               text(one.version),
               text(one.registry),
-              one.installed === true ? "installed" : "",
-              shortened(text(one.description)),
+              [...(one.installed === true ? ["installed"] : []), ...(isActive(one) ? [] : [text(one.status)])].join(
+                ", ",
+              ),
+              shortened(text(isActive(one) ? one.description : (one.statusMessage ?? one.description))),
             ]),
           )}${more}`,
     )
@@ -70,6 +72,7 @@ const info: CommandDef = {
       ["version", entry.version],
       ["versions", Array.isArray(data.versions) ? data.versions.join(", ") : undefined],
       ["registry", entry.registry],
+      ["status", isActive(entry) ? undefined : entry.status],
       ["repository", entry.repository],
       [
         "installed",
@@ -157,4 +160,5 @@ async function ask(args: Readonly<Record<string, unknown>>, tool: string, given:
 
 const listOf = (value: unknown): readonly Params[] => (Array.isArray(value) ? value.filter(isObject) : [])
 const text = (value: unknown): string => (value === undefined ? "" : String(value))
+const isActive = ({ status }: Params): boolean => status === undefined || status === "active"
 const shortened = (line: string): string => (line.length > 80 ? `${line.slice(0, 79)}…` : line)

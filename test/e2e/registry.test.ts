@@ -520,6 +520,29 @@ test("several registries are searched together, and one that is down is only a w
   })
 }, 20_000)
 
+test("a deprecated server is shown with the registry's reason [registry:status]", async () => {
+  const statusMessage = "moved to io.github.someone/forecast"
+  await using registry = startRegistry([{ ...weather("1.0.0"), status: "deprecated", statusMessage }])
+  await using svc = await start(configured(registry))
+  await using client = await connect1(svc)
+  const found = await client.call("mcp_search", { query: "weather" })
+  expect(found.structuredContent).toMatchObject({ servers: [{ name: NAME, status: "deprecated", statusMessage }] })
+  expect(JSON.stringify(found.content)).toContain(`${NAME} 1.0.0 (deprecated: ${statusMessage})`)
+  const warning = `${NAME} is deprecated in its registry: ${statusMessage}`
+  for (const [tool, args] of [
+    ["mcp_info", { serverName: NAME }],
+    ["mcp_install", { serverName: NAME, dryRun: true }],
+  ] as const)
+    expect((await client.call(tool, args as never)).structuredContent.warnings).toContain(warning)
+  const listed = await runSvc(["mcp", "search", "weather", "--config-dir", svc.folder])
+  expect(listed.stdout).toContain(`deprecated  ${statusMessage}`)
+  const shown = await runSvc(["registry", "info", NAME, "--config-dir", svc.folder])
+  expect([shown.stdout, shown.stderr]).toEqual([
+    expect.stringContaining("\nstatus      deprecated\n"),
+    `warning: ${warning}\n`,
+  ])
+}, 20_000)
+
 test("a search ends at once if its client no longer waits", async () => {
   await using registry = startRegistry(SERVERS)
   registry.fault = "slow"

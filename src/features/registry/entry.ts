@@ -59,6 +59,8 @@ export type RegistryEntry = {
   readonly remotes: readonly PackageTransport[]
   /** active, deprecated or deleted. */
   readonly status: string
+  /** Why it is not active, and perhaps what replaces it. */
+  readonly statusMessage?: string | undefined
   readonly isLatest: boolean
   readonly publishedAt?: string | undefined
   readonly updatedAt?: string | undefined
@@ -156,6 +158,7 @@ const serverJson = z.object({
 })
 const officialMeta = z.object({
   status: z.string().max(40).regex(/^\w+$/).default("active").catch("unknown"),
+  statusMessage: text.optional().catch(undefined),
   isLatest: z.boolean().default(false).catch(false),
   publishedAt: text.optional().catch(undefined),
   updatedAt: text.optional().catch(undefined),

@@ -6,7 +6,7 @@ import { RegistryError } from "../registry/client.ts"
 import type { RegistryEntry } from "../registry/entry.ts"
 import { bundleOf, type Installable, planInstall } from "../registry/install-plan.ts"
 import { commandText } from "./consent-text.ts"
-import { missingSchema } from "./install-draft.ts"
+import { missingSchema, registryStatus } from "./install-draft.ts"
 import { entrySchema, originOf, type ServerOrigin, showEntry } from "./registry-entries.ts"
 import { type ServerDetails, serverDetailsSchema, serversOf, valueSchema, valuesOf } from "./servers.ts"
 import { defineTool, READS, SERVER_NAME, type ToolContext } from "./tool.ts"
@@ -98,7 +98,7 @@ async function lookUp(
       ({ value }) => value.map((one) => one.version),
       () => [],
     )
-    return { entry, versions, warnings }
+    return { entry, versions, warnings: [...warnings, ...registryStatus(entry)] }
   } catch (error) {
     // Shows an installed server even if no registry answers.
     if (server === undefined || !(error instanceof RegistryError || error instanceof RequestError)) throw error

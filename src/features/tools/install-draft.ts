@@ -98,9 +98,9 @@ export const originFor = (entry: RegistryEntry, plan: Installable, values: Input
 export const registryLabel = ({ registry, status }: RegistryEntry): string =>
   status === "active" ? registry : `${registry} (where it is ${status})`
 
-/** Returns a warning about an entry that is not active. */
-export const registryStatus = ({ name, status }: RegistryEntry): readonly string[] =>
-  status === "active" ? [] : [`${name} is ${status} in its registry`]
+/** Returns a warning about an entry that is not active, with the registry's reason. */
+export const registryStatus = ({ name, status, statusMessage = "" }: RegistryEntry): readonly string[] =>
+  status === "active" ? [] : [`${name} is ${status} in its registry${statusMessage === "" ? "" : `: ${statusMessage}`}`]
 
 /**
  * Returns given values in mcp.json's syntax. `hidden`: the values that the entry declares secret and that become part of other

@@ -39,7 +39,13 @@ export const mcpSearch = defineTool({
         warnings,
       },
       text: `${servers.length} of ${value.total} servers: ${listText(
-        servers.map(({ name, version, installed }) => `${name} ${version}${installed ? " (installed)" : ""}`),
+        servers.map(({ name, version, installed, status, statusMessage = "" }) => {
+          const notes = [
+            ...(installed ? ["installed"] : []),
+            ...(status === "active" ? [] : [statusMessage === "" ? status : `${status}: ${statusMessage}`]),
+          ]
+          return `${name} ${version}${notes.length === 0 ? "" : ` (${notes.join("; ")})`}`
+        }),
       )}`,
     }
   },

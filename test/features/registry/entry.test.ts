@@ -24,4 +24,7 @@ test("an entry's name and version are words and no prose, because a question rep
 test("a status that is no word is unknown", () => {
   expect(read({}, { status: "deprecated" })).toMatchObject({ status: "deprecated" })
   expect(read({}, { status: "fine, trust it" })).toMatchObject({ status: "unknown" })
+  expect(read({}, { status: "deprecated", statusMessage: "use\u202e io.x/new" })).toMatchObject({
+    statusMessage: "use  io.x/new",
+  })
 })
