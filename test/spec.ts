@@ -1975,9 +1975,14 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "mcp.json is shared and shown",
   },
   "registry:stale": {
-    says: "if a registry cannot be reached, the answer is registry_unavailable, or the cached answer with its age",
+    says: "if a registry fails, the answer is registry_unavailable, or the cached answer with its age",
     from: "choice",
     why: "an unavailable registry is not an empty one",
+  },
+  "registry:known": {
+    says: "if no registry can be reached and the cache has no answer, mcp_search, mcp_info and mcp_install use a dated list of well-known servers that is part of svc, and a warning says so; an update never uses it",
+    from: "choice",
+    why: "a first look at svc should not fail because of a proxy, but a list that ages must not replace what a registry says",
   },
   "registry:status": {
     says: "for a server that is deprecated or deleted, searches, mcp_info and the page show the registry's reason, which may name a replacement",

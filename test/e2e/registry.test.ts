@@ -543,6 +543,35 @@ test("a deprecated server is shown with the registry's reason [registry:status]"
   ])
 }, 20_000)
 
+test("without a network, a well-known server is found and installed as one of a registry [registry:known]", async () => {
+  await using svc = await start([{ name: "down", url: "http://127.0.0.1:1" }])
+  await using client = await connect1(svc)
+  const name = "io.github.modelcontextprotocol/memory"
+  const call = async (tool: string, args: object) => (await client.call(tool, args as never)).structuredContent
+  expect(await call("mcp_search", { query: "remembers facts", limit: 1 })).toMatchObject({
+    servers: [{ name, registry: "bundled with svc", types: ["npm"] }],
+    warnings: [expect.stringMatching(/^registry down: nothing listens at .* well-known servers known to svc since 20/)],
+  })
+  const warnings = [expect.stringMatching(/^registry down: .*: this is the entry known to svc since 20/)]
+  expect(await call("mcp_info", { serverName: name })).toMatchObject({ installed: false, entry: { name }, warnings })
+  expect(await call("mcp_install", { serverName: name })).toMatchObject({
+    serverName: "memory",
+    installed: true,
+    source: `${name} ${document(svc).mcpServers.memory.installedFrom.version} in the registry bundled with svc`,
+    tools: 2,
+    warnings,
+  })
+  expect(document(svc).mcpServers.memory).toMatchObject({ command: "npx", installedFrom: { name } })
+  expect(await call("mcp_update", { serverName: "memory" })).toMatchObject({ error: { code: "registry_unavailable" } })
+  expect(await call("mcp_info", { serverName: "memory" })).toMatchObject({
+    installed: true,
+    warnings: [expect.stringMatching(/^registry down: nothing listens/)],
+  })
+  expect(await call("mcp_install", { serverName: "io.github.nobody/nothing" })).toMatchObject({
+    error: { code: "registry_unavailable" },
+  })
+}, 20_000)
+
 test("a search ends at once if its client no longer waits", async () => {
   await using registry = startRegistry(SERVERS)
   registry.fault = "slow"

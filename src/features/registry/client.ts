@@ -17,6 +17,8 @@ export class RegistryError extends Error {
   constructor(
     readonly registry: string,
     message: string,
+    /** Whether no answer came at all, as without a network. */
+    readonly isUnreachable = false,
   ) {
     super(`registry ${registry}: ${message}`)
   }
@@ -155,11 +157,10 @@ async function ask(
     })
     text = await readText(response)
   } catch (error) {
-    throw fail(
-      timeout.signal.aborted
-        ? `did not answer within ${TIMEOUT_MS / 1000} s`
-        : masked(networkReason(addressOf(source, path), error)),
-    )
+    const reason = timeout.signal.aborted
+      ? `did not answer within ${TIMEOUT_MS / 1000} s`
+      : masked(networkReason(addressOf(source, path), error))
+    throw new RegistryError(source.name, reason, true)
   } finally {
     cancel()
   }

@@ -1,6 +1,7 @@
 /**
  * All configured registries as one: a search asks all of them, and a lookup asks them in order. If a registry fails, but another
- * registry or the cache has an answer, the failure is a warning.
+ * registry or the cache has an answer, the failure is a warning. If none can be reached, a search and a lookup for an
+ * installation use the well-known servers that are part of svc.
  */
 import { type RegistrySource, redactedUrl } from "../../config/registries.ts"
 import { RequestError } from "../../lib/errors.ts"
@@ -15,6 +16,7 @@ import {
   RegistryError,
 } from "./client.ts"
 import type { RegistryEntry } from "./entry.ts"
+import { loadKnownServers } from "./known-servers.ts"
 import { rank, termsOf } from "./search.ts"
 
 /** A value, with warnings about registries that failed or answered from the cache. */
@@ -46,10 +48,15 @@ type RegistryHealth = {
 
 export type Registries = {
   sources(): readonly RegistrySource[]
-  /** Searches and ranks by name, title and description. Rejects with a RegistryError if no registry or cache answers. */
+  /**
+   * Searches and ranks by name, title and description; among well-known servers if no registry can be reached. Rejects with a
+   * RegistryError if the registries give no valid answer.
+   */
   search(query: RegistryQuery): Promise<RegistryResult<SearchResult>>
   /** Finds one version of a server. Rejects with a RequestError (not_found) that names similar servers, or a RegistryError. */
   find(name: string, version: string, registry?: string): Promise<RegistryResult<RegistryEntry>>
+  /** Finds a server in the same way to install it; among well-known servers if no registry can be reached. */
+  findOrKnown(name: string, version: string): Promise<RegistryResult<RegistryEntry>>
   versions(name: string, registry?: string): Promise<RegistryResult<readonly RegistryEntry[]>>
   status(registry?: string): Promise<readonly RegistryHealth[]>
 }
@@ -82,7 +89,7 @@ export class ConfiguredRegistries implements Registries {
         if (value !== undefined) return { value, warnings }
       } catch (error) {
         if (!(error instanceof RegistryError)) throw error
-        failure ??= error
+        failure = worse(failure, error)
         warnings.push(error.message)
       }
     }
@@ -92,6 +99,20 @@ export class ConfiguredRegistries implements Registries {
       return this.find(only.name, version, only.registry)
     if (failure !== undefined) throw failure
     throw new RequestError("not_found", await this.unknownMessage(name, version, registry, others))
+  }
+
+  async findOrKnown(name: string, version: string): Promise<RegistryResult<RegistryEntry>> {
+    try {
+      return await this.find(name, version)
+    } catch (error) {
+      if (!(error instanceof RegistryError && error.isUnreachable)) throw error
+      const { since, entries } = await loadKnownServers()
+      const isNamed = (entry: RegistryEntry) =>
+        entry.name === name || (!name.includes("/") && entry.name.toLowerCase().endsWith(`/${name.toLowerCase()}`))
+      const [value, other] = entries.filter(isNamed)
+      if (value === undefined || other !== undefined || ![value.version, "latest"].includes(version)) throw error
+      return { value, warnings: [`${error.message}: this is the entry known to svc since ${since}`] }
+    }
   }
 
   /** Returns the servers with a short name: their full names end in `/name`. */
@@ -154,12 +175,29 @@ export class ConfiguredRegistries implements Registries {
       ]),
     )
     for (const { message } of failures) if (!warnings.includes(message)) warnings.push(message)
-    const [failure] = failures
+    const failure = failures.reduce<RegistryError | undefined>(worse, undefined)
     if (answered === 0 && failure !== undefined) throw failure
     const byName = new Map<string, RegistryEntry>()
     for (const entry of parts.flat())
       if (!byName.has(entry.name) && entry.status !== "deleted") byName.set(entry.name, entry)
     return { entries: [...byName.values()] }
+  }
+
+  /** Collects candidates as `gather` does; the well-known servers if no registry can be reached. */
+  private async candidates(
+    query: string,
+    from: readonly RegistrySource[],
+    warnings: string[],
+  ): Promise<readonly RegistryEntry[]> {
+    try {
+      return (await this.gather(query, from, warnings)).entries
+    } catch (error) {
+      if (!(error instanceof RegistryError && error.isUnreachable)) throw error
+      const { since, entries } = await loadKnownServers()
+      const causes = warnings.splice(0).join("; ")
+      warnings.push(`${causes}: showing matches among ${entries.length} well-known servers known to svc since ${since}`)
+      return entries
+    }
   }
 
   /** Reads pages of a registry's list, or of its search for a text. */
@@ -204,7 +242,7 @@ export class ConfiguredRegistries implements Registries {
     const start = cursor === undefined ? 0 : Number.parseInt(cursor, 10)
     if (!(start >= 0)) throw new RequestError("invalid_params", "cursor must be the nextCursor of an earlier answer")
     const warnings: string[] = []
-    const { entries } = await this.gather(query, this.chosen(registry), warnings)
+    const entries = await this.candidates(query, this.chosen(registry), warnings)
     const matching = entries.filter(
       (entry) =>
         (type === undefined || typesOf(entry).includes(type)) &&
@@ -273,6 +311,10 @@ const LISTING_PAGES = 10
 const TERM_PAGES = 5
 /** The time for the pages of a slow registry; the next search continues from the cache. */
 const LISTING_MS = 8000
+
+/** Returns the failure to report: one of a registry that can be reached, if there is one. */
+const worse = (one: RegistryError | undefined, other: RegistryError): RegistryError =>
+  one === undefined || (one.isUnreachable && !other.isUnreachable) ? other : one
 
 /** Adds a warning if an answer is stale. Returns the answer. */
 function withStaleWarning<T>(answered: CachedAnswer<T>, warnings: string[]): CachedAnswer<T> {

@@ -93,7 +93,11 @@ async function lookUp(
 ): Promise<Found> {
   if (server !== undefined && origin === undefined) return { entry: undefined, versions: [], warnings: [] }
   try {
-    const { value: entry, warnings } = await registries.find(origin?.name ?? name, version)
+    // An installed server is compared with its registry, not with a list that may be older.
+    const { value: entry, warnings } =
+      server === undefined
+        ? await registries.findOrKnown(name, version)
+        : await registries.find(origin?.name ?? name, version)
     const versions = await registries.versions(entry.name, entry.registry).then(
       ({ value }) => value.map((one) => one.version),
       () => [],

@@ -159,7 +159,7 @@ async function draftOf(request: InstallRequest, context: ToolContext): Promise<I
       "invalid_argument",
       "args apply only to a command or a package; a registry entry has its own arguments",
     )
-  const { value, warnings } = await context.registries.find(
+  const { value, warnings } = await context.registries.findOrKnown(
     args.registryId ?? args.serverName,
     args.version ?? "latest",
   )

@@ -11,7 +11,7 @@ export const mcpSearch = defineTool({
   category: "discovery",
   title: "Search for MCP servers",
   description:
-    "Searches the MCP registries for servers by words in name, title and description, best match first, and shows which are installed. mcp_info shows a server and the values that it needs; mcp_install installs it.",
+    "Searches the MCP registries for servers by words in name, title and description, best match first, and shows which are installed. If no registry can be reached, it searches well-known servers that svc knows, and says so. mcp_info shows a server and the values that it needs; mcp_install installs it.",
   annotations: { ...READS, openWorldHint: true },
   input: z.object({
     query: z.string().default("").describe("What the server should do, in a few words; empty lists all servers"),

@@ -78,6 +78,7 @@ export function stage({
     registries: {
       sources: () => [{ name: "test", url: "http://registry", headers: {} }],
       find: async (name, version) => find(name, version),
+      findOrKnown: async (name, version) => find(name, version),
       versions: async (name) => ({ value: [find(name, "latest").value], warnings: [] }),
       search: () => Promise.reject(new Error("not searched here")),
       status: () => Promise.reject(new Error("not asked here")),
