@@ -47,8 +47,19 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
             transport: { type: "stdio" },
             environmentVariables: [
               { name: "WEATHER_API_KEY", description: "Your key", isRequired: true, isSecret: true },
+              { name: "WEATHER_UNITS", default: "metric", choices: ["imperial", "metric"] },
             ],
           },
+        ],
+      },
+      {
+        name: `io.github.someone/${"a-name-without-end-".repeat(8)}`,
+        description: "Long",
+        version: "1.0.0",
+        status: "deprecated",
+        statusMessage: "use io.github.someone/weather",
+        packages: [
+          { registryType: "npm", identifier: "@someone/long", version: "1.0.0", transport: { type: "stdio" } },
         ],
       },
     ])
@@ -417,18 +428,43 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await page.getByLabel("Search the registries").fill("weather")
     await page.getByRole("link", { name: "Weather" }).click()
     await page.getByText("npx -y @someone/weather@1.0.0").waitFor()
-    await button("Show what would run").click()
-    await page.getByText(/Still missing: WEATHER_API_KEY/).waitFor()
-    await page.getByLabel("WEATHER_API_KEY (required)").fill(SECRET)
-    await button("Show what would run").click()
+    // Nothing is asked, and nothing installed, while a value is missing; the field says so.
+    const field = page.getByLabel("WEATHER_API_KEY (required)")
+    await button("Install weather").click()
+    await page.getByText("Required.").waitFor()
+    await page.locator("[aria-required=true][aria-invalid=true]:focus").waitFor()
+    expect(await page.getByRole("region", { name: "What would run" }).count()).toBe(0)
+    expect(await page.getByLabel("WEATHER_UNITS").inputValue()).toBe("metric")
+    await field.fill(SECRET)
     const plan = page.getByRole("region", { name: "What would run" })
     await plan.getByText("npx -y @someone/weather@1.0.0").waitFor()
     await plan.getByText("Secrets go into .env, as: WEATHER_API_KEY.").waitFor()
     expect(Object.keys(written())).not.toContain("weather")
-    await plan.getByRole("button", { name: "Install weather" }).click()
+    // A plan for other values is gone at once, and the button waits for the new one.
+    await page.getByLabel("WEATHER_UNITS").selectOption("imperial")
+    expect(await plan.count()).toBe(0)
+    await button("Install weather").click({ force: true })
+    await plan.waitFor()
+    expect(Object.keys(written())).not.toContain("weather")
+    await button("Install weather").click()
     await isSaid(/weather is installed: connected/)
     expect(JSON.stringify(written().weather)).not.toContain(SECRET)
+    expect(written().weather).toMatchObject({ env: { WEATHER_UNITS: "imperial" } })
     expect(readFileSync(join(svc.folder, ".env"), "utf8")).toContain(SECRET)
+  })
+
+  test("a deprecated server is shown with the registry's reason, and its long name once [registry:status]", async () => {
+    await admin.show("registry")
+    await page.getByLabel("Search the registries").fill("a-name-without-end")
+    const card = page.getByRole("article").filter({ hasText: "Long" })
+    await card.getByText("use io.github.someone/weather").waitFor()
+    expect(await card.getByRole("heading").textContent()).toStartWith("a-name-without-end-")
+    expect(await card.evaluate((one) => one.scrollWidth <= one.clientWidth)).toBe(true)
+    await card.getByRole("link").click()
+    await page
+      .getByText(/ is deprecated in its registry: use io.github.someone\/weather/)
+      .first()
+      .waitFor()
   })
 
   test("a search shows scores and where the words were found [admin:search]", async () => {

@@ -1,5 +1,5 @@
 /** The registries: search, and installation after the person has reviewed the command. */
-import { useState } from "preact/hooks"
+import { useEffect, useRef, useState } from "preact/hooks"
 import { textOf } from "../api.ts"
 import { useApp } from "../context.ts"
 import { useAction, useLoaded, useSettled } from "../hooks.ts"
@@ -49,7 +49,7 @@ function RegistryList({ route }: { route: Route }) {
               {servers.map((entry) => (
                 <article key={`${entry.registry} ${entry.name}`} class="panel">
                   <h2>
-                    <a href={linkTo(["registry", entry.name])}>{entry.title ?? entry.name}</a>
+                    <a href={linkTo(["registry", entry.name])}>{entry.title ?? shortName(entry.name)}</a>
                   </h2>
                   <p class="mono soft">
                     {entry.name} {entry.version}
@@ -61,6 +61,7 @@ function RegistryList({ route }: { route: Route }) {
                     {entry.installed && <span class="state good">installed as {entry.installedAs.join(", ")}</span>}
                     {entry.status !== "active" && <span class="state notice">{entry.status}</span>}
                   </p>
+                  {entry.status !== "active" && entry.statusMessage !== undefined && <p>{entry.statusMessage}</p>}
                 </article>
               ))}
             </div>
@@ -82,7 +83,7 @@ function Entry({ name }: { name: string }) {
             <a class="crumb" href={linkTo(["registry"])}>
               Registry /
             </a>{" "}
-            {loaded.data?.entry?.title ?? name}
+            {loaded.data?.entry?.title ?? shortName(name)}
           </>
         }
       />
@@ -118,106 +119,122 @@ function Entry({ name }: { name: string }) {
   )
 }
 
-/** Asks for the values, shows the command, and installs exactly this command. */
+type NeededValue = RegistryInfo["required"][number]
+
+/** A plan with the request that it answers. */
+type Planned = { readonly request: string; readonly plan: InstallAnswer }
+
+/**
+ * Asks for the values, shows the plan as soon as it has them, and installs exactly the plan that it shows: a plan for other
+ * values cannot be confirmed.
+ */
 function Installation({ info }: { info: RegistryInfo }) {
   const { api, ui } = useApp()
   const name = info.entry?.name ?? info.serverName
   const [env, setEnv] = useState<Readonly<Record<string, string>>>({})
   const [tags, setTags] = useState("")
-  const [plan, setPlan] = useState<InstallAnswer>()
+  const [bundled, setBundled] = useState<readonly NeededValue[]>([])
+  const [planned, setPlanned] = useState<Planned>()
   const [problem, setProblem] = useState<string>()
+  // svc must download a bundle before it can plan, so a person asks for that. Other plans appear by themselves.
+  const [asked, setAsked] = useState(info.command === undefined ? 0 : 1)
+  /** How often the person has tried to install: each time, the first missing value gets the focus. */
+  const [tries, setTries] = useState(0)
   const [busy, run] = useAction()
-  const request = () => ({
+  const form = useRef<HTMLFormElement>(null)
+  const request = JSON.stringify({
     serverName: name,
     ...(info.entry === undefined ? {} : { version: info.entry.version }),
     env: Object.fromEntries(Object.entries(env).filter(([, value]) => value !== "")),
     ...(tags.trim() === "" ? {} : { tags: tags.split(/[\s,]+/).filter((tag) => tag !== "") }),
   })
-  const review = () =>
-    run("review", async () => {
-      setProblem(undefined)
-      try {
-        setPlan(await api.send<InstallAnswer>("POST", "/install", request()))
-      } catch (error) {
-        setPlan(undefined)
-        setProblem(textOf(error))
-      }
-      return undefined
-    })
+  const settled = useSettled(request, SETTLE_MS)
+  const required = [...info.required, ...bundled]
+  const isBlank = (one: NeededValue) => (env[one.name] ?? one.default ?? "") === ""
+  const missing = required.filter(isBlank)
+  const isComplete = missing.length === 0
+  const isSettled = settled === request
+  const plan = planned?.request === request ? planned.plan : undefined
+  const unfilled = plan?.missing ?? []
+
+  useEffect(() => {
+    if (asked === 0 || !isComplete || !isSettled) return
+    let isCurrent = true
+    setProblem(undefined)
+    api.send<InstallAnswer>("POST", "/install", JSON.parse(settled)).then(
+      (answer) => {
+        if (!isCurrent) return
+        setPlanned({ request: settled, plan: answer })
+        setBundled((before) => [
+          ...before,
+          ...answer.missing.filter((one) => ![...info.required, ...before].some((known) => known.name === one.name)),
+        ])
+      },
+      (error) => isCurrent && setProblem(textOf(error)),
+    )
+    return () => {
+      isCurrent = false
+    }
+  }, [settled, isSettled, asked, isComplete])
+  useEffect(() => {
+    if (tries > 0) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus()
+  }, [tries])
+
   const install = (digest: string) =>
     run("install", async () => {
       try {
-        const { serverName, state, tools, warnings } = await api.send<InstallAnswer>("POST", "/install", {
-          ...request(),
-          digest,
-        })
+        const answer = await api.send<InstallAnswer>("POST", "/install", { ...JSON.parse(request), digest })
+        const { serverName, state, tools, warnings } = answer
         for (const text of warnings) ui.say("notice", text)
         goTo(["servers", serverName])
         return `${serverName} is installed: ${state ?? "written"}${tools === undefined ? "" : `, ${countText(tools, "tool")}`}`
       } catch (error) {
-        // The reviewed plan may be outdated, so the person must review the new one.
-        setPlan(undefined)
+        // The plan may be outdated, so the person must see the new one.
+        setPlanned(undefined)
+        setAsked((before) => before + 1)
         throw error
       }
     })
-  const fields = [...info.required, ...info.optional]
+  const submit = () => {
+    if (!isComplete || unfilled.length > 0) setTries(tries + 1)
+    else if (plan?.digest !== undefined) void install(plan.digest)
+    // Not while the plan for the last change is on its way.
+    else if (problem !== undefined || asked === 0) setAsked((before) => before + 1)
+  }
+  const isWaiting = asked > 0 && isComplete && plan === undefined && problem === undefined
+  const set = (variable: string, value: string) => {
+    setProblem(undefined)
+    setEnv({ ...env, [variable]: value })
+  }
   return (
     <form
+      ref={form}
       class="panel form"
+      noValidate
       onSubmit={(event) => {
         event.preventDefault()
-        void review()
+        submit()
       }}
     >
       <h2>Install</h2>
-      {info.command !== undefined && (
+      {plan === undefined && info.command !== undefined && (
         <div class="field">
           <p class="soft">svc would run:</p>
           <pre class="code">{info.command}</pre>
         </div>
       )}
-      {fields.map(({ name: variable, description, secret, choices, default: preset }) => (
-        <Field
-          key={variable}
-          label={info.required.some((one) => one.name === variable) ? `${variable} (required)` : variable}
-          hint={
-            [description, secret ? "a secret; svc keeps it in .env" : undefined].filter(Boolean).join("; ") || undefined
+      {[...required, ...info.optional].map((one) => (
+        <Value
+          key={one.name}
+          needed={one}
+          value={env[one.name]}
+          isRequired={required.includes(one)}
+          isMissing={
+            unfilled.some((other) => other.name === one.name) ||
+            (missing.includes(one) && (tries > 0 || env[one.name] !== undefined))
           }
-        >
-          {(id, describedBy) =>
-            choices === undefined ? (
-              <input
-                id={id}
-                {...(secret ? { type: "password" } : {})}
-                autocomplete="off"
-                spellcheck={false}
-                placeholder={preset ?? ""}
-                aria-describedby={describedBy}
-                value={env[variable] ?? ""}
-                onInput={({ currentTarget }) => {
-                  setEnv({ ...env, [variable]: currentTarget.value })
-                  setPlan(undefined)
-                }}
-              />
-            ) : (
-              <select
-                id={id}
-                aria-describedby={describedBy}
-                value={env[variable] ?? ""}
-                onChange={({ currentTarget }) => {
-                  setEnv({ ...env, [variable]: currentTarget.value })
-                  setPlan(undefined)
-                }}
-              >
-                {["", ...choices].map((choice) => (
-                  <option key={choice} value={choice}>
-                    {choice === "" ? "not set" : choice}
-                  </option>
-                ))}
-              </select>
-            )
-          }
-        </Field>
+          onInput={(value) => set(one.name, value)}
+        />
       ))}
       <Field label="Tags" hint="Separated by spaces; clients and presets select servers by tags.">
         {(id, describedBy) => (
@@ -226,58 +243,107 @@ function Installation({ info }: { info: RegistryInfo }) {
             aria-describedby={describedBy}
             value={tags}
             onInput={({ currentTarget }) => {
+              setProblem(undefined)
               setTags(currentTarget.value)
-              setPlan(undefined)
             }}
           />
         )}
       </Field>
+      <div aria-live="polite">
+        {plan !== undefined && <Plan plan={plan} />}
+        {isWaiting && <p class="soft">Asking svc what would run …</p>}
+      </div>
       {problem !== undefined && <Failure text={problem} />}
-      {plan === undefined ? (
-        <div class="row">
-          <Button kind="primary" type="submit" isBusy={busy !== undefined}>
-            Show what would run
-          </Button>
-        </div>
-      ) : (
-        <Plan plan={plan} isBusy={busy !== undefined} onInstall={(digest) => void install(digest)} />
-      )}
+      <div class="row">
+        <Button kind="primary" type="submit" isBusy={busy !== undefined || isWaiting}>
+          {asked === 0 ? "Show what would run" : `Install ${planned?.plan.serverName ?? shortName(name)}`}
+        </Button>
+      </div>
     </form>
   )
 }
 
-type PlanProps = { readonly plan: InstallAnswer; readonly isBusy: boolean; onInstall(digest: string): void }
+const SETTLE_MS = 400
 
-/** The plan that the person confirms: the complete command, and the access of the process. */
-function Plan({ plan, isBusy, onInstall }: PlanProps) {
-  const { digest, missing } = plan
+type ValueProps = {
+  readonly needed: NeededValue
+  /** What the person entered; undefined before that. */
+  readonly value: string | undefined
+  readonly isRequired: boolean
+  readonly isMissing: boolean
+  onInput(value: string): void
+}
+
+/** A value that the server takes. */
+function Value({ needed, value, isRequired, isMissing, onInput }: ValueProps) {
+  const { name, description, secret, choices, default: preset } = needed
+  const about = [description, secret ? "a secret; svc keeps it in .env" : undefined].filter(Boolean).join("; ")
+  const hint = isMissing ? (
+    <>
+      <span class="problem">{value ? "Not a possible value." : "Required."}</span> {about}
+    </>
+  ) : (
+    about || undefined
+  )
+  // Without a value, svc uses the default: "not set" would be no choice.
+  const unset = isRequired ? "choose …" : "not set"
+  const options = choices && [...new Set(preset === undefined ? ["", ...choices] : [preset, ...choices])]
   return (
-    <section class="note notice" aria-label="What would run">
-      <div class="stack">
-        <h3>svc would write the server {plan.serverName} and run this as your user</h3>
-        <pre class="code">{plan.command}</pre>
-        <p>Source: {plan.source}.</p>
-        {plan.inherited !== undefined && <p>{plan.inherited}</p>}
-        <p>
-          {plan.variables.length === 0
-            ? "It gets no secrets."
-            : `Secrets go into .env, as: ${plan.variables.join(", ")}.`}{" "}
-          The process has all permissions of the user that runs svc: files, network, other programs.
-        </p>
-        <Warnings texts={plan.warnings} />
-        {missing.length > 0 && <p class="error-text">Still missing: {missing.map(({ name }) => name).join(", ")}</p>}
-        <Button
-          kind="primary"
-          isBusy={isBusy}
-          disabled={digest === undefined || missing.length > 0}
-          onClick={() => digest !== undefined && onInstall(digest)}
-        >
-          Install {plan.serverName}
-        </Button>
-      </div>
-    </section>
+    <Field label={isRequired ? `${name} (required)` : name} hint={hint}>
+      {(id, describedBy) => {
+        const common = { id, "aria-describedby": describedBy, "aria-invalid": isMissing, "aria-required": isRequired }
+        return options === undefined ? (
+          <input
+            {...common}
+            {...(secret ? { type: "password" } : {})}
+            autocomplete="off"
+            spellcheck={false}
+            placeholder={preset ?? ""}
+            value={value ?? ""}
+            onInput={({ currentTarget }) => onInput(currentTarget.value)}
+          />
+        ) : (
+          <select
+            {...common}
+            value={value ?? preset ?? ""}
+            onChange={({ currentTarget }) => onInput(currentTarget.value)}
+          >
+            {options.map((choice) => (
+              <option key={choice} value={choice}>
+                {choice || unset}
+              </option>
+            ))}
+          </select>
+        )
+      }}
+    </Field>
   )
 }
+
+/** The plan that the person confirms: the complete command, and the access of the process. */
+const Plan = ({ plan }: { plan: InstallAnswer }) => (
+  <section class="note notice" aria-label="What would run">
+    <div class="stack">
+      <h3>svc would write the server {plan.serverName} and run this as your user</h3>
+      <pre class="code">{plan.command}</pre>
+      <p>Source: {plan.source}.</p>
+      {plan.inherited !== undefined && <p>{plan.inherited}</p>}
+      <p>
+        {plan.variables.length === 0
+          ? "It gets no secrets."
+          : `Secrets go into .env, as: ${plan.variables.join(", ")}.`}{" "}
+        The process has all permissions of the user that runs svc: files, network, other programs.
+      </p>
+      <Warnings texts={plan.warnings} />
+      {plan.missing.length > 0 && (
+        <p class="error-text">Still missing: {plan.missing.map(({ name }) => name).join(", ")}</p>
+      )}
+    </div>
+  </section>
+)
+
+/** Returns the last part of a name in a registry. */
+const shortName = (name: string): string => name.split("/").at(-1) ?? name
 
 const Warnings = ({ texts }: { texts: readonly string[] }) => (
   <>
