@@ -19,7 +19,7 @@ test("logins are kept in a private file, one for each configuration [rest:login:
   expect(open("mcp.json").load()).toEqual([LOGIN])
   expect(open("other.json").load()).toEqual([])
   open("other.json").save([])
-  expect(readdirSync(directory)).toEqual([expect.stringMatching(/^logins-[\da-f]{8}\.json$/), "logins.json"])
+  expect(readdirSync(directory).sort()).toEqual([expect.stringMatching(/^logins-[\da-f]{8}\.json$/), "logins.json"])
   if (process.platform !== "win32") expect(statSync(join(directory, "logins.json")).mode & 0o777).toBe(0o600)
 })
 
