@@ -2327,6 +2327,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "they are part of what a server offers",
   },
+  "admin:calls": {
+    says: "the admin page shows the last calls with client, arguments and the beginning of the answer, without secrets; they can be filtered, exported and repeated",
+    from: "choice",
+    why: "the question after a surprise is what the assistant did",
+  },
   "admin:undo": {
     says: "the admin page undoes the last change of mcp.json after it has shown what changes back",
     from: "choice",

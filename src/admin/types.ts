@@ -173,6 +173,18 @@ export type FinishedCall = {
   readonly time: string
 }
 
+/** A finished call with its arguments and the beginning of its answer. */
+export type CallRecord = FinishedCall & {
+  readonly id: number
+  readonly qualifiedName?: string
+  readonly client: string
+  readonly principal: string
+  readonly arguments: unknown
+  /** Whether `arguments` is all that was sent. */
+  readonly whole: boolean
+  readonly answer?: string
+}
+
 /** The state of the page. The event stream keeps it up to date. */
 export type State = {
   /** "login": REST requires a login. "lost": svc does not answer, or answers with an error; `trouble` says which. */

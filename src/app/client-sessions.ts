@@ -162,9 +162,10 @@ class CallObservers implements Observers {
     const { watchers } = this
     this.measuring = {
       now: () => performance.now(),
-      record(server, tool, outcome, seconds) {
+      record(finished) {
+        const { server, tool, outcome, seconds } = finished
         metrics?.record(server, tool, outcome, seconds)
-        for (const watcher of watchers) watcher({ server, tool, outcome, seconds })
+        for (const watcher of watchers) watcher(finished)
       },
       passed(direction, bytes) {
         if (metrics !== undefined) metrics.bytes[direction] += bytes

@@ -314,6 +314,8 @@ export type FinishedCall = {
   readonly tool: string
   readonly outcome: CallOutcome
   readonly seconds: number
+  readonly call: ClientCall
+  readonly answer: Answer
 }
 
 /** Counts relayed calls and bytes. */
@@ -321,7 +323,7 @@ type Meter = {
   /** Returns the milliseconds of a monotonic clock. */
   now(): number
   /** Records one finished tool call; `seconds` is how long it took. */
-  record(server: string, tool: string, outcome: CallOutcome, seconds: number): void
+  record(finished: FinishedCall): void
   /** Counts the bytes of a request to a server ("in") or of an answer to a client ("out"). */
   passed(direction: "in" | "out", bytes: number): void
 }

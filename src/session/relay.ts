@@ -68,7 +68,14 @@ export function relay(call: ClientCall, params: Params, route: Route): Answering
   return relayToBackend(call, params, route, (answer) => {
     meter.passed("out", bytesOf(answer))
     if (call.request.method === "tools/call")
-      meter.record(route.id, route.unlisted ? UNLISTED : route.name, answer.outcome, (meter.now() - started) / 1000)
+      meter.record({
+        server: route.id,
+        tool: route.unlisted ? UNLISTED : route.name,
+        outcome: answer.outcome,
+        seconds: (meter.now() - started) / 1000,
+        call,
+        answer,
+      })
     return answer
   })
 }

@@ -189,6 +189,38 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await page.getByLabel("Answer").locator("pre").waitFor()
   })
 
+  test("a call is opened with its arguments and answer, filtered, and repeated [admin:calls]", async () => {
+    await admin.show("activity")
+    await page.getByText(/No calls yet/).waitFor()
+    const body = { tool: "every_svc_echo", arguments: { message: "hello from a client", apiKey: "sk-canary-77" } }
+    const invoke = () =>
+      fetch(`${svc.url}/mcp`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify(body),
+      })
+    await invoke()
+    await button("every / echo").click()
+    const dialog = page.getByRole("dialog")
+    await dialog.getByText("hello from a client").first().waitFor()
+    expect(await dialog.textContent()).not.toContain("sk-canary-77")
+    expect(await seriousFindings(page)).toEqual([])
+    await dialog.getByRole("button", { name: "Close" }).last().click()
+    await page.getByLabel("Search calls").fill("nothing like this")
+    await page.getByText("No call matches.").waitFor()
+    await page.getByLabel("Search calls").fill("")
+    body.arguments = { message: "again please" } as typeof body.arguments
+    await invoke()
+    await button("every / echo").nth(1).waitFor()
+    await button("every / echo").first().click()
+    await dialog.getByRole("button", { name: "Call it again" }).click()
+    await dialog
+      .getByText(/Echo: again please/)
+      .last()
+      .waitFor()
+    await dialog.getByRole("button", { name: "Close" }).last().click()
+  })
+
   test("the last change is undone after it was shown [admin:undo]", async () => {
     await admin.show("servers/one")
     await button("Remove one").click()

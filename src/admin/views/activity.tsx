@@ -5,6 +5,7 @@ import { useCountedPeriod, useNow } from "../hooks.ts"
 import { Choice, countText, Empty, Head, latencyText, numberText, Table } from "../parts.tsx"
 import { goTo, linkTo, type Route } from "../router.ts"
 import type { Activity } from "../types.ts"
+import { LastCalls } from "./last-calls.tsx"
 
 /** The activity of all servers, or of one server (`#/activity/NAME`). */
 export function ActivityView({ route }: { route: Route }) {
@@ -60,7 +61,6 @@ export function ActivityView({ route }: { route: Route }) {
       </div>
       <h2>Tools</h2>
       <ToolSums activity={shown} period={period} />
-      <h2>Last calls</h2>
       <LastCalls server={wanted} />
     </>
   )
@@ -70,7 +70,6 @@ export function ActivityView({ route }: { route: Route }) {
 
 const MINUTE_MS = 60_000
 const MINUTES = 60
-const LAST_CALLS = 20
 
 type Sum = { calls: number; errors: number; totalMs: number; maxMs: number }
 
@@ -132,44 +131,6 @@ function ToolSums({ activity, period }: { activity: readonly Activity[]; period:
         },
         { title: "Mean latency", kind: "number", draw: ({ totalMs, calls }) => latencyText(totalMs / calls) },
         { title: "Longest", kind: "wide number", draw: ({ maxMs }) => latencyText(maxMs) },
-      ]}
-    />
-  )
-}
-
-function LastCalls({ server }: { server: string }) {
-  const calls = useStateOf((state) => state.calls)
-  const shown = calls.filter((call) => server === "" || call.server === server).slice(0, LAST_CALLS)
-  if (shown.length === 0) return <Empty>Calls appear here as they finish, while this page is open.</Empty>
-  return (
-    <Table
-      caption="The last calls"
-      items={shown.map((call, at) => ({ ...call, key: `${call.time} ${shown.length - at}` }))}
-      keyOf={({ key }) => key}
-      columns={[
-        {
-          title: "Time",
-          draw: ({ time }) => <time dateTime={time}>{new Date(time).toLocaleTimeString("en-GB")}</time>,
-        },
-        {
-          title: "Tool",
-          kind: "name",
-          draw: ({ server: owner, tool }) => (
-            <>
-              <span class="crumb">{owner} / </span>
-              {tool}
-            </>
-          ),
-        },
-        {
-          title: "Outcome",
-          draw: ({ outcome }) => (
-            <span class={outcome === "ok" ? "" : "error-text"}>
-              {outcome === "ok" ? "ok" : outcome.replace("_", " ")}
-            </span>
-          ),
-        },
-        { title: "Took", kind: "number", draw: ({ ms }) => latencyText(ms) },
       ]}
     />
   )

@@ -1,8 +1,10 @@
 /** Endpoints for activity: status, sessions, calls, approvals, logs and events. */
 import { isDeepStrictEqual } from "node:util"
 import * as z from "zod"
+import { qualify } from "../../catalog/name.ts"
 import { slugOf } from "../../config/server-spec.ts"
 import { digest } from "../../lib/digest.ts"
+import { mapStrings } from "../../lib/json.ts"
 import { LOG_LEVELS } from "../../lib/log.ts"
 import { approvalsOf, type PendingChange, pendingChanges } from "../../report/approvals.ts"
 import type { LogLine } from "../../store/server-logs.ts"
@@ -193,6 +195,56 @@ const events = defineEndpoint({
   run: ({ ports }) => openEventStream(ports, (send) => watchAll(ports, send)),
 })
 
+const calls = defineEndpoint({
+  method: "GET",
+  path: "/calls",
+  summary: "List the last calls of tools, newest first, with their arguments and the beginnings of their answers",
+  description: "svc keeps at most 200, in memory, from the first request to REST on. Secrets are hidden.",
+  query: z.strictObject({
+    server: z.string().optional(),
+    q: z.string().optional().describe("Only calls with this text in tool, client, arguments or answer"),
+    failed: z.stringbool().default(false).describe("Only calls that failed"),
+  }),
+  answer: z.strictObject({
+    items: z.array(
+      z.strictObject({
+        id: z.number(),
+        time: z.string(),
+        ms: z.number(),
+        server: z.string(),
+        tool: z.string(),
+        qualifiedName: z.string().optional().describe("The tool's name in the aggregate, if its server runs"),
+        outcome: z.string(),
+        client: z.string().describe("Name and version, as stated by the client"),
+        principal: z.string(),
+        arguments: z.unknown(),
+        whole: z.boolean().describe("Whether `arguments` is all that was sent"),
+        answer: z.string().optional().describe("The beginning of the JSON-RPC message"),
+      }),
+    ),
+  }),
+  faults: [],
+  run({ ports, query: { server, q = "", failed } }) {
+    const wanted = q.toLowerCase()
+    const slugs = new Map(ports.agent.all().map(({ spec }) => [spec.id, spec.slug]))
+    const items = ports.records.all().flatMap((record) => {
+      if (server !== undefined && record.server !== server) return []
+      if (failed && record.outcome === "ok") return []
+      const slug = slugs.get(record.server)
+      const shown = {
+        ...record,
+        time: new Date(record.time).toISOString(),
+        ms: millis(record.ms / 1000),
+        ...(slug === undefined ? {} : { qualifiedName: qualify(slug, record.tool) }),
+        arguments: mapStrings(record.arguments, ports.mask),
+        ...(record.answer === undefined ? {} : { answer: ports.mask(record.answer) }),
+      }
+      return JSON.stringify(shown).toLowerCase().includes(wanted) ? [shown] : []
+    })
+    return { items }
+  },
+})
+
 const usageSchema = z.strictObject({
   memory: z.number().describe("Bytes of resident memory"),
   cpu: z.number().describe("Milliseconds of processor time since the start"),
@@ -222,6 +274,7 @@ const usage = defineEndpoint({
 
 export const ACTIVITY_ENDPOINTS: readonly Endpoint[] = [
   usage,
+  calls,
   status,
   sessions,
   activity,
@@ -261,8 +314,8 @@ function watchAll(ports: RestPorts, send: (event: string, data: unknown) => void
         schedule()
       },
     }),
-    ports.watchCalls(({ seconds, ...call }) => {
-      send("call", { ...call, ms: millis(seconds), time: new Date(clock.now()).toISOString() })
+    ports.watchCalls(({ server, tool, outcome, seconds }) => {
+      send("call", { server, tool, outcome, ms: millis(seconds), time: new Date(clock.now()).toISOString() })
     }),
   ]
   return () => {

@@ -157,7 +157,7 @@ export class AdminInterface {
     return createIssuerLogin({ issuer: authIssuer, audience, clock: systemClock, authorize, newSecret, base })
   }
 
-  private async ports(): Promise<Omit<RestPorts, "history"> | undefined> {
+  private async ports(): Promise<Omit<RestPorts, "history" | "records"> | undefined> {
     if (this.connection === undefined) return undefined
     const { deps, options, login, salt } = this
     const { paths, endpoint, tools, find, follow } = this.connection

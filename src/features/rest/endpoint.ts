@@ -21,6 +21,7 @@ import type { ConfigEditor } from "../tools/config-editor.ts"
 import type { Immutable, ToolResult } from "../tools/tool.ts"
 import type { AdminLogin } from "./admin-login.ts"
 import type { CallHistory } from "./call-history.ts"
+import type { CallRecords } from "./call-records.ts"
 import type { CountTokens, RunCommand } from "./own-commands.ts"
 
 /** A server in a pasted text. `problem` says why svc cannot run it; `notes` name settings that are dropped. */
@@ -89,6 +90,8 @@ export type RestPorts = {
   readPasted(text: string): Promise<readonly ReadServer[]>
   /** The calls since REST was first used. */
   readonly history: CallHistory
+  /** The last calls since then. */
+  readonly records: CallRecords
   /** Calls `onfinished` after each tool call, until the returned function is called. */
   watchCalls(onfinished: (call: FinishedCall) => void): () => void
   onbug(error: unknown): void

@@ -1,0 +1,109 @@
+/**
+ * The last calls of tools with their arguments and the beginnings of their results, in memory, since REST was first used.
+ *
+ *  1. A call costs little: nothing is serialized beyond a few hundred values and characters, and masked only when it is read.
+ *  2. Arguments whose names promise a secret are left out at once.
+ */
+import type { FinishedCall } from "../../call/ports.ts"
+import type { Clock } from "../../lib/clock.ts"
+import { isSecretName } from "../../lib/secret-names.ts"
+import { cutText } from "../../lib/text.ts"
+import { isObject } from "../../wire/message.ts"
+
+/** One finished call. `time` and `ms` in milliseconds, `time` since the epoch. */
+export type CallRecord = {
+  readonly id: number
+  readonly time: number
+  readonly ms: number
+  readonly server: string
+  readonly tool: string
+  readonly outcome: FinishedCall["outcome"]
+  /** Name and version, as stated by the client. */
+  readonly client: string
+  readonly principal: string
+  readonly arguments: unknown
+  /** Whether `arguments` is all that was sent. */
+  readonly whole: boolean
+  /** The beginning of the answer; undefined if it was passed on without being kept. */
+  readonly answer: string | undefined
+}
+
+export class CallRecords {
+  private readonly records: CallRecord[] = []
+  private last = 0
+
+  constructor(private readonly clock: Clock) {}
+
+  add({ server, tool, outcome, seconds, call, answer }: FinishedCall): void {
+    const { client, request } = call
+    const budget: Budget = { left: MAX_VALUES, isWhole: true }
+    const { name, version } = client.info
+    this.last++
+    this.records.push({
+      id: this.last,
+      time: this.clock.now(),
+      ms: seconds * 1000,
+      server,
+      tool,
+      outcome,
+      client: [name, version].filter((part) => typeof part === "string").join(" "),
+      principal: client.principal,
+      arguments: shortened((isObject(request.params) ? request.params.arguments : undefined) ?? {}, budget, ""),
+      whole: budget.isWhole,
+      answer: headOf(answer.frame),
+    })
+    if (this.records.length > KEPT) this.records.shift()
+  }
+
+  /** Returns the calls, newest first. */
+  all(): readonly CallRecord[] {
+    return this.records.toReversed()
+  }
+}
+
+// ---
+
+const KEPT = 200
+const MAX_VALUES = 300
+const MAX_TEXT = 1000
+const MAX_NAME = 200
+const MAX_ANSWER_BYTES = 6000
+
+type Budget = { left: number; isWhole: boolean }
+
+/** Returns a value with long texts cut, secrets left out, and at most as many values as the budget allows. */
+function shortened(value: unknown, budget: Budget, name: string): unknown {
+  if (isSecretName(name) && value !== null && value !== "") {
+    budget.isWhole = false
+    return "•••"
+  }
+  if (--budget.left < 0) {
+    budget.isWhole = false
+    return "…"
+  }
+  if (typeof value === "string") {
+    if (value.length <= MAX_TEXT) return value
+    budget.isWhole = false
+    return cutText(value, MAX_TEXT)
+  }
+  if (Array.isArray(value)) {
+    if (value.length > budget.left) budget.isWhole = false
+    return value.slice(0, Math.max(0, budget.left)).map((item) => shortened(item, budget, name))
+  }
+  if (!isObject(value)) return value
+  const kept: [string, unknown][] = []
+  for (const key in value) {
+    if (budget.left <= 0) {
+      budget.isWhole = false
+      break
+    }
+    kept.push([cutText(key, MAX_NAME), shortened(value[key], budget, key)])
+  }
+  return Object.fromEntries(kept)
+}
+
+function headOf(frame: Uint8Array | string): string | undefined {
+  if (frame.length === 0) return undefined
+  const head = frame.slice(0, MAX_ANSWER_BYTES)
+  return typeof head === "string" ? head : new TextDecoder().decode(head)
+}
