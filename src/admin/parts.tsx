@@ -100,10 +100,16 @@ export function Field({ label, hint, isBare = false, children }: FieldProps) {
   )
 }
 
-type SearchProps = { readonly label: string; readonly value: string; onInput(value: string): void }
+type SearchProps = {
+  readonly label: string
+  readonly value: string
+  /** The link to the hit, if there is exactly one: Enter opens it. */
+  readonly onlyHit?: string | undefined
+  onInput(value: string): void
+}
 
 /** The search field of a view. The key / focuses it. */
-export const Search = ({ label, value, onInput }: SearchProps) => (
+export const Search = ({ label, value, onlyHit, onInput }: SearchProps) => (
   <Field label={label} isBare={true}>
     {(id) => (
       <input
@@ -116,6 +122,9 @@ export const Search = ({ label, value, onInput }: SearchProps) => (
         autocomplete="off"
         spellcheck={false}
         onInput={({ currentTarget }) => onInput(currentTarget.value)}
+        onKeyDown={({ key }) => {
+          if (key === "Enter" && onlyHit !== undefined) location.hash = onlyHit
+        }}
       />
     )}
   </Field>
@@ -175,8 +184,13 @@ type Column<T> = {
   readonly title: string
   /** "number" aligns to the right, "name" is the header of the row, "wide" is hidden on narrow screens. */
   readonly kind?: "number" | "name" | "wide" | "wide number" | undefined
+  /** Returns the value that orders the rows; without it, the column cannot be sorted. */
+  sort?(item: T): string | number
   draw(item: T): ComponentChildren
 }
+
+/** The column that orders the rows. */
+type Order = { readonly column: number; readonly isDescending: boolean }
 
 type TableProps<T> = {
   readonly caption: string
@@ -188,40 +202,57 @@ type TableProps<T> = {
 /** A table. It renders 100 rows at first, because thousands of rows are slow in a browser. */
 export function Table<T>({ caption, columns, items, keyOf }: TableProps<T>) {
   const [shown, setShown] = useState(ROWS)
+  const [order, setOrder] = useState<Order>()
   const rest = items.length - shown
   return (
     <>
-      <div class="scroll">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it */}
+      <section class="scroll" aria-label={caption} tabIndex={0}>
         <table>
           <caption class="hidden">{caption}</caption>
           <thead>
             <tr>
-              {columns.map(({ title, kind = "" }) => (
-                <th key={title} scope="col" class={kind}>
-                  {title}
-                </th>
-              ))}
+              {columns.map(({ title, kind = "", sort }, column) => {
+                const isDescending = order?.column === column ? order.isDescending : undefined
+                return (
+                  <th key={title} scope="col" class={kind} aria-sort={sort && SORTS[String(isDescending)]}>
+                    {sort === undefined ? (
+                      title
+                    ) : (
+                      <button
+                        type="button"
+                        class="sort"
+                        onClick={() => setOrder({ column, isDescending: isDescending === false })}
+                      >
+                        {title}
+                      </button>
+                    )}
+                  </th>
+                )
+              })}
             </tr>
           </thead>
           <tbody>
-            {items.slice(0, shown).map((item) => (
-              <tr key={keyOf(item)}>
-                {columns.map(({ title, kind = "", draw }) =>
-                  kind === "name" ? (
-                    <th key={title} scope="row" class="name">
-                      {draw(item)}
-                    </th>
-                  ) : (
-                    <td key={title} class={kind} data-title={title}>
-                      {draw(item)}
-                    </td>
-                  ),
-                )}
-              </tr>
-            ))}
+            {sorted(items, columns, order)
+              .slice(0, shown)
+              .map((item) => (
+                <tr key={keyOf(item)}>
+                  {columns.map(({ title, kind = "", draw }) =>
+                    kind === "name" ? (
+                      <th key={title} scope="row" class="name">
+                        {draw(item)}
+                      </th>
+                    ) : (
+                      <td key={title} class={kind} data-title={title}>
+                        {draw(item)}
+                      </td>
+                    ),
+                  )}
+                </tr>
+              ))}
           </tbody>
         </table>
-      </div>
+      </section>
       {rest > 0 && (
         <p class="more">
           <Button onClick={() => setShown(shown + ROWS * 4)}>
@@ -329,17 +360,85 @@ export const Facts = ({ rows }: { rows: readonly (readonly [string, ComponentChi
   </dl>
 )
 
-/** The tags of a server. */
-export const Tags = ({ tags }: { tags: readonly string[] }) => (
+/** The tags of a server. With `onPick`, each is a button. */
+export const Tags = ({ tags, onPick }: { tags: readonly string[]; onPick?(tag: string): void }) => (
   <span class="tags">
-    {tags.map((tag) => (
-      <span key={tag} class="tag">
-        {tag}
-      </span>
-    ))}
+    {tags.map((tag) =>
+      onPick === undefined ? (
+        <span key={tag} class="tag">
+          {tag}
+        </span>
+      ) : (
+        <button key={tag} type="button" class="tag" title={`Servers with the tag ${tag}`} onClick={() => onPick(tag)}>
+          {tag}
+        </button>
+      ),
+    )}
   </span>
+)
+
+type SelectableProps = {
+  /** The accessible name of the checkbox. */
+  readonly label: string
+  readonly chosen: ReadonlySet<string>
+  readonly id: string
+  readonly children: ComponentChildren
+  onChoose(chosen: ReadonlySet<string>): void
+}
+
+/** The name of a row, with a checkbox that selects the row. */
+export const Selectable = ({ label, chosen, id, children, onChoose }: SelectableProps) => (
+  <div class="check">
+    <input
+      type="checkbox"
+      aria-label={label}
+      checked={chosen.has(id)}
+      onChange={({ currentTarget }) => {
+        const next = new Set(chosen)
+        if (currentTarget.checked) next.add(id)
+        else next.delete(id)
+        onChoose(next)
+      }}
+    />
+    <div>{children}</div>
+  </div>
+)
+
+type SelectionBarProps = { readonly text: string; readonly children: ComponentChildren; onClear(): void }
+
+/** The actions for the selected rows, at the bottom of the screen. */
+export const SelectionBar = ({ text, children, onClear }: SelectionBarProps) => (
+  <fieldset class="bar row">
+    <legend class="hidden">Selected rows</legend>
+    <strong role="status">{text}</strong>
+    {children}
+    <Button onClick={onClear}>Clear</Button>
+  </fieldset>
 )
 
 // ---
 
 const ROWS = 100
+/** The value of aria-sort, by whether the order is descending. */
+const SORTS: Readonly<Record<string, "ascending" | "descending" | "none">> = {
+  false: "ascending",
+  true: "descending",
+  undefined: "none",
+}
+
+/** Returns the items in the order of a column. Equal items keep their order. */
+function sorted<T>(items: readonly T[], columns: readonly Column<T>[], order: Order | undefined): readonly T[] {
+  const sort = order && columns[order.column]?.sort
+  if (order === undefined || sort === undefined) return items
+  const direction = order.isDescending ? -1 : 1
+  return items
+    .map((item) => ({ item, value: sort(item) }))
+    .sort(({ value: one }, { value: other }) => {
+      const difference =
+        typeof one === "number" && typeof other === "number" ? one - other : TEXTS.compare(String(one), String(other))
+      return direction * difference
+    })
+    .map(({ item }) => item)
+}
+
+const TEXTS = new Intl.Collator("en", { numeric: true })

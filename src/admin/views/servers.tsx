@@ -1,9 +1,11 @@
 /** The servers with their states, errors and controls. */
 import { useState } from "preact/hooks"
 import { countsByServer } from "../activity-counts.ts"
-import { useStateOf } from "../context.ts"
-import { useCountedPeriod } from "../hooks.ts"
+import { textOf } from "../api.ts"
+import { useApp, useStateOf } from "../context.ts"
+import { useAction, useCountedPeriod } from "../hooks.ts"
 import {
+  Button,
   Choice,
   countText,
   Empty,
@@ -11,13 +13,15 @@ import {
   latencyText,
   numberText,
   Search,
+  Selectable,
+  SelectionBar,
   StateMark,
   Table,
   Tags,
   toneOf,
   Until,
 } from "../parts.tsx"
-import { linkTo, type Route } from "../router.ts"
+import { goTo, linkTo, type Route } from "../router.ts"
 import type { Server } from "../types.ts"
 import { wordFilter } from "../words.ts"
 import { ServerControls, ServerView } from "./server.tsx"
@@ -26,7 +30,7 @@ import { ServerCreator } from "./server-editor.tsx"
 /** The list of servers, or one server. */
 export function ServersView({ route }: { route: Route }) {
   if (route.path[1] === "add") return <ServerCreator />
-  return route.path[1] === undefined ? <ServerList /> : <ServerView route={route} />
+  return route.path[1] === undefined ? <ServerList route={route} /> : <ServerView route={route} />
 }
 
 /** The number of servers for the navigation, and the number of failing servers. */
@@ -44,22 +48,45 @@ export function ServerCount() {
 
 // ---
 
-function ServerList() {
+function ServerList({ route }: { route: Route }) {
   const servers = useStateOf((state) => state.servers)
   const activity = useStateOf((state) => state.activity)
   const [text, setText] = useState("")
   const [wanted, setWanted] = useState("")
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const counts = countsByServer(activity)
   const period = useCountedPeriod()
+  const { tag = "" } = route.query
+  const filterByTag = (next: string) => goTo(route.path, { ...route.query, tag: next })
   const states = [...new Set(servers.map(({ state }) => state))].sort()
   const hasWords = wordFilter(text)
   const shown = servers.filter(
-    ({ name, tags, state }) => hasWords(`${name} ${tags.join(" ")}`) && (wanted === "" || state === wanted),
+    ({ name, tags, state }) =>
+      hasWords(`${name} ${tags.join(" ")}`) &&
+      (wanted === "" || state === wanted) &&
+      (tag === "" || tags.includes(tag)),
   )
+  const [first] = shown
+  const callsOf = ({ name }: Server) => counts.get(name)?.calls ?? 0
+  const errorsOf = ({ name }: Server) => counts.get(name)?.errors ?? 0
+  const latencyOf = ({ name }: Server) => {
+    const found = counts.get(name)
+    return found === undefined ? undefined : found.totalMs / found.calls
+  }
   return (
     <>
       <Head title="Servers">
-        <Search label="Search servers" value={text} onInput={setText} />
+        {tag !== "" && (
+          <button type="button" class="button" onClick={() => filterByTag("")}>
+            <span class="hidden">Remove the filter: </span>tag {tag} <span aria-hidden="true">✕</span>
+          </button>
+        )}
+        <Search
+          label="Search servers"
+          value={text}
+          onlyHit={shown.length === 1 && first !== undefined ? linkTo(["servers", first.name]) : undefined}
+          onInput={setText}
+        />
         <Choice
           label="State"
           value={wanted}
@@ -71,53 +98,127 @@ function ServerList() {
         </a>
       </Head>
       {shown.length === 0 ? (
-        <Empty>{servers.length === 0 ? "No server is configured yet." : "No server matches."}</Empty>
+        <Empty>
+          {servers.length === 0 ? (
+            <>
+              No server is configured yet. <a href={linkTo(["servers", "add"])}>Add a server</a>, or{" "}
+              <a href={linkTo(["registry"])}>find one in the registry</a>.
+            </>
+          ) : (
+            "No server matches."
+          )}
+        </Empty>
       ) : (
         <Table
           caption="Servers"
           items={shown}
           keyOf={({ name }) => name}
           columns={[
-            { title: "Server", kind: "name", draw: (server) => <ServerName server={server} /> },
-            { title: "State", draw: (server) => <ServerStateCell server={server} /> },
-            { title: "Tools", kind: "number", draw: (server) => <ToolCount server={server} /> },
+            {
+              title: "Server",
+              kind: "name",
+              sort: ({ name }) => name,
+              draw: (server) => (
+                <Selectable label={server.name} chosen={chosen} id={server.name} onChoose={setChosen}>
+                  <ServerName server={server} onPick={filterByTag} />
+                </Selectable>
+              ),
+            },
+            { title: "State", sort: ({ state }) => state, draw: (server) => <ServerStateCell server={server} /> },
+            {
+              title: "Tools",
+              kind: "number",
+              sort: ({ tools = -1 }) => tools,
+              draw: (server) => <ToolCount server={server} />,
+            },
             {
               title: `Calls ${period}`,
               kind: "wide number",
-              draw: ({ name }) => numberText(counts.get(name)?.calls ?? 0),
+              sort: callsOf,
+              draw: (server) => numberText(callsOf(server)),
             },
             {
               title: "Errors",
               kind: "wide number",
-              draw: ({ name }) => {
-                const errors = counts.get(name)?.errors ?? 0
-                return <span class={errors > 0 ? "error-text" : "soft"}>{numberText(errors)}</span>
-              },
+              sort: errorsOf,
+              draw: (server) => (
+                <span class={errorsOf(server) > 0 ? "error-text" : "soft"}>{numberText(errorsOf(server))}</span>
+              ),
             },
             {
               title: "Mean latency",
               kind: "wide number",
-              draw: ({ name }) => {
-                const found = counts.get(name)
-                return found === undefined ? <span class="soft">–</span> : latencyText(found.totalMs / found.calls)
+              sort: (server) => latencyOf(server) ?? -1,
+              draw: (server) => {
+                const latency = latencyOf(server)
+                return latency === undefined ? <span class="soft">–</span> : latencyText(latency)
               },
             },
             { title: "Controls", kind: "wide", draw: (server) => <ServerControls server={server} /> },
           ]}
         />
       )}
+      <SelectedServers servers={shown.filter(({ name }) => chosen.has(name))} onClear={() => setChosen(new Set())} />
     </>
   )
 }
 
-const ServerName = ({ server: { name, type, template, tags } }: { server: Server }) => (
+const ServerName = ({
+  server: { name, type, template, tags },
+  onPick,
+}: {
+  server: Server
+  onPick(tag: string): void
+}) => (
   <>
     <a href={linkTo(["servers", name])}>{name}</a>
     <span class="sub">
-      {template ? "template" : type} <Tags tags={tags} />
+      {template ? "template" : type} <Tags tags={tags} onPick={onPick} />
     </span>
   </>
 )
+
+/** The controls of the selected servers. A control concerns those of them that it can change. */
+function SelectedServers({ servers, onClear }: { servers: readonly Server[]; onClear(): void }) {
+  const { api } = useApp()
+  const [busy, run] = useAction()
+  if (servers.length === 0) return null
+  const change = (word: string, concerned: readonly Server[]) =>
+    run(word, async () => {
+      const failures: string[] = []
+      // One at a time, because each change writes mcp.json.
+      for (const { name } of concerned)
+        await api
+          .send("POST", `/servers/${encodeURIComponent(name)}/${word.toLowerCase()}`)
+          .catch((error) => failures.push(`${name}: ${textOf(error)}`))
+      if (failures.length > 0) throw new Error(failures.join("\n"))
+      onClear()
+      return `${countText(concerned.length, "server")} ${word === "Restart" ? "restarted" : `${word.toLowerCase()}d`}`
+    })
+  return (
+    <SelectionBar text={countText(servers.length, "server")} onClear={onClear}>
+      {CONTROLS.map(([word, concerns]) => {
+        const concerned = servers.filter(concerns)
+        return (
+          <Button
+            key={word}
+            isBusy={busy === word}
+            disabled={concerned.length === 0}
+            onClick={() => void change(word, concerned)}
+          >
+            {word}
+          </Button>
+        )
+      })}
+    </SelectionBar>
+  )
+}
+
+const CONTROLS: readonly (readonly [word: string, concerns: (server: Server) => boolean])[] = [
+  ["Enable", ({ enabled }) => !enabled],
+  ["Disable", ({ enabled }) => enabled],
+  ["Restart", ({ enabled, instances }) => enabled && instances.length > 0],
+]
 
 function ServerStateCell({ server }: { server: Server }) {
   const { state, lastError, instances } = server

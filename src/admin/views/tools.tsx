@@ -2,7 +2,19 @@
 import { useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded } from "../hooks.ts"
-import { Button, Choice, countText, Empty, Head, numberText, Search, Table, WhenLoaded } from "../parts.tsx"
+import {
+  Button,
+  Choice,
+  countText,
+  Empty,
+  Head,
+  numberText,
+  Search,
+  Selectable,
+  SelectionBar,
+  Table,
+  WhenLoaded,
+} from "../parts.tsx"
 import { goTo, linkTo, type Route } from "../router.ts"
 import type { Tool } from "../types.ts"
 import { wordFilter } from "../words.ts"
@@ -40,21 +52,30 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
     (shows === "" || (shows === "hidden") === isHidden(tool)) &&
     hasWords(`${tool.server} ${tool.name} ${tool.description ?? ""}`)
   const owners = new Set([...(loaded.data ?? []).map((tool) => tool.server), ...(owner === "" ? [] : [owner])])
-  const change = (tools: readonly Tool[], disabled: boolean) =>
+  const [hit, ...others] = (loaded.data ?? []).filter(matches)
+  const change = async (tools: readonly Tool[], disabled: boolean) => {
+    const changes = tools.map((tool) => ({ server: tool.server, tool: tool.name, disabled }))
+    const isDone = await askForZeroTools(ui, (confirmZeroTools) =>
+      api.send("PATCH", "/tools", { changes, confirmZeroTools }),
+    )
+    if (isDone) loaded.reload()
+    return isDone
+  }
+  const changeMarked = (tools: readonly Tool[], disabled: boolean) =>
     run(disabled ? "hide" : "show", async () => {
-      const changes = tools.map((tool) => ({ server: tool.server, tool: tool.name, disabled }))
-      const isDone = await askForZeroTools(ui, (confirmZeroTools) =>
-        api.send("PATCH", "/tools", { changes, confirmZeroTools }),
-      )
-      if (!isDone) return undefined
+      if (!(await change(tools, disabled))) return undefined
       setChosen(new Set())
-      loaded.reload()
       return `${countText(tools.length, "tool")} ${disabled ? "hidden from clients" : "shown to clients"}`
     })
   return (
     <>
       <div class="row">
-        <Search label="Search tools" value={q} onInput={(value) => filter({ q: value })} />
+        <Search
+          label="Search tools"
+          value={q}
+          onlyHit={hit !== undefined && others.length === 0 ? linkTo(["tools", hit.qualifiedName]) : undefined}
+          onInput={(value) => filter({ q: value })}
+        />
         {server === undefined && (
           <Choice
             label="Server"
@@ -75,35 +96,17 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
             <>
               <div class="row">
                 {found.length > 0 && (
-                  <>
-                    <label class="check">
-                      <input
-                        type="checkbox"
-                        checked={marked.length > 0 && marked.length === found.length}
-                        indeterminate={marked.length > 0 && marked.length < found.length}
-                        onChange={({ currentTarget }) =>
-                          setChosen(
-                            new Set(currentTarget.checked ? found.map(({ qualifiedName }) => qualifiedName) : []),
-                          )
-                        }
-                      />
-                      Select all {countText(found.length, "tool")}
-                    </label>
-                    <Button
-                      disabled={marked.length === 0}
-                      isBusy={busy === "hide"}
-                      onClick={() => void change(marked, true)}
-                    >
-                      Hide {marked.length > 0 ? numberText(marked.length) : ""}
-                    </Button>
-                    <Button
-                      disabled={marked.length === 0}
-                      isBusy={busy === "show"}
-                      onClick={() => void change(marked, false)}
-                    >
-                      Show {marked.length > 0 ? numberText(marked.length) : ""}
-                    </Button>
-                  </>
+                  <label class="check">
+                    <input
+                      type="checkbox"
+                      checked={marked.length > 0 && marked.length === found.length}
+                      indeterminate={marked.length > 0 && marked.length < found.length}
+                      onChange={({ currentTarget }) =>
+                        setChosen(new Set(currentTarget.checked ? found.map(({ qualifiedName }) => qualifiedName) : []))
+                      }
+                    />
+                    Select all {countText(found.length, "tool")}
+                  </label>
                 )}
                 <span class="soft">
                   Clients see {countText(visible.length, "tool")}: about {countText(tokens, "token")}, estimated at four
@@ -123,28 +126,46 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
                     {
                       title: "Tool",
                       kind: "name",
+                      sort: ({ name }) => name,
                       draw: (tool) => (
-                        <ToolName
-                          tool={tool}
-                          isChosen={chosen.has(tool.qualifiedName)}
-                          showsServer={server === undefined}
-                          onChoose={(isChosen) => {
-                            const next = new Set(chosen)
-                            if (isChosen) next.add(tool.qualifiedName)
-                            else next.delete(tool.qualifiedName)
-                            setChosen(next)
-                          }}
-                        />
+                        <Selectable
+                          label={`Select ${tool.name}`}
+                          chosen={chosen}
+                          id={tool.qualifiedName}
+                          onChoose={setChosen}
+                        >
+                          <ToolName tool={tool} showsServer={server === undefined} />
+                        </Selectable>
                       ),
                     },
-                    { title: "Clients see", draw: (tool) => <ToolState tool={tool} /> },
+                    {
+                      title: "Clients see",
+                      sort: ({ gone, held, disabled }) => [gone, held, disabled].indexOf(true),
+                      draw: (tool) => (
+                        <div class="switched">
+                          <ToolSwitch tool={tool} onToggle={() => change([tool], !tool.disabled)} />
+                          <ToolState tool={tool} />
+                        </div>
+                      ),
+                    },
                     {
                       title: "Tokens (estimate)",
                       kind: "wide number",
+                      sort: tokensOf,
                       draw: (tool) => numberText(tokensOf(tool)),
                     },
                   ]}
                 />
+              )}
+              {marked.length > 0 && (
+                <SelectionBar text={countText(marked.length, "tool")} onClear={() => setChosen(new Set())}>
+                  <Button isBusy={busy === "hide"} onClick={() => void changeMarked(marked, true)}>
+                    Hide {numberText(marked.length)}
+                  </Button>
+                  <Button isBusy={busy === "show"} onClick={() => void changeMarked(marked, false)}>
+                    Show {numberText(marked.length)}
+                  </Button>
+                </SelectionBar>
               )}
             </>
           )
@@ -165,30 +186,38 @@ const SHOWS = [
   ["hidden", "Hidden only"],
 ] as const
 
-type ToolNameProps = {
-  readonly tool: Tool
-  readonly isChosen: boolean
-  readonly showsServer: boolean
-  onChoose(isChosen: boolean): void
+/** Shows or hides one tool. A button, because a checkbox would change at once, even if the person then cancels. */
+function ToolSwitch({ tool, onToggle }: { tool: Tool; onToggle(): Promise<boolean> }) {
+  const [busy, run] = useAction()
+  const toggle = () =>
+    run("toggle", async () => {
+      await onToggle()
+      return undefined
+    })
+  return (
+    <button
+      type="button"
+      role="switch"
+      class="switch"
+      aria-checked={!tool.disabled}
+      aria-busy={busy !== undefined}
+      aria-label={`Show ${tool.name} to clients`}
+      onClick={() => {
+        if (busy === undefined) void toggle()
+      }}
+    />
+  )
 }
 
-const ToolName = ({ tool, isChosen, showsServer, onChoose }: ToolNameProps) => (
-  <div class="check">
-    <input
-      type="checkbox"
-      aria-label={`Select ${tool.name}`}
-      checked={isChosen}
-      onChange={({ currentTarget }) => onChoose(currentTarget.checked)}
-    />
-    <div>
-      {showsServer && (
-        <a class="crumb" href={linkTo(["servers", tool.server, "tools"])}>
-          {tool.server} /{" "}
-        </a>
-      )}
-      <a href={linkTo(["tools", tool.qualifiedName])}>{tool.name}</a>
-      {tool.upstreamDescription !== undefined && <span class="tag">description replaced</span>}
-      <span class="sub clamp">{tool.description}</span>
-    </div>
-  </div>
+const ToolName = ({ tool, showsServer }: { tool: Tool; showsServer: boolean }) => (
+  <>
+    {showsServer && (
+      <a class="crumb" href={linkTo(["servers", tool.server, "tools"])}>
+        {tool.server} /{" "}
+      </a>
+    )}
+    <a href={linkTo(["tools", tool.qualifiedName])}>{tool.name}</a>
+    {tool.upstreamDescription !== undefined && <span class="tag">description replaced</span>}
+    <span class="sub clamp">{tool.description}</span>
+  </>
 )
