@@ -2,7 +2,8 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks"
 import { useApp, useStateOf } from "./context.ts"
 import { useAction } from "./hooks.ts"
-import { Button, Dialog, Failure } from "./parts.tsx"
+import { Keys, Palette } from "./palette.tsx"
+import { Button, Dialog, DialogStack, Failure, Notices } from "./parts.tsx"
 import { linkTo, useRoute } from "./router.ts"
 import { useSelected } from "./store.ts"
 import { LoginView } from "./views/login.tsx"
@@ -11,22 +12,28 @@ import { VIEWS, type View } from "./views.ts"
 /** The whole page. */
 export function App() {
   const phase = useStateOf((state) => state.phase)
-  useShortcuts()
+  const [overlay, setOverlay] = useState<Overlay>()
+  useShortcuts(setOverlay)
+  const close = () => setOverlay(undefined)
   return (
-    <>
+    <DialogStack>
       <button type="button" class="skip" onClick={() => document.getElementById("main")?.focus()}>
         Skip to content
       </button>
-      {phase === "login" ? <LoginView /> : <Frame />}
+      {phase === "login" ? <LoginView /> : <Frame onJump={() => setOverlay("palette")} />}
+      {phase !== "login" && overlay === "palette" && <Palette onClose={close} />}
+      {overlay === "keys" && <Keys onClose={close} />}
       <Notices />
       <Question />
-    </>
+    </DialogStack>
   )
 }
 
 // ---
 
-function Frame() {
+type Overlay = "palette" | "keys"
+
+function Frame({ onJump }: { onJump(): void }) {
   const route = useRoute()
   const phase = useStateOf((state) => state.phase)
   const isRead = useStateOf((state) => state.status !== undefined && state.phase !== "loading")
@@ -37,14 +44,17 @@ function Frame() {
   const before = useRef(place)
   // A layout effect moves the focus before the view is painted, so no key press reaches another element.
   useLayoutEffect(() => {
-    document.title = `${view?.title ?? "svc"} · svc`
+    // The name of a tool for clients stands here until the view of the tool knows its own name.
+    const [, name] = route.path
+    const isPart = name !== undefined && (id === "tools" || (id === "servers" && name !== "add"))
+    document.title = `${isPart ? name : (view?.title ?? "svc")} · svc`
     // The focus makes a screen reader announce a new view; it announces the first view anyway.
     if (before.current !== place) main.current?.querySelector("h1")?.focus()
     before.current = place
   }, [place, view])
   return (
     <div class="frame">
-      <Navigation current={view} />
+      <Navigation current={view} onJump={onJump} />
       <main id="main" ref={main} tabIndex={-1}>
         <Trouble view={id} />
         {isRead
@@ -72,7 +82,7 @@ function Trouble({ view }: { view: string }) {
   )
 }
 
-function Navigation({ current }: { current: View | undefined }) {
+function Navigation({ current, onJump }: { current: View | undefined; onJump(): void }) {
   const [isOpen, setOpen] = useState(false)
   const status = useStateOf((state) => state.status)
   const phase = useStateOf((state) => state.phase)
@@ -108,6 +118,9 @@ function Navigation({ current }: { current: View | undefined }) {
             </li>
           ))}
         </ul>
+        <Button kind="quiet" onClick={onJump}>
+          Go to … <kbd>Ctrl K</kbd>
+        </Button>
         <ThemeSwitch />
         <LogOut />
       </nav>
@@ -154,23 +167,6 @@ function ThemeSwitch() {
   )
 }
 
-function Notices() {
-  const { ui } = useApp()
-  const notices = useSelected(ui.store, (state) => state.notices)
-  return (
-    <div class="notices" role="status" aria-live="polite">
-      {notices.map(({ id, tone, text }) => (
-        <div key={id} class={`note ${tone}`}>
-          <p>{text}</p>
-          <Button kind="quiet" label="Close this notice" onClick={() => ui.close(id)}>
-            ✕
-          </Button>
-        </div>
-      ))}
-    </div>
-  )
-}
-
 function Question() {
   const { ui } = useApp()
   const question = useSelected(ui.store, (state) => state.question)
@@ -188,13 +184,21 @@ function Question() {
   )
 }
 
-/** Makes the key / focus the search field of the view. */
-function useShortcuts() {
+/** Obeys the keys of the whole page (Keys lists them). */
+function useShortcuts(open: (overlay: Overlay) => void) {
   useEffect(() => {
     const onkey = (event: KeyboardEvent) => {
       const { target, key } = event
-      const isTyping = target instanceof HTMLElement && target.closest("input, textarea, select, dialog") !== null
-      if (key !== "/" || isTyping || event.ctrlKey || event.metaKey || event.altKey) return
+      if (document.querySelector("dialog[open]") !== null) return
+      if (key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey) {
+        event.preventDefault()
+        open("palette")
+        return
+      }
+      const isTyping = target instanceof HTMLElement && target.closest("input, textarea, select") !== null
+      if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return
+      if (key === "?") open("keys")
+      if (key !== "/") return
       const field = document.querySelector<HTMLInputElement>("[data-search]")
       if (field === null) return
       event.preventDefault()

@@ -1,7 +1,9 @@
 /** Components that all views share. They render texts of servers only as text, never as HTML. */
-import type { ComponentChildren, JSX } from "preact"
-import { useId, useLayoutEffect, useRef, useState } from "preact/hooks"
+import { type ComponentChildren, createContext, type JSX } from "preact"
+import { useContext, useId, useLayoutEffect, useRef, useState } from "preact/hooks"
+import { useApp } from "./context.ts"
 import { useNow } from "./hooks.ts"
+import { createStore, type Store, useSelected } from "./store.ts"
 import type { ServerState, StateTones } from "./types.ts"
 
 export type Tone = "good" | "notice" | "bad" | "faint"
@@ -271,15 +273,52 @@ type DialogProps = {
   onClose(): void
 }
 
+const OpenDialogs = createContext<Store<{ readonly ids: readonly string[] }> | undefined>(undefined)
+
+/** Keeps the ids of the open dialogs inside, the topmost last, so that the notices show above them. */
+export function DialogStack({ children }: { children: ComponentChildren }) {
+  const [store] = useState(() => createStore<{ readonly ids: readonly string[] }>({ ids: [] }))
+  return <OpenDialogs value={store}>{children}</OpenDialogs>
+}
+
+function useOpenDialogs() {
+  const store = useContext(OpenDialogs)
+  if (store === undefined) throw new Error("a dialog is drawn outside of the stack")
+  return store
+}
+
+/** The notices. The topmost dialog shows them, because everything outside a modal dialog is inert and below it. */
+export function Notices({ dialog }: { dialog?: string }) {
+  const { ui } = useApp()
+  const notices = useSelected(ui.store, (state) => state.notices)
+  const top = useSelected(useOpenDialogs(), ({ ids }) => ids.at(-1))
+  return (
+    <div class="notices" role="status" aria-live="polite">
+      {top === dialog &&
+        notices.map(({ id, tone, text }) => (
+          <div key={id} class={`note ${tone}`}>
+            <p>{text}</p>
+            <Button kind="quiet" label="Close this notice" onClick={() => ui.close(id)}>
+              ✕
+            </Button>
+          </div>
+        ))}
+    </div>
+  )
+}
+
 /** A modal dialog. The browser traps the focus, closes the dialog on Escape, and then restores the focus. */
 export function Dialog({ title, isWide = false, children, onClose }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null)
+  const openDialogs = useOpenDialogs()
   const id = useId()
   const isGone = useRef(false)
   useLayoutEffect(() => {
     const dialog = element.current
     dialog?.showModal()
+    openDialogs.set({ ids: [...openDialogs.get().ids, id] })
     return () => {
+      openDialogs.set({ ids: openDialogs.get().ids.filter((one) => one !== id) })
       // The browser restores the focus only if a dialog is closed, not if its element is removed.
       isGone.current = true
       dialog?.close()
@@ -301,6 +340,7 @@ export function Dialog({ title, isWide = false, children, onClose }: DialogProps
         </Button>
       </header>
       {children}
+      <Notices dialog={id} />
     </dialog>
   )
 }

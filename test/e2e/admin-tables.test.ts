@@ -159,4 +159,179 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     expect(written().few?.disabledTools ?? []).toEqual([])
     await button("Clear").click()
   })
+
+  test("the command palette leads to views, servers, tools and the form of a new server [admin:find]", async () => {
+    await admin.show("servers")
+    await row(/^few/).waitFor()
+    const field = page.getByRole("combobox", { name: "View, server, tool or action" })
+    const title = (text: string) => page.getByRole("heading", { level: 1, name: text }).waitFor()
+    const go = async (text: string, option: string | RegExp) => {
+      await page.keyboard.press("Control+k")
+      await field.fill(text)
+      await page.getByRole("dialog").getByRole("option", { name: option, selected: true }).waitFor()
+      await page.keyboard.press("Enter")
+      await field.waitFor({ state: "detached" })
+    }
+    await go("sess", "Sessions view")
+    await title("Sessions")
+    await go("few server", "few server")
+    await title("Servers / few")
+    expect(await page.evaluate("document.activeElement?.tagName")).toBe("H1")
+    await go("echo11 pair", /echo11 tool of pair/)
+    await title("pair / echo11")
+    await go("add", "Add a server action")
+    await title("Add a server")
+    await page.keyboard.press("Control+k")
+    await field.fill("pair")
+    expect(await page.getByRole("dialog").getByRole("option").first().getAttribute("aria-selected")).toBe("true")
+    await page.keyboard.press("ArrowDown")
+    expect(await page.getByRole("dialog").getByRole("option").nth(1).getAttribute("aria-selected")).toBe("true")
+    expect(await field.getAttribute("aria-activedescendant")).toBe(
+      await page.getByRole("dialog").getByRole("option").nth(1).getAttribute("id"),
+    )
+    expect(await seriousFindings(page)).toEqual([])
+    await field.fill("no-such-thing")
+    await page.getByText("Nothing has these words.").waitFor()
+    await page.keyboard.press("Escape")
+    await field.waitFor({ state: "detached" })
+    await title("Add a server")
+  })
+
+  test("the key ? lists the shortcuts, except while a person types [admin:access]", async () => {
+    await admin.show("servers")
+    await page.getByLabel("Search servers").fill("")
+    await page.getByLabel("Search servers").press("?")
+    expect(await page.getByLabel("Search servers").inputValue()).toBe("?")
+    expect(await page.getByRole("dialog").count()).toBe(0)
+    await page.getByLabel("Search servers").fill("")
+    await page.getByRole("heading", { name: "Servers" }).focus()
+    await page.keyboard.press("?")
+    await page.getByRole("dialog", { name: "Keyboard shortcuts" }).getByText("Search in this view").waitFor()
+    expect(await seriousFindings(page)).toEqual([])
+    await page.keyboard.press("Escape")
+    await page.getByRole("dialog").waitFor({ state: "detached" })
+  })
+
+  test("Enter in a search opens the hit, if there is only one [admin:find]", async () => {
+    await admin.show("servers")
+    const field = page.getByLabel("Search servers")
+    await field.fill("play")
+    await isShown("few", "pair")
+    await field.press("Enter")
+    expect(page.url()).toEndWith("#/servers")
+    await field.fill("small")
+    await isShown("few")
+    await field.press("Enter")
+    await page.getByRole("heading", { name: "Servers / few" }).waitFor()
+    await admin.show("tools")
+    await page.getByLabel("Search tools").fill("pair echo11")
+    await page.getByText("Select all 1 tool").waitFor()
+    await page.getByLabel("Search tools").press("Enter")
+    await page.getByRole("heading", { name: "pair / echo11" }).waitFor()
+    await admin.show("search?q=echo11")
+    await page.getByText(/best first/).waitFor()
+    const count = await page.locator("tbody tr").count()
+    await page.getByLabel("What should the tool do?").press("Enter")
+    if (count === 1) await page.getByRole("heading", { name: /echo11/ }).waitFor()
+    else expect(page.url()).toEndWith("q=echo11")
+  })
+
+  test("the title of the document names the server or the tool [admin:page]", async () => {
+    const isTitled = async (title: string) => {
+      await eventually(async () => (await page.title()) === title).catch(() => undefined)
+      expect(await page.title()).toBe(title)
+    }
+    for (const [route, title] of [
+      ["servers", "Servers · svc"],
+      ["servers/few/settings", "few · svc"],
+      ["tools", "Tools · svc"],
+      ["tools/few_svc_echo2", "echo2 · svc"],
+      ["tools/few_svc_echo1", "echo1 · svc"],
+      ["servers/add", "Servers · svc"],
+    ] as const) {
+      await admin.show(route)
+      await isTitled(title)
+    }
+  })
+
+  test("a search says that nothing matches only after the answer, and keeps the list until then [admin:search]", async () => {
+    await admin.show("search")
+    const field = page.getByLabel("What should the tool do?")
+    await page.getByText("Type a few words").waitFor()
+    const { promise: held, resolve: release } = Promise.withResolvers<void>()
+    await page.route(/api\/v1\/search/, async (route) => {
+      await held
+      await route.continue()
+    })
+    const asked = page.waitForRequest(/search\?q=argument/)
+    // Records every text, because a flash of one frame would escape a look at the end.
+    await page.evaluate(`
+      globalThis.seen = []
+      new MutationObserver(() => seen.push(document.querySelector("main").innerText)).observe(
+        document.querySelector("main"), { childList: true, subtree: true, characterData: true })`)
+    await field.fill("argument")
+    await asked
+    await page.getByText("Searching …").waitFor()
+    release()
+    await page.getByText(/best first/).waitFor()
+    await page.unroute(/api\/v1\/search/)
+    const rows = await page.locator("tbody tr").count()
+    const { promise: heldAgain, resolve: releaseAgain } = Promise.withResolvers<void>()
+    await page.route(/api\/v1\/search/, async (route) => {
+      await heldAgain
+      await route.continue()
+    })
+    const askedAgain = page.waitForRequest(/search\?q=zzzz/)
+    await field.fill("zzzzqqqq")
+    await askedAgain
+    expect(await page.locator("tbody tr").count()).toBe(rows)
+    const seen = (await page.evaluate("seen")) as readonly string[]
+    expect(seen.length).toBeGreaterThan(0)
+    expect(seen.filter((text) => text.includes("No tool matches"))).toEqual([])
+    releaseAgain()
+    await page.getByText("No tool matches.").waitFor()
+    await page.unroute(/api\/v1\/search/)
+  })
+
+  test("an empty page names the next step [admin:page]", async () => {
+    await using empty = await startSvc({ config: { mcpServers: {} } })
+    await using tab = await visit(browser, empty)
+    for (const view of ["servers", "tools", "logs"]) {
+      await tab.show(view)
+      const link = tab.page.locator("main .empty").getByRole("link", { name: "Add a server" })
+      await link.waitFor()
+      expect([view, await link.getAttribute("href")]).toEqual([view, "#/servers/add"])
+    }
+    await admin.show("logs")
+    await page.getByLabel("Search the log").fill("nothing says this")
+    await button("Show all lines").click()
+    await page
+      .getByRole("log")
+      .getByText(/connected: 3 tools/)
+      .first()
+      .waitFor()
+    await admin.show("tools?q=no-such-word&server=few")
+    await button("Show all tools").click()
+    await page.getByText(/Select all \d+ tools/).waitFor()
+  })
+
+  test("a notice shows above an open dialog, and can be closed there [admin:access]", async () => {
+    await admin.show("servers")
+    await page.route(/api\/v1\/servers\/few\/restart/, (route) =>
+      route.fulfill({ status: 500, contentType: "application/json", body: '{"detail":"it does not restart"}' }),
+    )
+    await button("Restart few").click()
+    await isSaid("it does not restart")
+    await page.keyboard.press("?")
+    const dialog = page.getByRole("dialog", { name: "Keyboard shortcuts" })
+    await dialog.getByText("it does not restart").waitFor()
+    expect(await page.getByText("it does not restart").count()).toBe(1)
+    // A click reaches only what no other element covers.
+    const notice = dialog.locator(".note", { hasText: "it does not restart" })
+    await notice.getByRole("button", { name: "Close this notice" }).click()
+    await page.getByText("it does not restart").waitFor({ state: "detached" })
+    await page.keyboard.press("Escape")
+    await dialog.waitFor({ state: "detached" })
+    await page.unroute(/api\/v1\/servers\/few\/restart/)
+  })
 })

@@ -4,6 +4,7 @@ import { textOf } from "../api.ts"
 import { useApp, useStateOf } from "../context.ts"
 import { useSettled } from "../hooks.ts"
 import { Button, Choice, Empty, Failure, Head, Search } from "../parts.tsx"
+import { linkTo } from "../router.ts"
 import type { LogLine } from "../types.ts"
 
 /** The logs of all servers. */
@@ -23,6 +24,12 @@ export function LogPane({ server }: { server?: string }) {
   const [isFollowing, setFollowing] = useState(true)
   const q = useSettled(text, 250)
   const { lines, error } = useLog({ server: chosen, level, q })
+  const isFiltered = text !== "" || level !== "debug" || chosen !== (server ?? "")
+  const clear = () => {
+    setText("")
+    setLevel("debug")
+    setChosen(server ?? "")
+  }
   const end = useRef<HTMLDivElement>(null)
   useEffect(() => {
     if (isFollowing && end.current !== null) end.current.scrollTop = end.current.scrollHeight
@@ -45,10 +52,12 @@ export function LogPane({ server }: { server?: string }) {
         </Button>
       </div>
       {error !== undefined && <Failure text={error} />}
-      {lines.length === 0 && error === undefined && <Empty>No line matches.</Empty>}
+      {lines?.length === 0 && error === undefined && (
+        <NoLines isFiltered={isFiltered} hasServers={servers.length > 0} onClear={clear} />
+      )}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it */}
       <div class="log" ref={end} role="log" aria-label="Log" tabIndex={0}>
-        {lines.map(({ key, line }) => (
+        {lines?.map(({ key, line }) => (
           <div key={key} class={`line ${TONES[line.level]}`}>
             <time dateTime={line.time} title={line.time}>
               {new Date(line.time).toLocaleTimeString("en-GB")}
@@ -65,6 +74,29 @@ export function LogPane({ server }: { server?: string }) {
 
 // ---
 
+type NoLinesProps = { readonly isFiltered: boolean; readonly hasServers: boolean; onClear(): void }
+
+/** Says why the log is empty, and what to do next. */
+const NoLines = ({ isFiltered, hasServers, onClear }: NoLinesProps) => {
+  if (!hasServers)
+    return (
+      <Empty>
+        No server is configured yet, so there is no log. <a href={linkTo(["servers", "add"])}>Add a server</a>
+      </Empty>
+    )
+  if (isFiltered)
+    return (
+      <Empty>
+        No line matches. <Button onClick={onClear}>Show all lines</Button>
+      </Empty>
+    )
+  return (
+    <Empty>
+      No line yet: svc keeps what servers print while it runs. <a href={linkTo(["servers"])}>Look at the servers</a>
+    </Empty>
+  )
+}
+
 const LEVELS = [
   ["debug", "All levels"],
   ["info", "info and above"],
@@ -77,10 +109,10 @@ const RETRY_MS = 1500
 
 type NumberedLine = { readonly key: number; readonly line: LogLine }
 
-/** Reads the last lines and follows new lines. A hidden page closes its stream (live.ts, 2). */
+/** Reads the last lines, undefined until they are known, and follows new lines. A hidden page closes its stream (live.ts, 2). */
 function useLog({ server, level, q }: { server: string; level: string; q: string }) {
   const { api } = useApp()
-  const [lines, setLines] = useState<readonly NumberedLine[]>([])
+  const [lines, setLines] = useState<readonly NumberedLine[]>()
   const [error, setError] = useState<string>()
   const last = useRef(0)
   useEffect(() => {
@@ -118,7 +150,7 @@ function useLog({ server, level, q }: { server: string; level: string; q: string
           ),
         onevent(_name, data) {
           const line = data as LogLine
-          if (isRead) setLines((before) => [...before, numbered(line)].slice(-KEPT_LINES))
+          if (isRead) setLines((before = []) => [...before, numbered(line)].slice(-KEPT_LINES))
           else early.push(line)
         },
         onend() {

@@ -10,25 +10,40 @@ export function SearchView({ route }: { route: Route }) {
   const { api } = useApp()
   const catalog = useStateOf((state) => state.catalog)
   const { q = "" } = route.query
-  const query = useSettled(q.trim(), 200)
-  const loaded = useLoaded<readonly Found[]>(
-    async () =>
-      query === "" ? [] : (await api.get<{ items: readonly Found[] }>("/search", { q: query, limit: 50 })).items,
-    [query, catalog],
-  )
+  const text = q.trim()
+  const query = useSettled(text, 200)
+  const loaded = useLoaded<Answer>(async () => {
+    if (query === "") return { query, items: [] }
+    const { items } = await api.get<{ items: readonly Tool[] }>("/search", { q: query, limit: 50 })
+    return { query, items }
+  }, [query, catalog])
+  const { data, error } = loaded
+  const [hit, ...others] = data?.query === text ? data.items : []
   return (
     <>
       <Head title="Search">
-        <Search label="What should the tool do?" value={q} onInput={(value) => goTo(["search"], { q: value }, true)} />
+        <Search
+          label="What should the tool do?"
+          value={q}
+          onlyHit={hit !== undefined && others.length === 0 ? linkTo(["tools", hit.qualifiedName]) : undefined}
+          onInput={(value) => goTo(["search"], { q: value }, true)}
+        />
       </Head>
       <p class="soft">
         Clients with many tools find them through this search. It matches words in names, titles, descriptions, hints
         and parameters; rarer words weigh more.
       </p>
       <WhenLoaded loaded={loaded}>
-        {(items) => {
-          if (query === "") return <Empty>Type a few words, as an assistant would.</Empty>
-          if (items.length === 0) return <Empty>No tool matches. Synonyms and other word forms were tried too.</Empty>
+        {({ query: answered, items }) => {
+          if (text === "") return <Empty>Type a few words, as an assistant would.</Empty>
+          if (items.length === 0 && answered !== text) return error === undefined ? <Empty>Searching …</Empty> : null
+          if (items.length === 0)
+            return (
+              <Empty>
+                No tool matches. Synonyms and other word forms were tried too.{" "}
+                <a href={linkTo(["tools"])}>Look through all tools</a>
+              </Empty>
+            )
           const best = items[0]?.score ?? 1
           return (
             <>
@@ -80,4 +95,5 @@ export function SearchView({ route }: { route: Route }) {
 
 // ---
 
-type Found = Tool
+/** The tools that a query has found. */
+type Answer = { readonly query: string; readonly items: readonly Tool[] }

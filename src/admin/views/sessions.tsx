@@ -58,10 +58,10 @@ export function SessionsView() {
                 { title: "Last seen", draw: ({ lastSeen }) => <Ago at={lastSeen} /> },
                 { title: "Running calls", kind: "wide number", draw: ({ inFlight }) => numberText(inFlight) },
                 {
-                  title: "Selection",
+                  title: "Servers",
                   kind: "wide",
                   draw: ({ selection }) =>
-                    selection === "" ? <span class="soft">everything</span> : <code>{selection}</code>,
+                    selection === "" ? <span class="soft">all servers</span> : <code>{selection}</code>,
                 },
                 { title: "Revision", kind: "wide", draw: ({ protocolVersion }) => protocolVersion },
               ]}

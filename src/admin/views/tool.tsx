@@ -17,6 +17,9 @@ export function ToolView({ name }: { name: string }) {
   const configuration = useStateOf((state) => state.configuration)
   const loaded = useLoaded(() => api.get<Tool>(`/tools/${encodeURIComponent(name)}`), [name, catalog, configuration])
   const { data: tool } = loaded
+  useEffect(() => {
+    if (tool !== undefined) document.title = `${tool.name} · svc`
+  }, [tool?.name])
   return (
     <>
       <Head

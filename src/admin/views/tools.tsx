@@ -114,9 +114,11 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
                 </span>
               </div>
               {found.length === 0 ? (
-                <Empty>
-                  {all.length === 0 ? "No tools are known: the server is not connected." : "No tool matches."}
-                </Empty>
+                <NoTools
+                  server={server}
+                  isFiltered={all.length > 0}
+                  onClear={() => filter({ q: "", shows: "", server: "" })}
+                />
               ) : (
                 <Table
                   caption="Tools"
@@ -185,6 +187,37 @@ const SHOWS = [
   ["visible", "Visible only"],
   ["hidden", "Hidden only"],
 ] as const
+
+type NoToolsProps = { readonly server: string | undefined; readonly isFiltered: boolean; onClear(): void }
+
+/** Says why the list is empty, and what to do next. */
+function NoTools({ server, isFiltered, onClear }: NoToolsProps) {
+  const servers = useStateOf((state) => state.servers)
+  if (isFiltered)
+    return (
+      <Empty>
+        No tool matches. <Button onClick={onClear}>Show all tools</Button>
+      </Empty>
+    )
+  if (servers.length === 0)
+    return (
+      <Empty>
+        No server is configured yet, so there are no tools. <a href={linkTo(["servers", "add"])}>Add a server</a>
+      </Empty>
+    )
+  if (server === undefined)
+    return (
+      <Empty>
+        No tools are known: no connected server offers any. <a href={linkTo(["servers"])}>Look at the servers</a>
+      </Empty>
+    )
+  return (
+    <Empty>
+      No tools of {server} are known. <a href={linkTo(["servers", server])}>Look at its state</a> or{" "}
+      <a href={linkTo(["servers", server, "log"])}>its log</a>.
+    </Empty>
+  )
+}
 
 /** Shows or hides one tool. A button, because a checkbox would change at once, even if the person then cancels. */
 function ToolSwitch({ tool, onToggle }: { tool: Tool; onToggle(): Promise<boolean> }) {
