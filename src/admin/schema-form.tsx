@@ -3,18 +3,25 @@
  *
  *  1. A value that no control can show is edited as JSON text, so that a person can enter any value.
  *  2. An empty field means an absent value, unless the schema requires a string.
- *  3. Schemas come from servers, so the form follows only a few references, and shows large schemas as JSON text.
+ *  3. Schemas come from servers, so the form shows large and deep schemas as JSON text, and a nested object only after a
+ *     person has added it: a schema that contains itself would else have no end.
  */
-import { useState } from "preact/hooks"
+import type { TargetedClipboardEvent } from "preact"
+import { useLayoutEffect, useRef, useState } from "preact/hooks"
+import { alternativesOf, exampleOf, isSchema, propertiesOf, requiredOf, resolved, type Schema } from "./json-schema.ts"
 import { Button, Field } from "./parts.tsx"
 
-export type Schema = Readonly<Record<string, unknown>>
+export type { Schema }
 
 type ControlProps = {
   readonly name: string
   readonly schema: Schema
   readonly value: unknown
   readonly isRequired: boolean
+  /** The schema that the references are about. */
+  readonly root: Schema
+  /** The number of objects and lists around the control. */
+  readonly depth: number
   /** Called with undefined for an absent value. */
   onChange(value: unknown): void
 }
@@ -29,9 +36,11 @@ type FormProps = {
 }
 
 /** A form with one control for each member of an object. */
-export function SchemaForm({ schema, value, first, onChange }: FormProps) {
+export const SchemaForm = (props: FormProps) => <Members {...props} root={props.schema} depth={0} />
+
+function Members({ schema, value, first, root, depth, onChange }: FormProps & Pick<ControlProps, "root" | "depth">) {
   const properties = propertiesOf(schema)
-  const required = namesIn(schema.required)
+  const required = requiredOf(schema)
   const names = Object.keys(properties)
   const isFirst = (name: string) => first === undefined || first.includes(name)
   const rest = names.filter((name) => !isFirst(name))
@@ -40,7 +49,9 @@ export function SchemaForm({ schema, value, first, onChange }: FormProps) {
     <Control
       key={name}
       name={name}
-      schema={resolved(properties[name] ?? {}, schema)}
+      schema={resolved(properties[name], root)}
+      root={root}
+      depth={depth}
       value={value[name]}
       isRequired={required.includes(name)}
       onChange={(next) => onChange(withMember(value, name, next))}
@@ -104,21 +115,16 @@ type JsonFieldProps = {
   onChange(value: unknown): void
 }
 
-/** Returns the default values of an object schema. */
-export function defaultsOf(schema: Schema): Readonly<Record<string, unknown>> {
-  const given = Object.entries(propertiesOf(schema)).flatMap(([name, property]) =>
-    isSchema(property) && property.default !== undefined ? [[name, property.default] as const] : [],
-  )
-  return Object.fromEntries(given)
-}
-
 /** Whether a schema is small enough for a form. */
 export const isForm = (schema: Schema): boolean => Object.keys(propertiesOf(schema)).length <= MAX_MEMBERS
 
 // ---
 
 const MAX_MEMBERS = 80
-const MAX_REFERENCES = 5
+const MAX_DEPTH = 4
+const MAX_ALTERNATIVES = 8
+/** How many alternatives may contain each other. */
+const MAX_HOPS = 3
 
 /** Returns why a text is not JSON; undefined if it is JSON or empty. */
 function jsonProblem(text: string): string | undefined {
@@ -131,8 +137,8 @@ function jsonProblem(text: string): string | undefined {
 }
 
 function Control(props: ControlProps) {
-  const { name, schema, value, isRequired, onChange } = props
-  const kind = kindOf(schema, value)
+  const { name, schema, value, isRequired, root, depth, onChange } = props
+  const kind = kindOf(schema, value, root, depth)
   const label = isRequired ? `${name} (required)` : name
   const hint = typeof schema.description === "string" ? schema.description : undefined
   switch (kind.kind) {
@@ -167,7 +173,7 @@ function Control(props: ControlProps) {
             <input
               id={id}
               type="number"
-              step={schema.type === "integer" ? 1 : "any"}
+              step={kind.schema.type === "integer" ? 1 : "any"}
               aria-describedby={describedBy}
               value={typeof value === "number" ? value : ""}
               onInput={({ currentTarget }) =>
@@ -196,21 +202,13 @@ function Control(props: ControlProps) {
         </Field>
       )
     case "list":
-      return <ListControl {...props} label={label} hint={hint} />
+      return <ListControl {...props} schema={kind.schema} label={label} hint={hint} />
     case "map":
       return <MapControl {...props} label={label} hint={hint} />
+    case "rows":
+      return <RowsControl {...props} schema={kind.schema} label={label} hint={hint} />
     case "object":
-      return (
-        <fieldset>
-          <legend>{label}</legend>
-          {hint !== undefined && <p class="hint">{hint}</p>}
-          <SchemaForm
-            schema={schema}
-            value={isSchema(value) ? value : {}}
-            onChange={(next) => onChange(Object.keys(next).length === 0 && !isRequired ? undefined : next)}
-          />
-        </fieldset>
-      )
+      return <ObjectControl {...props} schema={kind.schema} label={label} hint={hint} />
     case "json":
       return <JsonField label={`${label}, as JSON`} hint={hint} value={value} rows={3} onChange={onChange} />
   }
@@ -218,13 +216,38 @@ function Control(props: ControlProps) {
 
 type LabelledProps = ControlProps & { readonly label: string; readonly hint: string | undefined }
 
-/** A list of strings or numbers. */
-function ListControl({ name, schema, value, label, hint, isRequired, onChange }: LabelledProps) {
-  const items = Array.isArray(value) ? value : []
-  const isNumber = isSchema(schema.items) && ["number", "integer"].includes(String(schema.items.type))
+/** A list of strings or numbers. Enter adds a row, and several pasted lines become rows. */
+function ListControl({ name, schema, value, label, hint, isRequired, root, onChange }: LabelledProps) {
+  const items: readonly unknown[] = Array.isArray(value) ? value : []
+  const isNumber = ["number", "integer"].includes(String(resolved(schema.items, root).type))
+  const element = useRef<HTMLFieldSetElement>(null)
+  // The new field exists only after the parent has drawn the new value.
+  const focusAt = useRef<number | undefined>(undefined)
+  useLayoutEffect(() => {
+    if (focusAt.current === undefined) return
+    element.current?.querySelectorAll("input")[focusAt.current]?.focus()
+    focusAt.current = undefined
+  })
   const set = (next: readonly unknown[]) => onChange(next.length === 0 && !isRequired ? undefined : next)
+  // An empty field stays empty until the person types another number.
+  const parsed = (text: string) => (isNumber && text !== "" && !Number.isNaN(Number(text)) ? Number(text) : text)
+  const add = (at: number) => {
+    focusAt.current = at
+    set(items.toSpliced(at, 0, isNumber ? 0 : ""))
+  }
+  const paste = (event: TargetedClipboardEvent<HTMLInputElement>, at: number) => {
+    const { value: old, selectionStart, selectionEnd } = event.currentTarget
+    const pasted = event.clipboardData?.getData("text") ?? ""
+    // A number field has no selection; the lines replace its number.
+    const whole = `${old.slice(0, selectionStart ?? 0)}${pasted}${old.slice(selectionEnd ?? old.length)}`
+    const lines = whole.split(/\r?\n/).filter((line) => line.trim() !== "")
+    if (lines.length < 2) return
+    event.preventDefault()
+    focusAt.current = at + lines.length - 1
+    set(items.toSpliced(at, 1, ...lines.map(parsed)))
+  }
   return (
-    <fieldset>
+    <fieldset ref={element}>
       <legend>{label}</legend>
       {hint !== undefined && <p class="hint">{hint}</p>}
       {items.map((item, at) => (
@@ -234,19 +257,105 @@ function ListControl({ name, schema, value, label, hint, isRequired, onChange }:
             {...(isNumber ? { type: "number", step: "any" } : {})}
             spellcheck={false}
             value={String(item)}
-            onInput={({ currentTarget: { value: text } }) =>
-              // An empty field stays empty until the person types another number.
-              set(items.with(at, isNumber && text !== "" ? Number(text) : text))
-            }
+            onInput={({ currentTarget }) => set(items.with(at, parsed(currentTarget.value)))}
+            onPaste={(event) => paste(event, at)}
+            onKeyDown={(event) => {
+              // Enter that ends the composition of a character is not an Enter in the form.
+              if (event.key !== "Enter" || event.isComposing) return
+              event.preventDefault()
+              add(at + 1)
+            }}
           />
           <Button kind="quiet" label={`Remove ${name} ${at + 1}`} onClick={() => set(items.toSpliced(at, 1))}>
             ✕
           </Button>
         </div>
       ))}
-      <Button label={`Add to ${name}`} onClick={() => set([...items, isNumber ? 0 : ""])}>
+      <Button label={`Add to ${name}`} onClick={() => add(items.length)}>
         Add
       </Button>
+    </fieldset>
+  )
+}
+
+/** A list of objects, choices or lists, each with its own control. */
+function RowsControl({ name, schema, value, label, hint, isRequired, root, depth, onChange }: LabelledProps) {
+  const items: readonly unknown[] = Array.isArray(value) ? value : []
+  const item = resolved(schema.items, root)
+  const element = useRef<HTMLFieldSetElement>(null)
+  const [added, setAdded] = useState(0)
+  // Some controls keep the text that a person types, so the rows after a removed row must be drawn anew.
+  const [removed, setRemoved] = useState(0)
+  useLayoutEffect(() => {
+    if (added > 0)
+      element.current?.querySelector<HTMLElement>(":scope > .part:last-of-type :is(input, select, textarea)")?.focus()
+  }, [added])
+  const set = (next: readonly unknown[]) => onChange(next.length === 0 && !isRequired ? undefined : next)
+  return (
+    <fieldset ref={element}>
+      <legend>{label}</legend>
+      {hint !== undefined && <p class="hint">{hint}</p>}
+      {items.map((one, at) => (
+        <div key={`${removed} ${at}`} class="part">
+          <Control
+            name={`${name} ${at + 1}`}
+            schema={item}
+            value={one}
+            isRequired={true}
+            root={root}
+            depth={depth + 1}
+            onChange={(next) => set(items.with(at, next ?? null))}
+          />
+          <Button
+            kind="quiet"
+            label={`Remove ${name} ${at + 1}`}
+            onClick={() => {
+              setRemoved(removed + 1)
+              set(items.toSpliced(at, 1))
+            }}
+          >
+            ✕
+          </Button>
+        </div>
+      ))}
+      <Button
+        label={`Add to ${name}`}
+        onClick={() => {
+          setAdded(added + 1)
+          set([...items, exampleOf(item, root)])
+        }}
+      >
+        Add
+      </Button>
+    </fieldset>
+  )
+}
+
+/** An object. Below the first level, an absent object shows only a button that adds it (rule 3). */
+function ObjectControl({ name, schema, value, label, hint, isRequired, root, depth, onChange }: LabelledProps) {
+  const isNested = depth > 0
+  return (
+    <fieldset>
+      <legend>{label}</legend>
+      {hint !== undefined && <p class="hint">{hint}</p>}
+      {isNested && value === undefined ? (
+        <Button label={`Add ${name}`} onClick={() => onChange({})}>
+          Add
+        </Button>
+      ) : (
+        <Members
+          schema={schema}
+          value={isSchema(value) ? value : {}}
+          root={root}
+          depth={depth + 1}
+          onChange={(next) => onChange(Object.keys(next).length === 0 && !isRequired && !isNested ? undefined : next)}
+        />
+      )}
+      {isNested && value !== undefined && !isRequired && (
+        <Button label={`Remove ${name}`} onClick={() => onChange(undefined)}>
+          Remove
+        </Button>
+      )}
     </fieldset>
   )
 }
@@ -297,64 +406,62 @@ function MapControl({ name, value, label, hint, onChange }: LabelledProps) {
   )
 }
 
+/** A control, and the schema that it shows: the schema itself or one of its alternatives. */
 type Kind =
-  | { readonly kind: "choice"; readonly values: readonly unknown[] }
-  | { readonly kind: "number" | "text" | "list" | "map" | "object" | "json" }
+  | { readonly kind: "choice"; readonly schema: Schema; readonly values: readonly unknown[] }
+  | { readonly kind: "number" | "text" | "list" | "rows" | "map" | "object" | "json"; readonly schema: Schema }
 
 /** Returns the control for a schema. If the schema has alternatives, the current value selects one. */
-function kindOf(schema: Schema, value: unknown): Kind {
-  const choices = alternatives(schema)
+function kindOf(schema: Schema, value: unknown, root: Schema, depth: number, hops = 0): Kind {
+  const json: Kind = { kind: "json", schema }
+  const choices = alternativesOf(schema, root)
   if (choices !== undefined) {
-    const kinds = choices.map((one) => kindOf(one, value))
-    const fitting = kinds.filter(({ kind }) => fits(kind, value))
-    return fitting[0] ?? { kind: "json" }
+    if (choices.length > MAX_ALTERNATIVES || hops >= MAX_HOPS) return json
+    return choices.map((one) => kindOf(one, value, root, depth, hops + 1)).find(({ kind }) => fits(kind, value)) ?? json
   }
-  if (Array.isArray(schema.enum)) return fitsChoice({ kind: "choice", values: schema.enum }, value)
-  if (schema.const !== undefined) return fitsChoice({ kind: "choice", values: [schema.const] }, value)
-  const kind = plainKind(schema)
-  if (kind === "boolean") return fitsChoice({ kind: "choice", values: [true, false] }, value)
-  return { kind: fits(kind, value) ? kind : "json" }
+  const choice = (values: readonly unknown[]): Kind =>
+    value === undefined || values.includes(value) ? { kind: "choice", schema, values } : json
+  if (Array.isArray(schema.enum)) return choice(schema.enum)
+  if (schema.const !== undefined) return choice([schema.const])
+  if (schema.type === "boolean") return choice([true, false])
+  const kind = plainKind(schema, root, depth, hops)
+  return fits(kind, value) ? { kind, schema } : json
 }
 
-function plainKind(schema: Schema): "boolean" | Exclude<Kind["kind"], "choice"> {
+function plainKind(schema: Schema, root: Schema, depth: number, hops: number): Exclude<Kind["kind"], "choice"> {
   switch (schema.type) {
-    case "boolean":
-      return "boolean"
     case "string":
       return "text"
     case "number":
     case "integer":
       return "number"
     case "array": {
-      const type = isSchema(schema.items) ? String(schema.items.type) : ""
-      return ["string", "number", "integer"].includes(type) ? "list" : "json"
+      if (depth >= MAX_DEPTH) return "json"
+      const item = resolved(schema.items, root)
+      const { kind } = kindOf(item, undefined, root, depth + 1, hops)
+      if (kind === "json") return "json"
+      return (kind === "text" || kind === "number") && typeof item.type === "string" ? "list" : "rows"
     }
     case "object":
-      if (Object.keys(propertiesOf(schema)).length > 0) return isForm(schema) ? "object" : "json"
-      return isTextMap(schema) ? "map" : "json"
+      if (Object.keys(propertiesOf(schema)).length > 0) return isForm(schema) && depth < MAX_DEPTH ? "object" : "json"
+      return isTextMap(schema, root) ? "map" : "json"
     default:
-      return schema.type === undefined && Object.keys(propertiesOf(schema)).length > 0 ? "object" : "json"
+      return schema.type === undefined && Object.keys(propertiesOf(schema)).length > 0 && depth < MAX_DEPTH
+        ? "object"
+        : "json"
   }
 }
 
 /** Whether an object has any member names, with strings, numbers or booleans as values. */
-function isTextMap({ additionalProperties }: Schema): boolean {
+function isTextMap({ additionalProperties }: Schema, root: Schema): boolean {
   if (!isSchema(additionalProperties)) return false
-  return (alternatives(additionalProperties) ?? [additionalProperties]).every(({ type }) =>
+  return (alternativesOf(additionalProperties, root) ?? [additionalProperties]).every(({ type }) =>
     ["string", "number", "boolean"].includes(String(type)),
   )
 }
 
-/** Returns the alternatives of a schema without null, because the form shows null as an absent value. */
-const alternatives = (schema: Schema): readonly Schema[] | undefined => {
-  const { anyOf, oneOf, type: types } = schema
-  if (Array.isArray(types)) return types.filter((type) => type !== "null").map((type) => ({ ...schema, type }))
-  const list = Array.isArray(anyOf) ? anyOf : oneOf
-  return Array.isArray(list) ? list.filter(isSchema).filter(({ type }) => type !== "null") : undefined
-}
-
 /** Whether a control can show a value. */
-function fits(kind: Kind["kind"] | "boolean", value: unknown): boolean {
+function fits(kind: Kind["kind"], value: unknown): boolean {
   switch (kind) {
     case "number":
       return value === undefined || typeof value === "number"
@@ -366,37 +473,13 @@ function fits(kind: Kind["kind"] | "boolean", value: unknown): boolean {
       return value === undefined || (isSchema(value) && Object.values(value).every((one) => typeof one !== "object"))
     case "object":
       return value === undefined || isSchema(value)
+    case "rows":
+      return value === undefined || Array.isArray(value)
     case "choice":
-    case "boolean":
     case "json":
       return true
   }
 }
-
-const fitsChoice = (choice: Extract<Kind, { kind: "choice" }>, value: unknown): Kind =>
-  value === undefined || choice.values.includes(value) ? choice : { kind: "json" }
-
-/** Resolves the reference of a schema into `root`. */
-function resolved(schema: unknown, root: Schema): Schema {
-  let found: unknown = schema
-  for (let hop = 0; hop < MAX_REFERENCES; hop++) {
-    if (!isSchema(found) || typeof found.$ref !== "string") break
-    const place = found.$ref.replace(/^#\/?/, "").split("/")
-    found = place.reduce<unknown>(
-      (inner, part) => (isSchema(inner) && Object.hasOwn(inner, part) ? inner[part] : {}),
-      root,
-    )
-  }
-  return isSchema(found) ? found : {}
-}
-
-const propertiesOf = ({ properties }: Schema): Readonly<Record<string, unknown>> =>
-  isSchema(properties) ? properties : {}
-
-const namesIn = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])
-
-const isSchema = (value: unknown): value is Schema =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
 
 function withMember(object: Readonly<Record<string, unknown>>, name: string, value: unknown) {
   if (value !== undefined) return { ...object, [name]: value }

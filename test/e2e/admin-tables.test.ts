@@ -1,10 +1,12 @@
 /** The tables, the keyboard and the forms of the admin page, in Chromium. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { readFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { Ajv2020 } from "ajv/dist/2020.js"
+import addFormats from "ajv-formats"
 import type { Browser, Page } from "playwright-core"
 import { CHROMIUM, seriousFindings, startBrowser, type Visit, visit } from "./browser.ts"
-import { eventually, fixture, type Instance, startSvc } from "./harness.ts"
+import { eventually, fixture, freshFolder, type Instance, startSvc } from "./harness.ts"
 
 const echo = (tools: number) => ({ command: "bun", args: [fixture("echo.ts"), "--tools", String(tools)] })
 const CONFIG = {
@@ -183,12 +185,16 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await title("Add a server")
     await page.keyboard.press("Control+k")
     await field.fill("pair")
-    expect(await page.getByRole("dialog").getByRole("option").first().getAttribute("aria-selected")).toBe("true")
+    const option = (name: string, selected: boolean) =>
+      page.getByRole("dialog").getByRole("option", { name, exact: true, selected })
+    await option("pair server", true).waitFor()
+    await option("echo tool of pair", false).waitFor()
     await page.keyboard.press("ArrowDown")
-    expect(await page.getByRole("dialog").getByRole("option").nth(1).getAttribute("aria-selected")).toBe("true")
-    expect(await field.getAttribute("aria-activedescendant")).toBe(
-      await page.getByRole("dialog").getByRole("option").nth(1).getAttribute("id"),
-    )
+    await option("echo tool of pair", true).waitFor()
+    const active = await option("echo tool of pair", true).getAttribute("id")
+    expect(await field.getAttribute("aria-activedescendant")).toBe(active)
+    await page.keyboard.press("ArrowUp")
+    await option("pair server", true).waitFor()
     expect(await seriousFindings(page)).toEqual([])
     await field.fill("no-such-thing")
     await page.getByText("Nothing has these words.").waitFor()
@@ -333,5 +339,147 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await page.keyboard.press("Escape")
     await dialog.waitFor({ state: "detached" })
     await page.unroute(/api\/v1\/servers\/few\/restart/)
+  })
+
+  test("Enter and several pasted lines add rows to a list, and the focus follows [admin:edit]", async () => {
+    await admin.show("servers/add")
+    await button("Add to args").click()
+    const focused = () => page.evaluate("document.activeElement?.ariaLabel")
+    const isFocused = async (label: string) => {
+      await eventually(async () => (await focused()) === label).catch(() => undefined)
+      expect(await focused()).toBe(label)
+    }
+    const values = () =>
+      page
+        .getByRole("group", { name: "args", exact: true })
+        .getByRole("textbox")
+        .evaluateAll((fields) => fields.map((field) => (field as unknown as { value: string }).value))
+    await isFocused("args 1")
+    await page.keyboard.type("one")
+    await page.keyboard.press("Enter")
+    await isFocused("args 2")
+    await page.keyboard.type("last")
+    await page.getByLabel("args 1", { exact: true }).focus()
+    await page.keyboard.press("Enter")
+    await isFocused("args 2")
+    expect(await values()).toEqual(["one", "", "last"])
+    // The clipboard of a headless browser needs a permission; the event is what a person's paste sends.
+    await page.evaluate(`
+      const data = new DataTransfer()
+      data.setData("text", "two\\nthree\\r\\n\\nfour\\n")
+      document.activeElement.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }))`)
+    await isFocused("args 4")
+    expect(await values()).toEqual(["one", "two", "three", "four", "last"])
+    expect(page.url()).toEndWith("#/servers/add")
+  })
+
+  describe("a tool with a schema of many kinds", () => {
+    let kinds: Instance
+    let tab: Visit
+    const ITEM = {
+      type: "object",
+      required: ["sku", "count"],
+      properties: {
+        sku: { type: "string", minLength: 12 },
+        count: { type: "integer", minimum: 2, multipleOf: 5 },
+        parts: { type: "array", items: { $ref: "#/$defs/item" } },
+        maker: { anyOf: [{ $ref: "#/$defs/maker" }, { type: "null" }] },
+      },
+    }
+    const SCHEMA = {
+      type: "object",
+      required: ["items", "level", "when", "share", "flags", "owner", "note"],
+      properties: {
+        items: { type: "array", minItems: 2, items: { $ref: "#/$defs/item" } },
+        level: { enum: ["low", "high"] },
+        when: { type: "string", format: "date-time" },
+        share: { type: "number", exclusiveMinimum: 0, exclusiveMaximum: 1 },
+        flags: { type: "array", items: { enum: ["a", "b"] } },
+        owner: { $ref: "#/$defs/maker" },
+        note: { type: "string", examples: ["a note"] },
+        more: { type: "integer" },
+      },
+      $defs: { item: ITEM, maker: { type: "object", required: ["name"], properties: { name: { type: "string" } } } },
+    }
+
+    beforeAll(async () => {
+      const file = join(freshFolder(), "entries.json")
+      const tools = [{ name: "order", description: "Orders", inputSchema: SCHEMA }]
+      writeFileSync(file, JSON.stringify({ tools, prompts: [], resources: [], resourceTemplates: [] }))
+      kinds = await startSvc({
+        config: { mcpServers: { shop: { command: "bun", args: [fixture("defined.ts"), file] } } },
+      })
+      tab = await visit(browser, kinds)
+    })
+    afterAll(async () => {
+      const { complaints } = tab
+      await tab[Symbol.asyncDispose]()
+      await kinds[Symbol.asyncDispose]()
+      expect(complaints).toEqual([])
+    })
+
+    const press = (name: string) => tab.page.getByRole("button", { name, exact: true }).click()
+    /** Calls the tool and returns the arguments that the page sent. */
+    const sent = async (): Promise<Record<string, unknown>> => {
+      const request = tab.page.waitForRequest(/order\/call$/)
+      await press("Call order")
+      return (await request).postDataJSON().arguments
+    }
+
+    test("an example fills the required arguments with values that the schema accepts [admin:try]", async () => {
+      await tab.show("tools/shop_svc_order")
+      await tab.page.getByLabel("note (required)").fill("mine")
+      await press("Insert example")
+      await eventually(async () => (await tab.page.getByLabel("items 2", { exact: false }).count()) > 0)
+      const args = await sent()
+      expect(Object.keys(args).sort()).toEqual([...SCHEMA.required].sort())
+      expect([args.note, args.level]).toEqual(["mine", "low"])
+      const accepts = addFormats.default(new Ajv2020({ strict: false })).compile(SCHEMA)
+      accepts(args)
+      expect(accepts.errors).toBeNull()
+    })
+
+    test("a list of objects, and an object in an object, have their own form [admin:try]", async () => {
+      await tab.show("tools")
+      await tab.show("tools/shop_svc_order")
+      await press("Insert example")
+      const items = tab.page.getByRole("group", { name: "items (required)" })
+      const first = items.getByRole("group", { name: "items 1 (required)" })
+      await first.getByLabel("sku (required)").fill("first-article")
+      await press("Remove items 2")
+      await items.getByRole("group", { name: "items 2 (required)" }).waitFor({ state: "detached" })
+      await first.getByRole("button", { name: "Add maker" }).click()
+      await first.getByLabel("name (required)").fill("Somebody")
+      await first.getByRole("button", { name: "Add to parts" }).click()
+      await first.getByRole("group", { name: "parts 1 (required)" }).getByLabel("count (required)").fill("15")
+      await tab.page.getByRole("button", { name: "Add to flags" }).click()
+      await tab.page.getByLabel("flags 1 (required)").selectOption("b")
+      expect(await seriousFindings(tab.page)).toEqual([])
+      expect(await sent()).toMatchObject({
+        items: [
+          {
+            sku: "first-article",
+            count: 5,
+            maker: { name: "Somebody" },
+            parts: [{ sku: "examplexxxxx", count: 15 }],
+          },
+        ],
+        flags: ["b"],
+      })
+      // The schema of a part contains itself: below the fourth level, the form shows JSON.
+      await first.getByRole("group", { name: "parts 1 (required)" }).getByLabel("parts, as JSON").waitFor()
+    })
+
+    test("the failure of a call stands beside its button [admin:try]", async () => {
+      await tab.page.route(/order\/call$/, (route) =>
+        route.fulfill({ status: 502, contentType: "application/json", body: '{"detail":"the shop is closed"}' }),
+      )
+      await press("Call order")
+      await tab.page.locator("form").getByRole("alert").getByText("the shop is closed").waitFor()
+      expect(await tab.page.locator(".notices").getByText("the shop is closed").count()).toBe(0)
+      await tab.page.unroute(/order\/call$/)
+      await press("Call order")
+      await tab.page.locator("form").getByRole("alert").waitFor({ state: "detached" })
+    })
   })
 })

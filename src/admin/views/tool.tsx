@@ -1,11 +1,13 @@
 /** One tool: the description for clients, the server's own description, and a form to call it. */
 import { useEffect, useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
+import { useFormAction } from "../form-action.ts"
 import { useAction, useLoaded } from "../hooks.ts"
+import { defaultsOf, exampleOf, isSchema, type Schema } from "../json-schema.ts"
 import { Button, countText, Facts, Failure, Field, Head, Json, numberText, WhenLoaded } from "../parts.tsx"
 import { type CallResult, Result } from "../result.tsx"
 import { linkTo } from "../router.ts"
-import { defaultsOf, isForm, JsonField, type Schema, SchemaForm } from "../schema-form.tsx"
+import { isForm, JsonField, SchemaForm } from "../schema-form.tsx"
 import type { Tool } from "../types.ts"
 import { askForZeroTools } from "../zero-tools.ts"
 import { ToolState, tokensOf } from "./tool-facts.tsx"
@@ -87,7 +89,7 @@ function Description({ tool, onChanged }: ToolProps) {
   useEffect(() => {
     if (draft?.text === tool.description) setDraft(undefined)
   }, [tool.description])
-  const [busy, run] = useAction()
+  const [busy, run, problem] = useFormAction()
   const isReplaced = tool.upstreamDescription !== undefined
   const save = (description: string | null) =>
     run("save", async () => {
@@ -137,6 +139,7 @@ function Description({ tool, onChanged }: ToolProps) {
         <Button isBusy={busy !== undefined} disabled={!isReplaced} onClick={() => void save(null)}>
           Restore the server's text
         </Button>
+        {problem !== undefined && <Failure text={problem} />}
       </div>
     </section>
   )
@@ -148,8 +151,15 @@ function TryIt({ tool }: { tool: Tool }) {
   const [value, setValue] = useState<Readonly<Record<string, unknown>>>(() => defaultsOf(schema))
   const [isJson, setJson] = useState(!isForm(schema))
   const [answer, setAnswer] = useState<{ result: CallResult; ms: number; at: number }>()
-  const [busy, run] = useAction()
+  const [busy, run, problem] = useFormAction()
+  // The controls keep the text that a person types, so a new example draws them anew.
+  const [round, setRound] = useState(0)
   useEffect(() => setAnswer(undefined), [tool.qualifiedName])
+  const insertExample = () => {
+    const example = exampleOf(schema, schema)
+    setValue({ ...(isSchema(example) ? example : {}), ...value })
+    setRound(round + 1)
+  }
   const call = () =>
     run("call", async () => {
       const { result, ms } = await api.send<{ result: CallResult; ms: number }>(
@@ -166,9 +176,12 @@ function TryIt({ tool }: { tool: Tool }) {
       <section class="panel">
         <div class="head">
           <h2>Try it</h2>
-          <Button pressed={isJson} onClick={() => setJson(!isJson)}>
-            JSON
-          </Button>
+          <div class="row">
+            <Button onClick={insertExample}>Insert example</Button>
+            <Button pressed={isJson} onClick={() => setJson(!isJson)}>
+              JSON
+            </Button>
+          </div>
         </div>
         {tool.disabled && <p class="soft">Clients cannot call it while it is hidden, and neither can this page.</p>}
         <form
@@ -180,17 +193,19 @@ function TryIt({ tool }: { tool: Tool }) {
         >
           {isJson ? (
             <JsonField
+              key={round}
               label="Arguments, as JSON"
               value={value}
               onChange={(next) => setValue((next ?? {}) as Readonly<Record<string, unknown>>)}
             />
           ) : (
-            <SchemaForm schema={schema} value={value} onChange={setValue} />
+            <SchemaForm key={round} schema={schema} value={value} onChange={setValue} />
           )}
           <div class="row">
             <Button kind="primary" type="submit" isBusy={busy !== undefined} disabled={tool.disabled}>
               Call {tool.name}
             </Button>
+            {problem !== undefined && <Failure text={problem} />}
             {annotationTexts(tool).map((text) => (
               <span key={text} class="tag">
                 {text}
