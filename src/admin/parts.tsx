@@ -209,7 +209,8 @@ export function Table<T>({ caption, columns, items, keyOf }: TableProps<T>) {
   return (
     <>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it */}
-      <section class="scroll" aria-label={caption} tabIndex={0}>
+      {/* biome-ignore lint/a11y/useSemanticElements: a fieldset is for the controls of a form */}
+      <div class="scroll" role="group" aria-label={caption} tabIndex={0}>
         <table>
           <caption class="hidden">{caption}</caption>
           <thead>
@@ -254,7 +255,7 @@ export function Table<T>({ caption, columns, items, keyOf }: TableProps<T>) {
               ))}
           </tbody>
         </table>
-      </section>
+      </div>
       {rest > 0 && (
         <p class="more">
           <Button onClick={() => setShown(shown + ROWS * 4)}>

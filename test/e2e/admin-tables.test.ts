@@ -70,7 +70,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
 
   test("the head of a long table stays visible [admin:tools]", async () => {
     await admin.show("servers/many/tools")
-    const table = page.getByRole("region", { name: "Tools" })
+    const table = page.getByRole("group", { name: "Tools" })
     const head = table.getByRole("columnheader", { name: "Tokens" })
     await head.waitFor()
     const scrolled = await table.evaluate((element) => {
