@@ -18,6 +18,8 @@ type ControlProps = {
   readonly schema: Schema
   readonly value: unknown
   readonly isRequired: boolean
+  /** What the member is for people, shown before its name. */
+  readonly word?: string | undefined
   /** The schema that the references are about. */
   readonly root: Schema
   /** The number of objects and lists around the control. */
@@ -32,13 +34,16 @@ type FormProps = {
   readonly value: Readonly<Record<string, unknown>>
   /** The members that are always visible; the others are under "More settings". */
   readonly first?: readonly string[]
+  /** What members are for people, by name. */
+  readonly words?: Readonly<Record<string, string>>
   onChange(value: Readonly<Record<string, unknown>>): void
 }
 
 /** A form with one control for each member of an object. */
 export const SchemaForm = (props: FormProps) => <Members {...props} root={props.schema} depth={0} />
 
-function Members({ schema, value, first, root, depth, onChange }: FormProps & Pick<ControlProps, "root" | "depth">) {
+function Members(props: FormProps & Pick<ControlProps, "root" | "depth">) {
+  const { schema, value, first, words = {}, root, depth, onChange } = props
   const properties = propertiesOf(schema)
   const required = requiredOf(schema)
   const names = Object.keys(properties)
@@ -49,6 +54,7 @@ function Members({ schema, value, first, root, depth, onChange }: FormProps & Pi
     <Control
       key={name}
       name={name}
+      word={words[name]}
       schema={resolved(properties[name], root)}
       root={root}
       depth={depth}
@@ -137,9 +143,10 @@ function jsonProblem(text: string): string | undefined {
 }
 
 function Control(props: ControlProps) {
-  const { name, schema, value, isRequired, root, depth, onChange } = props
+  const { name, word, schema, value, isRequired, root, depth, onChange } = props
   const kind = kindOf(schema, value, root, depth)
-  const label = isRequired ? `${name} (required)` : name
+  const shown = word === undefined ? name : `${word} (${name})`
+  const label = isRequired ? `${shown} (required)` : shown
   const hint = typeof schema.description === "string" ? schema.description : undefined
   switch (kind.kind) {
     case "choice":

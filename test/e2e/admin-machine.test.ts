@@ -205,7 +205,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await dialog.getByText("hello from a client").first().waitFor()
     expect(await dialog.textContent()).not.toContain("sk-canary-77")
     expect(await seriousFindings(page)).toEqual([])
-    await dialog.getByRole("button", { name: "Close" }).last().click()
+    await dialog.getByRole("button", { name: "Close", exact: true }).last().click()
     await page.getByLabel("Search calls").fill("nothing like this")
     await page.getByText("No call matches.").waitFor()
     await page.getByLabel("Search calls").fill("")
@@ -218,7 +218,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
       .getByText(/Echo: again please/)
       .last()
       .waitFor()
-    await dialog.getByRole("button", { name: "Close" }).last().click()
+    await dialog.getByRole("button", { name: "Close", exact: true }).last().click()
   })
 
   test("the last change is undone after it was shown [admin:undo]", async () => {

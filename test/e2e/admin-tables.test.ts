@@ -302,7 +302,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
   test("an empty page names the next step [admin:page]", async () => {
     await using empty = await startSvc({ config: { mcpServers: {} } })
     await using tab = await visit(browser, empty)
-    for (const view of ["servers", "tools", "logs"]) {
+    for (const view of ["tools", "logs"]) {
       await tab.show(view)
       const link = tab.page.locator("main .empty").getByRole("link", { name: "Add a server" })
       await link.waitFor()
@@ -351,7 +351,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     }
     const values = () =>
       page
-        .getByRole("group", { name: "args", exact: true })
+        .getByRole("group", { name: "Arguments (args)", exact: true })
         .getByRole("textbox")
         .evaluateAll((fields) => fields.map((field) => (field as unknown as { value: string }).value))
     await isFocused("args 1")

@@ -192,7 +192,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
   test("a server is added, changed and removed by forms made from the schema [admin:edit]", async () => {
     await admin.show("servers/add")
     await page.getByLabel("Name", { exact: true }).fill("mine")
-    await page.getByLabel("command", { exact: true }).fill("bun")
+    await page.getByLabel("Program (command)").fill("bun")
     for (const [at, arg] of [fixture("echo.ts"), "--tools", "2"].entries()) {
       await button("Add to args").click()
       await page.getByLabel(`args ${at + 1}`, { exact: true }).fill(arg)

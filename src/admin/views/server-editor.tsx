@@ -100,7 +100,7 @@ export function ServerCreator() {
               ]}
               onChange={(value) => setKind(value === "url" ? "url" : "command")}
             />
-            <SchemaForm schema={schema} value={server} first={FIRST[kind]} onChange={setServer} />
+            <SchemaForm schema={schema} value={server} first={FIRST[kind]} words={WORDS} onChange={setServer} />
             <label class="check">
               <input
                 type="checkbox"
@@ -133,6 +133,19 @@ const FIRST = {
   command: ["command", "args", "env", "cwd", "tags"],
   url: ["url", "headers", "tags"],
 } as const
+
+/** The members that most people set. */
+const WORDS: Readonly<Record<string, string>> = {
+  command: "Program",
+  args: "Arguments",
+  env: "Environment variables",
+  cwd: "Working folder",
+  tags: "Tags",
+  url: "Address",
+  headers: "Headers",
+  disabled: "Off",
+  disabledTools: "Hidden tools",
+}
 
 type EditorProps = { readonly written: WrittenServer; readonly schema: Schema; onReload(): void }
 
@@ -200,7 +213,7 @@ function Editor({ written, schema, onReload }: EditorProps) {
             onChange={(next) => setServer((next ?? {}) as Settings)}
           />
         ) : (
-          <SchemaForm schema={schema} value={server} first={first} onChange={setServer} />
+          <SchemaForm schema={schema} value={server} first={first} words={WORDS} onChange={setServer} />
         )}
         {problem !== undefined && <Failure text={problem} />}
         {isStale && (

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks"
 import { countsByServer } from "../activity-counts.ts"
 import { textOf } from "../api.ts"
 import { useApp, useStateOf } from "../context.ts"
-import { useAction, useCountedPeriod } from "../hooks.ts"
+import { useAction, useCountedPeriod, useUsage } from "../hooks.ts"
 import {
   Button,
   Choice,
@@ -67,6 +67,7 @@ function ServerList({ route }: { route: Route }) {
       (tag === "" || tags.includes(tag)),
   )
   const [first] = shown
+  const usage = useUsage()
   const callsOf = ({ name }: Server) => counts.get(name)?.calls ?? 0
   const errorsOf = ({ name }: Server) => counts.get(name)?.errors ?? 0
   const latencyOf = ({ name }: Server) => {
@@ -154,10 +155,20 @@ function ServerList({ route }: { route: Route }) {
                 return latency === undefined ? <span class="soft">–</span> : latencyText(latency)
               },
             },
+            {
+              title: "Memory",
+              kind: "wide number",
+              sort: ({ name }) => usage?.servers[name]?.memory ?? -1,
+              draw: ({ name }) => {
+                const memory = usage?.servers[name]?.memory
+                return memory === undefined ? <span class="soft">–</span> : `${Math.round(memory / 1024 ** 2)} MB`
+              },
+            },
             { title: "Controls", kind: "wide", draw: (server) => <ServerControls server={server} /> },
           ]}
         />
       )}
+      {usage !== undefined && <p class="soft">svc itself uses {Math.round(usage.own.memory / 1024 ** 2)} MB.</p>}
       <SelectedServers servers={shown.filter(({ name }) => chosen.has(name))} onClear={() => setChosen(new Set())} />
     </>
   )

@@ -2,7 +2,7 @@
 import { StateMark } from "../parts.tsx"
 import type { Tool } from "../types.ts"
 
-/** Estimates the tokens of a tool's definition, at four characters per token. */
+/** Returns the tokens of a tool as `svc tokens` counts them; at four characters per token for one that clients do not see. */
 export const tokensOf = ({ tokens, characters = 0 }: Tool): number => tokens ?? Math.ceil(characters / 4)
 
 /** The visibility of a tool, with the reason if it is hidden. */

@@ -1,7 +1,6 @@
 /** One tool: the description for clients, the server's own description, and a form to call it. */
 import { useEffect, useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
-import { useFormAction } from "../form-action.ts"
 import { useAction, useLoaded } from "../hooks.ts"
 import { defaultsOf, exampleOf, isSchema, type Schema } from "../json-schema.ts"
 import { Button, countText, Facts, Failure, Field, Head, Json, numberText, WhenLoaded } from "../parts.tsx"
@@ -17,7 +16,10 @@ export function ToolView({ name }: { name: string }) {
   const { api } = useApp()
   const catalog = useStateOf((state) => state.catalog)
   const configuration = useStateOf((state) => state.configuration)
-  const loaded = useLoaded(() => api.get<Tool>(`/tools/${encodeURIComponent(name)}`), [name, catalog, configuration])
+  const loaded = useLoaded(
+    () => api.get<Tool>(`/tools/${encodeURIComponent(name)}`, { tokens: true }),
+    [name, catalog, configuration],
+  )
   const { data: tool } = loaded
   useEffect(() => {
     if (tool !== undefined) document.title = `${tool.name} · svc`
@@ -89,7 +91,7 @@ function Description({ tool, onChanged }: ToolProps) {
   useEffect(() => {
     if (draft?.text === tool.description) setDraft(undefined)
   }, [tool.description])
-  const [busy, run, problem] = useFormAction()
+  const [busy, run, problem] = useAction("here")
   const isReplaced = tool.upstreamDescription !== undefined
   const save = (description: string | null) =>
     run("save", async () => {
@@ -151,7 +153,7 @@ function TryIt({ tool }: { tool: Tool }) {
   const [value, setValue] = useState<Readonly<Record<string, unknown>>>(() => defaultsOf(schema))
   const [isJson, setJson] = useState(!isForm(schema))
   const [answer, setAnswer] = useState<{ result: CallResult; ms: number; at: number }>()
-  const [busy, run, problem] = useFormAction()
+  const [busy, run, problem] = useAction("here")
   // The controls keep the text that a person types, so a new example draws them anew.
   const [round, setRound] = useState(0)
   useEffect(() => setAnswer(undefined), [tool.qualifiedName])
@@ -226,7 +228,7 @@ const Definition = ({ tool }: { tool: Tool }) => (
       rows={[
         ["Name for clients", <code key="name">{tool.qualifiedName}</code>],
         ["Size", tool.characters === undefined ? undefined : countText(tool.characters, "character")],
-        ["Tokens, estimated", tokensOf(tool) === 0 ? undefined : `about ${numberText(tokensOf(tool))}`],
+        ["Tokens", tokensOf(tool) === 0 ? undefined : `about ${numberText(tokensOf(tool))}`],
       ]}
     />
     {tool.definition === undefined ? (

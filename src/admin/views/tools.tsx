@@ -40,10 +40,7 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
   const configuration = useStateOf((state) => state.configuration)
   const [busy, run] = useAction()
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
-  const loaded = useLoaded(
-    () => api.all<Tool>("/tools", server === undefined ? {} : { server }),
-    [server, catalog, configuration],
-  )
+  const loaded = useLoaded(() => api.all<Tool>("/tools", { tokens: true, server }), [server, catalog, configuration])
   const { q = "", shows = "", server: owner = "" } = route.query
   const filter = (change: Readonly<Record<string, string>>) => goTo(route.path, { ...route.query, ...change }, true)
   const hasWords = wordFilter(q)
@@ -109,8 +106,7 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
                   </label>
                 )}
                 <span class="soft">
-                  Clients see {countText(visible.length, "tool")}: about {countText(tokens, "token")}, estimated at four
-                  characters each
+                  Clients see {countText(visible.length, "tool")} with about {countText(tokens, "token")}
                 </span>
               </div>
               {found.length === 0 ? (
@@ -151,7 +147,7 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
                       ),
                     },
                     {
-                      title: "Tokens (estimate)",
+                      title: "Tokens",
                       kind: "wide number",
                       sort: tokensOf,
                       draw: (tool) => numberText(tokensOf(tool)),

@@ -28,6 +28,8 @@ export const CALL_PATH = "/tools/{name}/call"
 const offered = toolSchema.required({ server: true, qualifiedName: true })
 const entry = z.looseObject({ server: z.string() })
 
+const TOKENS = z.stringbool().default(false).describe("Whether to count tokens, as `svc tokens` does")
+
 const tools = defineEndpoint({
   method: "GET",
   path: "/tools",
@@ -38,7 +40,7 @@ const tools = defineEndpoint({
     server: z.string().optional(),
     tag: z.string().optional().describe("Only tools of servers with this tag"),
     q: z.string().optional().describe("Only tools with this text in their name or description"),
-    tokens: z.stringbool().default(false).describe("Whether to count the tokens of each tool, as `svc tokens` does"),
+    tokens: TOKENS,
     disabled: z.stringbool().optional().describe("Only hidden tools, or only tools that clients see"),
     ...PAGE_QUERY,
   }),
@@ -67,9 +69,14 @@ const tool = defineEndpoint({
   path: "/tools/{name}",
   summary: "Show a tool with its definition",
   description: "`name` is the tool's name in the aggregate.",
+  query: z.strictObject({ tokens: TOKENS }),
   answer: offered,
   faults: ["not_found"],
-  run: ({ ports, params }) => findTool(ports, params.name ?? ""),
+  async run({ ports, params, query }) {
+    const found = findTool(ports, params.name ?? "")
+    const counted = query.tokens ? (await ports.countTokens()).get(found.qualifiedName) : undefined
+    return { ...found, ...compact({ tokens: counted }) }
+  },
 })
 
 const change = z.strictObject({
