@@ -2327,6 +2327,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "they are part of what a server offers",
   },
+  "admin:asks": {
+    says: "a tool that asks a person can be tried on the admin page, which shows its form and sends the answer",
+    from: "choice",
+    why: "such tools could not be tried at all",
+  },
   "admin:calls": {
     says: "the admin page shows the last calls with client, arguments and the beginning of the answer, without secrets; they can be filtered, exported and repeated",
     from: "choice",

@@ -7,7 +7,7 @@
  */
 import { type Api, Problem, textOf } from "./api.ts"
 import type { Store } from "./store.ts"
-import type { Activity, Configuration, FinishedCall, Server, State, Status } from "./types.ts"
+import type { Activity, Configuration, FinishedCall, Server, State, Status, ToolQuestion } from "./types.ts"
 
 export type Live = {
   start(): void
@@ -85,6 +85,12 @@ export function createLive(api: Api, store: Store<State>): Live {
     configuration() {
       store.set({ configuration: store.get().configuration + 1 })
       quietly(readConfiguration())
+    },
+    question(question: ToolQuestion) {
+      store.set({ questions: [...store.get().questions.filter(({ id }) => id !== question.id), question] })
+    },
+    answered({ id }: { id: string }) {
+      store.set({ questions: store.get().questions.filter((one) => one.id !== id) })
     },
     catalog() {
       store.set({ catalog: store.get().catalog + 1 })

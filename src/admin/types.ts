@@ -185,6 +185,15 @@ export type CallRecord = FinishedCall & {
   readonly answer?: string
 }
 
+/** A question of a tool to a person. */
+export type ToolQuestion = {
+  readonly id: string
+  readonly asks: string
+  readonly message: string
+  readonly requestedSchema?: Readonly<Record<string, unknown>>
+  readonly url?: string
+}
+
 /** The state of the page. The event stream keeps it up to date. */
 export type State = {
   /** "login": REST requires a login. "lost": svc does not answer, or answers with an error; `trouble` says which. */
@@ -204,6 +213,8 @@ export type State = {
   readonly countedSince: string | undefined
   /** The last calls, newest first. */
   readonly calls: readonly FinishedCall[]
+  /** The questions of tools that wait for a person, of all pages. */
+  readonly questions: readonly ToolQuestion[]
   /** Increases when the tools, prompts or resources of servers have changed. */
   readonly catalog: number
   /** Increases when svc has applied or refused the configuration. */
@@ -223,6 +234,7 @@ export const EMPTY_STATE: State = {
   activity: [],
   countedSince: undefined,
   calls: [],
+  questions: [],
   catalog: 0,
   configuration: 0,
 }

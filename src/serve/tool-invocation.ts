@@ -44,6 +44,8 @@ export type InvocationCaller = {
   readonly signal: AbortSignal
   readonly address?: string | undefined
   readonly http?: ClientCall["http"]
+  /** Asks the person behind the call; undefined if there is none. */
+  readonly ask?: ((method: string, params: Params | undefined, signal: AbortSignal) => Promise<unknown>) | undefined
 }
 
 /** How a call without the envelope of JSON-RPC ended: with a tool's result as JSON, or an error and its HTTP status. */
@@ -69,15 +71,15 @@ export const invokeTool = (
 export async function invoke(
   method: Request["method"],
   params: Params,
-  { scope, principal, signal, address, http }: InvocationCaller,
+  { scope, principal, signal, address, http, ask }: InvocationCaller,
   gateway: Gateway,
 ): Promise<InvocationOutcome> {
-  const client = sessionlessClient(scope, principal)
+  const client = sessionlessClient(scope, principal, ask === undefined ? {} : ASKABLE)
   const cancellation = new Cancellation()
   const exchange: Exchange = {
     cancellation,
     notify: () => undefined,
-    ask: () => Promise.reject(new RequestError("invalid_request", "svc cannot send requests to this client")),
+    ask: ask ?? (() => Promise.reject(new RequestError("invalid_request", "svc cannot send requests to this client"))),
   }
   const abort = () => cancellation.cancel("the client closed the connection")
   signal.addEventListener("abort", abort)
@@ -112,12 +114,15 @@ export function resultResponse(result: Uint8Array, members: Params): Response {
 const refuse = (reason: string): Response =>
   errorResponse(new RequestError("invalid_params", reason), { shape: "tool-invocation" })
 
-/** A client without a session and without capabilities. */
-const sessionlessClient = (scope: Scope, principal: string): Client => ({
+/** The capabilities of a client with a person who answers questions. */
+const ASKABLE: Params = { elicitation: { form: {}, url: {} } }
+
+/** A client without a session. */
+const sessionlessClient = (scope: Scope, principal: string, capabilities: Params): Client => ({
   era: "legacy",
   protocolVersion: LEGACY_VERSIONS[0],
   info: {},
-  capabilities: {},
+  capabilities,
   principal,
   session: {},
   // Programs accept results of any size.

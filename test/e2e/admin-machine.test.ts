@@ -189,9 +189,28 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await page.getByLabel("Answer").locator("pre").waitFor()
   })
 
+  test("a tool that asks a person can be tried [admin:asks]", async () => {
+    await admin.show("tools/every_svc_trigger-elicitation-request")
+    await button(/^Call /).click()
+    const dialog = page.getByRole("dialog")
+    await dialog.getByText(/trigger-elicitation-request asks/).waitFor()
+    expect(await seriousFindings(page)).toEqual([])
+    await dialog.getByLabel(/name/i).first().fill("Ada")
+    await dialog.getByRole("button", { name: "Answer" }).click()
+    await dialog.waitFor({ state: "detached" })
+    await page.getByRole("region", { name: "Result" }).getByText(/Ada/).first().waitFor()
+    await button(/^Call /).click()
+    await dialog.getByRole("button", { name: "Decline" }).click()
+    await page
+      .getByRole("region", { name: "Result" })
+      .getByText(/declined/i)
+      .first()
+      .waitFor()
+  })
+
   test("a call is opened with its arguments and answer, filtered, and repeated [admin:calls]", async () => {
     await admin.show("activity")
-    await page.getByText(/No calls yet/).waitFor()
+    await page.getByRole("heading", { name: "Last calls" }).waitFor()
     const body = { tool: "every_svc_echo", arguments: { message: "hello from a client", apiKey: "sk-canary-77" } }
     const invoke = () =>
       fetch(`${svc.url}/mcp`, {

@@ -9,6 +9,7 @@ import { linkTo } from "../router.ts"
 import { isForm, JsonField, SchemaForm } from "../schema-form.tsx"
 import type { Tool } from "../types.ts"
 import { askForZeroTools } from "../zero-tools.ts"
+import { ToolAsks } from "./tool-asks.tsx"
 import { ToolState, tokensOf } from "./tool-facts.tsx"
 
 /** A tool, identified by the name that clients see. */
@@ -156,6 +157,9 @@ function TryIt({ tool }: { tool: Tool }) {
   const [busy, run, problem] = useAction("here")
   // The controls keep the text that a person types, so a new example draws them anew.
   const [round, setRound] = useState(0)
+  // Marks the questions of this call: other pages show their own.
+  const [asks] = useState(() => `${Date.now()}-${Math.random()}`)
+  const question = useStateOf((state) => state.questions.find((one) => one.asks === asks))
   useEffect(() => setAnswer(undefined), [tool.qualifiedName])
   const insertExample = () => {
     const example = exampleOf(schema, schema)
@@ -167,7 +171,7 @@ function TryIt({ tool }: { tool: Tool }) {
       const { result, ms } = await api.send<{ result: CallResult; ms: number }>(
         "POST",
         `/tools/${encodeURIComponent(tool.qualifiedName)}/call`,
-        { arguments: value },
+        { arguments: value, asks },
       )
       setAnswer((before) => ({ result, ms, at: (before?.at ?? 0) + 1 }))
       return undefined
@@ -216,6 +220,7 @@ function TryIt({ tool }: { tool: Tool }) {
           </div>
         </form>
       </section>
+      {question !== undefined && <ToolAsks key={question.id} tool={tool.name} question={question} />}
       {answer !== undefined && <Result key={answer.at} result={answer.result} ms={answer.ms} />}
     </>
   )

@@ -189,7 +189,7 @@ const events = defineEndpoint({
   path: "/events",
   summary: "Follow changes of svc and its servers",
   description:
-    "Server-sent events: `server` (a server that has changed, in the format of `/servers`), `removed` (`{name}`: a server was removed), `configuration` (`{issues}`: a configuration was applied or refused), `catalog` (`{generation}`: the lists of tools, prompts or resources have changed), `call` (`{server, tool, outcome, ms, time}`: a call has finished).",
+    "Server-sent events: `server` (a server that has changed, in the format of `/servers`), `removed` (`{name}`: a server was removed), `configuration` (`{issues}`: a configuration was applied or refused), `catalog` (`{generation}`: the lists of tools, prompts or resources have changed), `call` (`{server, tool, outcome, ms, time}`: a call has finished), `question` (`{id, asks, message, requestedSchema | url}`: a tool asks a person), `answered` (`{id}`: it waits no longer).",
   answer: "stream",
   faults: ["too_many"],
   run: ({ ports }) => openEventStream(ports, (send) => watchAll(ports, send)),
@@ -314,6 +314,7 @@ function watchAll(ports: RestPorts, send: (event: string, data: unknown) => void
         schedule()
       },
     }),
+    ports.questions.watch(send),
     ports.watchCalls(({ server, tool, outcome, seconds }) => {
       send("call", { server, tool, outcome, ms: millis(seconds), time: new Date(clock.now()).toISOString() })
     }),

@@ -72,6 +72,7 @@ export class AdminInterface {
   private readonly login: AdminLogin
   private readonly salt = newSecret()
   private readonly streams = new Set<OpenStream>()
+  private readonly questions = lazy(async () => new (await import("./questions.ts")).Questions(newSecret))
   private connection: AdminConnection | undefined
   private runCommand: RunCommand | undefined
   private countTokens: CountTokens | undefined
@@ -182,6 +183,7 @@ export class AdminInterface {
       runTool: (tool, args, agreed, signal) => run({ tool, arguments: args, agreed }, signal),
       authorize: async (name) => (deps.authorize ?? refuseSignIn)(find(name)),
       follow,
+      questions: await this.questions(),
       runCommand: this.runCommand,
       countTokens: this.countTokens,
       editPresets: (change) => editPresets(paths, change, systemClock),

@@ -4,11 +4,13 @@
  *  1. A call costs little: nothing is serialized beyond a few hundred values and characters, and masked only when it is read.
  *  2. Arguments whose names promise a secret are left out at once.
  */
+import type { Answer } from "../../call/answer.ts"
+import type { Client } from "../../call/client.ts"
 import type { FinishedCall } from "../../call/ports.ts"
 import type { Clock } from "../../lib/clock.ts"
 import { isSecretName } from "../../lib/secret-names.ts"
 import { cutText } from "../../lib/text.ts"
-import { isObject } from "../../wire/message.ts"
+import { isObject, type Request } from "../../wire/message.ts"
 
 /** One finished call. `time` and `ms` in milliseconds, `time` since the epoch. */
 export type CallRecord = {
@@ -28,13 +30,22 @@ export type CallRecord = {
   readonly answer: string | undefined
 }
 
+/** What is kept of a finished call. */
+export type RecordedCall = Omit<FinishedCall, "call" | "answer"> & {
+  readonly call: {
+    readonly client: Pick<Client, "info" | "principal">
+    readonly request: Pick<Request, "params">
+  }
+  readonly answer: Pick<Answer, "frame">
+}
+
 export class CallRecords {
   private readonly records: CallRecord[] = []
   private last = 0
 
   constructor(private readonly clock: Clock) {}
 
-  add({ server, tool, outcome, seconds, call, answer }: FinishedCall): void {
+  add({ server, tool, outcome, seconds, call, answer }: RecordedCall): void {
     const { client, request } = call
     const budget: Budget = { left: MAX_VALUES, isWhole: true }
     const { name, version } = client.info

@@ -23,6 +23,7 @@ import type { AdminLogin } from "./admin-login.ts"
 import type { CallHistory } from "./call-history.ts"
 import type { CallRecords } from "./call-records.ts"
 import type { CountTokens, RunCommand } from "./own-commands.ts"
+import type { Questions } from "./questions.ts"
 
 /** A server in a pasted text. `problem` says why svc cannot run it; `notes` name settings that are dropped. */
 type ReadServer = {
@@ -90,6 +91,7 @@ export type RestPorts = {
   readPasted(text: string): Promise<readonly ReadServer[]>
   /** The calls since REST was first used. */
   readonly history: CallHistory
+  readonly questions: Questions
   /** The last calls since then. */
   readonly records: CallRecords
   /** Calls `onfinished` after each tool call, until the returned function is called. */

@@ -11,7 +11,7 @@ import { unknownNameError } from "../../lib/nearest.ts"
 import { type OfferedTool, offeredTools } from "../../report/offered-tools.ts"
 import { worstOf } from "../../report/status.ts"
 import { errorResponse } from "../../serve/respond.ts"
-import { type InvocationOutcome, invoke } from "../../serve/tool-invocation.ts"
+import { type InvocationCaller, type InvocationOutcome, invoke } from "../../serve/tool-invocation.ts"
 import { decode } from "../../wire/frame.ts"
 import { isObject, type Params } from "../../wire/message.ts"
 import { reloadReport, reloadSchema } from "../tools/apply-change.ts"
@@ -124,11 +124,41 @@ const call = defineEndpoint({
   path: CALL_PATH,
   summary: "Call a tool",
   description:
-    "If the tool fails, the answer is 200 with `isError` in `result`. The tool cannot ask a person for input.",
-  body: z.strictObject({ arguments: z.record(z.string(), z.unknown()).default({}) }),
+    "If the tool fails, the answer is 200 with `isError` in `result`. With `asks`, the tool may ask a person: `/events` has the question, and `POST /questions/{id}` answers it.",
+  body: z.strictObject({
+    arguments: z.record(z.string(), z.unknown()).default({}),
+    asks: z.string().min(1).max(100).optional().describe("A text of the caller, which its questions repeat"),
+  }),
   answer: z.strictObject({ result: z.looseObject({}).describe("CallToolResult"), ms: z.number() }),
   faults: ["not_found", "too_many"],
-  run: (call) => askServer(call, "tools/call", { name: call.params.name ?? "", arguments: call.body.arguments }),
+  run(call) {
+    const { arguments: args, asks } = call.body
+    const { questions } = call.ports
+    return askServer(
+      call,
+      "tools/call",
+      { name: call.params.name ?? "", arguments: args },
+      asks === undefined ? undefined : (method, params, signal) => questions.ask(asks, method, params, signal),
+    )
+  },
+})
+
+const answerQuestion = defineEndpoint({
+  method: "POST",
+  path: "/questions/{id}",
+  summary: "Answer a question of a tool",
+  body: z.strictObject({
+    action: z.enum(["accept", "decline", "cancel"]),
+    content: z.record(z.string(), z.unknown()).optional().describe("What the form of the question asks for"),
+  }),
+  private: true,
+  answer: z.strictObject({ answered: z.string() }),
+  faults: ["not_found"],
+  run({ ports, params, body }) {
+    const id = params.id ?? ""
+    ports.questions.answer(id, body)
+    return { answered: id }
+  },
 })
 
 const answered = z.strictObject({ result: z.looseObject({}), ms: z.number() })
@@ -175,9 +205,14 @@ function slugFor(ports: RestPorts, server: string): string {
 }
 
 /** Sends a request to a server, and returns its result with the time that it took. */
-async function askServer({ ports, request, principal }: SentBy, method: string, params: Params) {
+async function askServer(
+  { ports, request, principal }: SentBy,
+  method: string,
+  params: Params,
+  ask?: InvocationCaller["ask"],
+) {
   const started = ports.clock.now()
-  const caller = { scope: ports.scopeOf(""), principal: principal.name, signal: request.signal }
+  const caller = { scope: ports.scopeOf(""), principal: principal.name, signal: request.signal, ask }
   const outcome = await invoke(method, params, caller, ports.gateway)
   if (outcome.kind !== "result") return invocationProblem(outcome)
   const result = parseExact(decode(outcome.result))
@@ -273,6 +308,7 @@ export const OFFER_ENDPOINTS: readonly Endpoint[] = [
   edit,
   tool,
   call,
+  answerQuestion,
   search,
   listed("/resources", "resources", "uri"),
   listed("/resource-templates", "resourceTemplates", "uriTemplate"),
