@@ -45,9 +45,8 @@ export function withTicks(ticked: Ticked, keys: readonly string[], isTicked: boo
 }
 
 /** Returns the name of a preset for what a person has typed: names are part of an address. */
-export const presetName = (text: string): string =>
-  text
-    .trim()
-    .replace(/[^\w.-]+/g, "-")
-    .replace(/^-+|-+$/g, "")
-    .slice(0, 64)
+export const presetName = (text: string): string => (text.slice(0, MAX_NAME).match(/[\w.]+/g) ?? []).join("-")
+
+// ---
+
+const MAX_NAME = 64

@@ -37,6 +37,7 @@ const CONFIG = {
 }
 
 const WIDE = { width: 1280, height: 800 }
+const MIDDLE = { width: 768, height: 900 }
 const NARROW = { width: 390, height: 844 }
 
 /** The pictures, with what a person has done before. */
@@ -51,6 +52,7 @@ const PAGES = [
     colorScheme: "light",
     call: "get-structured-content",
   },
+  { name: "admin-preset", route: "presets/+", viewport: MIDDLE, colorScheme: "light", preset: ["memory", "browser"] },
   { name: "admin-search", route: "search?q=read%20a%20text%20file", viewport: NARROW, colorScheme: "light" },
 ] as const
 
@@ -78,6 +80,11 @@ export async function recordPages(): Promise<readonly RecordedPage[]> {
         await shown.page.getByLabel("location (required)").selectOption("Chicago")
         await shown.page.getByRole("button", { name: `Call ${rest.call}` }).click()
         await shown.page.getByRole("region", { name: "Result" }).waitFor()
+      }
+      if ("preset" in rest) {
+        await shown.page.getByLabel("Name", { exact: true }).fill("notes and pages")
+        for (const server of rest.preset) await shown.page.getByLabel(`All tools of ${server}`).check()
+        await shown.page.locator("summary", { hasText: "memory" }).click()
       }
       // What is read after the first drawing.
       await shown.page.waitForLoadState("networkidle", { timeout: 1500 }).catch(() => undefined)

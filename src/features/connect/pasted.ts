@@ -179,18 +179,25 @@ function nameOf({ url, command, args }: Params): string {
   const named = words.filter((word) => !/^-|^(?:run|exec|dlx|x|npx|tool)$|^\/c$|=/.test(word))
   const ran = named.at(/^(?:docker|podman)$/.test(program) ? -1 : 0)
   const subject = (runs ? ran : undefined) ?? program
+  const file = withoutVersion(subject).replace(/^@([\w.-]+)\/(?:mcp|server|mcp-server)$/, "$1")
+  const last = file.slice(Math.max(file.lastIndexOf("/"), file.lastIndexOf("\\")) + 1)
   return plain(
-    subject
-      .replace(/(?<=.)@[^@/]*$|==.*$|:[\w.-]+$/g, "")
-      .replace(/^@([\w.-]+)\/(?:mcp|server|mcp-server)$/, "$1")
-      .replace(/^.*[\\/]/, "")
+    last
       .replace(/\.(?:[cm]?[jt]s|py)$/, "")
-      .replace(/^(?:mcp-server-|server-|mcp-)(?=.)|(?<=.)(?:-mcp-server|-mcp|-server)$/g, ""),
+      .replace(/^(?:mcp-server-|server-|mcp-)(?=.)/, "")
+      .replace(/(?<=.)(?:-mcp-server|-mcp|-server)$/, ""),
   )
 }
 
-const plain = (text: string): string =>
-  text
-    .replace(/[^\w-]+/g, "-")
-    .replace(/^-+|-+$/g, "")
-    .slice(0, 40)
+/** Returns a package without its version: `name@1.2`, `name==1.2` or `image:tag`. */
+function withoutVersion(name: string): string {
+  const at = name.lastIndexOf("@")
+  const tag = name.lastIndexOf(":")
+  const ends = [at > 0 ? at : -1, name.indexOf("=="), tag > name.lastIndexOf("/") ? tag : -1].filter((end) => end > 0)
+  return name.slice(0, Math.min(name.length, ...ends))
+}
+
+/** Returns a text as a name of a server: other characters than letters, digits and underscores become single hyphens between them. */
+const plain = (text: string): string => (text.slice(0, MAX_NAME).match(/\w+/g) ?? []).join("-")
+
+const MAX_NAME = 60
