@@ -147,6 +147,8 @@ export type Status = {
   readonly endpoint?: string
   readonly loaded: boolean
   readonly authEnabled: boolean
+  /** The command of a small built-in server. */
+  readonly demo: readonly string[]
   readonly servers: Readonly<Record<string, number>>
   readonly sessions: number
   readonly callsInFlight: number

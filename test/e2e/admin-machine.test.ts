@@ -47,6 +47,12 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
   test("an empty svc offers three ways to begin, and imports the servers of clients [admin:first-run]", async () => {
     await page.getByRole("heading", { name: "Welcome to svc" }).waitFor()
     expect(await seriousFindings(page)).toEqual([])
+    await button("Add the demo server").click()
+    await isSaid(/demo was added: connected/)
+    await page.getByText("Clients see 3 tools", { exact: false }).waitFor()
+    await button("Remove demo").click()
+    await page.getByRole("dialog").getByRole("button", { name: "Remove", exact: true }).click()
+    await page.getByRole("heading", { name: "Welcome to svc" }).waitFor()
     await link("Import from my clients").click()
     await row(/echo/).getByText("Cursor", { exact: false }).or(row(/echo/).getByText("cursor")).first().waitFor()
     expect(await page.locator("main").textContent()).not.toContain(KEY)

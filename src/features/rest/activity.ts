@@ -6,6 +6,7 @@ import { slugOf } from "../../config/server-spec.ts"
 import { digest } from "../../lib/digest.ts"
 import { mapStrings } from "../../lib/json.ts"
 import { LOG_LEVELS } from "../../lib/log.ts"
+import { ownCommand } from "../../lib/own-command.ts"
 import { approvalsOf, type PendingChange, pendingChanges } from "../../report/approvals.ts"
 import type { LogLine } from "../../store/server-logs.ts"
 import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
@@ -26,6 +27,7 @@ const status = defineEndpoint({
     endpoint: z.string().optional().describe("The address of MCP for clients"),
     loaded: z.boolean().describe("False until the configuration has been read for the first time"),
     authEnabled: z.boolean(),
+    demo: z.array(z.string()).describe("The command of a small built-in server, to try svc with"),
     servers: z.record(z.string(), z.number()).describe("Number of servers by state"),
     sessions: z.number(),
     callsInFlight: z.number(),
@@ -45,6 +47,7 @@ const status = defineEndpoint({
       ...(ports.endpoint === undefined ? {} : { endpoint: ports.endpoint }),
       loaded,
       authEnabled,
+      demo: [...ownCommand("demo-server")],
       servers: Object.fromEntries([...byState].map(([state, { length }]) => [state, length])),
       sessions: [...ports.sessions()].length,
       callsInFlight: ports.agent.inFlight,
