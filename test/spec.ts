@@ -1166,6 +1166,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "people can only save what they can see, and characters mean little to those who pay for tokens",
   },
+  "shell:preset": {
+    says: "svc run, inspect, search and instructions take --preset, and then see only what the preset selects, under its names",
+    from: "choice",
+    why: "a script needs what an assistant would get",
+  },
   "shell:inspect": {
     says: "svc inspect shows, in numbers, what the servers of a project offer, what one server offers including its hidden and held-back tools, or one tool with both descriptions, hints, parameters and result; a tool is named server/tool or server_svc_tool, and for an unknown name, the error suggests the nearest",
     from: "choice",

@@ -146,7 +146,10 @@ async function findTarget(runtime: Runtime, scope: Scope, name: string): Promise
 /** Throws the error for a name that no server of the scope has. */
 async function refuseTarget(runtime: Runtime, scope: Scope, name: string, server: string): Promise<never> {
   if (runtime.agent.find(server).length > 0)
-    throw new RequestError("not_found", `${server} is not among the servers of this project; see its .svcrc`)
+    throw new RequestError(
+      "not_found",
+      `${server} is not among the servers of this project and preset; see its .svcrc, and --preset`,
+    )
   // The name may be a tool's own name.
   const similar = name === server ? await similarTools(runtime, scope, undefined, name) : []
   const same = similar.filter((one) => one.endsWith(`/${name}`))

@@ -6,6 +6,9 @@
 import type { ArgsDef } from "citty"
 import { findProjectContext, projectDirectory } from "../app/project-context.ts"
 import { withoutServerInfo } from "../catalog/listing.ts"
+import { type ServerQuery, selectServers } from "../catalog/selection.ts"
+import { parseDocument } from "../config/document.ts"
+import { readPresets } from "../config/presets.ts"
 import { systemClock, withTimeout } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { RequestError, RPC_CODE, UnavailableError } from "../lib/errors.ts"
@@ -15,6 +18,7 @@ import { version } from "../lib/version.ts"
 import type { LocalConfiguration } from "../serve/local-configuration.ts"
 import { formatProxyMessage, isProxyMessage, type ProxyMessage, parseProxyMessage } from "../serve/proxy-server.ts"
 import type { ProxyLink } from "../serve/proxy-state.ts"
+import { readTexts } from "../store/documents.ts"
 import {
   META_CLIENT_CAPABILITIES,
   META_CLIENT_INFO,
@@ -55,6 +59,11 @@ export type ShellRequest = {
 export const SHELL_ARGS = {
   ...CONTEXT_ARGS,
   project: { type: "string", description: "Directory of the project (default: the working directory)" },
+  preset: {
+    type: "string",
+    description: "See only what this preset selects, under its names",
+    valueHint: "preset",
+  },
 } as const satisfies ArgsDef
 
 /** Connects for one command, and disconnects when it is done. Rejects with an UnavailableError if no svc runs. */
@@ -64,12 +73,22 @@ export async function withShellClient<T>(
   events = SILENT,
 ): Promise<T> {
   const project = readOptions(args, process.env).text("project")
-  const client = await ShellClient.open(openContext(args), project, events)
+  const context = openContext(args)
+  const queries = presetQueries(context, readOptions(args, {}).text("preset"))
+  const client = await ShellClient.open(context, project, queries, events)
   try {
     return await use(client)
   } finally {
     client.close()
   }
+}
+
+/** Returns the query for a preset. Throws a RequestError (not_found) if there is none of this name. */
+function presetQueries({ paths }: LocalConfiguration, preset: string | undefined): readonly ServerQuery[] {
+  if (preset === undefined) return []
+  const { presets } = readPresets(parseDocument(readTexts(paths).presets() ?? "{}", paths.presets))
+  selectServers([{ preset }], presets)
+  return [{ preset }]
 }
 
 export class ShellClient {
@@ -85,17 +104,18 @@ export class ShellClient {
   }
 
   /**
-   * Connects to the running svc as a client in a project's directory (`--project`, or the working directory), and waits for
-   * the servers of that project. Rejects with an UnavailableError if no svc runs.
+   * Connects to the running svc as a client in a project's directory (`--project`, or the working directory) with these
+   * queries, and waits for the servers of that project. Rejects with an UnavailableError if no svc runs.
    */
   static async open(
     context: LocalConfiguration,
     project: string | undefined,
+    queries: readonly ServerQuery[],
     events: ShellEvents,
   ): Promise<ShellClient> {
     const { paths } = context
     const client = new ShellClient(events)
-    const surroundings = findProjectContext(projectDirectory(project), [], say)
+    const surroundings = findProjectContext(projectDirectory(project), queries, say)
     const found = await connectToProxySocket(paths, {
       line: (bytes) => client.receive(bytes),
       lost: () => client.fail(new UnavailableError("the connection to svc was lost")),

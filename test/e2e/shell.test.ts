@@ -147,6 +147,29 @@ test("in a project, the commands see its templates and what .svcrc selects [shel
   expect(await svc(["inspect", "--project", join(project, "none")])).toMatchObject({ code: 64 })
 })
 
+test("with --preset, the commands see what a preset selects, and call its tools under either name [shell:preset]", async () => {
+  const { instance, svc } = await started({ mcpServers: { demo, other: demo } })
+  await using _ = instance
+  const rules = ["--servers", "demo", "--allow", "demo/echo", "--name", "demo/echo=repeat", "--prefix", "none"]
+  expect((await svc(["preset", "create", "few", ...rules])).code).toBe(0)
+  const seen = JSON.parse((await svc(["inspect", "demo", "--preset", "few", "--json"])).stdout)
+  expect(seen.tools.map(({ qualifiedName }: { qualifiedName: string }) => qualifiedName)).toEqual(["repeat"])
+  for (const name of ["repeat", "demo/echo"])
+    expect(await svc(["run", name, "--preset", "few", "message=hi"])).toMatchObject({ code: 0, stdout: "hi\n" })
+  for (const [target, why] of [
+    ["other/echo", "--preset"],
+    ["demo/add", "no tool named add"],
+  ] as const)
+    expect(await svc(["run", target, "--preset", "few", "message=hi"])).toMatchObject({
+      code: 64,
+      stderr: expect.stringContaining(why),
+    })
+  expect(await svc(["run", "demo/echo", "--preset", "none", "message=hi"])).toMatchObject({
+    code: 64,
+    stderr: expect.stringContaining("no preset is named none"),
+  })
+})
+
 test("svc run takes typed arguments, and writes the result to stdout [shell:run]", async () => {
   const notes = freshFolder()
   writeFileSync(join(notes, "a.txt"), "one\ntwo")
