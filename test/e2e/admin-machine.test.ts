@@ -153,7 +153,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await admin.show("presets")
     await link("Create a preset").click()
     await page.getByLabel("Name", { exact: true }).fill("my review set")
-    await page.getByText("svc saves it as my-review-set").waitFor()
+    await page.getByText("svc will save it as my-review-set").waitFor()
     await page.getByLabel("All tools of echo").check()
     const sum = page.locator(".sticky strong")
     const tokens = async () =>

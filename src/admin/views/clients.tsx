@@ -18,8 +18,8 @@ export function ClientsView({ route }: { route: Route }) {
     <>
       <Head title="Clients" />
       <p class="soft">
-        The programs on the machine of svc that can use tools. Connect one, and it gets all tools of svc by one entry in
-        its settings.
+        The programs on the machine where svc runs that can use MCP tools. Connect one, and a single entry in its
+        settings gives it all of svc's tools.
       </p>
       <WhenLoaded loaded={loaded}>
         {(clients) => {
@@ -30,8 +30,8 @@ export function ClientsView({ route }: { route: Route }) {
             <>
               {here.length === 0 ? (
                 <Empty>
-                  No settings of a known client were found on this machine. Choose your client below, or connect it by
-                  the address.
+                  svc found no settings of a client that it knows on this machine. Choose your client below, or enter
+                  the address of svc in its settings.
                 </Empty>
               ) : (
                 <ClientTable caption="Clients on this machine" clients={here} onOpen={setOpen} />

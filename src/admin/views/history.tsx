@@ -29,7 +29,7 @@ export function HistoryView() {
               keyOf={({ name }) => name}
               columns={[
                 {
-                  title: "Before the change of",
+                  title: "Saved before the change at",
                   kind: "name",
                   draw: ({ name }) => <time dateTime={timeOf(name)}>{new Date(timeOf(name)).toLocaleString()}</time>,
                 },

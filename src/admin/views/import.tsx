@@ -13,7 +13,7 @@ export function ImportPane() {
   const importAll = async (digest: string) => {
     const isDone = await run("import", async () => {
       const { added } = await api.send<ImportAnswer>("POST", "/import", { digest })
-      return `${countText(added.length, "server")} imported: ${added.join(", ")}`
+      return `${countText(added.length, "server")} imported: ${added.join(", ")}. Next, connect your clients to svc.`
     })
     if (isDone) goTo(["servers"])
     else loaded.reload()
@@ -24,14 +24,14 @@ export function ImportPane() {
         const fresh = found.filter((one) => one.problem === undefined && !one.same)
         return found.length === 0 ? (
           <Empty>
-            No server was found in the settings of clients on this machine.{" "}
+            svc found no server in the settings of clients on this machine.{" "}
             <a href={linkTo(["servers", "add"])}>Add one</a>, or <a href={linkTo(["registry"])}>find one</a>.
           </Empty>
         ) : (
           <section class="panel">
             <p>
-              svc found {countText(found.length, "server")} in the settings of your clients. It would run{" "}
-              {countText(fresh.length, "new server")} as your user. Keys in them go into the file .env.
+              svc found {countText(found.length, "server")} in your clients' settings. It would run{" "}
+              {countText(fresh.length, "new server")} with your user's permissions, and store their keys in .env.
             </p>
             <Table
               caption="Servers in the settings of clients"

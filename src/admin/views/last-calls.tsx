@@ -127,7 +127,9 @@ function Call({ call, onClose }: { call: CallRecord; onClose(): void }) {
       />
       <h3>Arguments</h3>
       <Json value={call.arguments} />
-      {!whole && <p class="soft">Long values are cut, and secrets are left out, so this call cannot be repeated.</p>}
+      {!whole && (
+        <p class="soft">Long values were shortened, or secrets left out, so this call cannot be repeated from here.</p>
+      )}
       <h3>Answer</h3>
       {answer === undefined ? (
         <p class="soft">The answer was passed on as it arrived, and svc did not keep it.</p>

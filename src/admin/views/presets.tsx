@@ -224,7 +224,10 @@ function PresetForm({ preset, tools, before }: PresetFormProps) {
     >
       <section class="panel">
         {preset === undefined && (
-          <Field label="Name" hint={name !== typed && name !== "" ? `svc saves it as ${name}` : "Part of the address."}>
+          <Field
+            label="Name"
+            hint={name !== typed && name !== "" ? `svc will save it as ${name}` : "It becomes part of the address."}
+          >
             {(id, describedBy) => (
               <input
                 id={id}

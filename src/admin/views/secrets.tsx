@@ -17,8 +17,8 @@ export function SecretsView() {
     <>
       <Head title="Secrets" />
       <p class="soft">
-        mcp.json refers to secrets as <code>${"{NAME}"}</code>. Their values are in .env or in the keychain of the
-        system, and this page never shows them.
+        mcp.json refers to secrets as <code>${"{NAME}"}</code>. Their values are in .env or in the system keychain, and
+        this page never shows them.
       </p>
       <WhenLoaded loaded={loaded}>
         {(secrets) =>

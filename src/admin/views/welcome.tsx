@@ -54,7 +54,7 @@ const Welcome = () => {
           <h2>
             <a href={linkTo(["servers", "import"])}>Import from my clients</a>
           </h2>
-          <p>Take over the servers that Claude, Cursor, VS Code and others on this machine already have.</p>
+          <p>Bring in the servers that Claude, Cursor, VS Code and others on this machine already use.</p>
         </article>
         <article class="panel">
           <h2>
@@ -76,7 +76,7 @@ const Welcome = () => {
         </article>
         <article class="panel">
           <h2>Look around</h2>
-          <p>Add a small demo server that comes with svc, try its tools, and remove it again.</p>
+          <p>Add a small demo server that comes with svc, try its tools, and remove it when you are done.</p>
           <Button isBusy={busy !== undefined} disabled={demo.length === 0} onClick={() => void addDemo()}>
             Add the demo server
           </Button>
