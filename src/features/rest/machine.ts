@@ -99,11 +99,18 @@ const importSchema = z.looseObject({
   digest: z.string(),
 })
 
+/** The command also reads any file that is named in its place. */
+const CLIENT = z
+  .string()
+  .regex(/^[a-z][a-z0-9-]{0,40}$/, "must be the name of a client")
+  .optional()
+  .describe("Only the servers of this client")
+
 const importable = defineEndpoint({
   method: "GET",
   path: "/import",
   summary: "Show the servers in the files of clients that svc could import",
-  query: z.strictObject({ client: z.string().optional() }),
+  query: z.strictObject({ client: CLIENT }),
   answer: importSchema,
   faults: ["invalid_params", "not_found"],
   run: ({ ports, query: { client } }) => plan(ports, importWords(client)),
@@ -114,7 +121,7 @@ const importServers = defineEndpoint({
   path: "/import",
   summary: "Import the servers in the files of clients",
   description: "As `svc config import`. `digest` is that of the answer which the person has seen.",
-  body: z.strictObject({ digest: z.string().min(1), client: z.string().optional() }),
+  body: z.strictObject({ digest: z.string().min(1), client: CLIENT }),
   answer: importSchema,
   faults: ["invalid_params", "not_found", "conflict"],
   run: (call) => change(call, importWords(call.body.client), ["--no-wait"]),

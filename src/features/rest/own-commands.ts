@@ -53,13 +53,26 @@ export function createCommands({ file, directory }: Pick<Paths, "file" | "direct
 /** Returns the tokens of tools in the context of a client, by their names in the aggregate. */
 export type CountTokens = () => Promise<ReadonlyMap<string, number>>
 
-/** Returns the function that counts tokens as `svc tokens` does. It counts again when `generation`, that of the catalog, changes. */
+/**
+ * Returns the function that counts tokens as `svc tokens` does. It counts again when `generation`, that of the catalog, has changed;
+ * one count at a time, because the catalog changes with each server that connects.
+ */
 export function createTokenCounter(run: RunCommand, generation: () => number): CountTokens {
-  let known: { readonly at: number; readonly tokens: Promise<ReadonlyMap<string, number>> } | undefined
-  return () => {
+  let known: { readonly at: number; readonly tokens: ReadonlyMap<string, number> } | undefined
+  let running: Promise<void> | undefined
+  const count = async (): Promise<void> => {
     const at = generation()
-    if (known?.at !== at) known = { at, tokens: run(["tokens"]).then(tokensIn, () => new Map<string, number>()) }
-    return known.tokens
+    const tokens = await run(["tokens"]).then(tokensIn, () => new Map<string, number>())
+    known = { at, tokens }
+    running = undefined
+  }
+  return async () => {
+    // The count that runs may be for an earlier catalog; the one after it is not.
+    for (let round = 0; round < 2 && known?.at !== generation(); round++) {
+      running ??= count()
+      await running
+    }
+    return known?.tokens ?? new Map()
   }
 }
 
