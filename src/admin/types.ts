@@ -75,6 +75,8 @@ export type Client = {
 /** What an import of the servers in the files of clients would add, or has added. */
 export type ImportAnswer = {
   readonly added: readonly string[]
+  /** Why files of clients could not be read. */
+  readonly skipped: readonly string[]
   readonly found: readonly {
     readonly name: string
     readonly file: string

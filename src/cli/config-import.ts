@@ -63,7 +63,11 @@ export const importServers: CommandDef = {
   async run({ args }) {
     const context = openContext(args)
     const { paths } = context
-    const rows = await findServers(context, args.from, args.project === true)
+    const skipped: string[] = []
+    const rows = await findServers(context, args.from, args.project === true, (text) => {
+      skipped.push(text)
+      say(`skipped: ${text}`)
+    })
     const added = rows.filter(({ outcome }) => outcome.kind === "added")
     const asks = args.yes !== true && args["dry-run"] !== true && isInteractive()
     if (args.json !== true) {
@@ -92,6 +96,7 @@ export const importServers: CommandDef = {
     const change: WrittenChange = {
       result: {
         added: willAdd ? names : [],
+        skipped,
         found: rows.map(({ name, server, from, project = from.folder, outcome, notes }) => ({
           name,
           file: from.file,
@@ -191,14 +196,18 @@ async function answersAsSvc({ url }: Params): Promise<boolean> {
   }
 }
 
-/** Finds the servers of a client or file, or of all clients, and decides what an import does with each. */
+/**
+ * Finds the servers of a client or file, or of all clients, and decides what an import does with each. `onskip` receives why one of
+ * many files cannot be read.
+ */
 export async function findServers(
   context: LocalConfiguration,
   from: unknown,
   withProject: boolean,
+  onskip: (text: string) => void = (text) => say(`skipped: ${text}`),
 ): Promise<readonly ImportRow[]> {
   const found = sources(from, withProject).flatMap((source) =>
-    serversIn(source.file, from === undefined).map((one): Found => {
+    serversIn(source.file, from === undefined ? onskip : undefined).map((one): Found => {
       const folder = one.project ?? source.folder
       const { server: written, isTemplate, note } = placed(one.server, folder, existsSync)
       const server = source.off?.includes(one.name) ? { ...written, disabled: true } : written
@@ -380,11 +389,8 @@ function projectFiles(own: From): readonly From[] {
   }
 }
 
-/**
- * Returns the servers in a file. If it cannot be read, throws a ConfigError, or prints the error and returns none for one of
- * many files.
- */
-function serversIn(file: string, oneOfMany: boolean): readonly ForeignServer[] {
+/** Returns the servers in a file. If it cannot be read, throws a ConfigError, or gives the reason to `onskip` and returns none. */
+function serversIn(file: string, onskip: ((text: string) => void) | undefined): readonly ForeignServer[] {
   try {
     // A shell passes the output of another command as such a path.
     const bytes = STREAM.test(file) ? readFileSync(file) : readRegularFile(file)
@@ -394,8 +400,8 @@ function serversIn(file: string, oneOfMany: boolean): readonly ForeignServer[] {
       cause instanceof ConfigError
         ? cause
         : new ConfigError([{ code: "read", severity: "error", file, message: messageOf(cause) }], { cause })
-    if (!oneOfMany) throw wrong
-    say(`skipped: ${wrong.message}`)
+    if (onskip === undefined) throw wrong
+    onskip(wrong.message)
     return []
   }
 }

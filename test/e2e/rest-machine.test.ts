@@ -19,6 +19,8 @@ beforeAll(async () => {
   home = freshFolder()
   cursor = join(home, ".cursor", "mcp.json")
   mkdirSync(join(home, ".cursor"))
+  mkdirSync(join(home, ".codex"))
+  writeFileSync(join(home, ".codex", "config.toml"), "not toml {")
   writeFileSync(cursor, JSON.stringify({ mcpServers: { theirs: THEIRS, own: OWN } }, null, 2))
   svc = await startSvc({
     config: { mcpServers: { own: OWN, crm: CRM, every: npmServer("server-everything") } },
@@ -39,6 +41,7 @@ const written = () => JSON.parse(readFileSync(join(svc.folder, "mcp.json"), "utf
 describe("clients and their servers [rest:clients]", () => {
   test("an import is shown, then made exactly as it was shown, and keys go to .env", async () => {
     const { body: shown } = await api("GET", "/import")
+    expect(shown.skipped).toEqual([expect.stringContaining("config.toml:1:")])
     expect(shown.found).toEqual([
       expect.objectContaining({ name: "theirs", application: "cursor" }),
       expect.objectContaining({ name: "own", same: true }),
@@ -75,6 +78,7 @@ describe("clients and their servers [rest:clients]", () => {
     ["/clients/nope/connect", 404],
     ["/clients/--all/connect", 400],
     ["/clients/cursor/undo", 404],
+    ["/clients/codex/connect", 409],
   ])("POST %s is refused", async (path, status) => {
     expect((await api("POST", path, {})).status).toBe(status)
   })

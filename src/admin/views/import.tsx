@@ -20,57 +20,66 @@ export function ImportPane() {
   }
   return (
     <WhenLoaded loaded={loaded}>
-      {({ found, digest }) => {
+      {({ found, skipped, digest }) => {
         const fresh = found.filter((one) => one.problem === undefined && !one.same)
-        return found.length === 0 ? (
-          <Empty>
-            svc found no server in the settings of clients on this machine.{" "}
-            <a href={linkTo(["servers", "add"])}>Add one</a>, or <a href={linkTo(["registry"])}>find one</a>.
-          </Empty>
-        ) : (
-          <section class="panel">
-            <p>
-              svc found {countText(found.length, "server")} in your clients' settings. It would run{" "}
-              {countText(fresh.length, "new server")} with your user's permissions, and store their keys in .env.
-            </p>
-            <Table
-              caption="Servers in the settings of clients"
-              items={found.map((one, at) => ({ ...one, at }))}
-              keyOf={({ at }) => String(at)}
-              columns={[
-                {
-                  title: "Server",
-                  kind: "name",
-                  draw: ({ name, application, file }) => (
-                    <>
-                      {name}
-                      <span class="sub">{application ?? file}</span>
-                    </>
-                  ),
-                },
-                { title: "Runs", draw: ({ command }) => <code>{command}</code> },
-                {
-                  title: "Note",
-                  kind: "wide",
-                  draw: ({ notes, problem: why, same }) => {
-                    if (why !== undefined) return <span class="soft">not imported: {why}</span>
-                    return same ? <span class="soft">svc has it</span> : notes.join("; ")
-                  },
-                },
-              ]}
-            />
-            {problem !== undefined && <Failure text={problem} />}
-            <div class="row">
-              <Button
-                kind="primary"
-                isBusy={busy !== undefined}
-                disabled={fresh.length === 0}
-                onClick={() => void importAll(digest)}
-              >
-                Import {countText(fresh.length, "server")}
-              </Button>
-            </div>
-          </section>
+        return (
+          <>
+            {skipped.map((text) => (
+              <div key={text} class="note notice">
+                <p>Not read: {text}</p>
+              </div>
+            ))}
+            {found.length === 0 ? (
+              <Empty>
+                svc found no server in the settings of clients on this machine.{" "}
+                <a href={linkTo(["servers", "add"])}>Add one</a>, or <a href={linkTo(["registry"])}>find one</a>.
+              </Empty>
+            ) : (
+              <section class="panel">
+                <p>
+                  svc found {countText(found.length, "server")} in your clients' settings. It would run{" "}
+                  {countText(fresh.length, "new server")} with your user's permissions, and store their keys in .env.
+                </p>
+                <Table
+                  caption="Servers in the settings of clients"
+                  items={found.map((one, at) => ({ ...one, at }))}
+                  keyOf={({ at }) => String(at)}
+                  columns={[
+                    {
+                      title: "Server",
+                      kind: "name",
+                      draw: ({ name, application, file }) => (
+                        <>
+                          {name}
+                          <span class="sub">{application ?? file}</span>
+                        </>
+                      ),
+                    },
+                    { title: "Runs", draw: ({ command }) => <code>{command}</code> },
+                    {
+                      title: "Note",
+                      kind: "wide",
+                      draw: ({ notes, problem: why, same }) => {
+                        if (why !== undefined) return <span class="soft">not imported: {why}</span>
+                        return same ? <span class="soft">svc has it</span> : notes.join("; ")
+                      },
+                    },
+                  ]}
+                />
+                {problem !== undefined && <Failure text={problem} />}
+                <div class="row">
+                  <Button
+                    kind="primary"
+                    isBusy={busy !== undefined}
+                    disabled={fresh.length === 0}
+                    onClick={() => void importAll(digest)}
+                  >
+                    Import {countText(fresh.length, "server")}
+                  </Button>
+                </div>
+              </section>
+            )}
+          </>
         )
       }}
     </WhenLoaded>

@@ -85,6 +85,7 @@ const undoing = (word: "undo" | "disconnect"): Endpoint =>
 
 const importSchema = z.looseObject({
   added: z.array(z.string()),
+  skipped: z.array(z.string()).describe("Why files of clients could not be read"),
   found: z.array(
     z.looseObject({
       name: z.string(),

@@ -113,5 +113,5 @@ const FAULTS: Readonly<Record<string, RequestFault | undefined>> = {
   invalid_params: "invalid_params",
   not_found: "not_found",
   conflict: "conflict",
-  config: "conflict",
+  invalid_configuration: "conflict",
 }
