@@ -99,7 +99,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
       .getByText("not in use")
       .waitFor()
     await page.getByRole("link", { name: "crashing", exact: true }).click()
-    await page.getByText(/exited with code 3: no database/).waitFor()
+    await page.getByText("exited with code 3: no database", { exact: true }).waitFor()
     await page.getByText(/Fix the cause, then restart/).waitFor()
   })
 
