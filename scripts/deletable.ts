@@ -33,6 +33,7 @@ const FEATURES: Readonly<Record<string, readonly string[]>> = {
     "commands/client-commands.ts",
   ],
   doctor: ["cli/doctor.ts", "commands/remote-sign-in.ts"],
+  notify: ["cli/notify.ts"],
   oauth: ["cli/auth-login.ts", "commands/remote-sign-in.ts"],
   rest: [],
 }
@@ -136,6 +137,7 @@ type Range = readonly [start: number, end: number]
 const LISTS: Readonly<Record<string, readonly [member: string, separator: string]>> = {
   Program: ["body", ""],
   BlockStatement: ["body", ""],
+  ClassBody: ["body", ""],
   SwitchCase: ["consequent", ""],
   ObjectExpression: ["properties", ","],
   ObjectPattern: ["properties", ","],

@@ -588,6 +588,41 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "which tool is slow is the first question, and dashboards for MCP expect this metric",
   },
+  "notify:kinds": {
+    says: "svc notifies of servers that need a sign-in, crash or are away, of changed tools, errors of the configuration, differing replicas and tokens that expire; `on` chooses among them",
+    from: "choice",
+    why: "these are the problems that svc cannot solve without a person",
+  },
+  "notify:once": {
+    says: "a problem is sent once when it begins, once when it is over, and at most every ten minutes if it comes and goes",
+    from: "choice",
+    why: "people ignore a channel that repeats itself",
+  },
+  "notify:webhook": {
+    says: "a webhook gets one line of text and data for programs, without secrets; neither its address nor its headers appear in a log",
+    from: "choice",
+    why: "chats show a text, and their addresses are keys",
+  },
+  "notify:signed": {
+    says: "requests to a webhook with a secret are signed as Standard Webhooks says",
+    from: "choice",
+    why: "receivers can check them with existing libraries",
+  },
+  "notify:retry": {
+    says: "what a target cannot take now is sent again under the same id a bounded number of times, a refusal is not, and the queue is bounded",
+    from: "choice",
+    why: "a receiver that restarts must not lose a notification, and one that is gone must not cost memory",
+  },
+  "notify:command": {
+    says: "a command gets the notification on stdin and in variables, and runs only if commands are allowed",
+    from: "choice",
+    why: "a configuration file that is handed around must not run anything by surprise",
+  },
+  "notify:test": {
+    says: "svc notify test says what each target answered, and exits with 69 if one did not accept the test",
+    from: "choice",
+    why: "nobody wants to wait for a failure to learn that the address is wrong",
+  },
   "traces:path": {
     says: "with an OTLP endpoint, each client request is a server span and each request to a server a client span in it, with the names and attributes of the conventions for MCP; the parent is the traceparent in _meta, and servers on stdio and HTTP get the context of svc's span",
     from: "choice",

@@ -6,6 +6,7 @@
 import { parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import type { Environment } from "../config/environment.ts"
+import { readNotifyTargets } from "../config/notify.ts"
 import type { HostEnvironment, LastValid } from "../config/plan.ts"
 import { readPresets } from "../config/presets.ts"
 import { ConfigError, formatIssue, type Issue, messageOf, UnavailableError } from "../lib/errors.ts"
@@ -91,7 +92,8 @@ class Reload {
     if (text === undefined ? this.plan !== undefined : text.trim() === "") throw emptyDocument(text, paths.file)
     const document = parseDocument(text ?? "", paths.file)
     const { plan, templates } = planDocument(document, { ...world, dotenv: this.dotenv }, this.plan)
-    const found = [...before, ...plan.issues]
+    const notify = readNotifyTargets(document, { ...world, dotenv: this.dotenv })
+    const found = [...before, ...plan.issues, ...notify.issues]
     const applied = instances.update({ ...plan, issues: found }, templates)
     this.plan = {
       servers: new Map(plan.specs.map((spec) => [spec.name, spec])),

@@ -3,10 +3,13 @@
  * feature take it from here.
  */
 import { existsSync } from "node:fs"
+import { hostname } from "node:os"
 import { join } from "node:path"
 import type { Agent } from "../agent/agent.ts"
 import type { Gateway } from "../call/ports.ts"
+import type { HostEnvironment } from "../config/plan.ts"
 import type { Cluster } from "../features/cluster/cluster.ts"
+import { ConfiguredTargets } from "../features/notify/configured-targets.ts"
 import type { OAuth } from "../features/oauth/oauth.ts"
 import { answerOAuthControl, openUpstreamOAuth } from "../features/oauth/upstream-oauth.ts"
 import type { AdminInterface } from "../features/rest/admin-interface.ts"
@@ -25,14 +28,25 @@ import type { Toolbox } from "../features/tools/toolbox.ts"
 import type { Traces } from "../features/traces/traces.ts"
 import { systemClock } from "../lib/clock.ts"
 import type { Log } from "../lib/log.ts"
+import { randomText } from "../lib/random.ts"
 import { version } from "../lib/version.ts"
 import type { ReportedSizes } from "../report/status.ts"
 import { ADMIN_SCOPE } from "../serve/challenge.ts"
-import { ownName, type Paths } from "../store/paths.ts"
+import { ownName, type Paths, tokensFile } from "../store/paths.ts"
 import type { Logging } from "./logging.ts"
 import { type ServeOptions, sharedOptions } from "./serve-options.ts"
 
-export type { AdminInterface, Cluster, InternalTools, OAuth, SdNotify, Searchable, SearchHit, Traces }
+export type {
+  AdminInterface,
+  Cluster,
+  ConfiguredTargets,
+  InternalTools,
+  OAuth,
+  SdNotify,
+  Searchable,
+  SearchHit,
+  Traces,
+}
 export { answerOAuthControl, ConfiguredReferences, fileLimitWarning, OWN, openUpstreamOAuth }
 
 /** Joins the cluster of `--cluster`; undefined without it. Rejects with a RequestError (usage) if its Redis cannot be used. */
@@ -106,6 +120,31 @@ export async function openTraces(
     send: (url, init) => fetch(url, { ...init, redirect: "manual" }),
     masker: () => redactor().maskCredentials,
     log,
+  })
+}
+
+/** What notifications watch. */
+type Notifying = { readonly agent: Agent; readonly cluster: Cluster | undefined; readonly oauth: OAuth }
+
+/** Opens the notifications of problems, without targets. */
+export function openNotifications(
+  { agent, cluster, log, oauth, redactor }: Pick<Logging, "log" | "redactor"> & Notifying,
+  { allowCommands }: Pick<ServeOptions, "allowCommands">,
+  paths: Paths,
+  world: Omit<HostEnvironment, "dotenv">,
+): ConfiguredTargets {
+  return new ConfiguredTargets({
+    paths,
+    world,
+    allowCommands,
+    tokensFile: tokensFile(paths),
+    clock: systemClock,
+    log,
+    origin: { host: hostname(), replica: cluster?.facts().replica },
+    facts: () => ({ snapshot: agent.snapshot(), cluster: cluster?.facts() }),
+    signIns: () => oauth.status(agent.all().map(({ spec }) => spec)),
+    id: () => `msg_${randomText(15)}`,
+    mask: (text) => redactor().maskCredentials(text),
   })
 }
 

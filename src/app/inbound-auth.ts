@@ -1,4 +1,3 @@
-import { join } from "node:path"
 import { systemClock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
@@ -15,14 +14,12 @@ import {
   refusedTokens,
   type TokenFile,
 } from "../store/client-tokens.ts"
-import type { Paths } from "../store/paths.ts"
+import { type Paths, tokensFile } from "../store/paths.ts"
 import { watchFiles } from "../store/watch.ts"
 import type { Cluster } from "./features.ts"
 import { createRefusedLogins } from "./refused-logins.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
-
-export const tokensFile = ({ directory }: Paths): string => join(directory, "tokens.json")
 
 export type InboundAuth = {
   readonly authenticate: Middleware

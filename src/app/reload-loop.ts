@@ -15,7 +15,14 @@ import { recoverTrials } from "../store/transaction.ts"
 import { type Watch, watchFiles } from "../store/watch.ts"
 import { createCatalogAnswers } from "./catalog-answers.ts"
 import { createControlDispatch, findBackends } from "./control-handlers.ts"
-import { ConfiguredReferences, type InternalTools, openTools, type SdNotify } from "./features.ts"
+import {
+  ConfiguredReferences,
+  type ConfiguredTargets,
+  type InternalTools,
+  openNotifications,
+  openTools,
+  type SdNotify,
+} from "./features.ts"
 import type { HttpService } from "./http-service.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
@@ -47,6 +54,7 @@ export async function startReloadLoop(
 export class ReloadLoop {
   private readonly world: Omit<HostEnvironment, "dotenv">
   private readonly references: ConfiguredReferences
+  private readonly notifications: ConfiguredTargets
   /** Ends with the last reload: reloads never overlap. */
   private reloads: Promise<unknown> = Promise.resolve()
   private readonly apply: () => ReloadResult
@@ -78,6 +86,8 @@ export class ReloadLoop {
     }
     const onlate = () => void this.reloadAudited("known")
     this.references = new ConfiguredReferences(paths, this.world, options.allowCommands, onlate)
+    this.notifications = openNotifications(runtime, options, paths, this.world)
+    runtime.followSecrets([() => this.notifications.secrets])
     const read = () => {
       const texts = readTexts(paths)
       cluster?.configured(texts)
@@ -110,8 +120,9 @@ export class ReloadLoop {
     listening?.admin?.connect({ paths, endpoint: listening.endpoint, tools, find, follow })
   }
 
-  /** Resolves when no change by a tool is waiting for its outcome. */
+  /** Resolves when no change by a tool is waiting for its outcome, and no notification for its target. */
   async idle(): Promise<void> {
+    await this.notifications.close()
     await (await this.openedTools)?.idle()
   }
 
@@ -121,6 +132,7 @@ export class ReloadLoop {
     this.watcher?.close()
     this.control?.close()
     this.references.close()
+    void this.notifications.close()
   }
 
   // ---
@@ -152,6 +164,7 @@ export class ReloadLoop {
     if (values !== "known") await this.references.load(values === "fresh")
     this.last = this.apply()
     if (metrics !== undefined) metrics.reloads[this.last.applied === undefined ? "refused" : "ok"]++
+    await this.notifications.load()
     return this.last
   }
 

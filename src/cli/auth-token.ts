@@ -1,6 +1,5 @@
 /** `svc auth token`: manages the bearer tokens of clients, stored as hashes in tokens.json. */
 import type { CommandDef } from "citty"
-import { tokensFile } from "../app/inbound-auth.ts"
 import { readResultBudget } from "../app/serve-options.ts"
 import { presetsOf } from "../catalog/selection.ts"
 import { CONTEXT_ARGS, openContext, TAG_ARGS, tagsOf } from "../commands/command-context.ts"
@@ -26,6 +25,7 @@ import {
   replaceTokens,
 } from "../store/client-tokens.ts"
 import { editTokens, readTexts } from "../store/documents.ts"
+import { tokensFile } from "../store/paths.ts"
 
 export const token: CommandDef = {
   meta: { name: "token", description: "Manage the tokens of clients" },

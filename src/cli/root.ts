@@ -36,6 +36,7 @@ export const root: CommandGroup = {
     run: () => import("./run.ts").then(({ run }) => run),
     instructions: () => import("./instructions.ts").then(({ instructions }) => instructions),
     tokens: () => import("./tokens.ts").then(({ tokens }) => tokens),
+    notify: () => import("./notify.ts").then(({ notify }) => notify),
     logs: () => import("./logs.ts").then(({ logs }) => logs),
     health: () => import("./health.ts").then(({ health }) => health),
     doctor: () => import("./doctor.ts").then(({ doctor }) => doctor),

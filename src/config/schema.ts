@@ -292,6 +292,54 @@ export const registriesSchema = lazy(() =>
   ),
 )
 
+/** What svc notifies people of; `on` of a target chooses among them. */
+export const ALERT_KINDS = [
+  "sign-in",
+  "crash-loop",
+  "server-down",
+  "tools-changed",
+  "configuration",
+  "token-expiry",
+] as const
+
+/** The value of `notify`: see notify.ts. */
+export const notifySchema = lazy(() =>
+  z
+    .array(
+      z
+        .strictObject({
+          url: z
+            .string()
+            .min(1)
+            .optional()
+            .describe("Address of a webhook; use a reference such as ${NAME} if it is secret"),
+          secret: z
+            .string()
+            .min(1)
+            .optional()
+            .describe("Key with which svc signs requests to the webhook (Standard Webhooks); use a reference"),
+          headers: z.record(z.string(), z.string()).optional().describe("HTTP headers for the webhook"),
+          command: z
+            .string()
+            .min(1)
+            .optional()
+            .describe(
+              "Command to run instead, if allowCommands is true; it gets the notification on stdin and in SVC_NOTIFY_*",
+            ),
+          args: z.array(z.string()).optional().describe("Arguments of the command"),
+          on: z.array(z.enum(ALERT_KINDS)).min(1).optional().describe("What to notify of (default: everything)"),
+          downAfter: timeout()
+            .optional()
+            .describe("Milliseconds without a server before server-down is sent (default 300000)"),
+        })
+        .refine(
+          ({ url, command }) => (url === undefined) !== (command === undefined),
+          "needs a url or a command, and not both",
+        ),
+    )
+    .max(20),
+)
+
 const glob = lazy(() => z.string().min(1, "must not be empty").max(1000))
 
 /** A preset of presets.json. */
@@ -345,6 +393,7 @@ export const templateSettingsSchema = lazy(() =>
 export type ServerConfig = z.infer<ReturnType<typeof serverSchema>>
 export type DefaultsConfig = z.infer<ReturnType<typeof defaultsSchema>>
 export type PresetConfig = z.infer<ReturnType<typeof presetSchema>>
+export type AlertKind = (typeof ALERT_KINDS)[number]
 export type TemplateSettings = z.infer<ReturnType<typeof templateSettingsSchema>>
 
 /** Returns the JSON Schema (2020-12) of mcp.json, for editors. */
@@ -360,11 +409,12 @@ export function jsonSchema(): Params {
     mcpTemplates: z.record(z.string(), template).optional().describe("Servers rendered per project and client"),
     templateSettings: templateSettingsSchema().optional().describe("How templates are processed"),
     registries: registriesSchema().optional().describe("Registries to search and install from, in this order"),
+    notify: notifySchema().optional().describe("Webhooks and commands that svc tells about problems"),
     allowCommands: z
       .boolean()
       .optional()
       .describe(
-        "true: svc may run the commands of ${cmd:…} references; only in mcp.json of the configuration directory (default false)",
+        "true: svc may run the commands of ${cmd:…} references and of notify; only in mcp.json of the configuration directory (default false)",
       ),
   })
   return { title: "svc configuration", ...z.toJSONSchema(document, { target: "draft-2020-12", io: "input" }) } as Params

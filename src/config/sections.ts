@@ -37,11 +37,12 @@ export function readSections(document: Document): Sections {
     return issueAt(document, "error", "type", path, explain(problem, path), server)
   }
 
-  // A faulty registry must not stop the servers.
-  if (value.registries !== undefined)
-    for (const problem of schemas().registriesSchema().safeParse(value.registries, { error: schemaProblem }).error
-      ?.issues ?? [])
-      issues.push(issueOf(problem, ["registries"]))
+  // A faulty registry or target of notifications must not stop the servers.
+  for (const key of ["registries", "notify"] as const)
+    if (value[key] !== undefined)
+      for (const problem of schemas()[`${key}Schema`]().safeParse(value[key], { error: schemaProblem }).error?.issues ??
+        [])
+        issues.push(issueOf(problem, [key]))
 
   if (value.allowCommands !== undefined && typeof value.allowCommands !== "boolean")
     issues.push(issueAt(document, "error", "type", ["allowCommands"], "allowCommands must be true or false"))
@@ -164,6 +165,7 @@ const TOP_LEVEL = [
   "templateSettings",
   "inputs",
   "registries",
+  "notify",
   "allowCommands",
 ]
 

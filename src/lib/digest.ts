@@ -8,3 +8,7 @@ export const sha256 = (text: string, encoding: "hex" | "base64url"): string => B
 
 /** Returns a SHA-256 hasher that takes its bytes in chunks. */
 export const incrementalSha256 = (): Bun.CryptoHasher => new Bun.CryptoHasher("sha256")
+
+/** Returns the HMAC-SHA-256 of a text, in base64. */
+export const hmacSha256 = (key: string | Uint8Array, text: string): string =>
+  new Bun.CryptoHasher("sha256", key).update(text).digest("base64")

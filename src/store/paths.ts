@@ -40,6 +40,9 @@ export function pathsOf(options: PathOptions): Paths {
   return { directory: chosen, file, dotenv: join(dirname(file), ".env"), presets: join(chosen, "presets.json") }
 }
 
+/** Returns the file of the tokens of clients. */
+export const tokensFile = ({ directory }: Pick<Paths, "directory">): string => join(directory, "tokens.json")
+
 /** Returns the folder with the logs of a configuration's servers: servers of two configurations may share a name. */
 export const logsFolder = (paths: Paths): string => join(paths.directory, ownName("logs", paths))
 

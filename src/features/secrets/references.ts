@@ -7,6 +7,7 @@ import { isAbsolute, join } from "node:path"
 import { type Document, parseDocument } from "../../config/document.ts"
 import { parseDotenv } from "../../config/dotenv.ts"
 import type { ResolvedReference } from "../../config/environment.ts"
+import { readNotifyTargets } from "../../config/notify.ts"
 import { type HostEnvironment, plan } from "../../config/plan.ts"
 import { readRegistries } from "../../config/registries.ts"
 import { type Clock, delay } from "../../lib/clock.ts"
@@ -243,14 +244,14 @@ const PENDING: ResolvedReference = { problem: "whose value svc is still waiting 
 const COMMANDS_OFF =
   'and commands are off; write "allowCommands": true at the top level of mcp.json in the configuration directory, or start svc with --allow-commands'
 
-/** Returns the references that a configuration needs now, each once: those of its servers and registries that are on. */
+/** Returns the references that a configuration needs now, each once: those of its servers and registries that are on, and of its notifications. */
 function referencesOf(document: Document, world: HostEnvironment): readonly string[] {
   const found = new Set<string>()
   const references = (reference: string) => {
     found.add(reference)
     return { value: "" }
   }
-  for (const read of [plan, readRegistries])
+  for (const read of [plan, readRegistries, readNotifyTargets])
     try {
       read(document, { ...world, references })
     } catch (error) {
