@@ -174,6 +174,7 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   "registry list": [["svc registry list", "list the registries that svc searches"]],
   "registry status": [["svc registry status", "check whether the registries answer"]],
   "notify test": [["svc notify test", "check that each target accepts notifications"]],
+  notify: [["svc notify test", "check that each target accepts notifications"]],
   logs: [
     ["svc logs memory -f", "follow one server"],
     ["svc logs --level warn --since 1h", "show the warnings and errors of the last hour"],

@@ -23,7 +23,7 @@ export const notify: CommandGroup = {
       },
       args: {
         ...CONTEXT_ARGS,
-        "allow-commands": { type: "boolean", description: "Run commands, as svc does with svc serve --allow-commands" },
+        "allow-commands": { type: "boolean", description: "Run commands even if mcp.json does not allow it" },
       },
       async run({ args }) {
         const { paths, baseWorld, document } = openContext(args)
