@@ -49,6 +49,7 @@ const WORLD = [
   "app/client-sessions.ts",
   "app/config-paths.ts",
   "app/control-handlers.ts",
+  "app/demo.ts",
   "app/features.ts",
   "app/http-service.ts",
   "app/inbound-auth.ts",

@@ -2337,6 +2337,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a new user must get in without a document",
   },
+  "admin:demo": {
+    says: "svc serve --demo has the admin page, with a configuration in a temporary folder that is gone when it stops; it connects no client",
+    from: "choice",
+    why: "people who look around want to see what they would get, and a client must not keep an entry that leads nowhere",
+  },
   "admin:clients": {
     says: "the admin page connects clients, disconnects them and undoes that, after it has shown the change of the client's file",
     from: "choice",

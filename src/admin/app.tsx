@@ -56,11 +56,25 @@ function Frame({ onJump }: { onJump(): void }) {
     <div class="frame">
       <Navigation current={view} onJump={onJump} />
       <main id="main" ref={main} tabIndex={-1}>
+        <DemoNote />
         <Trouble view={id} />
         {isRead
           ? view !== undefined && <view.Draw key={view.id} route={route} />
           : phase === "loading" && <p class="empty">Loading …</p>}
       </main>
+    </div>
+  )
+}
+
+function DemoNote() {
+  const isDemo = useStateOf((state) => state.status?.isDemo === true)
+  if (!isDemo) return null
+  return (
+    <div class="note">
+      <p>
+        This is the demo. Look around and try everything: what you change is gone when the demo stops. For your own
+        servers, run <code>svc serve</code>.
+      </p>
     </div>
   )
 }

@@ -151,6 +151,7 @@ export type Status = {
   readonly authEnabled: boolean
   /** The command of a small built-in server. */
   readonly demo: readonly string[]
+  readonly isDemo: boolean
   readonly servers: Readonly<Record<string, number>>
   readonly sessions: number
   readonly callsInFlight: number

@@ -195,7 +195,7 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
     runtime.resultSizes.report(typeof server === "string" ? server : undefined),
   ),
   flush: plain(({ runtime }) => runtime.serverLogs.flush()),
-  admin: audited(({ admin, demo, endpoint }, { token }) => served(admin, demo).invite(endpoint, token === true)),
+  admin: audited(({ admin, endpoint }, { token }) => served(admin).invite(endpoint, token === true)),
   stop: audited(({ interrupt }) => {
     // Stops after the answer, because the control socket closes then.
     void delay(systemClock, 0).then(() => interrupt("svc stop"))
@@ -216,8 +216,7 @@ function methodNamed(name: string): ControlMethod {
 }
 
 /** Returns the admin page; throws an UnavailableError that says why if svc does not serve it. */
-function served<Admin>(admin: Admin | undefined, demo: true | undefined): Admin {
-  if (demo) throw new UnavailableError("the demo has no admin page; stop it and start `svc serve`")
+function served<Admin>(admin: Admin | undefined): Admin {
   if (admin === undefined)
     throw new UnavailableError("this svc does not serve the admin page: it was started with --no-admin")
   return admin

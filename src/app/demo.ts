@@ -1,5 +1,7 @@
-/** What `svc serve --demo` runs in place of a configuration, and how svc's commands reach it. */
-import type { Plan, ServerSpec } from "../config/server-spec.ts"
+/** What `svc serve --demo` runs in place of the user's configuration, and how svc's commands reach it. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { ownCommand } from "../lib/own-command.ts"
 import { openControlSocket } from "../serve/control-socket.ts"
@@ -18,7 +20,7 @@ export async function openDemoControl(
   runtime: Runtime,
   maxResult: number,
   paths: Paths,
-  { url, endpoint }: Pick<HttpService, "url" | "endpoint">,
+  { url, endpoint, admin }: Pick<HttpService, "url" | "endpoint" | "admin">,
   interrupt: (reason: string) => void,
 ): Promise<{ close(): void } | undefined> {
   const { mcp, trustedClient, log } = runtime
@@ -33,7 +35,7 @@ export async function openDemoControl(
       throw new UnavailableError("the demo has no configuration to change; stop it and start `svc serve`")
     },
     interrupt,
-    admin: undefined,
+    admin,
   })
   const local = { mcp, trustedClient, maxResult, answer: createCatalogAnswers(runtime) }
   try {
@@ -44,36 +46,18 @@ export async function openDemoControl(
   }
 }
 
-/** Returns the plan of `svc serve --demo`: `svc demo-server` as the only server. */
-export function demoPlan(env: Readonly<Record<string, string | undefined>>): Plan {
+/** Where the configuration of a demo is. */
+export type DemoFolder = { readonly paths: Paths; remove(): void }
+
+/** Creates the configuration of `svc serve --demo` in a temporary folder: `svc demo-server` as the only server. */
+export function createDemoFolder(): DemoFolder {
+  const directory = mkdtempSync(join(tmpdir(), "svc-demo-"))
   const [command, ...args] = ownCommand("demo-server")
-  const demo: ServerSpec = {
-    id: "demo",
-    name: "demo",
-    slug: "demo",
-    secrets: [],
-    launch: {
-      transport: "stdio",
-      command,
-      args,
-      cwd: undefined,
-      env: { PATH: env.PATH ?? "" },
-      stderr: "pipe",
-      mode: "legacy",
-    },
-    tuning: {
-      tags: [],
-      disabledTools: [],
-      toolDescriptionOverrides: {},
-      alwaysVisible: [],
-      connectionTimeout: 15_000,
-      requestTimeout: 60_000,
-      restart: { kind: "supervised", limit: 5, delay: 1000 },
-      isolation: "shared",
-      idleTimeout: 600_000,
-      maxProcesses: 50,
-      toolPinning: "report",
-    },
+  const config = { mcpServers: { demo: { command, args, protocolVersion: "legacy", restartOnExit: true } } }
+  const file = join(directory, "mcp.json")
+  writeFileSync(file, `${JSON.stringify(config, null, 2)}\n`, { mode: 0o600 })
+  return {
+    paths: { directory, file, dotenv: join(directory, ".env"), presets: join(directory, "presets.json") },
+    remove: () => rmSync(directory, { recursive: true, force: true }),
   }
-  return { specs: [demo], templates: [], disabled: [], idle: [], issues: [], idleSecrets: [] }
 }

@@ -333,7 +333,7 @@ export function readServeOptions(
     ),
   ) as Values
   const { host, port, listen, tlsCert, tlsKey, allowUnauthenticated, allowedHost, clusterAddress, ...rest } = values
-  const { transport, authIssuer, demo } = values
+  const { transport, authIssuer } = values
   const externalUrl = withoutSlash(values.externalUrl)
   const address = readAddress(listen, platform) ?? { hostname: host, port }
   const loopback = "unix" in address || isLoopback(address.hostname)
@@ -364,8 +364,6 @@ export function readServeOptions(
     loopback,
     tls: tlsCert === undefined || tlsKey === undefined ? undefined : { cert: tlsCert, key: tlsKey },
     auth,
-    // The demo has no configuration to manage.
-    admin: values.admin && !demo,
     receiveTimeout: Math.min(values.receiveTimeout, MAX_RECEIVE_MS),
     cluster:
       values.cluster === undefined

@@ -28,7 +28,8 @@ export async function runService(options: ServeOptions, paths: Paths, start: Ser
   if (!options.demo && options.transport === "http") makePrivateFolder(paths.directory)
   // Before anything reads the environment for the servers.
   const openNotify = takeNotifications()
-  const runtime = await createRuntime(options, options.demo ? undefined : paths)
+  const demo = options.demo ? (await import("./demo.ts")).createDemoFolder() : undefined
+  const runtime = await createRuntime(options, demo?.paths ?? paths)
   // Both events have a second argument of their own.
   process.on("unhandledRejection", (error) => runtime.onbug(error))
   process.on("uncaughtException", (error) => runtime.onbug(error))
@@ -36,9 +37,11 @@ export async function runService(options: ServeOptions, paths: Paths, start: Ser
   const interrupts = watchInterrupts(process.platform === "win32" ? WINDOWS_STOP_SIGNALS : STOP_SIGNALS)
   const notify = await openNotify((reason) => runtime.log.warn(reason))
   try {
-    return await Promise.race([serveUntil(runtime, options, paths, start, interrupts, notify), interrupts.forced])
+    const ended = serveUntil(runtime, options, { paths, demo: demo?.paths }, start, interrupts, notify)
+    return await Promise.race([ended, interrupts.forced])
   } finally {
     notify?.close()
+    demo?.remove()
     await runtime.closeLog()
   }
 }
@@ -71,34 +74,32 @@ const WINDOWS_STOP_SIGNALS = ["SIGINT", "SIGBREAK", "SIGHUP"] as const
 async function serveUntil(
   runtime: Runtime,
   options: ServeOptions,
-  paths: Paths,
+  { paths, demo }: { readonly paths: Paths; readonly demo: Paths | undefined },
   { configFlags, startedBy }: ServiceStart,
   { signal, interrupt }: Pick<Interrupt, "signal" | "interrupt">,
   notify: SdNotify | undefined,
 ): Promise<number> {
   const { agent, sessions, suspendedCalls, streams, serverLogs, log } = runtime
-  const demo = options.demo ? await import("./demo.ts") : undefined
+  const own = demo ?? paths
   const startedAt = new Date(systemClock.now()).toISOString()
   const stopped = new Promise<string>((resolve) =>
     signal.addEventListener("abort", () => resolve(String(signal.reason)), { once: true }),
   )
-  const listening =
-    options.transport === "http" ? await startHttp(runtime, options, demo === undefined ? paths : undefined) : undefined
+  const listening = options.transport === "http" ? await startHttp(runtime, options, own) : undefined
   agent.awaitInitialLoad(options.startupWait, startedBy === "proxy" ? FIRST_LOAD_MS : undefined)
   // A turn of the event loop, in which svc answers probes of /health/live, before the modules that read the files are imported.
   if (listening !== undefined) await delay(systemClock, 0)
   const { startReloadLoop } = await import("./reload-loop.ts")
   // In the turn after the load, which keeps the event loop busy.
   if (listening !== undefined) systemClock.after(0, listening.admit)
-  const loop =
-    demo === undefined ? await startReloadLoop(runtime, options, paths, listening, { interrupt, notify }) : undefined
+  const loop = await startReloadLoop(runtime, options, own, listening, { interrupt, notify })
   const demoControl =
-    listening === undefined
+    listening === undefined || demo === undefined
       ? undefined
-      : await demo?.openDemoControl(runtime, options.maxResult, paths, listening, interrupt)
+      : await (await import("./demo.ts")).openDemoControl(runtime, options.maxResult, paths, listening, interrupt)
   listening?.announce()
   notify?.ready(listening === undefined ? "serving stdio" : `listening on ${listening.endpoint ?? "a Unix socket"}`)
-  const isReachable = listening !== undefined && (loop ?? demoControl) !== undefined
+  const isReachable = listening !== undefined && (demo === undefined || demoControl !== undefined)
   const announced = !isReachable
     ? undefined
     : announceRunning(runningFolder(homeDirectory(), process.env.APPDATA, process.platform), {
@@ -115,7 +116,6 @@ async function serveUntil(
   const fewFiles = listening === undefined ? undefined : fileLimitWarning(MAX_SESSIONS)
   if (fewFiles !== undefined) log.warn(fewFiles)
   if (announced?.problem !== undefined) log.debug(`not listed in \`svc ps\`: ${announced.problem}`)
-  if (demo !== undefined) runtime.instances.update(demo.demoPlan(process.env))
   const screen = showStart(runtime, options, {
     endpoint: listening?.endpoint,
     configFlags,
@@ -139,7 +139,7 @@ async function serveUntil(
   cancelShrink()
   cancelKeepAlive()
   announced?.close()
-  loop?.close()
+  loop.close()
   demoControl?.close()
   listening?.close()
   await listening?.refuse()
@@ -155,7 +155,7 @@ async function serveUntil(
   // The next owner starts the server after its process here has ended.
   await runtime.cluster?.close()
   // An installation whose server has just been stopped undoes its edit.
-  await loop?.idle()
+  await loop.idle()
   void listening?.stop()
   serverLogs.flush()
   await runtime.closeAudit()

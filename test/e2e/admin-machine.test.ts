@@ -1,6 +1,6 @@
 /** The admin page of the built binary for a person who only clicks: begin, connect, mend, choose, undo. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Browser, Page } from "playwright-core"
 import { CHROMIUM, seriousFindings, startBrowser, type Visit, visit } from "./browser.ts"
@@ -271,6 +271,30 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await button("Save").click()
     await isSaid(/two was saved/)
     expect(written().two).toEqual({ ...DEMO, tags: ["elsewhere"], cwd: "/tmp" })
+  })
+
+  test("the demo has a page, connects no client, and leaves nothing behind [admin:demo]", async () => {
+    const [folder, temporary] = [freshFolder(), freshFolder()]
+    const client = join(folder, ".cursor", "mcp.json")
+    mkdirSync(join(folder, ".cursor"))
+    writeFileSync(client, "{}")
+    const demo = await startSvc({ folder, flags: ["--demo"], env: { ...freshEnv(folder), TMPDIR: temporary } })
+    const left = () => readdirSync(temporary).filter((name) => name.startsWith("svc-demo-"))
+    {
+      await using tab = await visit(browser, demo)
+      await tab.page.getByText("This is the demo.", { exact: false }).waitFor()
+      expect(await seriousFindings(tab.page)).toEqual([])
+      await tab.page.getByRole("button", { name: "Disable demo" }).click()
+      await tab.page.locator(".notices").getByText("demo: disabled").waitFor()
+      expect(left()).toHaveLength(1)
+      await tab.show("clients")
+      await tab.page.getByRole("button", { name: "Connect Cursor" }).click()
+      await tab.page.getByText(/the demo is gone when it stops/).waitFor()
+      expect(tab.complaints).toEqual([])
+    }
+    demo.signal("SIGTERM")
+    expect(await demo.exited).toBe(0)
+    expect([left(), readFileSync(client, "utf8"), existsSync(join(folder, "mcp.json"))]).toEqual([[], "{}", false])
   })
 
   test("on a telephone and in the dark, nothing is wider than the screen [admin:narrow]", async () => {

@@ -34,9 +34,12 @@ describe("a first run", () => {
       content: [{ text: 'echo needs "message", a text; it got "text"' }],
     })
     expect(readIfThere(join(svc.folder, "mcp.json"))).toBeUndefined()
-    // There is no configuration to manage, so the page would be useless.
-    for (const path of ["/admin", "/api/v1/servers"]) expect((await fetch(`${svc.url}${path}`)).status).toBe(404)
-    expect(await (await fetch(svc.url, { headers: { accept: "text/html" } })).text()).not.toContain("/admin")
+    // Like any svc, it admits only those with a login to its page.
+    for (const [path, status] of [
+      ["/admin", 200],
+      ["/api/v1/servers", 401],
+    ] as const)
+      expect((await fetch(`${svc.url}${path}`)).status).toBe(status)
   })
 
   test("svc's commands find a demo; a second one says how to reach it [cli:demo]", async () => {
@@ -55,8 +58,7 @@ describe("a first run", () => {
     expect(await run("connect", "cursor", "--dry-run")).toContain(address)
     const added = await runSvc(["mcp", "add", "late", "--config-dir", home, "--", "bun"], env)
     expect(added.stderr).toContain("the running svc serves the demo; stop it")
-    const page = await runSvc(["admin", "--config-dir", home], env)
-    expect([page.code, page.stderr]).toEqual([69, expect.stringContaining("the demo has no admin page; stop it")])
+    expect(await run("admin", "--print")).toContain(`${demo.url}/admin/login?code=`)
     const { port } = new URL(demo.url)
     expect((await runSvc(["serve", "--config-dir", home, "--port", port], env)).stderr).toContain(
       `the demo already runs, at ${address}; \`svc stop\` ends it`,

@@ -49,6 +49,7 @@ type AdminDeps = Pick<
 /** The options of `svc serve` that REST follows. */
 type AdminOptions = {
   readonly auth: boolean
+  readonly demo: boolean
   readonly authIssuer: string | undefined
   readonly authAudience: string | undefined
   readonly externalUrl: string | undefined
@@ -167,13 +168,14 @@ export class AdminInterface {
       import("../../store/documents.ts"),
       import("./own-commands.ts"),
     ])
-    this.runCommand ??= createCommands(paths)
+    this.runCommand ??= createCommands(paths, options.demo)
     this.countTokens ??= createTokenCounter(this.runCommand, () => deps.agent.catalog.generation)
     return {
       ...deps,
       clock: systemClock,
       editor,
       file: paths.file,
+      isDemo: options.demo,
       restStreams: this.streams,
       salt,
       login,

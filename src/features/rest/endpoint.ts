@@ -43,6 +43,8 @@ export type RestPorts = {
   readonly editor: ConfigEditor
   /** The path of mcp.json. */
   readonly file: string
+  /** Whether this is `svc serve --demo`. */
+  readonly isDemo: boolean
   readonly serverLogs: Pick<ServerLogs, "read" | "watch">
   /** All open streams of svc; `restStreams`: the streams of REST. */
   readonly streams: OpenStreams

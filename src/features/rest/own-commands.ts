@@ -14,8 +14,11 @@ import { isObject } from "../../wire/message.ts"
  */
 export type RunCommand = (words: readonly string[], input?: string) => Promise<unknown>
 
-/** Returns the function that runs commands for a configuration. At most a few commands run at a time; others wait. */
-export function createCommands({ file, directory }: Pick<Paths, "file" | "directory">): RunCommand {
+/**
+ * Returns the function that runs commands for a configuration. At most a few commands run at a time; others wait. In a demo, it refuses
+ * those that change what outlives the demo.
+ */
+export function createCommands({ file, directory }: Pick<Paths, "file" | "directory">, isDemo: boolean): RunCommand {
   const running = new Set<Promise<unknown>>()
   let waiting = 0
   const run = async (words: readonly string[], input: string | undefined): Promise<unknown> => {
@@ -35,6 +38,8 @@ export function createCommands({ file, directory }: Pick<Paths, "file" | "direct
     throw faultOf(answer, stderr.trim() || `svc ${words[0]} ended without an answer; run it at a terminal to see why`)
   }
   return async (words, input) => {
+    const [command, word] = words
+    if (isDemo && (command === "disconnect" || (command === "connect" && word !== "--list"))) throw inDemo()
     if (waiting >= MAX_WAITING) throw new RequestError("too_many", "svc is still busy with earlier requests; try again")
     waiting++
     try {
@@ -77,6 +82,12 @@ export function createTokenCounter(run: RunCommand, generation: () => number): C
 }
 
 // ---
+
+const inDemo = () =>
+  new RequestError(
+    "conflict",
+    "the demo is gone when it stops, so svc connects no client to it; stop it, start `svc serve`, and connect the client there",
+  )
 
 const tokenReport = z.object({
   servers: z.array(z.object({ tools: z.array(z.object({ name: z.string(), tokens: z.number() })) })),
