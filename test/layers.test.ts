@@ -122,6 +122,7 @@ const WORLD = [
   "features/secrets/system-sources.ts",
   "features/system/background.ts",
   "features/system/file-limit.ts",
+  "features/system/handover.ts",
   "features/system/purge.ts",
   "features/system/release-download.ts",
   "features/system/sd-notify.ts",

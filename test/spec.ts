@@ -2236,6 +2236,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a complete program must exist at every moment, and two owners of one file undo each other's work",
   },
+  "cli:upgrade:handover": {
+    says: "on Linux, svc upgrade lets the new program take over from an svc in the background or as a service on its port, and no call fails; if the new program does not start, the old svc goes on",
+    from: "choice",
+    why: "nobody upgrades a program that many clients share if that interrupts them",
+  },
   "cli:upgrade:checks": {
     says: "a program is used only if SHA256SUMS contains its SHA-256, the compiled-in key has signed SHA256SUMS, and the signature names the version; a build without a key says that it has checked only the SHA-256",
     from: "choice",

@@ -16,7 +16,7 @@ import type { ControlDispatch } from "../serve/control-socket.ts"
 import { reportAt } from "../serve/health.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { contextOffer } from "./context-offer.ts"
-import { type AdminInterface, answerOAuthControl, type InternalTools } from "./features.ts"
+import { type AdminInterface, answerOAuthControl, type Handover, type InternalTools } from "./features.ts"
 import type { Runtime } from "./runtime.ts"
 
 export type ControlDeps = {
@@ -39,6 +39,8 @@ export type ControlDeps = {
   interrupt(reason: string): void
   /** Undefined with `--no-admin`. */
   readonly admin: Pick<AdminInterface, "invite"> | undefined
+  /** Opens the handover to a successor; undefined for a demo. */
+  readonly handover: (() => Promise<Handover>) | undefined
 }
 
 /** Returns the dispatch of control methods; methods that change something are audited like calls of clients. */
@@ -196,6 +198,14 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
   ),
   flush: plain(({ runtime }) => runtime.serverLogs.flush()),
   admin: audited(({ admin, endpoint }, { token }) => served(admin).invite(endpoint, token === true)),
+  takeover: audited(async ({ handover }, { program }) => ({
+    pid: await (await given(handover)()).start(String(program)),
+  })),
+  handover: audited(async ({ handover }, { pid }) => {
+    const accepting = await given(handover)()
+    accepting.accept(Number(pid))
+    return { pid: process.pid }
+  }),
   stop: audited(({ interrupt }) => {
     // Stops after the answer, because the control socket closes then.
     void delay(systemClock, 0).then(() => interrupt("svc stop"))
@@ -220,6 +230,11 @@ function served<Admin>(admin: Admin | undefined): Admin {
   if (admin === undefined)
     throw new UnavailableError("this svc does not serve the admin page: it was started with --no-admin")
   return admin
+}
+
+function given<Value>(value: Value | undefined): Value {
+  if (value === undefined) throw new UnavailableError("the demo has no successor")
+  return value
 }
 
 /** Masks only credentials: the operator needs paths and addresses. */

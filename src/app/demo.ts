@@ -36,6 +36,7 @@ export async function openDemoControl(
     },
     interrupt,
     admin,
+    handover: undefined,
   })
   const local = { mcp, trustedClient, maxResult, answer: createCatalogAnswers(runtime) }
   try {

@@ -20,6 +20,8 @@ import { openFinder, searchTools } from "../features/search/search-tools.ts"
 import type { OpenFinder, Searchable } from "../features/search/tool-finder.ts"
 import { ConfiguredReferences } from "../features/secrets/configured-references.ts"
 import { fileLimitWarning } from "../features/system/file-limit.ts"
+import type { Handover, HandoverDeps } from "../features/system/handover.ts"
+import { type Predecessor, takePredecessor } from "../features/system/predecessor.ts"
 import { takeSdEnvironment } from "../features/system/sd-environment.ts"
 import type { SdNotify } from "../features/system/sd-notify.ts"
 import { managementTools } from "../features/tools/client-tools.ts"
@@ -40,14 +42,16 @@ export type {
   AdminInterface,
   Cluster,
   ConfiguredTargets,
+  Handover,
   InternalTools,
   OAuth,
+  Predecessor,
   SdNotify,
   Searchable,
   SearchHit,
   Traces,
 }
-export { answerOAuthControl, ConfiguredReferences, fileLimitWarning, OWN, openUpstreamOAuth }
+export { answerOAuthControl, ConfiguredReferences, fileLimitWarning, OWN, openUpstreamOAuth, takePredecessor }
 
 /** Joins the cluster of `--cluster`; undefined without it. Rejects with a RequestError (usage) if its Redis cannot be used. */
 export async function openCluster(options: ServeOptions, logging: Logging): Promise<Cluster | undefined> {
@@ -187,6 +191,18 @@ export function takeNotifications(): (onfail: (reason: string) => void) => Promi
     const { openSdNotify } = await import("../features/system/sd-notify.ts")
     return openSdNotify(settings, systemClock, onfail)
   }
+}
+
+/** Opens the handover of a running svc to a successor. */
+export async function openHandover(deps: HandoverDeps): Promise<Handover> {
+  const { Handover } = await import("../features/system/handover.ts")
+  return new Handover(deps)
+}
+
+/** Resolves when the predecessor of this svc, which listens already, has ended. Rejects with an UnavailableError if it does not. */
+export async function takeOver(paths: Paths, predecessor: Predecessor, shutdownGrace: number): Promise<void> {
+  const { takeOver } = await import("../features/system/handover.ts")
+  await takeOver(paths, predecessor, systemClock, shutdownGrace)
 }
 
 /** Returns the files that killed commands have left beside the files of clients. */

@@ -26,7 +26,7 @@ import { type Listening, listenHttp, type MiddlewareTable, type ServerDeps } fro
 import { createServerCards, isPublicDocument, type ServerCardOptions } from "../serve/server-card.ts"
 import type { Paths } from "../store/paths.ts"
 import type { OpenAccessLog } from "./access-log.ts"
-import { type AdminInterface, openAdmin, openIssuerClient, readPasted } from "./features.ts"
+import { type AdminInterface, openAdmin, openIssuerClient, type Predecessor, readPasted } from "./features.ts"
 import type { InboundAuth } from "./inbound-auth.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
@@ -37,6 +37,8 @@ export type HttpService = Listening & {
   readonly admin?: AdminInterface | undefined
   /** The address for clients on this machine: `url`, but with 127.0.0.1 for 0.0.0.0. */
   readonly local: string
+  /** Undefined for a Unix socket. */
+  readonly port: number | undefined
   /** The address of MCP for clients; undefined for a Unix socket. */
   readonly endpoint: string | undefined
   /** Answers all requests; until then, only those for `/health/live`. */
@@ -52,11 +54,15 @@ export type HttpService = Listening & {
   closeAccessLog(): Promise<void>
 }
 
-/** Listens for clients. Throws an UnavailableError that names the address if it is taken. */
+/**
+ * Listens for clients, on the port of a predecessor if there is one. Rejects with an UnavailableError that names the address if it is
+ * taken.
+ */
 export async function startHttp(
   runtime: Runtime,
   options: ServeOptions,
   paths: Paths | undefined,
+  predecessor?: Predecessor,
 ): Promise<HttpService> {
   const { agent, cluster, log } = runtime
   const { tls } = options
@@ -83,7 +89,7 @@ export async function startHttp(
   })
   const listening = await listen(
     options,
-    paths,
+    { paths, predecessor },
     serverDeps(runtime, options, { middleware, api: admin?.serve, base: place.base }),
   )
   place.listensAt(listening.url)
@@ -98,6 +104,7 @@ export async function startHttp(
     ...listening,
     admin,
     local: localUrl(listening.url),
+    port: unix === undefined ? Number(listening.url.port || (tls === undefined ? 80 : 443)) : undefined,
     endpoint: place.endpoint,
     admit: gate.open,
     announce: () => announce(log, options, listening.url, place.endpoint),
@@ -306,12 +313,16 @@ function adminDeps(
 
 /** Listens. Rejects with an UnavailableError that says why that is not possible. */
 async function listen(
-  { address, tls, receiveTimeout }: ServeOptions,
-  paths: Paths | undefined,
+  { address: wanted, tls, receiveTimeout }: ServeOptions,
+  { paths, predecessor }: { readonly paths: Paths | undefined; readonly predecessor: Predecessor | undefined },
   deps: ServerDeps,
 ): Promise<Listening> {
+  const address = "port" in wanted ? { ...wanted, port: predecessor?.port ?? wanted.port } : wanted
+  // Other systems do not divide connections between processes.
+  const sharesPort = process.platform === "linux" && "port" in address
   try {
-    return listenHttp({ address, tls: tls === undefined ? undefined : readTls(tls), receiveTimeout }, deps)
+    if (sharesPort && predecessor === undefined && address.port !== 0) refuseSharing(address)
+    return listenHttp({ address, tls: tls === undefined ? undefined : readTls(tls), receiveTimeout, sharesPort }, deps)
   } catch (cause) {
     if (cause instanceof UnavailableError) throw cause
     // Bun also reports a name without an address as a port in use.
@@ -322,6 +333,11 @@ async function listen(
     const place = "unix" in address ? address.unix : `${address.hostname}:${address.port}`
     throw new UnavailableError(`cannot listen on ${place}: ${messageOf(cause)}`, { cause })
   }
+}
+
+/** Throws, as listening would, if anything listens at an address: an svc there would share the port. */
+function refuseSharing({ hostname, port }: { readonly hostname: string; readonly port: number }): void {
+  Bun.listen({ hostname, port, socket: { data() {} } }).stop(true)
 }
 
 function announce(

@@ -18,6 +18,7 @@ import { createControlDispatch, findBackends } from "./control-handlers.ts"
 import {
   ConfiguredReferences,
   type ConfiguredTargets,
+  type Handover,
   type InternalTools,
   openNotifications,
   openTools,
@@ -28,7 +29,11 @@ import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
 
 /** What the loop needs of the process that runs it. */
-type ReloadHost = { interrupt(reason: string): void; readonly notify: SdNotify | undefined }
+type ReloadHost = {
+  interrupt(reason: string): void
+  readonly notify: SdNotify | undefined
+  readonly handover: (() => Promise<Handover>) | undefined
+}
 
 /**
  * Loads the files, and reloads them when they change or at SIGHUP. If SIGHUP means that the terminal is closed, stops svc.
@@ -208,8 +213,7 @@ export class ReloadLoop {
 
   private controlDispatch({ local, endpoint, tokensProblem, admin }: HttpService): ControlDispatch {
     const { runtime, host, follow, tools } = this
-    const { interrupt } = host
-    return createControlDispatch({ runtime, url: local, endpoint, tokensProblem, follow, tools, interrupt, admin })
+    return createControlDispatch({ runtime, url: local, endpoint, tokensProblem, follow, tools, admin, ...host })
   }
 }
 

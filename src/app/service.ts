@@ -4,12 +4,22 @@ import { delay, every, systemClock, withTimeout } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { type Interrupt, watchInterrupts } from "../lib/interrupt.ts"
+import { lazy } from "../lib/lazy.ts"
 import type { Log } from "../lib/log.ts"
 import { makePrivateFolder, removeAll } from "../store/files.ts"
 import type { Paths } from "../store/paths.ts"
 import { announceRunning, runningFolder, type Starter } from "../store/running.ts"
 import { MAX_SESSIONS } from "./client-sessions.ts"
-import { fileLimitWarning, findLeftovers, type SdNotify, takeNotifications } from "./features.ts"
+import {
+  fileLimitWarning,
+  findLeftovers,
+  openHandover,
+  type Predecessor,
+  type SdNotify,
+  takeNotifications,
+  takeOver,
+  takePredecessor,
+} from "./features.ts"
 import { showStart } from "./first-screen.ts"
 import { startHttp } from "./http-service.ts"
 import { createRuntime, type Runtime } from "./runtime.ts"
@@ -28,6 +38,7 @@ export async function runService(options: ServeOptions, paths: Paths, start: Ser
   if (!options.demo && options.transport === "http") makePrivateFolder(paths.directory)
   // Before anything reads the environment for the servers.
   const openNotify = takeNotifications()
+  const predecessor = takePredecessor(process.env)
   const demo = options.demo ? (await import("./demo.ts")).createDemoFolder() : undefined
   const runtime = await createRuntime(options, demo?.paths ?? paths)
   // Both events have a second argument of their own.
@@ -37,7 +48,7 @@ export async function runService(options: ServeOptions, paths: Paths, start: Ser
   const interrupts = watchInterrupts(process.platform === "win32" ? WINDOWS_STOP_SIGNALS : STOP_SIGNALS)
   const notify = await openNotify((reason) => runtime.log.warn(reason))
   try {
-    const ended = serveUntil(runtime, options, { paths, demo: demo?.paths }, start, interrupts, notify)
+    const ended = serveUntil(runtime, options, { paths, demo: demo?.paths, predecessor }, start, interrupts, notify)
     return await Promise.race([ended, interrupts.forced])
   } finally {
     notify?.close()
@@ -70,11 +81,22 @@ const STOP_SIGNALS = ["SIGINT", "SIGTERM"] as const
 /** SIGBREAK is Ctrl-Break; SIGHUP means that the console window closes, which leaves a few seconds. */
 const WINDOWS_STOP_SIGNALS = ["SIGINT", "SIGBREAK", "SIGHUP"] as const
 
+/** How long connections with requests may take to end after svc has a successor. */
+const DRAIN_MS = 300
+
+type Place = {
+  readonly paths: Paths
+  /** The configuration of a demo. */
+  readonly demo: Paths | undefined
+  /** The svc that this one replaces. */
+  readonly predecessor: Predecessor | undefined
+}
+
 /** Serves until a signal or `svc stop` interrupts it, or the client on stdio is gone, then stops everything in order. */
 async function serveUntil(
   runtime: Runtime,
   options: ServeOptions,
-  { paths, demo }: { readonly paths: Paths; readonly demo: Paths | undefined },
+  { paths, demo, predecessor }: Place,
   { configFlags, startedBy }: ServiceStart,
   { signal, interrupt }: Pick<Interrupt, "signal" | "interrupt">,
   notify: SdNotify | undefined,
@@ -85,14 +107,30 @@ async function serveUntil(
   const stopped = new Promise<string>((resolve) =>
     signal.addEventListener("abort", () => resolve(String(signal.reason)), { once: true }),
   )
-  const listening = options.transport === "http" ? await startHttp(runtime, options, own) : undefined
+  const listening = options.transport === "http" ? await startHttp(runtime, options, own, predecessor) : undefined
+  if (predecessor !== undefined) await takeOver(paths, predecessor, options.shutdownGrace)
   agent.awaitInitialLoad(options.startupWait, startedBy === "proxy" ? FIRST_LOAD_MS : undefined)
   // A turn of the event loop, in which svc answers probes of /health/live, before the modules that read the files are imported.
   if (listening !== undefined) await delay(systemClock, 0)
   const { startReloadLoop } = await import("./reload-loop.ts")
   // In the turn after the load, which keeps the event loop busy.
   if (listening !== undefined) systemClock.after(0, listening.admit)
-  const loop = await startReloadLoop(runtime, options, own, listening, { interrupt, notify })
+  let successor: number | undefined
+  const openOwnHandover = lazy(() =>
+    openHandover({
+      port: listening?.port,
+      startedBy,
+      args: process.argv.slice(2),
+      env: { ...process.env, ...notify?.variables },
+      clock: systemClock,
+      onsuccessor(pid) {
+        successor = pid
+        interrupt(`process ${pid} takes over`)
+      },
+    }),
+  )
+  const handover = demo === undefined ? openOwnHandover : undefined
+  const loop = await startReloadLoop(runtime, options, own, listening, { interrupt, notify, handover })
   const demoControl =
     listening === undefined || demo === undefined
       ? undefined
@@ -132,8 +170,13 @@ async function serveUntil(
     ...(options.transport === "stdio" ? [(await import("./stdio-service.ts")).serveStdioClient(runtime, options)] : []),
   ])
   screen.close()
-  notify?.stopping()
+  if (successor === undefined) notify?.stopping()
+  else notify?.handOver(successor)
   log.info(`stopping: ${reason}`)
+  if (successor !== undefined) {
+    listening?.drain()
+    await delay(systemClock, DRAIN_MS)
+  }
   await runtime.cluster?.leave({ agent, streams, listening }, options)
   // In order: no new requests, then the running calls, then sessions, then backends.
   cancelShrink()

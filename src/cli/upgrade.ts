@@ -4,13 +4,15 @@ import type { CommandDef } from "citty"
 import { findRelease, releaseFile } from "../features/system/release-download.ts"
 import { installRelease, packageManagerOf, previousOf, rollBack } from "../features/system/upgrade.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
-import { UnavailableError } from "../lib/errors.ts"
+import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { print, say } from "../lib/output.ts"
 import { ownCommand } from "../lib/own-command.ts"
 import { releaseKey, releasesUrl } from "../lib/release.ts"
 import { version } from "../lib/version.ts"
-import { listRunning, runningFolder } from "../store/running.ts"
+import { callControl } from "../serve/control-socket.ts"
+import { listRunning, pathsOfRunning, runningFolder } from "../store/running.ts"
+import { isObject } from "../wire/message.ts"
 
 export const upgrade: CommandDef = {
   meta: {
@@ -41,7 +43,7 @@ export const upgrade: CommandDef = {
           ? `svc is ${now} again, instead of ${version}: this has undone the last rollback`
           : `svc is ${now} again, instead of ${version}`,
       )
-      noteRunning()
+      await renewRunning(program)
       return 0
     }
     const releases = option.text("releases")?.replace(/\/+$/, "") ?? releasesUrl
@@ -82,7 +84,7 @@ export const upgrade: CommandDef = {
     )
     if (releaseKey === undefined)
       say("warning: this build of svc has no key for releases: it checked the SHA-256, but no signature")
-    noteRunning()
+    await renewRunning(program)
     return 0
   },
 }
@@ -113,11 +115,26 @@ function isMusl(): boolean {
   }
 }
 
-/** Notes that a running svc is still the old program. */
-function noteRunning(): void {
-  const running = listRunning(runningFolder(homeDirectory(), process.env.APPDATA, process.platform))
-  if (running.length > 0)
-    say(
-      `a running svc stays on the old version until it starts again: ${running.map(({ pid }) => `process ${pid}`).join(", ")}; see \`svc ps\``,
-    )
+/** Lets the new program take over from each running svc, and says which ones stay on the old version until they start again. */
+async function renewRunning(program: string): Promise<void> {
+  const home = homeDirectory()
+  for (const running of listRunning(runningFolder(home, process.env.APPDATA, process.platform))) {
+    const { pid } = running
+    const stays = (why: string) =>
+      say(`process ${pid} stays on the old version until it starts again: ${why}; see \`svc ps\``)
+    if (process.platform !== "linux") {
+      stays("this system cannot let another process take over")
+      continue
+    }
+    try {
+      const answer = await callControl(pathsOfRunning(running, home), "takeover", { program }, TAKEOVER_MS)
+      if (isObject(answer))
+        say(`process ${pid} hands over to process ${answer.pid}, which runs the new version; no call fails`)
+    } catch (error) {
+      stays(messageOf(error))
+    }
+  }
 }
+
+/** Longer than an svc may take to listen. */
+const TAKEOVER_MS = 90_000

@@ -70,6 +70,8 @@ export type ServerOptions = {
   readonly tls: Tls | undefined
   /** Milliseconds within which a request must arrive completely, and after which an idle connection is closed. */
   readonly receiveTimeout: number
+  /** Whether another process of the same user may listen on the port as well. */
+  readonly sharesPort: boolean
 }
 
 export type Tls = { readonly cert: string; readonly key: string }
@@ -114,6 +116,8 @@ export type Listening = {
   readonly url: URL
   /** Returns the number of requests whose responses have not ended. */
   pending(): number
+  /** Ends each connection with its next response. */
+  drain(): void
   /** Accepts no more connections, and closes those that are idle. Resolves when that is done. */
   refuse(): Promise<void>
   /** Closes all connections. */
@@ -123,15 +127,18 @@ export type Listening = {
 }
 
 /** Starts to listen. Throws what `Bun.serve` throws if the address is taken or the certificate is invalid. */
-export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps: ServerDeps): Listening {
+export function listenHttp({ address, tls, receiveTimeout, sharesPort }: ServerOptions, deps: ServerDeps): Listening {
   const idleTimeout = Math.ceil(receiveTimeout / 1000)
   const { clientOf } = deps
   const unknownPeer = "unix" in address ? UNIX_SOCKET : CLOSED_CONNECTION
   const peerOf = (server: Bun.Server<undefined>, request: Request) => server.requestIP(request)?.address ?? unknownPeer
   let received = 0
+  let draining = false
+  const endsConnections = () => draining || deps.endsConnections?.() === true
   const open = (at: ServerOptions["address"], secured: Tls | undefined) => {
     const server = Bun.serve({
       ...(at as { hostname: string; port: number }),
+      reusePort: sharesPort,
       ...(secured === undefined ? {} : { tls: secured }),
       // Limits how long a client may take to send. Calls and streams may be silent for long, and have their own limits.
       idleTimeout,
@@ -141,7 +148,7 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
         received++
         const served = respond(createInbound(request, () => peerOf(self, request)))
         if (request.method === "POST")
-          return deps.endsConnections?.() && served instanceof Promise ? served.then(endsConnection) : served
+          return endsConnections() && served instanceof Promise ? served.then(endsConnection) : served
         if (!(served instanceof Promise)) return settle(request, served)
         self.timeout(request, 0)
         return served.then((response) => settle(request, response))
@@ -154,7 +161,7 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
     // Streams stay open. Any other response must not hold its connection forever.
     const settle = (request: Request, response: Response): Response => {
       server.timeout(request, response.headers.get("content-type") === STREAM ? 0 : idleTimeout)
-      return deps.endsConnections?.() ? endsConnection(response) : response
+      return endsConnections() ? endsConnection(response) : response
     }
     const respond = createRoute({
       ...deps,
@@ -174,6 +181,9 @@ export function listenHttp({ address, tls, receiveTimeout }: ServerOptions, deps
     url,
     pending() {
       return [server, ...old.map((one) => one.server)].reduce((sum, { pendingRequests }) => sum + pendingRequests, 0)
+    },
+    drain() {
+      draining = true
     },
     async refuse() {
       await quiet(() => received)

@@ -13,6 +13,10 @@ export type SdNotify = {
   ready(status: string): void
   reloading(): void
   stopping(): void
+  /** The variables with which a successor reports to systemd. */
+  readonly variables: Readonly<Record<string, string>>
+  /** Reports that another process is the service from now on. */
+  handOver(pid: number): void
   close(): void
 }
 
@@ -35,6 +39,11 @@ export function openSdNotify(
       beat()
     },
     reloading: () => send?.(`RELOADING=1\nMONOTONIC_USEC=${monotonicMicroseconds()}`),
+    variables: {
+      NOTIFY_SOCKET: socket,
+      ...(watchdogMs === undefined ? {} : { WATCHDOG_USEC: String(watchdogMs * 1000) }),
+    },
+    handOver: (pid) => send?.(`MAINPID=${pid}\nSTATUS=process ${pid} takes over`),
     stopping: () => send?.("STOPPING=1\nSTATUS=stopping"),
     close: () => cancel(),
   }
