@@ -1605,6 +1605,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "an issuer signs ID tokens with the same keys and gives them to parties that must not call svc; many issuers set no type for access tokens",
   },
+  "auth:groups": {
+    says: "with --auth-groups, the groups in a claim of an issuer's token decide what its holder sees, by the presets that name them; scopes add nothing, and a holder without a known group sees nothing",
+    from: "choice",
+    why: "a client chooses its scopes, and a directory decides about groups",
+  },
   "auth:scopes": {
     says: "a token of an issuer opens the servers without tags and those with a tag NAME for which it has the scope tag:NAME; svc:admin opens all; with --auth-scopes off, every token opens all",
     from: "choice",

@@ -38,7 +38,7 @@ export type InboundAuth = {
  */
 export async function openInboundAuth(
   { agent, audit, cluster, log, mcp, metrics, nameHolders, streams }: Runtime,
-  { auth, authIssuer, authAudience, authScopes, healthInfoLevel, trustProxy }: ServeOptions,
+  { auth, authIssuer, authAudience, authGroups, authScopes, healthInfoLevel, trustProxy }: ServeOptions,
   paths: Paths | undefined,
   { base, tokenOf }: Pick<AuthOptions, "base" | "tokenOf">,
 ): Promise<InboundAuth | undefined> {
@@ -71,6 +71,7 @@ export async function openInboundAuth(
       : (await import("../serve/token-issuer.ts")).createIssuer({
           url: authIssuer,
           audience: authAudience,
+          groupsClaim: authGroups,
           fetch: (url, init) => fetch(url, init),
           now: () => systemClock.now(),
           onnote: (message) => log.warn(message),
@@ -88,6 +89,7 @@ export async function openInboundAuth(
       tokenOf,
       issuer,
       byScope: authScopes,
+      presets: () => agent.presets,
       now: () => systemClock.now(),
       base,
       detailed: healthInfoLevel !== "minimal",

@@ -164,6 +164,11 @@ export const SERVE_OPTIONS = {
       "Whether the scopes of an access token limit its servers. on: a tagged server requires the scope tag:NAME for one of its tags; off: every valid token gives access to all servers",
       SHARED,
     ),
+    "auth-groups": option(
+      TEXT,
+      'Claim of an access token with the groups of its holder, such as groups. They decide what it may use: the presets that name a group in "groups" (default: the scopes decide)',
+      SHARED,
+    ),
     "allowed-host": option(NAMES, "Additional host names that clients may use for svc, comma-separated"),
     "allowed-origin": option(NAMES, "Origins of web pages that may call svc, comma-separated"),
     "allow-unauthenticated": option(flag(), "Listen beyond this machine without authentication"),

@@ -34,6 +34,8 @@ export type Preset = {
   readonly approved?: ReadonlySet<string> | undefined
   /** The most calls per minute of a credential, by globs over `server/tool`; each tool counts on its own. */
   readonly limits?: Readonly<Record<string, number>> | undefined
+  /** The groups of an issuer whose members are bound to this preset. */
+  readonly groups?: readonly string[] | undefined
   readonly description: string | undefined
   readonly tools?: ToolListing | undefined
   /** Names and patterns of tools that a lazy view lists too. */

@@ -367,6 +367,7 @@ export const presetSchema = lazy(() =>
       .optional(),
     new: z.enum(["show", "hold"]).optional(),
     approved: z.array(z.string()).optional(),
+    groups: z.array(z.string().min(1, "must not be empty")).max(1000).optional(),
     limits: z.record(z.string().regex(/^[^/]+\/[^/]/, 'must be "server/tool"'), z.number().int().min(1)).optional(),
     tools: z.enum(TOOL_LISTINGS).optional(),
     alwaysVisible: z.array(z.string()).optional(),

@@ -11,12 +11,14 @@
  *     token changes. A text that starts with `svc_` is never passed to the issuer's check.
  *  4. An issuer's token must be a bearer access token, signed by its keys, unexpired, and for this svc (token-issuer.ts). If the
  *     keys cannot be fetched, the answer is 503 and not 401, so that clients keep a token that may be valid.
- *  5. The principal sees servers by tags (principal.ts). A static token with tags, and an issuer's token without the admin scope,
- *     is not an admin. More scopes never show less.
+ *  5. The principal sees servers by tags and presets (principal.ts). A static token with either, and an issuer's token without the
+ *     admin scope, is not an admin. A token with presets and without tags sees what the presets include, whatever their tags. If
+ *     the groups of the holder count, they decide in place of the scopes, and a holder without any sees nothing.
  *  6. A refusal names the resource metadata (RFC 9728) if there is an issuer, and the missing scope if the token has scopes. For
  *     other tokens, a server that they may not see does not exist.
  *  7. No refusal repeats the token. Each is reported with its reason, except if the issuer's keys cannot be fetched.
  */
+import type { Preset } from "../config/presets.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { type ClientToken, describeToken, findToken, tokenId } from "../store/client-tokens.ts"
 import { ADMIN_SCOPE, type ChallengeCode, challenge, METADATA_PATH, PRESET_SCOPE, TAG_SCOPE } from "./challenge.ts"
@@ -39,6 +41,8 @@ export type AuthOptions = {
   readonly issuer: Issuer | undefined
   /** Whether a server with tags requires the scope of one of them. If not, each token of the issuer grants all servers. */
   readonly byScope: boolean
+  /** Returns the presets, which name the groups that are bound to them. */
+  presets(): ReadonlyMap<string, Preset>
   /** Milliseconds since the epoch. */
   now(): number
   /** Returns the public address of svc, without a trailing slash. */
@@ -52,7 +56,7 @@ export type AuthOptions = {
 
 /** Returns middleware that refuses requests without a valid token, and passes others on with their principal. */
 export function createAuthentication(options: AuthOptions): Middleware {
-  const { tokens, catchUp, tokenOf, issuer, byScope, now, base, detailed, onrefused, onbug } = options
+  const { tokens, catchUp, tokenOf, issuer, byScope, presets, now, base, detailed, onrefused, onbug } = options
   const refuse = (error: RequestError | UnavailableError, { path, slash }: Inbound, code?: ChallengeCode): Response =>
     errorResponse(error, {
       shape: shapeOf(path),
@@ -93,6 +97,19 @@ export function createAuthentication(options: AuthOptions): Middleware {
     accepted.set(text, principal)
     return principal
   }
+  // The issuer's verdict on a token has the same claims for a while. Views are kept by principal.
+  const issued = new WeakMap<
+    TokenClaims,
+    { readonly among: ReadonlyMap<string, Preset>; readonly principal: Principal }
+  >()
+  const issuedPrincipal = (claims: TokenClaims, url: string): Principal => {
+    const among = presets()
+    const found = issued.get(claims)
+    if (found?.among === among) return found.principal
+    const principal = principalOfClaims(claims, url, byScope, among)
+    issued.set(claims, { among, principal })
+    return principal
+  }
   const authenticate = (inbound: Inbound): Admission | Promise<Admission> => {
     const { request, path, search } = inbound
     if (search !== "" && TOKEN_IN_QUERY.test(search)) {
@@ -122,7 +139,7 @@ export function createAuthentication(options: AuthOptions): Middleware {
       (verdict) => {
         switch (verdict.kind) {
           case "valid":
-            return principalOfClaims(verdict.claims, issuer.url, byScope)
+            return issuedPrincipal(verdict.claims, issuer.url)
           case "invalid":
             return unauthorized(inbound, verdict.reason)
           case "unavailable":
@@ -229,18 +246,41 @@ const principalOfToken = ({
 const tagsBeside = (presets: ClientToken["presets"], tags: ClientToken["tags"]): ClientToken["tags"] =>
   presets !== undefined && tags?.length === 0 ? undefined : tags
 
-/** Returns the principal of an issuer's token. More scopes never show less, because a client chooses which it requests. */
-function principalOfClaims({ holder, scopes, until }: TokenClaims, issuer: string, byScope: boolean): Principal {
+/**
+ * Returns the principal of an issuer's token. The groups of the holder come from a directory, so they decide alone: a client chooses
+ * which scopes it requests.
+ */
+function principalOfClaims(
+  { holder, scopes, groups, until }: TokenClaims,
+  issuer: string,
+  byScope: boolean,
+  known: ReadonlyMap<string, Preset>,
+): Principal {
   const admin = scopes.includes(ADMIN_SCOPE)
-  const tags = scopes.flatMap((scope) => (scope.startsWith(TAG_SCOPE) ? [scope.slice(TAG_SCOPE.length)] : []))
-  const presets = scopes.flatMap((scope) => (scope.startsWith(PRESET_SCOPE) ? [scope.slice(PRESET_SCOPE.length)] : []))
+  const named = groups ?? scopes
+  const tags = namesAfter(TAG_SCOPE, named)
+  // A comma separates the names of presets. No preset has such a name, so it selects nothing.
+  const ofScopes = namesAfter(PRESET_SCOPE, named).map((name) => name.replaceAll(",", "\0"))
+  const presets = [...ofScopes, ...(groups === undefined ? [] : presetsOfGroups(groups, known))]
+  const isBound = !admin && presets.length > 0
+  const isStranger = groups !== undefined && !admin && tags.length + presets.length === 0
+  const isWhole = admin || (groups === undefined ? !byScope : tags.length === 0)
+  const granted = isWhole ? undefined : tagsBeside(isBound ? presets : undefined, tags)
   return {
-    ...(admin || presets.length === 0 ? {} : { presets }),
+    ...(isBound ? { presets: [...new Set(presets)] } : {}),
     name: `${holder.kind} ${holder.id} of ${issuer.replace(/\/$/, "")}`,
-    tags: admin || !byScope ? undefined : tags,
-    untagged: true,
+    tags: isStranger ? [] : granted,
+    untagged: !isStranger,
     admin,
-    scoped: true,
+    scoped: groups === undefined,
     until,
   }
 }
+
+/** Returns what follows a prefix in the texts that begin with it. */
+const namesAfter = (prefix: string, texts: readonly string[]): readonly string[] =>
+  texts.flatMap((text) => (text.startsWith(prefix) ? [text.slice(prefix.length)] : []))
+
+/** Returns the names of the presets that one of these groups is bound to. */
+const presetsOfGroups = (groups: readonly string[], presets: ReadonlyMap<string, Preset>): readonly string[] =>
+  [...presets].flatMap(([name, preset]) => (preset.groups?.some((group) => groups.includes(group)) ? [name] : []))

@@ -14,6 +14,8 @@ export type TokenClaims = {
   /** The kind distinguishes a user from a client with the same name. */
   readonly holder: { readonly kind: "subject" | "client"; readonly id: string }
   readonly scopes: readonly string[]
+  /** The groups of the holder, in the claim that svc was told to read; undefined if it was told none. */
+  readonly groups?: readonly string[] | undefined
   /** Milliseconds since the epoch. */
   readonly until: number
 }
@@ -38,12 +40,14 @@ export type IssuerOptions = {
   readonly url: string
   /** The audience that tokens must have; undefined for the address to which they are sent. */
   readonly audience: string | undefined
+  /** The claim with the groups of the holder; undefined if groups do not count. */
+  readonly groupsClaim?: string | undefined
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>
   now(): number
   onnote(message: string): void
 }
 
-export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOptions): Issuer {
+export function createIssuer({ url, audience, groupsClaim, fetch, now, onnote }: IssuerOptions): Issuer {
   let scopes: readonly string[] = []
   let reported = false
   let keys: Promise<IssuerKeys> | undefined
@@ -90,7 +94,8 @@ export function createIssuer({ url, audience, fetch, now, onnote }: IssuerOption
       const holder = holderOf(payload)
       if (holder === undefined) return invalid("The token has no subject (sub)")
       const until = ((payload.exp ?? 0) + CLOCK_SKEW_S) * 1000
-      return { kind: "valid", claims: { holder, scopes: scopesOf(payload), until } }
+      const groups = groupsClaim === undefined ? undefined : groupsOf(payload, groupsClaim)
+      return { kind: "valid", claims: { holder, scopes: scopesOf(payload), groups, until } }
     } catch (error) {
       if (error instanceof errors.JWKSTimeout || !(error instanceof errors.JOSEError)) return { kind: "unavailable" }
       return invalid(reasonOf(error))
@@ -135,6 +140,7 @@ const COOLDOWN_MS = 10_000
 const TIMEOUT_MS = 5000
 const REMEMBER_MS = 60_000
 const MAX_VERDICTS = 10_000
+const MAX_GROUPS = 1000
 const MAX_METADATA = 256 * 1024
 
 const invalid = (reason: string): TokenVerdict => ({ kind: "invalid", reason })
@@ -212,6 +218,20 @@ function scopesOf({ scope, scp }: JWTPayload): readonly string[] {
   const scopes = scope ?? scp
   if (typeof scopes === "string") return scopes.split(" ").filter((one) => one !== "")
   return Array.isArray(scopes) ? scopes.map(String) : []
+}
+
+/**
+ * Returns the groups in a claim: a text, or a list of texts. The name of the claim may be a path of members, as Keycloak's
+ * `realm_access.roles`, unless a claim has exactly this name.
+ */
+function groupsOf(payload: JWTPayload, claim: string): readonly string[] {
+  const value = Object.hasOwn(payload, claim)
+    ? payload[claim]
+    : claim
+        .split(".")
+        .reduce<unknown>((at, member) => (isObject(at) && Object.hasOwn(at, member) ? at[member] : undefined), payload)
+  const groups = Array.isArray(value) ? value : [value]
+  return groups.filter((one) => typeof one === "string" && one !== "").slice(0, MAX_GROUPS)
 }
 
 function holderOf({ sub, client_id, azp }: JWTPayload): TokenClaims["holder"] | undefined {

@@ -350,6 +350,55 @@ test("every claim of an issuer's token is checked [auth:oauth] [auth:scopes]", a
   expect(await names(cold, await issuer.sign({ aud: `${cold.url}/mcp` }))).toHaveLength(3)
 }, 60_000)
 
+test("the groups in an issuer's token decide what its holder sees [auth:groups]", async () => {
+  const issuer = await startIssuer()
+  issuers.push(issuer)
+  const folder = freshFolder({
+    "presets.json": JSON.stringify({
+      presets: {
+        sales: { servers: ["shop"], groups: ["Sales Team", "9f0c"] },
+        archive: { servers: ["files"], groups: ["keepers"] },
+        free: { servers: ["bare"] },
+      },
+    }),
+  })
+  const flags = ["--auth-issuer", issuer.url, "--internal-tools", "all", "--auth-groups"]
+  await using svc = await startSvc({ config, folder, flags: [...flags, "realm_access.roles"] })
+  const seenAt = async (at: Instance, claims: object) =>
+    names(at, await issuer.sign({ aud: `${at.url}/mcp`, ...claims }))
+  const seen = (roles: unknown, claims: object = {}) => seenAt(svc, { realm_access: { roles }, ...claims })
+
+  expect(await seen(["Sales Team", "others"])).toEqual(["shop"])
+  expect(await seen(["9f0c", "keepers"])).toEqual(["shop", "files"])
+  expect(await seen("keepers")).toEqual(["files"])
+  expect(await seen(["preset:free"])).toEqual(["bare"])
+  expect(await seen(["tag:web"])).toEqual(["shop", "bare"])
+  expect(await seen(["preset:free,archive"])).toEqual([])
+  // Scopes, which a client chooses, add nothing; only the issuer's administrator scope does.
+  expect(await seen(["keepers"], { scope: "tag:web preset:free" })).toEqual(["files"])
+  expect(await seen(["none"], { scope: "svc:admin" })).toContain("mcp_list")
+  for (const nothing of [[], ["none"], ["svc:admin"], [7, null], "", { a: "keepers" }, undefined, ["tag:web,keepers"]])
+    expect([nothing, (await seen(nothing, { scope: "tag:web preset:sales" })).filter((one) => one !== "bare")]).toEqual(
+      [nothing, []],
+    )
+  expect(await seen(["none"])).toEqual([])
+  // A group that the file names later counts at the next request.
+  writeFileSync(
+    join(folder, "presets.json"),
+    JSON.stringify({ presets: { sales: { servers: ["shop"], groups: ["none"] } } }),
+  )
+  await eventually(async () => (await seen(["none"])).join() === "shop")
+  expect(await seen(["Sales Team"])).toEqual([])
+
+  // A claim whose name has dots of its own.
+  await using literal = await startSvc({
+    config,
+    folder: freshFolder(),
+    flags: [...flags, "https://id.example/groups"],
+  })
+  expect(await seenAt(literal, { "https://id.example/groups": ["tag:local"] })).toEqual(["files", "bare"])
+}, 60_000)
+
 test("svc accepts the tokens of a real authorization server, and none for another audience", async () => {
   const env = { SVC_KEYCHAIN: "off" }
   const behind = async (authority: Authority, door: Instance) => {

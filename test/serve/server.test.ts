@@ -49,6 +49,7 @@ function listener(changes: Partial<MiddlewareTable> = {}) {
       tokens: () => tokens,
       issuer,
       byScope: true,
+      presets: () => new Map(),
       now: clock.now,
       base,
       detailed: true,
