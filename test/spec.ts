@@ -588,6 +588,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "which tool is slow is the first question, and dashboards for MCP expect this metric",
   },
+  "frame:structure": {
+    says: "the end of a large result is found by its strings and brackets alone; wherever the result is JSON, it is where the grammar says",
+    from: "choice",
+    why: "the whole grammar of a megabyte takes longer than everything else that svc does with it",
+  },
+  "frame:large": {
+    says: "no member can follow a large result in its message, no string in it has a line break, and it is not nested too deep; a large result that is otherwise not JSON is an error on stdio and shared streams, and reaches the client in an HTTP response of its own",
+    from: "choice",
+    why: "there, it can harm only the call that it answers, as it would without svc",
+  },
   "notify:kinds": {
     says: "svc notifies of servers that need a sign-in, crash or are away, of changed tools, errors of the configuration, differing replicas and tokens that expire; `on` chooses among them",
     from: "choice",

@@ -16,6 +16,7 @@
 import type { Socket, SocketHandler } from "bun"
 import { type Clock, withTimeout } from "../lib/clock.ts"
 import { isConnectionRefused, ProxyUnreachableError } from "../lib/network-error.ts"
+import { unfilledFrame } from "../wire/frame.ts"
 import { CookieJar } from "./cookie-jar.ts"
 import { createKnownHeads, type KnownHeads, type ResponseHead, ResponseParser } from "./http-response.ts"
 import { type BodySource, RemoteResponse, type TakePart } from "./remote-response.ts"
@@ -798,7 +799,7 @@ class RemoteExchange implements BodySource {
     if (this.isOver) return
     const length = this.hasResponded ? undefined : this.head?.length
     if (length !== undefined && length <= MAX_AWAITED && bytes.length < length) {
-      this.awaited ??= unfilled(length)
+      this.awaited ??= unfilledFrame(length)
       this.awaited.set(bytes, this.filled)
       this.filled += bytes.length
     } else if (this.reader !== undefined && !this.isWaiting) this.give(bytes, this.reader)
@@ -893,9 +894,6 @@ type BodyReader = { readonly take: TakePart; resolve(): void; reject(error: unkn
 
 /** A body of known length up to this is passed on whole: for it, reading in parts costs more than it saves. */
 const MAX_AWAITED = 2 * 1024 * 1024
-/** Returns bytes that are to be written before they are read: clearing a megabyte costs as much as copying it. */
-const unfilled = (length: number): Uint8Array => new Uint8Array(Buffer.allocUnsafeSlow(length).buffer)
-
 /** What a part of a body costs besides its bytes. */
 const PART_BYTES = 256
 

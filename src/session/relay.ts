@@ -41,7 +41,15 @@ import { BackendError, codesOf, messageOf, RequestError } from "../lib/errors.ts
 import { cutText } from "../lib/text.ts"
 import type { Era } from "../wire/era.ts"
 import { META_SERVER_INFO, severityOf, UNSUPPORTED_VERSION } from "../wire/era.ts"
-import { asBuffer, contains, encode, hasEscapedLetters, indexOf, withResponseId } from "../wire/frame.ts"
+import {
+  asBuffer,
+  contains,
+  encode,
+  hasEscapedLetters,
+  indexOf,
+  isValidResponse,
+  withResponseId,
+} from "../wire/frame.ts"
 import { encodeHeader, type MirroredHeader, paramHeaders } from "../wire/headers.ts"
 import {
   asText,
@@ -282,7 +290,7 @@ async function callBackend(
       // Another replica may have run the server since.
       if (spec.tuning.replicas === "one" && !runsElsewhere(spec) && !gateway.directory.mayRun(spec.id))
         throw new BackendError(spec.name, MOVED)
-      const finished = finish(outcome, target, call)
+      const finished = finish(outcome, target, call, result?.store === undefined)
       span?.end(finished.kind === "input" ? ANSWERED : finished.answer)
       if (finished.kind === "task") {
         const owner = recordOwnership("task", finished.task, target, call)
@@ -387,9 +395,12 @@ const NEEDLE_CACHE_SCOPE = encode('"cacheScope"')
 const COMPLETE = encode('"resultType":"complete"')
 const COMPLETE_UNCACHED = encode('"resultType":"complete","ttlMs":0,"cacheScope":"private"')
 
-/** Turns a backend's answer into the client's: with its id, its names and the members of its era. */
-function finish(outcome: RequestOutcome, target: Target, call: ClientCall): Finish {
-  const answer = outcome.kind === "frame" ? unchanged(outcome, target, call) : undefined
+/** Turns a backend's answer into the client's: with its id, its names and the members of its era. `isLast`: nothing reads it after this. */
+function finish(outcome: RequestOutcome, target: Target, call: ClientCall, isLast: boolean): Finish {
+  const answer =
+    outcome.kind === "frame" && (isLast || isValidResponse(outcome.frame, outcome.answer))
+      ? unchanged(outcome, target, call)
+      : undefined
   return answer === undefined ? rewrite(outcome, target, call) : { kind: "done", answer }
 }
 
@@ -397,8 +408,12 @@ function finish(outcome: RequestOutcome, target: Target, call: ClientCall): Fini
 function unchanged(
   { frame, answer }: Extract<RequestOutcome, { kind: "frame" }>,
   { peer }: Target,
-  { request, client }: ClientCall,
+  { request, client, exchange, wrapper }: ClientCall,
 ): Answer | undefined {
+  // An HTTP response of its own is all that a result without valid JSON can harm. A line on stdio or an event of a shared stream is not.
+  const isAlone =
+    exchange.openBody !== undefined && wrapper === undefined && methodOf(request.method).isStreamed === true
+  if (!isAlone && !isValidResponse(frame, answer)) return undefined
   const isQualified = client.scope.kind === "aggregate"
   const cacheable = methodOf(request.method).isCacheable === true
   if ((isQualified && contains(frame, NEEDLE_URI)) || contains(frame, NEEDLE_TASK)) return undefined

@@ -9,9 +9,12 @@
  *         {"jsonrpc":"2.0","result":{…},"id":"…"}
  *         {"result":{…},"jsonrpc":"2.0","id":"…"}
  *  2. Any other shape is parsed (the slow path), which rejects the same frames. Both paths produce the same JSON.
+ *  3. In a large frame, only the end of the result is found (structure.ts). What the result contains may then be no JSON, and can
+ *     harm only the call that it answers. `isValidResponse` checks it for who needs more.
  */
 import { complexityOf, MAX_DEPTH, parseExact } from "../lib/json.ts"
 import { elementsOf, endOfValue, memberNamesOf, membersOf, skipSpace } from "./grammar.ts"
+import { endOfStructure } from "./structure.ts"
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
@@ -29,6 +32,8 @@ export type FramedResponse = {
   readonly end: number
   /** The offset after the opening brace of the result. */
   readonly result: number
+  /** Whether the whole grammar of the result was checked. If not, its end is known, and what it contains may be no JSON. */
+  readonly isChecked: boolean
 }
 
 /** Receives one frame in chunks, as it arrives. */
@@ -78,6 +83,8 @@ const DIGIT_7 = 0x37
 const DIGIT_9 = 0x39
 const ESCAPE = encoder.encode("\\u00")
 const BRACE = 0x7d
+const NOTHING = new Uint8Array()
+const COMMA_BYTES = encoder.encode(",")
 const OPEN_BRACE = 0x7b
 const OPEN_BRACKET = 0x5b
 const BYTE_ORDER_MARK = encoder.encode("\ufeff")
@@ -128,8 +135,8 @@ export function createRequestIds(random: string): RequestIds {
     const number = readDigits(frame, digits, quote)
     if (number === undefined || frame[quote] !== QUOTE || !matches(frame, RESULT_AFTER_ID, quote + 1)) return undefined
     const result = quote + 1 + RESULT_AFTER_ID.length
-    if (endOfValue(frame, result - 1, MAX_DEPTH - 1) !== frame.length - 1) return undefined
-    return { number, start: digits - prefix.length - 1, end: quote + 1, result }
+    if (endOfResult(frame, result) !== frame.length - 1) return undefined
+    return { number, start: digits - prefix.length - 1, end: quote + 1, result, isChecked: isSmall(frame) }
   }
   /**
    * Matches a frame with its id last, for example these, with result 27 (11), start 34 and end 43:
@@ -148,10 +155,10 @@ export function createRequestIds(random: string): RequestIds {
     const isResultFirst = matches(frame, RESULT_FIRST, 0)
     if (!isResultFirst && !matches(frame, VERSION_THEN_RESULT, 0)) return undefined
     const result = isResultFirst ? RESULT_FIRST.length : VERSION_THEN_RESULT.length
-    const end = endOfValue(frame, result - 1, MAX_DEPTH - 1)
+    const end = endOfResult(frame, result)
     if (end < 0 || (isResultFirst && !matches(frame, VERSION_AFTER_RESULT, end))) return undefined
     if ((isResultFirst ? end + VERSION_AFTER_RESULT.length : end) !== tail) return undefined
-    return { number, start: digits - prefix.length - 1, end: quote + 1, result }
+    return { number, start: digits - prefix.length - 1, end: quote + 1, result, isChecked: isSmall(frame) }
   }
   return {
     next: () => ++last,
@@ -178,6 +185,28 @@ export function createRequestIds(random: string): RequestIds {
   }
 }
 
+/** Whether the result of a matched response is valid JSON. */
+export const isValidResponse = (frame: Uint8Array, { result, isChecked }: FramedResponse): boolean =>
+  isChecked || endOfValue(frame, result - 1, MAX_DEPTH - 1) >= 0
+
+/**
+ * Returns the bytes of a frame that is to be filled before it is read: clearing a megabyte costs as much as copying it. Some bytes
+ * before the frame are free, so that `withResponseId` can insert members without a copy.
+ */
+export function unfilledFrame(length: number): Uint8Array {
+  const buffer: RoomyBuffer = Buffer.allocUnsafeSlow(ROOM_BYTES + length).buffer
+  buffer[ROOM] = ROOM_BYTES
+  return new Uint8Array(buffer, ROOM_BYTES, length)
+}
+
+/**
+ * Gives back the memory of a frame of `unfilledFrame`, which is empty afterwards. The next frame gets memory that is mapped already:
+ * mapping new memory costs more than everything else that is done with a megabyte.
+ */
+export function releaseFrame({ buffer }: Uint8Array): void {
+  if ((buffer as RoomyBuffer)[ROOM] !== undefined) (buffer as ArrayBuffer).transfer(0)
+}
+
 /**
  * Returns the frame with another id instead of svc's and, if given, `members` (JSON text such as `"a":1`, no trailing comma)
  * first in the result object. Consumes the frame: changes it in place if possible, because copying a megabyte costs more than
@@ -190,7 +219,11 @@ export function withResponseId(
   members?: Uint8Array,
 ): Uint8Array {
   const { start, end, result } = answer
-  if (members === undefined && id.length <= end - start) return replaceId(frame, answer, id)
+  if (id.length <= end - start) {
+    if (members === undefined) return replaceId(frame, answer, id)
+    const added = members.length + (isEmptyObject(frame, result) ? 0 : 1)
+    if (added <= roomBefore(frame)) return insertMembers(frame, answer, id, members)
+  }
   const out = new Uint8Array(
     frame.length - (end - start) + id.length + (members === undefined ? 0 : members.length + 1),
   )
@@ -300,9 +333,43 @@ export const contains = (frame: Uint8Array, needle: Uint8Array): boolean => inde
 
 const ENVELOPE: ReadonlySet<unknown> = new Set(["jsonrpc", "id", "method", "params", "result", "error"])
 
+const isSmall = (frame: Uint8Array): boolean => frame.length < LOOK_AHEAD
+
+/** Returns the offset after the result whose content begins at `from`; -1 if it is not valid, as far as it is checked. */
+const endOfResult = (frame: Uint8Array, from: number): number =>
+  (isSmall(frame) ? endOfValue : endOfStructure)(frame, from - 1, MAX_DEPTH - 1)
+
 /** Returns the offset of the value in a frame: after white space and a byte order mark, which decoding removes. */
 const startOf = (frame: Uint8Array): number =>
   skipSpace(frame, matches(frame, BYTE_ORDER_MARK, 0) ? BYTE_ORDER_MARK.length : 0)
+
+/** The bytes before a frame of `unfilledFrame`: enough for the members that svc inserts. */
+const ROOM_BYTES = 256
+const ROOM = Symbol("room")
+/** A buffer that belongs to one frame alone, with free bytes before it. */
+type RoomyBuffer = ArrayBufferLike & { [ROOM]?: number }
+
+/** Returns the number of free bytes before a frame. */
+const roomBefore = (frame: Uint8Array): number =>
+  (frame.buffer as RoomyBuffer)[ROOM] === undefined ? 0 : frame.byteOffset
+
+/** Inserts members at the beginning of the result, and an id that is not longer, by moving the short part before the result. */
+function insertMembers(frame: Uint8Array, answer: FramedResponse, id: Uint8Array, members: Uint8Array): Uint8Array {
+  const { start, end, result } = answer
+  const comma = isEmptyObject(frame, result) ? NOTHING : COMMA_BYTES
+  const isIdFirst = start < result
+  const before = isIdFirst ? [frame.subarray(0, start), id, frame.subarray(end, result)] : [frame.subarray(0, result)]
+  const head = Buffer.concat([...before, members, comma])
+  const begin = frame.byteOffset + result - head.length
+  if (!isIdFirst) {
+    frame.set(id, start)
+    frame.copyWithin(start + id.length, end)
+  }
+  const saved = isIdFirst ? 0 : end - start - id.length
+  const whole = new Uint8Array(frame.buffer, begin, head.length + frame.length - result - saved)
+  whole.set(head)
+  return whole
+}
 
 /** Replaces the id in place with an id that is not longer; moves the shorter of the two sides. */
 function replaceId(frame: Uint8Array, { start, end, result }: FramedResponse, id: Uint8Array): Uint8Array {

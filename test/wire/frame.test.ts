@@ -4,10 +4,13 @@ import {
   createRequestIds,
   decode,
   encode,
+  isValidResponse,
   messagesIn,
   parseFrame,
+  releaseFrame,
   repeatsMember,
   resultIn,
+  unfilledFrame,
   withResponseId,
 } from "../../src/wire/frame.ts"
 
@@ -222,4 +225,62 @@ test("the text of an id is its prefix and its number, in any order of numbers", 
   const ids = createRequestIds("abc")
   for (const number of [1, 9, 10, 11, 99, 100, 7, 101, 999_999_999_999_999, 1_000_000, 1])
     expect([ids.text(number), ids.parse(ids.text(number))]).toEqual([`svcabc.${number}`, number])
+})
+
+/** A large result: only its end is found. */
+const LARGE = `{"content":[{"type":"text","text":"${"x".repeat(100_000)}"}]`
+
+test("in a large frame, no member fits between the result and the end, and what is within is not checked [frame:large]", () => {
+  const match = (text: string) => {
+    const frame = encode(text)
+    const answer = ids.matchResponse(frame)
+    return answer && { number: answer.number, checked: answer.isChecked, valid: isValidResponse(frame, answer) }
+  }
+  const first = (result: string, after = "") => `{"jsonrpc":"2.0","id":"${id(7)}","result":${result}${after}}`
+  const last = (result: string, after = "") => `{"result":${result}${after},"jsonrpc":"2.0","id":"${id(7)}"}`
+  for (const frame of [first, last]) {
+    expect(match(frame("{}"))).toEqual({ number: 7, checked: true, valid: true })
+    expect(match(frame(`${LARGE}}`))).toEqual({ number: 7, checked: false, valid: true })
+    expect(match(frame(`${LARGE},"a" 1}`))).toEqual({ number: 7, checked: false, valid: false })
+    for (const after of [
+      ',"id":8',
+      ',"method":"sampling/createMessage","params":{}',
+      ',"\\u0069d":8',
+      ',"x":{}',
+      "}{",
+      " ",
+    ])
+      if (after !== " ") expect([after, match(frame(`${LARGE}}`, after))]).toEqual([after, undefined])
+    expect(match(frame(`${LARGE},"a":"\n"}`))).toBeUndefined()
+    expect(match(frame(`${LARGE},"a":${"[".repeat(600)}${"]".repeat(600)}}`))).toBeUndefined()
+  }
+})
+
+test("members are inserted into a frame with room as into any other, and its memory is given back [frame:large]", () => {
+  const roomy = (text: string) => {
+    const bytes = encode(text)
+    const frame = unfilledFrame(bytes.length)
+    frame.set(bytes)
+    return frame
+  }
+  const members = encode('"resultType":"complete"')
+  for (const result of ["{}", "{ }", '{"a":1}', `${LARGE}}`])
+    for (const text of [
+      `{"jsonrpc":"2.0","id":"${id(42)}","result":${result}}`,
+      `{"jsonrpc":"2.0","result":${result},"id":"${id(42)}"}`,
+      `{"result":${result},"jsonrpc":"2.0","id":"${id(42)}"}`,
+    ])
+      for (const to of ['"a"', "7", `"${"long".repeat(30)}"`]) {
+        const [plain, frame] = [encode(text), roomy(text)]
+        const answer = ids.matchResponse(frame)
+        if (answer === undefined) throw new Error("not matched")
+        const expected = decode(withResponseId(plain, answer, encode(to), members))
+        const out = withResponseId(frame, answer, encode(to), members)
+        expect(decode(out)).toBe(expected)
+        releaseFrame(out)
+        expect(frame.length).toBe(out.buffer === frame.buffer ? 0 : text.length)
+      }
+  const other = encode("{}")
+  releaseFrame(other)
+  expect(decode(other)).toBe("{}")
 })
