@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { type Api, connect } from "./api.ts"
-import { fixture, freshEnv, freshFolder, type Instance, npmServer, SVC, startSvc } from "./harness.ts"
+import { eventually, fixture, freshEnv, freshFolder, type Instance, npmServer, SVC, startSvc } from "./harness.ts"
 
 const KEY = "ghp_0123456789012345678901234567890123ab"
 const OWN = { command: SVC, args: ["demo-server"] }
@@ -160,4 +160,28 @@ test("a draft of a preset shows what it would include [rest:presets]", async () 
   expect(every?.included).toEqual([{ entry: "every/echo", name: "every_svc_echo" }])
   expect((await api("POST", "/presets/preview", { filter: "and" })).status).toBe(400)
   expect((await api("POST", "/presets/preview", {})).status).toBe(400)
+})
+
+test("a key that a change of a server adds goes to .env, and one that was there stays where it is [secrets:moved]", async () => {
+  const path = "/config/servers/keyed"
+  const file = join(svc.folder, "mcp.json")
+  const config = JSON.parse(readFileSync(file, "utf8"))
+  svc.write({ ...config, mcpServers: { ...config.mcpServers, keyed: { ...OWN, env: { OLD_TOKEN: KEY } } } })
+  const written = () => JSON.parse(readFileSync(file, "utf8")).mcpServers.keyed
+  const put = async (change: object) => {
+    const { body, headers } = await eventually(async () => {
+      const found = await api("GET", path)
+      return found.status === 200 && found
+    })
+    const { server } = body as { server: object }
+    const match = { "if-match": headers.get("etag") ?? "" }
+    return (await api("PUT", path, { server: { ...server, ...change }, moveKeys: true }, match)).status
+  }
+  expect(await put({ tags: ["a"] })).toBe(200)
+  expect(written()).toEqual({ ...OWN, env: { OLD_TOKEN: KEY }, tags: ["a"] })
+  const added = `${KEY.slice(0, -4)}beef`
+  expect(await put({ env: { OLD_TOKEN: "•••", NEW_TOKEN: added } })).toBe(200)
+  expect(JSON.stringify(written())).not.toContain(added)
+  expect(written().env.NEW_TOKEN).toBe(`${"$"}{NEW_TOKEN}`)
+  expect(readFileSync(join(svc.folder, ".env"), "utf8")).toContain(added)
 })

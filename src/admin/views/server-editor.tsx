@@ -101,14 +101,7 @@ export function ServerCreator() {
               onChange={(value) => setKind(value === "url" ? "url" : "command")}
             />
             <SchemaForm schema={schema} value={server} first={FIRST[kind]} words={WORDS} onChange={setServer} />
-            <label class="check">
-              <input
-                type="checkbox"
-                checked={movesKeys}
-                onChange={({ currentTarget }) => setMovesKeys(currentTarget.checked)}
-              />
-              Keep keys out of mcp.json: write what looks like a key into .env
-            </label>
+            <KeysChoice isOn={movesKeys} onChange={setMovesKeys} />
             {problem !== undefined && <Failure text={problem} />}
             <div class="row">
               <Button kind="primary" type="submit" isBusy={busy !== undefined} disabled={name === ""}>
@@ -154,6 +147,7 @@ function Editor({ written, schema, onReload }: EditorProps) {
   const [server, setServer] = useState<Settings>(written.server)
   const [isJson, setJson] = useState(false)
   const [isStale, setStale] = useState(false)
+  const [movesKeys, setMovesKeys] = useState(true)
   const [busy, run, problem] = useAction("here")
   const file = useStateOf((state) => state.file)
   const isChanged = JSON.stringify(server) !== JSON.stringify(written.server)
@@ -161,7 +155,7 @@ function Editor({ written, schema, onReload }: EditorProps) {
   const put = async (next: Settings, hash: string) => {
     let warnings: readonly string[] = []
     const isDone = await askForZeroTools(ui, async (confirmZeroTools) => {
-      const body = { server: next, confirmZeroTools }
+      const body = { server: next, confirmZeroTools, moveKeys: movesKeys }
       const answer = await api.send<{ warnings: readonly string[] }>("PUT", path, body, { "if-match": `"${hash}"` })
       warnings = answer.warnings
     })
@@ -215,6 +209,7 @@ function Editor({ written, schema, onReload }: EditorProps) {
         ) : (
           <SchemaForm schema={schema} value={server} first={first} words={WORDS} onChange={setServer} />
         )}
+        <KeysChoice isOn={movesKeys} onChange={setMovesKeys} />
         {problem !== undefined && <Failure text={problem} />}
         {isStale && (
           <Failure
@@ -235,6 +230,13 @@ function Editor({ written, schema, onReload }: EditorProps) {
     </section>
   )
 }
+
+const KeysChoice = ({ isOn, onChange }: { isOn: boolean; onChange(isOn: boolean): void }) => (
+  <label class="check">
+    <input type="checkbox" checked={isOn} onChange={({ currentTarget }) => onChange(currentTarget.checked)} />
+    Keep keys out of mcp.json: write what looks like a new key into .env
+  </label>
+)
 
 /** Returns a server whose `command` is split if it is a whole command line and `args` is empty. */
 function withWords(server: Settings): Settings {

@@ -23,7 +23,7 @@ import { resolveServerName, validateChange } from "../tools/plan-change.ts"
 import { requireModest } from "../tools/tool.ts"
 import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
 import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
-import { describeAll } from "./servers.ts"
+import { describeAll, withoutNewKeys } from "./servers.ts"
 import { issueSchema, presetSchema } from "./shapes.ts"
 import { requireTools } from "./zero-tools.ts"
 
@@ -88,6 +88,10 @@ const replace = defineEndpoint({
   body: z.strictObject({
     server: z.record(z.string(), z.unknown()),
     confirmZeroTools: z.boolean().default(false),
+    moveKeys: z
+      .boolean()
+      .default(false)
+      .describe("Whether svc moves what looks like a new key to .env, and writes references in its place"),
   }),
   answer: z.strictObject({ written: writtenSchema, reload: reloadSchema, warnings: z.array(z.string()) }),
   tagged: true,
@@ -110,7 +114,8 @@ const replace = defineEndpoint({
       const server = unhidden(ports, body.server, now.server, name)
       requireTools(ports, [[name, server]], body.confirmZeroTools)
       if (isDeepStrictEqual(server, now.server)) return written
-      const next = { ...written, config: addServer(name, server, true)(written.config) }
+      const edited = { ...written, config: addServer(name, server, true)(written.config) }
+      const next = body.moveKeys ? withoutNewKeys(ports, written, edited, name) : edited
       warnings = validateChange(ports, written, next)
       return next
     })

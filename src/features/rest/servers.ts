@@ -240,6 +240,14 @@ export const statusNow = (ports: RestPorts): Status => runningOf(contextOf(ports
 
 const MAX_NAME = 100
 
+/** Moves what looks like a key in a server to `.env`, if the server has another key than before. */
+export function withoutNewKeys(ports: RestPorts, before: WrittenDocuments, after: WrittenDocuments, name: string) {
+  const keysOf = ({ config, dotenv }: WrittenDocuments) =>
+    Object.values(moveKeys(config, [name], ports.editor.world(dotenv)).variables)
+  const known = new Set(keysOf(before))
+  return keysOf(after).every((key) => known.has(key)) ? after : withoutKeys(ports, after, name)
+}
+
 /** Moves what looks like a key in a server to `.env`. */
 function withoutKeys({ editor }: RestPorts, { config, dotenv }: WrittenDocuments, name: string): WrittenDocuments {
   const moved = moveKeys(config, [name], editor.world(dotenv))
