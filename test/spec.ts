@@ -2357,6 +2357,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a new user must get in without a document",
   },
+  "admin:update": {
+    says: "the page shows the version of a server from a registry, and updates it to the version whose command the person has seen",
+    from: "choice",
+    why: "a new version is a new program, which a person approves as the first one",
+  },
   "admin:demo": {
     says: "svc serve --demo has the admin page, with a configuration in a temporary folder that is gone when it stops; it connects no client",
     from: "choice",

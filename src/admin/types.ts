@@ -141,6 +141,19 @@ export type Configuration = {
   readonly issues: readonly Issue[]
 }
 
+/** The answer to an update, planned or done. */
+export type UpdateAnswer = {
+  readonly from: string
+  readonly to: string
+  readonly command: string
+  readonly inherited?: string
+  readonly bundle?: string
+  readonly changes: readonly { readonly key: string; readonly from?: string; readonly to?: string }[]
+  readonly missing: readonly { readonly name: string; readonly description?: string }[]
+  readonly warnings: readonly string[]
+  readonly digest?: string
+}
+
 export type Status = {
   readonly version: string
   readonly uptimeSeconds: number

@@ -453,6 +453,36 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     expect(readFileSync(join(svc.folder, ".env"), "utf8")).toContain(SECRET)
   })
 
+  test("a server from a registry is updated after the person has seen what would run [admin:update]", async () => {
+    const config = JSON.parse(readFileSync(join(svc.folder, "mcp.json"), "utf8"))
+    const older = {
+      command: "npx",
+      args: ["-y", "@someone/weather@0.9.0"],
+      env: { WEATHER_API_KEY: SECRET, WEATHER_UNITS: "metric" },
+      installedFrom: {
+        registry: "local",
+        name: "io.github.someone/weather",
+        version: "0.9.0",
+        type: "npm",
+        package: "@someone/weather",
+      },
+    }
+    svc.write({ ...config, mcpServers: { ...config.mcpServers, older } })
+    await admin.show("servers/older")
+    const panel = page.getByRole("region", { name: "Version" })
+    await panel.getByText("0.9.0", { exact: true }).waitFor()
+    await panel.getByRole("button", { name: "Look for an update" }).click()
+    await panel.getByText("npx -y @someone/weather@1.0.0").waitFor()
+    expect(written().older).toEqual(older)
+    expect(await seriousFindings(page)).toEqual([])
+    await panel.getByRole("button", { name: "Update to 1.0.0" }).click()
+    await isSaid("older is now 1.0.0")
+    expect(written().older).toMatchObject({ args: ["-y", "@someone/weather@1.0.0"] })
+    await panel.getByText("1.0.0", { exact: true }).waitFor()
+    await panel.getByRole("button", { name: "Look for an update" }).click()
+    await panel.getByText("This is the latest version.").waitFor()
+  })
+
   test("a deprecated server is shown with the registry's reason, and its long name once [registry:status]", async () => {
     await admin.show("registry")
     await page.getByLabel("Search the registries").fill("a-name-without-end")

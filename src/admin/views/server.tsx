@@ -27,6 +27,7 @@ import { LogPane } from "./logs.tsx"
 import { PromptPane, ResourcePane } from "./offers.tsx"
 import { ServerEditor } from "./server-editor.tsx"
 import { ToolPane } from "./tools.tsx"
+import { UpdatePanel } from "./update.tsx"
 
 /** A server with its tabs. */
 export function ServerView({ route }: { route: Route }) {
@@ -197,6 +198,7 @@ function Overview({ server }: { server: Server }) {
           />
         </section>
       )}
+      <UpdatePanel key={server.name} name={server.name} />
       <Effective name={server.name} />
     </>
   )

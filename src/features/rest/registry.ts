@@ -3,6 +3,7 @@ import * as z from "zod"
 import { mcpInfo } from "../tools/info.ts"
 import { mcpInstall } from "../tools/install.ts"
 import { mcpSearch } from "../tools/search.ts"
+import { mcpUpdate } from "../tools/update.ts"
 import { defineEndpoint, type Endpoint } from "./endpoint.ts"
 import { runOwnTool } from "./run-tool.ts"
 
@@ -53,4 +54,24 @@ const install = defineEndpoint({
   },
 })
 
-export const REGISTRY_ENDPOINTS: readonly Endpoint[] = [search, info, install]
+const update = defineEndpoint({
+  method: "POST",
+  path: "/update",
+  summary: "Plan an update of an installed server, or carry it out",
+  description:
+    "Without `digest`, nothing changes: the answer shows the new version, the whole command that would run, what changes, and the digest of this plan; `from` and `to` are the same if there is no newer version. The same request with this `digest` updates the server. If the new version does not connect, svc restores the old one.",
+  body: mcpUpdate.input
+    .omit({ dryRun: true })
+    .extend({ digest: z.string().min(1).optional().describe("The digest of the plan that the person has approved") })
+    .strict(),
+  answer: mcpUpdate.output.extend({ digest: z.string().optional() }),
+  faults: ["not_found", "conflict"],
+  run(call) {
+    const { digest, ...args } = call.body
+    return typeof digest === "string"
+      ? runOwnTool(call, "mcp_update", args, digest)
+      : runOwnTool(call, "mcp_update", { ...args, dryRun: true })
+  },
+})
+
+export const REGISTRY_ENDPOINTS: readonly Endpoint[] = [search, info, install, update]
