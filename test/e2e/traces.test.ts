@@ -124,7 +124,8 @@ test("failures have an error.type: of tools, of requests and of servers [traces:
   expect(found).toEqual([
     ["CLIENT", "echo", "ERROR", "timeout", undefined],
     ["CLIENT", "test_error_handling", "ERROR", "tool_error", undefined],
-    ["SERVER", "e_svc_missing", "ERROR", "-32602", "-32602"],
+    // The conventions call what the client did wrong no failure of the server.
+    ["SERVER", "e_svc_missing", "UNSET", undefined, "-32602"],
     ["SERVER", "e_svc_test_error_handling", "ERROR", "tool_error", undefined],
     ["SERVER", "slow_svc_echo", "ERROR", "tool_error", undefined],
   ])

@@ -3,7 +3,7 @@
  * https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md
  */
 import type { Answer } from "../../call/answer.ts"
-import type { SpanFailure, Target } from "../../call/ports.ts"
+import type { Target } from "../../call/ports.ts"
 import { sha256 } from "../../lib/digest.ts"
 import { type Mask, maskAndCut, maskArguments } from "../../session/masked-arguments.ts"
 import { textOf } from "../../wire/frame.ts"
@@ -57,18 +57,6 @@ export function serverAttributes({ spec, peer }: Pick<Target, "spec" | "peer">):
 
 /** Returns the attribute for the session of a client. Its id is a credential, so the attribute is a digest. */
 export const sessionAttribute = (id: string): string => sha256(id, "hex").slice(0, 32)
-
-/** Returns the `error.type` of an end, and the code of a JSON-RPC error; nothing for a success. */
-export function failureOf(end: Pick<Answer, "outcome" | "code"> | SpanFailure): {
-  readonly type?: string
-  readonly code?: string
-} {
-  if (typeof end === "string") return { type: end }
-  const { outcome, code } = end
-  if (outcome === "ok") return {}
-  if (outcome !== "error") return { type: outcome }
-  return code === undefined ? { type: "_OTHER" } : { type: String(code), code: String(code) }
-}
 
 /** Returns the arguments of a call without secrets, as JSON text. */
 export const argumentsText = (params: Params | undefined, mask: Mask): string | undefined =>

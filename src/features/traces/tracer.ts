@@ -8,6 +8,7 @@
  *  4. Without `content`, no span has arguments, results or messages of errors.
  */
 import type { Answer } from "../../call/answer.ts"
+import { type End, failureOf } from "../../call/failure-type.ts"
 import type { RequestSpan, ServerSpan, SpanEvent, SpanFailure, Target, Tracer } from "../../call/ports.ts"
 import { BoundedMap } from "../../lib/bounded-map.ts"
 import type { Mask } from "../../session/masked-arguments.ts"
@@ -17,7 +18,6 @@ import {
   cleanText,
   describe,
   descriptionKey,
-  failureOf,
   resultText,
   serverAttributes,
   sessionAttribute,
@@ -76,7 +76,6 @@ export function createTracer<Piece>(
 
 type Traced = Parameters<Tracer["begin"]>[0]
 type Connected = Pick<Target, "spec" | "peer">
-type End = Pick<Answer, "outcome" | "code"> | SpanFailure
 
 type SpanDeps<Piece> = TracerOptions<Piece> & { nextId(): string; readonly known: Pieces<Piece> }
 
@@ -220,7 +219,7 @@ class RecordedRequest<Piece> implements RequestSpan {
 
   private finish(span: Recording<Piece>, end: End): void {
     if (span.end > 0) return
-    const { type, code } = failureOf(end)
+    const { type, code } = failureOf(end, span.kind)
     if (code !== undefined) span.set("rpc.response.status_code", code)
     if (type !== undefined) span.set("error.type", type)
     span.failed = type !== undefined
