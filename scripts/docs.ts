@@ -9,7 +9,8 @@ import { CLIENTS, clientEntry, clientRow } from "../src/features/connect/clients
 import { ENDPOINTS } from "../src/features/rest/api.ts"
 import { ResultSizes } from "../src/features/results/result-sizes.ts"
 import { EXIT_CODES } from "../src/lib/errors.ts"
-import { exposition, Metrics } from "../src/report/metrics.ts"
+import { prometheusName } from "../src/report/metric-family.ts"
+import { families, Metrics } from "../src/report/metrics.ts"
 import { isObject, type Params } from "../src/wire/message.ts"
 import { JSON_SHAPES } from "../test/json-shapes.ts"
 
@@ -120,27 +121,30 @@ function clients(): string {
   return table(["client", "name", "user's file", "project's file", "entry"], rows)
 }
 
-/** The families as /metrics announces them. */
+/** The families as /metrics announces them, with their names in OpenTelemetry. */
 function metrics(): string {
-  const nothing = { backends: [], issues: [] } as unknown as Parameters<typeof exposition>[1]
-  const lines = exposition(new Metrics(), nothing, {
+  const nothing = { backends: [], issues: [] } as unknown as Parameters<typeof families>[1]
+  const counters = new Metrics()
+  counters.recordPrincipal("", "ok")
+  const all = families(counters, nothing, {
     inFlight: 0,
     sessions: 0,
     streams: 0,
     replica: { id: "", connected: true, count: 1, owned: 0 },
     uptimeSeconds: 0,
-    own: { memory: 0, cpu: 0, startedAt: 0 },
+    own: { memory: 0, cpu: { user: 0, system: 0 }, startedAt: 0, files: { open: 0, limit: 0 } },
     version: "",
     usage: new Map([[0, { memory: 0, cpu: 0 }]]),
     results: new ResultSizes(),
     spans: { exported: 0, dropped: 0 },
   })
-  const rows = [...lines.matchAll(/^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)$/gm)].map(([, name, help, type]) => [
-    `\`${name}\``,
-    type ?? "",
-    help ?? "",
+  const rows = all.map((family) => [
+    family.only === "otlp" ? "" : `\`${prometheusName(family)}\``,
+    family.only === "prometheus" ? "" : `\`${family.name}\``,
+    family.type,
+    family.help,
   ])
-  return table(["metric", "type", "meaning"], rows)
+  return table(["at `/metrics`", "over OTLP", "type", "meaning"], rows)
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {

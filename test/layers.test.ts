@@ -53,6 +53,7 @@ const WORLD = [
   "app/features.ts",
   "app/http-service.ts",
   "app/inbound-auth.ts",
+  "app/metric-families.ts",
   "app/project-context.ts",
   "app/reload-loop.ts",
   "app/runtime.ts",

@@ -633,6 +633,51 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "nobody wants to wait for a failure to learn that the address is wrong",
   },
+  "metrics:http": {
+    says: "/metrics has the durations of HTTP requests by method, route and status; no text of a client becomes a label",
+    from: "choice",
+    why: "a proxy in front of svc shows the same numbers, so the two can be compared",
+  },
+  "metrics:waiting": {
+    says: "/metrics counts the requests that wait for a server",
+    from: "choice",
+    why: "a server that does not come back is first seen by the requests that pile up",
+  },
+  "metrics:wake": {
+    says: "/metrics has the time that each sleeping server took to start for a call",
+    from: "choice",
+    why: "it is the price of idleTimeout, and tells which server should not sleep",
+  },
+  "metrics:sessions": {
+    says: "/metrics has the durations of the sessions of clients and of the connections to servers that have ended",
+    from: "choice",
+    why: "a server that keeps losing its connection has short ones",
+  },
+  "metrics:principals": {
+    says: "with --metrics-principals, /metrics counts the calls of each client, in a bounded number of series",
+    from: "choice",
+    why: "who uses svc is a question of operators, but names of people do not belong in every monitoring system",
+  },
+  "metrics:push": {
+    says: "with an OTLP endpoint, svc sends its metrics at OTEL_METRIC_EXPORT_INTERVAL and when it stops, as protobuf or JSON; the values are cumulative",
+    from: "choice",
+    why: "a request that is lost then loses nothing, and nothing has to be kept for a receiver that is away",
+  },
+  "metrics:push-off": {
+    says: "OTEL_METRICS_EXPORTER=none and OTEL_TRACES_EXPORTER=none turn off metrics or traces",
+    from: "choice",
+    why: "many receivers take only one of the two",
+  },
+  "metrics:push-outage": {
+    says: "a receiver of metrics that is down, hangs or refuses delays no call, and is one line of the log",
+    from: "choice",
+    why: "observation must not harm what it observes",
+  },
+  "metrics:conventions": {
+    says: "names, units, types and attributes of spans and metrics follow the published semantic conventions of OpenTelemetry; svc's own begin with svc.",
+    from: "choice",
+    why: "dashboards and tools for MCP then work with svc",
+  },
   "traces:path": {
     says: "with an OTLP endpoint, each client request is a server span and each request to a server a client span in it, with the names and attributes of the conventions for MCP; the parent is the traceparent in _meta, and servers on stdio and HTTP get the context of svc's span",
     from: "choice",

@@ -47,6 +47,8 @@ export type AgentDeps = OpenDeps & {
   readonly pins: ToolPins
   /** The last listings of servers that may sleep; undefined to store none. */
   readonly listings?: ListingStore | undefined
+  /** Called when the state of a backend may have changed. */
+  readonly onstate?: ((backend: Backend) => void) | undefined
   /** The longest name of a tool or prompt in the aggregate, in characters; undefined for no limit. */
   readonly maxToolName?: number | undefined
 }
@@ -546,6 +548,7 @@ export class Agent {
       onchange: (backend) => {
         onchange(backend)
         this.readiness.changed(backend)
+        deps.onstate?.(backend)
       },
       onnote: (level, message) => deps.log[level](message, { server: spec.name }),
     }

@@ -81,9 +81,11 @@ export async function openClientSessions(
   const sessions = new Sessions(
     systemClock,
     { count: MAX_SESSIONS, ttl: sessionTtl },
-    (session) => {
+    (session, goesOn) => {
       agent.forget(session)
       contexts?.detach(session.scope)
+      if (!goesOn)
+        metrics?.sessions.record([session.protocolVersion, "http"], (systemClock.now() - session.since) / 1000)
     },
     shared === undefined ? ownStore : () => shared.store,
     contexts === undefined ? undefined : (scope, params) => contexts.session(scope, params, params.clientInfo).scope,
@@ -93,7 +95,12 @@ export async function openClientSessions(
   }
   const ownRate = createCallRateLimit(systemClock, onrefuse)
   const callRate = cluster?.rateLimit(ownRate, onrefuse) ?? ownRate
-  const observers = new CallObservers(metrics, audit, tracer, onbug)
+  const now = () => performance.now()
+  const measured =
+    metrics === undefined
+      ? tracer
+      : (await import("../session/measured-requests.ts")).measureRequests({ metrics, now, traces: tracer })
+  const observers = new CallObservers(metrics, options.metricsPrincipals, audit, measured, onbug)
   const replica = cluster?.replicas.id
   const { ownTools, fitting, ...features } = openOwnFeatures(options, paths, { agent, log, replica })
   const gateway = createGateway({
@@ -155,6 +162,7 @@ class CallObservers implements Observers {
 
   constructor(
     private readonly metrics: Metrics | undefined,
+    byPrincipal: boolean,
     readonly audit: Audit | undefined,
     readonly tracer: Tracer | undefined,
     readonly onbug: Observers["onbug"],
@@ -163,9 +171,13 @@ class CallObservers implements Observers {
     this.measuring = {
       now: () => performance.now(),
       record(finished) {
-        const { server, tool, outcome, seconds } = finished
+        const { server, tool, outcome, seconds, call } = finished
         metrics?.record(server, tool, outcome, seconds)
+        if (byPrincipal) metrics?.recordPrincipal(call.client.principal, outcome)
         for (const watcher of watchers) watcher(finished)
+      },
+      waits(change) {
+        if (metrics !== undefined) metrics.waiting += change
       },
       passed(direction, bytes) {
         if (metrics !== undefined) metrics.bytes[direction] += bytes

@@ -27,6 +27,7 @@ import type { SdNotify } from "../features/system/sd-notify.ts"
 import { managementTools } from "../features/tools/client-tools.ts"
 import type { InternalTools } from "../features/tools/internal-tools.ts"
 import type { Toolbox } from "../features/tools/toolbox.ts"
+import type { MetricsPush } from "../features/traces/metrics-push.ts"
 import type { Traces } from "../features/traces/traces.ts"
 import { systemClock } from "../lib/clock.ts"
 import type { Log } from "../lib/log.ts"
@@ -44,6 +45,7 @@ export type {
   ConfiguredTargets,
   Handover,
   InternalTools,
+  MetricsPush,
   OAuth,
   Predecessor,
   SdNotify,
@@ -107,23 +109,15 @@ export async function openTraces(
   { otlpEndpoint: endpoint, otlpContent: content, otlpBaggage: baggage }: ServeOptions,
   { log, redactor }: Logging,
 ): Promise<Traces | undefined> {
-  const { env } = process
-  const named = endpoint ?? (env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT || env.OTEL_EXPORTER_OTLP_ENDPOINT)
-  const isOff = /^true$/i.test(env.OTEL_SDK_DISABLED ?? "") || env.OTEL_TRACES_EXPORTER === "none"
-  if (!named || isOff) return undefined
+  if (!isExported("TRACES", endpoint)) return undefined
   const { openTraces } = await import("../features/traces/traces.ts")
   return openTraces({
-    endpoint,
+    ...exporterDeps(endpoint, log),
     content,
     baggage,
-    env,
-    version,
-    clock: systemClock,
     ticks: () => performance.now(),
     random: (bytes) => void crypto.getRandomValues(bytes),
-    send: (url, init) => fetch(url, { ...init, redirect: "manual" }),
     masker: () => redactor().maskCredentials,
-    log,
   })
 }
 
@@ -151,6 +145,33 @@ export function openNotifications(
     mask: (text) => redactor().maskCredentials(text),
   })
 }
+
+/** Opens the sending of metrics if their receiver is named. Rejects with a RequestError (usage) if that cannot work. */
+export async function openMetricsPush(
+  { otlpEndpoint: endpoint }: ServeOptions,
+  { log }: Logging,
+): Promise<MetricsPush | undefined> {
+  if (!isExported("METRICS", endpoint)) return undefined
+  const { openMetricsPush } = await import("../features/traces/metrics-push.ts")
+  return openMetricsPush(exporterDeps(endpoint, log))
+}
+
+/** Whether a signal of OpenTelemetry has a receiver, and is not turned off. */
+function isExported(signal: "TRACES" | "METRICS", endpoint: string | undefined): boolean {
+  const { env } = process
+  const named = endpoint ?? (env[`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`] || env.OTEL_EXPORTER_OTLP_ENDPOINT)
+  const isOff = /^true$/i.test(env.OTEL_SDK_DISABLED ?? "") || env[`OTEL_${signal}_EXPORTER`] === "none"
+  return Boolean(named) && !isOff
+}
+
+const exporterDeps = (endpoint: string | undefined, log: Log) => ({
+  endpoint,
+  env: process.env,
+  version,
+  clock: systemClock,
+  send: (url: string, init: RequestInit) => fetch(url, { ...init, redirect: "manual" }),
+  log,
+})
 
 type Admin = ConstructorParameters<typeof AdminInterface>
 

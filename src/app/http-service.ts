@@ -1,12 +1,10 @@
 /** Serves clients over HTTP: the listener with its routes, authentication, certificate and socket. */
 import { existsSync, lstatSync, unlinkSync } from "node:fs"
-import type { Snapshot } from "../agent/snapshot.ts"
 import { localUrl } from "../lib/address.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
-import { type ProcessUsage, usageOf } from "../lib/process-usage.ts"
-import { exposition, type Gauges } from "../report/metrics.ts"
+import { exposition } from "../report/metric-family.ts"
 import {
   clientAddress,
   createAddressLimiter,
@@ -18,6 +16,7 @@ import {
 import { createCors } from "../serve/cors.ts"
 import { createHealth } from "../serve/health.ts"
 import { createHostCheck } from "../serve/host-check.ts"
+import { createHttpDurations } from "../serve/http-durations.ts"
 import type { Middleware } from "../serve/inbound.ts"
 import { createMetricsEndpoint } from "../serve/metrics.ts"
 import { clientMetadataUrl, createCallback } from "../serve/oauth-callback.ts"
@@ -28,6 +27,7 @@ import type { Paths } from "../store/paths.ts"
 import type { OpenAccessLog } from "./access-log.ts"
 import { type AdminInterface, openAdmin, openIssuerClient, type Predecessor, readPasted } from "./features.ts"
 import type { InboundAuth } from "./inbound-auth.ts"
+import { cheapUsageOf, familiesOf, ownUsage } from "./metric-families.ts"
 import type { Runtime } from "./runtime.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import { readTls, watchTls } from "./tls.ts"
@@ -181,6 +181,13 @@ function middlewareOf(
   const { agent, cluster, facts, metrics, oauth, redactor } = runtime
   const { allowedOrigin, externalUrl } = options
   return {
+    durations:
+      metrics &&
+      createHttpDurations({
+        ticks: () => performance.now(),
+        scheme: options.tls === undefined ? "http" : "https",
+        record: (values, seconds) => metrics.http.record(values, seconds),
+      }),
     accessLog: accessLog?.around,
     accessPrincipal: accessLog?.authenticated,
     cors: createCors(allowedOrigin),
@@ -199,7 +206,9 @@ function middlewareOf(
       client: () => oauth.description(redirectUrls?.() ?? []),
       forward: cluster?.forward,
     }),
-    metrics: metrics && createMetricsEndpoint(() => exposition(metrics, agent.snapshot(), gaugesOf(runtime))),
+    metrics: options.metrics
+      ? metrics && createMetricsEndpoint(() => exposition(familiesOf(runtime, metrics)))
+      : undefined,
     health: createHealth({
       presets: () => agent.presets,
       snapshot: () => agent.snapshot(),
@@ -227,39 +236,6 @@ function healthLimit({ cluster, metrics }: Runtime, trustProxy: TrustProxy): Mid
     },
   })
 }
-
-function gaugesOf({ agent, cluster, facts, resultSizes, sessions, streams, traces }: Runtime): Gauges {
-  const { now, uptimeSeconds, version } = facts()
-  const { memory, cpu } = ownUsage()
-  return {
-    replica: cluster?.gauge(),
-    streams: streams.size,
-    inFlight: agent.inFlight,
-    sessions: sessions.size,
-    uptimeSeconds,
-    own: {
-      memory,
-      cpu: cpu / 1000,
-      startedAt: Math.round(now / 1000) - uptimeSeconds,
-    },
-    version,
-    results: resultSizes,
-    spans: traces?.report(),
-    usage: cheapUsageOf(pidsOf(agent.snapshot())),
-  }
-}
-
-/** Returns what process trees use. Other systems than Linux have to run a program, which is too much for each scrape or view. */
-const cheapUsageOf = (pids: readonly number[]) => (process.platform === "linux" ? usageOf(pids) : new Map())
-
-/** Returns what this process uses. */
-function ownUsage(): ProcessUsage {
-  const { user, system } = process.cpuUsage()
-  return { memory: process.memoryUsage.rss(), cpu: (user + system) / 1000 }
-}
-
-const pidsOf = ({ backends }: Snapshot): readonly number[] =>
-  backends.flatMap(({ state }) => (state.kind === "connected" ? (state.pid ?? []) : []))
 
 /** Returns the function that finds the address of a client. */
 const clientOf =

@@ -62,7 +62,9 @@ export async function openInboundAuth(
   if (cluster !== undefined) await tokens.share(cluster)
   if (authIssuer === undefined && paths !== undefined && tokens.current().size === 0)
     log.warn("no client can connect yet: create a token with `svc auth token create`")
-  nameHolders((principal) => tokens.current().get(principal.replace(/^token /, ""))?.name || undefined)
+  const nameOf = (principal: string) => tokens.current().get(principal.replace(/^token /, ""))?.name || undefined
+  nameHolders(nameOf)
+  if (metrics !== undefined) metrics.nameOf = nameOf
   const refused = createRefusedLogins({ log, audit, metrics, clock: systemClock, trustProxy })
   // Imported only for an issuer: without one, a start does not load the cryptography.
   const issuer =

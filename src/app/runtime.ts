@@ -10,8 +10,9 @@ import { Metrics } from "../report/metrics.ts"
 import type { Paths } from "../store/paths.ts"
 import { type AuditLog, openAuditLog } from "./audit-log.ts"
 import { type ClientSessions, openClientSessions } from "./client-sessions.ts"
-import { type Cluster, openCluster, openTraces, type Traces } from "./features.ts"
+import { type Cluster, type MetricsPush, openCluster, openMetricsPush, openTraces, type Traces } from "./features.ts"
 import { type Logging, openLogFile, openLogging } from "./logging.ts"
+import { familiesOf } from "./metric-families.ts"
 import type { ServeOptions } from "./serve-options.ts"
 import { type OpenReaper, openUpstream, type Upstream } from "./upstream.ts"
 
@@ -19,10 +20,12 @@ export type Runtime = Logging &
   Upstream &
   AuditLog &
   ClientSessions & {
-    /** Undefined without `--metrics`. */
+    /** Undefined if svc neither serves nor sends metrics. */
     readonly metrics: Metrics | undefined
     /** Undefined if svc records no traces. */
     readonly traces: Traces | undefined
+    /** Undefined if svc sends no metrics. */
+    readonly metricsPush: MetricsPush | undefined
     /** Undefined without `--cluster`. */
     readonly cluster: Cluster | undefined
     facts(): ProcessFacts
@@ -44,28 +47,32 @@ export async function createRuntime(
   const logging = openLogging(options, paths, logFile)
   // Before anything is started that a wrong address or protocol would leave running.
   const traces = await openTraces(options, logging)
-  if (traces !== undefined) logging.followSecrets([() => traces.secrets])
+  const metricsPush = await openMetricsPush(options, logging)
+  logging.followSecrets([() => [...(traces?.secrets ?? []), ...(metricsPush?.secrets ?? [])]])
   const cluster = await openCluster(options, logging)
-  const upstream = await openUpstream(options, paths, logging, cluster, openReaper)
+  const metrics = options.metrics || metricsPush !== undefined ? new Metrics() : undefined
+  const upstream = await openUpstream(options, paths, logging, cluster, metrics, openReaper)
   const auditLog = await openAuditLog(options, logging)
-  const metrics = options.metrics ? new Metrics() : undefined
   const clients = await openClientSessions(options, paths, logging, upstream, {
     metrics,
     audit: auditLog.audit,
     tracer: traces?.tracer,
     cluster,
   })
-  return {
+  const runtime = {
     ...logging,
     ...upstream,
     ...auditLog,
     ...clients,
     metrics,
     traces,
+    metricsPush,
     cluster,
     facts: () => processFacts(startedAt, options.auth, cluster),
     closeLog: async () => logFile?.close(),
   }
+  if (metrics !== undefined) metricsPush?.start(() => familiesOf(runtime, metrics))
+  return runtime
 }
 
 // ---

@@ -263,6 +263,10 @@ export const SERVE_OPTIONS = {
     "health-info-level": option(choice(HEALTH_LEVELS, "minimal"), "Level of detail of /health: full, basic or minimal"),
     "health-rate-limit": option(ON_OFF, "Limit each address to 200 requests to /health in 5 minutes: on or off"),
     metrics: option(flag(), "Serve Prometheus metrics at /metrics", COMMON),
+    "metrics-principals": option(
+      flag(),
+      "Count the calls of each client in the metrics, by the name of its token or login",
+    ),
     "log-level": option(choice(LOG_LEVELS, "info"), "Minimum level to log: debug, info, warn or error", COMMON),
     "log-format": option(choice(["text", "json"], "text"), "Format of the log: text or json"),
     "log-file": option(PATH, "File to which svc writes its log instead of stderr, rotated by size"),
@@ -270,7 +274,7 @@ export const SERVE_OPTIONS = {
     "access-log": option(PATH, "File to which svc appends a line of JSON for each HTTP request; - is stdout"),
     "otlp-endpoint": option(
       address("http://localhost:4318", "url"),
-      "Receiver to which svc sends traces, over OTLP/HTTP; OTEL_EXPORTER_OTLP_ENDPOINT does the same, and the other variables of OpenTelemetry apply",
+      "Receiver to which svc sends traces and metrics, over OTLP/HTTP; OTEL_EXPORTER_OTLP_ENDPOINT does the same, and the other variables of OpenTelemetry apply",
     ),
     "otlp-content": option(flag(), "Include the arguments and results of tool calls in traces, with secrets redacted"),
     "otlp-baggage": option(NAMES, "Servers that receive the baggage of clients if svc sends traces, comma-separated"),

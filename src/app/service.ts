@@ -202,7 +202,7 @@ async function serveUntil(
   void listening?.stop()
   serverLogs.flush()
   await runtime.closeAudit()
-  await runtime.traces?.close()
+  await Promise.all([runtime.traces?.close(), runtime.metricsPush?.close()])
   await listening?.closeAccessLog()
   return 0
 }

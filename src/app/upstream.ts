@@ -10,6 +10,8 @@ import { matchesFilter } from "../config/tag-filter.ts"
 import { systemClock } from "../lib/clock.ts"
 import { messageOf } from "../lib/errors.ts"
 import { version } from "../lib/version.ts"
+import type { Metrics } from "../report/metrics.ts"
+import { observeServers } from "../report/server-durations.ts"
 import { CALLBACK_PATH, clientMetadataUrl } from "../serve/oauth-callback.ts"
 import { openListings } from "../store/listings.ts"
 import type { Paths } from "../store/paths.ts"
@@ -36,6 +38,7 @@ export async function openUpstream(
   paths: Paths | undefined,
   { log, redactor, followSecrets }: Logging,
   cluster?: Cluster,
+  metrics?: Metrics,
   openReaper: OpenReaper = process.platform === "win32" ? openJobReaper : createReaper,
 ): Promise<Upstream> {
   const reaper = await openReaper((reason) => log.warn(`servers may keep running if svc is killed: ${reason}`))
@@ -71,6 +74,7 @@ export async function openUpstream(
     ids: createRequestIds(crypto.randomUUID().replaceAll("-", "").slice(0, 16)),
     limit: options.maxResult,
     maxToolName: options.maxToolName,
+    onstate: metrics && observeServers(metrics, () => systemClock.now()),
     version,
     eras: createEraCache(),
     pins,

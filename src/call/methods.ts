@@ -23,6 +23,9 @@ export type Method = {
 /** Returns what svc knows of a method; nothing of a method that it relays unchanged. */
 export const methodOf = (method: string): Method => METHODS.get(method) ?? UNKNOWN
 
+/** Whether a method is one of MCP: clients may send any text. */
+export const isKnownMethod = (method: string): boolean => METHODS.has(method) || RELAYED.has(method)
+
 /** Whether a request continues a call or a task that a server already has, rather than begin one. */
 export const continuesCall = ({ method, params }: Pick<Request, "method" | "params">): boolean =>
   typeof params?.requestState === "string" || method.startsWith("tasks/")
@@ -30,6 +33,8 @@ export const continuesCall = ({ method, params }: Pick<Request, "method" | "para
 // ---
 
 const UNKNOWN: Method = {}
+/** Methods that need nothing. */
+const RELAYED: ReadonlySet<string> = new Set(["completion/complete", "server/discover"])
 
 const METHODS: ReadonlyMap<string, Method> = new Map<string, Method>([
   ["tools/call", { list: "tools/list", names: "name", isCall: true, isStreamed: true }],

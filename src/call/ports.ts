@@ -37,7 +37,7 @@ export type ClientCall = {
   readonly wrapper?: "any" | "read-only"
   /** Where the request goes, once that is decided. */
   destination?: Decided | undefined
-  /** Set if svc records traces. */
+  /** Set if svc records traces or metrics. */
   span?: RequestSpan | undefined
 }
 
@@ -302,7 +302,7 @@ export type Observers = {
   readonly meter: Meter | undefined
   /** Undefined if calls are not logged. */
   readonly audit: Audit | undefined
-  /** Undefined if svc records no traces. */
+  /** Undefined if svc records no traces and no metrics. */
   readonly tracer: Tracer | undefined
   /** Reports errors that are bugs of svc, with the trace of the request if there is one. */
   onbug(error: unknown, trace?: string): void
@@ -324,21 +324,29 @@ type Meter = {
   now(): number
   /** Records one finished tool call; `seconds` is how long it took. */
   record(finished: FinishedCall): void
+  /** Counts a request that begins to wait for a server (1), or no longer waits (-1). */
+  waits(change: 1 | -1): void
   /** Counts the bytes of a request to a server ("in") or of an answer to a client ("out"). */
   passed(direction: "in" | "out", bytes: number): void
 }
 
-/** Begins the spans of requests. */
+/** Begins the spans of requests: traces record them, metrics measure them. */
 export type Tracer = {
   /** Begins the span of a client's request; one that opens a session has no client yet. */
-  begin(call: Pick<ClientCall, "request" | "http" | "address"> & { readonly client?: Client | undefined }): RequestSpan
+  begin(
+    call: Pick<ClientCall, "request" | "http" | "address" | "destination"> & { readonly client?: Client | undefined },
+  ): RequestSpan
 }
 
 /** The span of a client's request. */
 export type RequestSpan = {
-  readonly traceId: string
-  /** Begins the span of a request to a server, with the params that svc would send without it. */
-  toServer(target: Pick<Target, "spec" | "peer">, method: string, params: Params): ServerSpan
+  /** Undefined if svc only measures requests. */
+  readonly traceId: string | undefined
+  /**
+   * Begins the span of a request to a server, with the params that svc would send without it. `unlisted`: no list has the name in
+   * them.
+   */
+  toServer(target: Pick<Target, "spec" | "peer">, method: string, params: Params, unlisted?: true): ServerSpan
   /** Records something that happened during the request, and the server that it concerns. */
   event(name: SpanEvent, server?: string): void
   end(answer: Answer | SpanFailure): void
@@ -348,8 +356,8 @@ export type RequestSpan = {
 export type ServerSpan = {
   /** The params with the context of the span. */
   readonly params: Params
-  /** Records the id with which the request was sent. */
-  sent(id: string): void
+  /** Records the id with which the request was sent. Absent if nothing needs it. */
+  sent?(id: string): void
   /** Ends the span. Later ends change nothing. */
   end(end: Pick<Answer, "outcome" | "code"> | SpanFailure): void
 }

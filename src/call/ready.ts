@@ -58,9 +58,16 @@ export function refuseStopping({ directory }: Pick<Gateway, "directory">): void 
 
 /** Waits, then refuses if svc stops. Rejects with a RequestError as soon as the request is cancelled. */
 export async function waitFor<T>(wait: Promise<T>, gateway: Gateway, cancellation: Cancellation): Promise<T> {
-  const value = await cancellation.race(wait)
-  refuseStopping(gateway)
-  return value
+  const { meter } = gateway.observers
+  meter?.waits(1)
+  try {
+    const value = await cancellation.race(wait)
+    refuseStopping(gateway)
+    return value
+  } finally {
+    // The same one: svc may begin to measure meanwhile.
+    meter?.waits(-1)
+  }
 }
 
 /** Returns the current view of the client of a call. */

@@ -36,10 +36,12 @@ import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
  *  3. `authenticate` comes before every part that shows data.
  *  4. `firstLoad` holds requests until the configuration is read, except `/health/live`, which does not need it.
  *  5. `healthLimit` counts requests before a report is rendered.
- *     `accessLog` surrounds all others, so that it also has what they refuse; `accessPrincipal` tells it who asked.
+ *     `durations` and `accessLog` surround all others, so that they also have what those refuse; `accessPrincipal` tells the log
+ *     who asked.
  *  6. The others answer their own paths: `resourceMetadata`, `oauthCallback`, `metrics`, `health`, `serverCards`.
  */
 const MIDDLEWARE_ORDER = [
+  "durations",
   "accessLog",
   "cors",
   "hostCheck",
@@ -62,7 +64,7 @@ export type MiddlewareTable = {
 } & { readonly [name in Optional]?: Middleware | undefined }
 
 /** Middleware that is off by default, or of a feature. */
-type Optional = "oauthCallback" | "accessLog" | "accessPrincipal"
+type Optional = "oauthCallback" | "durations" | "accessLog" | "accessPrincipal"
 
 export type ServerOptions = {
   readonly address: { readonly hostname: string; readonly port: number } | { readonly unix: string }

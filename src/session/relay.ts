@@ -270,7 +270,7 @@ async function callBackend(
     for (let round = 0; ; round++) {
       if (cancellation.reason !== undefined) throw new BackendError(spec.name, cancellation.reason)
       if (round >= MAX_ROUNDS) throw new BackendError(spec.name, `requested input ${MAX_ROUNDS} times`)
-      span = call.span?.toServer(target, method, sent)
+      span = call.span?.toServer(target, method, sent, route.unlisted)
       const flight = connection.request({
         method,
         params: span?.params ?? sent,
@@ -282,7 +282,7 @@ async function callBackend(
         onlarge,
         onsent: meter && ((text) => meter.passed("in", Buffer.byteLength(text))),
       })
-      span?.sent(connection.idOf(flight.number))
+      span?.sent?.(connection.idOf(flight.number))
       const cancel = (reason: string) => connection.cancel(flight.number, new BackendError(spec.name, reason), reason)
       cancellation.onabort(cancel)
       const outcome = await flight.outcome
@@ -359,7 +359,7 @@ const MOVED =
 
 /** Returns the text that reports an answer that was broken off. */
 function brokenOff(error: BackendError, { request: { method }, span }: ClientCall, { name }: Route): string {
-  const trace = span === undefined ? "" : `; trace ${span.traceId}`
+  const trace = span?.traceId === undefined ? "" : `; trace ${span.traceId}`
   const of = method === "tools/call" ? ` of ${cutText(asText(name), 200)}` : ""
   return `its answer to ${method}${of} was broken off: ${reasonWithoutName(error.server, error)}${trace}`
 }

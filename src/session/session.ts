@@ -42,8 +42,9 @@ export class Session implements Client, SessionMemory, SessionPart {
   readonly session = this
   readonly memory = this
   logLevel: string | undefined
-  /** When the client sent its last request, milliseconds since the epoch. */
+  /** When the client sent its last request, and since when svc has the session, milliseconds since the epoch. */
   lastSeen = 0
+  since = 0
   /** Backend id and URI of each resource to which it is subscribed, by both. */
   readonly subscriptions = new Map<string, readonly [id: string, uri: string]>()
   /** Backend id and id of each of its tasks that may outlive svc, by both, with the replica on which it was created. */

@@ -24,7 +24,8 @@ export class Sessions {
   constructor(
     private readonly clock: Clock,
     private readonly limits: SessionLimits,
-    private readonly onend: (session: Session) => void,
+    /** Called when a session ends here; `goesOn`: a later process may have it. */
+    private readonly onend: (session: Session, goesOn: boolean) => void,
     /** Opens the store that keeps sessions across restarts, once; returns undefined if they end with the process. */
     private readonly store: () => SessionStore | undefined,
     /** Returns the scope of a restored session from the scope of its URL and its `initialize` params. */
@@ -50,6 +51,7 @@ export class Sessions {
   add(session: Session, gateway: Gateway): void {
     this.makeRoom()
     session.lastSeen = this.clock.now()
+    session.since = session.lastSeen
     session.home ??= gateway.replicas?.replica
     session.begin(gateway, () => {
       this.save(session)
@@ -166,7 +168,7 @@ export class Sessions {
     this.byId.delete(id)
     this.store()?.remove(id)
     session.end(reason)
-    this.onend(session)
+    this.onend(session, false)
   }
 
   /** Ends all sessions in this process. Stored sessions continue in the next one. */
@@ -175,7 +177,7 @@ export class Sessions {
     for (const session of this.byId.values()) {
       this.save(session)
       session.end("svc is shutting down")
-      this.onend(session)
+      this.onend(session, true)
     }
     this.byId.clear()
     this.store()?.close()

@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test"
 import type { Snapshot } from "../../src/agent/snapshot.ts"
 import { ResultSizes } from "../../src/features/results/result-sizes.ts"
-import { exposition, Metrics } from "../../src/report/metrics.ts"
+import { exposition } from "../../src/report/metric-family.ts"
+import { families, Metrics } from "../../src/report/metrics.ts"
 
 const EMPTY: Snapshot = {
   startedAt: 0,
@@ -15,18 +16,25 @@ const EMPTY: Snapshot = {
   generation: 1,
 }
 const text = (metrics: Metrics, snapshot = EMPTY) =>
-  exposition(metrics, snapshot, {
-    inFlight: 0,
-    sessions: 0,
-    streams: 0,
-    replica: undefined,
-    uptimeSeconds: 1,
-    version: "1.2.3",
-    results: new ResultSizes(),
-    spans: undefined,
-    own: { memory: 90_000_000, cpu: 1.5, startedAt: 1_790_000_000 },
-    usage: new Map([[7, { memory: 5_000_000, cpu: 1500 }]]),
-  })
+  exposition(
+    families(metrics, snapshot, {
+      inFlight: 0,
+      sessions: 0,
+      streams: 0,
+      replica: undefined,
+      uptimeSeconds: 1,
+      version: "1.2.3",
+      results: new ResultSizes(),
+      spans: undefined,
+      own: {
+        memory: 90_000_000,
+        cpu: { user: 1, system: 0.5 },
+        startedAt: 1_790_000_000,
+        files: { open: 20, limit: 1024 },
+      },
+      usage: new Map([[7, { memory: 5_000_000, cpu: 1500 }]]),
+    }),
+  )
 const calls = (metrics: Metrics) =>
   text(metrics)
     .split("\n")
@@ -51,6 +59,8 @@ test("the process of svc is described by the names that Prometheus uses for proc
     "process_resident_memory_bytes 90000000",
     "process_cpu_seconds_total 1.5",
     "process_start_time_seconds 1790000000",
+    "process_open_fds 20",
+    "process_max_fds 1024",
   ])
 })
 
@@ -84,4 +94,17 @@ test("quotes, backslashes and line breaks in labels are escaped", () => {
   const metrics = new Metrics()
   metrics.record('a"b', "c\\d\ne", "tool_error", 2)
   expect(calls(metrics)).toEqual(['svc_calls_total{server="a\\"b",tool="c\\\\d\\ne",outcome="tool_error"} 1'])
+})
+
+test("calls count by principal, with the name of its token; beyond a bound, principals count as other [metrics:principals]", () => {
+  const metrics = new Metrics()
+  metrics.nameOf = (principal) => (principal === "token 1" ? "ci" : undefined)
+  for (let number = 0; number < 200; number++) metrics.recordPrincipal(`token ${number}`, "ok")
+  const lines = text(metrics)
+    .split("\n")
+    .filter((line) => line.startsWith("svc_principal_calls_total{"))
+  expect(lines).toContain('svc_principal_calls_total{principal="token 1",name="ci",outcome="ok"} 1')
+  expect(lines).toContain('svc_principal_calls_total{principal="other",outcome="ok"} 100')
+  expect(lines).toHaveLength(101)
+  expect(text(new Metrics())).not.toContain("svc_principal_calls_total")
 })

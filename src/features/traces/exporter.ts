@@ -10,19 +10,15 @@ import { Backoff } from "../../lib/backoff.ts"
 import { type Clock, delay, withTimeout } from "../../lib/clock.ts"
 import { messageOf } from "../../lib/errors.ts"
 import type { Log } from "../../lib/log.ts"
-import { networkReason } from "../../lib/network-error.ts"
 import { counted, cutText } from "../../lib/text.ts"
 import type { ReportedSpans } from "../../report/metrics.ts"
 import type { Rejected, SpanEncoding } from "./encoding.ts"
-import type { TraceSettings } from "./settings.ts"
+import { type PostDeps, type PostOutcome, post } from "./post.ts"
 
-export type ExporterDeps<Piece> = Pick<TraceSettings, "url" | "headers" | "timeout"> & {
+export type ExporterDeps<Piece> = PostDeps & {
   readonly clock: Clock
   readonly log: Pick<Log, "info" | "warn">
-  readonly encoding: Pick<SpanEncoding<Piece>, "contentType" | "request" | "rejected">
-  send(url: string, init: RequestInit): Promise<Response>
-  /** Reads the body of an answer. Rejects if it is too large. */
-  read(response: Response): Promise<Uint8Array>
+  readonly encoding: Pick<SpanEncoding<Piece>, "request">
 }
 
 /** Sends encoded spans. */
@@ -93,10 +89,10 @@ export class SpanExporter<Piece extends { readonly length: number }> {
     const { clock, encoding } = this.deps
     let body: Uint8Array<ArrayBuffer> | undefined
     for (let attempt = 1; ; attempt++) {
-      let outcome: Outcome
+      let outcome: PostOutcome
       try {
         body ??= encoding.request(batch)
-        outcome = await this.post(body)
+        outcome = await post(body, this.closing.signal, this.deps)
       } catch (error) {
         outcome = { kind: "refused", reason: messageOf(error) }
       }
@@ -117,7 +113,12 @@ export class SpanExporter<Piece extends { readonly length: number }> {
     }
   }
 
-  private taken(count: number, rejected: number): void {
+  private taken(count: number, refusal: Rejected): void {
+    const rejected = Math.min(refusal.count, MAX_QUEUE)
+    if (rejected > 0 && this.failing === undefined && !this.warned) {
+      this.warned = true
+      this.deps.log.warn(`the receiver of traces refused ${counted(rejected, "span")}: ${cutText(refusal.reason, 200)}`)
+    }
     this.exported += count - rejected
     this.dropped += rejected
     this.backoff.reset()
@@ -126,63 +127,13 @@ export class SpanExporter<Piece extends { readonly length: number }> {
     this.failing = undefined
     this.deps.log.info(`traces are exported again; spans lost meanwhile: ${lost}`)
   }
-
-  private async post(body: Uint8Array<ArrayBuffer>): Promise<Outcome> {
-    const { url, headers, timeout, encoding, send, read } = this.deps
-    const signal = AbortSignal.any([AbortSignal.timeout(timeout), this.closing.signal])
-    let response: Response
-    let answer: Uint8Array
-    try {
-      // The headers may hold a credential, which no other address may get.
-      response = await send(url, {
-        method: "POST",
-        headers: { ...headers, "content-type": encoding.contentType },
-        body,
-        redirect: "manual",
-        signal,
-      })
-      answer = await read(response)
-    } catch (cause) {
-      return { kind: "unreachable", reason: networkReason(url, cause) }
-    }
-    const { status, ok } = response
-    const reason = `${new URL(url).host} answered ${status}`
-    if (!ok) {
-      const seconds = Number(response.headers.get("retry-after"))
-      const after = seconds > 0 ? Math.min(seconds * 1000, MAX_RETRY_AFTER_MS) : undefined
-      return RETRIED.has(status) ? { kind: "unreachable", reason, after } : { kind: "refused", reason }
-    }
-    const { count, reason: why } = rejectedBy(answer, encoding)
-    if (count > 0 && this.failing === undefined && !this.warned) {
-      this.warned = true
-      this.deps.log.warn(`the receiver of traces refused ${counted(count, "span")}: ${cutText(why, 200)}`)
-    }
-    return { kind: "taken", rejected: Math.min(count, MAX_QUEUE) }
-  }
 }
 
 // ---
-
-type Outcome =
-  | { readonly kind: "taken"; readonly rejected: number }
-  /** Another attempt may succeed, not before `after` milliseconds. */
-  | { readonly kind: "unreachable"; readonly reason: string; readonly after?: number | undefined }
-  | { readonly kind: "refused"; readonly reason: string; readonly after?: undefined }
-
-/** A receiver that answers 200 with something else has taken the spans: some proxies and old receivers answer with nothing. */
-function rejectedBy(answer: Uint8Array, encoding: { rejected(answer: Uint8Array): Rejected }): Rejected {
-  try {
-    return encoding.rejected(answer)
-  } catch {
-    return { count: 0, reason: "" }
-  }
-}
 
 const MAX_QUEUE = 8192
 const MAX_BYTES = 16 * 1024 * 1024
 const BATCH = 256
 const PAUSE_MS = 1000
 const MAX_ATTEMPTS = 5
-const MAX_RETRY_AFTER_MS = 60_000
 const CLOSE_MS = 3000
-const RETRIED: ReadonlySet<number> = new Set([429, 502, 503, 504])

@@ -8,8 +8,8 @@ import type { ReportedSpans } from "../../report/metrics.ts"
 import { jsonEncoding, type SpanEncoding } from "./encoding.ts"
 import { type ExporterDeps, SpanExporter } from "./exporter.ts"
 import { protobufEncoding } from "./protobuf.ts"
-import { createSampler } from "./sampler.ts"
-import { readTraceSettings, type TraceSettings } from "./settings.ts"
+import { createSampler, type SamplerSetting } from "./sampler.ts"
+import { type ExporterSettings, readExporterSettings, readSampler } from "./settings.ts"
 import { createTracer, type TracerOptions } from "./tracer.ts"
 
 export type Traces = {
@@ -38,7 +38,8 @@ export type TracesDeps = Pick<TracerOptions<never>, "ticks" | "random" | "masker
 /** Opens traces. Throws a RequestError (usage) for an endpoint or a protocol that cannot work. */
 export function openTraces(deps: TracesDeps): Traces {
   const { endpoint, env, version, log } = deps
-  const settings = readTraceSettings(endpoint, env, version, (text) => log.warn(text))
+  const warn = (text: string) => log.warn(text)
+  const settings = { ...readExporterSettings("TRACES", endpoint, env, version, warn), sampling: readSampler(env, warn) }
   const source = { resource: settings.resource, version }
   return settings.protocol === "http/json"
     ? tracesIn(jsonEncoding(source), settings, deps)
@@ -51,7 +52,7 @@ const MAX_ANSWER = 64 * 1024
 
 function tracesIn<Piece extends { readonly length: number }>(
   encoding: SpanEncoding<Piece>,
-  settings: TraceSettings,
+  settings: ExporterSettings & { readonly sampling: SamplerSetting },
   { clock, log, baggage, send, ...deps }: TracesDeps,
 ): Traces {
   const exporter = new SpanExporter<Piece>({

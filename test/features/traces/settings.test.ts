@@ -1,9 +1,11 @@
 import { expect, test } from "bun:test"
-import { readTraceSettings } from "../../../src/features/traces/settings.ts"
+import { readExporterSettings, readInterval, readSampler } from "../../../src/features/traces/settings.ts"
 
 const read = (env: Record<string, string>, endpoint?: string) => {
   const warnings: string[] = []
-  return { ...readTraceSettings(endpoint, env, "1", (text) => warnings.push(text)), warnings }
+  const warn = (text: string) => void warnings.push(text)
+  const sampling = readSampler(env, warn)
+  return { ...readExporterSettings("TRACES", endpoint, env, "1", warn), sampling, warnings }
 }
 const BASE = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://a:4318" }
 
@@ -61,4 +63,18 @@ test("gRPC is refused; other wrong values are ignored with a warning that shows 
   expect(warnings).toHaveLength(4)
   expect(warnings.join()).not.toContain("secret-value")
   expect(read({ ...BASE, OTEL_TRACES_SAMPLER_ARG: "2" }).warnings).toHaveLength(1)
+})
+
+test("metrics have settings of their own, and are sent each minute unless a variable says otherwise [metrics:push]", () => {
+  const env = { ...BASE, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://b/own", OTEL_EXPORTER_OTLP_METRICS_TIMEOUT: "7" }
+  const metrics = (more: Record<string, string>) =>
+    readExporterSettings("METRICS", undefined, { ...env, ...more }, "1", () => undefined)
+  expect(metrics({})).toMatchObject({ url: "http://a:4318/v1/metrics", timeout: 7 })
+  expect(metrics({ OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: "http://c/m" }).url).toBe("http://c/m")
+  const warnings: string[] = []
+  const interval = (text: string) => readInterval({ OTEL_METRIC_EXPORT_INTERVAL: text }, (one) => warnings.push(one))
+  expect([interval(""), interval("500"), interval("soon")]).toEqual([60_000, 500, 60_000])
+  expect(warnings).toEqual([
+    "OTEL_METRIC_EXPORT_INTERVAL is not used: it must be a number of milliseconds from 1 to 9999999",
+  ])
 })
