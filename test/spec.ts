@@ -673,6 +673,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "observation must not harm what it observes",
   },
+  "metrics:dashboard": {
+    says: "all queries of the dashboard in docs/monitoring have data in a Prometheus that scrapes svc",
+    from: "choice",
+    why: "a panel without data is found when it is needed",
+  },
+  "metrics:alerts": {
+    says: "each alert in docs/monitoring fires for what it is for, and only then",
+    from: "choice",
+    why: "an alert is tried out by nobody until it must fire",
+  },
   "metrics:conventions": {
     says: "names, units, types and attributes of spans and metrics follow the published semantic conventions of OpenTelemetry; svc's own begin with svc.",
     from: "choice",
