@@ -2,7 +2,8 @@
 import type { Labels, Point } from "./metric-family.ts"
 
 /** The values of the labels in their order; undefined for a label that does not apply. */
-type Values = readonly (string | number | undefined)[]
+type Values = readonly Value[]
+type Value = string | number | undefined
 
 export type DurationOptions = {
   readonly labels: readonly string[]
@@ -23,7 +24,9 @@ export type DurationOptions = {
 type Series = { readonly values: Values; readonly buckets: number[]; sum: number }
 
 export class Durations {
-  private readonly series = new Map<string, Series>()
+  private readonly series: Series[] = []
+  /** The series by the values of their labels, one after the other: joining them to a key would take three times as long. */
+  private readonly tree: Branch = new Map()
 
   constructor(private readonly options: DurationOptions) {}
 
@@ -38,7 +41,7 @@ export class Durations {
 
   points(): readonly Point[] {
     const { labels: names, bounds, implied } = this.options
-    return [...this.series.values()].map(({ values, buckets, sum }) => {
+    return this.series.map(({ values, buckets, sum }) => {
       const labels: Labels = Object.fromEntries(
         names.flatMap((name, at) => {
           const value = values[at]
@@ -60,13 +63,12 @@ export class Durations {
   private find(values: Values): Series {
     const { bounds, coarser, most } = this.options
     for (let level = 0, wanted = values; ; level++) {
-      const key = wanted.join("\0")
-      const isLast = level === coarser.length
-      const found = this.series.get(key)
+      const found = seriesAt(this.tree, wanted)
       if (found !== undefined) return found
-      if (isLast || this.series.size < most + level * RESERVE) {
+      if (level === coarser.length || this.series.length < most + level * RESERVE) {
         const series = { values: wanted, buckets: [...bounds, 0].map(() => 0), sum: 0 }
-        this.series.set(key, series)
+        this.series.push(series)
+        addSeries(this.tree, wanted, series)
         return series
       }
       wanted = coarser[level]?.(values) ?? wanted
@@ -82,3 +84,23 @@ export const OTHER_ERROR = "_OTHER"
 // ---
 
 const RESERVE = 20
+
+/** All series have the same number of labels, so a series is where the values end. */
+interface Branch extends Map<Value, Branch | Series> {}
+
+function seriesAt(tree: Branch, values: Values): Series | undefined {
+  let at: Branch | Series | undefined = tree
+  for (const value of values) at = at instanceof Map ? at.get(value) : undefined
+  return at instanceof Map ? undefined : at
+}
+
+function addSeries(tree: Branch, values: Values, series: Series): void {
+  let at = tree
+  for (const value of values.slice(0, -1)) {
+    const found = at.get(value)
+    const branch: Branch = found instanceof Map ? found : new Map()
+    at.set(value, branch)
+    at = branch
+  }
+  at.set(values.at(-1), series)
+}

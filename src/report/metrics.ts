@@ -44,7 +44,7 @@ export class Metrics {
     labels: ["mcp.protocol.version", "network.protocol.name"],
     bounds: MCP_BOUNDS,
     most: MAX_SERIES,
-    coarser: [() => []],
+    coarser: [() => [undefined, undefined]],
   })
   readonly connections = createServerDurations("mcp.protocol.version", "network.protocol.name")
   readonly wakes = createServerDurations()
