@@ -36,6 +36,7 @@ const FEATURES: Readonly<Record<string, readonly string[]>> = {
   notify: ["cli/notify.ts"],
   oauth: ["cli/auth-login.ts", "commands/remote-sign-in.ts"],
   rest: [],
+  traces: [],
 }
 
 const CORE = "lib wire config template store catalog backend agent report call session serve".split(" ")

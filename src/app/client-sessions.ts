@@ -38,7 +38,7 @@ export type ClientSessions = {
 type ClientSessionsDeps = {
   readonly metrics: Metrics | undefined
   readonly audit: Audit | undefined
-  readonly tracer: Tracer | undefined
+  readonly tracer?: Tracer | undefined
   readonly cluster: Cluster | undefined
 }
 

@@ -12,7 +12,7 @@ import type { Upstream } from "./upstream.ts"
 type Measured = Pick<Upstream, "agent"> &
   Pick<ClientSessions, "resultSizes" | "sessions" | "streams"> & {
     readonly cluster: Cluster | undefined
-    readonly traces: Traces | undefined
+    readonly traces?: Traces | undefined
     facts(): ProcessFacts
   }
 

@@ -23,9 +23,9 @@ export type Runtime = Logging &
     /** Undefined if svc neither serves nor sends metrics. */
     readonly metrics: Metrics | undefined
     /** Undefined if svc records no traces. */
-    readonly traces: Traces | undefined
+    readonly traces?: Traces | undefined
     /** Undefined if svc sends no metrics. */
-    readonly metricsPush: MetricsPush | undefined
+    readonly metricsPush?: MetricsPush | undefined
     /** Undefined without `--cluster`. */
     readonly cluster: Cluster | undefined
     facts(): ProcessFacts
@@ -50,7 +50,8 @@ export async function createRuntime(
   const metricsPush = await openMetricsPush(options, logging)
   logging.followSecrets([() => [...(traces?.secrets ?? []), ...(metricsPush?.secrets ?? [])]])
   const cluster = await openCluster(options, logging)
-  const metrics = options.metrics || metricsPush !== undefined ? new Metrics() : undefined
+  const readers = [options.metrics, metricsPush !== undefined]
+  const metrics = readers.includes(true) ? new Metrics() : undefined
   const upstream = await openUpstream(options, paths, logging, cluster, metrics, openReaper)
   const auditLog = await openAuditLog(options, logging)
   const clients = await openClientSessions(options, paths, logging, upstream, {

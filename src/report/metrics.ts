@@ -112,7 +112,7 @@ export type Gauges = {
   readonly version: string
   readonly results: ReportedSizes
   /** Undefined if svc records no traces. */
-  readonly spans: ReportedSpans | undefined
+  readonly spans?: ReportedSpans | undefined
   /** What processes use, by their ids: that of svc, and those of servers with their descendants; empty where the system does not tell. */
   readonly usage: ReadonlyMap<number, ProcessUsage>
 }
