@@ -133,13 +133,17 @@ test("failures have an error.type: of tools, of requests and of servers [traces:
 
 const CANARY = "canary-4f1d0c9e8b7a6655"
 
-test("without --otlp-content no span has arguments or results, and with it none has secrets [traces:content]", async () => {
+test("without --otlp-content no span has arguments or results, and with it none has secrets; metrics have neither [traces:content]", async () => {
   for (const content of [false, true]) {
     await using receiver = startReceiver()
     await using svc = await startSvc({
       config: { mcpServers: { a: { ...echo(), env: { API_TOKEN: CANARY } } } },
       flags: ["--otlp-endpoint", receiver.url, ...(content ? ["--otlp-content"] : [])],
-      env: { OTEL_EXPORTER_OTLP_PROTOCOL: "http/json", OTEL_EXPORTER_OTLP_HEADERS: `authorization=Bearer%20${CANARY}` },
+      env: {
+        OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
+        OTEL_EXPORTER_OTLP_HEADERS: `authorization=Bearer%20${CANARY}`,
+        OTEL_METRIC_EXPORT_INTERVAL: "50",
+      },
     })
     await modern(
       `${svc.url}/mcp?token=${CANARY}`,
@@ -153,6 +157,7 @@ test("without --otlp-content no span has arguments or results, and with it none 
     })
     await modern(`${svc.url}/mcp`, "resources/read", { uri: `https://u:${CANARY}@example.com/x?key=${CANARY}` })
     await eventually(() => receiver.spans.length >= 3 && receiver.spans)
+    await eventually(() => receiver.metrics.at(-1)?.some(({ name }) => name === "mcp.server.operation.duration"))
     const texts = receiver.bodies.join("\n")
     expect(texts).not.toContain(CANARY)
     expect(texts).not.toContain("hunter2")
