@@ -357,7 +357,7 @@ export type ServerSpan = {
   /** The params with the context of the span. */
   readonly params: Params
   /** Records the id with which the request was sent. Absent if nothing needs it. */
-  sent?(id: string): void
+  readonly sent?: ((id: string) => void) | undefined
   /** Ends the span. Later ends change nothing. */
   end(end: Pick<Answer, "outcome" | "code"> | SpanFailure): void
 }

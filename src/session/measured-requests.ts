@@ -1,4 +1,4 @@
-/** Measures the requests of clients and those to servers, beside the spans of traces. */
+/** Measures the requests of clients and those to servers, beside the spans of traces. Creates little: it runs for every call. */
 import type { Answer } from "../call/answer.ts"
 import { type End, failureOf } from "../call/failure-type.ts"
 import { isKnownMethod } from "../call/methods.ts"
@@ -36,20 +36,9 @@ class MeasuredRequest implements RequestSpan {
   }
 
   toServer(target: Pick<Target, "spec" | "peer">, method: string, params: Params, unlisted?: true): ServerSpan {
-    const { deps } = this
     const span = this.span?.toServer(target, method, params)
-    const subject = subjectOf(method, params, unlisted && OTHER)
-    const started = deps.now()
-    let hasEnded = false
-    const end = (end: End) => {
-      if (hasEnded) return
-      hasEnded = true
-      const { type } = failureOf(end, "client")
-      deps.metrics.sent.record([target.spec.id, ...subject, type], (deps.now() - started) / 1000)
-      span?.end(end)
-    }
-    if (span === undefined) return { params, end }
-    return { params: span.params, sent: (id) => span.sent?.(id), end }
+    const name = unlisted ? OTHER : nameIn(params)
+    return new MeasuredServerRequest(target.spec.id, method, name, span?.params ?? params, span, this.deps)
   }
 
   event(name: SpanEvent, server?: string): void {
@@ -59,22 +48,52 @@ class MeasuredRequest implements RequestSpan {
   end(answer: Answer | SpanFailure): void {
     const { call, deps, span, started } = this
     const { request, destination, http } = call
+    const { method } = request
     const isKnown =
       destination?.kind === "own" || (destination?.kind === "server" && destination.route.unlisted !== true)
-    const subject = subjectOf(request.method, request.params, isKnown ? undefined : OTHER)
-    const { type } = failureOf(answer, "server")
-    deps.metrics.served.record([...subject, http === undefined ? "pipe" : "tcp", type], (deps.now() - started) / 1000)
+    const name = isKnown ? nameIn(request.params) : OTHER
+    const transport = http === undefined ? "pipe" : "tcp"
+    deps.metrics.served.record(
+      [methodIn(method), toolIn(method, name), promptIn(method, name), transport, errorIn(answer, "server")],
+      (deps.now() - started) / 1000,
+    )
     span?.end(answer)
   }
 }
 
-/** Returns the method, the tool and the prompt of a request. `name` replaces a name that clients may have made up. */
-function subjectOf(
-  method: string,
-  params: Params | undefined,
-  name: string | undefined,
-): readonly [method: string, tool: string | undefined, prompt: string | undefined] {
-  const shown = isKnownMethod(method) ? method : OTHER_ERROR
-  const about = name ?? (typeof params?.name === "string" ? params.name : OTHER)
-  return [shown, method === "tools/call" ? about : undefined, method === "prompts/get" ? about : undefined]
+class MeasuredServerRequest implements ServerSpan {
+  readonly sent: ServerSpan["sent"]
+  private readonly started: number
+  private hasEnded = false
+
+  constructor(
+    private readonly server: string,
+    private readonly method: string,
+    private readonly name: string,
+    readonly params: Params,
+    private readonly span: ServerSpan | undefined,
+    private readonly deps: MeasureDeps,
+  ) {
+    this.sent = span?.sent
+    this.started = deps.now()
+  }
+
+  end(end: End): void {
+    if (this.hasEnded) return
+    this.hasEnded = true
+    const { server, method, name, span, deps, started } = this
+    deps.metrics.sent.record(
+      [server, methodIn(method), toolIn(method, name), promptIn(method, name), errorIn(end, "client")],
+      (deps.now() - started) / 1000,
+    )
+    span?.end(end)
+  }
 }
+
+const methodIn = (method: string): string => (isKnownMethod(method) ? method : OTHER_ERROR)
+const toolIn = (method: string, name: string) => (method === "tools/call" ? name : undefined)
+const promptIn = (method: string, name: string) => (method === "prompts/get" ? name : undefined)
+const nameIn = (params: Params | undefined): string => (typeof params?.name === "string" ? params.name : OTHER)
+
+const errorIn = (end: End, side: "client" | "server"): string | undefined =>
+  typeof end !== "string" && end.outcome === "ok" ? undefined : failureOf(end, side).type
