@@ -70,6 +70,8 @@ export type Client = {
   readonly file: string
   /** `connected`, `not connected …`, `no file`, or why the file cannot be read. */
   readonly state: string
+  /** Whether svc can undo its last change of the file. */
+  readonly undo?: boolean
 }
 
 /** What an import of the servers in the files of clients would add, or has added. */

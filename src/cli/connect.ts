@@ -34,6 +34,7 @@ import {
   clientRow,
   entryPath,
 } from "../features/connect/clients.ts"
+import { readConnections } from "../features/connect/connections.ts"
 import { type ForeignServer, servedEntries } from "../features/connect/import.ts"
 import { readOptions, usageError, type VariadicCommand } from "../lib/command-line.ts"
 import { ConfigError, codesOf, messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
@@ -324,6 +325,7 @@ async function runClientCommand(command: readonly string[] | undefined): Promise
 
 async function listClients(context: LocalConfiguration, asJson: boolean): Promise<number> {
   const addresses = await svcAddresses(context, configuredOptions)
+  const changed = new Set(readConnections(context.paths).map(({ file }) => file))
   const rows = CLIENTS.flatMap((client) =>
     clientFiles(client, clientHost()).map((file) => {
       const target: ClientTarget = { ...file, client }
@@ -335,6 +337,7 @@ async function listClients(context: LocalConfiguration, asJson: boolean): Promis
         file: file.file,
         state,
         ...(name === undefined ? {} : { name }),
+        ...(changed.has(file.file) ? { undo: true } : {}),
       }
     }),
   )

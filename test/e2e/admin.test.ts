@@ -159,7 +159,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
   test("servers are restarted, disabled and enabled [admin:servers]", async () => {
     await admin.show("servers")
     await button("Restart echo").click()
-    await isSaid("echo: restarted")
+    await isSaid("echo was restarted")
     await button("Disable echo").click()
     await row(/^echo/).getByText("disabled").waitFor()
     expect(written().echo?.disabled).toBe(true)
@@ -527,7 +527,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     }
     await button("Restart echo").focus()
     await page.keyboard.press("Enter")
-    await isSaid("echo: restarted")
+    await isSaid("echo was restarted")
     expect(await page.evaluate("document.activeElement?.ariaLabel")).toBe("Restart echo")
     await page.getByLabel("dark").check({ force: true })
     const colors = "getComputedStyle(document.documentElement).colorScheme"

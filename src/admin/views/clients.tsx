@@ -18,8 +18,8 @@ export function ClientsView({ route }: { route: Route }) {
     <>
       <Head title="Clients" />
       <p class="soft">
-        The programs on the machine where svc runs that can use MCP tools. Connect one, and a single entry in its
-        settings gives it all of svc's tools.
+        These are the MCP clients on the machine where svc runs. Connect one, and a single entry in its settings gives
+        it all of svc's tools.
       </p>
       <WhenLoaded loaded={loaded}>
         {(clients) => {
@@ -87,17 +87,9 @@ const ClientTable = ({ caption, clients, onOpen }: ClientTableProps) => (
         draw: (client) => (
           <div class="row">
             {client.state === "connected" ? (
-              <>
-                <Button label={`Disconnect ${client.title}`} onClick={() => onOpen({ client, change: "disconnect" })}>
-                  Disconnect
-                </Button>
-                <Button
-                  label={`Undo the last change of ${client.title}`}
-                  onClick={() => onOpen({ client, change: "undo" })}
-                >
-                  Undo
-                </Button>
-              </>
+              <Button label={`Disconnect ${client.title}`} onClick={() => onOpen({ client, change: "disconnect" })}>
+                Disconnect
+              </Button>
             ) : (
               !client.state.startsWith("unreadable") && (
                 <Button
@@ -108,6 +100,14 @@ const ClientTable = ({ caption, clients, onOpen }: ClientTableProps) => (
                   Connect
                 </Button>
               )
+            )}
+            {client.undo === true && (
+              <Button
+                label={`Undo the last change to ${client.title}`}
+                onClick={() => onOpen({ client, change: "undo" })}
+              >
+                Undo the last change
+              </Button>
             )}
           </div>
         ),
@@ -135,13 +135,20 @@ function OpenDialog({ client: { client, title }, change, preset: given, onClose,
   if (change !== "connect")
     return (
       <ChangeDialog
-        title={change === "undo" ? `Undo the last change of ${title}?` : `Disconnect ${title}?`}
+        title={change === "undo" ? `Undo svc's last change to the settings of ${title}?` : `Disconnect ${title}?`}
         action={change === "undo" ? "Undo" : "Disconnect"}
         path={path}
-        done={change === "undo" ? `${title} has its former settings again` : `${title} is disconnected`}
+        done={change === "undo" ? `The previous settings of ${title} were restored` : `${title} is disconnected`}
         onClose={onClose}
         onDone={onDone}
-      />
+      >
+        {change === "disconnect" && (
+          <p>
+            This removes only the entry for svc. Servers of {title} that svc has taken over do not come back; to get
+            them back, undo the connection instead.
+          </p>
+        )}
+      </ChangeDialog>
     )
   return (
     <ChangeDialog
@@ -153,7 +160,7 @@ function OpenDialog({ client: { client, title }, change, preset: given, onClose,
       onClose={onClose}
       onDone={onDone}
     >
-      <div class="row">
+      <div class="form">
         <Choice
           label="Tools"
           isBare={false}

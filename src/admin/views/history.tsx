@@ -10,13 +10,14 @@ export function HistoryView() {
   const { api } = useApp()
   const configuration = useStateOf((state) => state.configuration)
   const file = useStateOf((state) => state.file)
-  const [open, setOpen] = useState<string>()
+  const [open, setOpen] = useState<{ readonly name: string; readonly isLast: boolean }>()
   const loaded = useLoaded(async () => (await api.get<{ items: readonly string[] }>("/backups")).items, [configuration])
   return (
     <>
       <Head title="History" />
       <p class="soft">
-        svc keeps a backup of <code>{file}</code> before each change. Undo takes back the last one.
+        svc keeps a backup of <code>{file}</code> before each change. Undo takes back the last change; secrets, presets
+        and the settings of clients are not part of it.
       </p>
       <WhenLoaded loaded={loaded}>
         {(backups) =>
@@ -29,7 +30,7 @@ export function HistoryView() {
               keyOf={({ name }) => name}
               columns={[
                 {
-                  title: "Saved before the change at",
+                  title: "Before the change of",
                   kind: "name",
                   draw: ({ name }) => <time dateTime={timeOf(name)}>{new Date(timeOf(name)).toLocaleString()}</time>,
                 },
@@ -39,7 +40,7 @@ export function HistoryView() {
                     <Button
                       kind={at === 0 ? "primary" : "plain"}
                       label={at === 0 ? "Undo the last change" : `Go back to this: ${timeOf(name)}`}
-                      onClick={() => setOpen(name)}
+                      onClick={() => setOpen({ name, isLast: at === 0 })}
                     >
                       {at === 0 ? "Undo the last change" : "Go back to this"}
                     </Button>
@@ -52,10 +53,10 @@ export function HistoryView() {
       </WhenLoaded>
       {open !== undefined && (
         <ChangeDialog
-          title="Go back to this state of mcp.json?"
-          action="Restore"
-          path={`/backups/${encodeURIComponent(open)}/restore`}
-          done="mcp.json has its former content again"
+          title={open.isLast ? "Undo the last change?" : "Go back to this state of mcp.json?"}
+          action={open.isLast ? "Undo" : "Go back"}
+          path={`/backups/${encodeURIComponent(open.name)}/restore`}
+          done="The earlier content of mcp.json was restored"
           onClose={() => setOpen(undefined)}
           onDone={loaded.reload}
         />

@@ -152,20 +152,26 @@ function Checks() {
             },
             {
               title: "Controls",
-              draw: ({ subject = "" }) =>
-                servers.some(({ name }) => name === subject) && (
-                  <div class="row">
-                    <a class="button" href={linkTo(["servers", subject])} aria-label={`Show ${subject}`}>
-                      Show
-                    </a>
-                    <Button
-                      label={`Restart ${subject}`}
-                      isBusy={busy === subject}
-                      onClick={() => void restart(subject)}
-                    >
-                      Restart
-                    </Button>
-                  </div>
+              draw: ({ check, subject = "" }) =>
+                check === "clients" ? (
+                  <a class="button" href={linkTo(["clients"])}>
+                    Clients
+                  </a>
+                ) : (
+                  servers.some(({ name }) => name === subject) && (
+                    <div class="row">
+                      <a class="button" href={linkTo(["servers", subject])} aria-label={`Show ${subject}`}>
+                        Show
+                      </a>
+                      <Button
+                        label={`Restart ${subject}`}
+                        isBusy={busy === subject}
+                        onClick={() => void restart(subject)}
+                      >
+                        Restart
+                      </Button>
+                    </div>
+                  )
                 ),
             },
           ]}

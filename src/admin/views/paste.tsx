@@ -1,5 +1,5 @@
 /** One field that takes whatever the README of a server gives: JSON, a command, an address, or the name of a package. */
-import { useEffect, useState } from "preact/hooks"
+import { useEffect, useRef, useState } from "preact/hooks"
 import { useApp } from "../context.ts"
 import { useAction, useLoaded, useSettled } from "../hooks.ts"
 import { Button, countText, Failure, Field, Table, toneOf } from "../parts.tsx"
@@ -8,6 +8,7 @@ import type { PastedServer, Server } from "../types.ts"
 
 /** The field. It gives the only server of a text to `onRead`, and offers to add several servers at once. */
 export function Paste({ onRead }: { onRead(server: PastedServer): void }) {
+  const wasRead = useRef(false)
   const { api } = useApp()
   const [text, setText] = useState("")
   const settled = useSettled(text.trim(), 300)
@@ -18,11 +19,14 @@ export function Paste({ onRead }: { onRead(server: PastedServer): void }) {
         : (await api.send<{ items: readonly PastedServer[] }>("POST", "/paste", { text: settled })).items,
     [settled],
   )
-  const found = loaded.data ?? []
+  const found = loaded.error === undefined ? (loaded.data ?? []) : []
   const [only] = found
   useEffect(() => {
-    if (found.length === 1 && only !== undefined) onRead(only)
-  }, [found])
+    const isRead = found.length === 1 && only !== undefined
+    // The form must not keep the server of an earlier text.
+    if (isRead || wasRead.current) onRead(isRead ? only : NOTHING_READ)
+    wasRead.current = isRead
+  }, [loaded.data, loaded.error])
   const notes =
     found.length === 1 ? [...(only?.notes ?? []), ...(only?.problem === undefined ? [] : [only.problem])] : []
   return (
@@ -75,6 +79,8 @@ export async function addServer(
 }
 
 // ---
+
+const NOTHING_READ: PastedServer = { name: "", server: {}, template: false, notes: [] }
 
 /** Several servers of one text, each with a box. */
 function Several({ servers }: { servers: readonly PastedServer[] }) {

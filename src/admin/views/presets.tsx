@@ -54,7 +54,7 @@ export function PresetsView({ route }: { route: Route }) {
                   No preset is named {name}. <a href={linkTo(["presets"])}>All presets</a>
                 </Empty>
               ) : (
-                <PresetEditor key={name} preset={preset} tools={known.filter(({ gone }) => gone !== true)} />
+                <PresetEditor key={name} preset={preset} tools={known} />
               )
             }}
           </WhenLoaded>
@@ -155,12 +155,14 @@ type Names = Readonly<Record<string, string>>
 type Preview = { readonly entries: readonly { readonly included: readonly { readonly entry: string }[] }[] }
 
 /** Creates or changes a preset. The boxes show what it includes now, whatever its rules are. */
-function PresetEditor({ preset, tools }: { preset: Preset | undefined; tools: readonly Tool[] }) {
+function PresetEditor({ preset, tools: known }: { preset: Preset | undefined; tools: readonly Tool[] }) {
   const { api } = useApp()
+  // No client sees a tool that is hidden, whatever its preset says.
+  const tools = known.filter(({ gone, disabled }) => gone !== true && !disabled)
   const included = useLoaded(async (): Promise<Ticked> => {
     if (preset === undefined) return new Set()
     const { name: _, servers: __, description: ___, tokens: ____, ...rules } = preset
-    const { entries } = await api.send<Preview>("POST", "/presets/preview", known(rules))
+    const { entries } = await api.send<Preview>("POST", "/presets/preview", rulesOf(rules))
     return new Set(entries.flatMap((one) => one.included.map(({ entry }) => entry)))
   }, [preset, tools.length])
   return (
@@ -251,6 +253,7 @@ function PresetForm({ preset, tools, before }: PresetFormProps) {
           svc knows no tools yet. <a href={linkTo(["servers", "add"])}>Add a server</a> first.
         </Empty>
       )}
+      <p class="soft">Tools that you have hidden are left out: no client sees them.</p>
       {tools.length > 0 && <Search label="Search tools" value={text} onInput={setText} />}
       {[...Map.groupBy(shown, ({ server }) => server)].map(([server, own]) => (
         <ServerTicks
@@ -282,7 +285,7 @@ function PresetForm({ preset, tools, before }: PresetFormProps) {
           isBare={false}
           value={listing}
           options={[
-            ["", preset === undefined ? "As set for svc serve" : "Unchanged"],
+            ["", preset === undefined ? "The default of svc serve" : "Unchanged"],
             ["all", "All tools"],
             ["search", "A search tool, in place of the list"],
           ]}
@@ -300,7 +303,7 @@ function PresetForm({ preset, tools, before }: PresetFormProps) {
           <input type="checkbox" checked={held} onChange={({ currentTarget }) => setHeld(currentTarget.checked)} />
           Hold new tools back until they are approved
         </label>
-        <Field label="Tags" hint="Optional: an expression over tags of servers, such as web and not slow.">
+        <Field label="Tags" hint="Optional: an expression over the tags of servers, such as: web and not slow.">
           {(id, describedBy) => (
             <input
               id={id}
@@ -312,8 +315,8 @@ function PresetForm({ preset, tools, before }: PresetFormProps) {
           )}
         </Field>
       </details>
-      {problem !== undefined && <Failure text={problem} />}
       <div class="sticky">
+        {problem !== undefined && <Failure text={problem} />}
         <p aria-live="polite">
           <strong>
             {countText(chosen.length, "tool")}, about {numberText(tokens)} tokens
@@ -387,7 +390,7 @@ function ServerTicks({ server, tools, ticked, names, isOpen, onTick, onName }: S
               {ticked.has(key) && (
                 <input
                   aria-label={`Name of ${tool.name} for clients`}
-                  placeholder="its own name"
+                  placeholder="Rename (optional)"
                   spellcheck={false}
                   value={names[key] ?? ""}
                   onInput={({ currentTarget }) => onName(key, currentTarget.value)}
@@ -402,7 +405,7 @@ function ServerTicks({ server, tools, ticked, names, isOpen, onTick, onName }: S
 }
 
 /** Returns the members of rules that the preview accepts, without those that are undefined. */
-const known = (rules: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>
+const rulesOf = (rules: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>
   Object.fromEntries(Object.entries(rules).filter(([key, value]) => value !== undefined && RULES.has(key)))
 const RULES: ReadonlySet<string> = new Set([
   "filter",

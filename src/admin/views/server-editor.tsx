@@ -38,6 +38,8 @@ export function ServerCreator() {
   const [kind, setKind] = useState<"command" | "url">("command")
   const [server, setServer] = useState<Settings>({})
   const [isTemplate, setTemplate] = useState(false)
+  // Some controls keep what a person types, so another pasted server needs new ones.
+  const [pastes, setPastes] = useState(0)
   const [movesKeys, setMovesKeys] = useState(true)
   const [busy, run, problem] = useAction("here")
   const add = async () => {
@@ -50,6 +52,7 @@ export function ServerCreator() {
     setServer(pasted.server)
     setTemplate(pasted.template)
     setKind(typeof pasted.server.url === "string" ? "url" : "command")
+    setPastes((before) => before + 1)
   }
   return (
     <>
@@ -100,7 +103,14 @@ export function ServerCreator() {
               ]}
               onChange={(value) => setKind(value === "url" ? "url" : "command")}
             />
-            <SchemaForm schema={schema} value={server} first={FIRST[kind]} words={WORDS} onChange={setServer} />
+            <SchemaForm
+              key={pastes}
+              schema={schema}
+              value={server}
+              first={FIRST[kind]}
+              words={WORDS}
+              onChange={setServer}
+            />
             <KeysChoice isOn={movesKeys} onChange={setMovesKeys} />
             {problem !== undefined && <Failure text={problem} />}
             <div class="row">

@@ -87,7 +87,8 @@ export function ServerControls({ server: { name, enabled, instances } }: { serve
     run(word, async () => {
       await api.send("POST", `/servers/${encodeURIComponent(name)}/${word}`)
       const { state, lastError } = await api.get<Server>(`/servers/${encodeURIComponent(name)}`)
-      const text = `${name}: ${word === "restart" ? "restarted" : `${word}d`}, ${state}`
+      const done = `${name} was ${word === "restart" ? "restarted" : `${word}d`}`
+      const text = toneOf(state) === "good" ? `${done}: ${state}` : `${done}, but is now: ${state}`
       if (word === "disable") return `${name}: disabled`
       return toneOf(state) === "good"
         ? text

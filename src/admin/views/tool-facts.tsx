@@ -2,8 +2,12 @@
 import { StateMark } from "../parts.tsx"
 import type { Tool } from "../types.ts"
 
-/** Returns the tokens of a tool as `svc tokens` counts them; at four characters per token for one that clients do not see. */
-export const tokensOf = ({ tokens, characters = 0 }: Tool): number => tokens ?? Math.ceil(characters / 4)
+/** Returns the tokens of a tool as `svc tokens` counts them; an estimate until svc has counted, and 0 for one that clients do not see. */
+export const tokensOf = ({ tokens, characters = 0, disabled }: Tool): number =>
+  disabled ? 0 : (tokens ?? Math.ceil(characters / CHARACTERS_PER_TOKEN))
+
+/** Most of a definition is names that repeat in every schema. */
+const CHARACTERS_PER_TOKEN = 8
 
 /** The visibility of a tool, with the reason if it is hidden. */
 export function ToolState({ tool: { disabled, held, gone } }: { tool: Tool }) {

@@ -150,7 +150,7 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
                       title: "Tokens",
                       kind: "wide number",
                       sort: tokensOf,
-                      draw: (tool) => numberText(tokensOf(tool)),
+                      draw: (tool) => (tool.disabled ? <span class="soft">–</span> : numberText(tokensOf(tool))),
                     },
                   ]}
                 />

@@ -34,7 +34,15 @@ async function checkClients({ context, specs }: Installation): Promise<readonly 
     const dead = await Promise.all(servers.map(({ name, server }) => deadAddress(name, server.url)))
     const urls = [...new Set(dead.filter((url) => url !== undefined))]
     return [
-      ...(names.length === 0 ? [] : [doubledFinding(client, names)]),
+      ...(names.length === 0
+        ? []
+        : [
+            doubledFinding(
+              client,
+              names,
+              servers.some(({ name }) => name === "svc"),
+            ),
+          ]),
       ...urls.map((url) => deadFinding(client, url)),
     ]
   })
@@ -58,12 +66,14 @@ function leftCopies({ context: { paths }, clock }: Installation): readonly Findi
   ]
 }
 
-const doubledFinding = (client: ClientName, names: readonly string[]): Finding => ({
+const doubledFinding = (client: ClientName, names: readonly string[], isConnected: boolean): Finding => ({
   check: "clients",
   severity: "warning",
   subject: client,
   what: `${clientRow(client).title} also starts ${names.join(", ")}`,
-  why: "svc serves them as well, so each runs twice and the client shows each tool twice",
+  why: isConnected
+    ? "svc serves them as well, so each runs twice and the client shows each tool twice"
+    : "svc serves them as well, so each runs twice",
   fix: `svc connect ${client} --replace`,
 })
 

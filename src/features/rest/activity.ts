@@ -9,6 +9,7 @@ import { LOG_LEVELS } from "../../lib/log.ts"
 import { ownCommand } from "../../lib/own-command.ts"
 import { approvalsOf, type PendingChange, pendingChanges } from "../../report/approvals.ts"
 import type { LogLine } from "../../store/server-logs.ts"
+import { isObject, parseJson } from "../../wire/message.ts"
 import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
 import { openEventStream } from "./event-stream.ts"
 import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
@@ -87,7 +88,7 @@ const sessions = defineEndpoint({
       lastSeen: new Date(session.lastSeen).toISOString(),
       listening: session.outlet !== undefined,
       inFlight: session.inFlight,
-      selection: session.scope.kind === "server" ? session.scope.id : session.scope.key,
+      selection: session.scope.kind === "server" ? session.scope.id : selectionText(session.scope.name),
     }))
     return pageBy(all, ({ id }) => id, query)
   },
@@ -290,6 +291,21 @@ export const ACTIVITY_ENDPOINTS: readonly Endpoint[] = [
 ]
 
 // ---
+
+/** Returns the queries in the name of a scope for people: `preset review`, `tags a, b`. */
+function selectionText(name: string): string {
+  const [, written = "", rest = ""] = /^(\[.*?\](?= within | for |$))?(.*)$/s.exec(name) ?? []
+  const queries = written === "" ? [] : parseJson(written)
+  const parts = Array.isArray(queries) ? queries.filter(isObject) : []
+  const texts = parts.flatMap((query) =>
+    ["preset", "tags", "filter", "tools"].flatMap((key) => {
+      const value = query[key]
+      return value === undefined ? [] : [`${key} ${Array.isArray(value) ? value.join(", ") : String(value)}`]
+    }),
+  )
+  const [, presets] = / within (\S+)/.exec(rest) ?? []
+  return [...texts, ...(presets === undefined ? [] : [`within preset ${presets}`])].join("; ")
+}
 
 /** Sends events for changes; changes within GATHER_MS are sent together. Returns the function that ends this. */
 function watchAll(ports: RestPorts, send: (event: string, data: unknown) => void): () => void {
