@@ -92,10 +92,7 @@ export function failureAnswer(
  */
 export class RelayedResult implements Answer {
   private known: CallOutcome | undefined
-  constructor(readonly frame: Uint8Array) {
-    // A large frame is gone when it has been sent.
-    if (frame.length >= LARGE) this.known = statesError(frame) ? "tool_error" : "ok"
-  }
+  constructor(readonly frame: Uint8Array) {}
 
   get outcome(): CallOutcome {
     this.known ??= statesError(this.frame) ? "tool_error" : "ok"

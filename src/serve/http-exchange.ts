@@ -10,7 +10,6 @@ import type { Clock } from "../lib/clock.ts"
 import { RequestError } from "../lib/errors.ts"
 import type { EventSink } from "../session/event-log.ts"
 import type { Session } from "../session/session.ts"
-import { releaseFrame } from "../wire/frame.ts"
 import type { Id, Params } from "../wire/message.ts"
 import { formatEvent } from "../wire/sse.ts"
 import { JSON_HEADERS } from "./respond.ts"
@@ -335,7 +334,6 @@ function bodyOf(frame: Uint8Array | string): ReadableStream | Uint8Array<ArrayBu
     pull(controller: ReadableStreamDirectController) {
       controller.write(frame as Uint8Array<ArrayBuffer>)
       controller.close()
-      releaseFrame(frame)
     },
   }
   return new ReadableStream(source)

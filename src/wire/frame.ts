@@ -200,14 +200,6 @@ export function unfilledFrame(length: number): Uint8Array {
 }
 
 /**
- * Gives back the memory of a frame of `unfilledFrame`, which is empty afterwards. The next frame gets memory that is mapped already:
- * mapping new memory costs more than everything else that is done with a megabyte.
- */
-export function releaseFrame({ buffer }: Uint8Array): void {
-  if ((buffer as RoomyBuffer)[ROOM] !== undefined) (buffer as ArrayBuffer).transfer(0)
-}
-
-/**
  * Returns the frame with another id instead of svc's and, if given, `members` (JSON text such as `"a":1`, no trailing comma)
  * first in the result object. Consumes the frame: changes it in place if possible, because copying a megabyte costs more than
  * all other work on it.

@@ -413,7 +413,7 @@ test("metrics count calls by server, tool and outcome", async () => {
     expect(text).toMatch(new RegExp(`svc_relayed_bytes_total\\{direction="${direction}"\\} [1-9]`))
   for (const line of text.trim().split("\n"))
     expect(line).toMatch(
-      /^(# (HELP|TYPE) (svc|mcp|process)_\w+ .+|(svc|mcp|process)_\w+(\{(\w+="(\\.|[^"\\])*",?)+\})? -?[\d.e+-]+)$/,
+      /^(# (HELP|TYPE) (svc|mcp|http|process)_\w+ .+|(svc|mcp|http|process)_\w+(\{(\w+="(\\.|[^"\\])*",?)+\})? -?[\d.e+-]+)$/,
     )
 })
 

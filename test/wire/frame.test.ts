@@ -7,7 +7,6 @@ import {
   isValidResponse,
   messagesIn,
   parseFrame,
-  releaseFrame,
   repeatsMember,
   resultIn,
   unfilledFrame,
@@ -256,7 +255,7 @@ test("in a large frame, no member fits between the result and the end, and what 
   }
 })
 
-test("members are inserted into a frame with room as into any other, and its memory is given back [frame:large]", () => {
+test("members are inserted into a frame with room as into any other [frame:large]", () => {
   const roomy = (text: string) => {
     const bytes = encode(text)
     const frame = unfilledFrame(bytes.length)
@@ -277,10 +276,5 @@ test("members are inserted into a frame with room as into any other, and its mem
         const expected = decode(withResponseId(plain, answer, encode(to), members))
         const out = withResponseId(frame, answer, encode(to), members)
         expect(decode(out)).toBe(expected)
-        releaseFrame(out)
-        expect(frame.length).toBe(out.buffer === frame.buffer ? 0 : text.length)
       }
-  const other = encode("{}")
-  releaseFrame(other)
-  expect(decode(other)).toBe("{}")
 })
