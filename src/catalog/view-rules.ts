@@ -85,7 +85,7 @@ export function limitIn(shape: Shape | undefined, server: RuledServer, name: str
 
 /** Whether a shape may include entries of a server. */
 export const shapeIncludes = ({ groups }: Shape, server: RuledServer): boolean =>
-  groups.every((group) => group.some((preset) => serverReason(preset, server) === undefined))
+  groups.every((group) => group.some((preset) => presetIncludes(preset, server, server.tuning.tags)))
 
 /** Whether a shape includes an entry. */
 export const shapeAllows = ({ groups }: Shape, server: RuledServer, entry: RuledEntry): boolean =>
@@ -93,12 +93,12 @@ export const shapeAllows = ({ groups }: Shape, server: RuledServer, entry: Ruled
 
 /** Returns the rule of a preset that leaves an entry out, in words; undefined if the preset includes it. */
 export function excludedBy(preset: Preset, server: RuledServer, entry: RuledEntry): string | undefined {
-  const reason = serverReason(preset, server)
+  const reason = serverReason(preset, server, server.tuning.tags)
   if (reason !== undefined) return reason
   const { allow, deny = [], readOnly } = preset
   const denied = deny.find((pattern) => matchesEntry(pattern, server, entry))
   if (denied !== undefined) return `deny: ${denied}`
-  if (allow?.some((pattern) => matchesEntry(pattern, server, entry)) === false) return "allow names it nowhere"
+  if (allow?.some((pattern) => matchesEntry(pattern, server, entry)) === false) return NOT_ALLOWED
   if (readOnly === true && entry.kind === "tool" && !isReadOnly(withOverrides(server, entry.tool)))
     return "readOnly: it is not marked read-only"
   const { new: added, approved } = preset
@@ -157,10 +157,10 @@ const matchesServer = (pattern: string, { name, slug }: Pick<RuledServer, "name"
 
 /** Whether a preset may include entries of a server with these tags. */
 export const presetIncludes = (
-  { filter, servers }: Preset,
+  preset: Preset,
   server: Pick<RuledServer, "name" | "slug">,
   tags: readonly string[],
-): boolean => matchesFilter(filter, tags) && servers?.some((pattern) => matchesServer(pattern, server)) !== false
+): boolean => serverReason(preset, server, tags) === undefined
 
 /** The rule that leaves out a tool which nobody has approved for the preset. */
 export const NOT_APPROVED = "new: it is not approved"
@@ -183,20 +183,36 @@ function wantedName({ names, prefix, separator }: Naming, { name: server, slug }
   return `${prefix === "server" ? slug : prefix}${separator}${name}`
 }
 
-/** Returns why a preset leaves a whole server out; undefined if it does not. */
-function serverReason({ filter, text, servers }: Preset, server: RuledServer): string | undefined {
-  if (!matchesFilter(filter, server.tuning.tags)) return `filter: ${text}`
+/** Returns why a preset leaves a whole server out, whatever its entries are; undefined if it does not. */
+function serverReason(
+  { filter, text, servers, allow, deny = [] }: Preset,
+  server: Pick<RuledServer, "name" | "slug">,
+  tags: readonly string[],
+): string | undefined {
+  if (!matchesFilter(filter, tags)) return `filter: ${text}`
   if (servers?.some((pattern) => matchesServer(pattern, server)) === false) return "servers names its server nowhere"
-  return undefined
+  const denied = deny.find((pattern) => {
+    const { of, rest } = partsOf(pattern)
+    return rest === "*" && matchesServer(of, server)
+  })
+  if (denied !== undefined) return `deny: ${denied}`
+  return allow?.some((pattern) => matchesServer(partsOf(pattern).of, server)) === false ? NOT_ALLOWED : undefined
+}
+
+const NOT_ALLOWED = "allow names it nowhere"
+
+/** Splits a pattern of `allow` or `deny` into those of the server and of its entries. */
+function partsOf(pattern: string): { readonly of: string; readonly rest: string } {
+  const slash = pattern.indexOf("/")
+  return slash < 0 ? { of: pattern, rest: "*" } : { of: pattern.slice(0, slash), rest: pattern.slice(slash + 1) }
 }
 
 const KINDS = { prompt: "prompt:", resource: "resource:" } as const
 
 /** Whether a pattern of `allow` or `deny` matches an entry: `server/tool`, `server/prompt:NAME`, `server/resource:URI`, or `server/*` for all of them. */
 function matchesEntry(pattern: string, server: RuledServer, entry: RuledEntry): boolean {
-  const slash = pattern.indexOf("/")
-  const rest = slash < 0 ? "*" : pattern.slice(slash + 1)
-  if (!matchesServer(slash < 0 ? pattern : pattern.slice(0, slash), server)) return false
+  const { of, rest } = partsOf(pattern)
+  if (!matchesServer(of, server)) return false
   if (rest === "*") return true
   const kind = Object.values(KINDS).find((one) => rest.startsWith(one))
   if (entry.kind === "tool") return kind === undefined && matchesSegments(entry.tool.name, rest)

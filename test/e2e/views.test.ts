@@ -1,9 +1,26 @@
 /** A client of a preset cannot tell svc from one whose servers have only what the preset includes. */
 import { expect, test } from "bun:test"
-import { mkdirSync, writeFileSync } from "node:fs"
+import { mkdirSync, renameSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { Client } from "@modelcontextprotocol/sdk/client/index.js"
+import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js"
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
+import { z } from "zod"
 import { randomFrom } from "../random.ts"
-import { eventually, fixture, freshFolder, type Instance, json, modern, runSvc, startSvc, svcIn } from "./harness.ts"
+import {
+  eventually,
+  fixture,
+  freshEnv,
+  freshFolder,
+  type Instance,
+  json,
+  modern,
+  runSvc,
+  SVC,
+  startSvc,
+  svcIn,
+} from "./harness.ts"
 
 type Entry = { readonly name?: string; readonly uri?: string; readonly uriTemplate?: string }
 type Entries = Readonly<Record<"tools" | "prompts" | "resources" | "resourceTemplates", readonly Entry[]>>
@@ -71,25 +88,62 @@ async function serve(servers: Readonly<Record<string, Entries>>, preset: object)
   return svc
 }
 
-/** Sends a request as a client of a legacy session of its own. */
-async function legacy(url: string, method: string, params: object): Promise<unknown> {
-  const post = (body: object, headers: Record<string, string> = {}) =>
-    fetch(url, {
-      method: "POST",
-      headers: { "content-type": "application/json", accept: "application/json, text/event-stream", ...headers },
-      body: JSON.stringify({ jsonrpc: "2.0", ...body }),
-    })
-  const bodyOf = async (response: Response) => {
-    const text = await response.text()
-    return JSON.parse(/^data: ?(\{.*)$/m.exec(text)?.[1] ?? text) as Record<string, unknown>
+const BODY = z.looseObject({})
+type Query = "?preset=v" | "?preset=v&tools=search"
+/** Clients of one svc and view. `told` counts the lists of which they were told that they had changed. */
+type Clients = AsyncDisposable & {
+  readonly told: number[]
+  readonly greetings: unknown
+  ask(nth: number, method: string, params: object): unknown
+}
+
+/** Connects a client of each transport: HTTP with a session, HTTP without one, `/sse`, and stdio. */
+async function clientsOf({ url, folder }: Instance, query: Query): Promise<Clients> {
+  const args = query
+    .slice(1)
+    .split("&")
+    .map((option) => `--${option}`)
+  const transports = [
+    new StreamableHTTPClientTransport(new URL(`${url}/mcp${query}`)),
+    new SSEClientTransport(new URL(`${url}/sse${query}`)),
+    new StdioClientTransport({
+      command: SVC,
+      args: ["proxy", "--config-dir", folder, ...args],
+      env: freshEnv(folder),
+      stderr: "ignore",
+    }),
+  ]
+  const told = transports.map(() => 0)
+  const clients = await Promise.all(
+    transports.map(async (transport, nth) => {
+      const client = new Client({ name: "t", version: "1" })
+      client.fallbackNotificationHandler = async () => {
+        told[nth] = (told[nth] ?? 0) + 1
+      }
+      await client.connect(transport as never)
+      return client
+    }),
+  )
+  return {
+    told,
+    greetings: clients.map((client) => [client.getInstructions(), client.getServerCapabilities()]),
+    async ask(nth, method, params) {
+      const client = clients[nth]
+      if (client === undefined) {
+        const { result, error } = (await modern(`${url}/mcp${query}`, method, { ...params })).body
+        return { result, error }
+      }
+      try {
+        return await client.request({ method, params } as never, BODY)
+      } catch (error) {
+        const { code, message, data } = error as { code?: number; message: string; data?: unknown }
+        return { code, message, data }
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all(clients.map((client) => client.close()))
+    },
   }
-  const hello = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "t", version: "1" } }
-  const opened = await post({ id: 0, method: "initialize", params: hello })
-  const session = { "mcp-session-id": opened.headers.get("mcp-session-id") ?? "" }
-  const answer = await bodyOf(opened)
-  if (method === "initialize") return answer
-  await post({ method: "notifications/initialized" }, session)
-  return bodyOf(await post({ id: 1, method, params }, session))
 }
 
 const NAMES = [
@@ -137,31 +191,58 @@ function requestOf(random: () => number): { method: string; params: Record<strin
   ])()
 }
 
-test("equal answers to random requests of both eras, listed and lazy [views:indistinguishable]", async () => {
+/** Puts these entries in place of a server's, at once. */
+function replaceEntries({ folder }: Instance, server: string, entries: Entries): void {
+  const file = join(folder, "entries", `${server}.json`)
+  writeFileSync(`${file}.next`, JSON.stringify(entries))
+  renameSync(`${file}.next`, file)
+}
+
+test("equal answers and notifications over every transport while the servers change their lists [views:indistinguishable]", async () => {
   await using one = await serve(ALL, VIEW)
-  const { alpha, beta } = ALL
-  await using other = await serve({ alpha: shown(alpha as Entries), beta: shown(beta as Entries) }, NAMING)
+  const { alpha, beta } = ALL as { alpha: Entries; beta: Entries }
+  await using other = await serve({ alpha: shown(alpha), beta: shown(beta) }, NAMING)
   const random = randomFrom(7)
-  const count = Number(process.env.SVC_TEST_REQUESTS ?? 300)
+  const rounds = 10
+  const requests = Number(process.env.SVC_TEST_REQUESTS ?? 10_000)
   const differing: unknown[] = []
-  for (let at = 0; at < count; at++) {
-    const { method, params } = at === 0 ? { method: "initialize", params: {} } : requestOf(random)
-    const query = random() < 0.5 ? "?preset=v" : "?preset=v&tools=search"
-    const isLegacy = method === "initialize" || at % 3 === 0
-    const ask = async ({ url }: Instance) =>
-      isLegacy
-        ? legacy(`${url}/mcp${query}`, method, params)
-        : (await modern(`${url}/mcp${query}`, method, params)).body
-    const [mine, theirs] = await Promise.all([ask(one), ask(other)])
-    if (JSON.stringify(mine) !== JSON.stringify(theirs)) differing.push({ method, params, query, mine, theirs })
-    expect(JSON.stringify(mine).replace(JSON.stringify(params), "")).not.toContain("Does secret")
+  let now = alpha
+  const queries = ["?preset=v", "?preset=v&tools=search"] as const
+  const both = await Promise.all(queries.map((query) => Promise.all([one, other].map((svc) => clientsOf(svc, query)))))
+  await using closing = new AsyncDisposableStack()
+  for (const clients of both.flat()) closing.use(clients)
+  for (const [mine, theirs] of both) expect(mine?.greetings).toEqual(theirs?.greetings)
+  const toldOf = (at: 0 | 1) => both.flatMap((pair) => pair[at]?.told ?? [])
+  for (let round = 0; round < rounds; round++) {
+    for (let at = 0; at < requests / rounds; at++) {
+      const { method, params } = requestOf(random)
+      const pair = both[Math.floor(random() * both.length)] ?? []
+      const nth = Math.floor(random() * 4)
+      const [mine, theirs] = await Promise.all(pair.map((clients) => clients.ask(nth, method, params)))
+      if (JSON.stringify(mine) !== JSON.stringify(theirs)) differing.push({ method, params, nth, mine, theirs })
+      expect(JSON.stringify(mine).replace(JSON.stringify(params), "")).not.toContain("Does secret")
+    }
+    // What a view leaves out changes first: nobody is told, and then hears only of what the view includes.
+    const before = toldOf(0)
+    now = { ...now, tools: [...now.tools, tool(`secret_${round}`)] }
+    replaceEntries(one, "alpha", now)
+    await eventually(async () => (await (await fetch(`${one.url}/api/tools`)).text()).includes(`secret_${round}`))
+    expect(toldOf(0)).toEqual(before)
+    now = { ...now, tools: [...now.tools, tool(`get_more_${round}`, true)] }
+    replaceEntries(one, "alpha", now)
+    replaceEntries(other, "alpha", shown(now))
+    // A lazy view lists only the tools of svc: it stays silent on both sides.
+    await eventually(() => {
+      const [mine, theirs] = [toldOf(0), toldOf(1)]
+      return mine.every((count, at) => count === theirs[at]) && mine.some((count, at) => count > (before[at] as number))
+    })
   }
   expect(differing).toEqual([])
   for (const path of ["/api/tools?preset=v", "/api/servers?preset=v", "/api/instructions?preset=v"]) {
     const [mine, theirs] = await Promise.all([one, other].map(async ({ url }) => (await fetch(url + path)).text()))
-    expect(mine).toBe(theirs)
+    expect(mine).toBe(theirs as string)
   }
-}, 120_000)
+}, 180_000)
 
 test("a credential is bound to its presets at every address, under the names of the address [views:credentials]", async () => {
   const folder = freshFolder()
@@ -196,6 +277,90 @@ test("a credential is bound to its presets at every address, under the names of 
   expect(read.body.error).toBeDefined()
   expect((await fetch(`${running.url}/metrics`, { headers })).status).not.toBe(200)
 }, 60_000)
+
+test("nothing of what another principal may see reaches one, under load and over every address [views:credentials]", async () => {
+  const of = (word: string): Entries => ({
+    tools: ["get", "list", "delete", "create"].map((verb) => tool(`${verb}_${word}`, /get|list/.test(verb))),
+    prompts: [{ name: `about_${word}` }],
+    resources: [{ name: word, uri: `notes://${word}/1` }],
+    resourceTemplates: [{ name: word, uriTemplate: `notes://${word}/{id}` }],
+  })
+  const words = ["quartz", "basalt"] as const
+  const folder = freshFolder()
+  const svc = svcIn(folder)
+  const entries = words.map((word) => {
+    const file = join(folder, `${word}.entries.json`)
+    writeFileSync(file, JSON.stringify(of(word)))
+    return [`of-${word}`, { command: "bun", args: [fixture("defined.ts"), file] }]
+  })
+  const config = { mcpServers: Object.fromEntries(entries) }
+  writeFileSync(join(folder, "mcp.json"), JSON.stringify(config))
+  const presets = { quartz: { allow: ["of-quartz/*"] }, basalt: { deny: ["of-quartz/*"] } }
+  writeFileSync(join(folder, "presets.json"), JSON.stringify({ presets }))
+  const tokens = await Promise.all(
+    words.map(async (word) => (await json(svc("auth", "token", "create", word, "--preset", word, "--json"))).token),
+  )
+  await using running = await startSvc({ folder, config, flags: ["--auth", "--metrics"] })
+  const random = randomFrom(11)
+  const pick = <T>(all: readonly T[]): T => all[Math.floor(random() * all.length)] as T
+  const verbs = ["get", "list", "delete", "create"]
+
+  /** Returns one answer to this principal, as text. No request contains the other's word in full. */
+  const answer = async (own: string, other: string, token: string): Promise<string> => {
+    const headers = { authorization: `Bearer ${token}` }
+    const near = other.slice(0, -1)
+    const query = pick(["", "?tools=search", `?preset=${own}`, `?tags=x`])
+    const ask = async (method: string, params: Record<string, unknown>) =>
+      JSON.stringify(await modern(`${running.url}/mcp${query}`, method, params, headers))
+    const name = pick([`of-${own}_svc_${pick(verbs)}_${own}`, `of-${near}_svc_get_${near}`, `${pick(verbs)}_${near}`])
+    return pick([
+      () => ask(pick(["tools/list", "prompts/list", "resources/list", "resources/templates/list"]), {}),
+      () => ask("tools/call", { name, arguments: {} }),
+      () => ask("tools/call", { name: "call_tool", arguments: { name, arguments: {} } }),
+      () => ask("tools/call", { name: "search_tools", arguments: { query: pick([...verbs, near, "everything"]) } }),
+      () => ask("prompts/get", { name: `of-${near}_svc_about_${near}` }),
+      () => ask("resources/read", { uri: pick([`notes://${near}/1`, `svc://of-${near}/notes://${near}/1`]) }),
+      async () => {
+        const paths = [
+          "/api/tools",
+          "/api/servers",
+          "/api/instructions",
+          "/health/mcp",
+          "/health",
+          "/metrics",
+          "/api/v1/servers",
+        ]
+        return (await fetch(running.url + pick(paths), { headers })).text()
+      },
+    ])()
+  }
+  await eventually(async () => {
+    const listed = await Promise.all(
+      tokens.map((token) => modern(`${running.url}/mcp`, "tools/list", {}, { authorization: `Bearer ${token}` })),
+    )
+    return listed.every(({ body }) => JSON.stringify(body).includes("_svc_"))
+  })
+  const caller = async (at: 0 | 1) => {
+    const [own, other] = at === 0 ? words : ([words[1], words[0]] as const)
+    let seen = 0
+    for (let count = 0; count < 150; count++) {
+      const text = await answer(own, other, tokens[at])
+      expect(text).not.toContain(other)
+      if (text.includes(own)) seen++
+    }
+    expect(seen).toBeGreaterThan(10)
+  }
+  await Promise.all(Array.from({ length: 16 }, (_, nth) => caller((nth % 2) as 0 | 1)))
+  // The other's server answers as one that does not exist.
+  const headers = { authorization: `Bearer ${tokens[1]}` }
+  const [theirs, nobodys] = await Promise.all(
+    ["quartz", "nobody"].map(async (word) => {
+      const { status, body } = await modern(`${running.url}/servers/of-${word}/mcp`, "tools/list", {}, headers)
+      return { status, body: JSON.stringify(body).replaceAll(word, "-") }
+    }),
+  )
+  expect(theirs).toEqual(nobodys as never)
+}, 120_000)
 
 test("preset show and why say what a preset selects, and by which rule it does not [views:shown]", async () => {
   await using svc = await serve(ALL, VIEW)
