@@ -161,6 +161,14 @@ const NAMES = [
   "secret",
 ]
 
+// A resource that a view leaves out is refused in the words of svc: those of its server cannot be known.
+const URIS = [
+  ...["open/1", "open/{id}"].map((path) => `svc://alpha/notes://${path}`),
+  ...["hidden", "nobody"].flatMap((server) =>
+    ["open/1", "secret/{id}"].map((path) => `svc://${server}/notes://${path}`),
+  ),
+]
+
 /** Returns a random request. */
 function requestOf(random: () => number): { method: string; params: Record<string, unknown> } {
   const pick = <T>(all: readonly T[]): T => all[Math.floor(random() * all.length)] as T
@@ -188,6 +196,20 @@ function requestOf(random: () => number): { method: string; params: Record<strin
         uri: `svc://${server === "beta" ? "alpha" : server}/${pick(["notes://open/1", "notes://open/77"])}`,
       }),
     () => call("resources/read", { uri: `svc:instructions/${server}` }),
+    () => call(pick(["resources/subscribe", "resources/unsubscribe", "resources/read"]), { uri: pick(URIS) }),
+    () =>
+      call("completion/complete", {
+        ref: { type: "ref/resource", uri: pick(URIS) },
+        argument: { name: "id", value: "o" },
+      }),
+    () =>
+      call("completion/complete", {
+        ref: { type: "ref/prompt", name: pick(NAMES) },
+        argument: { name: "a", value: "" },
+      }),
+    () => call(pick(["logging/setLevel", "ping", "tools/nothing"]), { level: "info" }),
+    () => call(pick(["tasks/get", "tasks/cancel", "tasks/result"]), { taskId: pick([`${server}_svc_1`, "1", name]) }),
+    () => call("tools/list", { cursor: pick(["", "0", name]) }),
   ])()
 }
 
@@ -238,10 +260,25 @@ test("equal answers and notifications over every transport while the servers cha
     })
   }
   expect(differing).toEqual([])
-  for (const path of ["/api/tools?preset=v", "/api/servers?preset=v", "/api/instructions?preset=v"]) {
-    const [mine, theirs] = await Promise.all([one, other].map(async ({ url }) => (await fetch(url + path)).text()))
-    expect(mine).toBe(theirs as string)
+  const targets = ["alpha", "beta", "hidden", "nobody"].flatMap((server) => [
+    server,
+    ...NAMES.map((name) => `${server}/${name}`),
+  ])
+  const paths = [
+    ...["tools", "servers", "instructions"].map((what) => `/api/${what}?preset=v`),
+    ...targets.map((target) => `/api/inspect?preset=v&target=${target}`),
+  ]
+  const answers = async ({ url }: Instance) => {
+    const got = await Promise.all(paths.map(async (path) => (await fetch(url + path)).text()))
+    const invoked = targets.map(async (tool) => {
+      const body = JSON.stringify({ tool, args: {} })
+      const headers = { "content-type": "application/json" }
+      const response = await fetch(`${url}/api/tool-invocations?preset=v`, { method: "POST", headers, body })
+      return `${response.status} ${await response.text()}`
+    })
+    return [...got, ...(await Promise.all(invoked))]
   }
+  expect(await answers(one)).toEqual(await answers(other))
 }, 180_000)
 
 test("a credential is bound to its presets at every address, under the names of the address [views:credentials]", async () => {
