@@ -8,7 +8,7 @@ import type { ServerSpec } from "../config/server-spec.ts"
 import type { ToolListing } from "../config/tool-listing.ts"
 import { messageOf } from "../lib/errors.ts"
 import { type Selection, type ServerQuery, selectServers } from "./selection.ts"
-import { bothOf, type Shape, shapeIncludes } from "./view-rules.ts"
+import { bothOf, type Shape } from "./view-rules.ts"
 
 export type Scope =
   | {
@@ -58,10 +58,10 @@ export const scopeIncludes = (scope: Scope, spec: ServerSpec): boolean =>
   scope.kind === "server"
     ? scope.id === spec.id &&
       scope.selects?.(spec.tuning.tags) !== false &&
-      (scope.shape === undefined || shapeIncludes(scope.shape, spec))
+      (scope.shape === undefined || scope.shape.includes(spec))
     : (spec.id === spec.name || scope.instances.has(spec.id)) &&
       scope.selects(spec.tuning.tags) &&
-      (scope.shape === undefined || shapeIncludes(scope.shape, spec))
+      (scope.shape === undefined || scope.shape.includes(spec))
 
 /**
  * Returns the part of a scope that presets, which a credential names, also include, without svc's own tools. The names, the listing and

@@ -31,6 +31,8 @@ export type Shape = {
   /** Equal for equal shapes. */
   readonly key: string
   readonly groups: readonly (readonly Preset[])[]
+  /** Whether it may include entries of a server. */
+  readonly includes: (server: RuledServer) => boolean
   /** Undefined: the names that all clients see. */
   readonly naming: Naming | undefined
   /** Globs over `server/tool`, and the calls per minute that a credential may make of each tool. */
@@ -60,7 +62,16 @@ export function shapeOf(groups: readonly (readonly Preset[])[]): Shape | undefin
     naming && [[...naming.names], naming.prefix, naming.separator],
     limits,
   ])
-  return { key, groups, naming, limits }
+  // Each call asks several times, and a server keeps its settings: a reload makes another object.
+  const known = new WeakMap<RuledServer, boolean>()
+  const includes = (server: RuledServer): boolean => {
+    const told = known.get(server)
+    if (told !== undefined) return told
+    const found = groups.every((group) => group.some((preset) => presetIncludes(preset, server, server.tuning.tags)))
+    known.set(server, found)
+    return found
+  }
+  return { key, groups, includes, naming, limits }
 }
 
 /** Returns the shape that has only what both have, under the names of the first that states them. */
@@ -69,6 +80,7 @@ export function bothOf(one: Shape | undefined, other: Shape | undefined): Shape 
   return {
     key: JSON.stringify([one.key, other.key]),
     groups: [...one.groups, ...other.groups],
+    includes: (server) => one.includes(server) && other.includes(server),
     naming: one.naming ?? other.naming,
     limits: [...one.limits, ...other.limits],
   }
@@ -82,10 +94,6 @@ export function limitIn(shape: Shape | undefined, server: RuledServer, name: str
       least = perMinute
   return least
 }
-
-/** Whether a shape may include entries of a server. */
-export const shapeIncludes = ({ groups }: Shape, server: RuledServer): boolean =>
-  groups.every((group) => group.some((preset) => presetIncludes(preset, server, server.tuning.tags)))
 
 /** Whether a shape includes an entry. */
 export const shapeAllows = ({ groups }: Shape, server: RuledServer, entry: RuledEntry): boolean =>
@@ -153,7 +161,7 @@ export const nameKey = (id: string, name: string): string => `${id}\0${name}`
 
 /** Whether a pattern of `servers` matches a server. */
 const matchesServer = (pattern: string, { name, slug }: Pick<RuledServer, "name" | "slug">): boolean =>
-  matchesSegments(name, pattern) || matchesSegments(slug, pattern)
+  matchesSegments(name, pattern) || (slug !== name && matchesSegments(slug, pattern))
 
 /** Whether a preset may include entries of a server with these tags. */
 export const presetIncludes = (
@@ -191,28 +199,31 @@ function serverReason(
 ): string | undefined {
   if (!matchesFilter(filter, tags)) return `filter: ${text}`
   if (servers?.some((pattern) => matchesServer(pattern, server)) === false) return "servers names its server nowhere"
-  const denied = deny.find((pattern) => {
-    const { of, rest } = partsOf(pattern)
-    return rest === "*" && matchesServer(of, server)
-  })
+  const denied = deny.find((pattern) => restOf(pattern) === "*" && matchesServer(serverPartOf(pattern), server))
   if (denied !== undefined) return `deny: ${denied}`
-  return allow?.some((pattern) => matchesServer(partsOf(pattern).of, server)) === false ? NOT_ALLOWED : undefined
+  return allow?.some((pattern) => matchesServer(serverPartOf(pattern), server)) === false ? NOT_ALLOWED : undefined
 }
 
 const NOT_ALLOWED = "allow names it nowhere"
 
-/** Splits a pattern of `allow` or `deny` into those of the server and of its entries. */
-function partsOf(pattern: string): { readonly of: string; readonly rest: string } {
+/** Returns the part of a pattern of `allow` or `deny` that stands for servers. */
+function serverPartOf(pattern: string): string {
   const slash = pattern.indexOf("/")
-  return slash < 0 ? { of: pattern, rest: "*" } : { of: pattern.slice(0, slash), rest: pattern.slice(slash + 1) }
+  return slash < 0 ? pattern : pattern.slice(0, slash)
+}
+
+/** Returns the part of a pattern of `allow` or `deny` that stands for entries of its servers. */
+function restOf(pattern: string): string {
+  const slash = pattern.indexOf("/")
+  return slash < 0 ? "*" : pattern.slice(slash + 1)
 }
 
 const KINDS = { prompt: "prompt:", resource: "resource:" } as const
 
 /** Whether a pattern of `allow` or `deny` matches an entry: `server/tool`, `server/prompt:NAME`, `server/resource:URI`, or `server/*` for all of them. */
 function matchesEntry(pattern: string, server: RuledServer, entry: RuledEntry): boolean {
-  const { of, rest } = partsOf(pattern)
-  if (!matchesServer(of, server)) return false
+  const rest = restOf(pattern)
+  if (!matchesServer(serverPartOf(pattern), server)) return false
   if (rest === "*") return true
   const kind = Object.values(KINDS).find((one) => rest.startsWith(one))
   if (entry.kind === "tool") return kind === undefined && matchesSegments(entry.tool.name, rest)
@@ -223,6 +234,8 @@ function matchesEntry(pattern: string, server: RuledServer, entry: RuledEntry): 
 
 /** Whether a glob matches a text; `*` stands for any characters but `/`. */
 function matchesSegments(text: string, pattern: string): boolean {
+  // Runs for each call and pattern: most have one segment.
+  if (!pattern.includes("/")) return !text.includes("/") && matchesPattern(text, pattern)
   const [texts, patterns] = [text.split("/"), pattern.split("/")]
   return texts.length === patterns.length && texts.every((one, at) => matchesPattern(one, patterns[at] ?? ""))
 }
