@@ -1,15 +1,17 @@
 /** Secrets that `svc secret` stores: in the keychain, with their names in a file, because a keychain cannot be listed. */
 import { join } from "node:path"
 import { messageOf, UnavailableError } from "../../lib/errors.ts"
-import { readState, replaceState } from "../../store/files.ts"
+import { makePrivateFolder, readState, replaceState } from "../../store/files.ts"
 import type { Paths } from "../../store/paths.ts"
 import { KEYCHAIN_SERVICE } from "./system-sources.ts"
 
 /** The keychain of the system. */
 export type SystemKeychain = Pick<typeof Bun.secrets, "get" | "set" | "delete">
 
-/** Stores a secret. Throws an UnavailableError if the keychain cannot be used. */
+/** Stores a secret. Throws an UnavailableError if the keychain cannot be used, or the names cannot be written. */
 export async function storeSecret(keychain: SystemKeychain, paths: Paths, name: string, value: string): Promise<void> {
+  // First, so that the keychain gets nothing that no list shows.
+  makePrivateFolder(paths.directory)
   await withKeychain(() => keychain.set({ service: KEYCHAIN_SERVICE, name, value }))
   writeNames(paths, [...storedNames(paths), name])
 }
@@ -17,10 +19,12 @@ export async function storeSecret(keychain: SystemKeychain, paths: Paths, name: 
 /** Removes a secret. Resolves to whether the keychain had it. */
 export async function removeSecret(keychain: SystemKeychain, paths: Paths, name: string): Promise<boolean> {
   const had = await withKeychain(() => keychain.delete({ service: KEYCHAIN_SERVICE, name }))
-  writeNames(
-    paths,
-    storedNames(paths).filter((one) => one !== name),
-  )
+  const names = storedNames(paths)
+  if (names.includes(name))
+    writeNames(
+      paths,
+      names.filter((one) => one !== name),
+    )
   return had
 }
 
