@@ -67,6 +67,7 @@ const WORLD = [
   "backend/reaper.ts",
   "backend/ssrf.ts",
   "backend/stdio.ts",
+  "cli/activity.ts",
   "cli/auth-login.ts",
   "cli/auth-token.ts",
   "cli/backup.ts",

@@ -2462,6 +2462,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the question after a surprise is what the assistant did",
   },
+  "activity:command": {
+    says: "svc activity shows the last calls of tools since the start of svc, selected by outcome, duration and tool; without --activity content only their names, and with it arguments and answers without secrets",
+    from: "choice",
+    why: "the question what an agent has just done comes after the call",
+  },
   "admin:undo": {
     says: "the admin page undoes the last change of mcp.json after it has shown what changes back",
     from: "choice",

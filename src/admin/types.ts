@@ -199,7 +199,8 @@ export type CallRecord = FinishedCall & {
   readonly qualifiedName?: string
   readonly client: string
   readonly principal: string
-  readonly arguments: unknown
+  /** Absent if svc did not keep the content of the call. */
+  readonly arguments?: unknown
   /** Whether `arguments` is all that was sent. */
   readonly whole: boolean
   readonly answer?: string

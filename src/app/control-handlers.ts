@@ -38,7 +38,7 @@ export type ControlDeps = {
   /** Stops svc as a signal does. */
   interrupt(reason: string): void
   /** Undefined with `--no-admin`. */
-  readonly admin: Pick<AdminInterface, "invite"> | undefined
+  readonly admin: Pick<AdminInterface, "calls" | "invite"> | undefined
   /** Opens the handover to a successor; undefined for a demo. */
   readonly handover: (() => Promise<Handover>) | undefined
 }
@@ -198,6 +198,7 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
   ),
   flush: plain(({ runtime }) => runtime.serverLogs.flush()),
   admin: audited(({ admin, endpoint }, { token }) => served(admin).invite(endpoint, token === true)),
+  calls: plain(({ admin }, { after }) => ({ calls: served(admin).calls(typeof after === "number" ? after : 0) })),
   takeover: audited(async ({ handover }, { program }) => ({
     pid: await (await given(handover)()).start(String(program)),
   })),
@@ -225,10 +226,10 @@ function methodNamed(name: string): ControlMethod {
   })
 }
 
-/** Returns the admin page; throws an UnavailableError that says why if svc does not serve it. */
+/** Returns REST with the admin page; throws an UnavailableError that says why if svc does not serve it. */
 function served<Admin>(admin: Admin | undefined): Admin {
   if (admin === undefined)
-    throw new UnavailableError("this svc does not serve the admin page: it was started with --no-admin")
+    throw new UnavailableError("this svc has no REST and no admin page: it was started with --no-admin")
   return admin
 }
 

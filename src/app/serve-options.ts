@@ -271,6 +271,10 @@ export const SERVE_OPTIONS = {
     "log-format": option(choice(["text", "json"], "text"), "Format of the log: text or json"),
     "log-file": option(PATH, "File to which svc writes its log instead of stderr, rotated by size"),
     "audit-log": option(PATH, "File to which svc appends a line for each call and change"),
+    activity: option(
+      choice(["off", "names", "content"], "names"),
+      "What svc keeps of the last 200 calls for svc activity and the admin page, in memory: off, names (with content as soon as the page is opened), or content (default names)",
+    ),
     "access-log": option(PATH, "File to which svc appends a line of JSON for each HTTP request; - is stdout"),
     "otlp-endpoint": option(
       address("http://localhost:4318", "url"),

@@ -203,6 +203,10 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
     ["svc tokens github --preset work", "count the tools of one server that a preset lists"],
     ["svc tokens --results", "show which tools return much"],
   ],
+  activity: [
+    ["svc activity --failed", "show the last calls that failed"],
+    ["svc activity --slow 1s --follow", "print each call that takes longer than a second"],
+  ],
   doctor: [
     ["svc doctor", "show what is wrong, why it matters, and how to fix it"],
     ["svc doctor --fix --yes", "in a script, make the safe repairs"],

@@ -37,6 +37,7 @@ export const root: CommandGroup = {
     instructions: () => import("./instructions.ts").then(({ instructions }) => instructions),
     tokens: () => import("./tokens.ts").then(({ tokens }) => tokens),
     notify: () => import("./notify.ts").then(({ notify }) => notify),
+    activity: () => import("./activity.ts").then(({ activity }) => activity),
     logs: () => import("./logs.ts").then(({ logs }) => logs),
     health: () => import("./health.ts").then(({ health }) => health),
     doctor: () => import("./doctor.ts").then(({ doctor }) => doctor),

@@ -125,16 +125,27 @@ function Call({ call, onClose }: { call: CallRecord; onClose(): void }) {
           ["Took", latencyText(ms)],
         ]}
       />
-      <h3>Arguments</h3>
-      <Json value={call.arguments} />
-      {!whole && (
-        <p class="soft">Long values were shortened, or secrets left out, so this call cannot be repeated from here.</p>
-      )}
-      <h3>Answer</h3>
-      {answer === undefined ? (
-        <p class="soft">The answer was passed on as it arrived, and svc did not keep it.</p>
+      {call.arguments === undefined ? (
+        <p class="soft">
+          svc did not keep the arguments and the answer: the call was made before anybody opened this page. With
+          <code>--activity content</code>, svc keeps them from the start.
+        </p>
       ) : (
-        <pre class="code">{prettyText(answer)}</pre>
+        <>
+          <h3>Arguments</h3>
+          <Json value={call.arguments} />
+          {!whole && (
+            <p class="soft">
+              Long values were shortened, or secrets left out, so this call cannot be repeated from here.
+            </p>
+          )}
+          <h3>Answer</h3>
+          {answer === undefined ? (
+            <p class="soft">The answer was passed on as it arrived, and svc did not keep it.</p>
+          ) : (
+            <pre class="code">{prettyText(answer)}</pre>
+          )}
+        </>
       )}
       {problem !== undefined && <Failure text={problem} />}
       {again !== undefined && <Result key={again.at} result={again.result} ms={again.ms} />}

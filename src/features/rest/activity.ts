@@ -4,12 +4,12 @@ import * as z from "zod"
 import { qualify } from "../../catalog/name.ts"
 import { slugOf } from "../../config/server-spec.ts"
 import { digest } from "../../lib/digest.ts"
-import { mapStrings } from "../../lib/json.ts"
 import { LOG_LEVELS } from "../../lib/log.ts"
 import { ownCommand } from "../../lib/own-command.ts"
 import { approvalsOf, type PendingChange, pendingChanges } from "../../report/approvals.ts"
 import type { LogLine } from "../../store/server-logs.ts"
 import { isObject, parseJson } from "../../wire/message.ts"
+import { shownCall } from "./call-records.ts"
 import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
 import { openEventStream } from "./event-stream.ts"
 import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
@@ -205,7 +205,8 @@ const calls = defineEndpoint({
   method: "GET",
   path: "/calls",
   summary: "List the last calls of tools, newest first, with their arguments and the beginnings of their answers",
-  description: "svc keeps at most 200, in memory, from the first request to REST on. Secrets are hidden.",
+  description:
+    "svc keeps at most 200, in memory: their names from the start, and their content from the first request to REST on; `--activity` changes this. Secrets are hidden.",
   query: z.strictObject({
     server: z.string().optional(),
     q: z.string().optional().describe("Only calls with this text in tool, client, arguments or answer"),
@@ -223,7 +224,7 @@ const calls = defineEndpoint({
         outcome: z.string(),
         client: z.string().describe("Name and version, as stated by the client"),
         principal: z.string(),
-        arguments: z.unknown(),
+        arguments: z.unknown().optional().describe("Absent if svc did not keep the content of the call"),
         whole: z.boolean().describe("Whether `arguments` is all that was sent"),
         answer: z.string().optional().describe("The beginning of the JSON-RPC message"),
       }),
@@ -238,12 +239,8 @@ const calls = defineEndpoint({
       if (failed && record.outcome === "ok") return []
       const slug = slugs.get(record.server)
       const shown = {
-        ...record,
-        time: new Date(record.time).toISOString(),
-        ms: millis(record.ms / 1000),
+        ...shownCall(record, ports.mask),
         ...(slug === undefined ? {} : { qualifiedName: qualify(slug, record.tool) }),
-        arguments: mapStrings(record.arguments, ports.mask),
-        ...(record.answer === undefined ? {} : { answer: ports.mask(record.answer) }),
       }
       return JSON.stringify(shown).toLowerCase().includes(wanted) ? [shown] : []
     })

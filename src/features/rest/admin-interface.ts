@@ -13,6 +13,7 @@ import type { Session } from "../../session/session.ts"
 import type { Paths } from "../../store/paths.ts"
 import type { InternalTools } from "../tools/internal-tools.ts"
 import { AdminLogin, LOGIN_PATH } from "./admin-login.ts"
+import { CallRecords, shownCall } from "./call-records.ts"
 import type { RestPorts } from "./endpoint.ts"
 import type { BeginLogin } from "./issuer-login.ts"
 import { openLoginStore } from "./login-store.ts"
@@ -48,6 +49,7 @@ type AdminDeps = Pick<
 
 /** The options of `svc serve` that REST follows. */
 type AdminOptions = {
+  readonly activity: "off" | "names" | "content"
   readonly auth: boolean
   readonly demo: boolean
   readonly authIssuer: string | undefined
@@ -73,6 +75,7 @@ export class AdminInterface {
   private readonly login: AdminLogin
   private readonly salt = newSecret()
   private readonly streams = new Set<OpenStream>()
+  private readonly records: CallRecords
   private readonly questions = lazy(async () => new (await import("./questions.ts")).Questions(newSecret))
   private connection: AdminConnection | undefined
   private runCommand: RunCommand | undefined
@@ -85,6 +88,8 @@ export class AdminInterface {
     private readonly options: AdminOptions,
   ) {
     const { paths } = deps
+    this.records = new CallRecords(systemClock, options.activity === "content")
+    if (options.activity !== "off") deps.watchCalls((call) => this.records.add(call))
     // With --auth, a login belongs to a token, which svc does not store.
     const store = paths === undefined || options.auth ? undefined : openLoginStore(paths)
     this.login = new AdminLogin(systemClock, newSecret, options.externalUrl, store)
@@ -131,12 +136,20 @@ export class AdminInterface {
     return token ? { url, token: this.login.createToken() } : { url: `${url}/login?code=${this.login.createLink()}` }
   }
 
+  /** Returns the last calls whose ids are above `after`, newest first. Throws an UnavailableError if svc keeps none. */
+  calls(after: number): readonly ReturnType<typeof shownCall>[] {
+    if (this.options.activity === "off")
+      throw new UnavailableError("this svc keeps no calls: it was started with --activity off")
+    return this.records.all().flatMap((record) => (record.id > after ? [shownCall(record, this.deps.mask)] : []))
+  }
+
   // ---
 
   private async loadRest(): Promise<(request: ApiRequest) => Promise<Response>> {
     const { deps, options, login } = this
     const { auth, authIssuer, maxBody, trustProxy } = options
     const { createRest } = await import("./api.ts")
+    this.records.keepContent()
     return createRest({
       ...deps,
       clock: systemClock,
@@ -159,7 +172,7 @@ export class AdminInterface {
     return createIssuerLogin({ issuer: authIssuer, audience, clock: systemClock, authorize, newSecret, base })
   }
 
-  private async ports(): Promise<Omit<RestPorts, "history" | "records"> | undefined> {
+  private async ports(): Promise<Omit<RestPorts, "history"> | undefined> {
     if (this.connection === undefined) return undefined
     const { deps, options, login, salt } = this
     const { paths, endpoint, tools, find, follow } = this.connection
@@ -186,6 +199,7 @@ export class AdminInterface {
       authorize: async (name) => (deps.authorize ?? refuseSignIn)(find(name)),
       follow,
       questions: await this.questions(),
+      records: this.records,
       runCommand: this.runCommand,
       countTokens: this.countTokens,
       editPresets: (change) => editPresets(paths, change, systemClock),

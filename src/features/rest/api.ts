@@ -27,7 +27,6 @@ import { isObject, type Params } from "../../wire/message.ts"
 import { ACTIVITY_ENDPOINTS } from "./activity.ts"
 import { type AdminLogin, type AdminSession, LOGIN_PATH, type NewSession } from "./admin-login.ts"
 import { CallHistory } from "./call-history.ts"
-import { CallRecords } from "./call-records.ts"
 import { CONFIG_ENDPOINTS } from "./config.ts"
 import type { Endpoint, EndpointCall, RestPorts } from "./endpoint.ts"
 import type { IssuerLogin } from "./issuer-login.ts"
@@ -66,7 +65,7 @@ export type RestDeps = {
   /** Returns the client's address. */
   addressOf(inbound: Inbound): string
   /** Undefined until the configuration has been read. */
-  ports(): Promise<Omit<RestPorts, "history" | "records"> | undefined>
+  ports(): Promise<Omit<RestPorts, "history"> | undefined>
   watchCalls: RestPorts["watchCalls"]
   onbug(error: unknown): void
 }
@@ -77,11 +76,7 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
   const attempts = createAddressLimiter(deps.clock, LOGIN_LIMIT, deps.countLogins)
   const routes = ENDPOINTS.map((endpoint) => ({ endpoint, pattern: patternOf(endpoint.path) }))
   const history = new CallHistory(deps.clock)
-  const records = new CallRecords(deps.clock)
-  deps.watchCalls((call) => {
-    history.add(call)
-    records.add(call)
-  })
+  deps.watchCalls((call) => history.add(call))
   let openApi: Params | undefined
   let mask = (text: string) => text
   const serve = async (rest: ApiRequest): Promise<Response> => {
@@ -105,7 +100,7 @@ export function createRest(deps: RestDeps): (request: ApiRequest) => Promise<Res
     const found = await deps.ports()
     mask = found?.mask ?? mask
     if (found === undefined) throw new UnavailableError("svc is still reading its configuration; try again in a moment")
-    const ports = { ...found, history, records, streams: rest.streams }
+    const ports = { ...found, history, streams: rest.streams }
     if (admission === undefined) return serveView(rest, ports, deps.maxBody)
     if (admission instanceof RequestError) throw admission
     const { until } = admission

@@ -1,5 +1,5 @@
 /**
- * The last calls of tools with their arguments and the beginnings of their results, in memory, since REST was first used.
+ * The last calls of tools, in memory; once their content is wanted, also their arguments and the beginnings of their results.
  *
  *  1. A call costs little: nothing is serialized beyond a few hundred values and characters, and masked only when it is read.
  *  2. Arguments whose names promise a secret are left out at once.
@@ -8,6 +8,7 @@ import type { Answer } from "../../call/answer.ts"
 import type { Client } from "../../call/client.ts"
 import type { FinishedCall } from "../../call/ports.ts"
 import type { Clock } from "../../lib/clock.ts"
+import { mapStrings } from "../../lib/json.ts"
 import { isSecretName } from "../../lib/secret-names.ts"
 import { cutText } from "../../lib/text.ts"
 import { isObject, type Request } from "../../wire/message.ts"
@@ -23,10 +24,11 @@ export type CallRecord = {
   /** Name and version, as stated by the client. */
   readonly client: string
   readonly principal: string
+  /** Undefined for a call whose content was not kept. */
   readonly arguments: unknown
   /** Whether `arguments` is all that was sent. */
   readonly whole: boolean
-  /** The beginning of the answer; undefined if it was passed on without being kept. */
+  /** The beginning of the answer; undefined if it was not kept. */
   readonly answer: string | undefined
 }
 
@@ -43,11 +45,21 @@ export class CallRecords {
   private readonly records: CallRecord[] = []
   private last = 0
 
-  constructor(private readonly clock: Clock) {}
+  /** @param keepsContent whether calls are kept with their arguments and answers; otherwise only with their names */
+  constructor(
+    private readonly clock: Clock,
+    private keepsContent = true,
+  ) {}
+
+  /** Keeps the content of calls from now on. */
+  keepContent(): void {
+    this.keepsContent = true
+  }
 
   add({ server, tool, outcome, seconds, call, answer }: RecordedCall): void {
     const { client, request } = call
-    const budget: Budget = { left: MAX_VALUES, isWhole: true }
+    const budget: Budget = { left: MAX_VALUES, isWhole: this.keepsContent }
+    const given = (isObject(request.params) ? request.params.arguments : undefined) ?? {}
     const { name, version } = client.info
     this.last++
     this.records.push({
@@ -59,9 +71,9 @@ export class CallRecords {
       outcome,
       client: [name, version].filter((part) => typeof part === "string").join(" "),
       principal: client.principal,
-      arguments: shortened((isObject(request.params) ? request.params.arguments : undefined) ?? {}, budget, ""),
+      arguments: this.keepsContent ? shortened(given, budget, "") : undefined,
       whole: budget.isWhole,
-      answer: headOf(answer.frame),
+      answer: this.keepsContent ? headOf(answer.frame) : undefined,
     })
     if (this.records.length > KEPT) this.records.shift()
   }
@@ -69,6 +81,17 @@ export class CallRecords {
   /** Returns the calls, newest first. */
   all(): readonly CallRecord[] {
     return this.records.toReversed()
+  }
+}
+
+/** Returns a call as people see it: `time` in ISO 8601, `ms` with three decimals, and secrets hidden by `mask`. */
+export function shownCall({ arguments: given, answer, ...record }: CallRecord, mask: (text: string) => string) {
+  return {
+    ...record,
+    time: new Date(record.time).toISOString(),
+    ms: Math.round(record.ms * 1000) / 1000,
+    ...(given === undefined ? {} : { arguments: mapStrings(given, mask) }),
+    ...(answer === undefined ? {} : { answer: mask(answer) }),
   }
 }
 

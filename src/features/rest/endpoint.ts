@@ -94,7 +94,7 @@ export type RestPorts = {
   /** The calls since REST was first used. */
   readonly history: CallHistory
   readonly questions: Questions
-  /** The last calls since then. */
+  /** The last calls; with their content since then, unless svc keeps it from the start or never. */
   readonly records: CallRecords
   /** Calls `onfinished` after each tool call, until the returned function is called. */
   watchCalls(onfinished: (call: FinishedCall) => void): () => void

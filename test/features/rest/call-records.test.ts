@@ -45,6 +45,17 @@ test("large arguments and answers are cut, and secrets left out [admin:calls]", 
   expect(JSON.stringify(record)).not.toContain('"me"')
 })
 
+test("without content only the names of a call are kept, until content is wanted [activity:command]", () => {
+  const records = new CallRecords(manualClock(), false)
+  records.add(finished({ path: "/a" }))
+  records.keepContent()
+  records.add(finished({ path: "/b" }))
+  expect(records.all()).toMatchObject([
+    { id: 2, arguments: { path: "/b" }, answer: "{}", whole: true },
+    { id: 1, server: "files", tool: "read", client: "editor 2", arguments: undefined, answer: undefined, whole: false },
+  ])
+})
+
 test("at most 200 calls are kept [admin:calls]", () => {
   const records = new CallRecords(manualClock())
   for (let at = 0; at < 500; at++) records.add(finished({ at }))
