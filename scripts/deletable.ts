@@ -35,7 +35,7 @@ const FEATURES: Readonly<Record<string, readonly string[]>> = {
   doctor: ["cli/doctor.ts", "commands/remote-sign-in.ts"],
   notify: ["cli/notify.ts"],
   oauth: ["cli/auth-login.ts", "commands/remote-sign-in.ts"],
-  rest: [],
+  rest: ["cli/activity.ts"],
   traces: [],
 }
 

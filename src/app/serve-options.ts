@@ -273,7 +273,7 @@ export const SERVE_OPTIONS = {
     "audit-log": option(PATH, "File to which svc appends a line for each call and change"),
     activity: option(
       choice(["off", "names", "content"], "names"),
-      "What svc keeps of the last 200 calls for svc activity and the admin page, in memory: off, names (with content as soon as the page is opened), or content (default names)",
+      "What svc keeps in memory of the last 200 calls, for `svc activity` and the admin page: nothing (off), their names (names; also their content once somebody uses the page or REST), or their names and content (content)",
     ),
     "access-log": option(PATH, "File to which svc appends a line of JSON for each HTTP request; - is stdout"),
     "otlp-endpoint": option(

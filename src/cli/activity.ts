@@ -2,23 +2,12 @@
 import type { CommandDef } from "citty"
 import { matchesPattern } from "../catalog/tool-settings.ts"
 import { CONTEXT_ARGS, notRunning, openContext } from "../commands/command-context.ts"
+import type { ShownCall } from "../features/rest/call-records.ts"
 import { delay, systemClock } from "../lib/clock.ts"
 import { readOptions } from "../lib/command-line.ts"
 import { escaped } from "../lib/log.ts"
 import { print, table } from "../lib/output.ts"
 import { isObject } from "../wire/message.ts"
-
-/** A call as svc shows it; `ms` in milliseconds. */
-type ShownCall = {
-  readonly id: number
-  readonly time: string
-  readonly ms: number
-  readonly server: string
-  readonly tool: string
-  readonly outcome: string
-  readonly client: string
-  readonly principal: string
-}
 
 export const activity: CommandDef = {
   meta: {
@@ -42,11 +31,15 @@ export const activity: CommandDef = {
     let last = 0
     /** Returns the calls since the last time, oldest first. */
     const fresh = async (): Promise<readonly ShownCall[]> => {
-      const answer = await context.ask("calls", { after: last })
-      if (!isObject(answer)) throw notRunning(context.paths)
-      const calls = (answer.calls as readonly ShownCall[]).toReversed()
-      last = calls.at(-1)?.id ?? last
-      return calls.filter(isWanted)
+      const found: ShownCall[] = []
+      for (;;) {
+        const answer = await context.ask("calls", { after: last })
+        if (!isObject(answer)) throw notRunning(context.paths)
+        const next = answer.calls as readonly ShownCall[]
+        found.push(...next.filter(isWanted))
+        if (next.length === 0) return found
+        last = next.at(-1)?.id ?? last
+      }
     }
     const first = await fresh()
     if (args.follow !== true) {

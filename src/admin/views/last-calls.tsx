@@ -127,7 +127,7 @@ function Call({ call, onClose }: { call: CallRecord; onClose(): void }) {
       />
       {call.arguments === undefined ? (
         <p class="soft">
-          svc did not keep the arguments and the answer: the call was made before anybody opened this page. With
+          svc did not keep the arguments and the answer: the call was made before anybody opened this page. With{" "}
           <code>--activity content</code>, svc keeps them from the start.
         </p>
       ) : (

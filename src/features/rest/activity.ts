@@ -9,7 +9,7 @@ import { ownCommand } from "../../lib/own-command.ts"
 import { approvalsOf, type PendingChange, pendingChanges } from "../../report/approvals.ts"
 import type { LogLine } from "../../store/server-logs.ts"
 import { isObject, parseJson } from "../../wire/message.ts"
-import { shownCall } from "./call-records.ts"
+import { millis, shownCall } from "./call-records.ts"
 import { defineEndpoint, type Endpoint, type RestPorts } from "./endpoint.ts"
 import { openEventStream } from "./event-stream.ts"
 import { PAGE_QUERY, pageBy, pageSchema } from "./page.ts"
@@ -344,8 +344,6 @@ function watchAll(ports: RestPorts, send: (event: string, data: unknown) => void
 }
 
 const GATHER_MS = 50
-
-const millis = (seconds: number): number => Math.round(seconds * 1e6) / 1000
 
 const namesBySlug = (ports: RestPorts): ReadonlyMap<string, string> =>
   new Map(describeAll(ports).map(({ name }) => [slugOf(name), name]))

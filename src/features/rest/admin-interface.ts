@@ -13,7 +13,7 @@ import type { Session } from "../../session/session.ts"
 import type { Paths } from "../../store/paths.ts"
 import type { InternalTools } from "../tools/internal-tools.ts"
 import { AdminLogin, LOGIN_PATH } from "./admin-login.ts"
-import { CallRecords, shownCall } from "./call-records.ts"
+import { CallRecords, type ShownCall, shownCall } from "./call-records.ts"
 import type { RestPorts } from "./endpoint.ts"
 import type { BeginLogin } from "./issuer-login.ts"
 import { openLoginStore } from "./login-store.ts"
@@ -136,11 +136,11 @@ export class AdminInterface {
     return token ? { url, token: this.login.createToken() } : { url: `${url}/login?code=${this.login.createLink()}` }
   }
 
-  /** Returns the last calls whose ids are above `after`, newest first. Throws an UnavailableError if svc keeps none. */
-  calls(after: number): readonly ReturnType<typeof shownCall>[] {
+  /** Returns the next calls, as `CallRecords.next` does. Throws an UnavailableError if svc keeps none. */
+  calls(after: number): readonly ShownCall[] {
     if (this.options.activity === "off")
       throw new UnavailableError("this svc keeps no calls: it was started with --activity off")
-    return this.records.all().flatMap((record) => (record.id > after ? [shownCall(record, this.deps.mask)] : []))
+    return this.records.next(after).map((record) => shownCall(record, this.deps.mask))
   }
 
   // ---

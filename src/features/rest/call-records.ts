@@ -48,7 +48,7 @@ export class CallRecords {
   /** @param keepsContent whether calls are kept with their arguments and answers; otherwise only with their names */
   constructor(
     private readonly clock: Clock,
-    private keepsContent = true,
+    private keepsContent: boolean,
   ) {}
 
   /** Keeps the content of calls from now on. */
@@ -58,22 +58,18 @@ export class CallRecords {
 
   add({ server, tool, outcome, seconds, call, answer }: RecordedCall): void {
     const { client, request } = call
-    const budget: Budget = { left: MAX_VALUES, isWhole: this.keepsContent }
-    const given = (isObject(request.params) ? request.params.arguments : undefined) ?? {}
     const { name, version } = client.info
     this.last++
     this.records.push({
       id: this.last,
       time: this.clock.now(),
-      ms: seconds * 1000,
+      ms: millis(seconds),
       server,
-      tool,
+      tool: beginningOf(tool, MAX_NAME),
       outcome,
-      client: [name, version].filter((part) => typeof part === "string").join(" "),
+      client: beginningOf([name, version].filter((part) => typeof part === "string").join(" "), MAX_NAME),
       principal: client.principal,
-      arguments: this.keepsContent ? shortened(given, budget, "") : undefined,
-      whole: budget.isWhole,
-      answer: this.keepsContent ? headOf(answer.frame) : undefined,
+      ...(this.keepsContent ? contentOf(request, answer) : NO_CONTENT),
     })
     if (this.records.length > KEPT) this.records.shift()
   }
@@ -82,14 +78,28 @@ export class CallRecords {
   all(): readonly CallRecord[] {
     return this.records.toReversed()
   }
+
+  /**
+   * Returns the next calls after the one with the id `after`, oldest first, a few at a time, because a caller masks their content in one
+   * turn of the event loop. An `after` of an earlier svc, which is above all ids, counts as 0.
+   */
+  next(after: number): readonly CallRecord[] {
+    const from = after > this.last ? 0 : after
+    return this.records.filter(({ id }) => id > from).slice(0, NEXT)
+  }
 }
 
-/** Returns a call as people see it: `time` in ISO 8601, `ms` with three decimals, and secrets hidden by `mask`. */
+/** A call as people see it. */
+export type ShownCall = ReturnType<typeof shownCall>
+
+/** Returns seconds as milliseconds with three decimals. */
+export const millis = (seconds: number): number => Math.round(seconds * 1e6) / 1000
+
+/** Returns a call as people see it: `time` in ISO 8601, and secrets hidden by `mask`. */
 export function shownCall({ arguments: given, answer, ...record }: CallRecord, mask: (text: string) => string) {
   return {
     ...record,
     time: new Date(record.time).toISOString(),
-    ms: Math.round(record.ms * 1000) / 1000,
     ...(given === undefined ? {} : { arguments: mapStrings(given, mask) }),
     ...(answer === undefined ? {} : { answer: mask(answer) }),
   }
@@ -98,10 +108,23 @@ export function shownCall({ arguments: given, answer, ...record }: CallRecord, m
 // ---
 
 const KEPT = 200
+const NEXT = 20
 const MAX_VALUES = 300
 const MAX_TEXT = 1000
 const MAX_NAME = 200
 const MAX_ANSWER_BYTES = 6000
+
+const NO_CONTENT = { arguments: undefined, whole: false, answer: undefined } as const
+
+function contentOf({ params }: RecordedCall["call"]["request"], { frame }: RecordedCall["answer"]) {
+  const budget: Budget = { left: MAX_VALUES, isWhole: true }
+  const given = shortened((isObject(params) ? params.arguments : undefined) ?? {}, budget, "")
+  return { arguments: given, whole: budget.isWhole, answer: headOf(frame) }
+}
+
+/** Returns the beginning of a text as a copy: a slice would keep the whole text in memory. */
+const beginningOf = (text: string, length: number): string =>
+  text.length <= length ? text : Buffer.from(cutText(text, length)).toString()
 
 type Budget = { left: number; isWhole: boolean }
 
@@ -118,7 +141,7 @@ function shortened(value: unknown, budget: Budget, name: string): unknown {
   if (typeof value === "string") {
     if (value.length <= MAX_TEXT) return value
     budget.isWhole = false
-    return cutText(value, MAX_TEXT)
+    return beginningOf(value, MAX_TEXT)
   }
   if (Array.isArray(value)) {
     if (value.length > budget.left) budget.isWhole = false
@@ -131,13 +154,13 @@ function shortened(value: unknown, budget: Budget, name: string): unknown {
       budget.isWhole = false
       break
     }
-    kept.push([cutText(key, MAX_NAME), shortened(value[key], budget, key)])
+    kept.push([beginningOf(key, MAX_NAME), shortened(value[key], budget, key)])
   }
   return Object.fromEntries(kept)
 }
 
 function headOf(frame: Uint8Array | string): string | undefined {
   if (frame.length === 0) return undefined
-  const head = frame.slice(0, MAX_ANSWER_BYTES)
-  return typeof head === "string" ? head : new TextDecoder().decode(head)
+  if (typeof frame === "string") return beginningOf(frame, MAX_ANSWER_BYTES)
+  return new TextDecoder().decode(frame.subarray(0, MAX_ANSWER_BYTES))
 }
