@@ -65,8 +65,8 @@ export function shapeOf(groups: readonly (readonly Preset[])[]): Shape | undefin
   // Each call asks several times, and a server keeps its settings: a reload makes another object.
   const known = new WeakMap<RuledServer, boolean>()
   const includes = (server: RuledServer): boolean => {
-    const told = known.get(server)
-    if (told !== undefined) return told
+    const before = known.get(server)
+    if (before !== undefined) return before
     const found = groups.every((group) => group.some((preset) => presetIncludes(preset, server, server.tuning.tags)))
     known.set(server, found)
     return found

@@ -90,7 +90,7 @@ async function serve(servers: Readonly<Record<string, Entries>>, preset: object)
 
 const BODY = z.looseObject({})
 type Query = "?preset=v" | "?preset=v&tools=search"
-/** Clients of one svc and view. `told` counts the lists of which they were told that they had changed. */
+/** Clients of one svc and view. `told` counts the notifications that each has received. */
 type Clients = AsyncDisposable & {
   readonly told: number[]
   readonly greetings: unknown
