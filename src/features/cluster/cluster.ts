@@ -207,12 +207,7 @@ export class Cluster {
       most: MAX_SHARED_SESSIONS,
       checkLoss,
       onchange: (id, fields) =>
-        new Promise((resolve) =>
-          replicas.sendWithEcho(
-            { kind: "session.changed", session: hashOfSession(id), ...(fields && { fields }) },
-            resolve,
-          ),
-        ),
+        replicas.sendUntilHeard({ kind: "session.changed", session: hashOfSession(id), ...(fields && { fields }) }),
       onended: (id) => connected().sessions.remove(id, "was ended"),
     })
     return {
@@ -323,6 +318,7 @@ export class Cluster {
       startedAt: this.startedAt,
       load: { ...load(), draining: this.leaving.endsConnections },
       unreached: this.reach.unreached,
+      acknowledges: true,
     }))
   }
 

@@ -6,6 +6,8 @@
  *  2. While the shared state is away, or if this replica was itself suspended, it can hear no other replica, so none counts as
  *     gone.
  *  3. A message is sent at most once and not stored. Kinds that a replica does not know, from another version of svc, are ignored.
+ *  4. A client's next request may reach another replica before a message does. What must hold for that request is sent with
+ *     `sendUntilHeard`, and the client gets its answer after that.
  */
 import type { Clock } from "../../lib/clock.ts"
 import { parseIfJson } from "../../lib/json.ts"
@@ -26,6 +28,8 @@ export type ReplicaFacts = {
   readonly load: ReplicaLoad
   /** The ids of the replicas that it cannot reach at their addresses. */
   readonly unreached?: readonly string[]
+  /** Absent in replicas of older versions. */
+  readonly acknowledges?: true
 }
 
 /** The work of a replica at the moment. */
@@ -108,6 +112,8 @@ export type ReplicaMessage =
   | { readonly kind: "tokens" }
   /** svc was authorized at a server, or logged out of it. */
   | { readonly kind: "authorization"; readonly server: string }
+  /** The sender has heard the messages of `of` up to this number. */
+  | { readonly kind: "heard"; readonly of: string; readonly number: number }
 
 /** A resource by the server's own URI. */
 export type SubscribedResource = readonly [server: string, uri: string]
@@ -128,6 +134,10 @@ export class Replicas {
   /** The callbacks of messages that this replica has not heard itself yet, by number. */
   private readonly echoes = new Map<number, () => void>()
   private lastEcho = 0
+  /** The messages that others have not acknowledged yet, by number. */
+  private readonly unheard = new Map<number, Unheard>()
+  /** The number of the last message of each replica that this one must acknowledge. */
+  private readonly toAcknowledge = new Map<string, number>()
 
   constructor(
     /** The id of this replica. */
@@ -140,6 +150,7 @@ export class Replicas {
       state.onstate((connected) => {
         if (!connected) {
           for (const heard of this.echoes.values()) heard()
+          for (const { end } of this.unheard.values()) end()
           return
         }
         this.resetHeard()
@@ -208,8 +219,8 @@ export class Replicas {
   }
 
   /** Sends a message to all replicas. Rejects with an UnavailableError while the shared state is away. */
-  deliver(message: ReplicaMessage, echo?: number): Promise<void> {
-    return this.state.publish(JSON.stringify({ ...message, from: this.id, echo }))
+  deliver(message: ReplicaMessage, echo?: number, acknowledge?: true): Promise<void> {
+    return this.state.publish(JSON.stringify({ ...message, from: this.id, echo, acknowledge }))
   }
 
   /**
@@ -223,6 +234,25 @@ export class Replicas {
     }
     this.echoes.set(echo, heard)
     this.deliver(message, echo).catch(heard)
+  }
+
+  /**
+   * Sends a message to all replicas. Resolves when this one and all others that are live have heard it, after HEARD_MS, or if
+   * it is lost.
+   */
+  sendUntilHeard(message: ReplicaMessage): Promise<void> {
+    const number = ++this.lastEcho
+    const others = this.living().filter(({ acknowledges }) => acknowledges === true)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const cancel = this.clock.after(HEARD_MS, () => end())
+    const end = () => {
+      cancel()
+      this.unheard.delete(number)
+      resolve()
+    }
+    this.unheard.set(number, { by: new Set([this.id, ...others.map(({ id }) => id)]), end })
+    this.deliver(message, number, true).catch(end)
+    return promise
   }
 
   /** Calls `listener` with each message of a kind from another replica; the returned function ends that. */
@@ -273,7 +303,28 @@ export class Replicas {
       if (!this.isGone(other)) continue
       this.others.delete(id)
       other.end()
+      this.heardBy(id, Number.POSITIVE_INFINITY)
     }
+  }
+
+  /** Notes that a replica has heard all messages up to a number. */
+  private heardBy(id: string, number: number): void {
+    for (const [each, { by, end }] of this.unheard) {
+      // In the order of their numbers.
+      if (each > number) return
+      by.delete(id)
+      if (by.size === 0) end()
+    }
+  }
+
+  /** Acknowledges a message of another replica, at once with those that arrive in the same turn. */
+  private acknowledge(from: string, number: number): void {
+    this.toAcknowledge.set(from, number)
+    if (this.toAcknowledge.size > 1) return
+    this.clock.after(0, () => {
+      for (const [of, last] of this.toAcknowledge) this.send({ kind: "heard", of, number: last })
+      this.toAcknowledge.clear()
+    })
   }
 
   private sendHello(asks: boolean): void {
@@ -286,11 +337,15 @@ export class Replicas {
     if (!isObject(message) || typeof message.from !== "string") return
     const { from, echo } = message
     if (from === this.id) {
-      if (typeof echo === "number") this.echoes.get(echo)?.()
+      if (typeof echo !== "number") return
+      this.echoes.get(echo)?.()
+      this.heardBy(from, echo)
       return
     }
     const known = message as ReplicaMessage
-    if (known.kind === "hello") {
+    if (known.kind === "heard") {
+      if (known.of === this.id) this.heardBy(from, known.number)
+    } else if (known.kind === "hello") {
       const replica = { ...known.facts, id: from, self: false }
       const before = this.others.get(from)
       if (before === undefined) this.replaceAt(replica)
@@ -304,8 +359,10 @@ export class Replicas {
       // Responses that it has sent may still be on the way.
       const other = this.others.get(from)
       if (other !== undefined) Object.assign(other, { hasLeft: true, heard: this.clock.now() })
+      this.heardBy(from, Number.POSITIVE_INFINITY)
     }
     for (const listener of this.listeners.get(known.kind) ?? []) listener(known, from)
+    if (message.acknowledge === true && typeof echo === "number") this.acknowledge(from, echo)
   }
 }
 
@@ -320,6 +377,9 @@ type Other = {
   hasLeft: boolean
 }
 
+/** A message that was sent; `by`: the replicas that have not acknowledged it. */
+type Unheard = { readonly by: Set<string>; end(): void }
+
 /** Returns a replica with a new signal, and the function that aborts it. */
 function withSignal(replica: Replica): Pick<Other, "replica" | "end"> {
   const controller = new AbortController()
@@ -328,5 +388,7 @@ function withSignal(replica: Replica): Pick<Other, "replica" | "end"> {
 
 const HELLO_MS = 1000
 const DEAD_MS = 4000
+/** How long a message waits for the replicas that have not heard it: a client waits for the answer meanwhile. */
+const HEARD_MS = 2 * HELLO_MS
 /** If its own hello is this late, a replica was suspended, and may have missed those of others. */
 const SUSPENDED_MS = 2 * HELLO_MS

@@ -9,13 +9,17 @@ function bus() {
   const members = new Set<{ connected: boolean; take(text: string): void; turn(connected: boolean): void }>()
   const open = (): Pick<SharedState, "connected" | "publish" | "onmessage" | "onstate"> & {
     turn(connected: boolean): void
+    /** Holds messages back, as a busy process does; the returned function ends that. */
+    hold(): () => void
   } => {
     const messages = new Set<(text: string) => void>()
     const states = new Set<(connected: boolean) => void>()
+    let held: string[] | undefined
     const member = {
       connected: true,
       take: (text: string) => {
-        for (const listener of messages) listener(text)
+        if (held !== undefined) held.push(text)
+        else for (const listener of messages) listener(text)
       },
       turn(connected: boolean) {
         member.connected = connected
@@ -25,6 +29,14 @@ function bus() {
     members.add(member)
     return {
       turn: member.turn,
+      hold() {
+        held = []
+        return () => {
+          const late = held ?? []
+          held = undefined
+          for (const text of late) member.take(text)
+        }
+      },
       get connected() {
         return member.connected
       },
@@ -49,10 +61,16 @@ function bus() {
   }
 }
 
-function join(id: string, state: Partial<SharedState>, clock: ManualClock, address = `http://${id}`): Replicas {
+function join(
+  id: string,
+  state: Partial<SharedState>,
+  clock: ManualClock,
+  { address = `http://${id}`, isOld = false } = {},
+): Replicas {
   const replicas = new Replicas(id, state as SharedState, clock)
   const load = { calls: 0, sessions: 0, streams: 0, draining: false }
-  replicas.join(() => ({ address, version: "1", config: "", startedAt: 0, load }))
+  const facts = { address, version: "1", config: "", startedAt: 0, load }
+  replicas.join(() => (isOld ? facts : { ...facts, acknowledges: true }))
   return replicas
 }
 
@@ -67,7 +85,7 @@ async function two() {
     for (let passed = 0; passed < ms; passed += 100) for (const each of [clock, others]) await each.pass(100)
   }
   await pass(1000)
-  return { clock, shared, away, one, other, pass }
+  return { clock, clocks: [clock, others], shared, away, one, other, pass }
 }
 
 test("requests that wait for a replica without a hello are aborted, and no others [cluster:silent]", async () => {
@@ -129,11 +147,65 @@ test("a replica that is started at the address of another one takes its place, u
   const before = one.find("r2")
   // It is killed, and started again.
   away.turn(false)
-  const next = join("r3", shared.open(), clock, "http://r2")
+  const next = join("r3", shared.open(), clock, { address: "http://r2" })
   expect([one.find("r2"), one.at("http://r2/mcp")?.id, before?.gone.aborted]).toEqual([undefined, "r3", false])
   // All announce the address of a load balancer.
   away.turn(true)
   await pass(1000)
   expect(one.find("r2")?.address).toBe("http://r2")
   await next.close()
+})
+
+const CHANGED = { kind: "session.changed", session: "s" } as const
+
+/** Sends a message, and returns whether its sender still waits for other replicas. */
+function sendTo(one: Replicas, clocks: readonly ManualClock[]): () => Promise<boolean> {
+  let waits = true
+  void one.sendUntilHeard(CHANGED).then(() => {
+    waits = false
+  })
+  return async () => {
+    // Replicas acknowledge what they have heard at the end of a turn.
+    for (const clock of clocks) await clock.pass(0)
+    return waits
+  }
+}
+
+test("a message that must be heard waits for a replica that reads late [cluster:sessions:changes]", async () => {
+  const { clocks, one, other, away } = await two()
+  let heard = 0
+  other.on("session.changed", () => {
+    heard++
+  })
+  const release = away.hold()
+  const [first, second] = [sendTo(one, clocks), sendTo(one, clocks)]
+  expect([heard, await first(), await second()]).toEqual([0, true, true])
+  release()
+  expect([heard, await first(), await second()]).toEqual([2, false, false])
+})
+
+test("a message waits neither for a replica that is silent, gone or old, nor while the shared state is away [cluster:sessions:changes]", async () => {
+  const { clock, clocks, shared, other, away, one } = await two()
+  const release = away.hold()
+  const silent = sendTo(one, clocks)
+  await clock.pass(1900)
+  expect(await silent()).toBe(true)
+  await clock.pass(100)
+  expect(await silent()).toBe(false)
+  const lost = sendTo(one, clocks)
+  expect(await lost()).toBe(true)
+  shared.turn(false)
+  expect(await lost()).toBe(false)
+  shared.turn(true)
+  const left = sendTo(one, clocks)
+  expect(await left()).toBe(true)
+  await other.close()
+  expect(await left()).toBe(false)
+  const old = shared.open()
+  join("r3", old, clock, { isOld: true })
+  old.hold()
+  expect(await sendTo(one, clocks)()).toBe(false)
+  release()
+  // No timer is left but the one for the next hello of each.
+  expect(clock.timers).toBe(2)
 })
