@@ -2977,6 +2977,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a rolling update must not fail a call",
   },
+  "cluster:one:sleeps": {
+    says: "a server that runs once sleeps on its replica, which keeps the lease and wakes it for the calls of all replicas",
+    from: "choice",
+    why: "a process that nobody uses costs memory in a cluster, too, and two processes must not wake",
+  },
   "cluster:one:fencing": {
     says: "an owner that was suspended stops the server before it uses it again, its late messages reach no client, and replicas cannot reach it with the old credential; if the shared state loses everything, servers stay with their owners",
     from: "choice",

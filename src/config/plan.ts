@@ -528,8 +528,8 @@ function planRemote(
 
 function planTuning(config: ServerConfig, transport: Launch["transport"], sleep?: HostEnvironment["sleep"]): Tuning {
   const stdio = transport === "stdio"
-  // A process of one session ends with it. A server of one replica keeps its process, which shows that it has the lease.
-  const maySleep = stdio && config.isolation !== "session" && config.replicas !== "one"
+  // A process of one session ends with it.
+  const maySleep = stdio && config.isolation !== "session"
   const sleepAfter = config.idleTimeout ?? sleep?.idleTimeout ?? 0
   return {
     tags: config.tags ?? [],

@@ -197,6 +197,41 @@ describe.skipIf(NO_REDIS !== undefined)("a server that runs once", () => {
     expect(next).not.toContain(pid)
   })
 
+  test("it sleeps on its replica, which wakes it for calls from all of them and keeps its lease [cluster:one:sleeps]", async () => {
+    const mark = `svc-one-${crypto.randomUUID()}`
+    const only = { ...REPLICA_SERVER, args: [...REPLICA_SERVER.args, mark], replicas: "one", idleTimeout: 1000 }
+    await using cluster = await startCluster(3, { config: { mcpServers: { only } } })
+    const replicas = cluster.replicas as unknown as Three
+    const owner = ownerOf(await settled(replicas), replicas)
+    const others = replicas.filter((replica) => replica !== owner)
+    const sleeps = () => eventually(() => processes(mark).length === 0)
+    const lists = async (at: Instance) => JSON.stringify((await modern(`${at.url}/mcp`, "tools/list", {})).body)
+    for (const replica of replicas) {
+      await sleeps()
+      // Neither lists nor health wake it.
+      for (const each of replicas) {
+        expect(await lists(each)).toContain("only_svc_who")
+        expect((await fetch(`${each.url}/health/ready`)).status).toBe(200)
+      }
+      expect(processes(mark)).toEqual([])
+      const [pid, ...rest] = await Promise.all([who(replica), who(replica), who(replica)])
+      expect(rest).toEqual([pid as string, pid as string])
+      expect(ownerOf(pid as string, replicas)).toBe(owner)
+    }
+    await sleeps()
+    owner.signal("SIGSTOP")
+    const next = await eventually(async () => {
+      const found = await who(others[0] as Instance)
+      return /^\d+$/.test(found) && found
+    }, 15_000)
+    // The suspended owner must not wake a second process.
+    const [, late] = [owner.signal("SIGCONT"), await Promise.all([who(owner), who(owner)])]
+    for (const pid of late) expect(ownerOf(pid, others)).toBe(ownerOf(next, others))
+    await sleeps()
+    ownerOf(await who(owner), others).signal("SIGKILL")
+    await eventually(async () => /^\d+$/.test(await who(owner)), 15_000)
+  })
+
   test("a replica that was suspended stops the server if another one runs it by now, and its late answers reach no client [cluster:one:fencing]", async () => {
     const mark = `svc-one-${crypto.randomUUID()}`
     await using cluster = await startOne(2, mark)

@@ -14,7 +14,8 @@
  *  4. An owner that stops announces it first: new calls wait for the next owner wherever they arrive. Running calls end where they
  *     began, and receive everything that their clients send for them. Then each server is handed over by itself, whatever else
  *     runs here. Calls that run for too long fail: they must not keep the new ones waiting.
- *  5. A server that loses its owner stays as it was on the other replicas. At the start, and after this replica has lost the
+ *  5. The owner keeps the lease of a server that is asleep: the first call finds it where the last one left it.
+ *  6. A server that loses its owner stays as it was on the other replicas. At the start, and after this replica has lost the
  *     lease, it does not run.
  */
 import { type IdleServer, type Plan, REPLICA_HEADER, type ServerSpec } from "../../config/server-spec.ts"
@@ -114,7 +115,9 @@ export class ServerLeases {
         } as const
         const restart = { ...spec.tuning.restart, kind: "reconnect", delay: RECONNECT_MS } as const
         const secrets = [...spec.secrets, credential]
-        specs.push({ ...spec, launch, secrets, tuning: { ...spec.tuning, isolation: "shared", restart } })
+        // The process sleeps where it runs.
+        const { lazy: _lazy, sleepAfter: _after, ...tuning } = spec.tuning
+        specs.push({ ...spec, launch, secrets, tuning: { ...tuning, isolation: "shared", restart } })
       }
     }
     return {

@@ -111,6 +111,15 @@ async function owned() {
 }
 
 describe("leases of servers", () => {
+  test("a server sleeps where it runs, and is never asleep to the other replicas [cluster:one:sleeps]", async () => {
+    await using both = await owned()
+    const tuning = { ...spec.tuning, lazy: true as const, sleepAfter: 1000 }
+    const plan = { ...PLAN, specs: [{ ...spec, tuning }] }
+    const [here, there] = [both.one, both.other].map(({ leases }) => leases.place(plan).specs[0]?.tuning)
+    expect(here).toMatchObject({ lazy: true, sleepAfter: 1000 })
+    expect([there?.replicas, there?.lazy, there?.sleepAfter]).toEqual(["one", undefined, undefined])
+  })
+
   test("one replica runs the server, and to the other it is a remote server there [cluster:one]", async () => {
     await using both = await twoReplicas()
     const { clock, network, pass, one, other } = both
