@@ -1,6 +1,6 @@
 /**
- * The ledger: clients of every kind call servers that write a journal, while servers are killed, connections cut, files
- * edited, and svc itself stopped and killed. Afterwards the clients' book and the servers' journals must agree.
+ * The ledger: clients of every kind call servers that write a journal, while servers fall asleep and are killed, connections cut,
+ * files edited, and svc itself stopped and killed. Afterwards the clients' book and the servers' journals must agree.
  *
  *   bun test/chaos/ledger.ts --minutes 3 --seed 7
  *
@@ -34,7 +34,7 @@ export async function runLedger(size: Size): Promise<Report> {
     const live = Array.from({ length: size.sessions }, (_, index) =>
       liveAs(KINDS[index % KINDS.length] as Kind, index, run),
     )
-    const all = Promise.all([...live, attackServers(run), attackSvc(run)])
+    const all = Promise.all([...live, attackServers(run), attackSvc(run), run.watch()])
     await Promise.race([Bun.sleep(size.ms), all])
     run.on = false
     await all
@@ -68,6 +68,8 @@ const MAX_CALLS = 1_000_000
 const MAX_FAULTS = 1000
 const MAX_SHOWN = 40
 const WORKERS = 2
+/** Shorter than the time between two calls of a server often is. */
+const IDLE_MS = 40
 const FLAGS = ["--health-info-level", "basic", "--health-rate-limit", "off", "--shutdown-grace", "2s"]
 
 const INVARIANTS = [
@@ -82,6 +84,7 @@ const INVARIANTS = [
   "untrue answer",
   "cancellation forgotten",
   "edit not followed",
+  "unhealthy for a wake",
   "svc failed",
   "orphan",
 ] as const
@@ -100,10 +103,19 @@ type Server = {
   readonly modern: boolean
   /** It is disturbed only together with svc. */
   readonly calm: boolean
+  /** It has no process while nobody calls it. */
+  readonly sleeps: boolean
   child: Bun.Subprocess | undefined
   tags: readonly string[]
   hidden: boolean
   env: number
+}
+
+type Health = {
+  readonly name: string
+  readonly status: string
+  readonly tags: readonly string[]
+  readonly asleep?: true
 }
 
 type Call = {
@@ -185,13 +197,38 @@ class Run {
       const own = index < stdio ? `s${index}` : `h${index - stdio}`
       const port = index < stdio ? undefined : await freePort()
       const [calm, modern] = [index === 0 || index === stdio, index % 2 === 1]
-      this.servers.push({ own, name: own, port, modern, calm, child: undefined, tags: [], hidden: false, env: 0 })
+      const sleeps = port === undefined && index % 4 < 2
+      this.servers.push({
+        own,
+        name: own,
+        port,
+        modern,
+        calm,
+        sleeps,
+        child: undefined,
+        tags: [],
+        hidden: false,
+        env: 0,
+      })
     }
     for (const server of this.servers) if (server.port !== undefined) this.spawn(server)
     this.writeEnv()
     this.write(this.document())
     await this.startSvc(0)
     await eventually(() => this.isWhole(), 60_000)
+  }
+
+  /** Looks at health until the run ends. */
+  async watch(): Promise<void> {
+    const sleeper = this.servers.find(({ calm, sleeps }) => calm && sleeps)
+    while (this.on) {
+      const from = Date.now()
+      const found = (await this.health().catch(() => [])).find(({ name }) => name === sleeper?.name)
+      if (found?.asleep) this.count("seen asleep")
+      if (found !== undefined && found.status !== "connected" && !this.away.touch(["svc"], from, Date.now()))
+        this.fault("unhealthy for a wake", found)
+      await Bun.sleep(20)
+    }
   }
 
   async startSvc(port = Number(new URL(this.url).port)): Promise<void> {
@@ -221,6 +258,7 @@ class Run {
         ? { command: "bun", args: this.argsOf(server), env: { LEDGER: `\${LEDGER_${server.own}}` } }
         : { url: `http://127.0.0.1:${server.port}/mcp` }),
       ...(server.port === undefined ? { restartOnExit: true, restartDelay: 20, maxRestarts: 0 } : {}),
+      ...(server.sleeps ? { idleTimeout: IDLE_MS, start: server.modern ? "eager" : "lazy" } : {}),
       requestTimeout: REQUEST_TIMEOUT_MS,
       // The first server shows which edit svc has applied.
       tags: server === this.servers[0] ? [`edit-${this.edits}`] : server.tags,
@@ -255,7 +293,8 @@ class Run {
   async settle(): Promise<void> {
     const all = () => processes(this.mark).length
     await eventually(() => this.isWhole(), 60_000).catch((error) => this.fault("svc failed", String(error)))
-    await eventually(() => all() === this.size.stdio).catch(() => this.fault("orphan", `${all()} processes of servers`))
+    const awake = this.servers.filter(({ port, sleeps }) => port === undefined && !sleeps).length
+    await eventually(() => all() === awake).catch(() => this.fault("orphan", `${all()} processes of servers`))
     await eventually(() => this.uncancelled().length === 0).catch(() => undefined)
     for (const call of this.uncancelled()) this.fault("cancellation forgotten", shown(call))
     const book = new Map(this.calls.map((call) => [call.nonce, call]))
@@ -308,7 +347,7 @@ class Run {
     void child.exited.then(() => setTimeout(again, RESPAWN_MS))
   }
 
-  private async health(): Promise<readonly { readonly status: string; readonly tags: readonly string[] }[]> {
+  private async health(): Promise<readonly Health[]> {
     const response = await fetch(`${this.url}/health`)
     return ((await response.json()) as { servers: { details: [] } }).servers.details
   }
