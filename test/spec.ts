@@ -2553,7 +2553,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "the file is the source of truth, and editors, commands and other tabs change it too",
   },
   "admin:servers": {
-    says: "on the admin page, people restart, enable and disable servers, and see why a server fails and what to do",
+    says: "on the admin page, people restart, enable, disable and remove servers, and see why a server fails and what to do",
     from: "choice",
     why: "a state without a remedy sends people to the documentation",
   },

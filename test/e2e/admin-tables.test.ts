@@ -128,6 +128,38 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await isSaid("1 server restarted")
   })
 
+  test("selected servers are removed together after a question, and the page of a removed one is left [admin:servers]", async () => {
+    const whole = JSON.parse(readFileSync(join(svc.folder, "mcp.json"), "utf8"))
+    const spare = { ...echo(1), disabled: true }
+    svc.write({ mcpServers: { ...whole.mcpServers, one: spare, two: spare, three: spare } })
+    await admin.show("servers")
+    for (const name of ["one", "two"]) await page.getByRole("checkbox", { name, exact: true }).check()
+    await bar().getByRole("button", { name: "Remove" }).click()
+    const dialog = page.getByRole("dialog", { name: "Remove 2 servers?" })
+    await dialog.getByText(/one, two/).waitFor()
+    await dialog.getByRole("button", { name: "Cancel" }).click()
+    expect(Object.keys(written())).toEqual(expect.arrayContaining(["one", "two"]))
+    await bar().getByRole("button", { name: "Remove" }).click()
+    await dialog.getByRole("button", { name: "Remove" }).click()
+    await isSaid("2 servers removed")
+    await row(/^two/).waitFor({ state: "detached" })
+    expect(Object.keys(written())).toEqual(["many", "few", "pair", "off", "three"])
+    await bar().waitFor({ state: "detached" })
+
+    await page.getByRole("link", { name: "three", exact: true }).click()
+    await page.getByRole("heading", { name: "Effective settings" }).waitFor()
+    await page.evaluate(`
+      globalThis.seen = []
+      new MutationObserver(() => seen.push(document.querySelector("main").innerText)).observe(
+        document.querySelector("main"), { childList: true, subtree: true, characterData: true })`)
+    await button("Remove three").click()
+    await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click()
+    await isSaid("three was removed")
+    await row(/^three/).waitFor({ state: "detached" })
+    const seen = (await page.evaluate("seen")) as readonly string[]
+    expect(seen.filter((text) => /No server is named/.test(text))).toEqual([])
+  })
+
   test("the actions for the selection stay on the screen of a telephone [admin:access]", async () => {
     await page.setViewportSize({ width: 390, height: 700 })
     await admin.show("tools")

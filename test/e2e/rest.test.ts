@@ -425,6 +425,14 @@ describe("changes", () => {
     expect(await lines.next("line")).toMatchObject({ server: "demo", level: expect.any(String) })
   })
 
+  test("a removed server is told of before the configuration, so that nobody who then reads again asks for it [rest:events]", async () => {
+    await api("POST", "/servers", { name: "gone", server: { command: SVC, args: ["demo-server"], disabled: true } })
+    await using events = await follow("/events")
+    await api("DELETE", "/servers/gone")
+    expect(await events.next("removed", "configuration")).toEqual({ name: "gone" })
+    expect(await events.next("removed", "configuration")).toEqual({ issues: 0 })
+  })
+
   test("edits through REST, commands and the file never lose one another [rest:edits]", async () => {
     type Way = "merge patch" | "bulk" | "replace" | "command" | "file"
     const ways: readonly Way[] = ["merge patch", "bulk", "replace", "command", "file"]
@@ -501,8 +509,8 @@ const file = (): string => join(svc.folder, "mcp.json")
 const written = (): Record<string, Json> =>
   (JSON.parse(readFileSync(file(), "utf8")) as { mcpServers: Record<string, Json> }).mcpServers
 
-/** Follows server-sent events; `next` takes the next one of a name. */
-async function follow(path: string): Promise<AsyncDisposable & { next(event: string): Promise<unknown> }> {
+/** Follows server-sent events; `next` takes the next one of these names. */
+async function follow(path: string): Promise<AsyncDisposable & { next(...names: string[]): Promise<unknown> }> {
   const { headers } = await token(svc)
   const stop = new AbortController()
   const response = await fetch(`${svc.url}/api/v1${path}`, { headers, signal: stop.signal })
@@ -522,9 +530,9 @@ async function follow(path: string): Promise<AsyncDisposable & { next(event: str
     }
   })().catch(() => undefined)
   return {
-    async next(event) {
+    async next(...names) {
       const at = await eventually(() => {
-        const found = arrived.findIndex((one) => one.event === event)
+        const found = arrived.findIndex(({ event }) => names.includes(event))
         return found < 0 ? undefined : { found }
       })
       return arrived.splice(at.found, 1)[0]?.data

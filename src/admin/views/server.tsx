@@ -23,6 +23,7 @@ import {
 import { goTo, linkTo, type Route } from "../router.ts"
 import { missingVariables, SecretField } from "../secret-field.tsx"
 import type { EffectiveValue, LogLine, Server, ServerInstance, ServerState } from "../types.ts"
+import type { Ui } from "../ui.ts"
 import { LogPane } from "./logs.tsx"
 import { PromptPane, ResourcePane } from "./offers.tsx"
 import { ServerEditor } from "./server-editor.tsx"
@@ -112,6 +113,17 @@ export function ServerControls({ server: { name, enabled, instances } }: { serve
   )
 }
 
+/** Asks before servers are removed. */
+export function askToRemove(ui: Ui, servers: readonly Pick<Server, "name">[]): Promise<boolean> {
+  const names = servers.map(({ name }) => name).join(", ")
+  return ui.ask({
+    title: servers.length === 1 ? `Remove ${names}?` : `Remove ${countText(servers.length, "server")}?`,
+    text: `svc stops ${names} and removes ${servers.length === 1 ? "it" : "them"} from mcp.json. It keeps a backup of the file.`,
+    action: "Remove",
+    isDangerous: true,
+  })
+}
+
 // ---
 
 const TABS = [
@@ -140,23 +152,18 @@ const REMEDIES: Readonly<Partial<Record<ServerState, string>>> = {
 
 function RemoveButton({ name }: { name: string }) {
   const { api, ui } = useApp()
-  const [busy, run] = useAction()
+  const [, run] = useAction()
   const remove = async () => {
-    const isAgreed = await ui.ask({
-      title: `Remove ${name}?`,
-      text: `svc stops ${name} and removes it from mcp.json. It keeps a backup of the file.`,
-      action: "Remove",
-      isDangerous: true,
-    })
-    if (!isAgreed) return
-    const isRemoved = await run("remove", async () => {
+    if (!(await askToRemove(ui, [{ name }]))) return
+    // First, because the view of a removed server only says that there is none. "Back" must not lead there either.
+    goTo(["servers"], {}, true)
+    await run("remove", async () => {
       await api.send("DELETE", `/servers/${encodeURIComponent(name)}`)
       return `${name} was removed`
     })
-    if (isRemoved) goTo(["servers"])
   }
   return (
-    <Button kind="danger" isBusy={busy !== undefined} label={`Remove ${name}`} onClick={() => void remove()}>
+    <Button kind="danger" label={`Remove ${name}`} onClick={() => void remove()}>
       Remove
     </Button>
   )

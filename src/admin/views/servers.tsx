@@ -1,7 +1,7 @@
 /** The servers with their states, errors and controls. */
 import { useState } from "preact/hooks"
 import { countsByServer } from "../activity-counts.ts"
-import { textOf } from "../api.ts"
+import { type Api, textOf } from "../api.ts"
 import { useApp, useStateOf } from "../context.ts"
 import { useAction, useCountedPeriod, useUsage } from "../hooks.ts"
 import {
@@ -24,7 +24,7 @@ import {
 import { goTo, linkTo, type Route } from "../router.ts"
 import type { Server } from "../types.ts"
 import { wordFilter } from "../words.ts"
-import { ServerControls, ServerView } from "./server.tsx"
+import { askToRemove, ServerControls, ServerView } from "./server.tsx"
 import { ServerCreator } from "./server-editor.tsx"
 
 /** The list of servers, or one server. */
@@ -191,21 +191,22 @@ const ServerName = ({
 
 /** The controls of the selected servers. A control concerns those of them that it can change. */
 function SelectedServers({ servers, onClear }: { servers: readonly Server[]; onClear(): void }) {
-  const { api } = useApp()
+  const { api, ui } = useApp()
   const [busy, run] = useAction()
   if (servers.length === 0) return null
-  const change = (word: string, concerned: readonly Server[]) =>
-    run(word, async () => {
+  const change = async (word: Control, concerned: readonly Server[]) => {
+    const isAgreed = word !== "Remove" || (await askToRemove(ui, concerned))
+    if (!isAgreed) return
+    await run(word, async () => {
       const failures: string[] = []
       // One at a time, because each change writes mcp.json.
       for (const { name } of concerned)
-        await api
-          .send("POST", `/servers/${encodeURIComponent(name)}/${word.toLowerCase()}`)
-          .catch((error) => failures.push(`${name}: ${textOf(error)}`))
+        await sendControl(api, name, word).catch((error) => failures.push(`${name}: ${textOf(error)}`))
       if (failures.length > 0) throw new Error(failures.join("\n"))
       onClear()
       return `${countText(concerned.length, "server")} ${word === "Restart" ? "restarted" : `${word.toLowerCase()}d`}`
     })
+  }
   return (
     <SelectionBar text={countText(servers.length, "server")} onClear={onClear}>
       {CONTROLS.map(([word, concerns]) => {
@@ -213,6 +214,7 @@ function SelectedServers({ servers, onClear }: { servers: readonly Server[]; onC
         return (
           <Button
             key={word}
+            kind={word === "Remove" ? "danger" : "plain"}
             isBusy={busy === word}
             disabled={concerned.length === 0}
             onClick={() => void change(word, concerned)}
@@ -225,11 +227,19 @@ function SelectedServers({ servers, onClear }: { servers: readonly Server[]; onC
   )
 }
 
-const CONTROLS: readonly (readonly [word: string, concerns: (server: Server) => boolean])[] = [
+type Control = "Enable" | "Disable" | "Restart" | "Remove"
+
+const CONTROLS: readonly (readonly [word: Control, concerns: (server: Server) => boolean])[] = [
   ["Enable", ({ enabled }) => !enabled],
   ["Disable", ({ enabled }) => enabled],
   ["Restart", ({ enabled, instances }) => enabled && instances.length > 0],
+  ["Remove", () => true],
 ]
+
+const sendControl = ({ send }: Pick<Api, "send">, name: string, word: Control): Promise<unknown> => {
+  const path = `/servers/${encodeURIComponent(name)}`
+  return word === "Remove" ? send("DELETE", path) : send("POST", `${path}/${word.toLowerCase()}`)
+}
 
 function ServerStateCell({ server }: { server: Server }) {
   const { state, lastError, instances } = server

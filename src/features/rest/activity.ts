@@ -310,6 +310,7 @@ function watchAll(ports: RestPorts, send: (event: string, data: unknown) => void
   let known = new Map(describeAll(ports).map((server) => [server.name, server]))
   let cancel: (() => void) | undefined
   const sendServers = () => {
+    cancel?.()
     cancel = undefined
     const now = new Map(describeAll(ports).map((server) => [server.name, server]))
     for (const [name, server] of now) if (!isDeepStrictEqual(known.get(name), server)) send("server", server)
@@ -328,7 +329,11 @@ function watchAll(ports: RestPorts, send: (event: string, data: unknown) => void
       },
       onnotification: () => undefined,
       onstatus(what) {
-        if (what === "configuration") send("configuration", { issues: agent.snapshot().issues.length })
+        if (what === "configuration") {
+          // First, because a page that hears of the configuration reads again what it shows, and must not ask for a removed server.
+          sendServers()
+          send("configuration", { issues: agent.snapshot().issues.length })
+        }
         schedule()
       },
     }),
