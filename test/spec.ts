@@ -2458,7 +2458,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "such tools could not be tried at all",
   },
   "admin:calls": {
-    says: "the admin page shows the last calls with client, arguments and the beginning of the answer, without secrets; they can be filtered, exported and repeated",
+    says: "the admin page shows the last calls with client (the page's own calls, too), arguments and the beginning of the answer, without secrets; they can be filtered, exported and repeated",
     from: "choice",
     why: "the question after a surprise is what the assistant did",
   },
@@ -2578,7 +2578,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "people remember words of a name, not their order",
   },
   "admin:try": {
-    says: "the admin page calls a tool with a form made from its schema, and shows texts, tables, images and structured content; it never treats text of a server as HTML",
+    says: "the admin page calls a tool with a form made from its schema, which sends nothing while a required value is absent, and shows texts, tables, images and structured content; it never treats text of a server as HTML",
     from: "choice",
     why: "people must be able to see what an assistant would get",
   },

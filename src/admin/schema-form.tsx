@@ -2,12 +2,13 @@
  * A form generated from a JSON Schema, for the settings of a server and the arguments of a tool.
  *
  *  1. A value that no control can show is edited as JSON text, so that a person can enter any value.
- *  2. An empty field means an absent value, unless the schema requires a string.
+ *  2. An empty field means an absent value, unless the schema requires a string. A required value that is absent is marked, and
+ *     `focusMissing` leads to it.
  *  3. Schemas come from servers, so the form shows large and deep schemas as JSON text, and a nested object only after a
  *     person has added it: a schema that contains itself would else have no end.
  */
-import type { TargetedClipboardEvent } from "preact"
-import { useLayoutEffect, useRef, useState } from "preact/hooks"
+import { type ComponentChildren, createContext, type TargetedClipboardEvent } from "preact"
+import { useContext, useLayoutEffect, useRef, useState } from "preact/hooks"
 import { alternativesOf, exampleOf, isSchema, propertiesOf, requiredOf, resolved, type Schema } from "./json-schema.ts"
 import { Button, Field } from "./parts.tsx"
 
@@ -36,11 +37,25 @@ type FormProps = {
   readonly first?: readonly string[]
   /** What members are for people, by name. */
   readonly words?: Readonly<Record<string, string>>
+  /** Whether to say which required values are absent: after a person has tried to send the form. */
+  readonly isTried?: boolean
   onChange(value: Readonly<Record<string, unknown>>): void
 }
 
 /** A form with one control for each member of an object. */
-export const SchemaForm = (props: FormProps) => <Members {...props} root={props.schema} depth={0} />
+export const SchemaForm = ({ isTried = false, ...props }: FormProps) => (
+  <Tried value={isTried}>
+    <Members {...props} root={props.schema} depth={0} />
+  </Tried>
+)
+
+/** Focuses the first required value that is absent from the forms in an element. Returns whether there is one. */
+export function focusMissing(element: Element): boolean {
+  const found = element.querySelector<HTMLElement>("[data-missing]")
+  const control = found instanceof HTMLFieldSetElement ? found.querySelector<HTMLElement>("button, input") : found
+  control?.focus()
+  return found !== null
+}
 
 function Members(props: FormProps & Pick<ControlProps, "root" | "depth">) {
   const { schema, value, first, words = {}, root, depth, onChange } = props
@@ -78,7 +93,7 @@ function Members(props: FormProps & Pick<ControlProps, "root" | "depth">) {
 }
 
 /** A value as JSON text. Calls `onChange` when the text is valid; until then, the browser does not submit the form. */
-export function JsonField({ label, value, hint, rows = 8, onChange }: JsonFieldProps) {
+export function JsonField({ label, value, hint, rows = 8, marks = {}, onChange }: JsonFieldProps) {
   const [text, setText] = useState(() => (value === undefined ? "" : JSON.stringify(value, null, 2)))
   const [problem, setProblem] = useState<string>()
   return (
@@ -90,7 +105,8 @@ export function JsonField({ label, value, hint, rows = 8, onChange }: JsonFieldP
             rows={rows}
             spellcheck={false}
             aria-describedby={describedBy}
-            aria-invalid={problem !== undefined}
+            {...marks}
+            aria-invalid={problem !== undefined || marks["aria-invalid"] === true}
             value={text}
             onInput={({ currentTarget }) => {
               setText(currentTarget.value)
@@ -116,8 +132,9 @@ export function JsonField({ label, value, hint, rows = 8, onChange }: JsonFieldP
 type JsonFieldProps = {
   readonly label: string
   readonly value: unknown
-  readonly hint?: string | undefined
+  readonly hint?: ComponentChildren | undefined
   readonly rows?: number
+  readonly marks?: Marks
   onChange(value: unknown): void
 }
 
@@ -125,6 +142,11 @@ type JsonFieldProps = {
 export const isForm = (schema: Schema): boolean => Object.keys(propertiesOf(schema)).length <= MAX_MEMBERS
 
 // ---
+
+const Tried = createContext(false)
+
+/** The attributes of a control whose value is required. */
+type Marks = { readonly "aria-required"?: true; readonly "aria-invalid"?: true; readonly "data-missing"?: true }
 
 const MAX_MEMBERS = 80
 const MAX_DEPTH = 4
@@ -147,7 +169,21 @@ function Control(props: ControlProps) {
   const kind = kindOf(schema, value, root, depth)
   const shown = word === undefined ? name : `${word} (${name})`
   const label = isRequired ? `${shown} (required)` : shown
-  const hint = typeof schema.description === "string" ? schema.description : undefined
+  const about = typeof schema.description === "string" ? schema.description : undefined
+  // An object of the first level shows its members, and these are marked.
+  const isMissing = isRequired && value === undefined && (kind.kind !== "object" || depth > 0)
+  const isShown = useContext(Tried) && isMissing
+  const hint = isShown ? (
+    <>
+      <span class="problem">Required.</span> {about}
+    </>
+  ) : (
+    about
+  )
+  const missing: Marks = isMissing ? { "data-missing": true } : {}
+  const marks: Marks = isRequired
+    ? { "aria-required": true, ...(isShown ? { "aria-invalid": true } : {}), ...missing }
+    : {}
   switch (kind.kind) {
     case "choice":
       return (
@@ -155,6 +191,7 @@ function Control(props: ControlProps) {
           {(id, describedBy) => (
             <select
               id={id}
+              {...marks}
               aria-describedby={describedBy}
               value={value === undefined ? "" : JSON.stringify(value)}
               onChange={({ currentTarget }) =>
@@ -179,6 +216,7 @@ function Control(props: ControlProps) {
           {(id, describedBy) => (
             <input
               id={id}
+              {...marks}
               type="number"
               step={kind.schema.type === "integer" ? 1 : "any"}
               aria-describedby={describedBy}
@@ -196,6 +234,7 @@ function Control(props: ControlProps) {
           {(id, describedBy) => (
             <textarea
               id={id}
+              {...marks}
               rows={1}
               class="grows"
               spellcheck={false}
@@ -209,22 +248,29 @@ function Control(props: ControlProps) {
         </Field>
       )
     case "list":
-      return <ListControl {...props} schema={kind.schema} label={label} hint={hint} />
+      return <ListControl {...props} schema={kind.schema} label={label} hint={hint} missing={missing} />
     case "map":
-      return <MapControl {...props} label={label} hint={hint} />
+      return <MapControl {...props} label={label} hint={hint} missing={missing} />
     case "rows":
-      return <RowsControl {...props} schema={kind.schema} label={label} hint={hint} />
+      return <RowsControl {...props} schema={kind.schema} label={label} hint={hint} missing={missing} />
     case "object":
-      return <ObjectControl {...props} schema={kind.schema} label={label} hint={hint} />
+      return <ObjectControl {...props} schema={kind.schema} label={label} hint={hint} missing={missing} />
     case "json":
-      return <JsonField label={`${label}, as JSON`} hint={hint} value={value} rows={3} onChange={onChange} />
+      return (
+        <JsonField label={`${label}, as JSON`} hint={hint} value={value} rows={3} marks={marks} onChange={onChange} />
+      )
   }
 }
 
-type LabelledProps = ControlProps & { readonly label: string; readonly hint: string | undefined }
+type LabelledProps = ControlProps & {
+  readonly label: string
+  readonly hint: ComponentChildren | undefined
+  /** Marks the whole control: a list without elements has no field that could be marked. */
+  readonly missing: Marks
+}
 
 /** A list of strings or numbers. Enter adds a row, and several pasted lines become rows. */
-function ListControl({ name, schema, value, label, hint, isRequired, root, onChange }: LabelledProps) {
+function ListControl({ name, schema, value, label, hint, missing, isRequired, root, onChange }: LabelledProps) {
   const items: readonly unknown[] = Array.isArray(value) ? value : []
   const isNumber = ["number", "integer"].includes(String(resolved(schema.items, root).type))
   const element = useRef<HTMLFieldSetElement>(null)
@@ -254,7 +300,7 @@ function ListControl({ name, schema, value, label, hint, isRequired, root, onCha
     set(items.toSpliced(at, 1, ...lines.map(parsed)))
   }
   return (
-    <fieldset ref={element}>
+    <fieldset ref={element} {...missing}>
       <legend>{label}</legend>
       {hint !== undefined && <p class="hint">{hint}</p>}
       {items.map((item, at) => (
@@ -286,7 +332,7 @@ function ListControl({ name, schema, value, label, hint, isRequired, root, onCha
 }
 
 /** A list of objects, choices or lists, each with its own control. */
-function RowsControl({ name, schema, value, label, hint, isRequired, root, depth, onChange }: LabelledProps) {
+function RowsControl({ name, schema, value, label, hint, missing, isRequired, root, depth, onChange }: LabelledProps) {
   const items: readonly unknown[] = Array.isArray(value) ? value : []
   const item = resolved(schema.items, root)
   const element = useRef<HTMLFieldSetElement>(null)
@@ -299,7 +345,7 @@ function RowsControl({ name, schema, value, label, hint, isRequired, root, depth
   }, [added])
   const set = (next: readonly unknown[]) => onChange(next.length === 0 && !isRequired ? undefined : next)
   return (
-    <fieldset ref={element}>
+    <fieldset ref={element} {...missing}>
       <legend>{label}</legend>
       {hint !== undefined && <p class="hint">{hint}</p>}
       {items.map((one, at) => (
@@ -339,10 +385,21 @@ function RowsControl({ name, schema, value, label, hint, isRequired, root, depth
 }
 
 /** An object. Below the first level, an absent object shows only a button that adds it (rule 3). */
-function ObjectControl({ name, schema, value, label, hint, isRequired, root, depth, onChange }: LabelledProps) {
+function ObjectControl({
+  name,
+  schema,
+  value,
+  label,
+  hint,
+  missing,
+  isRequired,
+  root,
+  depth,
+  onChange,
+}: LabelledProps) {
   const isNested = depth > 0
   return (
-    <fieldset>
+    <fieldset {...missing}>
       <legend>{label}</legend>
       {hint !== undefined && <p class="hint">{hint}</p>}
       {isNested && value === undefined ? (
@@ -368,17 +425,17 @@ function ObjectControl({ name, schema, value, label, hint, isRequired, root, dep
 }
 
 /** A map of names to strings. It has its own rows, because a name may be empty or appear twice while a person types. */
-function MapControl({ name, value, label, hint, onChange }: LabelledProps) {
+function MapControl({ name, value, label, hint, missing, isRequired, onChange }: LabelledProps) {
   const [rows, setRows] = useState<readonly (readonly [string, unknown])[]>(() =>
     isSchema(value) ? Object.entries(value) : [],
   )
   const set = (next: typeof rows) => {
     setRows(next)
     const named = next.filter(([key]) => key !== "")
-    onChange(named.length === 0 ? undefined : Object.fromEntries(named))
+    onChange(named.length === 0 && !isRequired ? undefined : Object.fromEntries(named))
   }
   return (
-    <fieldset>
+    <fieldset {...missing}>
       <legend>{label}</legend>
       {hint !== undefined && <p class="hint">{hint}</p>}
       {rows.map(([key, one], at) => (

@@ -41,6 +41,8 @@ export async function serveToolInvocation(
 export type InvocationCaller = {
   readonly scope: Scope
   readonly principal: string
+  /** Name and version of the client, if they are known. */
+  readonly info?: Client["info"]
   readonly signal: AbortSignal
   readonly address?: string | undefined
   readonly http?: ClientCall["http"]
@@ -71,10 +73,10 @@ export const invokeTool = (
 export async function invoke(
   method: Request["method"],
   params: Params,
-  { scope, principal, signal, address, http, ask }: InvocationCaller,
+  { scope, principal, info = {}, signal, address, http, ask }: InvocationCaller,
   gateway: Gateway,
 ): Promise<InvocationOutcome> {
-  const client = sessionlessClient(scope, principal, ask === undefined ? {} : ASKABLE)
+  const client = sessionlessClient(scope, principal, info, ask === undefined ? {} : ASKABLE)
   const cancellation = new Cancellation()
   const exchange: Exchange = {
     cancellation,
@@ -118,10 +120,10 @@ const refuse = (reason: string): Response =>
 const ASKABLE: Params = { elicitation: { form: {}, url: {} } }
 
 /** A client without a session. */
-const sessionlessClient = (scope: Scope, principal: string, capabilities: Params): Client => ({
+const sessionlessClient = (scope: Scope, principal: string, info: Client["info"], capabilities: Params): Client => ({
   era: "legacy",
   protocolVersion: LEGACY_VERSIONS[0],
-  info: {},
+  info,
   capabilities,
   principal,
   session: {},

@@ -253,6 +253,10 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
       .last()
       .waitFor()
     await dialog.getByRole("button", { name: "Close", exact: true }).last().click()
+    await page
+      .getByRole("cell", { name: /^svc admin page \d/ })
+      .first()
+      .waitFor()
   })
 
   test("the last change is undone after it was shown [admin:undo]", async () => {

@@ -458,7 +458,34 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
       return (await request).postDataJSON().arguments
     }
 
+    test("a call without a required argument is not sent, and the first such field gets the focus [admin:try]", async () => {
+      await tab.show("tools/shop_svc_order")
+      const calls: string[] = []
+      tab.page.on("request", (request) => /order\/call$/.test(request.url()) && calls.push(request.url()))
+      const said = tab.page.getByText("Required.")
+      await tab.page.getByLabel("note (required)").waitFor()
+      expect(await said.count()).toBe(0)
+      await press("Call order")
+      // items, level, when, share, flags, owner's name, note
+      await eventually(async () => (await said.count()) === 7)
+      expect(await tab.page.evaluate("document.activeElement?.ariaLabel")).toBe("Add to items")
+      expect(await seriousFindings(tab.page)).toEqual([])
+      await press("Insert example")
+      await said.first().waitFor({ state: "detached" })
+      await tab.page.getByLabel("share (required)").fill("")
+      await press("Call order")
+      await tab.page.locator("input[aria-invalid=true][aria-required=true]:focus").waitFor()
+      expect(calls).toEqual([])
+      await tab.page.getByLabel("share (required)").fill("0.5")
+      expect(await sent()).toMatchObject({ share: 0.5 })
+      // As JSON, a person may send what the schema refuses.
+      await press("JSON")
+      await tab.page.getByLabel("Arguments, as JSON").fill("{}")
+      expect(await sent()).toEqual({})
+    })
+
     test("an example fills the required arguments with values that the schema accepts [admin:try]", async () => {
+      await tab.show("tools")
       await tab.show("tools/shop_svc_order")
       await tab.page.getByLabel("note (required)").fill("mine")
       await press("Insert example")

@@ -4,7 +4,7 @@ import { useApp } from "../context.ts"
 import { useAction } from "../hooks.ts"
 import { defaultsOf } from "../json-schema.ts"
 import { Button, Dialog, Failure } from "../parts.tsx"
-import { SchemaForm } from "../schema-form.tsx"
+import { focusMissing, SchemaForm } from "../schema-form.tsx"
 import type { ToolQuestion } from "../types.ts"
 
 /** Shows the question and sends the answer. Closing it cancels the question. */
@@ -12,6 +12,7 @@ export function ToolAsks({ tool, question }: { tool: string; question: ToolQuest
   const { api } = useApp()
   const { id, message, requestedSchema = {}, url } = question
   const [value, setValue] = useState<Readonly<Record<string, unknown>>>(() => defaultsOf(requestedSchema))
+  const [isTried, setTried] = useState(false)
   const [busy, run, problem] = useAction("here")
   const answer = (action: "accept" | "decline" | "cancel") =>
     run(action, async () => {
@@ -26,11 +27,12 @@ export function ToolAsks({ tool, question }: { tool: string; question: ToolQuest
         class="form"
         onSubmit={(event) => {
           event.preventDefault()
-          void answer("accept")
+          setTried(true)
+          if (!focusMissing(event.currentTarget)) void answer("accept")
         }}
       >
         {url === undefined ? (
-          <SchemaForm schema={requestedSchema} value={value} onChange={setValue} />
+          <SchemaForm schema={requestedSchema} value={value} isTried={isTried} onChange={setValue} />
         ) : (
           <p>
             It asks you to visit{" "}

@@ -6,7 +6,7 @@ import { defaultsOf, exampleOf, isSchema, type Schema } from "../json-schema.ts"
 import { Button, countText, Facts, Failure, Field, Head, Json, numberText, WhenLoaded } from "../parts.tsx"
 import { type CallResult, Result } from "../result.tsx"
 import { linkTo } from "../router.ts"
-import { isForm, JsonField, SchemaForm } from "../schema-form.tsx"
+import { focusMissing, isForm, JsonField, SchemaForm } from "../schema-form.tsx"
 import type { Tool } from "../types.ts"
 import { askForZeroTools } from "../zero-tools.ts"
 import { ToolAsks } from "./tool-asks.tsx"
@@ -157,10 +157,14 @@ function TryIt({ tool }: { tool: Tool }) {
   const [busy, run, problem] = useAction("here")
   // The controls keep the text that a person types, so a new example draws them anew.
   const [round, setRound] = useState(0)
+  const [isTried, setTried] = useState(false)
   // Marks the questions of this call: other pages show their own.
   const [asks] = useState(() => `${Date.now()}-${Math.random()}`)
   const question = useStateOf((state) => state.questions.find((one) => one.asks === asks))
-  useEffect(() => setAnswer(undefined), [tool.qualifiedName])
+  useEffect(() => {
+    setAnswer(undefined)
+    setTried(false)
+  }, [tool.qualifiedName])
   const insertExample = () => {
     const example = exampleOf(schema, schema)
     setValue({ ...(isSchema(example) ? example : {}), ...value })
@@ -194,7 +198,8 @@ function TryIt({ tool }: { tool: Tool }) {
           class="form"
           onSubmit={(event) => {
             event.preventDefault()
-            void call()
+            setTried(true)
+            if (!focusMissing(event.currentTarget)) void call()
           }}
         >
           {isJson ? (
@@ -205,7 +210,7 @@ function TryIt({ tool }: { tool: Tool }) {
               onChange={(next) => setValue((next ?? {}) as Readonly<Record<string, unknown>>)}
             />
           ) : (
-            <SchemaForm key={round} schema={schema} value={value} onChange={setValue} />
+            <SchemaForm key={round} schema={schema} value={value} isTried={isTried} onChange={setValue} />
           )}
           <div class="row">
             <Button kind="primary" type="submit" isBusy={busy !== undefined} disabled={tool.disabled}>

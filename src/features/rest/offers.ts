@@ -8,6 +8,7 @@ import { type Clock, delay } from "../../lib/clock.ts"
 import { RequestError, statusOfFault, UnavailableError } from "../../lib/errors.ts"
 import { compact, parseExact } from "../../lib/json.ts"
 import { unknownNameError } from "../../lib/nearest.ts"
+import { version } from "../../lib/version.ts"
 import { type OfferedTool, offeredTools } from "../../report/offered-tools.ts"
 import { worstOf } from "../../report/status.ts"
 import { errorResponse } from "../../serve/respond.ts"
@@ -212,7 +213,9 @@ async function askServer(
   ask?: InvocationCaller["ask"],
 ) {
   const started = ports.clock.now()
-  const caller = { scope: ports.scopeOf(""), principal: principal.name, signal: request.signal, ask }
+  const isPage = ports.login.admit(request)?.kind === "browser"
+  const info = { name: isPage ? "svc admin page" : "svc REST", version }
+  const caller = { scope: ports.scopeOf(""), principal: principal.name, info, signal: request.signal, ask }
   const outcome = await invoke(method, params, caller, ports.gateway)
   if (outcome.kind !== "result") return invocationProblem(outcome)
   const result = parseExact(decode(outcome.result))
