@@ -14,7 +14,7 @@ import { configuredOptions } from "../commands/client-commands.ts"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
 import { finishChange, START_ARGS, type WrittenChange } from "../commands/follow.ts"
 import { addVariables } from "../config/dotenv.ts"
-import { addServer, writtenServers } from "../config/edit.ts"
+import { addServer } from "../config/edit.ts"
 import { lookUpVariable } from "../config/environment.ts"
 import { externalizeSecrets, NO_SECRETS } from "../config/externalize-secrets.ts"
 import { withoutKeys } from "../config/found-keys.ts"
@@ -36,8 +36,8 @@ import { visible } from "../lib/log.ts"
 import { say, table } from "../lib/output.ts"
 import { isInteractive, promptLine, promptYesNo } from "../lib/prompt.ts"
 import { shortPath } from "../lib/text.ts"
-import type { LocalConfiguration } from "../serve/local-configuration.ts"
-import { createMissing, readTexts } from "../store/documents.ts"
+import { configuredServers, type LocalConfiguration } from "../serve/local-configuration.ts"
+import { createMissing } from "../store/documents.ts"
 import { decodeText, readRegularFile } from "../store/files.ts"
 import { changeDocuments, type WrittenDocuments } from "../store/transaction.ts"
 import { isObject, type Params } from "../wire/message.ts"
@@ -148,9 +148,7 @@ async function compare(
   addresses: readonly string[],
 ): Promise<readonly ImportRow[]> {
   const world = context.world()
-  const known = new Map(
-    [...writtenServers(readTexts(context.paths).config() ?? "")].map(([name, { server }]) => [name, server]),
-  )
+  const known = new Map([...configuredServers(context)].map(([name, { server }]) => [name, server]))
   const rows: ImportRow[] = []
   for (const row of found) {
     const isSame = ([name, other]: readonly [string, Params]) => {

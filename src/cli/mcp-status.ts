@@ -2,7 +2,7 @@
 import type { CommandDef } from "citty"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import { CONTEXT_ARGS, ONE_SERVER_ARG, openContext } from "../commands/command-context.ts"
-import { writtenName, writtenServers } from "../config/edit.ts"
+import { writtenName } from "../config/edit.ts"
 import { type EffectiveValue, effectiveOf, valueText } from "../config/effective.ts"
 import { systemClock } from "../lib/clock.ts"
 import { ConfigError, formatIssue, type Issue, UnavailableError } from "../lib/errors.ts"
@@ -15,7 +15,7 @@ import { idleStateOf, stateCell, TONE_BY_STATE } from "../report/server-state.ts
 import { describeServers, runningServers } from "../report/servers.ts"
 import { sharedStateNotes } from "../report/shared-state.ts"
 import type { ServerStatus, Status, ToolResultSizes } from "../report/status.ts"
-import { findIssues, runningStatus } from "../serve/local-configuration.ts"
+import { configuredServers, findIssues, runningStatus } from "../serve/local-configuration.ts"
 import { readTexts } from "../store/documents.ts"
 
 export const list: CommandDef = {
@@ -24,7 +24,7 @@ export const list: CommandDef = {
   async run({ args }) {
     const context = openContext(args)
     const status = await runningStatus(context)
-    const read = readUsed(status, () => writtenServers(readTexts(context.paths).config() ?? ""))
+    const read = readUsed(status, () => configuredServers(context))
     if (status?.demo === true) say("svc serves the demo; `svc stop` ends it")
     else if (read === undefined) say("mcp.json is invalid; showing the running servers (see `svc config check`)")
     const rows = describeServers(read ?? runningOf(status), status).map(({ instances: _, ...row }) => row)
@@ -55,8 +55,7 @@ export const status: CommandDef = {
     const context = openContext(args)
     const live = await runningStatus(context)
     const used = readUsed(live, () => {
-      const config = readTexts(context.paths).config() ?? ""
-      return { document: context.document(), world: context.world(), known: writtenServers(config) }
+      return { document: context.document(), world: context.world(), known: configuredServers(context) }
     })
     const written = used?.known ?? runningOf(live)
     const usage = usageOf((live?.servers ?? []).flatMap(({ pid }) => pid ?? []))

@@ -3,7 +3,7 @@ import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
 import { FOLLOW_ARGS, finishChange } from "../commands/follow.ts"
 import { addVariables, parseDotenv, withoutVariable } from "../config/dotenv.ts"
-import { writtenName, writtenServers } from "../config/edit.ts"
+import { writtenName } from "../config/edit.ts"
 import { schemeOf } from "../config/environment.ts"
 import { keyPlaces, moveKeys } from "../config/externalize-secrets.ts"
 import { referencesIn } from "../config/substitution.ts"
@@ -15,7 +15,7 @@ import { isSameValue, mapStrings } from "../lib/json.ts"
 import { print, say, table } from "../lib/output.ts"
 import { isInteractive, promptLine, promptYesNo } from "../lib/prompt.ts"
 import { counted } from "../lib/text.ts"
-import type { LocalConfiguration } from "../serve/local-configuration.ts"
+import { configuredServers, type LocalConfiguration } from "../serve/local-configuration.ts"
 import { readTexts } from "../store/documents.ts"
 import { changeDocuments } from "../store/transaction.ts"
 import type { Params } from "../wire/message.ts"
@@ -199,7 +199,7 @@ async function changeDotenv(
 /** Returns the servers that use each reference of mcp.json, by the reference. */
 function usesOf({ paths }: LocalConfiguration): ReadonlyMap<string, readonly string[]> {
   const uses = new Map<string, readonly string[]>()
-  for (const [server, written] of writtenServers(readTexts(paths).config() ?? "{}"))
+  for (const [server, written] of configuredServers({ paths }))
     mapStrings(written.server, (text) => {
       for (const name of referencesIn(text)) uses.set(name, [...new Set([...(uses.get(name) ?? []), server])])
       return text
@@ -249,7 +249,7 @@ async function importKeys(args: Readonly<Record<string, unknown>>): Promise<numb
   const context = openContext(args)
   const { paths } = context
   const place = placeOf(args, ".env")
-  const servers = writtenServers(readTexts(paths).config() ?? "{}")
+  const servers = configuredServers({ paths })
   const names = typeof args.name === "string" ? [writtenName(args.name, servers.keys())] : [...servers.keys()]
   const places = [...servers].flatMap(([name, { server }]) => (names.includes(name) ? keyPlaces(name, server) : []))
   const report = (moved: boolean, done: string) => {

@@ -27,6 +27,8 @@ export async function editServers(
 ): Promise<number> {
   const context = openContext(args)
   await createMissing(context.paths, systemClock)
+  // Names the file if it is not a document: an edit knows only the text.
+  context.document()
   let introduced: readonly Issue[] = []
   const open = newKeys(readTexts(context.paths).config() ?? "{}", edit, servers)
   const moves = open.length > 0 && (args.yes === true || (isInteractive() && (await offerMove(open))))

@@ -110,8 +110,9 @@ export const patchServer =
 /** Returns the servers of a text as written, by name; a template wins over a server of the same name. */
 export function writtenServers(
   text: string,
+  file = "mcp.json",
 ): ReadonlyMap<string, { readonly section: string; readonly server: Params }> {
-  const { value } = parseDocument(text, "mcp.json")
+  const { value } = parseDocument(text, file)
   const all = new Map<string, { section: string; server: Params }>()
   for (const section of SECTIONS)
     for (const [name, server] of Object.entries(isObject(value[section]) ? value[section] : {}))

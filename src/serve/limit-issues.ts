@@ -7,15 +7,13 @@ import { definitionTexts } from "../catalog/definition-check.ts"
 import { qualify } from "../catalog/name.ts"
 import { isHidden } from "../catalog/tool-settings.ts"
 import { issueAt } from "../config/document.ts"
-import { writtenServers } from "../config/edit.ts"
 import { isDisabled } from "../config/plan.ts"
 import { slugOf } from "../config/server-spec.ts"
 import { ConfigError, type Issue, UnavailableError } from "../lib/errors.ts"
 import type { Status } from "../report/status.ts"
-import { readTexts } from "../store/documents.ts"
 import { pinnedTools, toolPinsFile } from "../store/tool-pins.ts"
 import { isObject, type Params } from "../wire/message.ts"
-import { type LocalConfiguration, runningStatus } from "./local-configuration.ts"
+import { configuredServers, type LocalConfiguration, runningStatus } from "./local-configuration.ts"
 
 /** The code of issues about definitions that svc repaired or left out. */
 export const DEFINITIONS = "definitions"
@@ -28,7 +26,7 @@ export async function findLimitIssues(context: LocalConfiguration): Promise<read
   })
   try {
     const document = context.document()
-    const servers = [...writtenServers(readTexts(context.paths).config() ?? "")]
+    const servers = [...configuredServers(context)]
     const issues = servers.flatMap(([name, { section, server }]) => {
       const running = live?.servers.filter((one) => one.name === name && one.tools !== undefined) ?? []
       if (isDisabled(server)) return []

@@ -4,6 +4,7 @@ import { createReload } from "../agent/reload.ts"
 import { resolveCommand } from "../backend/resolve-command.ts"
 import { type Document, parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
+import { writtenServers } from "../config/edit.ts"
 import { type HostEnvironment, plan } from "../config/plan.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { type Issue, messageOf } from "../lib/errors.ts"
@@ -47,6 +48,10 @@ export function openConfiguration(paths: Paths): LocalConfiguration {
     tellNeighbors: (timeout) => callNeighbors(paths, "reload", {}, timeout),
   }
 }
+
+/** Returns the servers of the configuration as written, as `writtenServers` does. Throws a ConfigError that names the file. */
+export const configuredServers = ({ paths }: Pick<LocalConfiguration, "paths">): ReturnType<typeof writtenServers> =>
+  writtenServers(readTexts(paths).config() ?? "{}", paths.file)
 
 /** Returns the secrets of the configuration; none if it cannot be read. */
 export function configuredSecrets(context: Pick<LocalConfiguration, "document" | "world">): readonly string[] {

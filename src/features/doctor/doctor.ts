@@ -5,7 +5,8 @@
  *  2. A check changes nothing. Its findings contain safe repairs, which the command runs if the person agrees.
  *  3. A finding names no secret: it shows names of variables, hosts and paths.
  */
-import { statSync } from "node:fs"
+import { existsSync, statSync } from "node:fs"
+import { join } from "node:path"
 import { keysIn } from "../../config/found-keys.ts"
 import { type Issue, messageOf } from "../../lib/errors.ts"
 import { createRedactor } from "../../lib/redact.ts"
@@ -90,6 +91,17 @@ const CHECK_MS = 15_000
 const OLDEST_NODE = 20
 function checkConfiguration({ context }: Installation): readonly Finding[] {
   const { paths } = context
+  // The default file may be missing: `svc serve` creates it.
+  if (paths.file !== join(paths.directory, "mcp.json") && !existsSync(paths.file))
+    return [
+      {
+        check: "configuration",
+        severity: "error",
+        what: `${paths.file} does not exist`,
+        why: "svc cannot load the file",
+        fix: "correct --config, or create the file with `svc serve --init --config FILE`",
+      },
+    ]
   return findIssues(context, () => readTexts(paths)).map(({ message, severity, server, ...place }): Finding => {
     const fix = variableFix(message, paths)
     const about = { check: fix === undefined ? "configuration" : "variables", severity, what: message }
