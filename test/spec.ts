@@ -2202,6 +2202,16 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "programs must not read the reason out of a sentence",
   },
+  "cli:names": {
+    says: "a command that is given an unknown name says which one is nearest, which names exist, or which command lists them",
+    from: "choice",
+    why: "a mistake should cost seconds",
+  },
+  "cli:yes": {
+    says: "every command accepts --yes, also if it never asks",
+    from: "choice",
+    why: "scripts give it to every command that may ask, and which ones ask changes",
+  },
   "cli:retired": {
     says: "the old name of a command works for one more release, and a warning on stderr names the new one",
     from: "choice",
@@ -2213,7 +2223,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "the next command, or the next request of a client, must not see the old state",
   },
   "cli:writes:outcome": {
-    says: "a command that adds, changes, enables or restarts a server waits up to --timeout until the server has connected or failed, reports the outcome, and exits with 0",
+    says: "a command that adds, changes, enables or restarts a server waits up to --timeout until the server has connected or failed, and reports the outcome",
     from: "choice",
     why: "the edit is made in any case, and the server may need another edit or a sign-in",
   },

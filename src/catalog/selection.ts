@@ -15,7 +15,7 @@ import {
 } from "../config/tag-filter.ts"
 import { TOOL_LISTINGS, type ToolListing } from "../config/tool-listing.ts"
 import { RequestError } from "../lib/errors.ts"
-import { unknownNameError } from "../lib/nearest.ts"
+import { didYouMean } from "../lib/nearest.ts"
 import { type Shape, shapeOf } from "./view-rules.ts"
 
 /** A query as written, which is evaluated again when a preset changes. */
@@ -134,6 +134,8 @@ export const presetsOf = (names: string, presets: ReadonlyMap<string, Preset>): 
 
 function presetOf(name: string, presets: ReadonlyMap<string, Preset>): Preset {
   const found = presets.get(name)
-  if (found === undefined) throw unknownNameError("preset", name, presets.keys())
-  return found
+  if (found !== undefined) return found
+  // Clients send this name, and not every client may learn the names of all presets.
+  const hint = didYouMean(name, presets.keys()) || "; `svc preset list` lists the presets"
+  throw new RequestError("not_found", `no preset is named ${name}${hint}`)
 }

@@ -57,7 +57,8 @@ async function unique(word: string, servers: readonly string[], toolsOf: ToolsOf
   const isServer = servers.some((one) => one === word || slugOf(one) === word)
   if (isServer) throw usageError(`${word} is a server: name its tools, too, as SERVER TOOL or server/tool`)
   const known = all.flatMap(({ server, tools }) => [server, ...tools, ...tools.map((tool) => `${server}/${tool}`)])
-  throw usageError(`no server has a tool named ${word}${didYouMean(word, known)}; write SERVER TOOL, or server/tool`)
+  const hint = didYouMean(word, known) || "; `svc mcp tools list` lists the tools"
+  throw usageError(`no server or tool is named ${word}${hint}`)
 }
 
 /** Replaces patterns with the names that they match. */

@@ -8,7 +8,7 @@ import { readOptions } from "../lib/command-line.ts"
 import { RequestError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { escaped, LOG_LEVELS, lineHead } from "../lib/log.ts"
-import { didYouMean } from "../lib/nearest.ts"
+import { orKnown } from "../lib/nearest.ts"
 import { stdoutLook } from "../lib/output.ts"
 import type { LocalConfiguration } from "../serve/local-configuration.ts"
 import { logsFolder } from "../store/paths.ts"
@@ -37,7 +37,11 @@ export const logs: CommandDef = {
     const context = openContext(args)
     const folder = logsFolder(context.paths)
     const known = () =>
-      existsSync(folder) ? readdirSync(folder).flatMap((name) => /^(.+)\.log$/.exec(name)?.[1] ?? []) : []
+      existsSync(folder)
+        ? readdirSync(folder)
+            .flatMap((name) => /^(.+)\.log$/.exec(name)?.[1] ?? [])
+            .sort()
+        : []
     const wanted = typeof args.name === "string" ? slugOf(args.name) : undefined
     const isShown = lineFilter(args.since === "start" ? { ...args, since: await sinceStart(context) } : args)
     const last = readOptions(args, {}).integer("lines", Number.POSITIVE_INFINITY, 0, 1_000_000)
@@ -45,7 +49,7 @@ export const logs: CommandDef = {
     if (wanted !== undefined && !known().includes(wanted)) {
       throw new RequestError(
         "not_found",
-        `there is no log of a server named ${args.name}${didYouMean(wanted, known())}`,
+        `there is no log of a server named ${args.name}${orKnown("log", wanted, known())}`,
       )
     }
     const read = openLogFiles(folder)

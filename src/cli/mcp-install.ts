@@ -2,6 +2,7 @@
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext, repeated, TAG_ARGS, tagsOf } from "../commands/command-context.ts"
 import { runTool } from "../commands/run-tool.ts"
+import { writtenName } from "../config/edit.ts"
 import { createBundles } from "../features/registry/bundle.ts"
 import { quoted } from "../features/tools/consent-text.ts"
 import { statusWord } from "../features/tools/servers.ts"
@@ -11,6 +12,7 @@ import { visible } from "../lib/log.ts"
 import { print, say } from "../lib/output.ts"
 import { isInteractive, promptLine, promptYesNo } from "../lib/prompt.ts"
 import { counted } from "../lib/text.ts"
+import { configuredServers } from "../serve/local-configuration.ts"
 import { isObject, type Params } from "../wire/message.ts"
 
 const YES = { type: "boolean", alias: "y", description: "Do not ask for confirmation" } as const
@@ -100,11 +102,13 @@ export const uninstall: CommandDef = {
     yes: YES,
   },
   async run({ args }) {
+    const context = openContext(args)
+    const name = writtenName(String(args.name), configuredServers(context).keys())
     if (args.yes !== true) {
       if (!isInteractive()) throw usageError("no terminal to ask for confirmation; add --yes to uninstall without it")
-      if (!(await promptYesNo(`uninstall ${args.name}?`))) return 0
+      if (!(await promptYesNo(`uninstall ${name}?`))) return 0
     }
-    const done = await runTool(openContext(args), "mcp_uninstall", { serverName: args.name })
+    const done = await runTool(context, "mcp_uninstall", { serverName: name })
     warn(done)
     print(args.json === true, done, () => `uninstalled ${done.serverName}; backup: ${done.backup}`)
     return 0

@@ -12,7 +12,7 @@ import {
 import { CONTEXT_ARGS, notRunning, openContext } from "../commands/command-context.ts"
 import { editServers } from "../commands/edit-servers.ts"
 import { FOLLOW_ARGS } from "../commands/follow.ts"
-import { type Edit, patchServer, setToolDisabled, writtenName, writtenServers } from "../config/edit.ts"
+import { type Edit, patchServer, setToolDisabled, writtenName } from "../config/edit.ts"
 import { slugOf, type ToolOverride, toolNames } from "../config/server-spec.ts"
 import { type CommandGroup, usageError, type VariadicCommand } from "../lib/command-line.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
@@ -20,8 +20,7 @@ import { visible } from "../lib/log.ts"
 import { print, say, table } from "../lib/output.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { runningServers } from "../report/servers.ts"
-import { type LocalConfiguration, statusIfAnswered } from "../serve/local-configuration.ts"
-import { readTexts } from "../store/documents.ts"
+import { configuredServers, type LocalConfiguration, statusIfAnswered } from "../serve/local-configuration.ts"
 import { pinnedTools, toolPinsFile } from "../store/tool-pins.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { chosenTools } from "./chosen-tools.ts"
@@ -100,6 +99,9 @@ export const tools: CommandDef = {
       },
       async run({ args }) {
         const context = openContext(args)
+        const isServer = configuredServers(context).has(String(args.server))
+        if (isServer && args.text === undefined)
+          throw usageError('TEXT is missing: the new description, or "" for the description of the server')
         // `server/tool` is one word.
         const words = [args.server, args.tool, ...(args.text === undefined ? [] : [args.text])].map(String)
         const text = words.pop()
@@ -116,7 +118,7 @@ export const tools: CommandDef = {
 
 /** Returns the tools that words name. */
 const chosen = (context: LocalConfiguration, words: readonly string[]) =>
-  chosenTools(words, [...writtenServers(readTexts(context.paths).config() ?? "").keys()], async (server) =>
+  chosenTools(words, [...configuredServers(context).keys()], async (server) =>
     (await findTools(context, server)).tools.map(({ name }) => name),
   )
 
@@ -154,9 +156,7 @@ type FoundTools = {
 async function listAll(context: LocalConfiguration, args: Readonly<Record<string, unknown>>): Promise<number> {
   const status = await statusIfAnswered(context)
   // The file does not name the server of the demo.
-  const names = status?.demo
-    ? [...runningServers(status).keys()]
-    : [...writtenServers(readTexts(context.paths).config() ?? "").keys()]
+  const names = status?.demo ? [...runningServers(status).keys()] : [...configuredServers(context).keys()]
   const found = await Promise.all(names.map(async (server) => ({ server, ...(await findTools(context, server)) })))
   const shown = found.flatMap(({ server, tools }) =>
     tools.filter((tool) => args.disabled !== true || tool.disabled).map((tool) => ({ server, ...tool })),
@@ -201,7 +201,7 @@ async function findTools(context: LocalConfiguration, given: string, hidden?: re
 
 /** Returns a server's name in the file, and its settings there that name tools. Leaves out expressions of a template. */
 function writtenSettings(context: LocalConfiguration, given: string) {
-  const servers = writtenServers(readTexts(context.paths).config() ?? "")
+  const servers = configuredServers(context)
   const name = writtenName(given, servers.keys())
   const { disabledTools, toolDescriptionOverrides, toolOverrides } = servers.get(name)?.server ?? {}
   const membersOf = (value: unknown) => Object.entries(isObject(value) ? value : {})

@@ -26,7 +26,7 @@ import { readOptions, usageError } from "../lib/command-line.ts"
 import { ConfigError, formatIssue, UnavailableError } from "../lib/errors.ts"
 import { compact } from "../lib/json.ts"
 import { visible } from "../lib/log.ts"
-import { didYouMean, unknownNameError } from "../lib/nearest.ts"
+import { orKnown, unknownNameError } from "../lib/nearest.ts"
 import { facts, print, say, table } from "../lib/output.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { counted } from "../lib/text.ts"
@@ -509,7 +509,7 @@ function matching(servers: readonly Tagged[], filter: string): readonly string[]
 function unknownTags(servers: readonly Tagged[], filter: string): readonly string[] {
   const known = new Set(servers.flatMap(({ tags }) => tags))
   const unknown = [...selectServers([{ filter }], new Map()).tags].filter((tag) => !known.has(tag))
-  return unknown.map((tag) => `no server has the tag ${tag}${didYouMean(tag, known)}`)
+  return unknown.map((tag) => `no server has the tag ${tag}${orKnown("tag", tag, known)}`)
 }
 
 /** Returns why a filter selects less than intended; nothing if the configuration cannot be read. */

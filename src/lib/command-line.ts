@@ -97,6 +97,7 @@ export async function findCommand(
   }
   rest = [...before, ...rest]
   const defined = ((await resolved(command.args)) ?? {}) as ArgsDef
+  if (!("yes" in defined) && !isProgramCommand(command)) rest = withoutYes(rest)
   const args = isProgramCommand(command) ? withProgramMarked(command, flagsOf(defined), rest) : rest
   const help = hasHelpFlag(args)
   const missing = help ? undefined : checkArgs(command, flagsOf(defined), args, path)
@@ -194,6 +195,14 @@ const opposite = (flag: string): string => (flag.startsWith("--no-") ? `--${flag
 
 /** Flags of most commands, which may also stand before the command. */
 const GLOBAL_FLAGS = /^--(?:config|config-dir|json)(?:=|$)/
+
+/**
+ * Returns the words without `--yes`. Scripts give it to every command that may ask, so a command that never asks accepts it, too.
+ */
+function withoutYes(words: readonly string[]): string[] {
+  const end = words.indexOf("--")
+  return words.filter((word, at) => !(word === "--yes" || word === "-y") || (end >= 0 && at > end))
+}
 
 /** Flags of svc itself, which need no command. */
 const ROOT_FLAGS = ["--help", "--version", "-h", "-v"]

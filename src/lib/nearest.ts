@@ -1,6 +1,7 @@
 /** Finds the known word nearest to an unknown one, for "did you mean". In-house, because the work on hostile input must be bounded. */
 import { editDistance, editRows } from "./edit-distance.ts"
 import { RequestError } from "./errors.ts"
+import { cutText } from "./text.ts"
 
 /**
  * Returns the member of `known` closest to `word`, or undefined if none is close enough: at most a third of the letters of the
@@ -31,11 +32,47 @@ export function didYouMean(word: string, known: Iterable<string>): string {
   return near === undefined ? "" : `; did you mean ${near}?`
 }
 
-/** Returns the error for an unknown name. `kind` is the kind of thing, such as "server". */
+/**
+ * Returns the error for an unknown name, with a next step: the nearest known name, or the known names, or the command that
+ * lists them if they are many. `kind` is the kind of thing, such as "server". Not for clients, which may not learn all names.
+ */
 export const unknownNameError = (kind: string, name: string, known: Iterable<string>): RequestError =>
-  new RequestError("not_found", `no ${kind} is named ${name}${didYouMean(name, known)}`)
+  new RequestError("not_found", `no ${kind} is named ${name}${orKnown(kind, name, known)}`)
+
+/** Returns the end of a message about an unknown name, as `unknownNameError` has it. */
+export function orKnown(kind: string, name: string, known: Iterable<string>): string {
+  const names = [...new Set(known)]
+  const near = didYouMean(name, names)
+  if (near !== "") return near
+  const [only] = names
+  if (only === undefined) return "; there is none yet"
+  if (names.length === 1) return `; the only one is ${shown(only)}`
+  const command = LISTED_BY[kind]
+  if (names.length <= MAX_NAMES || command === undefined) {
+    const rest = names.length - MAX_NAMES
+    const first = names.slice(0, MAX_NAMES).map(shown)
+    return rest > 0
+      ? `; the names are ${first.join(", ")} and ${rest} more`
+      : `; the names are ${first.slice(0, -1).join(", ")} and ${first.at(-1)}`
+  }
+  return `; \`${command}\` lists the ${names.length} names`
+}
 
 // ---
 
 /** Bounds the work for hostile input. */
 const MAX_LENGTH = 128
+
+/** The most names that a message contains. */
+const MAX_NAMES = 8
+
+/** The commands that list all names of a kind. */
+const LISTED_BY: Readonly<Record<string, string>> = {
+  server: "svc mcp list",
+  template: "svc mcp list",
+  preset: "svc preset list",
+  registry: "svc registry list",
+  token: "svc auth token list",
+}
+
+const shown = (name: string): string => cutText(name, 60)

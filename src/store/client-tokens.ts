@@ -14,6 +14,7 @@ import { sha256 } from "../lib/digest.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { parseIfJson } from "../lib/json.ts"
 import { lazy } from "../lib/lazy.ts"
+import { unknownNameError } from "../lib/nearest.ts"
 
 export type ClientToken = {
   readonly id: string
@@ -155,7 +156,12 @@ export function printTokens({ tokens, revoked }: TokenFile): string {
 export function pickToken(tokens: ReadonlyMap<string, ClientToken>, wanted: string): ClientToken {
   const found = [...tokens.values()].filter(({ id, name }) => id === wanted || name === wanted)
   const [only] = found
-  if (only === undefined) throw new RequestError("not_found", `no token has the ID or name ${wanted}`)
+  if (only === undefined)
+    throw unknownNameError(
+      "token",
+      wanted,
+      [...tokens.values()].map(({ id, name }) => name || id),
+    )
   if (found.length > 1)
     throw new RequestError(
       "conflict",

@@ -29,7 +29,7 @@ test("svc auth login reports in plain words what it cannot do", async () => {
   const folder = freshFolder({ "mcp.json": JSON.stringify({ mcpServers: { files: { command: "true" } } }) })
   const svc = commandsIn(folder, { env: { SVC_KEYCHAIN: "off" } })
   const other = await svc("auth", "login", "nobody")
-  expect(other).toMatchObject({ code: 64, stderr: "svc: no server is named nobody\n" })
+  expect(other).toMatchObject({ code: 64, stderr: "svc: no server is named nobody; the only one is files\n" })
   const child = await svc("auth", "login", "files")
   expect(child).toMatchObject({ code: 64, stderr: expect.stringContaining("only remote servers require a sign-in") })
   const late = await startAuthority()

@@ -22,7 +22,7 @@ test.each([
   [["search", "get_issue"], "name the tools of one server at a time: my notes or github"],
   [["github"], "github is a server"],
   [["serch"], "did you mean search?"],
-  [["nothing_*"], "no server has a tool named nothing_*"],
+  [["nothing_*"], "no server or tool is named nothing_*; `svc mcp tools list` lists the tools"],
 ])("%j is refused with what to write [tools:named]", async (words, message) => {
   await expect(chosen(...words)).rejects.toThrow(message)
 })

@@ -30,7 +30,7 @@ test("servers are added, changed and removed without an instance", async () => {
     { name: "two", state: "disabled" },
   ])
   expect((await svc("mcp", "remove", "two")).code).toBe(0)
-  expect((await svc("mcp", "remove", "two")).stderr).toBe("svc: no server is named two\n")
+  expect((await svc("mcp", "remove", "two")).stderr).toBe("svc: no server is named two; the only one is uno\n")
   expect((await json(svc("config", "backups", "--json"))).length).toBe(5)
   expect((await svc("config", "backups")).stdout).toMatch(/^BACKUP +WRITTEN +SERVERS\nmcp-\S+ {2}\d+ s ago +uno, two\n/)
   expect((await svc("config", "restore")).stdout).toMatch(

@@ -6,18 +6,9 @@ import { EXAMPLES } from "../../src/cli/examples.ts"
 import { helpPage } from "../../src/cli/help.ts"
 import { root } from "../../src/cli/root.ts"
 import { findCommand, resolved } from "../../src/lib/command-line.ts"
+import { everyCommand } from "../command-tree.ts"
 
-type FoundPage = { readonly path: readonly string[]; readonly command: CommandDef }
-
-async function commandsUnder(command: CommandDef, path: readonly string[]): Promise<readonly FoundPage[]> {
-  const subs = Object.entries((await resolved(command.subCommands)) ?? {})
-  const under = await Promise.all(
-    subs.map(async ([name, sub]) => commandsUnder((await resolved(sub)) as CommandDef, [...path, name])),
-  )
-  return [{ path, command }, ...under.flat()]
-}
-
-const pages = (await commandsUnder(root, [])).filter(({ command }) => !(command.meta as { hidden?: boolean })?.hidden)
+const pages = (await everyCommand()).filter(({ command }) => !(command.meta as { hidden?: boolean })?.hidden)
 
 test("each help page fits its terminal, and 80 columns without one [cli:help]", async () => {
   for (const { path, command } of pages)

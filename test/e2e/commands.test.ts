@@ -504,7 +504,7 @@ test("tools are named by server and name, by qualified name, by a unique name, o
   }
   for (const [words, why] of [
     [["hide", "echo"], "a and b have a tool named echo: write a/echo"],
-    [["hide", "ecko1"], "no server has a tool named ecko1; did you mean"],
+    [["hide", "ecko1"], "no server or tool is named ecko1; did you mean"],
     [["hide", "a/x*"], "no tool of a matches x*"],
     [["hide", "a/echo1", "b/echo"], "one server at a time"],
     [["hide", "a"], "a is a server: name its tools, too"],

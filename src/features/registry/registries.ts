@@ -145,7 +145,8 @@ export class ConfiguredRegistries implements Registries {
       entries: [] as readonly RegistryEntry[],
     }))
     const near = rank(entries, name.split("/").at(-1) ?? name).slice(0, 3)
-    const hint = near.length === 0 ? "" : `; did you mean ${near.map((entry) => entry.name).join(" or ")}?`
+    const names = near.map((entry) => entry.name).join(" or ")
+    const hint = names === "" ? "; search for one of the words of its name" : `; did you mean ${names}?`
     return `No registry knows a server named ${name}${hint}`
   }
 

@@ -14,6 +14,7 @@ import { TOOL_LISTINGS } from "../../config/tool-listing.ts"
 import { digest } from "../../lib/digest.ts"
 import { ConfigError, RequestError } from "../../lib/errors.ts"
 import { compact, mapStrings } from "../../lib/json.ts"
+import { unknownNameError } from "../../lib/nearest.ts"
 import { isSecretName } from "../../lib/secret-names.ts"
 import { presetReport } from "../../report/preset-report.ts"
 import { createScopes } from "../../serve/query-scope.ts"
@@ -292,8 +293,9 @@ function writtenOrNone({ editor }: RestPorts): ReturnType<typeof writtenServers>
 }
 
 function writtenOf(config: string, name: string): Written {
-  const found = writtenServers(config).get(name)
-  if (found === undefined) throw new RequestError("not_found", `no server is named ${name}`)
+  const all = writtenServers(config)
+  const found = all.get(name)
+  if (found === undefined) throw unknownNameError("server", name, all.keys())
   return found
 }
 
