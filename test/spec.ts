@@ -2438,7 +2438,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a person who never uses a terminal must get in",
   },
   "admin:paste": {
-    says: "the admin page turns pasted JSON, a command line, an address or a package into servers, and moves keys to .env",
+    says: "the admin page turns pasted JSON, a command line, an address or a package into servers, moves keys to .env, and says what is wrong with any other text",
     from: "choice",
     why: "nobody should have to translate a README into a form",
   },

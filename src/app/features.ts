@@ -184,7 +184,7 @@ export async function openAdmin(deps: Admin[0], options: Admin[1]): Promise<Admi
 /** Returns the servers in a text that a person has pasted. */
 export async function readPasted(text: string) {
   const { readPasted } = await import("../features/connect/pasted.ts")
-  return readPasted(text)
+  return readPasted(text, (name) => Bun.which(name) !== null)
 }
 
 /** Opens svc's client of the issuer at which people log in to the admin page. */

@@ -1,9 +1,9 @@
 /** `svc mcp add-json`: adds servers from the JSON of svc or of another client. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, SCOPE_ARGS, SCOPE_NOTE } from "../commands/command-context.ts"
-import { editServers } from "../commands/edit-servers.ts"
+import { addNewServer, editServers } from "../commands/edit-servers.ts"
 import { START_ARGS } from "../commands/follow.ts"
-import { addServer, type Edit } from "../config/edit.ts"
+import type { Edit } from "../config/edit.ts"
 import { placed, readForeignServers } from "../features/connect/import.ts"
 import { inBraces } from "../features/connect/pasted.ts"
 import { usageError } from "../lib/command-line.ts"
@@ -41,7 +41,7 @@ export const addJson: CommandDef = {
     })
     const all: Edit = (text) =>
       entries.reduce(
-        (changed, { name, server, isTemplate }) => addServer(name, server, args.force === true, isTemplate)(changed),
+        (changed, { name, server, isTemplate }) => addNewServer(name, server, args.force === true, isTemplate)(changed),
         text,
       )
     if (args.scope !== undefined) say(SCOPE_NOTE)

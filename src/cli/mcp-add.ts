@@ -9,10 +9,10 @@ import {
   TAG_ARGS,
   tagsOf,
 } from "../commands/command-context.ts"
-import { editServers } from "../commands/edit-servers.ts"
+import { addNewServer, editServers } from "../commands/edit-servers.ts"
 import { START_ARGS } from "../commands/follow.ts"
 import { parseDocument } from "../config/document.ts"
-import { addServer, type Edit, patchServer, renameServer, writtenName, writtenServers } from "../config/edit.ts"
+import { type Edit, patchServer, renameServer, writtenName, writtenServers } from "../config/edit.ts"
 import { serverSchema } from "../config/schema.ts"
 import { SUBSTITUTED_KEYS } from "../config/server-keys.ts"
 import { escapeTyped, referencesIn } from "../config/substitution.ts"
@@ -111,7 +111,7 @@ export const add: ProgramCommand = {
       ...(oauth === undefined ? {} : { oauth }),
       ...(tags.length > 0 ? { tags } : {}),
     }
-    return editServers(args, addServer(name, server, args.force === true), `added ${name}`, [name])
+    return editServers(args, addNewServer(name, server, args.force === true), `added ${name}`, [name])
   },
 }
 

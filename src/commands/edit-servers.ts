@@ -1,17 +1,18 @@
 /** Edits mcp.json for a command, and waits until a running instance has applied the edit. */
 import { addVariables } from "../config/dotenv.ts"
-import { type Edit, writtenServers } from "../config/edit.ts"
+import { addServer, type Edit, writtenServers } from "../config/edit.ts"
 import { keyPlaces, moveKeys } from "../config/externalize-secrets.ts"
 import { keysIn, keyText } from "../config/found-keys.ts"
 import { plan } from "../config/plan.ts"
 import { systemClock } from "../lib/clock.ts"
-import { ConfigError, type Issue } from "../lib/errors.ts"
+import { ConfigError, type Issue, RequestError } from "../lib/errors.ts"
 import { say } from "../lib/output.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
 import { commandProblem, type LocalConfiguration, variableFix } from "../serve/local-configuration.ts"
 import { createMissing, readTexts } from "../store/documents.ts"
 import { changeDocuments, type WrittenDocuments } from "../store/transaction.ts"
 import { judgeEdit } from "../template/edit-judgement.ts"
+import type { Params } from "../wire/message.ts"
 import { openContext } from "./command-context.ts"
 import { finishChange } from "./follow.ts"
 
@@ -60,6 +61,15 @@ export async function editServers(
   for (const fix of new Set(fixes)) say(fix)
   return code
 }
+
+/** Adds a server as `addServer` does; a refusal names the command that changes the existing one. */
+export const addNewServer =
+  (name: string, server: Params, replace: boolean, isTemplate = false): Edit =>
+  (text) => {
+    if (!replace && writtenServers(text).has(name))
+      throw new RequestError("conflict", `there is already a server named ${name}; \`svc mcp edit ${name}\` changes it`)
+    return addServer(name, server, replace, isTemplate)(text)
+  }
 
 // ---
 

@@ -18,8 +18,7 @@ export const addServer =
   (text) => {
     const path = serverPath(text, name)
     if (path === undefined) checkName(text, name)
-    else if (!replace)
-      throw new RequestError("conflict", `there is already a server named ${name}; \`svc mcp edit ${name}\` changes it`)
+    else if (!replace) throw new RequestError("conflict", `there is already a server named ${name}`)
     return setAt(text, path ?? [isTemplate ? "mcpTemplates" : serversKey(text), name], server)
   }
 

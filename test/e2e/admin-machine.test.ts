@@ -44,12 +44,23 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
   const row = (name: string | RegExp) => page.getByRole("row", { name })
   const isSaid = (text: string | RegExp) => page.locator(".notices").getByText(text).waitFor()
 
+  /** Records the texts of the view from now on, because a flash of one frame would escape a look at the end. */
+  const watchTexts = async (pattern: RegExp) => {
+    await page.evaluate(`
+      globalThis.seen = []
+      new MutationObserver(() => seen.push(document.querySelector("main").innerText)).observe(
+        document.querySelector("main"), { childList: true, subtree: true, characterData: true })`)
+    return async () => ((await page.evaluate("seen")) as readonly string[]).filter((text) => pattern.test(text))
+  }
+
   test("an empty svc offers three ways to begin, and imports the servers of clients [admin:first-run]", async () => {
     await page.getByRole("heading", { name: "Welcome to svc" }).waitFor()
     expect(await seriousFindings(page)).toEqual([])
+    const flashes = await watchTexts(/No server is named/)
     await button("Add the demo server").click()
     await isSaid(/demo was added: connected/)
     await page.getByText("Clients see 3 tools", { exact: false }).waitFor()
+    expect(await flashes()).toEqual([])
     await button("Remove demo").click()
     await page.getByRole("dialog").getByRole("button", { name: "Remove", exact: true }).click()
     await page.getByRole("heading", { name: "Welcome to svc" }).waitFor()
@@ -57,8 +68,11 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await row(/echo/).getByText("Cursor", { exact: false }).or(row(/echo/).getByText("cursor")).first().waitFor()
     expect(await page.locator("main").textContent()).not.toContain(KEY)
     expect(await seriousFindings(page)).toEqual([])
+    const welcomes = await watchTexts(/Welcome to svc/)
     await button("Import 2 servers").click()
     await isSaid(/2 servers imported/)
+    await row(/^echo/).waitFor()
+    expect(await welcomes()).toEqual([])
     await row(/^echo/).getByText("connected").waitFor()
     await row(/^every/)
       .getByText("connected")
@@ -121,6 +135,25 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await admin.show("servers/add")
     await field.fill('{"mcpServers": {')
     await page.getByRole("alert").getByText(/1:17/).waitFor()
+    await field.fill("Please add the server for my calendar.")
+    await page
+      .getByRole("alert")
+      .getByText(/would run "Please", but this machine has no such program; paste the JSON/)
+      .waitFor()
+    expect(await name.inputValue()).toBe("")
+  })
+
+  test("a name that is taken is said beside the field, and the refusal names no command [admin:paste]", async () => {
+    await admin.show("servers/add")
+    await page.getByRole("textbox", { name: "Name", exact: true }).fill("crm")
+    await page.getByText("There is already a server of this name.").waitFor()
+    await page.getByLabel("Program (command)").fill(SVC)
+    await button("Add").last().click()
+    const refusal = page.locator("form").getByRole("alert")
+    await refusal.waitFor()
+    expect(await refusal.textContent()).toBe("there is already a server named crm")
+    await link("change that server").click()
+    await page.getByText(/mcpServers\.crm in/).waitFor()
   })
 
   test("a missing secret is a field, in the server and among the issues [admin:secrets]", async () => {

@@ -1,8 +1,8 @@
 /** The servers in the files of clients on this machine, for an import. */
 import { useApp } from "../context.ts"
-import { useAction, useLoaded } from "../hooks.ts"
+import { useAction, useGoToNewServer, useLoaded } from "../hooks.ts"
 import { Button, countText, Empty, Failure, Table, WhenLoaded } from "../parts.tsx"
-import { goTo, linkTo } from "../router.ts"
+import { linkTo } from "../router.ts"
 import type { ImportAnswer } from "../types.ts"
 
 /** What svc would import, and the button that imports exactly this. */
@@ -10,12 +10,13 @@ export function ImportPane() {
   const { api } = useApp()
   const loaded = useLoaded(() => api.get<ImportAnswer>("/import"), [])
   const [busy, run, problem] = useAction("here")
+  const goToNewServer = useGoToNewServer()
   const importAll = async (digest: string) => {
     const isDone = await run("import", async () => {
       const { added } = await api.send<ImportAnswer>("POST", "/import", { digest })
       return `${countText(added.length, "server")} imported: ${added.join(", ")}. Next, connect your clients to svc.`
     })
-    if (isDone) goTo(["servers"])
+    if (isDone) await goToNewServer()
     else loaded.reload()
   }
   return (

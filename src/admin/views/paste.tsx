@@ -1,9 +1,8 @@
 /** One field that takes whatever the README of a server gives: JSON, a command, an address, or the name of a package. */
 import { useEffect, useRef, useState } from "preact/hooks"
 import { useApp } from "../context.ts"
-import { useAction, useLoaded, useSettled } from "../hooks.ts"
+import { useAction, useGoToNewServer, useLoaded, useSettled } from "../hooks.ts"
 import { Button, countText, Failure, Field, Table, toneOf } from "../parts.tsx"
-import { goTo } from "../router.ts"
 import type { PastedServer, Server } from "../types.ts"
 
 /** The field. It gives the only server of a text to `onRead`, and offers to add several servers at once. */
@@ -87,6 +86,7 @@ function Several({ servers }: { servers: readonly PastedServer[] }) {
   const { api, ui } = useApp()
   const [left, setLeft] = useState<ReadonlySet<number>>(new Set())
   const [busy, run, problem] = useAction("here")
+  const goToNewServer = useGoToNewServer()
   const rows = servers.map((server, at) => ({ ...server, at }))
   const chosen = rows.filter(({ at, problem: why }) => why === undefined && !left.has(at))
   const add = async () => {
@@ -97,7 +97,7 @@ function Several({ servers }: { servers: readonly PastedServer[] }) {
       }
       return undefined
     })
-    if (isDone) goTo(["servers"])
+    if (isDone) await goToNewServer()
   }
   return (
     <>

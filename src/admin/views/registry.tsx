@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks"
 import { textOf } from "../api.ts"
 import { useApp } from "../context.ts"
-import { useAction, useLoaded, useSettled } from "../hooks.ts"
+import { useAction, useGoToNewServer, useLoaded, useSettled } from "../hooks.ts"
 import { Button, Choice, countText, Empty, Facts, Failure, Field, Head, Search, Tags, WhenLoaded } from "../parts.tsx"
 import { goTo, linkTo, type Route } from "../router.ts"
 import type { InstallAnswer, RegistryInfo, RegistrySearch } from "../types.ts"
@@ -141,6 +141,7 @@ function Installation({ info }: { info: RegistryInfo }) {
   /** How often the person has tried to install: each time, the first missing value gets the focus. */
   const [tries, setTries] = useState(0)
   const [busy, run] = useAction()
+  const goToNewServer = useGoToNewServer()
   const form = useRef<HTMLFormElement>(null)
   const request = JSON.stringify({
     serverName: name,
@@ -186,7 +187,7 @@ function Installation({ info }: { info: RegistryInfo }) {
         const answer = await api.send<InstallAnswer>("POST", "/install", { ...JSON.parse(request), digest })
         const { serverName, state, tools, warnings } = answer
         for (const text of warnings) ui.say("notice", text)
-        goTo(["servers", serverName])
+        await goToNewServer(serverName)
         return `${serverName} is installed: ${state ?? "written"}${tools === undefined ? "" : `, ${countText(tools, "tool")}`}`
       } catch (error) {
         // The plan may be outdated, so the person must see the new one.

@@ -2,10 +2,10 @@
 import { useState } from "preact/hooks"
 import { Problem } from "../api.ts"
 import { useApp, useStateOf } from "../context.ts"
-import { useAction, useLoaded } from "../hooks.ts"
+import { useAction, useGoToNewServer, useLoaded } from "../hooks.ts"
 import { mergedSettings } from "../merge.ts"
 import { Button, Choice, Failure, Field, Head, WhenLoaded } from "../parts.tsx"
-import { goTo, linkTo } from "../router.ts"
+import { linkTo } from "../router.ts"
 import { JsonField, type Schema, SchemaForm } from "../schema-form.tsx"
 import type { PastedServer, WrittenServer } from "../types.ts"
 import { askForZeroTools } from "../zero-tools.ts"
@@ -42,10 +42,12 @@ export function ServerCreator() {
   const [pastes, setPastes] = useState(0)
   const [movesKeys, setMovesKeys] = useState(true)
   const [busy, run, problem] = useAction("here")
+  const goToNewServer = useGoToNewServer()
+  const isTaken = useStateOf((state) => state.servers.some((one) => one.name === name))
   const add = async () => {
     const whole = withWords(server)
     const isAdded = await run("add", () => addServer(api, name, whole, { moveKeys: movesKeys, template: isTemplate }))
-    if (isAdded) goTo(["servers", name])
+    if (isAdded) await goToNewServer(name)
   }
   const onRead = (pasted: PastedServer) => {
     setName(pasted.name)
@@ -81,7 +83,16 @@ export function ServerCreator() {
           >
             <Field
               label="Name"
-              hint="Use letters, digits, hyphens and underscores: clients see the name in front of each tool."
+              hint={
+                isTaken ? (
+                  <>
+                    <span class="problem">There is already a server of this name.</span> Choose another, or{" "}
+                    <a href={linkTo(["servers", name, "settings"])}>change that server</a>.
+                  </>
+                ) : (
+                  "Use letters, digits, hyphens and underscores: clients see the name in front of each tool."
+                )
+              }
             >
               {(id, describedBy) => (
                 <input

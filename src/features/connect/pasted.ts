@@ -19,16 +19,17 @@ export type PastedServer = {
 
 /**
  * Returns the servers in a pasted text. Throws a RequestError (invalid_params) that names the accepted forms if there is none, and a
- * ConfigError with line and column if the text is a malformed document.
+ * ConfigError with line and column if the text is a malformed document. `isProgram` tells whether the machine has a program: without
+ * this, any sentence would be a command line.
  */
-export function readPasted(given: string): readonly PastedServer[] {
-  const text = given.trim().replace(/^\$ +/, "")
-  const all = formatOf(text) !== undefined ? readDocument(text) : [readLine(text)]
-  if (all.length === 0)
-    throw new RequestError(
-      "invalid_params",
-      "the text names no server; paste the JSON of a client, a command line, an address, or the name of a package",
-    )
+export function readPasted(given: string, isProgram: (name: string) => boolean): readonly PastedServer[] {
+  const text = given
+    .trim()
+    .replace(/^```\w*\n([\s\S]*?)\n```$/, "$1")
+    .trim()
+    .replace(/^\$ +/, "")
+  const all = formatOf(text) !== undefined ? readDocument(text) : [readLine(text, isProgram)]
+  if (all.length === 0) throw refusal("the text names no server")
   return all
 }
 
@@ -36,6 +37,12 @@ export function readPasted(given: string): readonly PastedServer[] {
 export const inBraces = (text: string): string => (/^\s*"/.test(text) ? `{${text.trim().replace(/,$/, "")}}` : text)
 
 // ---
+
+const refusal = (why: string): RequestError =>
+  new RequestError(
+    "invalid_params",
+    `${why}; paste the JSON of a client, a command line, an address, or the name of a package`,
+  )
 
 /** Returns the format of a text; undefined for one that is no document. */
 function formatOf(text: string): "json" | "toml" | "yaml" | undefined {
@@ -76,23 +83,35 @@ function named(text: string): string {
 }
 
 /** Returns the server of a line: an address, the name of a package, or a command. */
-function readLine(text: string): PastedServer {
+function readLine(text: string, isProgram: (name: string) => boolean): PastedServer {
   const words = commandWords(text.replace(/\\\r?\n/g, " "))
   if (words === undefined) throw new RequestError("invalid_params", "a quote in the command line is not closed")
   const [first = "", second] = words
   if (second === undefined && /^https?:\/\//.test(first)) return remote(first)
-  if (second === undefined && PACKAGE.test(first))
+  if (second === undefined && PACKAGE.test(first) && !isProgram(first)) {
+    // Most single words are no packages for MCP, and npx would run whatever has this name.
+    if (/^[a-z0-9]+$/.test(first) && !first.includes("mcp"))
+      throw refusal(`"${first}" could be anything; if it is an npm package, paste \`npx -y ${first}\``)
     return local(["npx", "-y", first], {}, [`taken as the name of an npm package`])
-  return readAdd(words) ?? readCommand(words)
+  }
+  return readAdd(words) ?? readCommand(words, isProgram)
 }
 
 /** Matches the name of an npm package, perhaps with a version. */
 const PACKAGE = /^(?:@[a-z0-9][\w.-]*\/)?[a-z0-9][\w.-]*(?:@[\w.^~-]+)?$/
 
+/** Matches the programs that run packages and scripts: a person may paste their command before they are installed. */
+const RUNNER = /^(?:npx|bunx|pnpx|uvx|pipx|node|bun|deno|python3?|uv|docker|podman|npm|pnpm|yarn|cmd)$/
+
 /** Returns the server of a command line, which may begin with variables: `KEY=value npx …`. */
-function readCommand(words: readonly string[]): PastedServer {
+function readCommand(words: readonly string[], isProgram: (name: string) => boolean): PastedServer {
   const from = words.findIndex((word) => !/^[A-Za-z_]\w*=/.test(word))
   if (from < 0) throw new RequestError("invalid_params", "the command line has variables, but no command")
+  const program = words[from] ?? ""
+  if (/^\w+:\/\//.test(program)) throw refusal("the text is more than an address")
+  // A path is clearly meant as one, even if its file is missing.
+  if (!/[\\/]/.test(program) && !RUNNER.test(program) && !isProgram(program))
+    throw refusal(`svc would run "${program.slice(0, MAX_NAME)}", but this machine has no such program`)
   return local(words.slice(from), pairs(words.slice(0, from), "="), [])
 }
 
@@ -175,7 +194,7 @@ function nameOf({ url, command, args }: Params): string {
     .replace(/^.*[\\/]/, "")
     .replace(/\.(?:exe|cmd)$/, "")
   const words = Array.isArray(args) ? args.map(String) : []
-  const runs = /^(?:npx|bunx|pnpx|uvx|pipx|node|bun|deno|python3?|uv|docker|podman|npm|pnpm|yarn|cmd)$/.test(program)
+  const runs = RUNNER.test(program)
   const named = words.filter((word) => !/^-|^(?:run|exec|dlx|x|npx|tool)$|^\/c$|=/.test(word))
   const ran = named.at(/^(?:docker|podman)$/.test(program) ? -1 : 0)
   const subject = (runs ? ran : undefined) ?? program

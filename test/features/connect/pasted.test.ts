@@ -1,5 +1,7 @@
 import { describe, expect, test } from "bun:test"
-import { readPasted } from "../../../src/features/connect/pasted.ts"
+import { readPasted as read } from "../../../src/features/connect/pasted.ts"
+
+const readPasted = (text: string) => read(text, (name) => name === "weatherd")
 
 /** Returns the name and the settings of the only server in a text. */
 function one(text: string) {
@@ -96,6 +98,24 @@ describe("readPasted", () => {
       ["a", true],
       ["b", false],
     ])
+  })
+
+  test.each([
+    ["weatherd --port 3", { command: "weatherd", args: ["--port", "3"] }],
+    ["weatherd", { command: "weatherd", args: [] }],
+    ['```json\n{ "w": { "command": "weatherd" } }\n```', { command: "weatherd" }],
+  ])("reads a program of this machine, and a text in a fence: %p", (text, server) => {
+    expect(one(text)[1]).toEqual(server)
+  })
+
+  test.each([
+    ["please add the server for my calendar", /run "please", but this machine has no such program; paste the JSON/],
+    ["To begin, add this:", /no such program/],
+    ["[1, 2]", /no such program/],
+    ["github", /"github" could be anything; if it is an npm package, paste `npx -y github`/],
+    ["https://mcp.example.com/mcp and more", /more than an address/],
+  ])("says of %p what is wrong, instead of taking it for a server [admin:paste]", (text, why) => {
+    expect(() => readPasted(text)).toThrow(why)
   })
 
   test.each(["", "{}", "'npx", '{"mcpServers": '])("refuses %p", (text) => {
