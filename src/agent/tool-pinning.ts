@@ -3,6 +3,7 @@ import { definitionOf, fingerprintOf, isSuspicious } from "../catalog/fingerprin
 import { type Listing, type ListingEntry, type Tool, uniqueByName } from "../catalog/listing.ts"
 import type { ServerSpec } from "../config/server-spec.ts"
 import type { Log } from "../lib/log.ts"
+import { repeatsSecret } from "../lib/redact.ts"
 import type { ToolPins } from "../store/tool-pins.ts"
 
 /** Findings about a server's tools, by the server's own tool names. */
@@ -25,12 +26,13 @@ export class ToolPinning {
   ) {}
 
   /** Returns the findings about what a server lists: the same object for the same list of tools. */
-  inspect({ id, name, tuning: { toolPinning } }: ServerSpec, { tools }: Listing): PinningFindings {
+  inspect(spec: ServerSpec, { tools }: Listing): PinningFindings {
+    const { toolPinning } = spec.tuning
     const known = this.found.get(tools)
     if (known?.pinning === toolPinning) return known.findings
-    const findings = toolPinning === "off" ? NO_FINDINGS : this.compare(id, tools, toolPinning === "strict")
+    const findings = toolPinning === "off" ? NO_FINDINGS : this.compare(spec, tools)
     this.found.set(tools, { pinning: toolPinning, findings })
-    if (known === undefined) this.logFindings(name, findings)
+    if (known === undefined) this.logFindings(spec.name, findings)
     return findings
   }
 
@@ -56,16 +58,22 @@ export class ToolPinning {
 
   // ---
 
-  private compare(id: string, tools: readonly Tool[], strict: boolean): PinningFindings {
+  private compare({ id, secrets, tuning }: ServerSpec, tools: readonly Tool[]): PinningFindings {
     const unique = new Map(uniqueByName(tools).map((tool) => [tool.name, tool]))
     const prints = new Map([...unique].map(([name, tool]) => [name, fingerprintOf(tool)]))
     const changed = this.pins.check(id, prints, (name) => {
       const tool = unique.get(name)
-      return tool && definitionOf(tool)
+      const definition = tool && definitionOf(tool)
+      // A server may repeat what it was started with.
+      return secrets.length > 0 && repeatsSecret(JSON.stringify(definition ?? null), secrets) ? undefined : definition
     })
     const suspicious = tools.filter(isSuspicious).map(({ name }) => name)
     if (changed.length + suspicious.length === 0) return NO_FINDINGS
-    return { changed, suspicious, quarantined: strict ? new Set(changed) : NO_FINDINGS.quarantined }
+    return {
+      changed,
+      suspicious,
+      quarantined: tuning.toolPinning === "strict" ? new Set(changed) : NO_FINDINGS.quarantined,
+    }
   }
 
   private logFindings(server: string, { changed, suspicious, quarantined }: PinningFindings): void {

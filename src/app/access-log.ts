@@ -13,7 +13,7 @@ export type OpenAccessLog = AccessLog & {
 /** Opens the access log at a path; `-` is stdout. Rejects with an UnavailableError if the file cannot be written. */
 export async function openAccessLog(
   path: string,
-  { log, traces }: Pick<Runtime, "log" | "traces">,
+  { log, redactor, traces }: Pick<Runtime, "log" | "redactor" | "traces">,
   clientOf: (socket: string, request: Request) => string,
 ): Promise<OpenAccessLog> {
   const journal = path === "-" ? stdoutJournal() : await openFile(path, log)
@@ -22,6 +22,7 @@ export async function openAccessLog(
     now: () => systemClock.now(),
     ticks: () => performance.now(),
     addressOf: ({ request, address }) => clientOf(address(), request),
+    mask: (text) => redactor().maskCredentials(text),
     traceOf: traces?.traceOf,
   })
   return { ...middleware, close: () => journal.close() }

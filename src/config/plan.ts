@@ -15,6 +15,7 @@ import { applyDefaults } from "./defaults.ts"
 import { type Document, issueAt, type Path } from "./document.ts"
 import { CONTROL } from "./dotenv.ts"
 import { childEnvironment, type EnvironmentSources, idleFilterReason, lookUpVariable, schemeOf } from "./environment.ts"
+import { keysIn, keyText } from "./found-keys.ts"
 import { isSecretSetting, settingsProblems } from "./oauth-settings.ts"
 import { type OwnService, selfProblem } from "./own-service.ts"
 import { parseResultBudget } from "./result-budget.ts"
@@ -185,7 +186,9 @@ export function planServer(
   if (problem !== undefined) return { problems: [problem], secrets: [] }
   const { config } = applyDefaults(written, defaults, transport)
   const problems: string[] = []
-  const secrets = new Set<string>()
+  const { args, env } = config
+  // Keys that stand as they are; those of addresses and headers are found below, once references are replaced.
+  const secrets = new Set(keysIn({ args, env }).map((key) => keyText({ args, env }, key)))
   const lookUp = (variable: string): string | undefined => {
     const found = lookUpVariable(variable, world)?.value
     if (found !== undefined && !isReadable(variable, found)) secrets.add(found)

@@ -50,6 +50,10 @@ export function createLiveRedactor(): {
   }
 }
 
+/** Whether JSON text has one of these secrets, as it is. */
+export const repeatsSecret = (json: string, secrets: readonly string[]): boolean =>
+  secrets.some((secret) => secret.length >= MIN_SECRET && json.includes(JSON.stringify(secret).slice(1, -1)))
+
 /** Returns the names of the patterns, for the test that pins them. */
 export const patternNames = (): readonly string[] => [...CREDENTIALS, ...PLACES].map(({ name }) => name)
 

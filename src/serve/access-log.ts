@@ -1,8 +1,9 @@
 /**
  * The access log: a line of JSON for each HTTP request, when its response begins. It has no query, no body and no header that may be
- * secret.
+ * secret, and known secrets are hidden in what it has.
  */
 import type { JournalLine } from "../lib/journal.ts"
+import { maskAndCut } from "../session/masked-arguments.ts"
 import type { Inbound, Middleware } from "./inbound.ts"
 import type { Principal } from "./principal.ts"
 
@@ -14,6 +15,8 @@ type AccessLogDeps = {
   ticks(): number
   /** Returns the address of the client, which may be behind a proxy. */
   addressOf(inbound: Inbound): string
+  /** Hides secrets in a text. */
+  mask(text: string): string
   /** Returns the trace of the MCP message in a request; absent if svc records no traces. */
   traceOf?: ((request: Request) => string | undefined) | undefined
 }
@@ -22,7 +25,7 @@ type AccessLogDeps = {
 export type AccessLog = { readonly around: Middleware; readonly authenticated: Middleware }
 
 /** Creates the middleware. */
-export function createAccessLog({ write, now, ticks, addressOf, traceOf }: AccessLogDeps): AccessLog {
+export function createAccessLog({ write, now, ticks, addressOf, mask, traceOf }: AccessLogDeps): AccessLog {
   const principals = new WeakMap<Request, Principal>()
   const line = (inbound: Inbound, status: number, started: number) => {
     const { request, path } = inbound
@@ -30,7 +33,8 @@ export function createAccessLog({ write, now, ticks, addressOf, traceOf }: Acces
     const ms = Math.round((ticks() - started) * 100) / 100
     const address = addressOf(inbound)
     const { headers, method } = request
-    const text = (name: string) => short(headers.get(name))
+    const shown = (text: string | null) => (text === null ? undefined : maskAndCut(text, mask, MAX_CHARS))
+    const text = (name: string) => shown(headers.get(name))
     // Made later, in one batch: the client does not wait for it.
     write({
       text: () =>
@@ -39,7 +43,7 @@ export function createAccessLog({ write, now, ticks, addressOf, traceOf }: Acces
           address,
           principal: principals.get(request)?.name,
           method,
-          path: short(path),
+          path: shown(path),
           status,
           ms,
           mcpMethod: text("mcp-method"),
@@ -73,5 +77,3 @@ export function createAccessLog({ write, now, ticks, addressOf, traceOf }: Acces
 // ---
 
 const MAX_CHARS = 200
-
-const short = (text: string | null): string | undefined => (text === null ? undefined : text.slice(0, MAX_CHARS))

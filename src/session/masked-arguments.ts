@@ -21,8 +21,8 @@ export function maskArguments(value: unknown, mask: Mask, depth = 0): unknown {
     Object.entries(value)
       .slice(0, MAX_ENTRIES)
       .map(([key, inner]) => {
-        const name = key.slice(0, MAX_NAME)
-        const isSecret = isKeyOfSecret(name, mask) || (pairs && key === "value")
+        const name = maskAndCut(key, mask, MAX_NAME)
+        const isSecret = isKeyOfSecret(key.slice(0, MAX_NAME), mask) || (pairs && key === "value")
         return [name, isSecret ? "[REDACTED]" : inside(inner)]
       }),
   )

@@ -6,13 +6,17 @@ import { existsSync, readdirSync, unlinkSync } from "node:fs"
 import { join } from "node:path"
 import type { ServerSpec } from "../config/server-spec.ts"
 import { digest } from "../lib/digest.ts"
+import { repeatsSecret } from "../lib/redact.ts"
 import { makePrivateFolder, readState, replaceState } from "./files.ts"
 import { ownName, type Paths } from "./paths.ts"
 
 export type ListingStore = {
   /** Returns the last listing of a server with this launch, as it was stored; undefined if there is none. */
   read(spec: ServerSpec): unknown
-  /** Stores a listing. A failure is ignored: the server is then started once to list. */
+  /**
+   * Stores a listing, unless it repeats a secret of the server. A failure is ignored: without a listing, the server is started once
+   * to list.
+   */
   write(spec: ServerSpec, listing: object): void
 }
 
@@ -28,7 +32,7 @@ export function openListings(paths: Paths): ListingStore {
     write(spec, listing) {
       try {
         const text = `${JSON.stringify({ launch: launchOf(spec), listing })}\n`
-        if (text.length > MAX_CHARS) return
+        if (text.length > MAX_CHARS || repeatsSecret(text, spec.secrets)) return
         makePrivateFolder(folder)
         const isNew = !existsSync(fileOf(spec))
         replaceState(fileOf(spec), text)

@@ -604,6 +604,16 @@ describe("references", () => {
     expect(secrets(server({ env: { API_KEY: "short" } }))).toEqual([])
   })
 
+  test("are not needed to find keys among arguments, and by their form", () => {
+    const args = ["--api-key", "canary-of-a-flag", "--token=canary-in-one", "--name", "plain-value", "${SET}"]
+    const env = { WORDS: "github_pat_11AAAAAAA0Zk3vQ9xT7bLm2RwY8nHc5JdP4sGf6AeU", PLAIN: "plain-value" }
+    expect(single(server({ args, env }), { parent: { SET: "/usr/bin" } }).secrets.toSorted()).toEqual([
+      "canary-in-one",
+      "canary-of-a-flag",
+      env.WORDS,
+    ])
+  })
+
   test("are not needed if the name of a variable is a secret's", () => {
     const named = (name: string) => single(server({ env: { [name]: "written-out" } })).secrets.length > 0
     for (const name of ["PASS", "SMTP_PASS", "DB_PASS_FILE", "GITHUB_PAT", "MYSQL_PWD", "BEARER", "SLACK_WEBHOOK_URL"])

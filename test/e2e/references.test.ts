@@ -2,7 +2,8 @@
 import { expect, test } from "bun:test"
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { eventually, fixture, freshFolder, processes, runSvc, startSvc, svcIn, WINDOWS } from "./harness.ts"
+import { startReceiver } from "../otlp.ts"
+import { eventually, fixture, freshFolder, modern, processes, runSvc, startSvc, svcIn, WINDOWS } from "./harness.ts"
 
 /** A server that writes the value of its variable K to a file, and then serves. */
 const writing = (file: string, mark: string, value: string) => ({
@@ -68,6 +69,131 @@ test.skipIf(WINDOWS)(
     expect(processes("canary")).toEqual([])
   },
   60_000,
+)
+
+test.skipIf(WINDOWS)(
+  "a server that repeats its secrets everywhere, and a client that sends them, put them nowhere that svc writes or shows [secrets:hidden]",
+  async () => {
+    const [folder, out] = [freshFolder(), freshFolder()]
+    await using receiver = startReceiver()
+    const gossip = (value: string, ...args: string[]) => ({
+      command: "bun",
+      args: [fixture("gossip.ts"), ...args],
+      env: { K: value },
+      restartOnExit: true,
+      restartDelay: 20,
+      start: "lazy",
+    })
+    const secrets = {
+      file: "canary-of-a-file",
+      cmd: "canary-of-a-command",
+      dotenv: "canary-in-dotenv",
+      parent: "canary-of-svc",
+      flag: "canary-of-a-flag",
+      literal: "canary-by-name",
+    }
+    writeFileSync(join(out, "secret"), secrets.file)
+    writeFileSync(join(out, "printed"), secrets.cmd)
+    writeFileSync(join(folder, ".env"), `GOSSIP_KEY=${secrets.dotenv}\n`)
+    const mcpServers = {
+      file: gossip(`\${file:${join(out, "secret")}}`),
+      cmd: gossip(`\${cmd:cat '${join(out, "printed")}'}`),
+      dotenv: gossip("${GOSSIP_KEY}"),
+      parent: gossip("${PARENT_KEY}"),
+      flag: gossip("plain", "--api-key", secrets.flag),
+      literal: { ...gossip("${API_KEY}"), env: { API_KEY: secrets.literal, K: "${API_KEY}" } },
+    }
+    await using svc = await startSvc({
+      folder,
+      config: { mcpServers },
+      env: { PARENT_KEY: secrets.parent },
+      flags: [
+        ...["--allow-commands", "--log-level", "debug", "--health-info-level", "full", "--metrics"],
+        ...["--audit-log", join(out, "audit"), "--audit-arguments", "--access-log", join(out, "access")],
+        ...["--otlp-endpoint", receiver.url, "--otlp-content", "--activity", "content"],
+      ],
+    })
+    const names = Object.keys(secrets) as (keyof typeof secrets)[]
+    await eventually(async () => {
+      const { body } = await modern(`${svc.url}/mcp`, "tools/list", {})
+      return names.every((name) => JSON.stringify(body).includes(`${name}_svc_leak`))
+    })
+    const call = async (name: string, given: object = {}) =>
+      JSON.stringify((await modern(`${svc.url}/mcp`, "tools/call", { name, arguments: given })).body)
+    for (const name of names) {
+      const secret = secrets[name]
+      // To its own client a server may say what it wants.
+      expect(await call(`${name}_svc_leak`, { a: secret, [secret]: [{ [`${secret}!`]: 1 }] })).toContain(secret)
+      await call(`${name}_svc_fail`, { a: secret })
+      await call(`${name}_svc_${secret}`)
+      await call(`${name}_svc_die`)
+      await eventually(async () => (await call(`${name}_svc_leak`)).includes(secret))
+    }
+    await eventually(() => receiver.spans.length >= names.length * 5)
+
+    const shown: [where: string, text: string][] = [["the log", svc.stderr()]]
+    const token = (await runSvc(["admin", "--token", "--config-dir", folder])).stdout.trim()
+    const ofServers = names.flatMap((name) => [`servers/${name}`, `config/servers/${name}`])
+    const paths = [
+      ...["/health", "/health?level=full", "/health/ready", "/metrics", "/api/servers"],
+      ...[
+        "servers",
+        "usage",
+        "config",
+        "calls",
+        "status",
+        "sessions",
+        "activity",
+        "logs",
+        "approvals",
+        "secrets",
+        "doctor",
+      ].map((path) => `/api/v1/${path}`),
+      ...ofServers.map((path) => `/api/v1/${path}`),
+      ...names.map((name) => `/health/mcp/${name}`),
+    ]
+    for (const path of paths) {
+      const response = await fetch(svc.url + path, { headers: { authorization: `Bearer ${token}` } })
+      expect([path, response.status]).toEqual([path, 200])
+      shown.push([path, await response.text()])
+    }
+    for (const words of [
+      ...[
+        ["mcp", "status", "--verbose"],
+        ["mcp", "status", "--json"],
+        ["mcp", "list", "--json"],
+      ],
+      ...names.flatMap((name) => [
+        ["mcp", "get", name],
+        ["logs", name],
+      ]),
+      ...[["secret", "list"], ["secret", "import", "--dry-run"], ["doctor"], ["config", "check"], ["ps", "--json"]],
+      ...[["activity"], ["activity", "--json"]],
+    ]) {
+      const { stdout, stderr } = await runSvc([...words, "--config-dir", folder])
+      shown.push([words.join(" "), stdout + stderr])
+    }
+    shown.push([
+      "spans",
+      JSON.stringify(receiver.spans, (_, value) => (typeof value === "bigint" ? `${value}` : value)),
+    ])
+    svc.signal("SIGTERM")
+    await svc.exited
+    const own = ["mcp.json", ".env"].map((name) => join(folder, name))
+    for (const file of [...filesIn(folder), join(out, "audit"), join(out, "access")])
+      if (!own.includes(file)) shown.push([file, readFileSync(file, "latin1")])
+    const leaks = shown.flatMap(([where, text]) =>
+      /canary/.test(text) ? [`${where}: ${text.match(/.{0,80}canary.{0,40}/)}`] : [],
+    )
+    expect(leaks).toEqual([])
+    // What was hidden was there.
+    for (const [where, sign] of [
+      ["audit", "leak"],
+      ["access", "tools/call"],
+    ] as const)
+      expect(readFileSync(join(out, where), "utf8")).toContain(sign)
+  },
+  120_000,
 )
 
 test("a key that comes in by any command can be moved to .env [secrets:moved]", async () => {

@@ -8,7 +8,6 @@ import type { Answer } from "../../call/answer.ts"
 import type { Client } from "../../call/client.ts"
 import type { FinishedCall } from "../../call/ports.ts"
 import type { Clock } from "../../lib/clock.ts"
-import { mapStrings } from "../../lib/json.ts"
 import { isSecretName } from "../../lib/secret-names.ts"
 import { cutText } from "../../lib/text.ts"
 import { isObject, type Request } from "../../wire/message.ts"
@@ -99,8 +98,10 @@ export const millis = (seconds: number): number => Math.round(seconds * 1e6) / 1
 export function shownCall({ arguments: given, answer, ...record }: CallRecord, mask: (text: string) => string) {
   return {
     ...record,
+    tool: mask(record.tool),
+    client: mask(record.client),
     time: new Date(record.time).toISOString(),
-    ...(given === undefined ? {} : { arguments: mapStrings(given, mask) }),
+    ...(given === undefined ? {} : { arguments: masked(given, mask) }),
     ...(answer === undefined ? {} : { answer: mask(answer) }),
   }
 }
@@ -120,6 +121,14 @@ function contentOf({ params }: RecordedCall["call"]["request"], { frame }: Recor
   const budget: Budget = { left: MAX_VALUES, isWhole: true }
   const given = shortened((isObject(params) ? params.arguments : undefined) ?? {}, budget, "")
   return { arguments: given, whole: budget.isWhole, answer: headOf(frame) }
+}
+
+/** Masks all texts of a JSON value, also the names of members: a client chooses them. */
+function masked(value: unknown, mask: (text: string) => string): unknown {
+  if (typeof value === "string") return mask(value)
+  if (Array.isArray(value)) return value.map((item) => masked(item, mask))
+  if (!isObject(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [mask(name), masked(item, mask)]))
 }
 
 /** Returns the beginning of a text as a copy: a slice would keep the whole text in memory. */
