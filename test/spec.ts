@@ -2613,7 +2613,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "without this, nobody knows why an assistant does not find a tool",
   },
   "admin:access": {
-    says: "the admin page works by keyboard, on narrow screens, in light and dark mode, and without serious findings of axe",
+    says: "the admin page works by keyboard, on narrow screens, in light and dark mode, with notices that cover none of its controls, and without serious findings of axe",
     from: "choice",
     why: "everybody must be able to use it",
   },

@@ -353,6 +353,35 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await page.getByText(/Select all \d+ tools/).waitFor()
   })
 
+  test("a notice covers no part of a view, and on a telephone nothing that cannot be scrolled from under it [admin:access]", async () => {
+    await page.route(/api\/v1\/servers\/few\/restart/, (route) =>
+      route.fulfill({
+        status: 500,
+        contentType: "application/json",
+        body: JSON.stringify({ detail: "no. ".repeat(90) }),
+      }),
+    )
+    for (const width of [1280, 768, 390]) {
+      await page.setViewportSize({ width, height: 700 })
+      await admin.show("servers/few")
+      await button("Restart few").click()
+      const notice = page.locator(".notices .note")
+      await notice.waitFor()
+      const place = await notice.boundingBox()
+      const view = await page.locator("main").boundingBox()
+      if (width > 760) expect((place?.x ?? 0) + (place?.width ?? 0)).toBeLessThanOrEqual(view?.x ?? 0)
+      else {
+        await page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+        const end = await page.getByText(/^Defaults \(/).boundingBox()
+        const top = (await page.locator(".notices").boundingBox())?.y ?? 0
+        expect((end?.y ?? 0) + (end?.height ?? 0)).toBeLessThanOrEqual(top)
+      }
+      await button("Close this notice").click()
+    }
+    await page.unroute(/api\/v1\/servers\/few\/restart/)
+    await page.setViewportSize({ width: 1280, height: 800 })
+  })
+
   test("a notice shows above an open dialog, and can be closed there [admin:access]", async () => {
     await admin.show("servers")
     await page.route(/api\/v1\/servers\/few\/restart/, (route) =>
