@@ -1,5 +1,6 @@
 /** The tools, with the visibility of each. */
-import { useState } from "preact/hooks"
+import { useEffect, useState } from "preact/hooks"
+import { Problem, textOf } from "../api.ts"
 import { useApp, useStateOf } from "../context.ts"
 import { useAction, useLoaded } from "../hooks.ts"
 import {
@@ -139,12 +140,7 @@ export function ToolPane({ server, route }: { server?: string; route: Route }) {
                     {
                       title: "Clients see",
                       sort: ({ gone, held, disabled }) => [gone, held, disabled].indexOf(true),
-                      draw: (tool) => (
-                        <div class="switched">
-                          <ToolSwitch tool={tool} onToggle={() => change([tool], !tool.disabled)} />
-                          <ToolState tool={tool} />
-                        </div>
-                      ),
+                      draw: (tool) => <ToolVisibility tool={tool} onChange={(disabled) => change([tool], disabled)} />,
                     },
                     {
                       title: "Tokens",
@@ -215,26 +211,42 @@ function NoTools({ server, isFiltered, onClear }: NoToolsProps) {
   )
 }
 
-/** Shows or hides one tool. A button, because a checkbox would change at once, even if the person then cancels. */
-function ToolSwitch({ tool, onToggle }: { tool: Tool; onToggle(): Promise<boolean> }) {
+/** The state of one tool, with a switch. It turns at once, and back if the change is refused or not confirmed. */
+function ToolVisibility({ tool, onChange }: { tool: Tool; onChange(disabled: boolean): Promise<boolean> }) {
   const [busy, run] = useAction()
-  const toggle = () =>
-    run("toggle", async () => {
-      await onToggle()
+  /** What the person has chosen, until the list has been read again. */
+  const [chosen, setChosen] = useState<{ readonly disabled: boolean }>()
+  useEffect(() => {
+    if (busy === undefined) setChosen(undefined)
+  }, [tool])
+  const { disabled } = chosen ?? tool
+  const toggle = async () => {
+    setChosen({ disabled: !disabled })
+    let isMade = false
+    await run("toggle", async () => {
+      isMade = await onChange(!disabled).catch((error: unknown) => {
+        if (error instanceof Problem && error.status === 401) throw error
+        throw new Error(`${tool.name} is still ${disabled ? "hidden" : "visible"}: ${textOf(error)}`)
+      })
       return undefined
     })
+    if (!isMade) setChosen(undefined)
+  }
   return (
-    <button
-      type="button"
-      role="switch"
-      class="switch"
-      aria-checked={!tool.disabled}
-      aria-busy={busy !== undefined}
-      aria-label={`Show ${tool.name} to clients`}
-      onClick={() => {
-        if (busy === undefined) void toggle()
-      }}
-    />
+    <div class="switched">
+      <button
+        type="button"
+        role="switch"
+        class="switch"
+        aria-checked={!disabled}
+        aria-busy={busy !== undefined}
+        aria-label={`Show ${tool.name} to clients`}
+        onClick={() => {
+          if (busy === undefined) void toggle()
+        }}
+      />
+      <ToolState tool={{ ...tool, disabled }} />
+    </div>
   )
 }
 
