@@ -2256,6 +2256,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "only a change or a restart by hand helps then, and a pipeline that waits for it waits in vain",
   },
+  "cli:check": {
+    says: "svc config check and svc doctor ask for the values of references, and name each that has none: of servers, templates, registries and notifications",
+    from: "choice",
+    why: "a check that passes must mean that svc can load the file",
+  },
   "cli:check:strict": {
     says: "svc config check --strict exits with 78 for warnings too, except for the limits of clients",
     from: "choice",

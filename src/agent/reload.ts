@@ -3,12 +3,13 @@
  * file is broken, its last valid content stays in effect: the plan, the environment of `.env`, or the presets. The issues of
  * all files are recorded and shown.
  */
-import { parseDocument } from "../config/document.ts"
+import { type Document, parseDocument } from "../config/document.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import type { Environment } from "../config/environment.ts"
 import { readNotifyTargets } from "../config/notify.ts"
 import type { HostEnvironment, LastValid } from "../config/plan.ts"
 import { readPresets } from "../config/presets.ts"
+import { readRegistries } from "../config/registries.ts"
 import { ConfigError, formatIssue, type Issue, messageOf, UnavailableError } from "../lib/errors.ts"
 import type { Log } from "../lib/log.ts"
 import type { DocumentTexts } from "../store/documents.ts"
@@ -91,9 +92,10 @@ class Reload {
     // At the start, a missing file is an empty document. Later, an editor may be about to put a new file in its place.
     if (text === undefined ? this.plan !== undefined : text.trim() === "") throw emptyDocument(text, paths.file)
     const document = parseDocument(text ?? "", paths.file)
-    const { plan, templates } = planDocument(document, { ...world, dotenv: this.dotenv }, this.plan)
-    const notify = readNotifyTargets(document, { ...world, dotenv: this.dotenv })
-    const found = [...before, ...plan.issues, ...notify.issues]
+    const sources = { ...world, dotenv: this.dotenv }
+    const { plan, templates } = planDocument(document, sources, this.plan)
+    const notify = readNotifyTargets(document, sources)
+    const found = [...before, ...plan.issues, ...notify.issues, ...registryIssues(document, sources)]
     const applied = instances.update({ ...plan, issues: found }, templates)
     this.plan = {
       servers: new Map(plan.specs.map((spec) => [spec.name, spec])),
@@ -119,6 +121,14 @@ function issuesIn(file: string, load: () => readonly Issue[]): readonly Issue[] 
     return issuesOf(error, file)
   }
 }
+
+/** Returns why the registries of a document cannot be used. A reference whose value is not known here is no reason. */
+const registryIssues = (document: Document, sources: HostEnvironment): readonly Issue[] =>
+  issuesIn(document.file, () => {
+    const references = (name: string) => sources.references?.(name) ?? { value: "" }
+    readRegistries(document, { ...sources, references })
+    return []
+  })
 
 function emptyDocument(text: string | undefined, file: string): ConfigError {
   const what = text === undefined ? "the file is gone" : "not valid JSON: the file is empty"

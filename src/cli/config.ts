@@ -4,6 +4,7 @@ import { basename, relative } from "node:path"
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
 import { FOLLOW_ARGS, finishChange } from "../commands/follow.ts"
+import { ALLOW_COMMANDS, withReferences } from "../commands/resolved-context.ts"
 import { formatChange } from "../config/document-diff.ts"
 import { writtenServers } from "../config/edit.ts"
 import { jsonSchema } from "../config/schema.ts"
@@ -40,10 +41,14 @@ export const config: CommandGroup = {
       args: {
         ...CONTEXT_ARGS,
         strict: { type: "boolean", description: "Exit with 78 for warnings too, such as an unknown key" },
+        ...ALLOW_COMMANDS,
       },
       async run({ args }) {
         const context = openContext(args)
-        const found = [...findIssues(context, () => readTexts(context.paths)), ...tokenIssues(context.paths)]
+        const inFiles = await withReferences(context, args["allow-commands"] === true, async (resolved) =>
+          findIssues(resolved, () => readTexts(resolved.paths)),
+        )
+        const found = [...inFiles, ...tokenIssues(context.paths)]
         const issues = [...found, ...(await findLimitIssues(context))]
         // The limits of clients are no faults of the configuration.
         const wrong = found.some(({ severity }) => severity === "error" || args.strict === true)

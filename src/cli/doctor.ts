@@ -2,6 +2,7 @@
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
 import { remoteSignIn } from "../commands/remote-sign-in.ts"
+import { withReferences } from "../commands/resolved-context.ts"
 import { clientsCheck } from "../features/connect/clients-check.ts"
 import { checksWith, diagnose } from "../features/doctor/doctor.ts"
 import { readInstallation } from "../features/doctor/installation.ts"
@@ -28,11 +29,11 @@ export const doctor: CommandDef = {
   async run({ args }) {
     const asJson = args.json === true
     // A missing file is a finding, not an error.
-    const context = openContext(args, "allowed")
     const checks = checksWith({ checks: [clientsCheck], signIn: remoteSignIn })
-    const installation = await readInstallation(context, systemClock)
     const onslow = (subject: string) => (asJson ? undefined : say(`still checking ${subject} …`))
-    const found = await diagnose(installation, checks, onslow)
+    const found = await withReferences(openContext(args, "allowed"), false, async (context) =>
+      diagnose(await readInstallation(context, systemClock), checks, onslow),
+    )
     const findings = found.toSorted((one, other) => rank(one) - rank(other))
     const repairable = findings.filter(({ repair }) => repair !== undefined)
     const fixed = args.fix === true ? await repairAll(repairable, args.yes === true) : new Set<Finding>()

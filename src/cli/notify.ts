@@ -3,6 +3,7 @@ import { hostname } from "node:os"
 import { dirname } from "node:path"
 import { ConfiguredReferences } from "../app/features.ts"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
+import { ALLOW_COMMANDS } from "../commands/resolved-context.ts"
 import { testMessage } from "../features/notify/message.ts"
 import { readConfiguredNotify } from "../features/notify/read-targets.ts"
 import { sendMessage } from "../features/notify/send.ts"
@@ -23,7 +24,7 @@ export const notify: CommandGroup = {
       },
       args: {
         ...CONTEXT_ARGS,
-        "allow-commands": { type: "boolean", description: "Run commands even if mcp.json does not allow it" },
+        ...ALLOW_COMMANDS,
       },
       async run({ args }) {
         const { paths, baseWorld, document } = openContext(args)

@@ -32,11 +32,11 @@ export type LocalConfiguration = {
   tellNeighbors(timeout: number): Promise<void>
 }
 
-/** Opens the configuration at `paths`. It reads none of the files. */
-export function openConfiguration(paths: Paths): LocalConfiguration {
+/** Opens the configuration at `paths`. It reads none of the files. `references` returns values that are not in the environment. */
+export function openConfiguration(paths: Paths, references?: HostEnvironment["references"]): LocalConfiguration {
   const { env, platform } = process
   const own = ownService(paths, [servedUrl(paths) ?? defaultAddress()])
-  const baseWorld = { parent: env, platform, home: homeDirectory(), folder: dirname(paths.file), own }
+  const baseWorld = { parent: env, platform, home: homeDirectory(), folder: dirname(paths.file), own, references }
   const worldOf = (dotenv: string) => ({ ...baseWorld, dotenv: parseDotenv(dotenv, paths.dotenv) })
   return {
     paths,

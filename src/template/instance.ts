@@ -1,7 +1,7 @@
 /** Template instances: an instance is an ordinary ServerSpec with an id that identifies the rendering. spec: Templates. */
 import { type Document, issueAt, type Path } from "../config/document.ts"
 import { schemas } from "../config/lazy-schema.ts"
-import { type HostEnvironment, isDisabled, type LastValid, plan, planServer } from "../config/plan.ts"
+import { type HostEnvironment, isDisabled, isUnset, type LastValid, plan, planServer } from "../config/plan.ts"
 import type { DefaultsConfig, ServerConfig, TemplateSettings } from "../config/schema.ts"
 import { type NamedServer, readSections } from "../config/sections.ts"
 import type { Plan, ServerSpec } from "../config/server-spec.ts"
@@ -119,7 +119,14 @@ export function readTemplates(
     if (instance?.kind === "spec") fixed.push({ name, config, spec: { ...instance.spec, id: name } })
     else if (instance?.kind === "wrong")
       issues.push(...instance.problems.map((message) => issueAt(document, "error", "template", path, message, name)))
-    else named.push({ name, config })
+    else {
+      named.push({ name, config })
+      issues.push(
+        ...valueProblems(name, config, defaults, world).map((problem) =>
+          issueAt(document, "warning", "template", path, `template ${name} cannot start for clients: ${problem}`, name),
+        ),
+      )
+    }
   }
   return {
     order: names,
@@ -189,6 +196,23 @@ export function templateIssues(document: Document, templates: readonly NamedServ
 }
 
 // ---
+
+/**
+ * Returns which references of a template have no value. They may stand in an expression that renders them for some clients only,
+ * so the template stays loaded.
+ */
+function valueProblems(
+  name: string,
+  { type: _expression, ...config }: ServerConfig,
+  defaults: DefaultsConfig,
+  world: HostEnvironment,
+): readonly string[] {
+  const planned = planServer(name, name, config, defaults, world)
+  return "spec" in planned ? [] : planned.problems.filter((problem) => isUnset(problem) || problem.includes(REFERENCE))
+}
+
+/** In the problem of a reference to the keychain, a file or a command. */
+const REFERENCE = " refers to ${"
 
 const SETTINGS: Required<TemplateSettings> = { validateOnReload: true, failureMode: "graceful", cacheContext: true }
 

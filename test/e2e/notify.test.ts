@@ -174,7 +174,11 @@ test("svc notify test says what each target answered, and what is wrong with tar
     expect.stringContaining("refers to UNSET_HOOK, which is not set"),
   ])
   write([{ url: "${keychain:HOOK}" }])
-  expect((await run("config", "check")).code).toBe(0)
+  const unknown = await run("config", "check")
+  expect([unknown.code, unknown.stdout]).toEqual([
+    78,
+    expect.stringContaining("notify[0] is not used: refers to ${keychain:HOOK}, "),
+  ])
   write([{ url: hook.url, command: "x" }])
   const check = await run("config", "check")
   expect([check.code, check.stderr + check.stdout]).toEqual([

@@ -22,8 +22,11 @@ export class ConfiguredReferences {
   /** Returns the value of a reference that the last load asked for. */
   readonly lookUp = (reference: string): ResolvedReference | undefined => this.references?.lookUp(reference)
 
-  /** Asks for the values of the references in the files, if there are any. `fresh` also runs commands again that have run lately. */
-  async load(fresh = false): Promise<void> {
+  /**
+   * Asks for the values of the references in the files, if there are any. `fresh` also runs commands again that have run lately.
+   * `patience`: how long to wait for them, in milliseconds.
+   */
+  async load(fresh = false, patience?: number): Promise<void> {
     try {
       const texts = readTexts(this.paths)
       const [config = "", dotenv = ""] = [texts.config(), texts.dotenv()]
@@ -31,7 +34,7 @@ export class ConfiguredReferences {
         if (!MENTIONS.test(config)) return
         this.references = await this.open()
       }
-      await this.references.load(config, dotenv, fresh)
+      await this.references.load(config, dotenv, fresh, patience)
     } catch (error) {
       // Whoever applies the file reports that it cannot be read.
       if (!(error instanceof UnavailableError)) throw error

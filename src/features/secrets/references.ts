@@ -57,10 +57,10 @@ export class References {
   readonly lookUp = (reference: string): ResolvedReference | undefined => this.known.get(reference)?.outcome
 
   /**
-   * Asks for the values of the references in these texts. Resolves when all are there, or after PATIENCE_MS. Files and the keychain
+   * Asks for the values of the references in these texts. Resolves when all are there, or after `patience` milliseconds. Files and the keychain
    * are read at each load, a command runs again after COMMAND_MS, or with `fresh`. Texts that are invalid need none.
    */
-  async load(config: string, dotenv: string, fresh: boolean): Promise<void> {
+  async load(config: string, dotenv: string, fresh: boolean, patience = PATIENCE_MS): Promise<void> {
     const { clock, world } = this.deps
     const document = this.documentOf(config)
     const wanted = document === undefined ? [] : referencesOf(document, { ...world, dotenv: variablesOf(dotenv) })
@@ -70,12 +70,9 @@ export class References {
     this.cancelRetry?.()
     const stale = wanted.filter((reference) => fresh || !this.isFresh(reference, allowed))
     const work = this.ask(stale, allowed)
-    const patience = new AbortController()
-    void work.then(() => patience.abort())
-    const late = await Promise.race([
-      work.then(() => false),
-      delay(clock, PATIENCE_MS, patience.signal).then(() => true),
-    ])
+    const over = new AbortController()
+    void work.then(() => over.abort())
+    const late = await Promise.race([work.then(() => false), delay(clock, patience, over.signal).then(() => true)])
     if (late)
       void work.then((changed) => {
         if (changed && round === this.round && !this.ended.signal.aborted) this.deps.onlate()
@@ -221,7 +218,7 @@ export class References {
 /** A value, and when it was asked for. */
 type Known = { readonly outcome: ResolvedReference; readonly at: number }
 
-/** How long a load waits for its values. */
+/** How long a load of a running svc waits for its values. */
 const PATIENCE_MS = 2000
 /** How long a source may take: it may ask a person for a fingerprint or a password. */
 const TIMEOUT_MS = 60_000
