@@ -2477,6 +2477,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "the question after a surprise is what the assistant did",
   },
+  "activity:parts": {
+    says: "each of the last calls says how long it waited for its server or a person, and how long the server had it",
+    from: "choice",
+    why: "a slow call is the fault of one of three",
+  },
   "activity:command": {
     says: "svc activity shows the last calls of tools since the start of svc, selected by outcome, duration and tool; without --activity content only their names, and with it arguments and answers without secrets",
     from: "choice",

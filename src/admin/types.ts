@@ -199,6 +199,9 @@ export type CallRecord = FinishedCall & {
   readonly qualifiedName?: string
   readonly client: string
   readonly principal: string
+  /** Milliseconds that it waited for its server or for a person, and that the server had it. */
+  readonly waited: number
+  readonly atServer: number
   /** Absent if svc did not keep the content of the call. */
   readonly arguments?: unknown
   /** Whether `arguments` is all that was sent. */

@@ -39,6 +39,9 @@ export type ClientCall = {
   destination?: Decided | undefined
   /** Set if svc records traces or metrics. */
   span?: RequestSpan | undefined
+  /** The milliseconds that the call has waited for a server or a person, and that a server had it, while calls are measured. */
+  waited?: number
+  atServer?: number
 }
 
 /** Where a request goes: to svc itself, to a server, to nobody, or where it will go when a server (its id) is there. */
@@ -314,6 +317,8 @@ export type FinishedCall = {
   readonly tool: string
   readonly outcome: CallOutcome
   readonly seconds: number
+  /** The milliseconds since the call arrived, by who had it: it waited for a server or a person, the server had it, or svc. */
+  readonly parts: { readonly waiting: number; readonly server: number; readonly svc: number }
   readonly call: ClientCall
   readonly answer: Answer
 }

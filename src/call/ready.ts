@@ -5,7 +5,6 @@
 import { type View, viewOf } from "../catalog/catalog.ts"
 import { UnavailableError } from "../lib/errors.ts"
 import type { Era } from "../wire/era.ts"
-import type { Cancellation } from "./cancellation.ts"
 import { destinationOf } from "./destination.ts"
 import type { ClientCall, Decided, Gateway } from "./ports.ts"
 
@@ -15,40 +14,37 @@ import type { ClientCall, Decided, Gateway } from "./ports.ts"
  * the request.
  */
 export function ready<T>(call: ClientCall, serve: Serve<T>): T | Promise<T> {
-  const { gateway, exchange } = call
-  const loaded = whenLoaded(gateway, exchange.cancellation)
+  const loaded = whenLoaded(call)
   if (loaded === undefined) return serveLoaded(call, serve)
   call.span?.event("svc.wait")
   return loaded.then(() => serveLoaded(call, serve))
 }
 
 /** Returns a promise to wait for the initial load; undefined if it is over. Throws and rejects as `ready` does. */
-export function whenLoaded(gateway: Gateway, cancellation: Cancellation): Promise<void> | undefined {
+export function whenLoaded(call: WaitingCall): Promise<void> | undefined {
+  const { gateway } = call
   refuseStopping(gateway)
   const { initialLoad } = gateway.directory
-  return initialLoad === undefined ? undefined : waitFor(initialLoad, gateway, cancellation)
+  return initialLoad === undefined ? undefined : waitFor(initialLoad, call)
 }
 
 /** Returns a promise to wait for one server if it is starting or reconnecting; otherwise undefined. Rejects as `ready` does. */
-export function whenConnected(id: string, gateway: Gateway, cancellation: Cancellation): Promise<void> | undefined {
-  const back = gateway.directory.takesCalls(id, false) ? undefined : gateway.directory.whenBack(id)
-  return back === undefined ? undefined : waitFor(back, gateway, cancellation)
+export function whenConnected(id: string, call: WaitingCall): Promise<void> | undefined {
+  const { directory } = call.gateway
+  const back = directory.takesCalls(id, false) ? undefined : directory.whenBack(id)
+  return back === undefined ? undefined : waitFor(back, call)
 }
 
 /**
  * Returns a promise to wait for the connection of an era to a server that may support both; undefined if it is open or will not
  * be opened. Rejects as `ready` does.
  */
-export function whenPrepared(
-  id: string,
-  era: Era,
-  gateway: Gateway,
-  cancellation: Cancellation,
-): Promise<void> | undefined {
-  const target = gateway.directory.target(id, era)
+export function whenPrepared(id: string, era: Era, call: WaitingCall): Promise<void> | undefined {
+  const { directory } = call.gateway
+  const target = directory.target(id, era)
   if (typeof target === "string" || target.peer.era === era) return undefined
-  const prepared = gateway.directory.prepare(id, era)
-  return prepared === undefined ? undefined : waitFor(prepared, gateway, cancellation)
+  const prepared = directory.prepare(id, era)
+  return prepared === undefined ? undefined : waitFor(prepared, call)
 }
 
 /** Throws an UnavailableError if svc is stopping, so that the tools of stopped servers are not reported as unknown. */
@@ -56,17 +52,27 @@ export function refuseStopping({ directory }: Pick<Gateway, "directory">): void 
   if (directory.stopping) throw new UnavailableError("svc is shutting down")
 }
 
+/** A call, or a message that opens a session, that may have to wait. */
+export type WaitingCall = {
+  readonly gateway: Gateway
+  readonly exchange: Pick<ClientCall["exchange"], "cancellation">
+  waited?: number
+}
+
 /** Waits, then refuses if svc stops. Rejects with a RequestError as soon as the request is cancelled. */
-export async function waitFor<T>(wait: Promise<T>, gateway: Gateway, cancellation: Cancellation): Promise<T> {
+export async function waitFor<T>(wait: Promise<T>, call: WaitingCall): Promise<T> {
+  const { gateway, exchange } = call
   const { meter } = gateway.observers
+  const from = meter?.now()
   meter?.waits(1)
   try {
-    const value = await cancellation.race(wait)
+    const value = await exchange.cancellation.race(wait)
     refuseStopping(gateway)
     return value
   } finally {
     // The same one: svc may begin to measure meanwhile.
     meter?.waits(-1)
+    if (meter !== undefined && from !== undefined) call.waited = (call.waited ?? 0) + meter.now() - from
   }
 }
 
@@ -79,7 +85,7 @@ export const viewFor = ({ client, gateway }: Pick<ClientCall, "client" | "gatewa
 type Serve<T> = (call: ClientCall, view: View, destination: Decided) => T | Promise<T>
 
 function serveLoaded<T>(call: ClientCall, serve: Serve<T>): T | Promise<T> {
-  const { gateway, exchange } = call
+  const { gateway } = call
   const view = viewFor(call)
   const found = destinationOf(call, view)
   if (found.kind !== "waiting") return serve(call, view, decided(call, found))
@@ -90,7 +96,7 @@ function serveLoaded<T>(call: ClientCall, serve: Serve<T>): T | Promise<T> {
   }
   if (back === undefined) return settled()
   call.span?.event(gateway.directory.isAsleep(found.for) ? "svc.wake" : "svc.wait", found.for)
-  return waitFor(back, gateway, exchange.cancellation).then(settled)
+  return waitFor(back, call).then(settled)
 }
 
 /** Records the destination of a call for those who report it. */

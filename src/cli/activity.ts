@@ -60,12 +60,16 @@ export const activity: CommandDef = {
 
 // ---
 
-const COLUMNS = ["time", "took", "tool", "outcome", "client", "as"] as const
+const COLUMNS = ["time", "took", "waited", "at server", "tool", "outcome", "client", "as"] as const
 
-const rowOf = ({ time, ms, server, tool, outcome, client, principal }: ShownCall): string[] =>
+const took = (ms: number): string => (ms < 1000 ? `${ms.toFixed(1)} ms` : `${(ms / 1000).toFixed(2)} s`)
+
+const rowOf = ({ time, ms, waited, atServer, server, tool, outcome, client, principal }: ShownCall): string[] =>
   [
     time,
-    ms < 1000 ? `${ms.toFixed(1)} ms` : `${(ms / 1000).toFixed(2)} s`,
+    took(ms),
+    waited === 0 ? "" : took(waited),
+    took(atServer),
     `${server}/${tool}`,
     outcome,
     client,

@@ -161,7 +161,7 @@ function answerOwn(call: ClientCall, view: View): Answering {
       // Pages of one list come from one listing.
       const fresh = params.cursor == null ? gateway.directory.freshen(view, client.session, method) : undefined
       if (fresh === undefined) return list(call, method, view)
-      return waitFor(fresh, gateway, call.exchange.cancellation).then(() => list(call, method, viewFor(call)))
+      return waitFor(fresh, call).then(() => list(call, method, viewFor(call)))
     }
     case "resources/read":
       return textResource(call, instructionsAt(params.uri, view.parts) ?? "")
@@ -243,10 +243,10 @@ function emptyAnswer(id: Id, told: Told): Answering {
 
 /** Answers `server/discover`: for a single server, with its own statements in the client's era. */
 function discover(call: ClientCall): Answering {
-  const { request, client, gateway, exchange } = call
+  const { request, client } = call
   const { scope, era } = client
   const answer = () => resultAnswer(request.id, JSON.stringify(discoverResult(call)))
-  const prepared = scope.kind === "server" ? whenPrepared(scope.id, era, gateway, exchange.cancellation) : undefined
+  const prepared = scope.kind === "server" ? whenPrepared(scope.id, era, call) : undefined
   return prepared === undefined ? answer() : prepared.then(answer)
 }
 

@@ -114,13 +114,14 @@ async function openSession(
     )
   // A client over its rate limit must not escape it by opening a new session.
   await enforceSessionRate(gateway, principal)
+  const waiting = { gateway, exchange: { cancellation } }
   // Both waits run together: the client's own servers start while the others load.
-  const [scope] = await Promise.all([cancellation.race(identify()), whenLoaded(gateway, cancellation)])
+  const [scope] = await Promise.all([cancellation.race(identify()), whenLoaded(waiting)])
   // A session of a client that is gone would never end.
   cancellation.throwIfCancelled()
   if (scope.kind === "server") {
-    await whenConnected(scope.id, gateway, cancellation)
-    await whenPrepared(scope.id, "legacy", gateway, cancellation)
+    await whenConnected(scope.id, waiting)
+    await whenPrepared(scope.id, "legacy", waiting)
     const target = gateway.directory.target(scope.id)
     if (typeof target === "string") throw new BackendError(scope.id, target)
   }

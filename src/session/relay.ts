@@ -73,17 +73,22 @@ export function relay(call: ClientCall, params: Params, route: Route): Answering
   const { meter } = call.gateway.observers
   if (meter === undefined) return relayToBackend(call, params, route, uncounted)
   const started = meter.now()
+  const { waited: before = 0 } = call
   return relayToBackend(call, params, route, (answer) => {
     meter.passed("out", bytesOf(answer))
-    if (call.request.method === "tools/call")
+    if (call.request.method === "tools/call") {
+      const took = meter.now() - started
+      const { waited: waiting = 0, atServer: server = 0 } = call
       meter.record({
         server: route.id,
         tool: route.unlisted ? UNLISTED : route.name,
         outcome: answer.outcome,
-        seconds: (meter.now() - started) / 1000,
+        seconds: took / 1000,
+        parts: { waiting, server, svc: Math.max(0, before + took - waiting - server) },
         call,
         answer,
       })
+    }
     return answer
   })
 }
@@ -116,14 +121,12 @@ type Count = (answer: Answer) => Answer
 const uncounted: Count = (answer) => answer
 
 function relayToBackend(call: ClientCall, params: Params, route: Route, count: Count): Answering {
-  const { client, gateway, exchange } = call
+  const { client, gateway } = call
   const era = route.era ?? client.era
   const shared = gateway.directory.target(route.id, era)
   if (typeof shared === "string") {
     // The server may have fallen asleep since the request was routed.
-    const woken = gateway.directory.isAsleep(route.id)
-      ? whenConnected(route.id, gateway, exchange.cancellation)
-      : undefined
+    const woken = gateway.directory.isAsleep(route.id) ? whenConnected(route.id, call) : undefined
     if (woken === undefined) return relayTo(shared, call, params, route, count)
     call.span?.event("svc.wake", route.id)
     return woken.then(() => relayTo(gateway.directory.target(route.id, era), call, params, route, count))
@@ -131,7 +134,7 @@ function relayToBackend(call: ClientCall, params: Params, route: Route, count: C
   const { owner } = client
   if (owner !== undefined && isOwnProcess(shared.spec, client))
     return dedicatedTarget(shared, owner, call).then((target) => relayTo(target, call, params, route, count))
-  const prepared = shared.peer.era === era ? undefined : whenPrepared(route.id, era, gateway, exchange.cancellation)
+  const prepared = shared.peer.era === era ? undefined : whenPrepared(route.id, era, call)
   if (prepared !== undefined)
     return prepared.then(() => relayTo(gateway.directory.target(route.id, era), call, params, route, count))
   const { list } = methodOf(call.request.method)
@@ -144,14 +147,14 @@ function relayToBackend(call: ClientCall, params: Params, route: Route, count: C
  * have the tool, or the client may not call it there.
  */
 async function dedicatedTarget(shared: Target, owner: Exchange, call: ClientCall): Promise<Target | string> {
-  const { request, client, gateway, exchange } = call
+  const { request, client, gateway } = call
   const opened = gateway.directory.dedicated(
     shared.spec.id,
     new RelayCaller(shared, { ...call, exchange: owner }),
     new RelayCaller(shared, call),
     client.capabilities,
   )
-  const target = await waitFor(opened, gateway, exchange.cancellation)
+  const target = await waitFor(opened, call)
   if (request.method !== "tools/call" || typeof target === "string") return target
   const view = viewFor(call)
   const name = request.params?.name
@@ -285,7 +288,9 @@ async function callBackend(
       span?.sent?.(connection.idOf(flight.number))
       const cancel = (reason: string) => connection.cancel(flight.number, new BackendError(spec.name, reason), reason)
       cancellation.onabort(cancel)
+      const from = meter?.now()
       const outcome = await flight.outcome
+      if (meter !== undefined && from !== undefined) call.atServer = (call.atServer ?? 0) + meter.now() - from
       cancellation.offabort(cancel)
       // Another replica may have run the server since.
       if (spec.tuning.replicas === "one" && !runsElsewhere(spec) && !gateway.directory.mayRun(spec.id))
@@ -304,7 +309,9 @@ async function callBackend(
           throw new BackendError(spec.name, "requested input at the end of a large result")
         stored = undefined
         call.span?.event("svc.input", spec.id)
+        const from = meter?.now()
         sent = await fulfilInputRequired(sent, finished.result, call.exchange, connection.clock)
+        if (meter !== undefined && from !== undefined) call.waited = (call.waited ?? 0) + meter.now() - from
         continue
       }
       const answer = streamed?.isOpen ? streamed.complete(finished.answer) : finished.answer
@@ -338,9 +345,9 @@ async function relayToNextOwner(
   route: Route,
   count: Count,
 ): Promise<Answer> {
-  const { gateway, exchange, client } = call
+  const { gateway, client } = call
   call.span?.event("svc.retry", id)
-  await waitFor(gateway.directory.whenReplaced(id, connection), gateway, exchange.cancellation)
+  await waitFor(gateway.directory.whenReplaced(id, connection), call)
   const next = gateway.directory.target(id, route.era ?? client.era)
   const isReplaced = typeof next === "string" || next.connection !== connection
   return isReplaced ? relayTo(next, call, params, route, count) : count(backendFailure(error, call))

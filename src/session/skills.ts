@@ -70,7 +70,7 @@ const skillsOf = ({ extensions }: ListingEntry): Params | undefined => {
 
 /** Requests all pages of a server's list, until the client cancels or the time limit is reached. */
 async function listOf(id: string, slug: string, call: ClientCall): Promise<SkillList> {
-  await whenConnected(id, call.gateway, call.exchange.cancellation)
+  await whenConnected(id, call)
   const target = call.gateway.directory.target(id)
   if (typeof target === "string") return { skills: [], hints: [undefined] }
   const cancellation = new Cancellation()

@@ -44,6 +44,25 @@ test("the last calls, also from before the first question, without their content
   expect(seen).not.toContain("a/echo")
 }, 30_000)
 
+test("each call says how long it waited for its server, and how long the server had it [activity:parts]", async () => {
+  const sleeper = { ...echo(), start: "lazy" }
+  await using svc = await startSvc({ config: { mcpServers: { sleeper, b: echo() } } })
+  await svc.said("sleeper: asleep after")
+  await call(svc, "sleeper_svc_echo")
+  await call(svc, "sleeper_svc_echo")
+  await call(svc, "b_svc_echo")
+  const { calls } = await json(activity(svc, "--json"))
+  const [woken, ...awake] = calls as readonly { ms: number; waited: number; atServer: number }[]
+  expect(woken?.waited).toBeGreaterThan(0)
+  expect(awake.map(({ waited }) => waited)).toEqual([0, 0])
+  for (const { ms, waited, atServer } of calls) {
+    expect(atServer).toBeGreaterThan(0)
+    // Each is rounded.
+    expect(waited + atServer).toBeLessThanOrEqual(ms + 0.002)
+  }
+  expect((await activity(svc)).stdout).toMatch(/^TIME +TOOK +WAITED +AT SERVER /)
+}, 30_000)
+
 test("with content, arguments and answers are shown without secrets; without activity, the command says why [activity:command]", async () => {
   await using svc = await startSvc({ config, flags: ["--activity", "content"] })
   await svc.said("a: connected")

@@ -123,6 +123,8 @@ function Call({ call, onClose }: { call: CallRecord; onClose(): void }) {
           ["Identity", principal],
           ["Outcome", outcome.replaceAll("_", " ")],
           ["Took", latencyText(ms)],
+          ["Waited", call.waited === 0 ? "not at all" : latencyText(call.waited)],
+          ["At the server", latencyText(call.atServer)],
         ]}
       />
       {call.arguments === undefined ? (

@@ -218,6 +218,8 @@ const calls = defineEndpoint({
         id: z.number(),
         time: z.string(),
         ms: z.number(),
+        waited: z.number().describe("Of `ms`: how long the call waited for its server to start, or for a person"),
+        atServer: z.number().describe("Of `ms`: how long the server had the call; svc had the rest"),
         server: z.string(),
         tool: z.string(),
         qualifiedName: z.string().optional().describe("The tool's name in the aggregate, if its server runs"),

@@ -22,7 +22,7 @@ export class CallHistory {
     this.since = clock.now()
   }
 
-  add({ server, tool, outcome, seconds }: Omit<FinishedCall, "call" | "answer">): void {
+  add({ server, tool, outcome, seconds }: Omit<FinishedCall, "parts" | "call" | "answer">): void {
     const minute = this.clock.now() - (this.clock.now() % MINUTE_MS)
     const counts = this.minutes.get(minute) ?? new Map<string, CallCount>()
     this.minutes.set(minute, counts)

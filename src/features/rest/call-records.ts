@@ -17,6 +17,9 @@ export type CallRecord = {
   readonly id: number
   readonly time: number
   readonly ms: number
+  /** Of `ms`: how long the call waited for its server or for a person, and how long the server had it. */
+  readonly waited: number
+  readonly atServer: number
   readonly server: string
   readonly tool: string
   readonly outcome: FinishedCall["outcome"]
@@ -32,7 +35,7 @@ export type CallRecord = {
 }
 
 /** What is kept of a finished call. */
-export type RecordedCall = Omit<FinishedCall, "call" | "answer"> & {
+export type RecordedCall = Omit<FinishedCall, "seconds" | "call" | "answer"> & {
   readonly call: {
     readonly client: Pick<Client, "info" | "principal">
     readonly request: Pick<Request, "params">
@@ -55,14 +58,16 @@ export class CallRecords {
     this.keepsContent = true
   }
 
-  add({ server, tool, outcome, seconds, call, answer }: RecordedCall): void {
+  add({ server, tool, outcome, parts, call, answer }: RecordedCall): void {
     const { client, request } = call
     const { name, version } = client.info
     this.last++
     this.records.push({
       id: this.last,
       time: this.clock.now(),
-      ms: millis(seconds),
+      ms: millis((parts.waiting + parts.server + parts.svc) / 1000),
+      waited: millis(parts.waiting / 1000),
+      atServer: millis(parts.server / 1000),
       server,
       tool: beginningOf(tool, MAX_NAME),
       outcome,

@@ -7,7 +7,7 @@ const finished = (args: unknown, frame: Uint8Array | string = "{}"): RecordedCal
   server: "files",
   tool: "read",
   outcome: "ok",
-  seconds: 0.5,
+  parts: { waiting: 300, server: 199, svc: 1 },
   call: {
     client: { info: { name: "editor", version: "2" }, principal: "local" },
     request: { params: { name: "x", arguments: args } },
@@ -25,6 +25,8 @@ test("a call is kept with its client, arguments and answer, the newest first [ad
       id: 1,
       client: "editor 2",
       ms: 500,
+      waited: 300,
+      atServer: 199,
       arguments: { path: "/a", deep: [{ n: 1 }] },
       whole: true,
       answer: '{"result":1}',
