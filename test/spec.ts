@@ -2393,7 +2393,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "the page must not do more than a person has seen",
   },
   "rest:machine-secrets": {
-    says: "REST stores a missing secret outside of mcp.json, and shows and logs it nowhere",
+    says: "REST stores a missing secret outside of mcp.json, shows and logs it nowhere, and removes one with a warning that names its servers",
     from: "choice",
     why: "a person without a terminal must be able to set one",
   },
@@ -2448,7 +2448,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "nobody should have to translate a README into a form",
   },
   "admin:secrets": {
-    says: "the admin page has a field for a missing secret, and writes its value only where secrets live",
+    says: "the admin page has a field for a missing secret, writes its value only where secrets live, and removes a secret after it has named the servers that use it",
     from: "choice",
     why: "a person should not have to edit .env",
   },

@@ -175,6 +175,23 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     expect(await seriousFindings(page)).toEqual([])
   })
 
+  test("a secret is removed after a question that names the servers which use it [admin:secrets]", async () => {
+    await admin.show("secrets")
+    const dialog = page.getByRole("dialog", { name: "Remove SALES_TOKEN?" })
+    for (const answer of ["Cancel", "Remove"]) {
+      await button("Remove SALES_TOKEN").click()
+      await dialog.getByText(/In use: sales refers to \$\{SALES_TOKEN\}, and will not start without it/).waitFor()
+      await dialog.getByRole("button", { name: answer, exact: true }).click()
+      await dialog.waitFor({ state: "detached" })
+      if (answer === "Cancel") expect(readFileSync(join(svc.folder, ".env"), "utf8")).toContain("canary-5a1e5")
+    }
+    await isSaid(/SALES_TOKEN was removed/)
+    await row(/SALES_TOKEN/).waitFor({ state: "detached" })
+    expect(readFileSync(join(svc.folder, ".env"), "utf8")).not.toContain("canary-5a1e5")
+    await admin.show("issues")
+    await page.getByRole("textbox", { name: "SALES_TOKEN" }).waitFor()
+  })
+
   test("a server that does not start says so in amber, with its last lines and a way to its settings [admin:failure]", async () => {
     await admin.show("servers/add")
     await page.getByRole("textbox", { name: "Name", exact: true }).fill("needy")

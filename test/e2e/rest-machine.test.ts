@@ -100,9 +100,24 @@ describe("secrets [rest:machine-secrets]", () => {
       expect(text).not.toContain(value)
   })
 
+  test("a secret is removed with a warning that names its servers, and only once", async () => {
+    await api("PUT", "/secrets/SPARE", { value: "x" })
+    expect((await api("DELETE", "/secrets/SPARE")).body).toEqual(
+      expect.objectContaining({ secret: "SPARE", removedFrom: ".env" }),
+    )
+    expect((await api("DELETE", "/secrets/SPARE")).status).toBe(404)
+    expect((await api("DELETE", "/secrets/CRM_TOKEN?in=elsewhere")).status).toBe(400)
+    const { status, body } = await api("DELETE", "/secrets/CRM_TOKEN")
+    expect([status, body.warnings]).toEqual([200, [`crm still refers to ${"$"}{CRM_TOKEN}`]])
+    expect(readFileSync(join(svc.folder, ".env"), "utf8")).not.toContain("CRM_TOKEN")
+    await eventually(async () => ((await api("GET", "/servers/crm")).body as { state: string }).state === "invalid")
+    await api("PUT", "/secrets/CRM_TOKEN", { value: "again" })
+  })
+
   test.each(["--to=keychain", "a b", "9X"])("a name such as %p is refused", async (name) => {
-    const { status } = await api("PUT", `/secrets/${encodeURIComponent(name)}`, { value: "x" })
-    expect(status).toBe(400)
+    const path = `/secrets/${encodeURIComponent(name)}`
+    expect((await api("PUT", path, { value: "x" })).status).toBe(400)
+    expect((await api("DELETE", path)).status).toBe(400)
   })
 })
 

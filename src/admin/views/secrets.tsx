@@ -1,18 +1,41 @@
 /** The secrets to which mcp.json refers. */
 import { useState } from "preact/hooks"
 import { useApp, useStateOf } from "../context.ts"
-import { useLoaded } from "../hooks.ts"
+import { useAction, useLoaded } from "../hooks.ts"
 import { Button, Empty, Field, Head, StateMark, Table, WhenLoaded } from "../parts.tsx"
 import { linkTo } from "../router.ts"
 import { SecretField } from "../secret-field.tsx"
 
 /** The secrets that mcp.json refers to, without their values. */
 export function SecretsView() {
-  const { api } = useApp()
+  const { api, ui } = useApp()
+  const [busy, run] = useAction()
   const configuration = useStateOf((state) => state.configuration)
   const loaded = useLoaded(async () => (await api.get<{ items: readonly Secret[] }>("/secrets")).items, [configuration])
   const [name, setName] = useState("")
   const [changed, setChanged] = useState<string>()
+  const remove = async ({ reference, servers }: Secret, { name: stored, place }: Stored) => {
+    const isUsed = servers.length > 0
+    const isAgreed = await ui.ask({
+      title: `Remove ${stored}?`,
+      text: [
+        `svc removes ${stored} from ${place === "keychain" ? "the keychain" : ".env"}, and cannot bring it back.`,
+        isUsed
+          ? `In use: ${servers.join(", ")} ${servers.length === 1 ? "refers" : "refer"} to ${reference}, and will not start without it.`
+          : "No server refers to it.",
+      ].join(" "),
+      action: "Remove",
+      isDangerous: true,
+    })
+    if (!isAgreed) return
+    await run(reference, async () => {
+      const path = `/secrets/${encodeURIComponent(stored)}?in=${place}`
+      const { warnings = [] } = await api.send<{ warnings?: readonly string[] }>("DELETE", path)
+      loaded.reload()
+      const tone = warnings.length === 0 ? "good" : "notice"
+      return { tone, text: [`${stored} was removed`, ...warnings].join("\n") }
+    })
+  }
   return (
     <>
       <Head title="Secrets" />
@@ -50,15 +73,27 @@ export function SecretsView() {
                 },
                 {
                   title: "Controls",
-                  draw: ({ reference }) => {
-                    const variable = /^\$\{([A-Za-z_]\w*)\}$/.exec(reference)?.[1]
-                    if (variable === undefined) return null
-                    return changed === variable ? (
-                      <SecretField name={variable} onDone={() => setChanged(undefined)} />
-                    ) : (
-                      <Button label={`Change ${variable}`} onClick={() => setChanged(variable)}>
-                        Change
-                      </Button>
+                  draw: (secret) => {
+                    const stored = storedOf(secret)
+                    if (stored === undefined) return null
+                    if (changed === secret.reference)
+                      return <SecretField name={stored.name} onDone={() => setChanged(undefined)} />
+                    return (
+                      <div class="row">
+                        {stored.place === ".env" && (
+                          <Button label={`Change ${stored.name}`} onClick={() => setChanged(secret.reference)}>
+                            Change
+                          </Button>
+                        )}
+                        <Button
+                          kind="danger"
+                          isBusy={busy === secret.reference}
+                          label={`Remove ${stored.name}`}
+                          onClick={() => void remove(secret, stored)}
+                        >
+                          Remove
+                        </Button>
+                      </div>
                     )
                   },
                 },
@@ -97,3 +132,13 @@ export function SecretsView() {
 // ---
 
 type Secret = { readonly reference: string; readonly state: string; readonly servers: readonly string[] }
+
+/** A secret that svc stores itself, so that it can remove it. */
+type Stored = { readonly name: string; readonly place: ".env" | "keychain" }
+
+/** Returns what svc stores for a reference; undefined for a file, a command, or a secret that is missing. */
+function storedOf({ reference, state }: Secret): Stored | undefined {
+  const [, scheme, name = ""] = /^\$\{(keychain:)?(.+)\}$/.exec(reference) ?? []
+  if (scheme !== undefined) return state === "in the keychain" ? { name, place: "keychain" } : undefined
+  return state === "in .env" ? { name, place: ".env" } : undefined
+}

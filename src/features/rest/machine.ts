@@ -169,13 +169,16 @@ const secrets = defineEndpoint({
   run: async ({ ports }) => ({ items: itemsOf(await ports.runCommand(["secret", "list"])) as never }),
 })
 
+/** Where svc stores secrets itself. */
+const STORED_IN = z.enum([".env", "keychain"]).default(".env")
+
 const setSecret = defineEndpoint({
   method: "PUT",
   path: "/secrets/{name}",
   summary: "Store a secret; svc restarts the servers that use it",
   body: z.strictObject({
     value: z.string().min(1).max(65_536),
-    in: z.enum([".env", "keychain"]).default(".env").describe("Where svc stores it"),
+    in: STORED_IN.describe("Where svc stores it"),
   }),
   private: true,
   answer: z.looseObject({ secret: z.string(), storedIn: z.string(), reference: z.string() }),
@@ -185,6 +188,21 @@ const setSecret = defineEndpoint({
       ["secret", "set", ...nameOf(call), `--to=${call.body.in}`, "--no-wait"],
       call.body.value,
     )) as never,
+})
+
+const removeSecret = defineEndpoint({
+  method: "DELETE",
+  path: "/secrets/{name}",
+  summary: "Remove a secret; svc restarts the servers that use it, and `warnings` name them",
+  query: z.strictObject({ in: STORED_IN.describe("Where the secret is") }),
+  answer: z.looseObject({
+    secret: z.string(),
+    removedFrom: z.string(),
+    warnings: z.array(z.string()).optional().describe("The references that have lost their value"),
+  }),
+  faults: ["invalid_params", "not_found"],
+  run: async (call) =>
+    (await call.ports.runCommand(["secret", "rm", ...nameOf(call), `--to=${call.query.in}`, "--no-wait"])) as never,
 })
 
 const backups = defineEndpoint({
@@ -238,6 +256,7 @@ export const MACHINE_ENDPOINTS: readonly Endpoint[] = [
   repair,
   secrets,
   setSecret,
+  removeSecret,
   backups,
   restore,
   tokens,
