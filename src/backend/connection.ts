@@ -229,6 +229,7 @@ export class Connection {
   cancel(number: number, error: Error, reason = error.message): void {
     const pending = this.pending.take(number)
     if (pending === undefined) return
+    if (pending.caller !== undefined) this.lastUsed = this.clock.now()
     this.sendCancel(number, reason)
     // On one stream, the next message ends the line of an answer that has stopped, and is lost: let it be an answer to a ping.
     if (pending.phase === "passing" && !this.hasRequestStreams) this.hooks.ping?.(PING_MS).catch(() => undefined)

@@ -92,6 +92,7 @@ export class StdioTransport implements ClientTransport {
     const { clock, grace } = this.deps
     const end = clock.now() + grace
     const left = () => Math.min(end - clock.now(), this.deps.msLeft?.() ?? grace)
+    this.stdin.writeRest()
     await endTree(this.child, this.group, clock, left)
     this.group.close()
     // Reads the last output, then closes a pipe that a process outside of the group holds open.
@@ -299,6 +300,17 @@ class StdinQueue {
     this.busy = true
     if (this.alone) this.flush()
     else setImmediate(this.flush)
+  }
+
+  /** Writes what waits for the end of the turn, before the pipe is closed: it may be a cancellation. */
+  writeRest(): void {
+    const { frames } = this
+    this.frames = []
+    try {
+      if (frames.length > 0) void Promise.resolve(this.write(frames)).catch(() => undefined)
+    } catch {
+      // The pipe is broken already.
+    }
   }
 
   /** A property, so that no function is made for each turn. */

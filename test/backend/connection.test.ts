@@ -154,6 +154,13 @@ test("a server request prefers a call whose client is still connected", async ()
   }
 })
 
+test("a process counts as used until its call was cancelled [sleep:idle]", async () => {
+  const cancelled = call(ann)
+  await clock.pass(5000)
+  connection.cancel(cancelled, new Error("cancelled"))
+  expect(connection.lastUsed).toBe(clock.now())
+})
+
 describe("a server request that could be of two clients", () => {
   const answered = (number: number) => receive({ id: createRequestIds("x").text(number), result: {} })
 

@@ -1,6 +1,6 @@
 /** Real processes. Whatever a test starts is ended by the end of the file. */
 import { afterEach, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { ClientTransport, Loss } from "../../src/backend/client-transport.ts"
@@ -81,6 +81,21 @@ test("frames sent in one turn arrive in order", async () => {
   await until(() => frames.length === sent.length + 1)
   expect(frames).toEqual([...sent, '{"bytes":true}'])
   expect(transport.buffered).toBe(0)
+})
+
+test("frames of the turn in which a child is closed reach it before the end of its stdin", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "svc-stdio-"))
+  const { transport, frames } = start(launchOf("tee", [join(folder, "read")]))
+  const texts = Array.from({ length: 5 }, (_, index) => `{"n":${index}}`)
+  const send = () => {
+    for (const frame of texts) transport.send(frame, OUT)
+  }
+  send()
+  await until(() => frames.length === texts.length)
+  send()
+  await transport.close()
+  expect(readFileSync(join(folder, "read"), "utf8")).toBe(`${[...texts, ...texts].join("\n")}\n`)
+  rmSync(folder, { recursive: true })
 })
 
 test("a frame is one line for a child whose reader ends lines at Unicode's separators too", async () => {
