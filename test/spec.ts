@@ -2438,7 +2438,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "people who look around want to see what they would get, and a client must not keep an entry that leads nowhere",
   },
   "admin:clients": {
-    says: "the admin page connects clients, disconnects them and undoes that, after it has shown the change of the client's file",
+    says: "the admin page connects clients, disconnects them with all tools or with a preset, and undoes that, after it has explained the ways and shown the change of the client's file",
     from: "choice",
     why: "a person who never uses a terminal must get in",
   },

@@ -137,14 +137,20 @@ type ChoiceProps = {
   readonly value: string
   readonly options: readonly (readonly [value: string, text: string])[]
   readonly isBare?: boolean
+  readonly hint?: ComponentChildren | undefined
   onChange(value: string): void
 }
 
 /** A select box. */
-export const Choice = ({ label, value, options, isBare = true, onChange }: ChoiceProps) => (
-  <Field label={label} isBare={isBare}>
-    {(id) => (
-      <select id={id} value={value} onChange={({ currentTarget }) => onChange(currentTarget.value)}>
+export const Choice = ({ label, value, options, isBare = true, hint, onChange }: ChoiceProps) => (
+  <Field label={label} isBare={isBare} hint={hint}>
+    {(id, describedBy) => (
+      <select
+        id={id}
+        aria-describedby={describedBy}
+        value={value}
+        onChange={({ currentTarget }) => onChange(currentTarget.value)}
+      >
         {options.map(([option, text]) => (
           <option key={option} value={option}>
             {text}

@@ -91,6 +91,15 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await dialog.getByText("proxy", { exact: false }).first().waitFor()
     expect(await seriousFindings(page)).toEqual([])
     expect(readFileSync(cursor, "utf8")).toBe(before)
+    // The dialog explains the ways to connect, and offers presets.
+    const how = dialog.getByLabel("How")
+    await dialog.getByText(/which starts svc if necessary/).waitFor()
+    await how.selectOption("address")
+    await dialog.locator(".added", { hasText: `${svc.url}/mcp` }).waitFor()
+    await dialog.getByText(/the client starts nothing/).waitFor()
+    await how.selectOption("start")
+    await dialog.getByRole("link", { name: "Create a preset" }).waitFor()
+    await dialog.locator(".added", { hasText: "proxy" }).waitFor()
     await dialog.getByRole("button", { name: "Connect Cursor" }).click()
     await isSaid(/Cursor is connected/)
     await row(/^Cursor/)
@@ -236,6 +245,12 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     await eventually(async () => Object.values(presets()["my-review-set"].names ?? {}).join() === "better_name")
     await link("Connect a client to my-review-set").click()
     await page.getByText("?preset=my-review-set", { exact: false }).first().waitFor()
+    await link("Clients").click()
+    await button("Connect Cursor").click()
+    const dialog = page.getByRole("dialog")
+    await dialog.getByLabel("Tools").selectOption("my-review-set")
+    await dialog.locator(".added", { hasText: "my-review-set" }).waitFor()
+    await dialog.getByRole("button", { name: "Cancel" }).click()
   })
 
   test("prompts and resources are read [admin:offers]", async () => {

@@ -166,6 +166,15 @@ function OpenDialog({ client: { client, title }, change, preset: given, onClose,
           isBare={false}
           value={preset}
           options={[["", "All tools"], ...(presets.data ?? []).map(({ name }) => [name, `Preset ${name}`] as const)]}
+          hint={
+            presets.data?.length === 0 ? (
+              <>
+                A preset offers only the tools that you choose. <a href={linkTo(["presets", "+"])}>Create a preset</a>
+              </>
+            ) : (
+              presets.data?.find(({ name }) => name === preset)?.description
+            )
+          }
           onChange={setPreset}
         />
         <Choice
@@ -176,6 +185,7 @@ function OpenDialog({ client: { client, title }, change, preset: given, onClose,
             ["start", "The client starts svc when it needs it"],
             ["address", "The client connects to the address of svc"],
           ]}
+          hint={byAddress ? BY_ADDRESS : BY_START}
           onChange={(value) => setByAddress(value === "address")}
         />
       </div>
@@ -186,6 +196,20 @@ function OpenDialog({ client: { client, title }, change, preset: given, onClose,
     </ChangeDialog>
   )
 }
+
+const BY_START = (
+  <>
+    The best choice if svc does not always run: the client starts <code>svc proxy</code>, which starts svc if necessary.
+    It needs no token, keeps working if the address of svc changes, and tells svc the folder of the project.
+  </>
+)
+const BY_ADDRESS = (
+  <>
+    The best choice if svc always runs, for example as a service: the client starts nothing and only needs the address
+    of svc. With <code>--auth</code>, svc also writes a token into the client's settings. A client that can only start
+    programs gets <code>svc proxy</code> all the same.
+  </>
+)
 
 /** What a client needs that svc does not know, or that runs on another machine. */
 function ByAddress({ preset }: { preset: string }) {
