@@ -2488,7 +2488,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "the question what an agent has just done comes after the call",
   },
   "admin:undo": {
-    says: "the admin page undoes the last change of mcp.json after it has shown what changes back",
+    says: "the admin page says what each change of mcp.json was, and undoes the last one after it has shown what changes back",
     from: "choice",
     why: "mistakes happen",
   },

@@ -5,6 +5,7 @@ import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
 import { FOLLOW_ARGS, finishChange } from "../commands/follow.ts"
 import { ALLOW_COMMANDS, withReferences } from "../commands/resolved-context.ts"
+import { documentChanges } from "../config/document-changes.ts"
 import { formatChange } from "../config/document-diff.ts"
 import { writtenServers } from "../config/edit.ts"
 import { jsonSchema } from "../config/schema.ts"
@@ -12,7 +13,6 @@ import { secretsOf } from "../config/written-values.ts"
 import { systemClock } from "../lib/clock.ts"
 import type { CommandGroup } from "../lib/command-line.ts"
 import { formatIssue, type Issue, RequestError } from "../lib/errors.ts"
-import { isSameValue } from "../lib/json.ts"
 import { visible } from "../lib/log.ts"
 import { ago, print, say, table } from "../lib/output.ts"
 import { isInteractive, promptYesNo } from "../lib/prompt.ts"
@@ -72,16 +72,24 @@ export const config: CommandGroup = {
     },
     backups: {
       meta: { name: "backups", description: "List the backups, newest first" },
-      args: CONTEXT_ARGS,
+      args: {
+        ...CONTEXT_ARGS,
+        verbose: { type: "boolean", description: "With --json, also print what has changed after each backup" },
+      },
       run({ args }) {
-        const all = listBackups(openContext(args, "allowed").paths)
-        print(
-          args.json === true,
-          all.map((path) => basename(path)),
-          () =>
-            all.length === 0
-              ? "no backups yet; svc writes one before each change of mcp.json"
-              : table([{ title: "backup", fit: "whole" }, "written", "servers"], all.map(describeBackup)),
+        const { paths } = openContext(args, "allowed")
+        const all = describeBackups(paths)
+        print(args.json === true, args.verbose === true ? all : all.map(({ backup }) => backup), () =>
+          all.length === 0
+            ? "no backups yet; svc writes one before each change of mcp.json"
+            : table(
+                [{ title: "backup", fit: "whole" }, "written", "the change after it"],
+                all.map(({ backup, written, change }) => [
+                  backup,
+                  `${ago(systemClock.now() - Date.parse(written))} ago`,
+                  change,
+                ]),
+              ),
         )
         return 0
       },
@@ -129,10 +137,11 @@ export const config: CommandGroup = {
           if (!(await promptYesNo(`restore ${restored}?`))) return 0
         }
         const changed = await editConfig(paths, () => text, systemClock)
+        const changes = documentChanges(current, text)
         const undo = changed ? "; `svc config restore` undoes this" : "; the file already had this content"
         return finishChange(context, args, {
           result: { changed, restored },
-          done: `restored ${restored}${serverChanges(serversIn(current), serversIn(text))}${undo}`,
+          done: `restored ${restored}${changes === "" ? "" : `: ${changes}`}${undo}`,
         })
       },
     },
@@ -166,34 +175,26 @@ function tokenIssues(paths: Paths): readonly Issue[] {
   }
 }
 
-/** Returns the row of a backup: when svc wrote it, and the servers in it. */
-function describeBackup(path: string): readonly string[] {
-  const servers = serversIn(readFileSync(path, "utf8"))
-  const written = `${ago(systemClock.now() - statSync(path).mtimeMs)} ago`
-  return [basename(path), written, servers === undefined ? "(malformed)" : [...servers.keys()].join(", ")]
+type ListedBackup = { readonly backup: string; readonly written: string; readonly change: string }
+
+/** Returns the backups, newest first: when svc wrote each, and what has changed between it and the next one or the current file. */
+function describeBackups(paths: Paths): readonly ListedBackup[] {
+  let next = readTexts(paths).config() ?? ""
+  return listBackups(paths).map((path) => {
+    const text = readFileSync(path, "utf8")
+    const change = documentChanges(text, next)
+    next = text
+    return { backup: basename(path), written: statSync(path).mtime.toISOString(), change }
+  })
 }
 
-type Servers = ReturnType<typeof writtenServers>
-
 /** Returns the servers in a text of mcp.json; undefined if it is malformed. */
-function serversIn(text: string): Servers | undefined {
+function serversIn(text: string): ReturnType<typeof writtenServers> | undefined {
   try {
     return writtenServers(text)
   } catch {
     return undefined
   }
-}
-
-/** Returns which servers differ, such as `: added a; changed b`. */
-function serverChanges(before: Servers = new Map(), after: Servers = new Map()): string {
-  const names = (servers: Servers, filter: (name: string) => boolean) => [...servers.keys()].filter(filter)
-  const parts = [
-    ["added", names(after, (name) => !before.has(name))],
-    ["removed", names(before, (name) => !after.has(name))],
-    ["changed", names(after, (name) => before.has(name) && !isSameValue(before.get(name), after.get(name)))],
-  ] as const
-  const shown = parts.flatMap(([verb, found]) => (found.length === 0 ? [] : [`${verb} ${found.join(", ")}`]))
-  return shown.length === 0 ? "" : `: ${shown.join("; ")}`
 }
 
 /** Returns the secrets in a text of mcp.json; none if it is malformed: then secrets are recognized only by patterns. */

@@ -12,6 +12,9 @@ import { slugOf, toolNames, toolPrefixes } from "./server-spec.ts"
 
 export type Edit = (text: string) => string
 
+/** The sections that hold servers, in ascending precedence. */
+export const SECTIONS = ["servers", "mcpServers", "mcpTemplates"] as const
+
 /** Adds a server, or a template. Throws if the name is taken, unless `replace`. */
 export const addServer =
   (name: string, server: Params, replace = false, isTemplate = false): Edit =>
@@ -146,9 +149,6 @@ function localNameOf(server: string, tool: string): string {
 /** Returns the names by which the settings of a server may refer to a tool, given as for `localNameOf`. */
 const spellingsOf = (server: string, tool: string): readonly string[] =>
   toolNames({ name: server, slug: slugOf(server) }, localNameOf(server, tool))
-
-/** In ascending precedence. */
-const SECTIONS = ["servers", "mcpServers", "mcpTemplates"] as const
 
 /** Returns the text with the qualified names in a server's settings replaced by local ones. */
 function withLocalNames(text: string, path: Path, name: string): string {

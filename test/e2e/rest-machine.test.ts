@@ -127,7 +127,8 @@ test("a server is added without its key in mcp.json, and a backup takes it back 
   expect((await api("POST", "/servers", { name: "keyed", server, moveKeys: true })).status).toBe(201)
   expect(written().keyed.env).toEqual({ API_KEY: `${"$"}{API_KEY}` })
   const { body } = await api("GET", "/backups")
-  const [newest] = body.items as string[]
+  const [newest = ""] = body.items as string[]
+  expect((body.changes as Record<string, string>)[newest]).toBe("added keyed")
   const { body: shown } = await api("POST", `/backups/${newest}/restore`, {})
   expect(String(shown.diff)).toContain("keyed")
   await api("POST", `/backups/${newest}/restore`, { digest: shown.digest })

@@ -11,7 +11,7 @@ export function HistoryView() {
   const configuration = useStateOf((state) => state.configuration)
   const file = useStateOf((state) => state.file)
   const [open, setOpen] = useState<{ readonly name: string; readonly isLast: boolean }>()
-  const loaded = useLoaded(async () => (await api.get<{ items: readonly string[] }>("/backups")).items, [configuration])
+  const loaded = useLoaded(() => api.get<Backups>("/backups"), [configuration])
   return (
     <>
       <Head title="History" />
@@ -20,13 +20,13 @@ export function HistoryView() {
         and the settings of clients are not part of it.
       </p>
       <WhenLoaded loaded={loaded}>
-        {(backups) =>
-          backups.length === 0 ? (
+        {({ items, changes }) =>
+          items.length === 0 ? (
             <Empty>svc has not changed the file yet.</Empty>
           ) : (
             <Table
               caption="Backups"
-              items={backups.map((name, at) => ({ name, at }))}
+              items={items.map((name, at) => ({ name, at }))}
               keyOf={({ name }) => name}
               columns={[
                 {
@@ -34,6 +34,7 @@ export function HistoryView() {
                   kind: "name",
                   draw: ({ name }) => <time dateTime={timeOf(name)}>{new Date(timeOf(name)).toLocaleString()}</time>,
                 },
+                { title: "What changed", draw: ({ name }) => changes[name] || <span class="soft">nothing</span> },
                 {
                   title: "Controls",
                   draw: ({ name, at }) => (
@@ -67,6 +68,9 @@ export function HistoryView() {
 }
 
 // ---
+
+/** The names of the backups, newest first, and what has changed after each. */
+type Backups = { readonly items: readonly string[]; readonly changes: Readonly<Record<string, string>> }
 
 type Token = {
   readonly id: string

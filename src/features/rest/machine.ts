@@ -209,11 +209,17 @@ const backups = defineEndpoint({
   method: "GET",
   path: "/backups",
   summary: "List the backups of mcp.json, newest first",
-  answer: z.strictObject({ items: z.array(z.string()) }),
+  answer: z.strictObject({
+    items: z.array(z.string()),
+    changes: z.record(z.string(), z.string()).describe("What has changed after each backup, without values"),
+  }),
   faults: [],
   async run({ ports }) {
-    const names = await ports.runCommand(["config", "backups"])
-    return { items: Array.isArray(names) ? names.map(String) : [] }
+    const all = itemsOf(await ports.runCommand(["config", "backups", "--verbose"]))
+    return {
+      items: all.map(({ backup }) => String(backup)),
+      changes: Object.fromEntries(all.map(({ backup, change }) => [String(backup), String(change)])),
+    }
   },
 })
 
