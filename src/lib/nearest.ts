@@ -5,7 +5,7 @@ import { cutText } from "./text.ts"
 
 /**
  * Returns the member of `known` closest to `word`, or undefined if none is close enough: at most a third of the letters of the
- * longer word may be wrong, and one of up to five. A wrong guess is worse than none.
+ * longer word may be wrong, one of two to five, and none of one. A wrong guess is worse than none.
  */
 export function nearest(word: string, known: Iterable<string>): string | undefined {
   let best: string | undefined
@@ -14,7 +14,8 @@ export function nearest(word: string, known: Iterable<string>): string | undefin
   const lower = word.toLowerCase().slice(0, MAX_LENGTH)
   const rows = editRows(MAX_LENGTH)
   for (const candidate of known) {
-    const most = Math.max(1, Math.floor(Math.max(candidate.length, word.length) / 3))
+    const longest = Math.max(candidate.length, word.length)
+    const most = longest === 1 ? 0 : Math.max(1, Math.floor(longest / 3))
     const limit = Math.min(bestDistance, most + 1)
     if (Math.abs(candidate.length - word.length) >= limit) continue
     const distance = editDistance(lower, candidate.toLowerCase().slice(0, MAX_LENGTH), limit - 1, rows)

@@ -14,7 +14,7 @@ test("presets are listed, shown and tried out", async () => {
   expect((await run("create", "p", "--filter", "slow")).stderr).toContain("already")
   expect(JSON.parse((await run("list", "--json")).stdout)).toEqual([{ name: "p", filter: "slow", servers: ["crawl"] }])
   expect((await run("show", "p")).stdout).toContain("crawl")
-  expect((await run("show", "q")).stderr).toContain("did you mean p?")
+  expect((await run("show", "q")).stderr).toContain("the only one is p")
   const tried = await run("test", "web and not sloww")
   expect(tried.stdout).toBe("shop\ncrawl\n")
   expect(tried.stderr).toContain("did you mean slow?")

@@ -19,6 +19,8 @@ test("a short word finds only a word with one edit, of which a swap of two lette
     ["ehcoo", "echo", false],
     ["stat", "status", true],
     ["dog", "cat", false],
+    ["c", "a", false],
+    ["c", "C", true],
     ["abcdef", "abdcfe", true],
     ["ca", "abc", false],
   ]
