@@ -206,6 +206,21 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a script must notice that its output is incomplete",
   },
+  "logs:wire": {
+    says: "svc logs NAME --wire shows the messages between svc and one server as they come, without secrets; svc records them only while somebody watches",
+    from: "choice",
+    why: "the author of a server must see what it received and sent, and a record of all messages would cost every call",
+  },
+  "mcp:watch": {
+    says: "svc mcp restart NAME --watch PATH restarts a server when files change, but not when tools write beside them",
+    from: "choice",
+    why: "the author of a server changes it every minute, and a process that restarts itself below svc keeps its old tools",
+  },
+  "status:protocol": {
+    says: "svc mcp status and svc doctor say that a running server prints text on stdout, and show its first invalid message",
+    from: "choice",
+    why: "a server that waits for an answer which it has itself made unreadable only seems to be slow",
+  },
   "doctor:findings": {
     says: "svc doctor checks the configuration, the commands, the remote servers, the clients and svc's own files; each finding says what is wrong, why it matters and how to fix it; the exit code is 0, 1 for warnings, 2 for errors",
     from: "choice",

@@ -63,6 +63,8 @@ export type BackendSnapshot = {
   readonly refusal: UnauthorizedReason
   /** Whether the current process has printed text on stdout that is not MCP. */
   readonly noisy: boolean
+  /** Its first message that was not valid MCP. */
+  readonly invalid: string | undefined
 }
 
 /** What a connected backend offers. Tools that svc hides from clients are counted separately. */
@@ -129,6 +131,7 @@ export function describeBackend(
     authorizationUrl,
     refusal: facts.refusal,
     noisy: facts.noisy,
+    invalid: facts.invalid,
     changedTools: findings?.changed ?? [],
     suspiciousTools: findings?.suspicious ?? [],
     offer:

@@ -196,6 +196,11 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
   results: plain(({ runtime }, { server }) =>
     runtime.resultSizes.report(typeof server === "string" ? server : undefined),
   ),
+  wire: audited(({ runtime }, { name }) => {
+    const [{ spec }] = findBackends(runtime, String(name))
+    runtime.wire.watch(spec.name, WATCHED_MS)
+    return { server: spec.name }
+  }),
   flush: plain(({ runtime }) => runtime.serverLogs.flush()),
   admin: audited(({ admin, endpoint }, { token }) => served(admin).invite(endpoint, token === true)),
   calls: plain(({ admin }, { after }) => ({ calls: served(admin).calls(typeof after === "number" ? after : 0) })),
@@ -214,6 +219,9 @@ const METHODS: Readonly<Record<string, ControlMethod>> = {
   }),
   ...signInMethods(({ runtime }, name, params) => answerOAuthControl(oauthControlDeps(runtime), name, params)),
 }
+
+/** How long a request to watch a server lasts; the watcher renews it. */
+const WATCHED_MS = 30_000
 
 function methodNamed(name: string): ControlMethod {
   const method = Object.hasOwn(METHODS, name) ? METHODS[name] : undefined

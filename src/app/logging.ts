@@ -1,4 +1,6 @@
 /** The log of a running svc: lines to stderr, the journal of each server, and the redaction of both. */
+import { WireLog } from "../backend/wire-log.ts"
+import { slugOf } from "../config/server-spec.ts"
 import { systemClock } from "../lib/clock.ts"
 import { type Log, openLog } from "../lib/log.ts"
 import { createStderrWriter, say, terminalLook } from "../lib/output.ts"
@@ -12,6 +14,8 @@ import type { ServeOptions } from "./serve-options.ts"
 export type Logging = {
   readonly log: Log
   readonly serverLogs: ServerLogs
+  /** Writes the messages of watched servers to their logs. */
+  readonly wire: WireLog
   /** Returns a redactor that knows the current secrets. */
   redactor(): Redactor
   /** Adds sources of secrets; until it is called, the redactor only knows patterns. */
@@ -65,6 +69,11 @@ export function openLogging(
   return {
     log,
     serverLogs,
+    wire: new WireLog({
+      clock: systemClock,
+      mask,
+      write: (server, line) => serverLogs.append(slugOf(server), "debug", line),
+    }),
     redactor,
     followSecrets,
     terminal,

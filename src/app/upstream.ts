@@ -36,7 +36,7 @@ export type OpenReaper = (onfail: (reason: string) => void) => Reaper | Promise<
 export async function openUpstream(
   options: Pick<ServeOptions, "externalUrl" | "maxResult" | "maxToolName" | "templateLinger" | "filter" | "servers">,
   paths: Paths | undefined,
-  { log, redactor, followSecrets }: Logging,
+  { log, redactor, followSecrets, wire }: Logging,
   cluster?: Cluster,
   metrics?: Metrics,
   openReaper: OpenReaper = process.platform === "win32" ? openJobReaper : createReaper,
@@ -77,6 +77,7 @@ export async function openUpstream(
     onstate: metrics && observeServers(metrics, () => systemClock.now()),
     version,
     eras: createEraCache(),
+    wire,
     pins,
     listings: paths && openListings(paths),
     credentials: (spec, launch) => oauth.credentials(spec, launch),

@@ -86,6 +86,8 @@ export type BackendFacts = {
   refusal: UnauthorizedReason
   /** Whether the current process has printed text on stdout that is not MCP. */
   noisy: boolean
+  /** The first message of the current process or connection that was not valid MCP. Redacted. */
+  invalid: string | undefined
 }
 
 export class Backend {
@@ -103,6 +105,7 @@ export class Backend {
     authorizationUrl: undefined,
     refusal: "sign-in needed",
     noisy: false,
+    invalid: undefined,
   }
   /** The connection and its listing, exactly while it has a connection. */
   published: { readonly open: EstablishedConnection; readonly listing: Listing } | undefined
@@ -277,6 +280,7 @@ export class Backend {
     const controller = new AbortController()
     this.facts.loadingStartedAt ??= clock.now()
     this.facts.noisy = false
+    this.facts.invalid = undefined
     const limit = this.spec.tuning.connectionTimeout
     const cancelNote = clock.after(SLOW_MS, () =>
       this.deps.onnote("info", unansweredReason(SLOW_MS, limit, this.facts.noisy)),
@@ -309,7 +313,13 @@ export class Backend {
           this.changed()
         }
       },
-      repeated: (line: string) => this.repeated(line),
+      repeated: (line: string) => {
+        if (this.state.epoch === epoch && this.facts.invalid === undefined) {
+          this.facts.invalid = line
+          this.changed()
+        }
+        return this.repeated(line)
+      },
       before: this.lastListing,
       nextEra: this.nextEra,
       isFresh: this.isFresh,

@@ -41,6 +41,7 @@ import { classify, HttpStatusError, negotiate, type Peer, refusesEra } from "./n
 import { SseTransport } from "./sse.ts"
 import { LineCapture } from "./stderr.ts"
 import { StreamableHttpTransport } from "./streamable-http.ts"
+import type { WireLog } from "./wire-log.ts"
 
 /** The hooks that a connection calls while it is open. */
 export type OpenHooks = Omit<ListerHooks, "subscriptions" | "onlistchanged"> & {
@@ -83,6 +84,8 @@ export type OpenDeps = {
   readonly clock: Clock
   readonly log: Log
   readonly eras: EraCache
+  /** Where the messages of servers that somebody watches are recorded. */
+  readonly wire?: WireLog
   /** The size limit of one message, in bytes. */
   readonly limit: number
   readonly version: string
@@ -145,6 +148,7 @@ export class ConnectionAttempt {
       callerOfTask: (task) => hooks.callerOfTask?.(task, this.era),
       ping: (timeout) => this.ping(timeout),
       onrecovered: () => hooks.onrecovered?.(),
+      recorder: () => deps.wire?.recorderOf(spec.name),
       onprotocolerror: (text) => this.logProtocolError(text),
       onnotification: (method, params, caller) => {
         if (this.lister?.handles(method, params) !== true)

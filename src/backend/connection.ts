@@ -35,7 +35,7 @@ import {
   type Response,
 } from "../wire/message.ts"
 import { Attribution, type Caller, type Verdict } from "./attribution.ts"
-import { type ClientTransport, type Loss, TimedOutError } from "./client-transport.ts"
+import { type ClientTransport, type Loss, type Outgoing, TimedOutError } from "./client-transport.ts"
 import { peerError } from "./peer-error.ts"
 import {
   type AnswerTaker,
@@ -45,6 +45,7 @@ import {
   type RequestOutcome,
 } from "./pending-requests.ts"
 import { recipientOf, ServerRequests } from "./server-requests.ts"
+import type { RecordMessage } from "./wire-log.ts"
 
 export type OutboundRequest = {
   readonly method: string
@@ -77,6 +78,8 @@ export type ConnectionHooks = {
   readonly callerOfTask?: ((taskId: string) => Caller | undefined) | undefined
   /** The backend has answered a request after the transport had failed one. */
   onrecovered?(): void
+  /** Returns what records the messages of the connection; undefined if nobody watches. */
+  recorder?(): RecordMessage | undefined
   /** Pings the backend at once. Resolves with any result, rejects with a PeerError for an error answer. */
   ping?(timeout: number): Promise<void>
 }
@@ -127,7 +130,7 @@ export class Connection {
       clock,
       attribution: this.attribution,
       pending: this.pending,
-      send: (text) => this.transport?.send(text, { number: undefined, method: undefined }),
+      send: (text) => this.send(text, { number: undefined, method: undefined }),
       progress: (params) => this.notify("notifications/progress", params),
       onanswered: () => this.pending.noteAnswered(),
     })
@@ -197,10 +200,7 @@ export class Connection {
       if (this.serverRequests.size > 0 && !this.hasRequestStreams) this.serverRequests.noteCall(now)
       const text = requestText(this.ids.text(number), call)
       call.onsent?.(text)
-      this.transport.send(
-        text,
-        call.headers === undefined ? { number, method } : { number, method, headers: call.headers },
-      )
+      this.send(text, call.headers === undefined ? { number, method } : { number, method, headers: call.headers })
     })
     return { number, outcome }
   }
@@ -222,7 +222,7 @@ export class Connection {
 
   /** Sends a notification. */
   notify(method: string, params?: Params): void {
-    this.transport?.send(notificationText(method, params), { number: undefined, method })
+    this.send(notificationText(method, params), { number: undefined, method })
   }
 
   /** Cancels a request at the backend, which gets the reason. Its outcome rejects with `error`. */
@@ -316,12 +316,15 @@ export class Connection {
    * whole. An answer to a request that does not wait is dropped while it arrives.
    */
   offer(head: Uint8Array): FrameSink | undefined {
+    // A watcher sees whole messages.
+    if (this.hooks.recorder?.() !== undefined) return undefined
     const number = this.ids.findInHead(head)
     return number === undefined ? undefined : this.pending.offer(number, head)
   }
 
   /** Takes one frame of the backend. Never throws: an invalid message fails only the request that it names. */
   receive(frame: Uint8Array, related?: number): void {
+    this.hooks.recorder?.()?.("received", frame)
     const answer = this.ids.matchResponse(frame)
     // Bytes that are not UTF-8 are not passed on: they could end a client's connection.
     if (answer !== undefined && isUtf8(frame)) {
@@ -337,6 +340,11 @@ export class Connection {
   }
 
   // ---
+
+  private send(text: string, about: Outgoing): void {
+    this.hooks.recorder?.()?.("sent", text)
+    this.transport?.send(text, about)
+  }
 
   private reportSecondAnswer({ method, name }: PendingRequest): void {
     const of = typeof name === "string" ? ` of ${cutText(name, MAX_NAME)}` : ""

@@ -3,6 +3,7 @@ import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
 import { remoteSignIn } from "../commands/remote-sign-in.ts"
 import { withReferences } from "../commands/resolved-context.ts"
+import { writtenName } from "../config/edit.ts"
 import { clientsCheck } from "../features/connect/clients-check.ts"
 import { checksWith, diagnose } from "../features/doctor/doctor.ts"
 import { readInstallation } from "../features/doctor/installation.ts"
@@ -15,6 +16,7 @@ import { wrap } from "../lib/table.ts"
 import { paint } from "../lib/terminal.ts"
 import { counted } from "../lib/text.ts"
 import type { Finding } from "../serve/doctor-check.ts"
+import { configuredServers } from "../serve/local-configuration.ts"
 
 export const doctor: CommandDef = {
   meta: {
@@ -22,6 +24,12 @@ export const doctor: CommandDef = {
     description: "Find problems and show how to fix them; exit with 1 for warnings, 2 for errors",
   },
   args: {
+    name: {
+      type: "positional",
+      required: false,
+      description: "Check only this server and what it offers (default: everything)",
+      valueHint: "server",
+    },
     ...CONTEXT_ARGS,
     fix: { type: "boolean", description: "Make the safe repairs: permissions and files of ended processes" },
     yes: { type: "boolean", alias: "y", description: "Do not ask for confirmation" },
@@ -29,12 +37,16 @@ export const doctor: CommandDef = {
   async run({ args }) {
     const asJson = args.json === true
     // A missing file is a finding, not an error.
+    const own = openContext(args, "allowed")
+    const wanted = typeof args.name === "string" ? writtenName(args.name, configuredServers(own).keys()) : undefined
     const checks = checksWith({ checks: [clientsCheck], signIn: remoteSignIn })
     const onslow = (subject: string) => (asJson ? undefined : say(`still checking ${subject} …`))
-    const found = await withReferences(openContext(args, "allowed"), false, async (context) =>
+    const found = await withReferences(own, false, async (context) =>
       diagnose(await readInstallation(context, systemClock), checks, onslow),
     )
-    const findings = found.toSorted((one, other) => rank(one) - rank(other))
+    const findings = found
+      .filter(({ subject }) => wanted === undefined || subject === wanted)
+      .toSorted((one, other) => rank(one) - rank(other))
     const repairable = findings.filter(({ repair }) => repair !== undefined)
     const fixed = args.fix === true ? await repairAll(repairable, args.yes === true) : new Set<Finding>()
     const remaining = findings.filter((finding) => !fixed.has(finding))
@@ -53,7 +65,9 @@ export const doctor: CommandDef = {
             ? ""
             : `; \`svc doctor --fix\` fixes ${repairable.length} of them`
         const verdict =
-          remaining.length === 0 ? `no problems found (${checks.length} checks)` : `${counts.join(", ")}${offer}`
+          remaining.length === 0
+            ? `no problems found${wanted === undefined ? ` (${checks.length} checks)` : ` with ${wanted}`}`
+            : `${counts.join(", ")}${offer}`
         return [...texts, verdict].join("\n\n")
       },
     )

@@ -101,7 +101,10 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   "mcp disable": [["svc mcp disable memory", "stop it, but keep it in mcp.json"]],
   "mcp start": [["svc mcp start memory", "start it before the first call"]],
   "mcp sleep": [["svc mcp sleep memory", "free its memory until the next call"]],
-  "mcp restart": [["svc mcp restart memory", "start it again after a crash loop"]],
+  "mcp restart": [
+    ["svc mcp restart memory", "start it again after a crash loop"],
+    ["svc mcp restart mine --watch src", "while you write a server, restart it when its files change"],
+  ],
   "mcp render": [["svc mcp render project --project ~/work/site", "show how it would start in that folder"]],
   "mcp tools": [["svc mcp tools list memory", "list the tools of a server"]],
   "mcp tools list": [["svc mcp tools list memory --disabled", "list only the hidden tools"]],
@@ -179,6 +182,7 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
     ["svc logs memory -f", "follow one server"],
     ["svc logs --level warn --since 1h", "show the warnings and errors of the last hour"],
     ["svc logs -n 20 --grep timeout", "show the last 20 lines that contain a text"],
+    ["svc logs memory --wire", "show the messages between svc and a server"],
   ],
   inspect: [
     ["svc inspect", "count what each server offers"],
@@ -209,6 +213,7 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   ],
   doctor: [
     ["svc doctor", "show what is wrong, why it matters, and how to fix it"],
+    ["svc doctor memory", "check one server and what it offers"],
     ["svc doctor --fix --yes", "in a script, make the safe repairs"],
   ],
   health: [

@@ -4,12 +4,12 @@ import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, notRunning, ONE_SERVER_ARG, openContext } from "../commands/command-context.ts"
 import { slugOf } from "../config/server-spec.ts"
 import { delay, systemClock } from "../lib/clock.ts"
-import { readOptions } from "../lib/command-line.ts"
+import { readOptions, usageError } from "../lib/command-line.ts"
 import { RequestError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { escaped, LOG_LEVELS, lineHead } from "../lib/log.ts"
 import { orKnown } from "../lib/nearest.ts"
-import { stdoutLook } from "../lib/output.ts"
+import { say, stdoutLook } from "../lib/output.ts"
 import type { LocalConfiguration } from "../serve/local-configuration.ts"
 import { logsFolder } from "../store/paths.ts"
 import { listRunning, runningFolder } from "../store/running.ts"
@@ -31,6 +31,10 @@ export const logs: CommandDef = {
       description: "Least severe level to show: debug, info, warn or error (default debug)",
       valueHint: "debug|info|warn|error",
     },
+    wire: {
+      type: "boolean",
+      description: "Print the messages between svc and the server NAME as they come, until Ctrl-C",
+    },
     grep: { type: "string", description: "Show only lines that contain this text; case is ignored" },
   },
   async run({ args }) {
@@ -43,10 +47,11 @@ export const logs: CommandDef = {
             .sort()
         : []
     const wanted = typeof args.name === "string" ? slugOf(args.name) : undefined
+    if (args.wire === true) await watchWire(context, args.name)
     const isShown = lineFilter(args.since === "start" ? { ...args, since: await sinceStart(context) } : args)
-    const last = readOptions(args, {}).integer("lines", Number.POSITIVE_INFINITY, 0, 1_000_000)
+    const last = args.wire === true ? 0 : readOptions(args, {}).integer("lines", Number.POSITIVE_INFINITY, 0, 1_000_000)
     await context.ask("flush")
-    if (wanted !== undefined && !known().includes(wanted)) {
+    if (wanted !== undefined && args.wire !== true && !known().includes(wanted)) {
       throw new RequestError(
         "not_found",
         `there is no log of a server named ${args.name}${orKnown("log", wanted, known())}`,
@@ -69,8 +74,9 @@ export const logs: CommandDef = {
         .sort((a, b) => a.at - b.at)
     const first = fresh()
     for (const line of first.slice(Math.max(0, first.length - last))) show(line)
-    while (args.follow === true) {
+    for (let round = 1; args.follow === true || args.wire === true; round++) {
       await delay(systemClock, FOLLOW_MS)
+      if (args.wire === true && round % RENEW_ROUNDS === 0) await context.ask("wire", { name: args.name })
       await context.ask("flush")
       for (const line of fresh()) show(line)
     }
@@ -79,6 +85,13 @@ export const logs: CommandDef = {
 }
 
 // ---
+
+/** Asks the running svc to record the messages of a server. Throws a typed error if none runs, or no server is named. */
+async function watchWire(context: LocalConfiguration, name: unknown): Promise<void> {
+  if (typeof name !== "string") throw usageError("--wire shows the messages of one server: svc logs NAME --wire")
+  if ((await context.ask("wire", { name })) === undefined) throw notRunning(context.paths)
+  say(`→ to ${name}, ← from ${name}; \`svc mcp restart ${name}\` shows how a connection begins`)
+}
 
 /** Returns how long the running svc has been up, as `--since` takes it. Throws an UnavailableError if none runs. */
 async function sinceStart({ paths }: LocalConfiguration): Promise<string> {
@@ -107,3 +120,5 @@ function lineFilter(args: Readonly<Record<string, unknown>>): (line: LogLine) =>
 }
 
 const FOLLOW_MS = 300
+/** A request to record messages lasts 30 s. */
+const RENEW_ROUNDS = 30

@@ -202,6 +202,7 @@ function notesOf(one: ServerStatus): readonly string[] {
     retry,
     one.empty === true ? "offers no tools, prompts or resources" : undefined,
     ...(one.issues ?? []),
+    ...(one.protocolErrors ?? []),
     ...(one.warnings ?? []),
     one.unknownOverrides === undefined ? undefined : unknownOverridesText(one.unknownOverrides),
     one.changedTools === undefined ? undefined : `changed tools: ${one.changedTools.join(", ")}`,

@@ -5,14 +5,17 @@ import {
   notRunning,
   ONE_SERVER_ARG,
   openContext,
+  repeated,
   SCOPE_ARGS,
   SCOPE_NOTE,
 } from "../commands/command-context.ts"
 import { editServers } from "../commands/edit-servers.ts"
 import { FOLLOW_ARGS, finishChange, START_ARGS } from "../commands/follow.ts"
 import { type Edit, removeServer, setDisabled } from "../config/edit.ts"
-import type { CommandGroup, VariadicCommand } from "../lib/command-line.ts"
+import { systemClock } from "../lib/clock.ts"
+import { type CommandGroup, usageError, type VariadicCommand } from "../lib/command-line.ts"
 import { print, say } from "../lib/output.ts"
+import { watchTrees } from "../store/watch.ts"
 import { isObject } from "../wire/message.ts"
 import { list, status } from "./mcp-status.ts"
 
@@ -52,16 +55,34 @@ const restart: CommandDef = {
   meta: { name: "restart", description: "Restart one server, or all, immediately" },
   args: {
     ...ONE_SERVER_ARG,
+    watch: {
+      type: "string",
+      description: "Restart it also when a file changes at this path, until Ctrl-C; may be repeated",
+      valueHint: "path",
+    },
     ...CONTEXT_ARGS,
     ...START_ARGS,
   },
-  async run({ args }) {
+  async run({ args, rawArgs }) {
     const context = openContext(args)
-    const answer = await context.ask("restart", typeof args.name === "string" ? { name: args.name } : {})
-    if (answer === undefined) throw notRunning(context.paths)
-    const restarted = isObject(answer) && Array.isArray(answer.restarted) ? answer.restarted.map(String) : []
-    const done = restarted.length === 0 ? "no servers to restart" : `restarted ${restarted.join(", ")}`
-    return finishChange(context, args, { kind: "command", result: { restarted }, done, servers: restarted })
+    const paths = repeated(rawArgs, "watch")
+    if (paths.length > 0 && typeof args.name !== "string")
+      throw usageError("--watch restarts one server: svc mcp restart NAME --watch PATH")
+    const restartNow = async () => {
+      const answer = await context.ask("restart", typeof args.name === "string" ? { name: args.name } : {})
+      if (answer === undefined) throw notRunning(context.paths)
+      const restarted = isObject(answer) && Array.isArray(answer.restarted) ? answer.restarted.map(String) : []
+      const done = restarted.length === 0 ? "no servers to restart" : `restarted ${restarted.join(", ")}`
+      return finishChange(context, args, { kind: "command", result: { restarted }, done, servers: restarted })
+    }
+    if (paths.length === 0) return restartNow()
+    const changes = watchTrees(paths, systemClock)
+    await restartNow()
+    say(`watching ${paths.join(", ")}; Ctrl-C ends it`)
+    for (;;) {
+      await changes.next()
+      await restartNow()
+    }
   },
 }
 
@@ -131,5 +152,11 @@ export const mcp: CommandGroup = {
     stop: "`svc mcp disable NAME` stops a server until `svc mcp enable NAME`",
     logs: "see `svc logs NAME`",
     login: "see `svc auth login NAME`",
+    check: "`svc doctor NAME` checks a server and what it offers",
+    lint: "`svc doctor NAME` checks a server and what it offers",
+    dev: "`svc mcp restart NAME --watch PATH` restarts a server when its files change, and `svc logs NAME --wire` shows its messages",
+    watch: "`svc mcp restart NAME --watch PATH` restarts a server when its files change",
+    trace: "`svc logs NAME --wire` shows the messages of a server",
+    wire: "`svc logs NAME --wire` shows the messages of a server",
   },
 }

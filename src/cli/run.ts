@@ -143,7 +143,8 @@ async function callTool(
   try {
     const result = await Promise.race([call.result, stopped])
     // svc also answers with a result if the server is down.
-    if (result.isError === true) await findTool(client, target).catch((error: unknown) => throwIfDown(error, result))
+    if (result.isError === true)
+      await findTool(client, target).catch((error: unknown) => throwIfDown(error, result, tool.server))
     return result
   } catch (error) {
     call.cancel(error instanceof Interrupted ? "interrupted" : "timed out")
@@ -154,9 +155,10 @@ async function callTool(
   }
 }
 
-function throwIfDown(error: unknown, result: Params): void {
-  if (error instanceof UnavailableError)
-    throw new UnavailableError(resultText(result, false).trimEnd(), { cause: error })
+function throwIfDown(error: unknown, result: Params, server: string): void {
+  if (!(error instanceof UnavailableError)) return
+  const said = resultText(result, false).trimEnd()
+  throw new UnavailableError(`${said}; \`svc logs ${server}\` shows what it wrote`, { cause: error })
 }
 
 /**

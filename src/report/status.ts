@@ -7,6 +7,7 @@ import type { ContextCharacters } from "../catalog/catalog.ts"
 import { longList } from "../catalog/client-limits.ts"
 import type { DefinitionIssue } from "../catalog/listing.ts"
 import { formatIssue } from "../lib/errors.ts"
+import { cutText } from "../lib/text.ts"
 import { healthOf, listedFacts } from "./health.ts"
 import { type ServerState, stateOf } from "./server-state.ts"
 import type { SharedStateProblem } from "./shared-state.ts"
@@ -43,6 +44,8 @@ export type ServerStatus = {
   readonly definitions?: readonly DefinitionIssue[]
   /** Parts of its offer that svc repaired or left out, or that clients reject or truncate. */
   readonly warnings?: readonly string[]
+  /** What the running server sends that is not MCP: text on stdout, and its first invalid message. */
+  readonly protocolErrors?: readonly string[]
   /** Names in `toolDescriptionOverrides` and `toolOverrides` that no tool has. */
   readonly unknownOverrides?: readonly string[]
   /** Why the server is degraded: lists that fail, pings without an answer. */
@@ -141,6 +144,7 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
     servers: snapshot.backends.map((backend) => {
       const { spec, state, listed, offer, lastPing, restartCount, authorizationUrl, ...found } = backend
       const issues = issuesOf(backend).map(clean)
+      const protocolErrors = protocolErrorsOf(backend)
       const health = healthOf(backend, now)
       return {
         name: spec.name,
@@ -161,6 +165,7 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
         ...(offer === undefined ? {} : { characters: offer.characters }),
         ...(offer === undefined || offer.definitions.length === 0 ? {} : { definitions: offer.definitions }),
         ...(offer === undefined || offer.warnings.length === 0 ? {} : { warnings: offer.warnings }),
+        ...(protocolErrors.length === 0 ? {} : { protocolErrors }),
         ...(listed !== undefined && listed.unknownOverrides.length > 0
           ? { unknownOverrides: listed.unknownOverrides }
           : {}),
@@ -174,6 +179,16 @@ export function statusOf(snapshot: Snapshot, now: number, clean: (text: string) 
     }),
   }
 }
+
+/** Returns what a server sends that is not MCP. */
+const protocolErrorsOf = ({ noisy, invalid }: Pick<BackendSnapshot, "noisy" | "invalid">): readonly string[] => [
+  ...(noisy ? [NOISY] : []),
+  ...(invalid === undefined ? [] : [cutText(invalid, MAX_INVALID)]),
+]
+
+const NOISY = "prints text on stdout that is not MCP (logs belong on stderr)"
+/** Enough of a message to find it in the log. */
+const MAX_INVALID = 200
 
 /** Returns the instance that represents a server: one that is not connected, else not healthy, else degraded, else the first. */
 export const worstOf = (instances: readonly ServerStatus[]): ServerStatus | undefined =>

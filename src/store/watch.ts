@@ -1,8 +1,8 @@
 /** Watches files that users edit, through their folders: an atomic replace would end a watch of the file itself. */
-import { type FSWatcher, realpathSync, watch } from "node:fs"
+import { type FSWatcher, realpathSync, statSync, watch } from "node:fs"
 import { basename, dirname } from "node:path"
 import { type Clock, every } from "../lib/clock.ts"
-import { messageOf } from "../lib/errors.ts"
+import { messageOf, UnavailableError } from "../lib/errors.ts"
 import { readText } from "./files.ts"
 
 export type Watch = {
@@ -84,7 +84,53 @@ export function watchFiles(
   }
 }
 
+/**
+ * Watches files, and folders with all below them. `next` resolves DEBOUNCE_MS after the last change since it last resolved. What
+ * tools write beside sources counts as no change. Throws an UnavailableError if a path does not exist.
+ */
+export function watchTrees(paths: readonly string[], clock: Clock): { next(): Promise<void>; close(): void } {
+  let changed = Promise.withResolvers<void>()
+  let cancelDebounce: (() => void) | undefined
+  const note = () => {
+    cancelDebounce?.()
+    cancelDebounce = clock.after(DEBOUNCE_MS, () => changed.resolve())
+  }
+  const isFolder = (path: string) => {
+    const facts = statSync(path, { throwIfNoEntry: false })
+    if (facts === undefined) throw new UnavailableError(`${path} does not exist`)
+    return facts.isDirectory()
+  }
+  const folders = paths.filter(isFolder)
+  const watchers = folders.map((folder) =>
+    watch(folder, { recursive: true }, (_event, name) => {
+      if (typeof name !== "string" || !isGenerated(name)) note()
+    }),
+  )
+  const files = watchFiles(
+    paths.filter((path) => !folders.includes(path)),
+    clock,
+    () => changed.resolve(),
+  )
+  return {
+    async next() {
+      await changed.promise
+      changed = Promise.withResolvers()
+    },
+    close() {
+      cancelDebounce?.()
+      files.close()
+      for (const watcher of watchers) watcher.close()
+    },
+  }
+}
+
+/** Whether a path below a watched folder is one that tools write: dependencies, caches, logs, and names with a dot. */
+export const isGenerated = (path: string): boolean => GENERATED.test(path)
+
 // ---
+
+/** Names of files and folders that tools write. */
+const GENERATED = /(?:^|[\\/])(?:node_modules|__pycache__|\.[^\\/]*|[^\\/]*\.(?:pyc|tsbuildinfo|log))(?:[\\/]|$)/
 
 /** Editors write several times for one change. */
 const DEBOUNCE_MS = 300

@@ -124,7 +124,7 @@ test.each<[name: string, home: Home, check: string, what: string | RegExp, fix: 
     { servers: { a: { ...echo, toolDescriptionOverrides: { echo: "x".repeat(3000) } } } },
     "limits",
     /echo/,
-    /tools disable/,
+    /mcp tools describe a TOOL TEXT/,
   ],
   [
     "a server that a client starts, too",

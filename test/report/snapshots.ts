@@ -85,6 +85,7 @@ export function backend(
     authorizationUrl: undefined,
     refusal: "sign-in needed",
     noisy: false,
+    invalid: undefined,
     changedTools: [],
     suspiciousTools: [],
   }

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, unlinkSync, wa
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { systemClock } from "../../src/lib/clock.ts"
-import { watchFiles } from "../../src/store/watch.ts"
+import { isGenerated, watchFiles } from "../../src/store/watch.ts"
 import { manualClock } from "../clock.ts"
 
 let folder: string
@@ -88,4 +88,11 @@ test("a check reports a change at once, and its event does not report it again",
   await clock.pass(5000)
   watched.close()
   expect(seen).toBe(1)
+})
+
+test("what tools write beside sources is no change of the sources [mcp:watch]", () => {
+  const generated = ["node_modules/x/index.js", "a/__pycache__/b.pyc", ".git/index", "src/.server.js.swp", "build.log"]
+  const sources = ["server.js", "src/deep/server.ts", "a.b/c.py", "src/logs.ts", "node_modules.ts"]
+  expect(generated.filter(isGenerated)).toEqual(generated)
+  expect(sources.filter(isGenerated)).toEqual([])
 })

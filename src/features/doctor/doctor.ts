@@ -14,6 +14,7 @@ import { counted } from "../../lib/text.ts"
 import { version } from "../../lib/version.ts"
 import type { ServerState } from "../../report/server-state.ts"
 import { sharedStateNotes } from "../../report/shared-state.ts"
+import type { ServerStatus } from "../../report/status.ts"
 import { DEFAULT_PORT, namedPort } from "../../serve/default-address.ts"
 import type { DoctorCheck, Finding, Installation } from "../../serve/doctor-check.ts"
 import { DEFINITIONS, findLimitIssues } from "../../serve/limit-issues.ts"
@@ -134,19 +135,46 @@ async function checkLimits({ context }: Installation): Promise<readonly Finding[
         why: "clients refuse a whole list with such an entry, so svc offers it without the faulty part, or leaves it out",
         fix: "update the server, or report this to its author",
       }
+    const { why, fix } = LIMIT_ADVICE.find(({ pattern }) => pattern.test(message)) ?? LIST_ADVICE
     return {
       check: "limits",
       severity: "warning",
       ...(server === undefined ? {} : { subject: server }),
       what: message,
-      why: "several clients and model APIs reject or truncate what exceeds their limits",
-      // Names and descriptions belong to one server, the length of the whole list to none.
-      fix:
-        server === undefined
-          ? "list only the search tools with `svc serve --tools search`, offer fewer servers with `svc preset create`, or hide tools with `svc mcp tools disable`"
-          : "hide tools with `svc mcp tools disable`, offer fewer servers with `svc preset create`, or rename the server",
+      why,
+      fix: fix(server ?? ""),
     }
   })
+}
+
+/** What the limits of clients mean for each kind of warning, and what helps. */
+const LIMIT_ADVICE: readonly {
+  readonly pattern: RegExp
+  readonly why: string
+  fix(server: string): string
+}[] = [
+  {
+    pattern: /: (?:descriptions over|tools without a description)/,
+    why: "a model chooses a tool by its description",
+    fix: (server) => `write another one with \`svc mcp tools describe ${server} TOOL TEXT\``,
+  },
+  {
+    pattern: /: names (?:over|with)/,
+    why: "clients and model APIs refuse a request with such a name",
+    fix: (server) =>
+      `start svc with --max-tool-name 64, or shorten the name with \`svc mcp edit ${server} --rename NAME\``,
+  },
+  {
+    pattern: / of their input schema/,
+    why: "some model APIs refuse a request with such a tool",
+    fix: (server) => `if your client does, hide the tools with \`svc mcp tools disable ${server} TOOL\``,
+  },
+]
+
+const LIST_ADVICE = {
+  why: "many clients cut a long list of tools, and models choose worse from it",
+  fix: () =>
+    "list only the search tools with `svc serve --tools search`, offer fewer servers with `svc preset create`, or hide tools with `svc mcp tools disable`",
 }
 
 /** Finds secrets that every user of this machine can read in the list of processes. */
@@ -226,63 +254,75 @@ const SAID_BY_STATE: Readonly<Partial<Record<ServerState, string>>> = {
 }
 
 function checkServers({ live }: Installation): readonly Finding[] {
-  return (live?.servers ?? []).flatMap((one): readonly Finding[] => {
-    const { name, id, state } = one
-    const reason = [one.lastError, ...(one.issues ?? [])].filter((text) => text !== undefined).join("; ")
-    const about = {
-      check: "servers",
-      subject: name,
-      what: `${id} ${SAID_BY_STATE[state] ?? `is ${state}`}${reason === "" ? "" : `: ${reason}`}`,
-    }
-    switch (state) {
-      case "sign-in needed":
-      case "token needed":
-      case "credentials refused":
-        return [
-          {
-            ...about,
-            what: `${id}: ${reason === "" ? state : reason}`,
-            severity: "error",
-            why: "svc has no access to it",
-            fix: state === "sign-in needed" ? `svc auth login ${name}` : headerFix(name),
-          },
-        ]
-      case "failed":
-      case "crash-loop":
-        return [
-          {
-            ...about,
-            severity: "error",
-            why: "svc does not offer its tools and does not restart it",
-            fix: `see \`svc logs ${name}\` and correct the cause; a change to its entry, or \`svc mcp restart ${name}\`, starts it again`,
-          },
-        ]
-      case "restarting":
-      case "reconnecting":
-        return [
-          {
-            ...about,
-            severity: "error",
-            why: "svc does not offer its tools until it is back; svc keeps trying",
-            // The log of a remote server only repeats why it cannot be reached.
-            fix: state === "reconnecting" ? urlFix(name) : `see \`svc logs ${name}\``,
-          },
-        ]
-      case "degraded":
-        return [{ ...about, severity: "warning", why: "a part of it does not work", fix: `see \`svc logs ${name}\`` }]
-      default:
-        if (one.changedTools === undefined) return []
-        return [
-          {
-            ...about,
-            severity: "warning",
-            what: `${name} has changed tools: ${one.changedTools.join(", ")}`,
-            why: "a changed description can mislead a model",
-            fix: `look at \`svc mcp tools list ${name}\`, then \`svc mcp tools approve ${name}\``,
-          },
-        ]
-    }
-  })
+  return [...(live?.servers ?? []).flatMap(stateFindings), ...(live?.servers ?? []).flatMap(protocolFindings)]
+}
+
+const protocolFindings = ({ name, id, protocolErrors = [] }: ServerStatus): readonly Finding[] =>
+  protocolErrors.map((error) => ({
+    check: "protocol",
+    severity: "warning",
+    subject: name,
+    what: `${id}: ${error}`,
+    why: "svc ignores it, and other programs may end the connection",
+    fix: `see \`svc logs ${name}\`; update the server, or report this to its author`,
+  }))
+
+function stateFindings(one: ServerStatus): readonly Finding[] {
+  const { name, id, state } = one
+  const reason = [one.lastError, ...(one.issues ?? [])].filter((text) => text !== undefined).join("; ")
+  const about = {
+    check: "servers",
+    subject: name,
+    what: `${id} ${SAID_BY_STATE[state] ?? `is ${state}`}${reason === "" ? "" : `: ${reason}`}`,
+  }
+  switch (state) {
+    case "sign-in needed":
+    case "token needed":
+    case "credentials refused":
+      return [
+        {
+          ...about,
+          what: `${id}: ${reason === "" ? state : reason}`,
+          severity: "error",
+          why: "svc has no access to it",
+          fix: state === "sign-in needed" ? `svc auth login ${name}` : headerFix(name),
+        },
+      ]
+    case "failed":
+    case "crash-loop":
+      return [
+        {
+          ...about,
+          severity: "error",
+          why: "svc does not offer its tools and does not restart it",
+          fix: `see \`svc logs ${name}\` and correct the cause; a change to its entry, or \`svc mcp restart ${name}\`, starts it again`,
+        },
+      ]
+    case "restarting":
+    case "reconnecting":
+      return [
+        {
+          ...about,
+          severity: "error",
+          why: "svc does not offer its tools until it is back; svc keeps trying",
+          // The log of a remote server only repeats why it cannot be reached.
+          fix: state === "reconnecting" ? urlFix(name) : `see \`svc logs ${name}\``,
+        },
+      ]
+    case "degraded":
+      return [{ ...about, severity: "warning", why: "a part of it does not work", fix: `see \`svc logs ${name}\`` }]
+    default:
+      if (one.changedTools === undefined) return []
+      return [
+        {
+          ...about,
+          severity: "warning",
+          what: `${name} has changed tools: ${one.changedTools.join(", ")}`,
+          why: "a changed description can mislead a model",
+          fix: `look at \`svc mcp tools list ${name}\`, then \`svc mcp tools approve ${name}\``,
+        },
+      ]
+  }
 }
 
 function checkSharedState({ live }: Installation): readonly Finding[] {

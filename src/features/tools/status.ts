@@ -59,6 +59,10 @@ export const instanceSchema = z.object({
     .array(z.object({ kind: z.string(), name: z.string(), member: z.string(), reason: z.string() }))
     .optional()
     .describe("What svc repaired and left out of the server's handshake and lists, so that clients accept the rest"),
+  protocolErrors: z
+    .array(z.string())
+    .optional()
+    .describe("What the running server sends that is not MCP: text on stdout, and its first invalid message"),
   unknownOverrides: z
     .array(z.string())
     .optional()
