@@ -113,7 +113,7 @@ async function connectOne(context: LocalConfiguration, args: Readonly<Record<str
   if (args.undo === true) return undoLast(context, target, args)
   const prepared = await prepareConnection(context, target, args)
   const { diff, notes, planned } = prepared
-  const { endpoint, name, replaced, wantsToken } = planned
+  const { endpoint, name, replaced, kept, wantsToken } = planned
   const about = {
     client: target.client,
     scope: target.scope,
@@ -140,6 +140,9 @@ async function connectOne(context: LocalConfiguration, args: Readonly<Record<str
     [
       `connected ${title}: ${name} in ${place}`,
       ...(replaced.length === 0 ? [] : [`removed ${replaced.map((entry) => entry.name).join(", ")}, which svc serves`]),
+      ...(kept.length === 0
+        ? []
+        : [`kept ${kept.map((entry) => entry.name).join(", ")}, which the client starts itself`]),
       ...(backup === null ? [] : [`backup: ${backup}`]),
       `undo: svc connect ${target.client}${target.scope === "user" ? "" : " --scope project"} --undo`,
       ...(clientRow(target.client).next === undefined ? [] : [`next: ${clientRow(target.client).next}`]),
@@ -210,6 +213,8 @@ type PlannedConnection = {
   readonly found: ClientDocument | undefined
   /** The client's own entries that are removed. */
   readonly replaced: readonly ForeignServer[]
+  /** The client's own entries that would be removed if svc served them. */
+  readonly kept: readonly ForeignServer[]
   /** The token that the entry already has. */
   readonly token: string | undefined
   readonly wantsToken: boolean
@@ -231,6 +236,7 @@ async function planConnection(
   const config = documents?.config ?? readTexts(context.paths).config() ?? ""
   const world = documents === undefined ? context.world() : context.worldOf(documents.dotenv)
   const replaced = args.replace === true ? servedEntries(entries, config, world, selection.includes) : []
+  const kept = args.replace === true ? entries.filter((one) => one.name !== name && !replaced.includes(one)) : []
   const old = tokenIn(valueIn(found?.value, entryPath(target.client, name)))
   const token = old !== undefined && isAccepted(context, old) ? old : undefined
   const wantsToken =
@@ -240,7 +246,7 @@ async function planConnection(
     throw usageError(
       `svc requires a token, and ${target.file} is shared with the project: use --scope user, or --stdio, which needs none`,
     )
-  return { endpoint, name, found, replaced, token, wantsToken }
+  return { endpoint, name, found, replaced, kept, token, wantsToken }
 }
 
 /** Returns the edits that connect a client, with the given token. */

@@ -3,7 +3,7 @@ import type { CommandDef } from "citty"
 import { findPaths } from "../app/config-paths.ts"
 import { readServeOptions, SERVE_OPTIONS, type ServeOptions } from "../app/serve-options.ts"
 import { runService } from "../app/service.ts"
-import { outcomeOf } from "../commands/follow.ts"
+import { aboutServer, isStarted, outcomeOf } from "../commands/follow.ts"
 import { startSvc } from "../commands/start-svc.ts"
 import { STARTER_VARIABLE } from "../features/system/background.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
@@ -87,8 +87,8 @@ async function missingAfter(paths: Paths, ms: number): Promise<readonly string[]
   const now = answer.status as Status
   return [...names, ...Object.keys(now.invalid)]
     .map((name) => outcomeOf(name, now))
-    .filter(({ state }) => !["connected", "asleep", "degraded", "disabled", "not in use"].includes(state))
-    .map(({ name, text }) => `${name}${text}`)
+    .filter(({ state }) => state !== "disabled" && !isStarted(state))
+    .map(aboutServer)
 }
 
 const ANSWER_MS = 60_000

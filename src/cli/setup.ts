@@ -8,7 +8,7 @@
  */
 import { existsSync } from "node:fs"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
-import { followChange, outcomeOf } from "../commands/follow.ts"
+import { aboutServer, followChange, outcomeOf } from "../commands/follow.ts"
 import { startSvc } from "../commands/start-svc.ts"
 import { parseDotenv } from "../config/dotenv.ts"
 import { agreedText, placeOf, targetOf } from "../features/connect/client-connection.ts"
@@ -19,7 +19,8 @@ import { readOptions, usageError, type VariadicCommand } from "../lib/command-li
 import { codesOf, messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
 import { homeDirectory } from "../lib/home-directory.ts"
 import { visible } from "../lib/log.ts"
-import { print, say } from "../lib/output.ts"
+import { print, say, stdoutLook } from "../lib/output.ts"
+import { wrap } from "../lib/table.ts"
 import { shortPath } from "../lib/text.ts"
 import { instancePid } from "../serve/control-socket.ts"
 import type { LocalConfiguration } from "../serve/local-configuration.ts"
@@ -172,12 +173,14 @@ async function finish(context: LocalConfiguration, args: Args, done: Done): Prom
   const bad = outcomes.filter(({ state }) => !WORKING.has(state))
   print(args.json === true, report(rows, connections, connected, outcomes, problems), () =>
     [
-      ...connected.map(({ target, planned: { name, replaced } }) => {
-        const gone = replaced.length === 0 ? "" : `, in place of ${replaced.map((one) => one.name).join(", ")}`
-        return `connected  ${clientRow(target.client).title}: ${name} in ${placeOf(target)}${gone}`
+      ...connected.map(({ target, planned: { name, replaced, kept } }) => {
+        const names = (entries: typeof kept) => entries.map((one) => one.name).join(", ")
+        const gone = replaced.length === 0 ? "" : `, in place of ${names(replaced)}`
+        const stays = kept.length === 0 ? "" : `; it still starts ${names(kept)} itself`
+        return `connected  ${clientRow(target.client).title}: ${name} in ${placeOf(target)}${gone}${stays}`
       }),
-      ...outcomes.filter((one) => !bad.includes(one)).map(({ name, text }) => `works      ${name}${text}`),
-      ...bad.map(({ name, text }) => `problem    ${name}${text}`),
+      ...outcomes.filter((one) => !bad.includes(one)).map((one) => `works      ${aboutServer(one)}`),
+      ...bad.map((one) => `problem    ${aboutServer(one)}`),
       ...problems.map((problem) => `problem    ${problem}`),
       ...[...new Set(connected.flatMap(({ target }) => clientRow(target.client).next ?? []))].map(
         (next) => `next       ${next}`,
@@ -186,7 +189,9 @@ async function finish(context: LocalConfiguration, args: Args, done: Done): Prom
         ? ["next       `svc service install` starts svc with the machine: these clients do not start it"]
         : []),
       "undo       svc setup --undo",
-    ].join("\n"),
+    ]
+      .map((line) => wrap(line, stdoutLook()))
+      .join("\n"),
   )
   return problems.length + bad.length === 0 ? 0 : UNAVAILABLE_EXIT
 }

@@ -198,12 +198,22 @@ export function outcomeOf(name: string, status: Status): ServerOutcome {
   }
 }
 
+/** Whether a server in this state needs nothing before clients can use it. */
+export const isStarted = (state: ServerState): boolean => STARTED.has(state)
+
+/** Returns an outcome as a sentence that begins with the name of the server. */
+export function aboutServer({ name, text }: Pick<ServerOutcome, "name" | "text">): string {
+  if (text.startsWith("; it ")) return `${name} ${text.slice("; it ".length)}`
+  return text.startsWith(`; ${name} `) ? text.slice("; ".length) : `${name}${text}`
+}
+
 // ---
 
 const CONNECT_MS = 10_000
 /** How long svc may take to answer, in addition to the wait for servers. */
 const ANSWER_MS = 60_000
 const REPORT_AFTER_MS = 1000
+const STARTED: ReadonlySet<ServerState> = new Set(["connected", "asleep", "degraded", "not in use"])
 /** The states of a server that does not start, and that no further wait or sign-in helps. */
 const NOT_STARTED: ReadonlySet<ServerState> = new Set(["restarting", "reconnecting", "crash-loop", "failed", "invalid"])
 const UNAVAILABLE_EXIT = codesOf(new UnavailableError("")).exit

@@ -1,4 +1,5 @@
 /** Says who uses the port at which svc was to listen. */
+import { join } from "node:path"
 import { localUrl } from "../lib/address.ts"
 import type { Paths } from "../store/paths.ts"
 import { isObject } from "../wire/message.ts"
@@ -11,8 +12,11 @@ export async function describePortInUse(
 ): Promise<string> {
   const own = paths === undefined ? undefined : await callControl(paths, "status", {}, PROBE_MS).catch(() => undefined)
   if (isObject(own) && own.demo === true) return `the demo already runs, at ${own.endpoint}; \`svc stop\` ends it`
-  if (paths !== undefined && isObject(own) && typeof own.url === "string")
-    return `svc already runs for ${paths.file}, at ${own.endpoint ?? own.url}; stop it with \`svc stop\`, or choose another --config-dir`
+  if (paths !== undefined && isObject(own) && typeof own.url === "string") {
+    const [flag, other] =
+      paths.file === join(paths.directory, "mcp.json") ? ["", "--config-dir"] : [` --config ${paths.file}`, "--config"]
+    return `svc already runs for ${paths.file}, at ${own.endpoint ?? own.url}; stop it with \`svc stop${flag}\`, or choose another ${other}`
+  }
   const { hostname } = new URL(
     localUrl(new URL(`http://${address.hostname.includes(":") ? `[${address.hostname}]` : address.hostname}`)),
   )

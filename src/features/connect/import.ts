@@ -273,6 +273,8 @@ function convert(name: string, entry: Params, form: Form): Omit<ForeignServer, "
         : value
     else if (key === "timeout" && form.unit !== undefined && typeof value === "number")
       server.requestTimeout = value * form.unit
+    else if (key === "trust" && value === true)
+      notes.push("trust is not imported: the client asks before it calls a tool")
     else if (!FOREIGN.includes(key) && !IGNORED_KEYS.includes(key) && !isEmpty(value) && !(key in nested))
       notes.push(`${key} is not imported`)
   }

@@ -149,7 +149,10 @@ env_http_headers = { X-B = "B_TOKEN" }
       },
     }),
   ).toMatchObject([
-    { server: { command: "x", disabledTools: ["a"] }, notes: ["timeout is not imported"] },
+    {
+      server: { command: "x", disabledTools: ["a"] },
+      notes: ["timeout is not imported", "trust is not imported: the client asks before it calls a tool"],
+    },
     { server: { command: "x", tags: ["t"], restartOnExit: true }, notes: [] },
   ])
 })
