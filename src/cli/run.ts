@@ -5,9 +5,11 @@ import type { ServerOffer } from "../app/catalog-answers.ts"
 import { splitName } from "../catalog/name.ts"
 import { openContext } from "../commands/command-context.ts"
 import { answerElicitation } from "../commands/elicitation.ts"
+import { aboutServer, isStarted, outcomeOf } from "../commands/follow.ts"
 import { SHELL_ARGS, type ShellClient, type ShellEvents, withShellClient } from "../commands/shell-client.ts"
 import { startSvc } from "../commands/start-svc.ts"
 import { numberedPath, resultFiles, resultText } from "../commands/tool-result.ts"
+import { writtenName } from "../config/edit.ts"
 import { readArguments } from "../features/search/tool-arguments.ts"
 import { formatDuration, systemClock } from "../lib/clock.ts"
 import { readOptions, usageError, type VariadicCommand } from "../lib/command-line.ts"
@@ -19,8 +21,10 @@ import { print, say, terminalLook } from "../lib/output.ts"
 import { cut } from "../lib/table.ts"
 import { createLiveOutput } from "../lib/terminal.ts"
 import type { OfferedTool } from "../report/offered-tools.ts"
-import { instancePid } from "../serve/control-socket.ts"
-import type { LocalConfiguration } from "../serve/local-configuration.ts"
+import type { Status } from "../report/status.ts"
+import { callControl, instancePid } from "../serve/control-socket.ts"
+import { configuredServers, type LocalConfiguration } from "../serve/local-configuration.ts"
+import type { Paths } from "../store/paths.ts"
 import { asText, isObject, type Params } from "../wire/message.ts"
 
 export const run: VariadicCommand = {
@@ -77,22 +81,38 @@ export const run: VariadicCommand = {
 // ---
 
 /** Runs a call in an svc that has only the server of its target, unless svc is running. */
-async function withServer<T>({ paths }: LocalConfiguration, target: string, call: () => Promise<T>): Promise<T> {
+async function withServer<T>(context: LocalConfiguration, target: string, call: () => Promise<T>): Promise<T> {
+  const { paths } = context
   if ((await instancePid(paths)) !== undefined) return call()
-  const server = splitName(target)?.slug ?? target.split("/")[0] ?? target
+  const names = [...configuredServers(context).keys()]
+  const given = splitName(target)?.slug ?? target
+  // The name of a server may have a slash.
+  const found = names.filter((name) => given.startsWith(`${name}/`)).sort((one, other) => other.length - one.length)[0]
+  const server = found ?? writtenName(given.split("/")[0] ?? given, names)
   const configured = paths.file === join(paths.directory, "mcp.json") ? [] : ["--config", paths.file]
   const words = [...configured, "--config-dir", paths.directory, "--port", "0", "--servers", server, "--no-admin"]
   const svc = await startSvc(paths, [...words, "--no-reload", "--startup-wait", ONCE_WAIT], "program")
-  for (const issue of svc.issues.filter((one) => one.includes(server))) say(issue)
   try {
+    const problem = await problemOf(paths, server)
+    if (problem !== undefined) throw new UnavailableError(problem)
     return await call()
   } finally {
     await svc.end()
   }
 }
 
+/** Waits for a server. Returns why it does not run; undefined if it does, or is a template that starts for the call. */
+async function problemOf(paths: Paths, server: string): Promise<string | undefined> {
+  const answer = await callControl(paths, "reload", { names: [server], wait: ONCE_MS }, ONCE_MS + ANSWER_MS)
+  if (!isObject(answer) || !isObject(answer.status)) return undefined
+  const outcome = outcomeOf(server, answer.status as Status)
+  return isStarted(outcome.state) ? undefined : aboutServer(outcome)
+}
+
 /** How long the call waits for its server, which may have to be downloaded. */
 const ONCE_WAIT = "5m"
+const ONCE_MS = 5 * 60_000
+const ANSWER_MS = 60_000
 
 function parseArguments(text: string): Params {
   let value: unknown

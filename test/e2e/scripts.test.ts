@@ -14,13 +14,24 @@ const missing = { command: "svc-no-such-program" }
 
 test("run --once starts only the server of its call, and leaves nothing behind [shell:once]", async () => {
   const marks = [1, 2].map(() => `svc-mark-${crypto.randomUUID()}`) as [string, string]
-  const { svc } = stage({ a: echo(marks[0]), b: echo(marks[1]), bad: missing })
+  const { svc } = stage({
+    a: echo(marks[0]),
+    b: echo(marks[1]),
+    bad: missing,
+    unset: { command: "svc-none", env: { K: "${UNSET}" } },
+  })
   const done = await svc("run", "--once", "a/echo", "m=hello")
   expect([done.code, done.stdout]).toEqual([0, "hello\n"])
   expect([...processes(marks[0]), ...processes(marks[1])]).toEqual([])
   expect((await json(svc("ps", "--json"))).running).toEqual([])
-  expect((await svc("run", "--once", "bad/echo")).code).toBe(69)
-  expect((await svc("run", "--once", "nobody/echo")).code).toBe(64)
+  const refused = async (tool: string) => {
+    const { code, stderr } = await svc("run", "--once", tool)
+    return [code, stderr]
+  }
+  expect(await refused("bad/echo")).toEqual([69, expect.stringMatching(/^svc: bad does not start: command not found/)])
+  expect(await refused("unset/echo")).toEqual([69, expect.stringMatching(/^svc: unset is not loaded: env.K refers/)])
+  const names = "svc: no server is named nobody; the names are a, b, bad and unset\n"
+  expect(await refused("nobody/echo")).toEqual([64, names])
 }, 60_000)
 
 test("run warns of arguments that do not match the schema, and refuses them with --strict [shell:schema]", async () => {
@@ -35,7 +46,7 @@ test("serve --background --wait returns when the servers are connected, and 69 i
   const mark = `svc-mark-${crypto.randomUUID()}`
   const { svc } = stage({ a: echo(mark), bad: missing })
   const failed = await svc("serve", "--background", "--port", "0", "--wait", "10s")
-  expect([failed.code, failed.stderr]).toEqual([69, expect.stringContaining("svc: bad; it does not start")])
+  expect([failed.code, failed.stderr]).toEqual([69, expect.stringContaining("svc: bad does not start")])
   expect((await svc("logs", "--since", "start")).stdout).toContain("bad: could not be started")
   expect((await svc("stop", "--all")).stdout).toStartWith("stopped process ")
   await eventually(() => processes(mark).length === 0)
