@@ -23,7 +23,7 @@ export function App() {
       {phase === "login" ? <LoginView /> : <Frame onJump={() => setOverlay("palette")} />}
       {phase !== "login" && overlay === "palette" && <Palette onClose={close} />}
       {overlay === "keys" && <Keys onClose={close} />}
-      <Notices />
+      {phase === "login" && <Notices />}
       <Question />
     </DialogStack>
   )
@@ -138,6 +138,7 @@ function Navigation({ current, onJump }: { current: View | undefined; onJump(): 
         <ThemeSwitch />
         <LogOut />
       </nav>
+      <Notices />
     </header>
   )
 }

@@ -48,16 +48,18 @@ export function LoginView() {
 }
 
 function TokenForm() {
-  const { api, live, ui } = useApp()
+  const { api, live } = useApp()
   const [token, setToken] = useState("")
+  const [problem, setProblem] = useState<string>()
   const [isBusy, setBusy] = useState(false)
   const logIn = async () => {
     setBusy(true)
+    setProblem(undefined)
     try {
       await api.logIn(token.trim())
       live.follow()
     } catch (error) {
-      ui.say("bad", textOf(error))
+      setProblem(textOf(error))
     } finally {
       setBusy(false)
     }
@@ -82,6 +84,7 @@ function TokenForm() {
           />
         )}
       </Field>
+      {problem !== undefined && <Failure text={problem} />}
       <div>
         <Button type="submit" isBusy={isBusy}>
           Log in
