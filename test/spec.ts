@@ -2488,7 +2488,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "such tools could not be tried at all",
   },
   "admin:calls": {
-    says: "the admin page shows the last calls with client (the page's own calls, too), arguments and the beginning of the answer, without secrets; they can be filtered, exported and repeated",
+    says: "the admin page shows the last calls with client (the page's own calls, too), arguments and the beginning of the answer, without secrets; they can be filtered, exported and repeated; with --activity off, the page says that svc keeps none",
     from: "choice",
     why: "the question after a surprise is what the assistant did",
   },

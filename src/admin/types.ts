@@ -167,6 +167,8 @@ export type Status = {
   /** The command of a small built-in server. */
   readonly demo: readonly string[]
   readonly isDemo: boolean
+  /** What svc keeps of the last calls. */
+  readonly activity: "off" | "names" | "content"
   readonly servers: Readonly<Record<string, number>>
   readonly sessions: number
   readonly callsInFlight: number

@@ -89,6 +89,21 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
   )
 
   test(
+    "with --activity off, the page says that svc keeps no calls [admin:calls]",
+    async () => {
+      await using svc = await startSvc({ config: { mcpServers: { demo: DEMO } }, flags: ["--activity", "off"] })
+      await svc.said(/demo: connected/)
+      await using admin = await visit(browser, svc)
+      await admin.show("activity")
+      await admin.page.getByText("svc keeps no calls, because it was started with --activity off.").waitFor()
+      expect(await admin.page.getByRole("button", { name: "Export as JSON" }).count()).toBe(0)
+      expect(await seriousFindings(admin.page)).toEqual([])
+      expect(admin.complaints).toEqual([])
+    },
+    LIMIT_MS,
+  )
+
+  test(
     "with --auth a token logs in, a wrong one does not, and logging out ends it [admin:login]",
     async () => {
       await using svc = await startSvc({ config: { mcpServers: { demo: DEMO } }, flags: ["--auth"] })

@@ -19,8 +19,23 @@ import { type CallResult, Result } from "../result.tsx"
 import { linkTo } from "../router.ts"
 import type { CallRecord } from "../types.ts"
 
-/** The last calls of all servers, or of one. */
+/** The last calls of all servers, or of one; or that svc keeps none. */
 export function LastCalls({ server }: { server: string }) {
+  const isOff = useStateOf((state) => state.status?.activity === "off")
+  if (!isOff) return <CallList server={server} />
+  return (
+    <>
+      <h2>Last calls</h2>
+      <Empty>
+        svc keeps no calls, because it was started with <code>--activity off</code>.
+      </Empty>
+    </>
+  )
+}
+
+// ---
+
+function CallList({ server }: { server: string }) {
   const { api } = useApp()
   // The stream names each finished call; the list is read again when it has been quiet for a moment.
   const newest = useSettled(
@@ -54,11 +69,7 @@ export function LastCalls({ server }: { server: string }) {
       <WhenLoaded loaded={loaded}>
         {(calls) =>
           calls.length === 0 ? (
-            <Empty>
-              {isFiltered
-                ? "No call matches."
-                : "No calls yet. svc keeps the last 200 from the first visit of this page on, in memory."}
-            </Empty>
+            <Empty>{isFiltered ? "No call matches." : "No calls yet. svc keeps the last 200, in memory."}</Empty>
           ) : (
             <Table
               caption="The last calls"
@@ -96,8 +107,6 @@ export function LastCalls({ server }: { server: string }) {
     </>
   )
 }
-
-// ---
 
 /** One call with its arguments and its answer. */
 function Call({ call, onClose }: { call: CallRecord; onClose(): void }) {

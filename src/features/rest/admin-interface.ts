@@ -189,6 +189,7 @@ export class AdminInterface {
       editor,
       file: paths.file,
       isDemo: options.demo,
+      activity: options.activity,
       restStreams: this.streams,
       salt,
       login,

@@ -45,6 +45,8 @@ export type RestPorts = {
   readonly file: string
   /** Whether this is `svc serve --demo`. */
   readonly isDemo: boolean
+  /** What svc keeps of the last calls (`--activity`). */
+  readonly activity: "off" | "names" | "content"
   readonly serverLogs: Pick<ServerLogs, "read" | "watch">
   /** All open streams of svc; `restStreams`: the streams of REST. */
   readonly streams: OpenStreams
