@@ -1180,6 +1180,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a server's own list contains the tasks of all clients, and svc cannot search it for marked ids",
   },
+  "protocol:task:capability": {
+    says: "a modern client that does not declare the tasks extension in a request about a task gets -32021 with the missing capability, whether the task exists or not",
+    from: "choice",
+    why: "the extension requires it of a server, and the server behind svc never sees a request for an unknown id",
+  },
   "protocol:task:listen": {
     says: "svc polls the servers for the tasks that a modern client listens to, and notifies the client of changes",
     from: "choice",

@@ -7,6 +7,7 @@ import { instructionsAt } from "../catalog/instructions.ts"
 import { splitName, splitUri } from "../catalog/name.ts"
 import { ownNameOf } from "../catalog/view-rules.ts"
 import { isObject, type Params } from "../wire/message.ts"
+import { supportsTasks } from "./client.ts"
 import { continuesCall, methodOf } from "./methods.ts"
 import { ownToolOf } from "./own-tools.ts"
 import type { ClientCall, Decided, Destination } from "./ports.ts"
@@ -151,7 +152,8 @@ function ofTask(asked: Deciding, params: Params): Destination {
     const id = view.task(taskId)?.id ?? directory.disconnectedId(call.client.scope, splitName(taskId)?.slug)
     if (id !== undefined && !directory.takesCalls(id, false)) return { kind: "waiting", for: id }
   }
-  const route = routeOfTask(taskId, view, call)
+  const isUnable = call.client.era === "modern" && !supportsTasks(call.client)
+  const route = isUnable ? undefined : routeOfTask(taskId, view, call)
   return route === undefined
     ? refused("task", taskId)
     : { kind: "server", route, params: { ...params, taskId: route.name } }

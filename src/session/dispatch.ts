@@ -32,7 +32,7 @@ import { asText, type Id } from "../wire/message.ts"
 import { backendFailure, relay, unknownMethod, unknownName, withheldTool } from "./relay.ts"
 import { discoverResult } from "./server-capabilities.ts"
 import { listSkills, refuseWithoutSkills } from "./skills.ts"
-import { listTasks, unknownTask } from "./tasks.ts"
+import { listTasks, refuseTask } from "./tasks.ts"
 
 /** Answers a request. Never rejects: every failure becomes a JSON-RPC error. */
 export async function dispatch(given: ClientCall): Promise<Answer> {
@@ -202,7 +202,7 @@ function refuse(
   { what, name, unlisted }: Extract<Decided, { kind: "refused" }>,
 ): Answering {
   if (unlisted !== undefined) return backendFailure(new BackendError(unlisted.slug, unlisted.reason), call)
-  if (what === "task") throw unknownTask(call, view)
+  if (what === "task") return refuseTask(call, view)
   if (what === "tool") {
     for (const own of call.gateway.ownTools) {
       const answering = own.unknown?.(call, view)

@@ -13,19 +13,14 @@ import { scopeIncludes } from "../catalog/scope.ts"
 import type { Clock } from "../lib/clock.ts"
 import { RPC_CODE } from "../lib/errors.ts"
 import { numberOf, parseExact } from "../lib/json.ts"
-import { MISSING_CLIENT_CAPABILITY, TASKS_EXTENSION } from "../wire/era.ts"
 import { textOf } from "../wire/frame.ts"
 import { isObject, isTerminal, metaOf, type Params, type Request } from "../wire/message.ts"
 import { relay } from "./relay.ts"
+import { WITHOUT_TASKS } from "./tasks.ts"
 
 /** Returns why a client may not listen to the tasks in its request; undefined if it may. */
 export function refuseListen(request: Request, client: Client): Refusal | undefined {
-  if (wantedTasks(request).length === 0 || supportsTasks(client)) return undefined
-  return {
-    code: MISSING_CLIENT_CAPABILITY,
-    message: "Listening to tasks requires the tasks extension",
-    data: { requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } },
-  }
+  return wantedTasks(request).length === 0 || supportsTasks(client) ? undefined : WITHOUT_TASKS
 }
 
 /** Starts to watch the requested tasks that exist and belong to the client; `end` stops this. */

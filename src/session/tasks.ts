@@ -8,12 +8,13 @@
  *  3. An id that a backend gives to another client later, for example after its restart, belongs to that client.
  */
 import type { Ownership } from "../agent/task-owners.ts"
-import { type Answer, resultAnswer } from "../call/answer.ts"
-import { ownerOf } from "../call/client.ts"
+import { type Answer, errorAnswer, resultAnswer } from "../call/answer.ts"
+import { ownerOf, supportsTasks } from "../call/client.ts"
 import type { ClientCall } from "../call/ports.ts"
+import type { Refusal } from "../call/request-client.ts"
 import type { View } from "../catalog/catalog.ts"
 import { RequestError, RPC_CODE } from "../lib/errors.ts"
-import { TASKS_EXTENSION } from "../wire/era.ts"
+import { MISSING_CLIENT_CAPABILITY, TASKS_EXTENSION } from "../wire/era.ts"
 import { parseRelayed } from "../wire/frame.ts"
 import { asText, isObject, type Params, type Request } from "../wire/message.ts"
 import { relay, unknownMethod, unknownName } from "./relay.ts"
@@ -28,11 +29,21 @@ function hasTasks(part: View["parts"][number], about: Pick<ClientCall, "gateway"
     : isObject(capabilities.extensions) && capabilities.extensions[TASKS_EXTENSION] !== undefined
 }
 
-/** Returns the error for a task that the client does not have, or for servers that have no tasks for it. */
-export const unknownTask = (call: ClientCall, view: View): RequestError =>
-  view.parts.some((part) => hasTasks(part, call))
-    ? unknownName("task", call.request.params?.taskId, undefined)
-    : unknownMethod(call.request.method)
+/** Refuses a request for a task that the client does not have. */
+export function refuseTask(call: ClientCall, view: View): Answer {
+  const { request, client } = call
+  if (!view.parts.some((part) => hasTasks(part, call))) throw unknownMethod(request.method)
+  if (client.era === "legacy" || supportsTasks(client)) throw unknownName("task", request.params?.taskId, undefined)
+  const { code, message, data } = WITHOUT_TASKS
+  return errorAnswer(request.id, code, message, data)
+}
+
+/** Why a modern client that does not declare the extension may not ask about tasks. extension: Tasks, Missing Capability. */
+export const WITHOUT_TASKS: Refusal = {
+  code: MISSING_CLIENT_CAPABILITY,
+  message: "The client does not declare the tasks extension",
+  data: { requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } },
+}
 
 /**
  * Answers `tasks/list`. A backend's own list contains the tasks of all clients, so svc requests each task of this client by its id.

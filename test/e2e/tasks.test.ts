@@ -322,6 +322,21 @@ describe("the tasks extension of 2026-07-28", () => {
     ])
   })
 
+  test("[protocol:task:capability] is closed to a request that does not declare it", async () => {
+    const taskId = await make("m_svc_work")
+    for (const path of ["/mcp", "/servers/m/mcp"])
+      for (const method of ["tasks/get", "tasks/update", "tasks/cancel"])
+        for (const id of [taskId, "nobody's"]) {
+          const { status, body } = await modern(svc.url + path, method, { taskId: id })
+          expect([status, body.error]).toMatchObject([
+            400,
+            { code: -32021, data: { requiredCapabilities: { extensions: { [EXTENSION]: {} } } } },
+          ])
+        }
+    const { status, body } = await modern(`${svc.url}/servers/a/mcp`, "tasks/get", { taskId })
+    expect([status, body.error?.code]).toEqual([404, -32601])
+  })
+
   test("has no tasks/list and no waiting for results, and does not know legacy tasks", async () => {
     await using ann = await connect()
     const task = await ann.make("a_svc_work")
