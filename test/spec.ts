@@ -2788,7 +2788,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "a new replica must not trust a server that gives it another definition than the others",
   },
   "cluster:sessions": {
-    says: "a session that one replica opened can be used on all replicas, and ends on all",
+    says: "a session that one replica opened can be used on all replicas; when a client has the answer that its session has ended, it has ended on all",
     from: "choice",
     why: "load balancers need no sticky sessions",
   },

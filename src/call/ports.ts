@@ -115,8 +115,8 @@ export type RemoteReplicas = {
   opened(part: SessionPart): void
   /** Announces that this replica stops and has ended the client's stream, which the client reopens at another one. */
   streamDrained(part: SessionPart): void
-  /** Announces that the client ended the session. */
-  ended(part: SessionPart, reason: string): void
+  /** Announces that the client ended the session. Resolves when the other replicas have been told, or cannot be. */
+  ended(part: SessionPart, reason: string): Promise<void>
 }
 
 /** Exchanges changes of servers with other replicas. */

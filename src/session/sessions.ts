@@ -151,14 +151,15 @@ export class Sessions {
   }
 
   /**
-   * Ends a session because its client asked: its running requests get no answers. Rejects with an UnavailableError if the
-   * shared state cannot be reached.
+   * Ends a session because its client asked: its running requests get no answers. Resolves when no replica serves it any more.
+   * Rejects with an UnavailableError if the shared state cannot be reached.
    */
   async end(session: Session, gateway: Gateway, reason: string): Promise<void> {
     await this.store()?.shared?.end(session.id)
-    gateway.replicas?.ended(session, reason)
+    const told = gateway.replicas?.ended(session, reason)
     session.running.drop(reason)
     this.remove(session.id, reason)
+    await told
   }
 
   /** Ends a session here. It stays stored if other replicas may still use it. */

@@ -167,7 +167,7 @@ test("a session whose stream opens on another replica while the session is loade
     reportUndelivered() {},
     opened() {},
     streamDrained() {},
-    ended() {},
+    ended: async () => undefined,
   }
   const sessions = new Sessions(
     manualClock(),

@@ -149,8 +149,8 @@ export class SessionReplicas implements RemoteReplicas {
     this.deps.replicas.send({ kind: "session.stream", session: hashOfSession(part.id), ended: true })
   }
 
-  ended({ id }: SessionPart, reason: string): void {
-    this.deps.replicas.send({ kind: "session.ended", session: hashOfSession(id), reason })
+  ended({ id }: SessionPart, reason: string): Promise<void> {
+    return this.deps.replicas.sendUntilHeard({ kind: "session.ended", session: hashOfSession(id), reason })
   }
 
   // ---

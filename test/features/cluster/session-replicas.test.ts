@@ -92,6 +92,22 @@ describe("messages about a session of three replicas", () => {
     expect(got).toEqual(["news"])
   })
 
+  test("the end is answered when the other replicas have heard it [cluster:sessions]", async () => {
+    await using cluster = await startCluster()
+    const { network, clock, parts } = cluster
+    const [{ session, remote }] = parts
+    let isAnswered = false
+    void remote.ended(session, "was ended by the client").then(() => {
+      isAnswered = true
+    })
+    await network.settle()
+    expect(isAnswered).toBe(false)
+    // Replicas acknowledge what they have heard at the end of a turn.
+    await clock.pass(0)
+    await network.settle()
+    expect(isAnswered).toBe(true)
+  })
+
   test("a cancellation is sent once, and again to a replica that connects soon after it [cluster:cancel:bounded]", async () => {
     await using cluster = await startCluster()
     const { network, clock, parts } = cluster
@@ -163,7 +179,7 @@ async function startCluster() {
 async function join(network: SharedNetwork, id: string, clock: Clock) {
   const replicas = new Replicas(id, await network.open(), clock)
   const load = { calls: 0, sessions: 0, streams: 0, draining: false }
-  replicas.join(() => ({ address: `http://${id}`, version: "1", config: "", startedAt: 0, load }))
+  replicas.join(() => ({ address: `http://${id}`, version: "1", config: "", startedAt: 0, load, acknowledges: true }))
   const session = new Session("s", "p", AGGREGATE, { capabilities: { roots: {} } })
   const sessions = { part: () => session, remove() {}, save() {}, refresh: async () => undefined }
   const remote = new SessionReplicas({ replicas, clock, sessions: () => sessions, gateway: fakeGateway })
