@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client"
+import { z } from "zod"
 
 const url = process.argv.at(-1) ?? ""
 const scenario = process.env.MCP_CONFORMANCE_SCENARIO ?? ""
@@ -19,6 +20,11 @@ const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? "{}") as {
   idp_id_token?: string
   idp_issuer?: string
 }
+type Skill = {
+  readonly frontmatter: unknown
+  readonly resources: readonly { readonly uri: string; readonly digest: string; readonly size: number }[]
+}
+
 /** The row that is measured: how svc speaks to the suite's server, how its client speaks to svc, and what else svc runs. */
 const protocolVersion = process.env.SVC_SUITE_MODE ?? "auto"
 const clientMode = process.env.SVC_SUITE_CLIENT === "modern" ? "auto" : "legacy"
@@ -94,6 +100,8 @@ try {
   const { tools } = await client.listTools()
   const argumentsOf = (name: string): Record<string, unknown> => {
     if (name === "add_numbers") return { a: 5, b: 3 }
+    if (name === "json_schema_echo")
+      return { schema: tools.find((tool) => tool.name === "json_schema_2020_12_tool")?.inputSchema }
     return scenario === "http-invalid-tool-headers" ? { region: "us-west1" } : {}
   }
   const calls = context.toolCalls ?? tools.map(({ name }) => ({ name, arguments: argumentsOf(name) }))
@@ -111,6 +119,7 @@ try {
     for (const { uri } of (await client.listResources().catch(() => ({ resources: [] }))).resources)
       await client.readResource({ uri }).catch(() => undefined)
   }
+  if (scenario.startsWith("sep-2640-")) await useSkills()
   await client.close()
 } catch (error) {
   failed = true
@@ -120,6 +129,26 @@ svc.kill()
 await svc.exited
 rmSync(folder, { recursive: true, force: true })
 process.exit(failed ? 1 : 0)
+
+/** Lists skills, and loads them as a host does: it reads a file only if those before it are what the list says. */
+async function useSkills(): Promise<void> {
+  const ask = (method: string, params = {}) => client.request({ method, params }, z.looseObject({}) as never)
+  const { skills } = (await ask("skills/list")) as unknown as { skills: readonly Skill[] }
+  if (scenario === "sep-2640-client-no-prefetch") return
+  for (const { frontmatter, resources } of skills)
+    for (const { uri, digest, size } of resources) {
+      const { contents } = (await ask("resources/read", { uri })) as unknown as {
+        contents: readonly [{ text: string }]
+      }
+      const [{ text }] = contents
+      const sha256 = new Bun.CryptoHasher("sha256").update(text).digest("hex")
+      const isAsListed =
+        digest === `sha256:${sha256}` &&
+        size === Buffer.byteLength(text) &&
+        (!uri.endsWith("/SKILL.md") || Bun.deepEquals(Bun.YAML.parse(text.split("---")[1] ?? ""), frontmatter))
+      if (!isAsListed) break
+    }
+}
 
 function other(file: string): object {
   return { command: "bun", args: [join(import.meta.dir, "..", "fixtures", file)] }

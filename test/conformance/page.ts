@@ -4,6 +4,7 @@ import { join } from "node:path"
 import { ROOT } from "../e2e/harness.ts"
 import { DIFFERENCES } from "./differences.ts"
 import type { ClientRow, ReplicaRow, ServerRow } from "./rows.ts"
+import { EXCLUDED, type ScenarioSets } from "./scenarios.ts"
 import { suiteVersion } from "./suite.ts"
 
 /** One line of the table of servers. `cells`: directly, at its own address, at `/mcp` of one, at `/mcp` of three. */
@@ -32,7 +33,11 @@ export function renderPage(
     servers,
     replicas,
     clients,
-  }: Readonly<Record<"servers" | "clients", readonly string[]>> & { readonly replicas: readonly string[] | undefined },
+    sets,
+  }: Readonly<Record<"servers" | "clients", readonly string[]>> & {
+    readonly replicas: readonly string[] | undefined
+    readonly sets: ScenarioSets
+  },
 ): string {
   const parts: Readonly<Record<string, readonly string[] | undefined>> = {
     versions: versions(),
@@ -51,6 +56,18 @@ export function renderPage(
     ],
     replicas: replicas && [...tableHead(["server", "processes", "client", "one svc", "three replicas"]), ...replicas],
     clients: [...tableHead(["scenarios", "`protocolVersion`", "client of svc", "servers", "passed"]), ...clients],
+    scenarios: [
+      ...tableHead(["role of svc", "set", "number", "scenarios"]),
+      ...(["server", "client"] as const).flatMap((side) =>
+        Object.entries(sets[side]).map(([set, names]) =>
+          tableLine([side, set, String(names.length), names.map((name) => `\`${name}\``).join(", ")]),
+        ),
+      ),
+    ],
+    excluded: [
+      ...tableHead(["scenario", "why not"]),
+      ...Object.entries(EXCLUDED).map(([name, reason]) => tableLine([`\`${name}\``, reason])),
+    ],
     differences: [
       ...tableHead(["scenarios", "where", "kind", "reason"]),
       ...DIFFERENCES.map(({ scenarios, where, kind, reason }) =>

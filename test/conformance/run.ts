@@ -22,16 +22,10 @@ import {
   SERVER_ROWS,
   type ServerName,
   type ServerRow,
+  yardstickOf,
 } from "./rows.ts"
-import {
-  authExtensions,
-  clientPasses,
-  type Outcome,
-  REVISIONS,
-  type Revision,
-  requiredScenarios,
-  serverOutcome,
-} from "./suite.ts"
+import { scenarioSets, unmentioned } from "./scenarios.ts"
+import { clientPasses, type Outcome, readSuite, serverOutcome } from "./suite.ts"
 
 const PAGE = join(ROOT, "docs", "conformance.md")
 const argument = (name: string) => {
@@ -48,10 +42,14 @@ const all = process.argv.includes("--all")
 const only = argument("--only")
 const jobs = Number(argument("--jobs") ?? 2)
 
-const SERVERS: Readonly<Record<"own-1x" | "own-2x", string>> = {
-  "own-1x": "everything-1x.ts",
-  "own-2x": "everything-2x.ts",
-}
+const SERVERS: Readonly<Record<Exclude<ServerName, "sdk-1x" | "sdk-2x">, readonly [file: string, ...args: string[]]>> =
+  {
+    "own-1x": ["everything-1x.ts"],
+    "own-2x": ["everything-2x.ts"],
+    "skills-1x": ["skills.ts"],
+    "skills-2x": ["skills.ts", "--modern"],
+    "tasks-2x": ["task-tools.ts"],
+  }
 /** The key of the processes of a server that replicas run beside each other, in hexadecimal. */
 const STATE_KEY = "5c".repeat(32)
 /** The name of the measured server in svc's configuration. */
@@ -59,11 +57,12 @@ const NAME = "it"
 const FLAGS = ["--startup-wait", "20s", "--health-rate-limit", "off", "--health-info-level", "full"]
 
 const references = all ? await referenceServers() : undefined
-const required = {
-  server: await byRevision((revision) => requiredScenarios(revision, "server")),
-  client: await byRevision((revision) => requiredScenarios(revision, "client")),
-  extensions: await authExtensions(),
-}
+const suite = await readSuite()
+const sets = await scenarioSets(suite)
+/** The scenarios of a row, which its server runs one by one if they belong to an extension. */
+const scenariosFor = ({ family, revision }: Pick<ServerRow, "family" | "revision">): readonly string[] =>
+  sets.server[family === "own" || family === "sdk" ? revision : family]
+const isExtension = ({ family }: Pick<ServerRow, "family">): boolean => family === "skills" || family === "tasks"
 const wanted = (line: string) => only === undefined || line.includes(only)
 const serverRows = SERVER_ROWS.filter((row) => (all || isQuick(row)) && wanted(serverRowLine(row, [])))
 const clientRows = CLIENT_ROWS.filter(
@@ -78,14 +77,18 @@ const throughOne = new Map<string, Outcome>()
 const wrong: string[] = []
 const occurred = new Set<Difference>()
 
-await inParallel(
-  [...new Set(serverRows.flatMap(({ server, family }) => [server, `${family}-2x` as const]))],
-  async (server) => {
-    await using remote = await startRemote(server)
-    for (const revision of REVISIONS)
-      direct.set(`${server} ${revision}`, await serverOutcome(remote.url, revision, required.server[revision]))
-  },
+const measuredDirectly = new Map(
+  serverRows.flatMap((row) =>
+    [row.server, yardstickOf(row.family, row.revision)].map((server) => [
+      `${server} ${row.revision}`,
+      { ...row, server },
+    ]),
+  ),
 )
+await inParallel([...measuredDirectly], async ([key, row]) => {
+  await using remote = await startRemote(row.server)
+  direct.set(key, await serverOutcome(remote.url, row.revision, scenariosFor(row), { each: isExtension(row) }))
+})
 const launches = Object.values(
   Object.groupBy(serverRows, ({ server, transport, mode, tools }) => `${server} ${transport} ${mode} ${tools}`),
 ).filter((rows) => rows !== undefined)
@@ -98,7 +101,7 @@ if (only === undefined && NO_REDIS === undefined)
 const serverLines = serverRows.map((row) => serverRowLine(row, measured.get(row) ?? []))
 const passed = new Map<ClientRow, string>()
 await inParallel(clientRows, async (row) => {
-  const scenarios = row.revision === "extensions" ? required.extensions : required.client[row.revision]
+  const scenarios = sets.client[row.revision]
   const revision = row.revision === "extensions" ? undefined : row.revision
   const env = { SVC_SUITE_MODE: row.mode, SVC_SUITE_CLIENT: row.client, SVC_SUITE_BACKENDS: String(row.backends) }
   let count = 0
@@ -130,6 +133,7 @@ if (all && only === undefined) {
     servers: serverLines,
     replicas: NO_REDIS === undefined ? replicaLines : undefined,
     clients: clientLines,
+    sets,
   }
   if (wrong.length === 0) writeFileSync(PAGE, renderPage(readFileSync(PAGE, "utf8"), tables))
 } else {
@@ -138,6 +142,10 @@ if (all && only === undefined) {
     wrong.push(line)
     process.stdout.write(`NOT IN docs/conformance.md (bun run conformance --all): ${line}\n`)
   }
+}
+for (const name of unmentioned(suite, readFileSync(PAGE, "utf8"))) {
+  wrong.push(name)
+  process.stdout.write(`NEITHER RUN NOR EXCLUDED in docs/conformance.md (bun run conformance --all): ${name}\n`)
 }
 process.stdout.write(
   `${wrong.length === 0 ? `${lines.length} passed, 0 failed` : `0 passed, ${wrong.length} failed`}\n`,
@@ -176,7 +184,7 @@ async function measureServer(rows: readonly ServerRow[]): Promise<void> {
         if (alone && path === "/mcp" && isQuick(row) && row.transport === "stdio")
           throughOne.set(`${row.server} ${row.revision}`, outcome)
         cells.push(count(outcome))
-        for (const [scenario, passes] of direct.get(`${family}-2x ${row.revision}`) ?? [])
+        for (const [scenario, passes] of direct.get(`${yardstickOf(family, row.revision)} ${row.revision}`) ?? [])
           if (passes)
             judge(
               `${label} ${scenario}`,
@@ -208,7 +216,7 @@ async function measureReplicas(rows: readonly ReplicaRow[]): Promise<void> {
     await Promise.all(cluster.replicas.map(restart))
   }
   for (const row of rows) {
-    const about = { ...row, transport: "stdio", era: server === "own-1x" ? "legacy" : "both" } as const
+    const about = { ...row, family: "own", transport: "stdio", era: server === "own-1x" ? "legacy" : "both" } as const
     const outcome = await measure(`${cluster.url}/mcp`, about, NAME, again)
     const one = throughOne.get(`${server} ${row.revision}`) ?? new Map()
     replicaLines.push(replicaRowLine(row, [count(one), count(outcome)]))
@@ -221,15 +229,15 @@ async function measureReplicas(rows: readonly ReplicaRow[]): Promise<void> {
 /** Runs the suite against an address, and repeats what may have been hindered; `again` gives the server new processes. */
 async function measure(
   url: string,
-  row: Pick<ServerRow, "transport" | "era" | "revision">,
+  row: Pick<ServerRow, "family" | "transport" | "era" | "revision">,
   alias: string | undefined,
   again: () => Promise<void>,
 ): Promise<Outcome> {
-  const outcome = new Map(await serverOutcome(url, row.revision, required.server[row.revision], { alias }))
+  const outcome = new Map(await serverOutcome(url, row.revision, scenariosFor(row), { alias, each: isExtension(row) }))
   if (!leavesCallsBehind(row)) return outcome
   for (const scenario of [...outcome].flatMap(([name, passes]) => (passes ? [] : [name]))) {
     await again()
-    for (const [name, passes] of await serverOutcome(url, row.revision, [scenario], { alias, scenario }))
+    for (const [name, passes] of await serverOutcome(url, row.revision, [scenario], { alias, each: true }))
       outcome.set(name, passes)
   }
   outcome.set(UNSTEADY, false)
@@ -241,8 +249,13 @@ async function measure(
  * open that wait for an answer; with calls of several clients in flight at a shared legacy stdio server, svc refuses the
  * server's questions. What fails is therefore repeated once, alone, with a new process of the server.
  */
-function leavesCallsBehind({ transport, era, revision }: Pick<ServerRow, "transport" | "era" | "revision">): boolean {
-  return transport === "stdio" && era === "legacy" && revision === "2026-07-28"
+function leavesCallsBehind({
+  family,
+  transport,
+  era,
+  revision,
+}: Pick<ServerRow, "family" | "transport" | "era" | "revision">): boolean {
+  return family !== "skills" && transport === "stdio" && era === "legacy" && revision === "2026-07-28"
 }
 
 /** Gives the measured server a new process. */
@@ -279,14 +292,15 @@ async function settled(base: string): Promise<string> {
 }
 
 function stdio(server: ServerName): object {
-  if (!(server in SERVERS)) throw new Error(`${server} does not serve stdio`)
-  return { command: "bun", args: [fixture(SERVERS[server as keyof typeof SERVERS])] }
+  if (server === "sdk-1x" || server === "sdk-2x") throw new Error(`${server} does not serve stdio`)
+  const [file, ...args] = SERVERS[server]
+  return { command: "bun", args: [fixture(file), ...args] }
 }
 
 /** Starts the server over HTTP. */
 async function startRemote(server: ServerName): Promise<AsyncDisposable & { readonly url: string }> {
-  if (server === "own-1x" || server === "own-2x") {
-    const { url, stop } = await startHttp(SERVERS[server])
+  if (server !== "sdk-1x" && server !== "sdk-2x") {
+    const { url, stop } = await startHttp(...SERVERS[server])
     return { url, [Symbol.asyncDispose]: stop }
   }
   if (references === undefined) throw new Error(`${server} is measured with --all only`)
@@ -307,11 +321,6 @@ async function startRemote(server: ServerName): Promise<AsyncDisposable & { read
       await child.exited
     },
   }
-}
-
-async function byRevision<T>(get: (revision: Revision) => Promise<T>): Promise<Readonly<Record<Revision, T>>> {
-  const [legacy, modern] = REVISIONS
-  return { [legacy]: await get(legacy), [modern]: await get(modern) }
 }
 
 /** Runs `work` for each item, `jobs` at a time. */
