@@ -156,9 +156,13 @@ export const listen = (
   { url }: Pick<Instance, "url">,
   notifications: object,
   capabilities = {},
-  { headers, signal }: { readonly headers?: Record<string, string>; readonly signal?: AbortSignal } = {},
+  {
+    headers,
+    signal,
+    query = "",
+  }: { readonly headers?: Record<string, string>; readonly signal?: AbortSignal; readonly query?: string } = {},
 ): Promise<Response> =>
-  fetch(`${url}/mcp`, {
+  fetch(`${url}/mcp${query}`, {
     method: "POST",
     headers: {
       "content-type": "application/json",

@@ -21,6 +21,7 @@ import {
   startSvc,
   svcIn,
 } from "./harness.ts"
+import { eventsOf, listen } from "./replicas.ts"
 
 type Entry = { readonly name?: string; readonly uri?: string; readonly uriTemplate?: string }
 type Entries = Readonly<Record<"tools" | "prompts" | "resources" | "resourceTemplates", readonly Entry[]>>
@@ -70,17 +71,27 @@ const shown = (entries: Entries): Entries => {
   }
 }
 
-/** Starts svc with servers of these entries and one preset `v`. */
-async function serve(servers: Readonly<Record<string, Entries>>, preset: object): Promise<Instance> {
+/** Returns the mcp.json of servers whose entries are in files of a folder; `more`: further settings of alpha. */
+const configOf = (folder: string, servers: Readonly<Record<string, Entries>>, more: object = {}) => ({
+  mcpServers: Object.fromEntries(
+    Object.keys(servers).map((name) => {
+      const args = [fixture("defined.ts"), join(folder, "entries", `${name}.json`)]
+      return [name, { command: "bun", args, ...(name === "alpha" ? more : {}) }]
+    }),
+  ),
+})
+
+const writePreset = (folder: string, preset: object) =>
+  writeFileSync(join(folder, "presets.json"), JSON.stringify({ presets: { v: preset } }))
+
+/** Starts svc with servers of these entries and one preset `v`; `more`: further settings of alpha. */
+async function serve(servers: Readonly<Record<string, Entries>>, preset: object, more: object = {}): Promise<Instance> {
   const folder = freshFolder()
   mkdirSync(join(folder, "entries"))
-  const config = Object.entries(servers).map(([name, entries]) => {
-    const file = join(folder, "entries", `${name}.json`)
-    writeFileSync(file, JSON.stringify(entries))
-    return [name, { command: "bun", args: [fixture("defined.ts"), file] }]
-  })
-  writeFileSync(join(folder, "presets.json"), JSON.stringify({ presets: { v: preset } }))
-  const svc = await startSvc({ folder, config: { mcpServers: Object.fromEntries(config) } })
+  for (const [name, entries] of Object.entries(servers))
+    writeFileSync(join(folder, "entries", `${name}.json`), JSON.stringify(entries))
+  writePreset(folder, preset)
+  const svc = await startSvc({ folder, config: configOf(folder, servers, more) })
   await eventually(
     async () =>
       (await (await fetch(`${svc.url}/api/servers`)).text()).split('"connected"').length > Object.keys(servers).length,
@@ -90,7 +101,7 @@ async function serve(servers: Readonly<Record<string, Entries>>, preset: object)
 
 const BODY = z.looseObject({})
 type Query = "?preset=v" | "?preset=v&tools=search"
-/** Clients of one svc and view. `told` counts the notifications that each has received. */
+/** Clients of one svc and view. `told` counts the notifications that each has received, the last one over a stream of 2026. */
 type Clients = AsyncDisposable & {
   readonly told: number[]
   readonly greetings: unknown
@@ -113,7 +124,7 @@ async function clientsOf({ url, folder }: Instance, query: Query): Promise<Clien
       stderr: "ignore",
     }),
   ]
-  const told = transports.map(() => 0)
+  const told = [...transports.map(() => 0), 0]
   const clients = await Promise.all(
     transports.map(async (transport, nth) => {
       const client = new Client({ name: "t", version: "1" })
@@ -124,6 +135,13 @@ async function clientsOf({ url, folder }: Instance, query: Query): Promise<Clien
       return client
     }),
   )
+  const leaving = new AbortController()
+  const wanted = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true }
+  const stream = await listen({ url }, wanted, {}, { query, signal: leaving.signal })
+  const listening = (async () => {
+    for await (const { message } of eventsOf(stream))
+      if (message.method?.endsWith("list_changed")) told[3] = (told[3] ?? 0) + 1
+  })().catch(() => undefined)
   return {
     told,
     greetings: clients.map((client) => [client.getInstructions(), client.getServerCapabilities()]),
@@ -141,7 +159,8 @@ async function clientsOf({ url, folder }: Instance, query: Query): Promise<Clien
       }
     },
     async [Symbol.asyncDispose]() {
-      await Promise.all(clients.map((client) => client.close()))
+      leaving.abort()
+      await Promise.all([listening, ...clients.map((client) => client.close())])
     },
   }
 }
@@ -220,6 +239,22 @@ function replaceEntries({ folder }: Instance, server: string, entries: Entries):
   renameSync(`${file}.next`, file)
 }
 
+const QUERIES = ["?preset=v", "?preset=v&tools=search"] as const
+
+/** Sends the same random requests to both. Returns those with different answers; none may say what the view leaves out. */
+async function compare(both: readonly (readonly Clients[])[], random: () => number, requests: number) {
+  const differing: unknown[] = []
+  for (let at = 0; at < requests; at++) {
+    const { method, params } = requestOf(random)
+    const pair = both[Math.floor(random() * both.length)] ?? []
+    const nth = Math.floor(random() * 4)
+    const [mine, theirs] = await Promise.all(pair.map((clients) => clients.ask(nth, method, params)))
+    if (JSON.stringify(mine) !== JSON.stringify(theirs)) differing.push({ method, params, nth, mine, theirs })
+    expect(JSON.stringify(mine).replace(JSON.stringify(params), "")).not.toContain("Does secret")
+  }
+  return differing
+}
+
 test("equal answers and notifications over every transport while the servers change their lists [views:indistinguishable]", async () => {
   await using one = await serve(ALL, VIEW)
   const { alpha, beta } = ALL as { alpha: Entries; beta: Entries }
@@ -229,21 +264,13 @@ test("equal answers and notifications over every transport while the servers cha
   const requests = Number(process.env.SVC_TEST_REQUESTS ?? 10_000)
   const differing: unknown[] = []
   let now = alpha
-  const queries = ["?preset=v", "?preset=v&tools=search"] as const
-  const both = await Promise.all(queries.map((query) => Promise.all([one, other].map((svc) => clientsOf(svc, query)))))
+  const both = await Promise.all(QUERIES.map((query) => Promise.all([one, other].map((svc) => clientsOf(svc, query)))))
   await using closing = new AsyncDisposableStack()
   for (const clients of both.flat()) closing.use(clients)
   for (const [mine, theirs] of both) expect(mine?.greetings).toEqual(theirs?.greetings)
   const toldOf = (at: 0 | 1) => both.flatMap((pair) => pair[at]?.told ?? [])
   for (let round = 0; round < rounds; round++) {
-    for (let at = 0; at < requests / rounds; at++) {
-      const { method, params } = requestOf(random)
-      const pair = both[Math.floor(random() * both.length)] ?? []
-      const nth = Math.floor(random() * 4)
-      const [mine, theirs] = await Promise.all(pair.map((clients) => clients.ask(nth, method, params)))
-      if (JSON.stringify(mine) !== JSON.stringify(theirs)) differing.push({ method, params, nth, mine, theirs })
-      expect(JSON.stringify(mine).replace(JSON.stringify(params), "")).not.toContain("Does secret")
-    }
+    differing.push(...(await compare(both, random, requests / rounds)))
     // What a view leaves out changes first: nobody is told, and then hears only of what the view includes.
     const before = toldOf(0)
     now = { ...now, tools: [...now.tools, tool(`secret_${round}`)] }
@@ -279,6 +306,62 @@ test("equal answers and notifications over every transport while the servers cha
     return [...got, ...(await Promise.all(invoked))]
   }
   expect(await answers(one)).toEqual(await answers(other))
+}, 180_000)
+
+test("equal answers and notifications while tools are hidden, renamed, held and approved [views:indistinguishable]", async () => {
+  const strict = { toolPinning: "strict" }
+  await using one = await serve(ALL, VIEW, strict)
+  const { alpha, beta } = ALL as { alpha: Entries; beta: Entries }
+  const theirs = { alpha: shown(alpha), beta: shown(beta) }
+  await using other = await serve(theirs, NAMING, strict)
+  const random = randomFrom(Number(process.env.SVC_SEED ?? 5))
+  const both = await Promise.all(QUERIES.map((query) => Promise.all([one, other].map((svc) => clientsOf(svc, query)))))
+  await using closing = new AsyncDisposableStack()
+  for (const clients of both.flat()) closing.use(clients)
+  const listOf = async ({ url }: Instance) => JSON.stringify((await modern(`${url}/mcp?preset=v`, "tools/list")).body)
+  const toldOf = (at: 0 | 1) => both.flatMap((pair) => pair[at]?.told ?? [])
+  const approve = async ({ folder }: Instance) =>
+    expect((await runSvc(["mcp", "tools", "approve", "alpha", "--config-dir", folder])).code).toBe(0)
+  const hide = (...tools: string[]) => {
+    one.write(configOf(one.folder, ALL, { ...strict, disabledTools: [...tools, "secret_tool"] }))
+    other.write(configOf(other.folder, theirs, { ...strict, disabledTools: tools }))
+  }
+  const rename = (name: string) => {
+    const names = { "alpha/list_issues": name }
+    writePreset(one.folder, { ...VIEW, names })
+    writePreset(other.folder, { ...NAMING, names })
+  }
+  const describe = (text: string) => {
+    const tools = alpha.tools.map((one) => (one.name === "get_issue" ? { ...one, description: text } : one))
+    replaceEntries(one, "alpha", { ...alpha, tools })
+    replaceEntries(other, "alpha", shown({ ...alpha, tools }))
+  }
+  const changes: readonly (() => unknown)[] = [
+    () => hide("get_issue"),
+    () => hide(),
+    () => rename("get_page"),
+    () => rename("every_issue"),
+    () => describe("Does something else"),
+    () => Promise.all([one, other].map(approve)),
+    () => hide("list_issues", "get_issue"),
+    () => hide(),
+  ]
+  const differing = await compare(both, random, 200)
+  for (const change of changes) {
+    const before = await listOf(one)
+    const told = toldOf(0)
+    await change()
+    await eventually(async () => {
+      const [mine, others] = await Promise.all([one, other].map(listOf))
+      return mine === others && mine !== before
+    })
+    await eventually(() => {
+      const [mine, others] = [toldOf(0), toldOf(1)]
+      return mine.every((count, at) => count === others[at]) && mine.some((count, at) => count > (told[at] as number))
+    })
+    differing.push(...(await compare(both, random, 200)))
+  }
+  expect(differing).toEqual([])
 }, 180_000)
 
 test("a credential is bound to its presets at every address, under the names of the address [views:credentials]", async () => {
