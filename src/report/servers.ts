@@ -1,7 +1,7 @@
 /** Joins the servers in the file with their running instances: one shape for commands, internal tools and REST. */
 import type { writtenServers } from "../config/edit.ts"
-import { isDisabled } from "../config/plan.ts"
 import { isRemote } from "../config/sections.ts"
+import { isSwitchedOff } from "../template/instance.ts"
 import type { Params } from "../wire/message.ts"
 import { idleStateOf, type ServerState } from "./server-state.ts"
 import { type ServerStatus, type Status, worstOf } from "./status.ts"
@@ -34,7 +34,7 @@ export type DescribedServer = {
 export function describeServers(written: WrittenServers, status: Status | undefined): readonly DescribedServer[] {
   return [...written].map(([name, { section, server }]) => {
     const instances = status?.servers.filter((one) => one.name === name) ?? []
-    const enabled = !isDisabled(server)
+    const enabled = !isSwitchedOff(name, section, server)
     const shown = worstOf(instances)
     const state = enabled ? (shown?.state ?? idleStateOf(name, status)) : "disabled"
     const lastError = shown?.lastError ?? status?.invalid[name] ?? status?.unowned?.[name]

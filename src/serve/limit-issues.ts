@@ -7,11 +7,11 @@ import { definitionTexts } from "../catalog/definition-check.ts"
 import { qualify } from "../catalog/name.ts"
 import { isHidden } from "../catalog/tool-settings.ts"
 import { issueAt } from "../config/document.ts"
-import { isDisabled } from "../config/plan.ts"
 import { slugOf } from "../config/server-spec.ts"
 import { ConfigError, type Issue, UnavailableError } from "../lib/errors.ts"
 import type { Status } from "../report/status.ts"
 import { pinnedTools, toolPinsFile } from "../store/tool-pins.ts"
+import { isSwitchedOff } from "../template/instance.ts"
 import { isObject, type Params } from "../wire/message.ts"
 import { configuredServers, type LocalConfiguration, runningStatus } from "./local-configuration.ts"
 
@@ -29,7 +29,7 @@ export async function findLimitIssues(context: LocalConfiguration): Promise<read
     const servers = [...configuredServers(context)]
     const issues = servers.flatMap(([name, { section, server }]) => {
       const running = live?.servers.filter((one) => one.name === name && one.tools !== undefined) ?? []
-      if (isDisabled(server)) return []
+      if (isSwitchedOff(name, section, server)) return []
       const repaired = new Set(running.flatMap(({ definitions = [] }) => definitionTexts(definitions)))
       const known = running.length === 0 ? writtenWarnings(context, name, server) : running.flatMap(warningsOf)
       const texts = [...repaired, ...known.filter((warning) => !repaired.has(warning))]

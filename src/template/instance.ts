@@ -9,7 +9,7 @@ import { digest } from "../lib/digest.ts"
 import { ConfigError, type Issue } from "../lib/errors.ts"
 import { schemaProblem } from "../lib/schema-problem.ts"
 import { version } from "../lib/version.ts"
-import { isObject } from "../wire/message.ts"
+import { isObject, type Params } from "../wire/message.ts"
 import { buildContext } from "./context.ts"
 import type { TemplateContext } from "./context-schema.ts"
 import { type ExpressionCache, isSameForAll, renderTemplate, validateTemplate } from "./render.ts"
@@ -61,17 +61,10 @@ function withSwitches(document: Document): { readonly document: Document; readon
   const issues: Issue[] = []
   const cache: ExpressionCache = new Map()
   const rendered = (name: string, disabled: string, path: Path): string | true => {
-    const template = { disabled }
-    const wrong = (why: string) => {
-      issues.push(issueAt(document, "error", "disabled", path, `${name} does not run: ${why}`, name))
-      return true as const
-    }
-    const [problem] = validateTemplate(name, template, cache)
-    if (problem !== undefined) return wrong(problem.message)
-    if (!isSameForAll(template, cache))
-      return wrong("its disabled depends on the client; write true or false, or move the server to mcpTemplates")
-    const found = renderTemplate(name, template, NO_CONTEXT, cache)
-    return "problems" in found ? wrong(found.problems[0]?.message ?? "") : String(found.server.disabled)
+    const found = renderedSwitch(name, disabled, cache)
+    if ("text" in found) return found.text
+    issues.push(issueAt(document, "error", "disabled", path, `${name} does not run: ${found.problem}`, name))
+    return true
   }
   const value = { ...document.value }
   for (const section of ["mcpServers", "servers"]) {
@@ -79,13 +72,23 @@ function withSwitches(document: Document): { readonly document: Document; readon
     if (!isObject(servers)) continue
     value[section] = Object.fromEntries(
       Object.entries(servers).map(([name, server]) => {
-        if (!isObject(server) || typeof server.disabled !== "string" || !server.disabled.includes("{{"))
-          return [name, server]
+        if (!isObject(server) || !isExpression(server.disabled)) return [name, server]
         return [name, { ...server, disabled: rendered(name, server.disabled, [section, name, "disabled"]) }]
       }),
     )
   }
   return { document: { ...document, value }, issues }
+}
+
+/**
+ * Whether an entry of mcp.json is disabled. An expression in `mcpServers` is rendered, as when the file is loaded; a template is
+ * disabled for all clients only by a plain value.
+ */
+export function isSwitchedOff(name: string, section: string, server: Params): boolean {
+  const { disabled } = server
+  if (section === "mcpTemplates" || !isExpression(disabled)) return isDisabled(server)
+  const found = renderedSwitch(name, disabled, new Map())
+  return !("text" in found) || isDisabled({ disabled: found.text })
 }
 
 /**
@@ -213,6 +216,25 @@ function valueProblems(
 
 /** In the problem of a reference to the keychain, a file or a command. */
 const REFERENCE = " refers to ${"
+
+const isExpression = (disabled: unknown): disabled is string => typeof disabled === "string" && disabled.includes("{{")
+
+/** Renders the expression in `disabled` of a server without a client, or returns why it cannot be rendered. */
+function renderedSwitch(
+  name: string,
+  disabled: string,
+  cache: ExpressionCache,
+): { readonly text: string } | { readonly problem: string } {
+  const template = { disabled }
+  const [problem] = validateTemplate(name, template, cache)
+  if (problem !== undefined) return { problem: problem.message }
+  if (!isSameForAll(template, cache))
+    return { problem: "its disabled depends on the client; write true or false, or move the server to mcpTemplates" }
+  const found = renderTemplate(name, template, NO_CONTEXT, cache)
+  return "problems" in found
+    ? { problem: found.problems[0]?.message ?? "" }
+    : { text: String(found.server.disabled) }
+}
 
 const SETTINGS: Required<TemplateSettings> = { validateOnReload: true, failureMode: "graceful", cacheContext: true }
 

@@ -13,6 +13,7 @@ import {
   json,
   processes,
   readIfThere,
+  removeFolder,
   runSvc,
   SVC,
   startSvc,
@@ -108,6 +109,28 @@ test("tools are listed, hidden and shown through the file [cli:tools]", async ()
   instance.signal("SIGTERM")
   await instance.exited
   expect(await hidden()).toEqual(["echo1"])
+})
+
+test("an expression in disabled is rendered in lists too, with and without a running svc [config:server:disabled-expression]", async () => {
+  const config = {
+    mcpServers: {
+      on: { ...echo(), disabled: "{{eq 'a' 'b'}}" },
+      off: { ...echo(), disabled: "{{eq 'a' 'a'}}" },
+      unknown: { ...echo(), disabled: "{{eq user.username 'ada'}}" },
+    },
+  }
+  const states = async (folder: string) =>
+    (await json(svcIn(folder)("mcp", "list", "--json"))).map(({ enabled, state }: Record<string, unknown>) => [
+      enabled,
+      state,
+    ])
+  const off = [false, "disabled"]
+  const folder = freshFolder({ "mcp.json": JSON.stringify(config) })
+  expect(await states(folder)).toEqual([[true, "not running"], off, off])
+  removeFolder(folder)
+  await using running = await startSvc({ config })
+  await running.said("on: connected")
+  expect(await states(running.folder)).toEqual([[true, "connected"], off, off])
 })
 
 test("without a running svc, tools are listed from the file and from what svc has seen [cli:tools:offline]", async () => {

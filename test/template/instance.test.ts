@@ -5,7 +5,7 @@ import { jsonSchema, type ServerConfig } from "../../src/config/schema.ts"
 import { readSections } from "../../src/config/sections.ts"
 import { formatIssue } from "../../src/lib/errors.ts"
 import type { TemplateContext } from "../../src/template/context-schema.ts"
-import { planDocument, planInstance, templateIssues } from "../../src/template/instance.ts"
+import { isSwitchedOff, planDocument, planInstance, templateIssues } from "../../src/template/instance.ts"
 
 const WORLD: HostEnvironment = {
   parent: { TOKEN: "secret-1" },
@@ -42,6 +42,7 @@ describe("an expression in disabled of mcpServers [config:server:disabled-expres
   ])("%s is rendered", (disabled, runs) => {
     const { specs, issues, disabled: off } = load(disabled)
     expect([specs.length, off, issues]).toEqual(runs ? [1, [], []] : [0, ["a"], []])
+    expect(isSwitchedOff("a", "mcpServers", { disabled })).toBe(!runs)
   })
 
   test.each(["{{eq user.username 'ada'}}", "{{project.custom.off}}", "{{#if}}", "{{nonsense 1}}"])(
@@ -50,6 +51,8 @@ describe("an expression in disabled of mcpServers [config:server:disabled-expres
       const { specs, issues } = load(disabled)
       expect(specs).toEqual([])
       expect(issues).toMatchObject([{ severity: "error", server: "a", path: ["mcpServers", "a", "disabled"] }])
+      expect(isSwitchedOff("a", "mcpServers", { disabled })).toBe(true)
+      expect(isSwitchedOff("a", "mcpTemplates", { disabled })).toBe(false)
     },
   )
 })

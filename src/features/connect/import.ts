@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from "node:util"
 import type { Path } from "../../config/document.ts"
 import { writtenServers } from "../../config/edit.ts"
 import { isAddressOf, isSvcCommand } from "../../config/own-service.ts"
-import { type HostEnvironment, isDisabled, nameProblem, planServer } from "../../config/plan.ts"
+import { type HostEnvironment, nameProblem, planServer } from "../../config/plan.ts"
 import { oauthSchema, serverSchema } from "../../config/schema.ts"
 import { IGNORED_KEYS } from "../../config/sections.ts"
 import { SUBSTITUTED_KEYS } from "../../config/server-keys.ts"
@@ -12,6 +12,7 @@ import { SEPARATOR } from "../../config/server-spec.ts"
 import { mapStrings } from "../../lib/json.ts"
 import { lazy } from "../../lib/lazy.ts"
 import { schemaProblem } from "../../lib/schema-problem.ts"
+import { isSwitchedOff } from "../../template/instance.ts"
 import { isObject, type Params } from "../../wire/message.ts"
 import { readClientDocument, valueIn } from "./client-edit.ts"
 
@@ -113,12 +114,12 @@ export function servedEntries(
   world: HostEnvironment,
   includes: (tags: readonly string[]) => boolean = () => true,
 ): readonly ForeignServer[] {
-  const served = [...writtenServers(config).values()].filter(
-    ({ section, server }) => section !== "mcpTemplates" && !isDisabled(server) && includes(tagsOf(server)),
+  const served = [...writtenServers(config)].flatMap(([name, { section, server }]) =>
+    section !== "mcpTemplates" && !isSwitchedOff(name, section, server) && includes(tagsOf(server)) ? [server] : [],
   )
   // svc does not edit lists.
   const named = entries.filter(({ path }) => path.every((key) => typeof key === "string"))
-  return named.filter((entry) => served.some(({ server }) => isSameServer(entry.server, server, world)))
+  return named.filter((entry) => served.some((server) => isSameServer(entry.server, server, world)))
 }
 
 // ---
