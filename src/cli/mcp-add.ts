@@ -16,6 +16,7 @@ import { type Edit, patchServer, renameServer, writtenName, writtenServers } fro
 import { serverSchema } from "../config/schema.ts"
 import { SUBSTITUTED_KEYS } from "../config/server-keys.ts"
 import { escapeTyped, referencesIn } from "../config/substitution.ts"
+import { clientFlags } from "../features/connect/client-flags.ts"
 import { addressOf, describeEndpoint, describeFound, findServer, planFound } from "../features/tools/find-server.ts"
 import { type ProgramCommand, readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf } from "../lib/errors.ts"
@@ -75,6 +76,22 @@ export const add: ProgramCommand = {
       description: "No effect: svc receives the sign-in at its own address",
       valueHint: "port",
     },
+    "bearer-token-env-var": {
+      type: "string",
+      description: "Variable with the bearer token of a remote server; sets the header Authorization",
+      valueHint: "variable",
+    },
+    "exclude-tools": {
+      type: "string",
+      description: "Tools to hide, comma-separated; sets disabledTools",
+      valueHint: "tools",
+    },
+    "include-tools": {
+      type: "string",
+      description: "No effect: `svc preset create` limits the tools",
+      valueHint: "tools",
+    },
+    trust: { type: "boolean", description: "No effect: clients decide which calls need approval" },
     ...SCOPE_ARGS,
     force: FORCE,
     yes: YES,
@@ -98,10 +115,14 @@ export const add: ProgramCommand = {
     })
     if (args["callback-port"] !== undefined)
       say("--callback-port has no effect: svc receives the sign-in at its own address, or at oauth.redirectUrl")
+    const flags = clientFlags(name, (flag) =>
+      flag === "trust" ? (args.trust === true ? [""] : []) : repeated(rawArgs, flag),
+    )
+    for (const note of flags.notes) say(note)
     const oauth = await oauthOf(args)
     const tags = tagsOf(rawArgs)
     const remote = typeof url === "string" ? await remoteOf(url, transport, headers) : {}
-    const allHeaders = { ...remote.headers, ...headers }
+    const allHeaders = { ...remote.headers, ...headers, ...flags.headers }
     const server: Params = {
       ...(typeof transport === "string" ? { type: transport } : {}),
       ...remote,
@@ -110,6 +131,7 @@ export const add: ProgramCommand = {
       ...(Object.keys(allHeaders).length > 0 ? { headers: allHeaders } : {}),
       ...(oauth === undefined ? {} : { oauth }),
       ...(tags.length > 0 ? { tags } : {}),
+      ...(flags.disabledTools.length > 0 ? { disabledTools: flags.disabledTools } : {}),
     }
     return editServers(args, addNewServer(name, server, args.force === true), `added ${name}`, [name])
   },

@@ -97,6 +97,26 @@ test("svc accepts the OAuth flags and scopes of other clients, and removes sever
   expect(removed.stderr).toBe("--scope has no effect: svc has one configuration for all projects\n")
 })
 
+test("svc accepts the flags of Codex and Gemini CLI, and says what has no effect [cli:add]", async () => {
+  const { svc, servers } = fresh()
+  const codex = "codex mcp add far --url https://far.example/mcp --bearer-token-env-var FAR_TOKEN"
+  expect((await svc(codex.split(" "))).code).toBe(0)
+  const gemini = "gemini mcp add --trust --timeout 5000 --exclude-tools a,b --include-tools c near bun x"
+  const { code, stderr } = await svc(gemini.split(" "))
+  expect([code, stderr]).toEqual([
+    0,
+    [
+      '--include-tools has no effect; `svc preset create NAME --allow "near/c"` limits the tools\n',
+      "--trust has no effect: clients decide which calls need approval\n",
+    ].join(""),
+  ])
+  expect(servers()).toEqual({
+    far: { url: "https://far.example/mcp", headers: { Authorization: "Bearer ${FAR_TOKEN}" } },
+    near: { command: "bun", args: ["x"], disabledTools: ["a", "b"] },
+  })
+  expect((await svc(["mcp", "add", "it", "--url", "https://x/mcp", "--bearer-token-env-var", "a b"])).code).toBe(64)
+})
+
 test("svc warns of a command that is not found, and adds the server nevertheless [cli:add]", async () => {
   const { svc, servers } = fresh()
   const lines = [

@@ -33,7 +33,7 @@ export type ForeignServer = {
  * document. Throws a ConfigError if the text is malformed.
  */
 export function readForeignServers(text: string, file: string): readonly ForeignServer[] {
-  const value = readClientDocument(text, file)
+  const value = readClientDocument(inSection(text), file)
   const projects = Object.entries(isObject(value.projects) ? value.projects : {})
   const off = switchedOff(value)
   const sections: readonly Section[] = [
@@ -57,6 +57,12 @@ export function readForeignServers(text: string, file: string): readonly Foreign
       return [{ ...found, server, ...place }]
     }),
   )
+}
+
+/** Returns a document that is a list of servers, in JSON or YAML, as the section of a document. */
+function inSection(text: string): string {
+  if (/^\uFEFF?\s{0,1000}\[\s{0,1000}\{/.test(text)) return `{"mcpServers":${text.replace(/^\uFEFF/, "")}}`
+  return /^(?:#.*\r?\n)*- /.test(text) ? `mcpServers:\n${text}` : text
 }
 
 /** A server at its place: in a project's folder, or as a template of each project. */
@@ -246,10 +252,15 @@ const TRANSPORTS: ReadonlyMap<string, string> = new Map([
   ...["stdio", "http", "sse"].map((one) => [one, one] as const),
   ...["streamable-http", "streamable_http", "streamableHttp"].map((one) => [one, "http"] as const),
 ])
+/** Names of the switch that turns a server off when it is false. */
+const SWITCHES = ["enabled", "enable", "isActive", "active", "isEnabled"] as const
+/** Names of the switch that turns a server off when it is true. */
+const OFF_SWITCHES = ["disabled", "disable", "isDisabled"] as const
 /** Keys that are renamed, or have no meaning for svc and can be dropped without a note. */
 const FOREIGN: readonly string[] = [
   ...["httpUrl", "serverUrl", "uri", "cmd", "envs", "env_keys", "environment", "env_vars", "transport"],
-  ...["enabled", "isActive", "active", "isEnabled"],
+  ...SWITCHES,
+  ...OFF_SWITCHES,
   ...["bearer_token_env_var", "http_headers", "env_http_headers", "disabled_tools", "excludeTools"],
   ...["startup_timeout_sec", "tool_timeout_sec", "trust", "source", "gallery", "bundled", "display_name", "version"],
   ...["name", "id", "key", "title"],
@@ -276,7 +287,7 @@ function convert(name: string, entry: Params, form: Form): Omit<ForeignServer, "
       server.requestTimeout = value * form.unit
     else if (key === "trust" && value === true)
       notes.push("trust is not imported: the client asks before it calls a tool")
-    else if (!FOREIGN.includes(key) && !IGNORED_KEYS.includes(key) && !isEmpty(value) && !(key in nested))
+    else if (!FOREIGN.includes(key) && !IGNORED_KEYS.includes(key) && !saysNothing(key, value) && !(key in nested))
       notes.push(`${key} is not imported`)
   }
   if (typeof flat.transport === "string" && server.type === undefined) {
@@ -311,7 +322,7 @@ const variableName = (variable: unknown): unknown => (isObject(variable) ? varia
  */
 function referenceTo(name: unknown, notes: string[]): string | undefined {
   if (typeof name === "string" && VARIABLE.test(name)) return `\${${name}}`
-  notes.push(`${JSON.stringify(name)} is not the name of a variable`)
+  notes.push(`${JSON.stringify(name) ?? "an entry without a name"} is not the name of a variable`)
   return undefined
 }
 
@@ -367,22 +378,21 @@ function wordsOf(command: unknown): Params {
   return { command: program, args }
 }
 
-/** Names of the switch that turns a server off when it is false. */
-const SWITCHES = ["enabled", "isActive", "active", "isEnabled"] as const
-
 /** Whether a value is true or false, as such or as a text. */
 const isWord = (value: unknown, word: "true" | "false"): boolean =>
   (typeof value === "boolean" || typeof value === "string") && String(value).trim().toLowerCase() === word
 
 /** Returns settings under svc's names and in its units. */
 function renamed(entry: Params): Params {
+  const isOff =
+    SWITCHES.some((key) => isWord(entry[key], "false")) || OFF_SWITCHES.some((key) => isWord(entry[key], "true"))
   const milliseconds = (seconds: unknown) => (typeof seconds === "number" ? seconds * 1000 : undefined)
   return {
     url: entry.url ?? entry.httpUrl ?? entry.serverUrl ?? entry.uri,
     ...(entry.cmd === undefined ? {} : { command: entry.cmd }),
     ...(entry.environment === undefined && entry.envs === undefined ? {} : { env: entry.environment ?? entry.envs }),
     ...(FOREIGN_TYPES.has(String(entry.type)) ? { type: FOREIGN_TYPES.get(String(entry.type)) } : {}),
-    disabled: SWITCHES.some((key) => isWord(entry[key], "false")) || isWord(entry.disabled, "true") || entry.disabled,
+    disabled: isOff || entry.disabled,
     disabledTools: entry.disabledTools ?? entry.disabled_tools ?? entry.excludeTools,
     connectionTimeout: entry.connectionTimeout ?? milliseconds(entry.startup_timeout_sec),
     requestTimeout: entry.requestTimeout ?? milliseconds(entry.tool_timeout_sec),
@@ -402,6 +412,10 @@ function references(entry: Params, notes: string[]): Params {
 
 const map = (value: unknown, to: (item: unknown) => unknown): Params =>
   Object.fromEntries(Object.entries(isObject(value) ? value : {}).map(([key, item]) => [key, to(item)]))
+
+/** Whether a setting that svc does not have can be dropped without a note. That a server starts only when it is called for is said. */
+const saysNothing = (key: string, value: unknown): boolean =>
+  isEmpty(value) && !(value === false && /^auto.?(?:start|connect|run)/i.test(key))
 
 const isEmpty = (value: unknown): boolean =>
   value === false || value === "" || (typeof value === "object" && value !== null && Object.keys(value).length === 0)

@@ -5,6 +5,7 @@
 import { commandWords } from "../../lib/command-words.ts"
 import { RequestError } from "../../lib/errors.ts"
 import type { Params } from "../../wire/message.ts"
+import { clientFlags } from "./client-flags.ts"
 import { placed, readForeignServers } from "./import.ts"
 
 /** A server in a pasted text. `problem` says why svc cannot run it; `notes` name settings that are dropped. */
@@ -46,9 +47,9 @@ const refusal = (why: string): RequestError =>
 
 /** Returns the format of a text; undefined for one that is no document. */
 function formatOf(text: string): "json" | "toml" | "yaml" | undefined {
-  if (/^[{"]/.test(text)) return "json"
+  if (/^(?:[{"]|\[\s*\{)/.test(text)) return "json"
   if (/^\[[\w."' -]+\]\s*$/m.test(text)) return "toml"
-  return /^[\w-]+:\s*$/m.test(text) ? "yaml" : undefined
+  return /^(?:[\w-]+:\s*$|- \w+:)/m.test(text) ? "yaml" : undefined
 }
 
 function readDocument(text: string, format = formatOf(text)): readonly PastedServer[] {
@@ -133,18 +134,29 @@ function readAdd(words: readonly string[]): PastedServer | undefined {
       continue
     }
     const name = SHORT[flag] ?? flag
-    options.set(name, [...(options.get(name) ?? []), value ?? words[++at] ?? ""])
+    const given = value ?? (WITHOUT_VALUE.includes(name) ? "" : (words[++at] ?? ""))
+    options.set(name, [...(options.get(name) ?? []), given])
   }
   const [name = "", second = ""] = rest
   if (add === "add-json") return { ...only(readDocument(second)), name }
   const url = options.get("--url")?.[0] ?? (/^https?:/.test(second) ? second : undefined)
-  const headers = pairs(options.get("--header") ?? [], ":")
-  if (url !== undefined) return { ...remote(url, headers), name }
+  const { headers: bearer, disabledTools, notes } = clientFlags(name, (flag) => options.get(`--${flag}`) ?? [])
+  const completed = ({ server, ...found }: PastedServer): PastedServer => ({
+    ...found,
+    name,
+    server: { ...server, ...(disabledTools.length === 0 ? {} : { disabledTools }) },
+    notes: [...found.notes, ...notes],
+  })
+  const headers = { ...pairs(options.get("--header") ?? [], ":"), ...bearer }
+  if (url !== undefined) return completed(remote(url, headers))
   const command = [...rest.slice(1), ...words.slice(at + 1)].filter((word, index) => word !== "--" || index > 1)
   if (command[0] === undefined || command[0] === "")
     throw new RequestError("invalid_params", `the command adds ${name}, but names neither a command nor an address`)
-  return { ...local(command, pairs(options.get("--env") ?? [], "="), []), name }
+  return completed(local(command, pairs(options.get("--env") ?? [], "="), []))
 }
+
+/** Flags of the `mcp add` of clients that take no value. */
+const WITHOUT_VALUE: readonly string[] = ["--trust", "--client-secret"]
 
 const SHORT: Readonly<Record<string, string>> = {
   "-e": "--env",

@@ -161,7 +161,7 @@ const ROWS: readonly Row[] = [
     notes: ["svc does not read files, the keychain or commands for an imported server"],
   },
   {
-    notation: "`enabled`, `isActive`, `active`: `false`",
+    notation: "`enabled`, `enable`, `isActive`, `active`: `false`; `disable`: `true`",
     clients: "OpenCode, Cherry Studio, and others",
     file: "/h/x.json",
     text: {
@@ -171,6 +171,10 @@ const ROWS: readonly Row[] = [
         c: { ...x, enabled: false },
         d: { ...x, isActive: true },
         e: { ...x, enabled: "false" },
+        f: { ...x, enable: false },
+        g: { ...x, disable: true },
+        h: { ...x, disable: false, isDisabled: "no" },
+        i: { ...x, autoStart: false },
       },
     },
     servers: {
@@ -179,7 +183,19 @@ const ROWS: readonly Row[] = [
       c: { ...x, disabled: true },
       d: x,
       e: { ...x, disabled: true },
+      f: { ...x, disabled: true },
+      g: { ...x, disabled: true },
+      h: x,
+      i: x,
     },
+    notes: ["autoStart is not imported"],
+  },
+  {
+    notation: "`[{name: …}]` without a section",
+    clients: "guides",
+    file: "/h/x.json",
+    text: '[{"name": "a", "command": "x"}]',
+    servers: { a: x },
   },
   {
     notation: "`mcp: {allowed, excluded}`",

@@ -59,6 +59,18 @@ describe("readPasted", () => {
     ],
     ["codex mcp add docs --url https://docs.example/mcp", "docs", { url: "https://docs.example/mcp" }],
     ["gemini mcp add fs npx -- -y fs-mcp /tmp", "fs", { command: "npx", args: ["-y", "fs-mcp", "/tmp"] }],
+    [
+      "codex mcp add docs --url https://docs.example/mcp --bearer-token-env-var DOCS_TOKEN",
+      "docs",
+      { url: "https://docs.example/mcp", headers: { Authorization: "Bearer ${DOCS_TOKEN}" } },
+    ],
+    [
+      "gemini mcp add --trust --exclude-tools a,b fs npx fs-mcp",
+      "fs",
+      { command: "npx", args: ["fs-mcp"], disabledTools: ["a", "b"] },
+    ],
+    ['[{"name": "fs", "command": "npx"}]', "fs", { command: "npx" }],
+    ["- name: fs\n  command: npx", "fs", { command: "npx" }],
     ["claude mcp add fs npx -y fs-mcp", "fs", { command: "npx", args: ["-y", "fs-mcp"] }],
     [
       `claude mcp add-json w '{"type":"http","url":"https://w.example/mcp"}'`,

@@ -1,0 +1,32 @@
+/** Flags of the `mcp add` of Codex and Gemini CLI that svc writes in another way, or that have no effect in svc. */
+import { usageError } from "../../lib/command-line.ts"
+
+/** What the flags mean for a server. */
+export type ClientFlags = {
+  readonly headers: Readonly<Record<string, string>>
+  readonly disabledTools: readonly string[]
+  readonly notes: readonly string[]
+}
+
+/** Reads the flags of the server `name`; `valuesOf` returns the values of a flag. Throws a RequestError (usage) for a variable without a name. */
+export function clientFlags(name: string, valuesOf: (flag: string) => readonly string[]): ClientFlags {
+  const listOf = (flag: string) =>
+    valuesOf(flag)
+      .flatMap((values) => values.split(","))
+      .map((value) => value.trim())
+      .filter((value) => value !== "")
+  const [variable] = valuesOf("bearer-token-env-var")
+  if (variable !== undefined && !/^[A-Za-z_]\w{0,200}$/.test(variable))
+    throw usageError("--bearer-token-env-var must be the name of a variable")
+  const included = listOf("include-tools").map((tool) => `${name}/${tool}`)
+  return {
+    headers: variable === undefined ? {} : { Authorization: `Bearer \${${variable}}` },
+    disabledTools: listOf("exclude-tools"),
+    notes: [
+      ...(included.length === 0
+        ? []
+        : [`--include-tools has no effect; \`svc preset create NAME --allow "${included.join(",")}"\` limits the tools`]),
+      ...(valuesOf("trust").length === 0 ? [] : ["--trust has no effect: clients decide which calls need approval"]),
+    ],
+  }
+}
