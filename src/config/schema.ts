@@ -2,7 +2,9 @@
 
 import * as z from "zod"
 import { lazy } from "../lib/lazy.ts"
-import type { Params } from "../wire/message.ts"
+import { visible } from "../lib/log.ts"
+import { typeName } from "../lib/schema-problem.ts"
+import { isObject, type Params } from "../wire/message.ts"
 import { parseResultBudget, RESULT_BUDGET_FORM } from "./result-budget.ts"
 import { ENUM_KEYS } from "./server-keys.ts"
 import { REMOTE_TRANSPORTS } from "./server-spec.ts"
@@ -24,10 +26,24 @@ export const resultBudgetSchema = lazy(() =>
     .refine((written) => parseResultBudget(written) !== undefined, RESULT_BUDGET_FORM),
 )
 
+/** Returns what is wrong with the environment of a server, with the name of the variable. */
+function envProblem(env: unknown): string {
+  const problem = (name: string, value: unknown) =>
+    `${name} must be a string, not ${typeName(value) ?? "such a number"}`
+  const isValue = (value: unknown) => ["string", "number", "boolean"].includes(typeof value)
+  if (Array.isArray(env)) {
+    const at = env.findIndex((entry) => typeof entry !== "string")
+    if (at >= 0) return problem(`entry ${at + 1}`, env[at])
+  }
+  const [name, value] = isObject(env) ? (Object.entries(env).find(([, value]) => !isValue(value)) ?? []) : []
+  if (name !== undefined) return problem(visible(name), value)
+  return "must be an object of names and values, or an array of NAME=value and NAME"
+}
+
 const env = lazy(() =>
   z
     .union([z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])), z.array(z.string())], {
-      error: "must be an object of names and values, or an array of NAME=value and NAME",
+      error: ({ input }) => envProblem(input),
     })
     .describe(
       "Environment variables, as an object or as an array of NAME=value and NAME; a bare NAME takes its value from the environment of svc or from .env",

@@ -80,6 +80,13 @@ export function readSections(document: Document): Sections {
     issues.push(...unknownKeys(document, found, known, [...path, "oauth"], name))
     return { ...server, oauth: without(oauth, Object.keys(found)) }
   }
+  /** Leaves out members named `__proto__`, which no map of svc can hold, with a warning. */
+  const withPlainNames = (server: Params, path: Path, name: string): Params => {
+    const odd = Object.entries(server).filter(([, part]) => isObject(part) && Object.hasOwn(part, "__proto__"))
+    if (odd.length === 0) return server
+    for (const [key] of odd) warn("name", [...path, key], `${key}: svc ignores the name "__proto__"`, name)
+    return { ...server, ...Object.fromEntries(odd.map(([key, part]) => [key, without(part, ["__proto__"])])) }
+  }
   const named = (key: string): NamedServer[] => {
     const raw = value[key]
     if (raw === undefined) return []
@@ -87,7 +94,9 @@ export function readSections(document: Document): Sections {
       throw new ConfigError([issueAt(document, "error", "type", [key], `${key} must be an object of servers by name`)])
     return Object.entries(raw).map(([name, server]) => {
       const path = [key, name]
-      const renamed = isObject(server) ? withKnownOAuth(withAliases(server), path, name) : server
+      const renamed = isObject(server)
+        ? withPlainNames(withKnownOAuth(withAliases(server), path, name), path, name)
+        : server
       const plain = without(renamed, IGNORED_KEYS)
       if (isPlainServer(plain)) return { name, path, config: withIdleWarnings(plain, path, name) }
       const { serverSchema } = schemas()

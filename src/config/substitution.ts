@@ -103,14 +103,19 @@ export function partsOf(text: string): readonly TextPart[] {
     if (next === "$") add({ kind: "dollar" }, at, at + 2)
     else if (next === "{") {
       const end = ends.get(at)
-      if (end === undefined) continue
+      if (end === undefined) {
+        add({ kind: "text", text: "${", foreign: true }, at, at + 2)
+        continue
+      }
       const inside = text.slice(at + 2, end)
       const [, name, fallback] = INSIDE.exec(inside) ?? SCHEME.exec(inside) ?? []
       const whole = text.slice(at, end + 1)
+      // The second brace of `${{ secrets.X }}` belongs to it.
+      const last = inside.startsWith("{") && text[end + 1] === "}" ? end + 2 : end + 1
       if (name !== undefined) add({ kind: "reference", text: whole, name, fallback }, at, end + 1)
       // References within it are references.
       else if (inside.includes("$")) add({ kind: "text", text: "${", foreign: true }, at, at + 2)
-      else add({ kind: "text", text: whole, foreign: true }, at, end + 1)
+      else add({ kind: "text", text: text.slice(at, last), foreign: true }, at, last)
     } else {
       BARE.lastIndex = at + 1
       const name = BARE.exec(text)?.[0]

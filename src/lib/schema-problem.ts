@@ -26,6 +26,14 @@ export const schemaProblem: core.$ZodErrorMap = (issue) => {
   }
 }
 
+/** Returns the JSON type of a value; undefined for NaN and for values that JSON does not have. */
+export function typeName(value: unknown): string | undefined {
+  if (value === null) return "null"
+  if (Array.isArray(value)) return "an array"
+  if (typeof value === "number") return Number.isInteger(value) ? "a number" : undefined
+  return { string: "a string", boolean: "a boolean", object: "an object" }[typeof value as string]
+}
+
 // ---
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -36,12 +44,4 @@ const TYPES: Readonly<Record<string, string>> = {
   object: "an object",
   record: "an object",
   array: "an array",
-}
-
-/** Returns the JSON type of a value; undefined for NaN and for values that JSON does not have. */
-function typeName(value: unknown): string | undefined {
-  if (value === null) return "null"
-  if (Array.isArray(value)) return "an array"
-  if (typeof value === "number") return Number.isInteger(value) ? "a number" : undefined
-  return { string: "a string", boolean: "a boolean", object: "an object" }[typeof value as string]
 }

@@ -231,9 +231,7 @@ function renderedSwitch(
   if (!isSameForAll(template, cache))
     return { problem: "its disabled depends on the client; write true or false, or move the server to mcpTemplates" }
   const found = renderTemplate(name, template, NO_CONTEXT, cache)
-  return "problems" in found
-    ? { problem: found.problems[0]?.message ?? "" }
-    : { text: String(found.server.disabled) }
+  return "problems" in found ? { problem: found.problems[0]?.message ?? "" } : { text: String(found.server.disabled) }
 }
 
 const SETTINGS: Required<TemplateSettings> = { validateOnReload: true, failureMode: "graceful", cacheContext: true }

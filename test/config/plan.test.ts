@@ -313,6 +313,16 @@ describe("a server", () => {
     ])
   })
 
+  test("names the variable of env whose value cannot be one, and a name that no setting can have", () => {
+    const wrong = "error 5 a is not loaded: mcpServers.a.env"
+    expect(problems(server({ env: { A: "x", B: null } }))).toEqual([`${wrong}: B must be a string, not null`])
+    expect(problems(server({ env: { A: { b: 1 } } }))).toEqual([`${wrong}: A must be a string, not an object`])
+    expect(problems(server({ env: ["A=1", 7] }))).toEqual([`${wrong}: entry 2 must be a string, not a number`])
+    expect(problems(server({ toolDescriptionOverrides: JSON.parse('{"__proto__": "x", "b": "y"}') }))).toEqual([
+      expect.stringMatching(/^warning \d+ toolDescriptionOverrides: svc ignores the name "__proto__"$/),
+    ])
+  })
+
   test("names the nearest known oauth field [config:oauth:unknown]", () => {
     expect(problems(web({ oauth: { clientID: "x" } }))).toEqual([
       'error 5 a is not loaded: mcpServers.a.oauth: unknown key "clientID"; did you mean "clientId"?',
@@ -353,7 +363,7 @@ describe("a server", () => {
 
   test("with a wrong value of several forms gets an issue that names the forms", () => {
     for (const [key, says] of [
-      ["env", "object of names and values"],
+      ["env", "entry 1 must be a string"],
       ["stderr", "pipe, overlapped, inherit"],
       ["disabled", "true, false or a string"],
     ] as const)
@@ -539,7 +549,7 @@ describe("references", () => {
   test("that are none are named with their place [env:substitute:lookalike]", () => {
     expect(problems(server({ args: ["ok", "${X:?}"], env: { K: "${{ secrets.X }}" }, tags: ["${X-d}"] }))).toEqual([
       expect.stringMatching(/^warning \d+ args\[1\]: "\$\{X:\?\}" is no reference/),
-      expect.stringMatching(/^warning \d+ env\.K: "\$\{\{ secrets\.X \}" is no reference/),
+      expect.stringMatching(/^warning \d+ env\.K: "\$\{\{ secrets\.X \}\}" is no reference/),
     ])
   })
 

@@ -43,7 +43,8 @@ test.each([
   ["${X:?message}", ["${X:?message}"]],
   ["${X-default}", ["${X-default}"]],
   ["${config:a}/${env.X}", ["${config:a}", "${env.X}"]],
-  ["Bearer ${{ secrets.X }}", ["${{ secrets.X }"]],
+  ["Bearer ${{ secrets.X }}", ["${{ secrets.X }}"]],
+  ["${A} ${HOME/x", ["${"]],
   ["${ ${A} }", ["${"]],
   ["${A} $A $${X-d} $ {x} ${env:A} ${UNSET:-d} ${keychain:k} ${file:/a b} ${cmd:op read x}", []],
 ])("what only looks like a reference is found: %s [env:substitute:lookalike]", (text, foreign) => {

@@ -25,7 +25,9 @@ export function clientFlags(name: string, valuesOf: (flag: string) => readonly s
     notes: [
       ...(included.length === 0
         ? []
-        : [`--include-tools has no effect; \`svc preset create NAME --allow "${included.join(",")}"\` limits the tools`]),
+        : [
+            `--include-tools has no effect; \`svc preset create NAME --allow "${included.join(",")}"\` limits the tools`,
+          ]),
       ...(valuesOf("trust").length === 0 ? [] : ["--trust has no effect: clients decide which calls need approval"]),
     ],
   }
