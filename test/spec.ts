@@ -1631,6 +1631,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "people and programs write addresses with and without it, and many clients follow no redirect of a POST",
   },
+  "inbound:prefix": {
+    says: "if the path of --external-url is not empty, a proxy may remove it: /sse names its endpoint relative to itself, and the metadata of a resource has the path once",
+    from: "choice",
+    why: "one host often publishes several services under paths, and svc behind such a proxy sees no path",
+  },
   "session:unknown": {
     says: "a request in an unknown session is answered with 404, the code -32001 and the id of the request, or null for a notification or a batch",
     from: "choice",

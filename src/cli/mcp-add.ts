@@ -115,9 +115,7 @@ export const add: ProgramCommand = {
     })
     if (args["callback-port"] !== undefined)
       say("--callback-port has no effect: svc receives the sign-in at its own address, or at oauth.redirectUrl")
-    const flags = clientFlags(name, (flag) =>
-      flag === "trust" ? (args.trust === true ? [""] : []) : repeated(rawArgs, flag),
-    )
+    const flags = clientFlags(name, { trusts: args.trust === true, valuesOf: (flag) => repeated(rawArgs, flag) })
     for (const note of flags.notes) say(note)
     const oauth = await oauthOf(args)
     const tags = tagsOf(rawArgs)

@@ -188,7 +188,7 @@ export const createResourceMetadata =
       .filter((scope) => issuer.scopes.includes(scope))
     const metadata = {
       // Exactly the address that the client asks about.
-      resource: `${base()}${path.slice(METADATA_PATH.length)}${slash}`,
+      resource: `${base()}${withinBase(path.slice(METADATA_PATH.length), base())}${slash}`,
       authorization_servers: [issuer.url],
       ...(scopes.length === 0 ? {} : { scopes_supported: scopes }),
       bearer_methods_supported: ["header"],
@@ -198,6 +198,12 @@ export const createResourceMetadata =
   }
 
 // ---
+
+/** Returns the path of a resource without the path under which svc is published: RFC 9728 puts the whole path after its own. */
+function withinBase(path: string, base: string): string {
+  const { pathname } = new URL(base)
+  return pathname !== "/" && `${path}/`.startsWith(`${pathname}/`) ? path.slice(pathname.length) : path
+}
 
 /** A principal, or the response that refuses the request. */
 type Admission = Principal | Response

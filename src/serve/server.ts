@@ -26,7 +26,7 @@ import { type McpDeps, serveMcp } from "./mcp.ts"
 import { createScopeNarrowing, isLimited, mayEnter, maySee, type NarrowScope, type Principal } from "./principal.ts"
 import type { ScopeOf } from "./query-scope.ts"
 import { endsConnection, errorResponse, shapeOf } from "./respond.ts"
-import { openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
+import { MESSAGES_PATH, messagesPath, openSseStream, postSseMessage, type SsePipes } from "./sse.ts"
 
 /**
  * The middleware that every request passes before the routes, in this order:
@@ -276,8 +276,13 @@ function serveRoute(inbound: Inbound, deps: ServerDeps, narrowScope: NarrowScope
         return serveMcp(request, scope(), principal, mcp)
       case "/sse":
         if (request.method !== "GET") return wrongMethod(path, "GET")
-        return openSseStream(request, { scope: scope(), principal }, pipes, mcp)
-      case "/messages":
+        return openSseStream(
+          request,
+          { scope: scope(), principal, messages: messagesPath(deps.base(), inbound.slash) },
+          pipes,
+          mcp,
+        )
+      case MESSAGES_PATH:
         if (request.method !== "POST") return wrongMethod(path, "POST")
         return postSseMessage(request, principal, pipes, mcp)
     }

@@ -10,13 +10,27 @@ import { isSame, type Principal } from "./principal.ts"
 import { readBodyText } from "./request-body.ts"
 import { accepted, errorResponse, UnknownSessionError } from "./respond.ts"
 
+export const MESSAGES_PATH = "/messages"
+
 /** The open streams by session id, each with the principal that opened it. */
 export type SsePipes = Map<string, { readonly pipe: Pipe; readonly principal: Principal }>
+
+/** What a stream is opened for. `messages` is the reference to the endpoint for posts, as the client resolves it. */
+type Opening = { readonly scope: Scope; readonly principal: Principal; readonly messages: string }
+
+/**
+ * Returns the reference to the endpoint for posts. Relative if svc is published under a path, which the proxy in front of svc
+ * removes: an absolute path would leave it.
+ */
+export function messagesPath(base: string, slash: string): string {
+  if (!URL.canParse(base) || new URL(base).pathname === "/") return MESSAGES_PATH
+  return slash === "" ? MESSAGES_PATH.slice(1) : `..${MESSAGES_PATH}`
+}
 
 /** Answers `GET /sse`: opens the stream and names the endpoint for posts. */
 export function openSseStream(
   http: Request,
-  { scope, principal }: { readonly scope: Scope; readonly principal: Principal },
+  { scope, principal, messages }: Opening,
   pipes: SsePipes,
   deps: McpDeps,
 ): Response {
@@ -75,7 +89,7 @@ export function openSseStream(
       }
       pipes.set(id, { pipe, principal })
       deps.streams.add(stream)
-      controller.enqueue(formatEvent(`/messages?sessionId=${id}`, undefined, "endpoint"))
+      controller.enqueue(formatEvent(`${messages}?sessionId=${id}`, undefined, "endpoint"))
     },
     cancel: () => stop(),
   }

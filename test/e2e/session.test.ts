@@ -188,6 +188,33 @@ test("a slash at the end of an address changes nothing, for clients of each tran
   expect([opened.status, page.pathname]).toEqual([303, "/admin/"])
 })
 
+test("clients of HTTP+SSE reach svc under a path that a proxy removes [inbound:prefix]", async () => {
+  let target = ""
+  using proxy = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    idleTimeout: 0,
+    fetch(request) {
+      const { pathname, search } = new URL(request.url)
+      if (!pathname.startsWith("/svc/")) return new Response("another service", { status: 404 })
+      const { method, headers, body, signal } = request
+      return fetch(`${target}${pathname.slice(4)}${search}`, { method, headers, body, signal })
+    },
+  })
+  const config = { mcpServers: { demo: { command: SVC, args: ["demo-server"] } } }
+  const external = `http://127.0.0.1:${proxy.port}/svc`
+  await using svc = await startSvc({ config, flags: ["--external-url", external] })
+  target = svc.url
+  await svc.said("demo: connected")
+  const { SSEClientTransport } = await import("@modelcontextprotocol/sdk/client/sse.js")
+  for (const address of [`${external}/sse`, `${external}/sse/`, `${svc.url}/sse`]) {
+    const client = new Client({ name: "t", version: "1" })
+    await client.connect(new SSEClientTransport(new URL(address)))
+    expect([address, (await client.listTools()).tools.length > 0]).toEqual([address, true])
+    await client.close()
+  }
+})
+
 test("a call that is silent for a long time gets an open stream, whose last event is its answer or its error [protocol:silent]", async () => {
   const replica = { command: "bun", args: [fixture("replica.ts")] }
   await using svc = await startSvc({ config: { mcpServers: { x: replica, y: { ...replica, resultBudget: 8000 } } } })

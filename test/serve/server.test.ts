@@ -21,7 +21,7 @@ const PAGE = "https://page.example"
 const METADATA = "/.well-known/oauth-protected-resource"
 
 /** A listener's routes with everything turned on, and counters of what was reached. */
-function listener(changes: Partial<MiddlewareTable> = {}) {
+function listener(changes: Partial<MiddlewareTable> = {}, external = "http://localhost:3050") {
   const clock = manualClock()
   const all = createToken("all", { now: clock.now() })
   const team = createToken("team", { tags: ["team"], now: clock.now() })
@@ -37,7 +37,7 @@ function listener(changes: Partial<MiddlewareTable> = {}) {
     },
     refresh: () => Promise.resolve(),
   }
-  const base = () => "http://localhost:3050"
+  const base = () => external
   const onbug = (error: unknown) => reached.bugs.push(error)
   const { spec: untagged } = backend("connected", "shop")
   const spec = { ...untagged, tuning: { ...untagged.tuning, tags: ["shop"] } }
@@ -304,6 +304,18 @@ describe("authentication", () => {
       `Bearer realm="svc", error="insufficient_scope", scope="tag:shop", resource_metadata="http://localhost:3050${METADATA}/servers/shop/mcp"`,
     ])
     expect((await ask("/servers/shop/mcp", bearer(team), "POST")).status).toBe(404)
+  })
+
+  test("the metadata of svc under a path is at both addresses, and has the resource once [inbound:prefix]", async () => {
+    const { ask } = listener({}, "https://gw.example/svc")
+    for (const [path, resource] of [
+      ["/svc/mcp", "https://gw.example/svc/mcp"],
+      ["/mcp", "https://gw.example/svc/mcp"],
+      ["/svc/servers/svc/mcp", "https://gw.example/svc/servers/svc/mcp"],
+      ["/svc", "https://gw.example/svc"],
+      ["", "https://gw.example/svc"],
+    ])
+      expect((await ask(`${METADATA}${path}`)).body.resource).toBe(resource)
   })
 
   test("the metadata names the scopes that the issuer knows", async () => {

@@ -8,8 +8,15 @@ export type ClientFlags = {
   readonly notes: readonly string[]
 }
 
-/** Reads the flags of the server `name`; `valuesOf` returns the values of a flag. Throws a RequestError (usage) for a variable without a name. */
-export function clientFlags(name: string, valuesOf: (flag: string) => readonly string[]): ClientFlags {
+/** Flags as a person has typed them. */
+export type TypedFlags = {
+  /** Whether `--trust` is among them. */
+  readonly trusts: boolean
+  valuesOf(flag: string): readonly string[]
+}
+
+/** Reads the flags for the server `name`. Throws a RequestError (usage) for a variable without a name. */
+export function clientFlags(name: string, { trusts, valuesOf }: TypedFlags): ClientFlags {
   const listOf = (flag: string) =>
     valuesOf(flag)
       .flatMap((values) => values.split(","))
@@ -28,7 +35,7 @@ export function clientFlags(name: string, valuesOf: (flag: string) => readonly s
         : [
             `--include-tools has no effect; \`svc preset create NAME --allow "${included.join(",")}"\` limits the tools`,
           ]),
-      ...(valuesOf("trust").length === 0 ? [] : ["--trust has no effect: clients decide which calls need approval"]),
+      ...(trusts ? ["--trust has no effect: clients decide which calls need approval"] : []),
     ],
   }
 }

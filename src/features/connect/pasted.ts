@@ -140,7 +140,11 @@ function readAdd(words: readonly string[]): PastedServer | undefined {
   const [name = "", second = ""] = rest
   if (add === "add-json") return { ...only(readDocument(second)), name }
   const url = options.get("--url")?.[0] ?? (/^https?:/.test(second) ? second : undefined)
-  const { headers: bearer, disabledTools, notes } = clientFlags(name, (flag) => options.get(`--${flag}`) ?? [])
+  const {
+    headers: bearer,
+    disabledTools,
+    notes,
+  } = clientFlags(name, { trusts: options.has("--trust"), valuesOf: (flag) => options.get(`--${flag}`) ?? [] })
   const completed = ({ server, ...found }: PastedServer): PastedServer => ({
     ...found,
     name,
