@@ -2,14 +2,14 @@
 import { usageError } from "../../lib/command-line.ts"
 
 /** What the flags mean for a server. */
-export type ClientFlags = {
+type ClientFlags = {
   readonly headers: Readonly<Record<string, string>>
   readonly disabledTools: readonly string[]
   readonly notes: readonly string[]
 }
 
 /** Flags as a person has typed them. */
-export type TypedFlags = {
+type TypedFlags = {
   /** Whether `--trust` is among them. */
   readonly trusts: boolean
   valuesOf(flag: string): readonly string[]
