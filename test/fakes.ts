@@ -66,6 +66,7 @@ export function fakeGateway(parts: GatewayParts = {}): Gateway {
       stopping: false,
       target: () => "is not configured",
       freshen: () => undefined,
+      listWith: () => undefined,
       prepare: () => undefined,
       disconnectedId: () => undefined,
       unavailable: () => [],

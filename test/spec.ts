@@ -1731,6 +1731,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "people copy the names of tools from clients, presets and lists",
   },
+  "relay:list-meta": {
+    says: "at a server's own address, the server answers a list whose _meta contains more than what svc reads itself, and its _meta comes back",
+    from: "choice",
+    why: "_meta is for extensions that svc does not know, such as variants of a server; a copy of the usual list would be the wrong answer",
+  },
   "relay:decides": {
     says: "resources/subscribe, and logging/setLevel at a server's own address, are answered with what the server decided",
     from: "choice",

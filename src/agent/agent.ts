@@ -8,7 +8,7 @@ import { Backend, type BackendDeps } from "../backend/backend.ts"
 import { type OpenDeps, OWNER_LOST } from "../backend/connection-attempt.ts"
 import type { EstablishedConnection } from "../backend/established-connection.ts"
 import { openConnection } from "../backend/open-connection.ts"
-import type { Catalog } from "../catalog/catalog.ts"
+import { buildCatalog, type Catalog, emptyCatalog } from "../catalog/catalog.ts"
 import { isListing, type ListingEntry, type ListMethod, type Tool } from "../catalog/listing.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import type { Preset } from "../config/presets.ts"
@@ -416,6 +416,21 @@ export class Agent {
     }
     // The catalog contains the new lists.
     return waits === undefined ? undefined : Promise.all(waits).then(() => this.catalogs.flush())
+  }
+
+  /**
+   * Requests a list of a server with the `_meta` of a client's request. Returns the catalog of that server for this client;
+   * undefined if the server is not connected, or if each definition of its tools needs an approval. Rejects with the server's refusal.
+   */
+  listWith(id: string, session: object, method: ListMethod, meta: Params): Promise<Catalog> | undefined {
+    const { parts, maxName } = this.catalogOf(session)
+    const part = parts.find(({ spec }) => spec.id === id)
+    const open = this.serving(id, session)
+    if (part === undefined || open === undefined || part.spec.tuning.toolPinning === "strict") return undefined
+    const { spec, quarantined = new Set<string>() } = part
+    return open
+      .listWith(method, meta)
+      .then((listing) => buildCatalog([{ spec, listing, quarantined }], emptyCatalog(), maxName))
   }
 
   /** Stops every backend. Resolves when no process is left. */

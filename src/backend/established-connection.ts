@@ -1,6 +1,7 @@
 /** An open connection to a backend, for its driver and the agent. */
 import type { Listing, ListMethod } from "../catalog/listing.ts"
 import type { Era } from "../wire/era.ts"
+import type { Params } from "../wire/message.ts"
 import type { ClientTransport, Loss } from "./client-transport.ts"
 import type { Connection } from "./connection.ts"
 import type { Lister } from "./lister.ts"
@@ -44,6 +45,8 @@ export type EstablishedConnection = {
   relist(method: ListMethod): void
   /** Returns a promise to wait for a list that is too old for a client which asks now; undefined if it is not. Never rejects. */
   freshen(method: ListMethod): Promise<unknown> | undefined
+  /** Returns the listing with the answer to a list with the `_meta` of a client's request. Rejects with the server's refusal. */
+  listWith(method: ListMethod, meta: Params): Promise<Listing>
 }
 
 /** The connections of both eras to one backend, of which the second may not be open. */
@@ -135,5 +138,9 @@ export class ListedConnection implements EstablishedConnection {
 
   freshen(method: ListMethod): Promise<unknown> | undefined {
     return this.lister.freshen(method)
+  }
+
+  listWith(method: ListMethod, meta: Params): Promise<Listing> {
+    return this.lister.listWith(method, meta)
   }
 }

@@ -293,15 +293,17 @@ export class Lister {
     return this.peer.capabilities[CAPABILITIES[method]] !== undefined
   }
 
-  private params(): Params {
-    return this.peer.era === "modern" ? { _meta: ownMeta(this.deps.version, this.hooks.capabilities) } : {}
+  private params(meta?: Params): Params {
+    const { version } = this.deps
+    if (this.peer.era === "modern") return { _meta: { ...meta, ...ownMeta(version, this.hooks.capabilities) } }
+    return meta === undefined ? {} : { _meta: meta }
   }
 
   /**
    * Requests all pages of a list, and checks their entries. A server with the capability but without the method has an empty
    * list. If a later page fails, returns the pages before it, and the failure.
    */
-  private async requestList(method: ListMethod) {
+  private async requestList(method: ListMethod, meta?: Params) {
     const entries: ListingEntry[] = []
     const issues: DefinitionIssue[] = []
     let failure: unknown
@@ -312,7 +314,7 @@ export class Lister {
     for (let page = 0; page < MAX_PAGES; page++) {
       let result: Params
       try {
-        const params = cursor === undefined ? this.params() : { ...this.params(), cursor }
+        const params = cursor === undefined ? this.params(meta) : { ...this.params(meta), cursor }
         this.running++
         const answer = this.connection.ask(method, params, this.spec.tuning.requestTimeout)
         result = await answer.finally(() => this.running--)
@@ -347,6 +349,22 @@ export class Lister {
   private listChanged(method: ListMethod): void {
     this.relist(method)
     this.hooks.onlistchanged?.(method)
+  }
+
+  /**
+   * Requests a list with the `_meta` of a client's request, and returns the listing with this answer, for this client alone. Rejects
+   * with the server's refusal.
+   */
+  async listWith(method: ListMethod, meta: Params): Promise<Listing> {
+    if (!this.declares(method)) return this.listing
+    const { entries, hint, members, failure } = await this.requestList(method, meta)
+    if (failure !== undefined) throw failure
+    return {
+      ...this.listing,
+      ...partOf(method, entries),
+      listMembers: { ...this.listing.listMembers, [method]: members },
+      hints: { ...this.listing.hints, [method]: hint },
+    }
   }
 
   /**

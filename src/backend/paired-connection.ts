@@ -9,10 +9,11 @@
  *  4. A failure of the second connection is reported. It does not change the backend's state.
  *  5. A legacy connection without a session is of no use as the second: its server cannot receive answers to its requests.
  */
-import type { ListMethod } from "../catalog/listing.ts"
+import type { Listing, ListMethod } from "../catalog/listing.ts"
 import { Backoff } from "../lib/backoff.ts"
 import { type Clock, withTimeout } from "../lib/clock.ts"
 import type { Era } from "../wire/era.ts"
+import type { Params } from "../wire/message.ts"
 import type { Loss } from "./client-transport.ts"
 import type { EstablishedConnection, Pair } from "./established-connection.ts"
 import { silentCallReason, silentReason } from "./unresponsive.ts"
@@ -165,6 +166,10 @@ export class PairedConnection implements EstablishedConnection, Pair {
 
   freshen(method: ListMethod): Promise<unknown> | undefined {
     return this.first.freshen(method)
+  }
+
+  listWith(method: ListMethod, meta: Params): Promise<Listing> {
+    return this.first.listWith(method, meta)
   }
 
   /** Requests a list again over the second connection. */

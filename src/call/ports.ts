@@ -161,6 +161,11 @@ export type Directory = {
   target(id: string, era?: Era): Target | string
   /** Returns a promise to wait for lists of a view that are too old for a client which asks now; undefined if none is. */
   freshen(view: View, session: object, method: ListMethod): Promise<unknown> | undefined
+  /**
+   * Requests a list of a server with the `_meta` of a client's request. Returns the catalog of that server for this client;
+   * undefined if svc answers from its own copy. Rejects with the server's refusal.
+   */
+  listWith(id: string, session: object, method: ListMethod, meta: Params): Promise<Catalog> | undefined
   /** Starts to open the connection of an era, and returns the wait for it; undefined if there is nothing to wait for. */
   prepare(id: string, era: Era): Promise<void> | undefined
   /** Returns the id of a server of this scope that is not connected or does not run, by its slug. */

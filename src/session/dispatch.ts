@@ -19,16 +19,16 @@ import { methodOf } from "../call/methods.ts"
 import { listedTools, ownEntries, unwrapped } from "../call/own-tools.ts"
 import type { ClientCall, Decided, Gateway, ServerDecision } from "../call/ports.ts"
 import { ready, viewFor, waitFor, whenPrepared } from "../call/ready.ts"
-import { LIST_KEYS, listResult, type View, withheldIn } from "../catalog/catalog.ts"
+import { LIST_KEYS, listResult, type View, viewOf, withheldIn } from "../catalog/catalog.ts"
 import { instructionsAt } from "../catalog/instructions.ts"
 import { type ListMethod, type Tool, UNANSWERED } from "../catalog/listing.ts"
 import { splitName } from "../catalog/name.ts"
 import { pageOf } from "../catalog/pagination.ts"
-import { BackendError, RequestError } from "../lib/errors.ts"
+import { BackendError, messageOf, RequestError } from "../lib/errors.ts"
 import { nearest } from "../lib/nearest.ts"
 import { cutText } from "../lib/text.ts"
 import { isLogLevel } from "../wire/era.ts"
-import { asText, type Id } from "../wire/message.ts"
+import { asText, type Id, metaOf } from "../wire/message.ts"
 import { backendFailure, relay, unknownMethod, unknownName, withheldTool } from "./relay.ts"
 import { discoverResult } from "./server-capabilities.ts"
 import { listSkills, refuseWithoutSkills } from "./skills.ts"
@@ -138,6 +138,7 @@ function reach(call: ClientCall, view: View, { route, params }: Extract<Decided,
       })
     }
     case "resources/unsubscribe": {
+      if (lacks(call, route.id, takesSubscriptions)) throw unknownMethod(request.method)
       const told = client.memory?.removeSubscription(route.id, route.name)
       gateway.notifications.unsubscribe(route.id, route.name, client.session)
       return emptyAnswer(request.id, told)
@@ -158,6 +159,8 @@ function answerOwn(call: ClientCall, view: View): Answering {
     case "prompts/list":
     case "resources/list":
     case "resources/templates/list": {
+      const own = listOfServer(call, method)
+      if (own !== undefined) return own
       // Pages of one list come from one listing.
       const fresh = params.cursor == null ? gateway.directory.freshen(view, client.session, method) : undefined
       if (fresh === undefined) return list(call, method, view)
@@ -249,6 +252,28 @@ function discover(call: ClientCall): Answering {
   const prepared = scope.kind === "server" ? whenPrepared(scope.id, era, call) : undefined
   return prepared === undefined ? answer() : prepared.then(answer)
 }
+
+/**
+ * Answers a list at a server's own address whose `_meta` says something to the server: the server does. Undefined if svc answers
+ * from its own copy. choice: `_meta` of lists.
+ */
+function listOfServer(call: ClientCall, method: ListMethod): Promise<Answer> | undefined {
+  const { request, client, gateway, exchange } = call
+  const { scope, session } = client
+  const told = Object.entries(metaOf(request.params) ?? {}).filter(([key]) => !OWN_META.test(key))
+  if (scope.kind !== "server" || told.length === 0) return undefined
+  const asked = gateway.directory.listWith(scope.id, session, method, Object.fromEntries(told))
+  if (asked === undefined) return undefined
+  return waitFor(asked, gateway, exchange.cancellation)
+    .catch((error: unknown) => {
+      throw error instanceof PeerError ? error : new BackendError(scope.id, messageOf(error))
+    })
+    .then((catalog) => list(call, method, viewOf(catalog, scope)))
+}
+
+/** Members of `_meta` for svc itself: of the revision and the client, of progress, of traces, and of svc. */
+const OWN_META =
+  /^(?:progressToken|traceparent|tracestate|baggage|svc\/.*|io\.modelcontextprotocol\/(?:protocolVersion|clientInfo|clientCapabilities|logLevel))$/
 
 function list(call: ClientCall, method: ListMethod, view: View): Answer {
   const { request, client, gateway } = call

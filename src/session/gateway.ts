@@ -138,6 +138,7 @@ function createDirectory({ agent, clock, startupWaitMs, leases, redact, hide }: 
       return pair === undefined ? { spec, connection, peer } : { spec, connection, peer, pair }
     },
     freshen: ({ parts }, session, method) => agent.freshen(idsOf(parts), session, method),
+    listWith: (id, session, method, meta) => agent.listWith(id, session, method, meta),
     prepare: (id, era) => agent.backend(id)?.published?.open.pair?.prepare(era),
     disconnectedId(scope, slug) {
       const found = agent

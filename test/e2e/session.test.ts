@@ -687,5 +687,29 @@ describe("a server decides [relay:decides]", () => {
       error: { code: -32601 },
     })
     expect(await level(plain, inPlain ?? "", "info")).toMatchObject({ error: { code: -32601 } })
+    expect(await ask(plain, inPlain ?? "", "resources/unsubscribe", { uri: "x:yes" })).toMatchObject({
+      error: { code: -32601 },
+    })
+  })
+
+  test("on a list whose _meta names a variant, at its own address [relay:list-meta]", async () => {
+    await using svc = await startSvc({ config: { mcpServers: servers } })
+    await svc.said("a: connected")
+    const [all, own] = [`${svc.url}/mcp`, `${svc.url}/servers/a/mcp`]
+    const [inAll, inOwn] = await Promise.all([all, own].map(initialize))
+    const list = (url: string, session: string, _meta: object) => ask(url, session, "resources/list", { _meta })
+    const uris = ({ result }: { result: { resources: { uri: string }[] } }) => result.resources.map(({ uri }) => uri)
+    const more = { "x/variant": "more" }
+    const found = await list(own, inOwn ?? "", { ...more, progressToken: 1, traceparent: "00-1-1-01" })
+    expect(uris(found)).toEqual(["x:yes", "x:no", "x:more"])
+    expect(found.result._meta).toEqual(more)
+    expect(uris(await list(own, inOwn ?? "", {}))).toEqual(["x:yes", "x:no"])
+    const { status, body } = await modern(own, "resources/list", { _meta: more })
+    expect([status, uris(body as never)]).toEqual([200, ["x:yes", "x:no", "x:more"]])
+    expect(await list(own, inOwn ?? "", { "x/variant": "no" })).toMatchObject({
+      error: { code: -32602, message: 'no such variant: {"x/variant":"no"}' },
+    })
+    // On /mcp, no server is addressed.
+    expect(uris(await list(all, inAll ?? "", more)).filter((uri) => uri.startsWith("svc://a/"))).toHaveLength(2)
   })
 })
