@@ -1731,6 +1731,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "people copy the names of tools from clients, presets and lists",
   },
+  "protocol:roots": {
+    says: "svc offers a server that clients share roots without listChanged, also while it has one client; a client's own process gets what the client offers",
+    from: "choice",
+    why: "a capability is a promise: a shared server would treat one client's roots as the roots of all",
+  },
   "relay:list-meta": {
     says: "at a server's own address, the server answers a list whose _meta contains more than what svc reads itself, and its _meta comes back",
     from: "choice",

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { UnauthorizedError } from "../../src/backend/client-transport.ts"
-import { classify, HttpStatusError, isRefusal, negotiate } from "../../src/backend/negotiate.ts"
+import { classify, HttpStatusError, isRefusal, type NegotiateOptions, negotiate } from "../../src/backend/negotiate.ts"
 import { PeerError } from "../../src/backend/peer-error.ts"
 import { systemClock } from "../../src/lib/clock.ts"
 import { createRedactor } from "../../src/lib/redact.ts"
@@ -46,6 +46,22 @@ describe("negotiation", () => {
     const fresh = connect(modern)
     expect(await negotiate(fresh.connection, options)).toMatchObject({ era: "modern", protocolVersion: "2026-07-28" })
     expect(fresh.asked).toEqual(["server/discover"])
+  })
+
+  test("a server that clients share is offered roots without changes; a client's own process, what the client offers [protocol:roots]", async () => {
+    const offered = async (more: Partial<NegotiateOptions>) => {
+      let capabilities: unknown
+      const { connection } = connect((asked) => {
+        if (asked.method === "initialize") ({ capabilities } = asked.params)
+        return legacy(asked)
+      })
+      await negotiate(connection, { ...options, ...more })
+      return capabilities
+    }
+    expect(await offered({})).toMatchObject({ roots: {}, sampling: { tools: {} }, elicitation: { form: {}, url: {} } })
+    expect(await offered({})).not.toHaveProperty("roots.listChanged")
+    const capabilities = { roots: { listChanged: true } }
+    expect(await offered({ capabilities })).toEqual(capabilities)
   })
 
   test("legacy never sends server/discover [protocol:mode:legacy]", async () => {
