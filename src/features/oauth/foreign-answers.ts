@@ -12,7 +12,8 @@ import { isObject, type Params } from "../../wire/message.ts"
  * Returns a fetch whose JSON answers are cleaned.
  *
  *  1. A discovery address without usable metadata (a web page, an empty object) counts as absent: 404.
- *  2. A refusal in another form than OAuth's becomes one, in one line: its code is `http_<status>`.
+ *  2. A refusal in another form than OAuth's becomes one, in one line: its code is `http_<status>`. So does a success with an error in
+ *     place of what was requested: the SDK would repeat it whole, with the secrets in it.
  */
 export function readableFetch(ask: BoundedFetch): BoundedFetch {
   return async (url, init) => {
@@ -28,8 +29,11 @@ export function readableFetch(ask: BoundedFetch): BoundedFetch {
       return metadata === undefined ? notFound() : json(metadata, status, headers)
     }
     if (found === undefined && response.ok) return new Response(text === "" ? null : text, { status, headers })
-    if (response.ok) return json(withType(cleaned(found ?? {})), status, headers)
-    return json(refusalOf(cleaned(found ?? {}), text, response), status, headers)
+    const answer = cleaned(found ?? {})
+    if (!response.ok) return json(refusalOf(answer, text, status), status, headers)
+    if (isRefusal(answer)) return json(refusalOf(answer, "", status), statusOfFault("invalid_request"), headers)
+    const { error: _, ...granted } = answer
+    return json(withType(granted), status, headers)
   }
 }
 
@@ -96,22 +100,28 @@ const SECONDS: readonly string[] = ["expires_in", "client_secret_expires_at", "c
 /** Members that are lists of texts. RFC 8414, 2; RFC 9728, 2; RFC 7591, 2. */
 const LIST = /^(?:redirect_uris|grant_types|response_types|contacts|authorization_servers|\w+_supported)$/
 
-/** Returns an object without empty members, with each member in the form that its name requires. */
+/** Returns an object without empty members and lists, with each member in the form that its name requires. */
 function cleaned(value: Params): Params {
   return Object.fromEntries(
     Object.entries(value).flatMap(([name, item]): (readonly [string, unknown])[] => {
       if (item === null || item === "") return []
-      if (name === "scope" && Array.isArray(item)) return item.length === 0 ? [] : [[name, item.join(" ")]]
+      if (name === "scope" && typeof item !== "string")
+        return Array.isArray(item) && item.length > 0 ? [[name, item.join(" ")]] : []
       if (SECONDS.includes(name) && typeof item === "string")
         return /^\d{1,15}$/.test(item) ? [[name, Number(item)]] : []
       if (SECONDS.includes(name) && typeof item !== "number") return []
       if (!LIST.test(name) || typeof item === "boolean") return [[name, item]]
       if (item === "true" || item === "false") return [[name, item === "true"]]
-      if (typeof item === "string") return [[name, item.split(" ")]]
-      return Array.isArray(item) ? [[name, item.filter((one) => typeof one === "string" && one !== "")]] : []
+      const listed = typeof item === "string" ? item.split(" ") : item
+      const texts = Array.isArray(listed) ? listed.filter((one) => typeof one === "string" && one !== "") : []
+      return texts.length === 0 ? [] : [[name, texts]]
     }),
   )
 }
+
+/** Whether the answer to a request for tokens or a registration has an error in place of both. */
+const isRefusal = ({ error, access_token: token, client_id: client }: Params): boolean =>
+  error !== undefined && typeof token !== "string" && typeof client !== "string"
 
 /** Returns an answer with tokens with its type, which the specification requires and some servers leave out: Bearer. */
 const withType = (answer: Params): Params =>
@@ -141,7 +151,7 @@ const OPENID = { subject_types_supported: ["public"], id_token_signing_alg_value
 const isAddress = (value: unknown): value is string => typeof value === "string" && URL.canParse(value)
 
 /** Returns a refusal in the form of RFC 6749, 5.2. Its text is not cut: callers mask secrets first. */
-function refusalOf(answer: Params, text: string, { status }: Response): Params {
+function refusalOf(answer: Params, text: string, status: number): Params {
   const { error, error_description: description, message } = answer
   const inner = isObject(error) ? error : {}
   const said = [description, inner.message, message, answer.detail, inner.description].find(

@@ -183,6 +183,7 @@ describe("a refused renewal", () => {
   })
 
   test.each([
+    [200, { error: "bad_refresh_token", error_description: "expired" }],
     [400, { error: "invalid_request" }],
     [400, { error: "invalid_refresh_token", error_description: "expired" }],
     [400, { error: "invalid_grant" }],
