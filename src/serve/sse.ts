@@ -16,7 +16,7 @@ export const MESSAGES_PATH = "/messages"
 export type SsePipes = Map<string, { readonly pipe: Pipe; readonly principal: Principal }>
 
 /** What a stream is opened for. `messages` is the reference to the endpoint for posts, as the client resolves it. */
-type Opening = { readonly scope: Scope; readonly principal: Principal; readonly messages: string }
+type StreamRequest = { readonly scope: Scope; readonly principal: Principal; readonly messages: string }
 
 /**
  * Returns the reference to the endpoint for posts. Relative if svc is published under a path, which the proxy in front of svc
@@ -30,7 +30,7 @@ export function messagesPath(base: string, slash: string): string {
 /** Answers `GET /sse`: opens the stream and names the endpoint for posts. */
 export function openSseStream(
   http: Request,
-  { scope, principal, messages }: Opening,
+  { scope, principal, messages }: StreamRequest,
   pipes: SsePipes,
   deps: McpDeps,
 ): Response {
