@@ -14,6 +14,7 @@ import {
   ownEntries,
   placeOf,
   planUndo,
+  restoredText,
   readTarget,
   targetOf,
   undo,
@@ -80,7 +81,7 @@ export async function undoLast(
   const connection = lastConnection(context.paths, target)
   const plan = planUndo(connection)
   const entries = readForeignServers(plan.now, target.file)
-  const restored = plan.before === undefined ? undefined : String(Buffer.from(plan.before as string))
+  const restored = restoredText(plan)
   const before = restored === undefined ? [] : readForeignServers(restored, target.file)
   const masked = secretsOf([...entries, ...before])
   const diff = formatChange(plan.now, restored ?? "", masked)

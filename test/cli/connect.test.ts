@@ -103,6 +103,17 @@ test("an undo keeps later edits elsewhere, and refuses where svc wrote [connect:
   expect(after).not.toContain("svc")
 })
 
+test("an undo brings back a file in UTF-16 byte for byte [connect:undo]", async () => {
+  const folder = clientHome({ ".cursor/mcp.json": CURSOR })
+  const [path, svc] = [join(folder, ".cursor/mcp.json"), commandsIn(folder)]
+  const original = Buffer.from(`\uFEFF${JSON.stringify({ mcpServers: { a: { command: "a" } } }, null, 2)}`, "utf16le")
+  writeFileSync(path, original)
+  expect((await svc("connect", "cursor", "--yes")).code).toBe(0)
+  const undone = await svc("connect", "cursor", "--undo", "--yes")
+  expect([undone.code, undone.stderr]).toEqual([0, expect.stringContaining('-     "svc": {')])
+  expect(readFileSync(path).equals(original)).toBe(true)
+})
+
 test("an undo brings servers back in their order, also after the client has written its file anew [connect:undo]", async () => {
   const own = Object.fromEntries(["one", "two", "three"].map((name) => [name, { command: `${name}-mcp` }]))
   const folder = clientHome({

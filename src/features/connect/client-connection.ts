@@ -239,6 +239,10 @@ export function planUndo(
   return { now, before: revertEdits(copy, now, file, paths, left) }
 }
 
+/** Returns the text of a file after a planned undo; undefined if there is none then. */
+export const restoredText = ({ before }: ReturnType<typeof planUndo>): string | undefined =>
+  before instanceof Uint8Array ? decodeText(Buffer.from(before)) : before
+
 /** Carries out a planned undo, and forgets the change. */
 export async function undo(
   paths: Paths,
@@ -292,8 +296,7 @@ export function planUndoOfAll(paths: Paths): readonly FileUndo[] {
       now = entriesOf(text)
       after = now
       for (const change of all.toReversed()) {
-        const { before } = planUndo(change, text)
-        const restored: string | undefined = before instanceof Uint8Array ? decodeText(Buffer.from(before)) : before
+        const restored = restoredText(planUndo(change, text))
         after = entriesOf(restored)
         text = restored
         changes.push(change)
