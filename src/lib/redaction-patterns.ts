@@ -208,9 +208,9 @@ export const CREDENTIALS: readonly Pattern[] = [
   ),
   pattern(
     "quoted phrase",
-    `((?<![a-z0-9])pass[ -]?phrase\\s{1,4}(["'\`]))(?!${PLACEHOLDER}|\\2)[^\\r\\n"'\`]{4,1024}(?=\\2)`,
+    `((?<![a-z0-9])(?:pass[ -]?(?:phrase|word|code)|passwd|pwd?)\\s{1,4}(?:(?:is|was)\\s{1,4})?(["'\`]))(?!${PLACEHOLDER}|\\2)[^\\r\\n"'\`]{4,1024}(?=\\2)`,
     `$1${HIDDEN}`,
-    /phrase/i,
+    /pass|pw/i,
   ),
   // What a workflow hides in its log from here on.
   pattern("mask of a workflow", "(::add-mask::)[^\\r\\n]{1,4096}", `$1${HIDDEN}`, /add-mask/i),
