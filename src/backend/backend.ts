@@ -559,7 +559,9 @@ const withExitReason = (reason: string, exitReason: string | undefined): string 
 
 /** Returns the address to open, as the end of a log line. */
 const authorizationHint = (error: unknown): string =>
-  error instanceof UnauthorizedError && error.authorizationUrl !== undefined ? `: ${error.authorizationUrl}` : ""
+  error instanceof UnauthorizedError && error.authorizationUrl !== undefined
+    ? `, or open ${error.authorizationUrl}`
+    : ""
 
 const isPowerOfTwo = (count: number): boolean => (count & (count - 1)) === 0
 

@@ -1,5 +1,6 @@
 /** `svc mcp list` and `svc mcp status`: show the servers in the configuration, with their state if svc is running. */
 import type { CommandDef } from "citty"
+import { loginHint } from "../backend/client-transport.ts"
 import { hiddenNote, unknownOverridesText } from "../catalog/tool-settings.ts"
 import { CONTEXT_ARGS, ONE_SERVER_ARG, openContext } from "../commands/command-context.ts"
 import { writtenName } from "../config/edit.ts"
@@ -176,7 +177,7 @@ function rowOf(one: MeasuredServer): Cell[] {
     one.since === undefined ? "" : elapsed(one.since),
     toolCount(one),
     one.memory === undefined ? "" : memoryText(one.memory),
-    [...signIn, ...notesOf(one)].join("; "),
+    [...signIn, ...notesOf(one).filter((note) => signIn.length === 0 || note !== loginHint(one.name))].join("; "),
   ]
 }
 

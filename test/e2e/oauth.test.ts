@@ -320,7 +320,7 @@ test("with an external address, browsers return to it, and svc describes itself 
   })
   // A browser has no token of svc: svc recognizes its return by the state.
   const redirect = "https://svc.example.com/oauth/callback"
-  const address = await eventually(() => /sign-in needed[^\n]*: (http\S+)/.exec(svc.stderr())?.[1])
+  const address = await eventually(() => /sign-in needed[^\n]*, or open (http\S+)/.exec(svc.stderr())?.[1])
   expect(new URL(address).searchParams.get("redirect_uri")).toBe(redirect)
   const client = await fetch(`${svc.url}/oauth/client.json`, { headers: { host: "svc.example.com" } })
   expect(await client.json()).toMatchObject({

@@ -217,7 +217,7 @@ export class OAuth {
     const isExpired = expiresAt !== undefined && expiresAt <= this.deps.clock.now()
     return {
       server: name,
-      state: isExpired && !renews ? "expired" : "authorized",
+      state: renews ? "authorized" : unrenewedState(isExpired, waits),
       scopes: tokens.scope?.split(" ") ?? [],
       renews,
       ...(expiresAt === undefined ? {} : { expires: new Date(expiresAt).toISOString() }),
@@ -242,7 +242,7 @@ export class OAuth {
       }
       const { url, authority } = await this.flow.start(source, redirectUrl, scope)
       if (refused !== undefined && refused.issuer === authority.issuer) return newTokenRefused(refused)
-      return new UnauthorizedError(`${loginHint(name)}, or open this address`, url)
+      return new UnauthorizedError(loginHint(name), url)
     } catch (error) {
       return this.authorizationFailed(source, error)
     }
@@ -319,6 +319,12 @@ export class OAuth {
 }
 
 // ---
+
+/** Returns the state of tokens that svc cannot renew. If a sign-in is open, the server has refused them. */
+function unrenewedState(isExpired: boolean, waits: boolean): AuthStatus["state"] {
+  if (waits) return "waiting"
+  return isExpired ? "expired" : "authorized"
+}
 
 /** Credentials from the tokens of a server. */
 class TokenCredentials implements Credentials {

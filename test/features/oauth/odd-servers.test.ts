@@ -198,9 +198,9 @@ describe("a refused renewal", () => {
     const response = await one.request().catch((error: Error) => error)
     expect(response).toMatchObject({
       name: "UnauthorizedError",
-      message: expect.stringContaining("svc auth login web"),
+      message: "sign-in needed; run `svc auth login web`",
     })
-    expect(await one.oauth.status([one.spec])).not.toMatchObject([{ renews: true }])
+    expect(await one.oauth.status([one.spec])).toMatchObject([{ state: "waiting", renews: false }])
   })
 
   test("for now leaves the sign-in valid [oauth:refused]", async () => {
