@@ -352,6 +352,9 @@ function sources(from: unknown, withProject: boolean): readonly From[] {
 function otherFiles(own: From): readonly From[] {
   const beside = (...names: readonly string[]) => names.map((file): From => ({ ...own, file }))
   if (own.client === "opencode") return beside(`${own.file}c`)
+  // Before they had a file of their own, servers were in the settings.
+  if (own.client === "vscode" || own.client === "vscode-insiders")
+    return beside(join(dirname(own.file), "settings.json"))
   if (own.client !== "continue") return []
   const servers = dirname(own.file)
   const names = existsSync(servers) ? readdirSync(servers).filter((name) => /\.(?:json|ya?ml)$/.test(name)) : []

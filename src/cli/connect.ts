@@ -237,7 +237,7 @@ async function planConnection(
   const world = documents === undefined ? context.world() : context.worldOf(documents.dotenv)
   const replaced = args.replace === true ? servedEntries(entries, config, world, selection.includes) : []
   const kept = args.replace === true ? entries.filter((one) => one.name !== name && !replaced.includes(one)) : []
-  const old = tokenIn(valueIn(found?.value, entryPath(target.client, name)))
+  const old = tokenIn(valueIn(found?.value, entryPath(target.client, name, found?.value)))
   const token = old !== undefined && isAccepted(context, old) ? old : undefined
   const wantsToken =
     endpoint.kind === "http" &&
@@ -252,10 +252,10 @@ async function planConnection(
 /** Returns the edits that connect a client, with the given token. */
 const editsOf = (
   { client }: ClientTarget,
-  { endpoint, name, replaced }: PlannedConnection,
+  { endpoint, name, found, replaced }: PlannedConnection,
   token: string | undefined,
 ): readonly ClientEdit[] => [
-  { path: entryPath(client, name), value: clientEntry(client, withToken(endpoint, token)) },
+  { path: entryPath(client, name, found?.value), value: clientEntry(client, withToken(endpoint, token)) },
   ...replaced.map(({ path }): ClientEdit => ({ path, value: undefined })),
 ]
 
@@ -303,7 +303,7 @@ function clientCommand(
   { endpoint, name, found }: PlannedConnection,
 ): readonly string[] | undefined {
   const isPlain = found === undefined || found.text.trim() === JSON.stringify(found.value, null, 2)
-  if (!isPlain || valueIn(found?.value, entryPath(client, name)) !== undefined) return undefined
+  if (!isPlain || valueIn(found?.value, entryPath(client, name, found?.value)) !== undefined) return undefined
   return clientRow(client).adds?.(name, endpoint, scope)
 }
 

@@ -103,3 +103,15 @@ test("secrets go to .env, and prompted values are asked for once [import:secrets
   )
   expect((await svcIn(quiet)("config", "check")).stdout).toContain("LINEAR_LINEAR_KEY")
 })
+
+test("servers in the settings of VS Code are imported, and no other setting is taken for one [import:notations]", async () => {
+  const folder = home({
+    ".config/Code/User/settings.json": {
+      "rest.environment": { command: "x" },
+      mcp: { servers: { memory: { command: "memory" } } },
+    },
+    ".config/Code - Insiders/User/settings.json": { "rest.environment": { command: "x" } },
+  })
+  expect((await svcIn(folder)("config", "import", "--yes")).code).toBe(0)
+  expect(written(folder)).toEqual({ memory: { command: "memory" } })
+})

@@ -103,6 +103,19 @@ test("an undo keeps later edits elsewhere, and refuses where svc wrote [connect:
   expect(after).not.toContain("svc")
 })
 
+test("svc's entry comes beside the servers of OpenCode 2, which are in a section of their own [connect:replace]", async () => {
+  const file = ".config/opencode/opencode.json"
+  const local = (name: string) => ({
+    type: "local",
+    command: ["npx", "-y", name],
+    environment: { API_KEY: "abcdef123456" },
+  })
+  const folder = clientHome({ [file]: JSON.stringify({ mcp: { servers: { fs: local("fs"), own: local("own") } } }) })
+  expect((await commandsIn(folder)("connect", "opencode", "--replace", "--yes")).code).toBe(0)
+  const { mcp } = JSON.parse(readFileSync(join(folder, file), "utf8"))
+  expect([Object.keys(mcp), Object.keys(mcp.servers)]).toEqual([["servers"], ["own", "svc"]])
+})
+
 test("an undo brings back a file in UTF-16 byte for byte [connect:undo]", async () => {
   const folder = clientHome({ ".cursor/mcp.json": CURSOR })
   const [path, svc] = [join(folder, ".cursor/mcp.json"), commandsIn(folder)]

@@ -5,6 +5,8 @@
 import { posix, win32 } from "node:path"
 import type { Path } from "../../config/document.ts"
 import type { Params } from "../../wire/message.ts"
+import { valueIn } from "./client-edit.ts"
+import { nestedSections } from "./import.ts"
 
 /** `user`: a file of the user, for all projects. `project`: a file in the project's folder, usually shared with its repository. */
 type ClientScope = "user" | "project"
@@ -71,8 +73,12 @@ export function clientFiles(name: ClientName, host: ClientHost): readonly [Clien
   ]
 }
 
-/** Returns the path of a server in the client's document. */
-export const entryPath = (client: ClientName, name: string): Path => [...clientRow(client).section, name]
+/** Returns the path of a server in the client's document: in the section within the client's section, if the document has one. */
+export function entryPath(client: ClientName, name: string, document?: unknown): Path {
+  const { section } = clientRow(client)
+  const [nested] = nestedSections(valueIn(document, section))
+  return [...section, ...(nested === undefined ? [] : [nested]), name]
+}
 
 /** Returns the entry that a client needs for an endpoint. */
 export function clientEntry(client: ClientName, endpoint: ClientEndpoint): Params {

@@ -41,9 +41,10 @@ export function readForeignServers(text: string, file: string): readonly Foreign
     ...projects.map(([folder]) => ({ path: ["projects", folder, "mcpServers"], project: folder })),
   ]
   // A file that is only a section: its members are servers.
-  const all = sections.some(({ path }) => valueIn(value, path) !== undefined)
-    ? sections
-    : [{ path: [], project: undefined }]
+  const all =
+    sections.some(({ path }) => valueIn(value, path) !== undefined) || /[\\/]settings\.json$/.test(file)
+      ? sections
+      : [{ path: [], project: undefined }]
   return all.flatMap(({ path, project }) =>
     entriesOf(valueIn(value, path)).flatMap(([key, name, entry]): readonly ForeignServer[] => {
       const place = { project, path: [...path, key] }
@@ -128,6 +129,10 @@ export function servedEntries(
   return named.filter((entry) => served.some((server) => isSameServer(entry.server, server, world)))
 }
 
+/** Returns the names of the sections within a section. */
+export const nestedSections = (section: unknown): readonly string[] =>
+  NESTED.filter((key) => isObject(section) && isSection(section[key]))
+
 // ---
 
 const tagsOf = ({ tags }: Params): readonly string[] => (Array.isArray(tags) ? tags.map(String) : [])
@@ -181,8 +186,7 @@ function switchedOff(value: Params): (name: string, project: string | undefined)
 /** Returns the sections at a path: the section itself, or those within it. */
 function sectionsAt(value: Params, path: readonly string[]): readonly Section[] {
   const section = valueIn(value, path)
-  const nested = NESTED.filter((key) => isObject(section) && isSection(section[key]))
-  return [path, ...nested.map((key) => [...path, key])].map((at) => ({ path: at, project: undefined }))
+  return [path, ...nestedSections(section).map((key) => [...path, key])].map((at) => ({ path: at, project: undefined }))
 }
 
 /** Whether a value is a section rather than a server of that name. */
