@@ -260,8 +260,9 @@ function discover(call: ClientCall): Answering {
 function listOfServer(call: ClientCall, method: ListMethod): Promise<Answer> | undefined {
   const { request, client, gateway, exchange } = call
   const { scope, session } = client
+  if (scope.kind !== "server") return undefined
   const told = Object.entries(metaOf(request.params) ?? {}).filter(([key]) => !OWN_META.test(key))
-  if (scope.kind !== "server" || told.length === 0) return undefined
+  if (told.length === 0) return undefined
   const asked = gateway.directory.listWith(scope.id, session, method, Object.fromEntries(told))
   if (asked === undefined) return undefined
   return waitFor(asked, gateway, exchange.cancellation)
