@@ -265,7 +265,8 @@ function listOfServer(call: ClientCall, method: ListMethod): Promise<Answer> | u
   if (told.length === 0) return undefined
   const asked = gateway.directory.listWith(scope.id, session, method, Object.fromEntries(told))
   if (asked === undefined) return undefined
-  return waitFor(asked, gateway, exchange.cancellation)
+  return exchange.cancellation
+    .race(asked)
     .catch((error: unknown) => {
       throw error instanceof PeerError ? error : new BackendError(scope.id, messageOf(error))
     })
