@@ -265,12 +265,10 @@ function listOfServer(call: ClientCall, method: ListMethod): Promise<Answer> | u
   if (told.length === 0) return undefined
   const asked = gateway.directory.listWith(scope.id, session, method, Object.fromEntries(told))
   if (asked === undefined) return undefined
-  return exchange.cancellation
-    .race(asked)
-    .catch((error: unknown) => {
-      throw error instanceof PeerError ? error : new BackendError(scope.id, messageOf(error))
-    })
-    .then((catalog) => list(call, method, viewOf(catalog, scope)))
+  const found = asked.catch((error: unknown) => {
+    throw error instanceof PeerError ? error : new BackendError(scope.id, messageOf(error))
+  })
+  return exchange.cancellation.race(found).then((catalog) => list(call, method, viewOf(catalog, scope)))
 }
 
 /** Members of `_meta` for svc itself: of the revision and the client, of progress, of traces, and of svc. */
