@@ -342,16 +342,50 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     expect(written().one).toEqual(DEMO)
   })
 
-  test("two tabs that change different settings of a server both keep their change [admin:merge]", async () => {
-    await admin.show("servers/two/settings")
-    await page.getByLabel("command").first().waitFor()
-    const text = readFileSync(join(svc.folder, "mcp.json"), "utf8")
-    const config = JSON.parse(text)
-    svc.write({ ...config, mcpServers: { ...config.mcpServers, two: { ...DEMO, tags: ["elsewhere"] } } })
-    await page.getByLabel("cwd").fill("/tmp")
-    await button("Save").click()
-    await isSaid(/two was saved/)
-    expect(written().two).toEqual({ ...DEMO, tags: ["elsewhere"], cwd: "/tmp" })
+  test("two tabs that change different settings of a server both keep their change, and neither loses one to the other [admin:merge]", async () => {
+    await using other = await visit(browser, svc)
+    const open = async (tab: Visit) => {
+      await tab.show("servers/two/settings")
+      await tab.page.getByLabel("Working folder (cwd)").waitFor()
+    }
+    const addVariable = async ({ page: tab }: Visit, name: string) => {
+      await tab.getByRole("button", { name: "Add to env" }).click()
+      await tab.getByLabel("Name 1 in env", { exact: true }).fill(name)
+      await tab.getByLabel(`Value of ${name} in env`).fill("1")
+    }
+    const save = async ({ page: tab }: Visit) => tab.getByRole("button", { name: "Save" }).click()
+    const isSaved = ({ page: tab }: Visit) =>
+      tab
+        .locator(".notices")
+        .getByText(/two was saved/)
+        .waitFor()
+    for (const tab of [admin, other]) await open(tab)
+    await page.getByLabel("Working folder (cwd)").fill("/tmp")
+    await addVariable(admin, "MINE")
+    await addVariable(other, "THEIRS")
+    await save(other)
+    await isSaved(other)
+    expect(await page.getByLabel("Working folder (cwd)").inputValue()).toBe("/tmp")
+    await save(admin)
+    await isSaved(admin)
+    expect(written().two).toEqual({ ...DEMO, cwd: "/tmp", env: { THEIRS: "1", MINE: "1" } })
+
+    // The same setting: the second tab is told, keeps what was typed, and writes nothing.
+    await admin.show("servers")
+    await row(/^two/).waitFor()
+    for (const tab of [admin, other]) await open(tab)
+    await other.page.reload()
+    await other.page.getByLabel("Value of MINE in env").waitFor()
+    await page.getByLabel("Working folder (cwd)").fill("/mine")
+    await other.page.getByLabel("Working folder (cwd)").fill("/theirs")
+    await save(other)
+    await isSaved(other)
+    await save(admin)
+    await page.getByText(/was changed in the meantime, and your change touches the same settings/).waitFor()
+    expect(await page.getByLabel("Working folder (cwd)").inputValue()).toBe("/mine")
+    expect(written().two.cwd).toBe("/theirs")
+    await button("Reload").click()
+    await eventually(async () => (await page.getByLabel("Working folder (cwd)").inputValue()) === "/theirs")
   })
 
   test("the demo has a page, connects no client, and leaves nothing behind [admin:demo]", async () => {
