@@ -2,7 +2,6 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
 import { Problem, textOf } from "./api.ts"
 import { useApp, useStateOf } from "./context.ts"
-import { goTo } from "./router.ts"
 import type { Usage } from "./types.ts"
 
 export type Loaded<T> = {
@@ -67,18 +66,6 @@ export function useAction(
     }
   }
   return [busy, run, problem]
-}
-
-/**
- * Returns a function that goes to a route after the page has read the servers again: before an event has told of a new server,
- * its view would say that there is none, and the list of servers would show how to begin.
- */
-export function useGoToNewServer(): (...path: readonly string[]) => Promise<void> {
-  const { live } = useApp()
-  return async (...path) => {
-    await live.refresh()
-    goTo(["servers", ...path])
-  }
 }
 
 /** Returns the time in milliseconds, and renders again every `every` milliseconds. */

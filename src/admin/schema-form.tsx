@@ -21,6 +21,8 @@ type ControlProps = {
   readonly isRequired: boolean
   /** What the member is for people, shown before its name. */
   readonly word?: string | undefined
+  /** What to enter, in place of the schema's description. */
+  readonly entry?: ComponentChildren | undefined
   /** The schema that the references are about. */
   readonly root: Schema
   /** The number of objects and lists around the control. */
@@ -37,6 +39,8 @@ type FormProps = {
   readonly first?: readonly string[]
   /** What members are for people, by name. */
   readonly words?: Readonly<Record<string, string>>
+  /** What to enter, by the names of members; for others, the schema says it. */
+  readonly entries?: Readonly<Record<string, ComponentChildren>>
   /** Whether to say which required values are absent: after a person has tried to send the form. */
   readonly isTried?: boolean
   onChange(value: Readonly<Record<string, unknown>>): void
@@ -58,7 +62,7 @@ export function focusMissing(element: Element): boolean {
 }
 
 function Members(props: FormProps & Pick<ControlProps, "root" | "depth">) {
-  const { schema, value, first, words = {}, root, depth, onChange } = props
+  const { schema, value, first, words = {}, entries = {}, root, depth, onChange } = props
   const properties = propertiesOf(schema)
   const required = requiredOf(schema)
   const names = Object.keys(properties)
@@ -70,6 +74,7 @@ function Members(props: FormProps & Pick<ControlProps, "root" | "depth">) {
       key={name}
       name={name}
       word={words[name]}
+      entry={entries[name]}
       schema={resolved(properties[name], root)}
       root={root}
       depth={depth}
@@ -165,11 +170,11 @@ function jsonProblem(text: string): string | undefined {
 }
 
 function Control(props: ControlProps) {
-  const { name, word, schema, value, isRequired, root, depth, onChange } = props
+  const { name, word, entry, schema, value, isRequired, root, depth, onChange } = props
   const kind = kindOf(schema, value, root, depth)
   const shown = word === undefined ? name : `${word} (${name})`
   const label = isRequired ? `${shown} (required)` : shown
-  const about = typeof schema.description === "string" ? schema.description : undefined
+  const about = entry ?? (typeof schema.description === "string" ? schema.description : undefined)
   // An object of the first level shows its members, and these are marked.
   const isMissing = isRequired && value === undefined && (kind.kind !== "object" || depth > 0)
   const isShown = useContext(Tried) && isMissing

@@ -68,6 +68,17 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await isShown("pair", "off", "many", "few")
   })
 
+  test("no table of servers is wider than the screen [admin:access]", async () => {
+    for (const width of [1280, 1101, 1100, 768, 390]) {
+      await page.setViewportSize({ width, height: 800 })
+      const table = page.getByRole("group", { name: "Servers" })
+      await table.waitFor()
+      expect([width, await table.evaluate((one) => one.scrollWidth - one.clientWidth)]).toEqual([width, 0])
+      if (width > 760) expect(await page.getByRole("button", { name: "Restart pair" }).isVisible()).toBe(true)
+    }
+    await page.setViewportSize({ width: 1280, height: 800 })
+  })
+
   test("the head of a long table stays visible [admin:tools]", async () => {
     await admin.show("servers/many/tools")
     const table = page.getByRole("group", { name: "Tools" })
@@ -452,6 +463,26 @@ describe.skipIf(CHROMIUM === undefined)("in the browser", () => {
     await page.keyboard.press("Escape")
     await dialog.waitFor({ state: "detached" })
     await page.unroute(/api\/v1\/servers\/few\/restart/)
+  })
+
+  test("the form of a server says what to enter as arguments, variables and headers [admin:edit]", async () => {
+    for (const route of ["servers/add", "servers/few/settings"]) {
+      await admin.show(route)
+      const group = (name: string) => page.getByRole("group", { name, exact: true })
+      await group("Arguments (args)")
+        .getByText(/^One argument per field, without quotes/)
+        .waitFor()
+      await group("Environment variables (env)")
+        .getByText(/\$\{NAME\} stands for a secret/)
+        .waitFor()
+    }
+    await admin.show("servers/add")
+    await page.getByLabel("Kind").selectOption("url")
+    await page
+      .getByRole("group", { name: "Headers (headers)" })
+      .getByText(/^A name such as Authorization/)
+      .waitFor()
+    await admin.show("servers")
   })
 
   test("Enter and several pasted lines add rows to a list, and the focus follows [admin:edit]", async () => {

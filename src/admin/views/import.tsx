@@ -1,22 +1,23 @@
 /** The servers in the files of clients on this machine, for an import. */
 import { useApp } from "../context.ts"
-import { useAction, useGoToNewServer, useLoaded } from "../hooks.ts"
+import { useAction, useLoaded } from "../hooks.ts"
 import { Button, countText, Empty, Failure, Table, WhenLoaded } from "../parts.tsx"
-import { linkTo } from "../router.ts"
+import { goTo, linkTo } from "../router.ts"
 import type { ImportAnswer } from "../types.ts"
 
 /** What svc would import, and the button that imports exactly this. */
 export function ImportPane() {
-  const { api } = useApp()
+  const { api, live } = useApp()
   const loaded = useLoaded(() => api.get<ImportAnswer>("/import"), [])
   const [busy, run, problem] = useAction("here")
-  const goToNewServer = useGoToNewServer()
   const importAll = async (digest: string) => {
     const isDone = await run("import", async () => {
       const { added } = await api.send<ImportAnswer>("POST", "/import", { digest })
+      // The list of servers would still be empty, and show how to begin.
+      await live.refresh()
       return `${countText(added.length, "server")} imported: ${added.join(", ")}. Next, connect your clients to svc.`
     })
-    if (isDone) await goToNewServer()
+    if (isDone) goTo(["servers"])
     else loaded.reload()
   }
   return (

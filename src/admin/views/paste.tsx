@@ -1,8 +1,9 @@
 /** One field that takes whatever the README of a server gives: JSON, a command, an address, or the name of a package. */
 import { useEffect, useRef, useState } from "preact/hooks"
-import { useApp } from "../context.ts"
-import { useAction, useGoToNewServer, useLoaded, useSettled } from "../hooks.ts"
+import { type AppContext, useApp } from "../context.ts"
+import { useAction, useLoaded, useSettled } from "../hooks.ts"
 import { Button, countText, Failure, Field, Table, toneOf } from "../parts.tsx"
+import { goTo } from "../router.ts"
 import type { PastedServer, Server } from "../types.ts"
 
 /** The field. It gives the only server of a text to `onRead`, and offers to add several servers at once. */
@@ -57,18 +58,22 @@ export function Paste({ onRead }: { onRead(server: PastedServer): void }) {
   )
 }
 
-/** Adds one server, and says what state it has reached. Keys go to `.env` if `moveKeys`. */
+/**
+ * Adds one server, and says what state it has reached. Keys go to `.env` if `moveKeys`. Before an event has told the page of the new
+ * server, its view would say that there is none, and the list of servers would show how to begin: so the page reads them again.
+ */
 export async function addServer(
-  { send }: Pick<ReturnType<typeof useApp>["api"], "send">,
+  { api, live }: Pick<AppContext, "api" | "live">,
   name: string,
   server: Readonly<Record<string, unknown>>,
   more: { readonly moveKeys: boolean; readonly template: boolean },
 ): Promise<{ readonly tone: "good" | "notice"; readonly text: string }> {
-  const answer = await send<{ server: Server; warnings: readonly string[] }>("POST", "/servers", {
+  const answer = await api.send<{ server: Server; warnings: readonly string[] }>("POST", "/servers", {
     name,
     server,
     ...more,
   })
+  await live.refresh()
   const { state } = answer.server
   const tone = toneOf(state) === "good" || state === "disabled" || state === "not in use" ? "good" : "notice"
   return {
@@ -83,21 +88,20 @@ const NOTHING_READ: PastedServer = { name: "", server: {}, template: false, note
 
 /** Several servers of one text, each with a box. */
 function Several({ servers }: { servers: readonly PastedServer[] }) {
-  const { api, ui } = useApp()
+  const { api, live, ui } = useApp()
   const [left, setLeft] = useState<ReadonlySet<number>>(new Set())
   const [busy, run, problem] = useAction("here")
-  const goToNewServer = useGoToNewServer()
   const rows = servers.map((server, at) => ({ ...server, at }))
   const chosen = rows.filter(({ at, problem: why }) => why === undefined && !left.has(at))
   const add = async () => {
     const isDone = await run("add", async () => {
       for (const { name, server, template } of chosen) {
-        const { tone, text } = await addServer(api, name, server, { moveKeys: true, template })
+        const { tone, text } = await addServer({ api, live }, name, server, { moveKeys: true, template })
         ui.say(tone, text)
       }
       return undefined
     })
-    if (isDone) await goToNewServer()
+    if (isDone) goTo(["servers"])
   }
   return (
     <>

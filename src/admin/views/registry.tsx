@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks"
 import { textOf } from "../api.ts"
 import { useApp } from "../context.ts"
-import { useAction, useGoToNewServer, useLoaded, useSettled } from "../hooks.ts"
+import { useAction, useLoaded, useSettled } from "../hooks.ts"
 import { Button, Choice, countText, Empty, Facts, Failure, Field, Head, Search, Tags, WhenLoaded } from "../parts.tsx"
 import { goTo, linkTo, type Route } from "../router.ts"
 import type { InstallAnswer, RegistryInfo, RegistrySearch } from "../types.ts"
@@ -129,7 +129,7 @@ type Planned = { readonly request: string; readonly plan: InstallAnswer }
  * values cannot be confirmed.
  */
 function Installation({ info }: { info: RegistryInfo }) {
-  const { api, ui } = useApp()
+  const { api, live, ui } = useApp()
   const name = info.entry?.name ?? info.serverName
   const [env, setEnv] = useState<Readonly<Record<string, string>>>({})
   const [tags, setTags] = useState("")
@@ -141,7 +141,6 @@ function Installation({ info }: { info: RegistryInfo }) {
   /** How often the person has tried to install: each time, the first missing value gets the focus. */
   const [tries, setTries] = useState(0)
   const [busy, run] = useAction()
-  const goToNewServer = useGoToNewServer()
   const form = useRef<HTMLFormElement>(null)
   const request = JSON.stringify({
     serverName: name,
@@ -187,7 +186,8 @@ function Installation({ info }: { info: RegistryInfo }) {
         const answer = await api.send<InstallAnswer>("POST", "/install", { ...JSON.parse(request), digest })
         const { serverName, state, tools, warnings } = answer
         for (const text of warnings) ui.say("notice", text)
-        await goToNewServer(serverName)
+        await live.refresh()
+        goTo(["servers", serverName])
         return `${serverName} is installed: ${state ?? "written"}${tools === undefined ? "" : `, ${countText(tools, "tool")}`}`
       } catch (error) {
         // The plan may be outdated, so the person must see the new one.

@@ -1,11 +1,12 @@
 /** The settings of a server in mcp.json, as a form generated from the schema, or as JSON. */
+import type { ComponentChildren } from "preact"
 import { useState } from "preact/hooks"
 import { Problem } from "../api.ts"
 import { useApp, useStateOf } from "../context.ts"
-import { useAction, useGoToNewServer, useLoaded } from "../hooks.ts"
+import { useAction, useLoaded } from "../hooks.ts"
 import { mergedSettings } from "../merge.ts"
 import { Button, Choice, Failure, Field, Head, WhenLoaded } from "../parts.tsx"
-import { linkTo } from "../router.ts"
+import { goTo, linkTo } from "../router.ts"
 import { JsonField, type Schema, SchemaForm } from "../schema-form.tsx"
 import type { PastedServer, WrittenServer } from "../types.ts"
 import { askForZeroTools } from "../zero-tools.ts"
@@ -32,7 +33,7 @@ export function ServerEditor({ name }: { name: string }) {
 
 /** Adds a server. */
 export function ServerCreator() {
-  const { api } = useApp()
+  const { api, live } = useApp()
   const loaded = useLoaded(() => serverSchemaFrom(api), [])
   const [name, setName] = useState("")
   const [kind, setKind] = useState<"command" | "url">("command")
@@ -42,12 +43,13 @@ export function ServerCreator() {
   const [pastes, setPastes] = useState(0)
   const [movesKeys, setMovesKeys] = useState(true)
   const [busy, run, problem] = useAction("here")
-  const goToNewServer = useGoToNewServer()
   const isTaken = useStateOf((state) => state.servers.some((one) => one.name === name))
   const add = async () => {
     const whole = withWords(server)
-    const isAdded = await run("add", () => addServer(api, name, whole, { moveKeys: movesKeys, template: isTemplate }))
-    if (isAdded) await goToNewServer(name)
+    const isAdded = await run("add", () =>
+      addServer({ api, live }, name, whole, { moveKeys: movesKeys, template: isTemplate }),
+    )
+    if (isAdded) goTo(["servers", name])
   }
   const onRead = (pasted: PastedServer) => {
     setName(pasted.name)
@@ -120,6 +122,7 @@ export function ServerCreator() {
               value={server}
               first={FIRST[kind]}
               words={WORDS}
+              entries={ENTRIES}
               onChange={setServer}
             />
             <KeysChoice isOn={movesKeys} onChange={setMovesKeys} />
@@ -159,6 +162,17 @@ const WORDS: Readonly<Record<string, string>> = {
   headers: "Headers",
   disabled: "Off",
   disabledTools: "Hidden tools",
+}
+
+const IN_VALUES = (
+  <>
+    <code>{"${NAME}"}</code> stands for a <a href={linkTo(["secrets"])}>secret</a>, or for a variable of svc.
+  </>
+)
+const ENTRIES: Readonly<Record<string, ComponentChildren>> = {
+  args: "One argument per field, without quotes around it. Enter adds a field, and several pasted lines become several fields.",
+  env: <>A name such as LOG_LEVEL, and its value. {IN_VALUES}</>,
+  headers: <>A name such as Authorization, and its value. {IN_VALUES}</>,
 }
 
 type EditorProps = { readonly written: WrittenServer; readonly schema: Schema; onReload(): void }
@@ -228,7 +242,14 @@ function Editor({ written, schema, onReload }: EditorProps) {
             onChange={(next) => setServer((next ?? {}) as Settings)}
           />
         ) : (
-          <SchemaForm schema={schema} value={server} first={first} words={WORDS} onChange={setServer} />
+          <SchemaForm
+            schema={schema}
+            value={server}
+            first={first}
+            words={WORDS}
+            entries={ENTRIES}
+            onChange={setServer}
+          />
         )}
         <KeysChoice isOn={movesKeys} onChange={setMovesKeys} />
         {problem !== undefined && <Failure text={problem} />}

@@ -1,8 +1,8 @@
 /** The first view of a svc without servers: the ways to begin. */
 import { useApp, useStateOf } from "../context.ts"
-import { useAction, useGoToNewServer } from "../hooks.ts"
+import { useAction } from "../hooks.ts"
 import { Button, Failure, Head } from "../parts.tsx"
-import { linkTo, type Route } from "../router.ts"
+import { goTo, linkTo, type Route } from "../router.ts"
 import { ImportPane } from "./import.tsx"
 import { addServer } from "./paste.tsx"
 import { ServersView } from "./servers.tsx"
@@ -32,16 +32,15 @@ export function ServersOrWelcome({ route }: { route: Route }) {
 // ---
 
 const Welcome = () => {
-  const { api } = useApp()
+  const { api, live } = useApp()
   const demo = useStateOf((state) => state.status?.demo ?? [])
   const [busy, run, problem] = useAction("here")
-  const goToNewServer = useGoToNewServer()
   const addDemo = async () => {
     const [command, ...args] = demo
     const isAdded = await run("demo", () =>
-      addServer(api, "demo", { command, args }, { moveKeys: false, template: false }),
+      addServer({ api, live }, "demo", { command, args }, { moveKeys: false, template: false }),
     )
-    if (isAdded) await goToNewServer("demo", "tools")
+    if (isAdded) goTo(["servers", "demo", "tools"])
   }
   return (
     <>
