@@ -227,7 +227,8 @@ function renderedSwitch(
 ): { readonly text: string } | { readonly problem: string } {
   const template = { disabled }
   const [problem] = validateTemplate(name, template, cache)
-  if (problem !== undefined) return { problem: problem.message }
+  // The issue names the server, which is no template.
+  if (problem !== undefined) return { problem: problem.message.replace(`template ${name}: `, "") }
   if (!isSameForAll(template, cache))
     return { problem: "its disabled depends on the client; write true or false, or move the server to mcpTemplates" }
   const found = renderTemplate(name, template, NO_CONTEXT, cache)

@@ -51,6 +51,7 @@ describe("an expression in disabled of mcpServers [config:server:disabled-expres
       const { specs, issues } = load(disabled)
       expect(specs).toEqual([])
       expect(issues).toMatchObject([{ severity: "error", server: "a", path: ["mcpServers", "a", "disabled"] }])
+      expect(issues[0]?.message).toMatch(/^a does not run: (?:disabled|its disabled)/)
       expect(isSwitchedOff("a", "mcpServers", { disabled })).toBe(true)
       expect(isSwitchedOff("a", "mcpTemplates", { disabled })).toBe(false)
     },
