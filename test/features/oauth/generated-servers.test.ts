@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import fc from "fast-check"
+import { challengeOf } from "../../../src/features/oauth/oauth-client.ts"
 import type { Params } from "../../../src/wire/message.ts"
 import { simulateProcess } from "./process.ts"
 
@@ -267,6 +268,29 @@ describe("generated authorization servers", () => {
         expect(await one.oauth.status([one.spec])).toMatchObject([{ state: "authorized", renews: true }])
       }),
       { numRuns: 100 },
+    )
+  })
+
+  test("may write any challenge: what is read of it is an address, or nothing", () => {
+    const other = ["Basic", "Negotiate YII==", 'realm="a, b"', "resource_metadata", "scope=read", "DPoP", "error"]
+    const piece = chosen(...other, ",", " ", "=", '"', "\\", "\t", `"${METADATA}"`, METADATA, "://", '"Bearer scope=x"')
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 40 }), chosen("", "Bearer ", "bearer,"), (pieces, before) => {
+        const headers = { "www-authenticate": `${before}${pieces.join("")}` }
+        const { metadataUrl } = challengeOf(new Response(null, { headers }))
+        expect(metadataUrl === undefined || URL.canParse(metadataUrl)).toBe(true)
+      }),
+      { numRuns: 2000 },
+    )
+    // Whatever stands before it, a challenge for tokens is found.
+    fc.assert(
+      fc.property(
+        fc.array(chosen("Basic", 'Digest realm="a, b=c", nonce=x', "Negotiate YII="), { maxLength: 5 }),
+        (others) => {
+          const headers = { "www-authenticate": [...others, `BEARER Resource_Metadata="${METADATA}"`].join(", ") }
+          expect(challengeOf(new Response(null, { headers })).metadataUrl).toBe(METADATA)
+        },
+      ),
     )
   })
 
