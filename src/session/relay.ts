@@ -457,7 +457,7 @@ function rewrite(outcome: RequestOutcome, target: Target, call: ClientCall): Fin
     const { code, object } = peerError(message.error)
     const { data } = object
     // It speaks of the revision between svc and the server: a client would take it for its own, and negotiate again.
-    if (code === UNSUPPORTED_VERSION && peer.era === "modern")
+    if (code === UNSUPPORTED_VERSION && (peer.era === "modern" || client.era === "modern"))
       throw new BackendError(spec.name, `no longer accepts the protocol revision of its connection: ${object.message}`)
     const adapted = adaptCode(request.method, code, data, client.era)
     for (const id of elicitationsOf(data)) recordOwnership("elicitation", id, target, call)

@@ -317,9 +317,14 @@ test("an error arrives with members that JSON-RPC does not define", async () => 
 
 test("a revision that a server refuses to svc is not the client's", async () => {
   const error = { code: -32022, message: "Unsupported protocol version", data: { supported: ["2027-01-01"] } }
-  for (const client of ["legacy", "modern"] as const) {
+  // To a legacy client, the code of a legacy server means nothing.
+  for (const [client, peer] of [
+    ["legacy", "modern"],
+    ["modern", "modern"],
+    ["modern", "legacy"],
+  ] as const) {
     const write = (id: string) => JSON.stringify({ jsonrpc: "2.0", id, error })
-    const answer = await relayed({ method: "prompts/get", id: 7, client, peer: "modern", plain: true }, write)
+    const answer = await relayed({ method: "prompts/get", id: 7, client, peer, plain: true }, write)
     expect(JSON.stringify(answer)).toContain("s: no longer accepts the protocol revision of its connection")
     expect(JSON.stringify(answer)).not.toMatch(/-32022|supported"/)
   }
