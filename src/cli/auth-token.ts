@@ -8,6 +8,7 @@ import { parseDocument } from "../config/document.ts"
 import { readPresets } from "../config/presets.ts"
 import { readSections } from "../config/sections.ts"
 import { TOOL_LISTINGS } from "../config/tool-listing.ts"
+import { isLoopback } from "../lib/address.ts"
 import { systemClock } from "../lib/clock.ts"
 import { readOptions, usageError } from "../lib/command-line.ts"
 import { messageOf, RequestError, UnavailableError } from "../lib/errors.ts"
@@ -233,10 +234,13 @@ function warnIfAway(away: string | undefined): void {
 /** Returns how a client uses a token. Does not contain it: stderr often ends up in logs. */
 async function snippet(context: LocalConfiguration): Promise<string> {
   const url = (await statusIfAnswered(context))?.endpoint ?? `${defaultAddress()}mcp`
+  const { hostname } = new URL(url)
+  const isLocal = isLoopback(hostname)
   return [
     "use it, in place of TOKEN:",
     `  claude mcp add -t http svc ${url} --header "Authorization: Bearer TOKEN"`,
     `  { "mcpServers": { "svc": { "url": "${url}", "headers": { "Authorization": "Bearer TOKEN" } } } }`,
+    ...(isLocal ? [`on other machines, write the address of this one in place of ${hostname}`] : []),
   ].join("\n")
 }
 

@@ -67,7 +67,8 @@ export const restore: CommandDef = {
     const { paths } = openContext(args, "allowed")
     const file = resolve(String(args.file))
     if (!existsSync(file)) throw new RequestError("not_found", `${file} does not exist`)
-    if ((await instancePid(paths)) !== undefined)
+    const isDry = args["dry-run"] === true
+    if (!isDry && (await instancePid(paths)) !== undefined)
       throw new RequestError(
         "conflict",
         "svc is running and would use both the old and the new state; run `svc stop` first",
@@ -82,10 +83,8 @@ export const restore: CommandDef = {
       ...Object.keys(content.secrets).map((name) => `  the secret ${visible(name)} in the keychain`),
     ].join("\n")
     const about = { file, ...summaryOf(content), changed }
-    if (args["dry-run"] === true || !(await isAgreed(args.yes === true, text))) {
-      print(args.json === true, { ...about, restored: false }, () =>
-        args["dry-run"] === true ? text : "nothing restored",
-      )
+    if (isDry || !(await isAgreed(args.yes === true, text))) {
+      print(args.json === true, { ...about, restored: false }, () => (isDry ? text : "nothing restored"))
       return 0
     }
     const kept = await restoreBackup(paths, content, files, openSecrets(paths), systemClock)

@@ -177,8 +177,18 @@ function rowOf(one: MeasuredServer): Cell[] {
     one.since === undefined ? "" : elapsed(one.since),
     toolCount(one),
     one.memory === undefined ? "" : memoryText(one.memory),
-    [...signIn, ...notesOf(one).filter((note) => signIn.length === 0 || note !== loginHint(one.name))].join("; "),
+    [
+      ...signIn,
+      ...notesOf({ ...one, warnings: shortened(one) }).filter(
+        (note) => signIn.length === 0 || note !== loginHint(one.name),
+      ),
+    ].join("; "),
   ]
+}
+
+/** Returns the warnings about a server; for several, only their number: in a row, they would hide the other servers. */
+function shortened({ name, warnings = [] }: ServerStatus): readonly string[] {
+  return warnings.length < 2 ? warnings : [`${counted(warnings.length, "warning")}: see \`svc mcp status ${name}\``]
 }
 
 /** The column of `rowOf` that is left out on a system that does not tell the memory. */

@@ -59,7 +59,7 @@ async function serveInBackground(
   const serving = words.filter(
     (word, at) => !/^--(?:no-)?(?:background|json|quiet|wait)(?:=|$)/.test(word) && words[at - 1] !== "--wait",
   )
-  const { pid, address, log, issues } = await startSvc(paths, serving, "background", options.logFile)
+  const { pid, address, log, servers, issues } = await startSvc(paths, serving, "background", options.logFile)
   for (const issue of issues) say(issue)
   const missing = wait === 0 ? [] : await missingAfter(paths, wait)
   if (args.quiet !== true)
@@ -67,12 +67,23 @@ async function serveInBackground(
       facts([
         ["running", `process ${pid}`],
         ["address", address],
+        ...(options.loopback || options.externalUrl !== undefined
+          ? []
+          : [["others", "set the address for clients on other machines with --external-url"] as const]),
+        ["servers", serversText(servers, wait > 0, configFlags)],
         ["log", log],
         ["stop", ["svc stop", ...configFlags].join(" ")],
       ]),
     )
   for (const problem of missing) say(`svc: ${problem}`)
   return missing.length === 0 ? 0 : UNAVAILABLE_EXIT
+}
+
+/** Says how the servers of an svc that has just started are, or where to see it. `waited`: whether the others are reported. */
+function serversText(count: number, waited: boolean, configFlags: readonly string[]): string {
+  if (count === 0) return "none; `svc mcp add` adds one"
+  const command = ["svc mcp status", ...configFlags].join(" ")
+  return waited ? `${count}; \`${command}\` shows them` : `${count} starting; \`${command}\` shows them`
 }
 
 const UNAVAILABLE_EXIT = codesOf(new UnavailableError("")).exit

@@ -13,6 +13,8 @@ export type StartedSvc = {
   readonly address: string
   /** The file of its log. */
   readonly log: string
+  /** The number of its servers. */
+  readonly servers: number
   /** What is wrong in its configuration. */
   readonly issues: readonly string[]
   /** Stops it. Resolves when its process has ended. */
@@ -45,7 +47,14 @@ export async function startSvc(
         await child.end()
         throw notLoaded(issues)
       }
-      return { pid: child.pid, address: String(status.endpoint ?? status.url), log: child.log, issues, end: child.end }
+      return {
+        pid: child.pid,
+        address: String(status.endpoint ?? status.url),
+        log: child.log,
+        servers: Array.isArray(status.servers) ? status.servers.length : 0,
+        issues,
+        end: child.end,
+      }
     }
     if (failure?.code === CONFIG_EXIT) throw notLoaded([failure.reason])
     if (failure !== undefined) throw new UnavailableError(`svc did not start: ${failure.reason}`)

@@ -44,6 +44,8 @@ test("svc in the background serves when the command returns, and until svc stop 
   const { pid, url, stdout } = await startInBackground(folder, env)
   expect((await fetch(`${url}/health/live`)).status).toBe(200)
   expect(stdout).toContain(`svc stop --config-dir ${folder}`)
+  expect(stdout).toContain(`  servers  1 starting; \`svc mcp status --config-dir ${folder}\` shows them\n`)
+  expect(stdout).not.toContain("others")
   await eventually(() => readFileSync(join(folder, "svc.log"), "utf8").includes("listening on "))
   await eventually(() => processes(mark).length === 1)
 

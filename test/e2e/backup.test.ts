@@ -62,6 +62,7 @@ test("a restore keeps what it replaces, changes nothing twice, and waits for svc
   {
     await using running = await startSvc({ folder, env: ENV })
     await eventually(async () => (await fetch(`${running.url}/health/live`)).ok)
+    expect((await svc("restore", file, "--dry-run")).code).toBe(0)
     const refused = await svc("restore", file, "--yes")
     expect([refused.code === 0, refused.stderr]).toEqual([false, expect.stringContaining("svc stop")])
   }

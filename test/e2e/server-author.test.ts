@@ -97,6 +97,28 @@ test("status and doctor say what a server sends that is not MCP, and svc doctor 
   expect(await run("doctor", "lout")).toMatchObject({ code: 64, stderr: expect.stringContaining("did you mean loud?") })
 })
 
+test("the list of servers counts several warnings of one, and its own page has them [cli:table]", async () => {
+  const name = `a${"b".repeat(60)}`
+  const config = { mcpServers: { [name]: { ...echo(), toolDescriptionOverrides: { echo: "x".repeat(3000) } } } }
+  await using svc = await startSvc({ config })
+  await svc.said("connected: 1 tool")
+  const run = svcIn(svc.folder)
+  expect((await run("mcp", "status")).stdout).toContain(`2 warnings: see \`svc mcp status ${name}\``)
+  expect((await run("mcp", "status", name)).stdout).toMatch(/descriptions over 2048.*names over 64/s)
+})
+
+test("svc in the background says what clients on other machines need, and a token which address to write [cli:background]", async () => {
+  const folder = freshFolder({ "mcp.json": "{}" })
+  const run = svcIn(folder)
+  const started = await run("serve", "--background", "--host", "0.0.0.0", "--auth", "--port", "0")
+  expect(started.code).toBe(0)
+  expect(started.stdout).toMatch(/^ {2}others +set .* --external-url$/m)
+  expect(started.stdout).toMatch(/^ {2}servers +none; `svc mcp add` adds one$/m)
+  const made = await run("auth", "token", "create", "a", "--expires", "1d")
+  expect(made.stderr).toContain("on other machines, write the address of this one in place of 127.0.0.1")
+  await run("stop")
+})
+
 test("a call that crashes its server says where its last words are [shell:run:exit]", async () => {
   const config = { mcpServers: { a: { command: "bun", args: [fixture("dying.ts"), "after", "0"] } } }
   await using svc = await startSvc({ config })
