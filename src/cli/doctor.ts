@@ -1,6 +1,7 @@
 /** `svc doctor`: finds problems of svc on this machine, and shows how to fix them. */
 import type { CommandDef } from "citty"
 import { CONTEXT_ARGS, openContext } from "../commands/command-context.ts"
+import { projectCheck } from "../commands/project-check.ts"
 import { remoteSignIn } from "../commands/remote-sign-in.ts"
 import { withReferences } from "../commands/resolved-context.ts"
 import { writtenName } from "../config/edit.ts"
@@ -39,7 +40,7 @@ export const doctor: CommandDef = {
     // A missing file is a finding, not an error.
     const own = openContext(args, "allowed")
     const wanted = typeof args.name === "string" ? writtenName(args.name, configuredServers(own).keys()) : undefined
-    const checks = checksWith({ checks: [clientsCheck], signIn: remoteSignIn })
+    const checks = checksWith({ checks: [clientsCheck, projectCheck], signIn: remoteSignIn })
     const onslow = (subject: string) => (asJson ? undefined : say(`still checking ${subject} …`))
     const found = await withReferences(own, false, async (context) =>
       diagnose(await readInstallation(context, systemClock), checks, onslow),

@@ -57,7 +57,10 @@ export async function startSvc(
       }
     }
     if (failure?.code === CONFIG_EXIT) throw notLoaded([failure.reason])
-    if (failure !== undefined) throw new UnavailableError(`svc did not start: ${failure.reason}`)
+    if (failure !== undefined)
+      throw new UnavailableError(
+        / already (?:runs|serves) /.test(failure.reason) ? failure.reason : `svc did not start: ${failure.reason}`,
+      )
     if (systemClock.now() > until) {
       await child.end()
       throw new UnavailableError(

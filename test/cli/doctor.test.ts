@@ -137,6 +137,13 @@ test.each<[name: string, home: Home, check: string, what: string | RegExp, fix: 
     "svc connect cursor --replace",
   ],
   [
+    "a .svcrc with an unknown preset",
+    { servers: { a: echo }, files: { ".svcrc": ['{ "preset": "none" }', 0o600] } },
+    "project",
+    /\.svcrc: no preset is named none; /,
+    /correct .*\.svcrc/,
+  ],
+  [
     "an svc that was killed",
     { files: { ".config/svc/control.json": [JSON.stringify({ pid: 2 ** 30, token: "t", socket: "/no/s" }), 0o600] } },
     "leftovers",
