@@ -148,6 +148,7 @@ export const config: CommandGroup = {
   } as Record<string, CommandDef>,
   aliases: {
     validate: ["check"],
+    edit: "`svc mcp edit NAME` changes a server, and `svc config path` names the file; a running svc applies what you save",
     show: "`svc mcp list` lists the servers, `svc mcp status NAME --verbose` shows the settings of one, and `svc config path` names the file",
   },
 }

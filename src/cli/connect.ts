@@ -150,7 +150,9 @@ async function connectOne(context: LocalConfiguration, args: Readonly<Record<str
   )
   // A client with a command in its entry starts svc itself.
   if (endpoint.kind === "http" && args.url === undefined && (await runningUrl(context)) === undefined)
-    say("svc is not running, so the client cannot reach it yet: start it with `svc serve --background`")
+    say(
+      `svc is not running, so the client cannot reach it yet: start it with \`svc serve --background\`, or let the client start it: svc connect ${target.client} --stdio`,
+    )
   return 0
 }
 

@@ -74,6 +74,8 @@ export const logs: CommandDef = {
         .sort((a, b) => a.at - b.at)
     const first = fresh()
     for (const line of first.slice(Math.max(0, first.length - last))) show(line)
+    if (first.length === 0 && args.wire !== true)
+      say(known().length === 0 ? "no server has a log yet" : "no such lines")
     for (let round = 1; args.follow === true || args.wire === true; round++) {
       await delay(systemClock, FOLLOW_MS)
       if (args.wire === true && round % RENEW_ROUNDS === 0) await context.ask("wire", { name: args.name })

@@ -104,9 +104,12 @@ export const add: ProgramCommand = {
       throw usageError(`leave out \`${name} mcp ${rest[0] ?? "add"}\`: svc mcp ${rest.join(" ")}`)
     const { url } = args
     const transport = transportFrom(args)
+    const isAddress = /^https?:\/\//i.test(name)
+    if (isAddress || (PROGRAMS.has(name) && command !== undefined))
+      throw usageError(`the name is missing: svc mcp add NAME ${name}${isAddress ? "" : " …"}`)
     if ((command === undefined) === (typeof url !== "string"))
       throw usageError(
-        "give a command or the URL of a remote server: svc mcp add NAME COMMAND ARGS…, or svc mcp add NAME URL",
+        `give a command or the URL of a remote server: svc mcp add ${name} COMMAND ARGS…, or svc mcp add ${name} URL; \`svc mcp install ${name}\` looks for it in the registries`,
       )
     if (args.scope !== undefined) say(SCOPE_NOTE)
     const { env, headers, ...program } = typed({
@@ -231,6 +234,21 @@ function transportFrom(args: Readonly<Record<string, unknown>>): string | undefi
     )
   return transport
 }
+
+/** Programs that start servers: as a name, such a word is the program of a line without a name. */
+const PROGRAMS: ReadonlySet<string> = new Set([
+  "npx",
+  "bunx",
+  "uvx",
+  "pipx",
+  "node",
+  "bun",
+  "deno",
+  "python",
+  "python3",
+  "docker",
+  "podman",
+])
 
 /** Returns the words after `--`: the program and its arguments. */
 function programOf(rawArgs: readonly string[]): readonly string[] {

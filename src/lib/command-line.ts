@@ -220,6 +220,9 @@ function entryOf<T>(entries: Readonly<Record<string, T>> | undefined, word: stri
   return entries !== undefined && Object.hasOwn(entries, word) ? entries[word] : undefined
 }
 
+/** The most commands that an error names. */
+const MAX_LISTED = 12
+
 /** Returns the error for a word that is no command of a group. `advice` says what to type instead. */
 function unknownCommand(
   group: CommandDef,
@@ -230,8 +233,11 @@ function unknownCommand(
 ): RequestError {
   const { aliases = {} } = group as Partial<CommandGroup>
   const near = nearest(word, [...names, ...Object.keys(aliases).filter((name) => typeof aliases[name] !== "string")])
-  const suggestion =
-    near === undefined ? `the commands are ${names.join(", ")}` : `did you mean ${[...path, near].join(" ")}?`
+  const known =
+    names.length > MAX_LISTED
+      ? `\`${["svc", ...path].join(" ")} --help\` lists the commands`
+      : `the commands are ${names.join(", ")}`
+  const suggestion = near === undefined ? known : `did you mean ${[...path, near].join(" ")}?`
   return usageError(`unknown command: ${[...path, word].join(" ")}; ${advice ?? suggestion}`)
 }
 
