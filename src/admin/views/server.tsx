@@ -276,9 +276,17 @@ function Instance({ instance, isTemplate }: { instance: ServerInstance; isTempla
   const counts = countsByServer(activity).get(instance.name)
   const period = useCountedPeriod()
   const usage = useUsage()?.servers[instance.name]
-  const { characters, warnings = [], issues = [], changedTools = [], suspiciousTools = [] } = instance
+  const {
+    characters,
+    protocolErrors = [],
+    warnings = [],
+    issues = [],
+    changedTools = [],
+    suspiciousTools = [],
+  } = instance
   const notes = [
     ...issues,
+    ...protocolErrors,
     ...warnings,
     ...(changedTools.length === 0 ? [] : [`Tools with a changed definition: ${changedTools.join(", ")}`]),
     ...(suspiciousTools.length === 0 ? [] : [`Invisible characters in: ${suspiciousTools.join(", ")}`]),
