@@ -2528,7 +2528,7 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     why: "mistakes happen",
   },
   "admin:merge": {
-    says: "settings of a server that two people change at once are merged if they are different ones",
+    says: "settings of a server that two people change at once are merged if they are different ones; otherwise, or if the server is gone, the page says so and keeps what was typed",
     from: "choice",
     why: "nobody should lose an edit to another tab",
   },

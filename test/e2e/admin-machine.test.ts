@@ -386,6 +386,24 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
     expect(written().two.cwd).toBe("/theirs")
     await button("Reload").click()
     await eventually(async () => (await page.getByLabel("Working folder (cwd)").inputValue()) === "/theirs")
+
+    // The other tab removes the server: what was typed stays to be copied, and Save says that there is no such server.
+    await page.getByLabel("Working folder (cwd)").fill("/last")
+    await other.page.getByRole("button", { name: "Remove two" }).click()
+    await other.page.getByRole("dialog").getByRole("button", { name: "Remove" }).click()
+    await page.getByText(/removed elsewhere while its settings were open/).waitFor()
+    expect(await page.getByLabel("Working folder (cwd)").inputValue()).toBe("/last")
+    await save(admin)
+    await page
+      .locator("form")
+      .getByRole("alert")
+      .getByText(/no server is named two/i)
+      .waitFor()
+    expect(await seriousFindings(page)).toEqual([])
+    await admin.show("servers")
+    await admin.show("servers/two/settings")
+    await page.getByText("No server is named two.").waitFor()
+    expect(await page.getByLabel("Working folder (cwd)").count()).toBe(0)
   })
 
   test("the demo has a page, connects no client, and leaves nothing behind [admin:demo]", async () => {

@@ -1,6 +1,6 @@
 /** One server: its state, problems and remedies, tools, settings and log. */
 
-import { useState } from "preact/hooks"
+import { useRef, useState } from "preact/hooks"
 import { countsByServer } from "../activity-counts.ts"
 import { useApp, useStateOf } from "../context.ts"
 import { useAction, useCountedPeriod, useLoaded, useUsage } from "../hooks.ts"
@@ -10,6 +10,7 @@ import {
   countText,
   Empty,
   Facts,
+  Failure,
   Head,
   latencyText,
   numberText,
@@ -34,48 +35,34 @@ import { UpdatePanel } from "./update.tsx"
 export function ServerView({ route }: { route: Route }) {
   const [, name = "", tab = ""] = route.path
   const server = useStateOf((state) => state.servers.find((one) => one.name === name))
-  if (server === undefined)
-    return (
-      <>
-        <Head title={name} />
-        <Empty>
-          No server is named {name}. <a href={linkTo(["servers"])}>All servers</a>
-        </Empty>
-      </>
-    )
+  // The form of a server that was removed elsewhere stays, with what the person has typed.
+  const lastEdited = useRef("")
+  if (server !== undefined) lastEdited.current = tab === "settings" ? name : ""
   return (
     <>
-      <Head
-        title={
-          <>
-            <a class="crumb" href={linkTo(["servers"])}>
-              Servers /
-            </a>{" "}
-            {name}
-          </>
-        }
-      >
-        <StateMark state={server.state} />
-        <ServerControls server={server} />
-        <RemoveButton name={name} />
-      </Head>
-      <nav class="tabs" aria-label={`Views of ${name}`}>
-        {TABS.map(([id, title]) => (
-          <a
-            key={id}
-            href={linkTo(id === "" ? ["servers", name] : ["servers", name, id])}
-            aria-current={tab === id ? "page" : undefined}
-          >
-            {title}
-          </a>
-        ))}
-      </nav>
-      {tab === "tools" && <ToolPane key={name} server={name} route={route} />}
-      {tab === "prompts" && <PromptPane key={name} server={name} />}
-      {tab === "resources" && <ResourcePane key={name} server={name} />}
-      {tab === "settings" && <ServerEditor key={name} name={name} />}
-      {tab === "log" && <LogPane key={name} server={name} />}
-      {!TABS.slice(1).some(([id]) => id === tab) && <Overview server={server} />}
+      {server === undefined ? (
+        <>
+          <Head title={name} />
+          <Empty>
+            No server is named {name}. <a href={linkTo(["servers"])}>All servers</a>
+          </Empty>
+          {lastEdited.current === name && (
+            <Failure text="It was removed elsewhere while its settings were open. What you have typed is still here, so that you can copy it." />
+          )}
+        </>
+      ) : (
+        <ServerHead server={server} tab={tab} />
+      )}
+      {tab === "settings" && lastEdited.current === name && <ServerEditor key={name} name={name} />}
+      {server !== undefined && (
+        <>
+          {tab === "tools" && <ToolPane key={name} server={name} route={route} />}
+          {tab === "prompts" && <PromptPane key={name} server={name} />}
+          {tab === "resources" && <ResourcePane key={name} server={name} />}
+          {tab === "log" && <LogPane key={name} server={name} />}
+          {!TABS.slice(1).some(([id]) => id === tab) && <Overview server={server} />}
+        </>
+      )}
     </>
   )
 }
@@ -148,6 +135,39 @@ const REMEDIES: Readonly<Partial<Record<ServerState, string>>> = {
   "not in use": "svc starts an instance when a client with a project connects.",
   reconnecting: "svc retries by itself. Restart the server to retry now.",
   restarting: "svc restarts it by itself. Restart it yourself to retry now.",
+}
+
+function ServerHead({ server, tab }: { server: Server; tab: string }) {
+  const { name, state } = server
+  return (
+    <>
+      <Head
+        title={
+          <>
+            <a class="crumb" href={linkTo(["servers"])}>
+              Servers /
+            </a>{" "}
+            {name}
+          </>
+        }
+      >
+        <StateMark state={state} />
+        <ServerControls server={server} />
+        <RemoveButton name={name} />
+      </Head>
+      <nav class="tabs" aria-label={`Views of ${name}`}>
+        {TABS.map(([id, title]) => (
+          <a
+            key={id}
+            href={linkTo(id === "" ? ["servers", name] : ["servers", name, id])}
+            aria-current={tab === id ? "page" : undefined}
+          >
+            {title}
+          </a>
+        ))}
+      </nav>
+    </>
+  )
 }
 
 function RemoveButton({ name }: { name: string }) {
