@@ -401,6 +401,7 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
       .waitFor()
     expect(await seriousFindings(page)).toEqual([])
     await admin.show("servers")
+    await row(/^every/).waitFor()
     await admin.show("servers/two/settings")
     await page.getByText("No server is named two.").waitFor()
     expect(await page.getByLabel("Working folder (cwd)").count()).toBe(0)
@@ -436,6 +437,14 @@ describe.skipIf(CHROMIUM === undefined)("in the browser of a new user", () => {
       await phone.show(view)
       await phone.page.getByRole("heading", { level: 1 }).waitFor()
       expect([view, await phone.page.evaluate("document.documentElement.scrollWidth")]).toEqual([view, 390])
+      await phone.page.getByText("Loading …").first().waitFor({ state: "detached" })
+      for (const width of [390, 768]) {
+        await phone.page.setViewportSize({ width, height: 800 })
+        const tables = phone.page.locator(".scroll")
+        const over = await tables.evaluateAll((all) => all.map((one) => one.scrollWidth - one.clientWidth))
+        expect([view, width, over]).toEqual([view, width, over.map(() => 0)])
+      }
+      await phone.page.setViewportSize({ width: 390, height: 800 })
       expect(await seriousFindings(phone.page)).toEqual([])
     }
   })

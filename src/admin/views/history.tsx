@@ -34,7 +34,10 @@ export function HistoryView() {
                   kind: "name",
                   draw: ({ name }) => <time dateTime={timeOf(name)}>{new Date(timeOf(name)).toLocaleString()}</time>,
                 },
-                { title: "What changed", draw: ({ name }) => changes[name] || <span class="soft">nothing</span> },
+                {
+                  title: "What changed",
+                  draw: ({ name }) => <span class="prose-text">{changes[name] || "nothing"}</span>,
+                },
                 {
                   title: "Controls",
                   draw: ({ name, at }) => (
