@@ -1079,6 +1079,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "gateways and old servers refuse an unknown method in every possible way",
   },
+  "protocol:mode:slow": {
+    says: "in auto, a server that has answered both server/discover and initialize is asked again, and legacy if it then refuses server/discover",
+    from: "choice",
+    why: "initialize changes the era of a whole connection in some servers of both eras, which would refuse every modern request",
+  },
   "protocol:era:remembered": {
     says: "svc uses the era that it found when it starts a crashed server again; it probes after a start of svc or an operator's restart, and after an internal error at the probe",
     from: "choice",

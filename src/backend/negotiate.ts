@@ -265,24 +265,45 @@ function firstOf(
 
 /** Sends `initialize` to a server that has not answered the probe: a legacy server may ignore it. A late answer still counts. */
 async function eitherOf(probe: Promise<Peer>, connection: Connection, options: NegotiateOptions): Promise<Peer> {
-  const first = await Promise.any([probe, initialize(connection, options)]).catch((error: unknown) => {
+  const legacy = initialize(connection, options)
+  const first = await Promise.any([probe, legacy]).catch((error: unknown) => {
     if (!(error instanceof AggregateError)) throw error
     const [asked, refused] = error.errors
     throw wantsSignIn(asked, refused) ? asked : refused
   })
-  if (first.era === "modern") return first
-  // A slow server of both eras answers both at about the same time.
-  const late = new Promise<Peer>((resolve) => {
-    const cancel = connection.clock.after(LATE_MS, () => resolve(first))
+  const isModern = first.era === "modern" || (await answersLate(probe, connection))
+  return isModern ? discoverAgain(legacy, connection, options) : first
+}
+
+/** Whether the probe is answered soon: a slow server of both eras answers both requests at about the same time. */
+function answersLate(probe: Promise<Peer>, { clock }: Connection): Promise<boolean> {
+  return new Promise((resolve) => {
+    const cancel = clock.after(LATE_MS, () => resolve(false))
     probe.then(
-      (peer) => {
+      () => {
         cancel()
-        resolve(peer)
+        resolve(true)
       },
       () => undefined,
     )
   })
-  return late
+}
+
+/**
+ * Asks a server of both eras, which has received both requests, for its present era: `initialize` may have changed it for the
+ * whole connection, as it does in the stdio servers of the TypeScript SDK.
+ */
+async function discoverAgain(legacy: Promise<Peer>, connection: Connection, options: NegotiateOptions): Promise<Peer> {
+  // A server that has only the modern era refuses it.
+  legacy.catch(() => undefined)
+  try {
+    return await discover(connection, options)
+  } catch (error) {
+    if (!refusesEra(error)) throw error
+    // The next start may be faster.
+    options.ondoubt?.()
+    return await legacy
+  }
 }
 
 /** Whether the failure of a probe is a fault of the server at that moment rather than a sign of its era. */

@@ -107,11 +107,36 @@ describe("negotiation", () => {
     const { connection } = connect(({ id, method }) => {
       if (method === "initialize")
         queueMicrotask(() => connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", id: probe, ...discovered }))))
+      else if (probe !== "") return discovered
       else probe = id
       return method === "initialize" ? hello : undefined
     })
     expect(await negotiate(connection, { ...options, probeTimeout: 1 })).toMatchObject({ era: "modern" })
   })
+
+  test.each([hello, unknown])(
+    "a slow server is legacy if initialize has changed it, and modern if it has not [protocol:mode:slow]",
+    async (hello) => {
+      let probe = ""
+      const { connection, asked } = connect(({ id, method }) => {
+        if (method === "initialize") {
+          // It reads both requests at once, in their order.
+          connection.receive(encode(JSON.stringify({ jsonrpc: "2.0", id: probe, ...discovered })))
+          return hello
+        }
+        if (probe !== "") return "error" in hello ? discovered : unknown
+        probe = id
+        return undefined
+      })
+      let isInDoubt = false
+      const ondoubt = () => {
+        isInDoubt = true
+      }
+      const { era } = await negotiate(connection, { ...options, probeTimeout: 1, ondoubt })
+      expect(asked).toEqual(["server/discover", "initialize", "server/discover"])
+      expect([era, isInDoubt]).toEqual("error" in hello ? ["modern", false] : ["legacy", true])
+    },
+  )
 
   test("a 401 to a slow probe counts for more than the refusal of initialize [protocol:mode:unclean]", async () => {
     const { connection } = connect(({ method }) => {
