@@ -5,7 +5,7 @@
  *
  * `--dir` keeps the installations for the next run; `--write` writes the counts to docs/conformance.md.
  */
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { eventually, freshEnv, freshFolder, ROOT, SVC, startSvc } from "../e2e/harness.ts"
@@ -35,21 +35,30 @@ const LISTS = {
   "resources/templates/list": "resourceTemplates",
 } as const
 
-/** What `@langchain/mcp-adapters` requires beside itself. */
-const LANGCHAIN = [
+const WAY_NAMES: Readonly<Record<Way, string>> = { http: "HTTP", sse: "HTTP+SSE", stdio: "`svc proxy`" }
+
+/** What clients require beside themselves. */
+const BESIDE = [
   { package: "@langchain/core", version: "1.4.0" },
   { package: "@langchain/langgraph", version: "1.7.3" },
+  { package: "@mastra/core", version: "0.24.9" },
+  { package: "genkit", version: "1.42.0" },
+  { package: "ai", version: "6.0.326" },
+  { package: "@llamaindex/core", version: "0.6.22" },
+  { package: "@llamaindex/env", version: "0.1.30" },
+  { package: "eventsource", version: "3.0.7" },
+  { package: "zod", version: "4.6.7" },
 ]
 
 type Listed = Readonly<Record<string, unknown>>
 
 const servers = PEER_SERVERS.filter(({ package: name }) => name.includes(only))
-const clients = PEER_CLIENTS.filter(({ package: name }) => name.includes(only))
+const clients = PEER_CLIENTS.filter(({ package: name, as = name }) => as.includes(only))
 /** Clients have a folder of their own, because both sides pin packages that the other requires in other versions. */
 const folders = { servers: join(dir, "servers"), clients: join(dir, "clients") }
 try {
   await install(folders.servers, PEER_SERVERS)
-  await install(folders.clients, [...PEER_CLIENTS, ...LANGCHAIN])
+  await install(folders.clients, [...PEER_CLIENTS, ...BESIDE])
   const compared = await inParallel(servers, compareServer)
   const driven = clients.length === 0 ? [] : await driveClients()
   report(compared, driven)
@@ -62,9 +71,13 @@ try {
 /** Installs pinned packages without their scripts, if the folder does not have them. */
 async function install(
   folder: string,
-  packages: readonly { readonly package: string; readonly version: string }[],
+  packages: readonly { readonly package: string; readonly version: string; readonly as?: string }[],
 ): Promise<void> {
-  const dependencies = Object.fromEntries(packages.map(({ package: name, version }) => [name, version]))
+  const dependencies = Object.fromEntries(
+    packages.map(({ package: name, version, as }) =>
+      as === undefined ? [name, version] : [as, `npm:${name}@${version}`],
+    ),
+  )
   const document = JSON.stringify({ private: true, dependencies }, null, 2)
   const file = join(folder, "package.json")
   const mark = join(folder, "node_modules", ".installed")
@@ -139,8 +152,16 @@ async function listAll(client: RawClient): Promise<Listed> {
   return found
 }
 
-function commandOf({ package: name, bin, args = [] }: PeerServer): { command: string; args: readonly string[] } {
+function commandOf({ package: name, bin, binary, args = [] }: PeerServer): {
+  command: string
+  args: readonly string[]
+} {
   const folder = join(folders.servers, "node_modules", name)
+  if (binary !== undefined) {
+    // Some packages leave this to a script, and scripts are not run.
+    chmodSync(join(folder, binary), 0o755)
+    return { command: join(folder, binary), args }
+  }
   const { bin: bins } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as {
     bin: string | Readonly<Record<string, string>>
   }
@@ -172,7 +193,7 @@ async function driveClients(): Promise<readonly Result[]> {
     async ({ client, way }) => {
       const home = freshFolder()
       const child = Bun.spawn({
-        cmd: ["bun", join(import.meta.dir, "clients.ts"), client.package, way, JSON.stringify(target)],
+        cmd: ["bun", join(import.meta.dir, "clients.ts"), client.as ?? client.package, way, JSON.stringify(target)],
         cwd: home,
         env: { ...freshEnv(home), MCP_USE_ANONYMIZED_TELEMETRY: "false" },
         stdin: "ignore",
@@ -212,11 +233,11 @@ function namesOf(tools: unknown): readonly string[] {
 
 function serverLine({ server, counts, problem }: Compared): string {
   const credentials = server.env === undefined ? "none" : "placeholder"
-  return `| \`${server.package}\` | ${server.version} | ${credentials} | ${counts.join(" | ")} | ${problem ?? "equal"} |`
+  return `| \`${server.package}\` | ${server.version} | ${server.sdk ?? "TypeScript"} | ${credentials} | ${counts.join(" | ")} | ${problem ?? "equal"} |`
 }
 
 function clientLine({ client, way, count, problem }: Result): string {
-  return `| \`${client.package}\` | ${client.version} | ${way === "http" ? "HTTP" : "`svc proxy`"} | ${count} | ${problem ?? "equal"} |`
+  return `| \`${client.package}\` | ${client.version} | ${WAY_NAMES[way]} | ${count} | ${problem ?? "equal"} |`
 }
 
 /** Says what differs, and sets the exit code. */
@@ -234,8 +255,8 @@ function report(compared: readonly Compared[], driven: readonly Result[]): void 
   const text = [
     `${compared.length} servers from npm (${free} start without credentials, the others with placeholders) have the same lists directly and through svc: ${tools} tools, ${prompts} prompts, ${resources} resources and ${templates} resource templates.`,
     "",
-    "| server | version | credentials | tools | prompts | resources | templates | through svc |",
-    "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    "| server | version | SDK | credentials | tools | prompts | resources | templates | through svc |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ...compared.map(serverLine),
     "",
     "| client | version | over | tools | list and call |",

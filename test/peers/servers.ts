@@ -5,12 +5,20 @@ export type PeerServer = {
   readonly version: string
   /** The name of the executable, if the package has several. */
   readonly bin?: string
+  /** The program in the package, if it is none of Node's. */
+  readonly binary?: string
+  /** What it is built with, if not with the SDK for TypeScript. */
+  readonly sdk?: string
   readonly args?: readonly string[]
   /** Placeholders for credentials without which it does not start. */
   readonly env?: Readonly<Record<string, string>>
 }
 
 const PLACEHOLDER = "placeholder"
+/** An address at which nothing answers. */
+const NOWHERE = "http://127.0.0.1:9"
+const GO = "Go, `modelcontextprotocol/go-sdk`"
+const RUST = "Rust, `rmcp`"
 
 export const PEER_SERVERS: readonly PeerServer[] = [
   { package: "@antv/mcp-server-chart", version: "0.9.10" },
@@ -21,7 +29,7 @@ export const PEER_SERVERS: readonly PeerServer[] = [
   {
     package: "@elastic/mcp-server-elasticsearch",
     version: "0.3.1",
-    env: { ES_URL: "http://127.0.0.1:9", ES_API_KEY: PLACEHOLDER },
+    env: { ES_URL: NOWHERE, ES_API_KEY: PLACEHOLDER },
   },
   { package: "@eslint/mcp", version: "0.3.13" },
   { package: "@executeautomation/playwright-mcp-server", version: "1.0.12" },
@@ -71,4 +79,44 @@ export const PEER_SERVERS: readonly PeerServer[] = [
   { package: "puppeteer-mcp-server", version: "0.7.2" },
   { package: "tavily-mcp", version: "0.2.22" },
   { package: "xcodebuildmcp", version: "2.7.0", args: ["mcp"] },
+  // Programs in other languages.
+  {
+    package: "mcp-alertmanager-linux-amd64",
+    version: "2.1.1",
+    binary: "bin/mcp-alertmanager-linux-amd64",
+    args: ["--url", NOWHERE],
+    sdk: GO,
+  },
+  {
+    package: "mcp-cron-linux-amd64",
+    version: "0.9.1",
+    binary: "bin/mcp-cron",
+    args: ["--transport", "stdio"],
+    sdk: GO,
+  },
+  {
+    package: "mcp-prometheus-linux-amd64",
+    version: "2.1.1",
+    binary: "bin/mcp-prometheus-linux-amd64",
+    args: ["--url", NOWHERE],
+    sdk: GO,
+  },
+  { package: "@onshape-mcp/linux-x64", version: "0.5.2", binary: "bin/onshape-mcp", sdk: `${RUST} 2.2` },
+  { package: "@temporal-cortex/cortex-mcp-linux-x64", version: "0.9.1", binary: "bin/cortex-mcp", sdk: `${RUST} 1.1` },
+  {
+    package: "@vaulttools/mcp-linux-x64",
+    version: "0.1.7",
+    binary: "bin/vaulttools-mcp",
+    args: ["--allowed-dir", "."],
+    sdk: `${RUST} 0.16`,
+  },
+  {
+    package: "@kanoniv/mcp-linux-x64",
+    version: "0.3.7",
+    binary: "kanoniv-mcp",
+    env: { KANONIV_API_KEY: PLACEHOLDER },
+    sdk: "Rust, none",
+  },
+  { package: "@leanspec/mcp-linux-x64", version: "0.3.0", binary: "leanspec-mcp", sdk: "Rust, none" },
+  { package: "@azure/mcp-linux-x64", version: "2.0.5", binary: "dist/azmcp", args: ["server", "start"], sdk: "C#" },
 ]
