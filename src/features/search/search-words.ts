@@ -26,6 +26,41 @@ export function wordsOf(text: string): string[] {
   return words
 }
 
+/** A word of a text; `kept` is what the owner of the reader keeps with it. */
+export type ReadWord<T> = { readonly word: string; readonly isStop: boolean; kept: T | undefined }
+
+/**
+ * Returns a function that adds the words of a text to a list, the same as `wordsOf`. The texts of tools repeat their words, so it
+ * remembers how the latest were read; of two words in one place it remembers the later, so no text makes it slow or large.
+ */
+export function createWordReader<T>(): (text: string, words: ReadWord<T>[]) => void {
+  const latest = new Array<{ readonly run: string; readonly words: readonly ReadWord<T>[] } | undefined>(PLACES)
+  const wordsIn = (text: string): readonly ReadWord<T>[] =>
+    wordsOf(text).map((word) => ({ word, isStop: isStopWord(word), kept: undefined }))
+  return (text, words) => {
+    const before = words.length
+    for (let at = 0; at < text.length; at++) {
+      const start = at
+      let hash = 0
+      let code = text.charCodeAt(at)
+      for (; IN_WORD[code] === 1; code = text.charCodeAt(++at)) hash = (Math.imul(hash, 31) + code) | 0
+      if (code > 127) {
+        words.splice(before, words.length, ...wordsIn(text))
+        return
+      }
+      if (at === start) continue
+      const place = (hash ^ (hash >>> 14)) & (PLACES - 1)
+      let known = latest[place]
+      if (known === undefined || known.run.length !== at - start || !text.startsWith(known.run, start)) {
+        const run = text.slice(start, at)
+        known = { run, words: wordsIn(run) }
+        latest[place] = known
+      }
+      for (let one = 0; one < known.words.length; one++) words.push(known.words[one] as ReadWord<T>)
+    }
+  }
+}
+
 /** Returns the stem that a word shares with its inflections: `issues`, `issued` and `issue` have the same stem. */
 export function stemOf(word: string): string {
   const kept = KEPT.get(word)
@@ -50,6 +85,9 @@ export const isLightWord = (word: string): boolean => LIGHT_WORDS.has(word)
 const PLAIN = /^[\u0000-\u007f]*$/
 const PLAIN_RUN = /[A-Za-z0-9]+(?:'[A-Za-z]+)?/g
 const LOWER_CASE = /^[a-z0-9]+$/
+/** Has a 1 for each code of ASCII that may be in a word. */
+const IN_WORD = Uint8Array.from({ length: 128 }, (_, code) => (/[A-Za-z0-9']/.test(String.fromCharCode(code)) ? 1 : 0))
+const PLACES = 16_384
 const RUN = /[\p{L}\p{N}]+(?:'\p{L}+)?/gu
 const MIXED = /\p{Ll}\p{Lu}|\p{Lu}{2}\p{Ll}/u
 const BOUNDARY = /(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/u

@@ -13,7 +13,7 @@
 import type { Tool } from "../../catalog/listing.ts"
 import { parametersOf } from "../../catalog/signature.ts"
 import { isObject } from "../../wire/message.ts"
-import { isLightWord, isStopWord, stemOf, stopWords, wordsOf } from "./search-words.ts"
+import { createWordReader, isLightWord, isStopWord, type ReadWord, stemOf, stopWords, wordsOf } from "./search-words.ts"
 import { corrections, lettersOf, type Spelling } from "./spelling.ts"
 import { readSynonyms, type Synonyms } from "./synonyms.ts"
 
@@ -49,6 +49,7 @@ export type SearchIndex = {
   readonly terms: Map<string, Term>
   readonly spellings: Map<string, IndexedSpelling>
   readonly synonyms: Synonyms
+  readonly readWords: (text: string, words: ReadWord<IndexedSpelling>[]) => void
   /** The words of the synonyms and the stop words, for the correction of spelling. */
   readonly otherSpellings: readonly Spelling[]
 }
@@ -62,6 +63,7 @@ export function createSearchIndex(synonyms: Synonyms = readSynonyms()): SearchIn
     terms: new Map(),
     spellings: new Map(),
     synonyms,
+    readWords: createWordReader(),
     otherSpellings: [...synonyms.spellings, ...[...stopWords()].map((word) => [word, STOP] as const)].map(
       ([word, stem]) => ({ word, stem, letters: lettersOf(word) }),
     ),
@@ -372,7 +374,7 @@ function readQuery(
       if (found === undefined) continue
       // A phrase that is also written as one word counts once.
       const joined = words.slice(start, start + length).join("")
-      const terms = new Map([[stemOf(joined), 1], ...found.map(({ term, weight }): [string, number] => [term, weight])])
+      const terms = new Map([[stemOf(joined), 1], ...found])
       concepts.push({ terms, importance: 1 })
       for (let at = start; at < start + length; at++) inPhrase.add(at)
       start += length - 1
@@ -412,7 +414,7 @@ function expand(searched: Searched, word: string, stem: string, isTask: boolean)
   const { synonyms, spellings, otherSpellings } = searched.index
   const terms = new Map([[stem, 1]])
   const add = (from: string, factor: number) => {
-    for (const { term, weight } of synonyms.of.get(from) ?? [])
+    for (const [term, weight] of synonyms.of.get(from) ?? [])
       terms.set(term, Math.max(terms.get(term) ?? 0, weight * factor))
   }
   add(stem, isTask ? SYNONYM_IN_TASK : 1)
@@ -448,14 +450,25 @@ function addTool(
   const terms: Term[] = []
   const spellings: IndexedSpelling[] = []
   const texts = textsOf(serverText, tool)
+  const words: ReadWord<IndexedSpelling>[] = []
+  const counted: IndexedSpelling[] = []
   for (let at = 0; at < TEXTS.length; at++) {
     const { field, weight, usual } = TEXTS[at] as (typeof TEXTS)[number]
-    const text = texts[at] as string
-    if (text === "") continue
-    const words = wordsOf(text.slice(0, MAX_TEXT)).filter((word) => !isStopWord(word) || field === "name")
-    const each = weight / (0.4 + (0.6 * words.length) / usual)
-    for (const word of words) {
-      const spelling = index.spellings.get(word) ?? addSpelling(index, word)
+    words.length = 0
+    counted.length = 0
+    let left = MAX_TEXT
+    // Reading the parts by themselves takes less time than joining them.
+    for (const part of texts[at] as readonly string[]) {
+      if (left > 0) index.readWords(part.slice(0, left), words)
+      left -= part.length + 1
+    }
+    if (words.length === 0) continue
+    for (let one = 0; one < words.length; one++) {
+      const read = words[one] as ReadWord<IndexedSpelling>
+      if (!read.isStop || field === "name") counted.push(spellingOf(index, read))
+    }
+    const each = weight / (0.4 + (0.6 * counted.length) / usual)
+    for (const spelling of counted) {
       if (spelling.adding !== slot) {
         spelling.adding = slot
         spelling.count++
@@ -486,6 +499,13 @@ function addTool(
   return { server, tool: tool.name, terms, fields, spellings, named: Math.max(1, named.length) }
 }
 
+/** Returns the spelling of a word in the index. One that no tool has any more may have left the index. */
+function spellingOf(index: SearchIndex, read: ReadWord<IndexedSpelling>): IndexedSpelling {
+  if (read.kept === undefined || read.kept.count === 0)
+    read.kept = index.spellings.get(read.word) ?? addSpelling(index, read.word)
+  return read.kept
+}
+
 function addSpelling(index: SearchIndex, word: string): IndexedSpelling {
   const stem = stemOf(word)
   const term = index.terms.get(stem) ?? {
@@ -503,21 +523,21 @@ function addSpelling(index: SearchIndex, word: string): IndexedSpelling {
   return spelling
 }
 
-/** Returns the texts of a tool in the order of TEXTS. The first sentence of a description says what the tool does. */
-function textsOf(server: string, tool: Tool): readonly string[] {
+/** Returns the parts of a tool's texts in the order of TEXTS. The first sentence of a description says what the tool does. */
+function textsOf(server: string, tool: Tool): readonly (readonly string[])[] {
   const annotations = isObject(tool.annotations) ? tool.annotations : {}
   const meta = isObject(tool._meta) ? tool._meta : {}
   const description = text(tool.description).trim()
   const end = description.search(SENTENCE_END)
   const first = end < 0 ? description : description.slice(0, end)
   return [
-    tool.name,
-    text(tool.title) || text(annotations.title),
-    text(meta["anthropic/searchHint"]),
-    first,
-    description.slice(first.length),
+    [tool.name],
+    [text(tool.title) || text(annotations.title)],
+    [text(meta["anthropic/searchHint"])],
+    [first],
+    [description.slice(first.length)],
     parameterTexts(tool.inputSchema),
-    server,
+    [server],
   ]
 }
 
@@ -525,9 +545,11 @@ const SENTENCE_END = /[.!?:](?:\s|$)|\n/
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "")
 
-function parameterTexts(schema: unknown): string {
-  return [...parametersOf(schema).properties]
-    .slice(0, MAX_PARAMETERS)
-    .map(([name, value]) => `${name} ${isObject(value) ? text(value.description) : ""}`)
-    .join("\n")
+function parameterTexts(schema: unknown): readonly string[] {
+  const texts: string[] = []
+  for (const [name, value] of parametersOf(schema).properties) {
+    texts.push(name, isObject(value) ? text(value.description) : "")
+    if (texts.length === 2 * MAX_PARAMETERS) break
+  }
+  return texts
 }

@@ -2,12 +2,12 @@
 import { stemOf } from "./search-words.ts"
 import table from "./synonyms.txt" with { type: "text" }
 
-/** The stem of another word for a word; `weight` is its likeness to that word (1: the same). */
-type Synonym = { readonly term: string; readonly weight: number }
-
 export type Synonyms = {
-  /** The synonyms by stem, or for a phrase by its stems with spaces between. */
-  readonly of: ReadonlyMap<string, readonly Synonym[]>
+  /**
+   * The synonyms by stem, or for a phrase by its stems with spaces between: the stem of each, and its likeness to that word
+   * (1: the same).
+   */
+  readonly of: ReadonlyMap<string, ReadonlyMap<string, number>>
   /** The stem of each word of the table, by its spelling, so that known words do not count as misspelt. */
   readonly spellings: ReadonlyMap<string, string>
   /** The number of words in the longest phrase. */
@@ -24,30 +24,26 @@ export function readSynonyms(text: string = table): Synonyms {
     longest = Math.max(longest, words.length)
     return words
       .map((word) => {
+        const known = spellings.get(word)
+        if (known !== undefined) return known
         const stem = stemOf(word)
-        if (!spellings.has(word)) spellings.set(word, stem)
+        spellings.set(word, stem)
         return stem
       })
       .join(" ")
   }
-  const add = (key: string, term: string, weight: number) => {
-    if (key === term || term.includes(" ")) return
-    const terms = of.get(key) ?? new Map<string, number>()
-    of.set(key, terms)
-    terms.set(term, Math.max(weight, terms.get(term) ?? 0))
-  }
   for (const line of text.split("\n")) {
     if (line === "" || line.startsWith("#")) continue
     const [left = [], right] = line.split(" > ").map((side) => side.trim().split(/\s+/).map(keyOf))
+    const weight = right === undefined ? GROUP_WEIGHT : DIRECTED_WEIGHT
+    const words = (right ?? left).filter((term) => !term.includes(" "))
     for (const key of left) {
-      for (const term of right ?? left) add(key, term, right === undefined ? GROUP_WEIGHT : DIRECTED_WEIGHT)
+      const terms = of.get(key) ?? new Map<string, number>()
+      for (const term of words) if (term !== key && (terms.get(term) ?? 0) < weight) terms.set(term, weight)
+      if (terms.size > 0) of.set(key, terms)
     }
   }
-  return {
-    of: new Map([...of].map(([key, terms]) => [key, [...terms].map(([term, weight]) => ({ term, weight }))])),
-    spellings,
-    longest,
-  }
+  return { of, spellings, longest }
 }
 
 // ---
