@@ -763,6 +763,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a script must notice it",
   },
+  "connect:start": {
+    says: "if no svc runs, svc connect lets the client start it (svc proxy --start); if one runs or SVC_EXTERNAL_URL is set, the client gets the address; --stdio and --no-stdio decide",
+    from: "choice",
+    why: "an address at which nothing listens is a dead entry",
+  },
   "connect:several": {
     says: "svc connect connects several clients, or all that are there, one after the other",
     from: "choice",

@@ -61,7 +61,11 @@ export const connect: VariadicCommand = {
     tags: { type: "string", description: "Offer only servers with one of these tags, comma-separated" },
     "tag-filter": { type: "string", description: 'Offer only servers whose tags match, such as "web and not slow"' },
     tools: { type: "string", description: "search: offer only svc's search tools, instead of all tools" },
-    stdio: { type: "boolean", description: "Let the client start `svc proxy` instead of connecting to an address" },
+    stdio: {
+      type: "boolean",
+      description:
+        "Let the client start `svc proxy` (default: if svc is not running; --no-stdio: connect to an address)",
+    },
     url: {
       type: "string",
       description: "Address of svc (default: the address of the running svc, or the default address)",

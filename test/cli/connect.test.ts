@@ -40,11 +40,11 @@ test("connect shows the change, writes it with a backup, and undoes it byte for 
   const folder = clientHome({ ".cursor/mcp.json": CURSOR })
   const file = join(folder, ".cursor/mcp.json")
   const svc = commandsIn(folder)
-  const dry = await svc("connect", "cursor", "--replace", "--dry-run")
+  const dry = await svc("connect", "cursor", "--no-stdio", "--replace", "--dry-run")
   expect(dry.stdout).toContain('+     "svc": {')
   expect(dry.stdout).toContain('-     "files"')
   expect(dry.stdout).not.toContain("abcdef123456")
-  expect(await svc("connect", "cursor", "--replace")).toMatchObject({
+  expect(await svc("connect", "cursor", "--no-stdio", "--replace")).toMatchObject({
     code: 64,
     stderr: "svc: no terminal to ask for confirmation; add --yes, or --dry-run to see the change\n",
   })
@@ -53,7 +53,7 @@ test("connect shows the change, writes it with a backup, and undoes it byte for 
   expect(shown).toContain("connect Cursor to svc? [y/N]")
   expect(readFileSync(file, "utf8")).toBe(CURSOR)
   chmodSync(file, 0o640)
-  const done = await svc("connect", "cursor", "--replace", "--yes", "--json")
+  const done = await svc("connect", "cursor", "--no-stdio", "--replace", "--yes", "--json")
   expect(JSON.parse(done.stdout)).toMatchObject({
     client: "cursor",
     scope: "user",
@@ -77,7 +77,7 @@ test("connect shows the change, writes it with a backup, and undoes it byte for 
   expect(written).toContain('"other": { "command": "npx", "args": ["-y", "other"] },')
   expect(written).not.toContain("files")
   expect(statSync(file).mode & 0o777).toBe(0o640)
-  expect((await svc("connect", "cursor", "--yes")).stdout).toContain("is already connected")
+  expect((await svc("connect", "cursor", "--no-stdio", "--yes")).stdout).toContain("is already connected")
   expect((await svc("connect", "--list")).stdout).toMatch(/cursor +connected +user/)
   expect((await svc("connect", "cursor", "--undo", "--yes")).code).toBe(0)
   expect(readFileSync(file, "utf8")).toBe(CURSOR)
@@ -88,7 +88,7 @@ test("an undo keeps later edits elsewhere, and refuses where svc wrote [connect:
   const folder = clientHome({ ".cursor/mcp.json": CURSOR })
   const file = join(folder, ".cursor/mcp.json")
   const svc = commandsIn(folder)
-  await svc("connect", "cursor", "--replace", "--yes")
+  await svc("connect", "cursor", "--no-stdio", "--replace", "--yes")
   const edited = readFileSync(file, "utf8").replace('"other":', '"renamed":')
   writeFileSync(file, edited.replace("/mcp", "/mcp?preset=mine"))
   expect(await svc("connect", "cursor", "--undo", "--yes")).toMatchObject({
@@ -147,7 +147,7 @@ test("a file that did not exist is created for its user alone, and removed by th
   mkdirSync(join(folder, ".gemini"))
   symlinkSync(join(folder, "dotfiles/settings.json"), join(folder, ".gemini/settings.json"))
   const svc = commandsIn(folder)
-  const connected = await svc("connect", "windsurf", "--yes")
+  const connected = await svc("connect", "windsurf", "--no-stdio", "--yes")
   expect([connected.code, connected.stderr]).toEqual([
     0,
     expect.stringContaining("\nsvc is not running, so the client"),
@@ -159,7 +159,7 @@ test("a file that did not exist is created for its user alone, and removed by th
   expect(statSync(file).mode & 0o777).toBe(0o600)
   expect((await svc("connect", "windsurf", "--undo", "--yes")).code).toBe(0)
   expect(readIfThere(file)).toBeUndefined()
-  expect((await svc("connect", "gemini", "--yes")).code).toBe(0)
+  expect((await svc("connect", "gemini", "--no-stdio", "--yes")).code).toBe(0)
   expect(lstatSync(join(folder, ".gemini/settings.json")).isSymbolicLink()).toBe(true)
   expect(readFileSync(join(folder, "dotfiles/settings.json"), "utf8")).toContain('"type": "http"')
   mkdirSync(join(folder, ".cursor"))
@@ -269,7 +269,7 @@ test("a client's file that is malformed, or has another server with the name, is
   expect(malformed).toMatchObject({ code: 78, stderr: expect.stringContaining("mcp.json:2:18: not valid JSON") })
   expect(readIfThere(join(folder, ".cursor/mcp.json"))).toBe('{\n  "mcpServers": {,\n}')
   expect((await svc("connect", "codex", "--yes")).stderr).toContain("has another server named svc; choose another name")
-  expect((await svc("connect", "codex", "--name", "gateway", "--yes")).code).toBe(0)
+  expect((await svc("connect", "codex", "--no-stdio", "--name", "gateway", "--yes")).code).toBe(0)
   expect(readIfThere(join(folder, ".codex/config.toml"))).toBe(
     `[mcp_servers.svc]\ncommand = 'x'\n\n[mcp_servers.gateway]\nurl = "http://127.0.0.1:3050/mcp"\n`,
   )
@@ -287,13 +287,13 @@ test("svc uses the client's own command if nothing can be lost, and checks the f
   chmodSync(join(folder, "bin/codex"), 0o755)
   const svc = commandsIn(folder, { env: { PATH: `${join(folder, "bin")}:${process.env.PATH}` } })
   // This one succeeds without writing anything.
-  expect((await svc("connect", "codex", "--yes")).code).toBe(0)
+  expect((await svc("connect", "codex", "--no-stdio", "--yes")).code).toBe(0)
   const file = join(folder, ".codex/config.toml")
   expect(readIfThere(join(folder, "ran"))).toBe("mcp add svc --url http://127.0.0.1:3050/mcp\n")
   expect(readIfThere(file)).toBe('[mcp_servers.svc]\nurl = "http://127.0.0.1:3050/mcp"\n')
   await svc("disconnect", "codex", "--yes")
   writeFileSync(file, "# comments that the command would drop\n")
-  await svc("connect", "codex", "--yes")
+  await svc("connect", "codex", "--no-stdio", "--yes")
   expect(readIfThere(join(folder, "ran"))).toBe("mcp add svc --url http://127.0.0.1:3050/mcp\n")
   expect(readIfThere(file)).toStartWith("# comments that the command would drop\n")
 })

@@ -62,8 +62,31 @@ test("a client that only starts commands, and --stdio, get svc proxy for this co
     "work",
   ])
   expect((await svc("connect", "cursor", "--preset", "play")).stderr).toContain("no preset is named play")
-  const search = await svc("connect", "windsurf", "--preset", "work", "--tools", "search", "--yes", "--json")
+  const search = await svc(
+    "connect",
+    "windsurf",
+    "--no-stdio",
+    "--preset",
+    "work",
+    "--tools",
+    "search",
+    "--yes",
+    "--json",
+  )
   expect(JSON.parse(search.stdout).url).toBe("http://127.0.0.1:3050/mcp?preset=work&tools=search")
+})
+
+test("without a running svc, the client starts svc; with one or an external address, it gets the address [connect:start]", async () => {
+  const folder = clientHome({})
+  const entry = async (...flags: readonly string[]) =>
+    JSON.parse((await svcIn(folder)("connect", "cursor", "--dry-run", "--json", ...flags)).stdout)
+  expect(await entry()).toMatchObject({ command: expect.arrayContaining(["proxy", "--start"]) })
+  expect(await entry("--no-stdio")).toMatchObject({ url: "http://127.0.0.1:3050/mcp" })
+  const published = svcIn(folder, { SVC_EXTERNAL_URL: "https://mcp.example.com" })
+  expect(JSON.parse((await published("connect", "cursor", "--dry-run", "--json")).stdout).url).toContain("example.com")
+  await using instance = await startSvc({ folder, env: freshEnv(folder) })
+  expect(await entry()).toMatchObject({ url: `${instance.url}/mcp` })
+  expect(await entry("--stdio")).toMatchObject({ command: expect.arrayContaining(["proxy", "--start"]) })
 })
 
 test("if svc requires a token, the client gets its own, which is revoked with the entry [connect:token]", async () => {

@@ -170,7 +170,7 @@ async function connectedHome() {
   }
   writeFileSync(join(folder, ".env"), "KEY=1\n")
   for (const client of ["cursor", "gemini"])
-    expect(await run("connect", client, "--replace", "--yes")).toMatchObject({ code: 0 })
+    expect(await run("connect", client, "--no-stdio", "--replace", "--yes")).toMatchObject({ code: 0 })
   for (const file of [cursor, gemini]) expect(readFileSync(file, "utf8")).not.toContain("gh-mcp")
   return { ...installed, folder, cursor, gemini, text }
 }

@@ -61,8 +61,8 @@ export async function svcAddresses(
 }
 
 /**
- * Returns how the client reaches svc: at an address, or by a command if the client supports none, svc has none, or `--stdio`
- * is given.
+ * Returns how the client reaches svc: at an address, or by a command if the client supports none, svc has none or does not run,
+ * or `--stdio` is given.
  */
 export async function endpointOf(
   context: LocalConfiguration,
@@ -82,7 +82,9 @@ export async function endpointOf(
   const address = given ?? published ?? (await svcAddresses(context, configured))[0]
   const isHttp = URL.canParse(address) && /^https?:/.test(address)
   if (given !== undefined && !isHttp) throw usageError(`--url must be an http or https address, not ${given}`)
-  if (args.stdio === true || !takesAddress || !isHttp) {
+  // Without a running svc, the address would be that of nothing.
+  const isDead = given === undefined && published === undefined && configured().externalUrl === undefined
+  if ((args.stdio ?? isDead) === true || !takesAddress || !isHttp) {
     const words = [...configFlags(context), ...[...parameters].flatMap(([name, value]) => [`--${name}`, value])]
     // A project's file is shared with other machines, where the path of svc may differ.
     const [command, ...rest] =
