@@ -898,6 +898,11 @@ export const SPEC: Readonly<Record<string, Sentence>> = {
     from: "choice",
     why: "a secret should not have to be in a file that people share",
   },
+  "secrets:off": {
+    says: "without references, svc loads none of the code that looks up their values",
+    from: "choice",
+    why: "a start must not pay for what its configuration does not use",
+  },
   "secrets:refresh": {
     says: "a reload and svc secret refresh read the values again, and restart exactly the servers whose values have changed",
     from: "choice",

@@ -34,23 +34,32 @@ test("the walk finds a package that is loaded through other files", () => {
 
 test("an svc without --cluster never loads code for clusters, neither at its start nor later [cluster:off]", () => {
   const ofCluster = /^features\/cluster\//
-  const files = (entries: readonly string[]) =>
-    loadedBy(entries.map((entry) => join(SRC, entry))).files.map((file) => relative(SRC, file).replaceAll("\\", "/"))
-  // Files that a running svc imports on demand.
-  const later = [
-    "app/service.ts",
-    "app/reload-loop.ts",
-    "app/inbound-auth.ts",
-    "features/tools/internal-tools.ts",
-    "features/results/stored-results.ts",
-    "features/rest/api.ts",
-    "features/results/read-result.ts",
-  ]
-  expect(files(["main.ts", "cli/serve.ts", ...later]).filter((file) => ofCluster.test(file))).toEqual([])
-  expect(files(["features/cluster/cluster.ts"]).filter((file) => ofCluster.test(file))).toContain(
+  expect(filesOf(["main.ts", "cli/serve.ts", ...LATER]).filter((file) => ofCluster.test(file))).toEqual([])
+  expect(filesOf(["features/cluster/cluster.ts"]).filter((file) => ofCluster.test(file))).toContain(
     "features/cluster/redis-state.ts",
   )
 })
+
+test("an svc without references never loads what looks up their values, neither at its start nor later [secrets:off]", () => {
+  const loaded = filesOf(["main.ts", "cli/serve.ts", ...LATER])
+  expect(loaded.filter((file) => file.startsWith("features/secrets/"))).toEqual([
+    "features/secrets/configured-references.ts",
+  ])
+})
+
+/** Files that a running svc imports on demand. */
+const LATER = [
+  "app/service.ts",
+  "app/reload-loop.ts",
+  "app/inbound-auth.ts",
+  "features/tools/internal-tools.ts",
+  "features/results/stored-results.ts",
+  "features/rest/api.ts",
+  "features/results/read-result.ts",
+]
+
+const filesOf = (entries: readonly string[]): readonly string[] =>
+  loadedBy(entries.map((entry) => join(SRC, entry))).files.map((file) => relative(SRC, file).replaceAll("\\", "/"))
 
 const importsOf = (entries: readonly string[]): readonly string[] => loadedBy(entries).imports
 
