@@ -110,13 +110,13 @@ test("the list of servers counts several warnings of one, and its own page has t
 test("svc in the background says what clients on other machines need, and a token which address to write [cli:background]", async () => {
   const folder = freshFolder({ "mcp.json": "{}" })
   const run = svcIn(folder)
+  await using _stopping = { [Symbol.asyncDispose]: async () => void (await run("stop")) }
   const started = await run("serve", "--background", "--host", "0.0.0.0", "--auth", "--port", "0")
   expect(started.code).toBe(0)
   expect(started.stdout).toMatch(/^ {2}others +set .* --external-url$/m)
   expect(started.stdout).toMatch(/^ {2}servers +none; `svc mcp add` adds one$/m)
   const made = await run("auth", "token", "create", "a", "--expires", "1d")
   expect(made.stderr).toContain("on other machines, write the address of this one in place of 127.0.0.1")
-  await run("stop")
 })
 
 test("a call that crashes its server says where its last words are [shell:run:exit]", async () => {
